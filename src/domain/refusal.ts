@@ -1,0 +1,49 @@
+import type { EpochMs } from './time.js';
+
+/**
+ * A request that gets no further, as a value.
+ *
+ * The tag is the same word everywhere: here, in `http/answers` (which turns it into a status and a body),
+ * in the log, in metrics, and in the documentation.
+ */
+export type Refusal =
+  /** Not one well-formed request, or one that could be read in two ways. */
+  | { readonly refusal: 'malformed'; readonly detail: string }
+  | { readonly refusal: 'several_credentials'; readonly detail: string }
+  | { readonly refusal: 'method_not_allowed'; readonly detail: string }
+  | { readonly refusal: 'expectation_failed'; readonly detail: string }
+  | { readonly refusal: 'body_too_large'; readonly detail: string }
+  | { readonly refusal: 'fields_too_large'; readonly detail: string }
+  | { readonly refusal: 'target_too_long'; readonly detail: string }
+  | { readonly refusal: 'too_slow'; readonly detail: string }
+  /** No credential, or one that is unknown, malformed, revoked or ended. All of these look the same. */
+  | { readonly refusal: 'unauthenticated' }
+  | { readonly refusal: 'token_expired'; readonly tokenId: string; readonly expiredAt: EpochMs }
+  /** A valid credential that may not do this. */
+  | {
+      readonly refusal: 'role' | 'scope' | 'service' | 'service_limited';
+      readonly action: string;
+      readonly detail: string;
+    }
+  | { readonly refusal: 'wrong_credential_kind'; readonly detail: string }
+  | { readonly refusal: 'cross_origin'; readonly detail: string }
+  | { readonly refusal: 'other_customer'; readonly detail: string }
+  | { readonly refusal: 'active_tokens' }
+  | { readonly refusal: 'not_found'; readonly detail: string }
+  /** Errors of POST /login and POST /tokens, with the code that the specification names. */
+  | {
+      readonly refusal: 'grant';
+      readonly status: 400 | 401 | 422;
+      readonly code: string;
+      readonly detail: string;
+    }
+  | { readonly refusal: 'login_throttled'; readonly retryAfter: number }
+  | { readonly refusal: 'upstream_unreachable'; readonly detail: string }
+  | { readonly refusal: 'upstream_broken'; readonly detail: string }
+  | { readonly refusal: 'upstream_too_slow'; readonly detail: string }
+  | { readonly refusal: 'store_unavailable' }
+  | { readonly refusal: 'overloaded'; readonly detail: string }
+  | { readonly refusal: 'fault' };
+
+/** Every tag of a {@link Refusal}. */
+export type RefusalTag = Refusal['refusal'];

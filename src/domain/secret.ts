@@ -1,0 +1,73 @@
+import { createHash, hash, randomBytes } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import { customAlphabet } from 'nanoid';
+
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const PREFIX = 'lk';
+const RANDOM_LENGTH = 32;
+const CHECK_LENGTH = 6;
+
+/** Length of an access token: `lk`, 32 random base62 characters, 6 of checksum. */
+export const ACCESS_TOKEN_LENGTH = PREFIX.length + RANDOM_LENGTH + CHECK_LENGTH;
+
+const randomBase62 = customAlphabet(BASE62, RANDOM_LENGTH);
+
+/** Makes an id of a record: 22 base62 characters, about 131 bits, so that two are never the same. */
+export const newId: () => string = customAlphabet(BASE62, 22);
+
+/** Makes an access token (190 bits of randomness and a checksum). It is shown once and never stored. */
+export function newAccessToken(): string {
+  const body = PREFIX + randomBase62();
+  return body + checksum(body);
+}
+
+/**
+ * Whether a value has the form of an access token and its checksum holds.
+ *
+ * A mistyped or made-up value fails here, before any look-up. It says nothing about whether the token exists.
+ */
+export function isAccessToken(value: string): boolean {
+  if (value.length !== ACCESS_TOKEN_LENGTH || !value.startsWith(PREFIX)) return false;
+  const split = ACCESS_TOKEN_LENGTH - CHECK_LENGTH;
+  return checksum(value.slice(0, split)) === value.slice(split);
+}
+
+/** Makes a session id: 256 random bits, base64url. */
+export function newSessionId(): string {
+  return randomBytes(32).toString('base64url');
+}
+
+/** Length of a session id in characters. */
+export const SESSION_ID_LENGTH = 43;
+
+/**
+ * The digest under which a secret (access token, legacy key, session id) is kept: SHA-256, base64url.
+ *
+ * A plain hash is enough because these secrets are random and long; passwords go through argon2id.
+ */
+export function digestOf(secret: string): string {
+  return hash('sha256', secret, 'base64url');
+}
+
+/** Turns a SHA-256 in hexadecimal (as a directory file holds it) into the form of {@link digestOf}. */
+export function digestFromHex(hex: string): string {
+  return Buffer.from(hex, 'hex').toString('base64url');
+}
+
+/** An id that is always the same for the same words, for records that are derived and not declared. */
+export function derivedId(...words: string[]): string {
+  const bytes = createHash('sha256').update(JSON.stringify(words)).digest();
+  let id = '';
+  for (let i = 0; i < 22; i++) id += BASE62[(bytes[i] ?? 0) % 62];
+  return id;
+}
+
+function checksum(body: string): string {
+  let rest = crc32(body);
+  let text = '';
+  for (let i = 0; i < CHECK_LENGTH; i++) {
+    text = BASE62[rest % 62] + text;
+    rest = Math.floor(rest / 62);
+  }
+  return text;
+}

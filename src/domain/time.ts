@@ -1,0 +1,33 @@
+/** Milliseconds since the Unix epoch, UTC. Every time in the store and between the rooms is one. */
+export type EpochMs = number;
+
+/** Formats a time as every answer of Latchkey shows it: ISO 8601 in UTC with `+00:00`, whole seconds. */
+export function formatTime(at: EpochMs): string {
+  return `${new Date(at).toISOString().slice(0, 19)}+00:00`;
+}
+
+const DATE_TIME =
+  /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(?:[Zz]|([+-])(\d{2}):?(\d{2}))$/;
+
+/**
+ * Reads an ISO 8601 date-time with `Z` or an offset, with or without fractions of a second.
+ *
+ * A space where an unencoded `+` of a form was meant is read as `+`.
+ * Returns `undefined` for anything else: no offset, a date alone, a day that does not exist.
+ */
+export function parseTime(text: string): EpochMs | undefined {
+  const match = DATE_TIME.exec(text.replace(/ (?=\d{2}:?\d{2}$)/, '+'));
+  if (!match) return undefined;
+  const [year, month, day, hour, minute, second] = match.slice(1, 7).map((part) => Number(part ?? 0));
+  if (year === undefined || month === undefined || day === undefined) return undefined;
+  if (hour === undefined || minute === undefined || second === undefined) return undefined;
+  if (hour > 23 || minute > 59 || second > 59) return undefined;
+  const date = new Date(0);
+  date.setUTCFullYear(year, month - 1, day);
+  if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined;
+  const millisecond = Number((match[7] ?? '').padEnd(3, '0').slice(0, 3));
+  const [offsetHour, offsetMinute] = [Number(match[9] ?? 0), Number(match[10] ?? 0)];
+  if (offsetHour > 23 || offsetMinute > 59) return undefined;
+  const offset = (match[8] === '-' ? -1 : 1) * (offsetHour * 60 + offsetMinute) * 60_000;
+  return date.setUTCHours(hour, minute, second, millisecond) - offset;
+}

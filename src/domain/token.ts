@@ -1,0 +1,33 @@
+import type { EpochMs } from './time.js';
+
+/** An API token, or a legacy key that was migrated to one. The secret itself is never part of it. */
+export interface Token {
+  readonly id: string;
+  /** SHA-256 of the secret, base64url. */
+  readonly digest: string;
+  readonly kind: 'token' | 'legacy_key';
+  readonly userId: string;
+  readonly customerId: string;
+  readonly name: string;
+  /** Scopes in the order given at creation. */
+  readonly scopes: readonly string[];
+  /** Services that the token is restricted to, in the order given; empty when it is not restricted. */
+  readonly services: readonly string[];
+  readonly serviceId: string | null;
+  readonly createdAt: EpochMs;
+  readonly updatedAt: EpochMs;
+  readonly expiresAt: EpochMs | null;
+}
+
+/** The last use of a token. Kept apart from the token, because it changes with the traffic. */
+export interface TokenUse {
+  readonly at: EpochMs;
+  readonly ip: string;
+  /** The User-Agent of that client; null when it sent none. */
+  readonly userAgent: string | null;
+}
+
+/** Whether the token is refused at that time: from the second of its expiry on. */
+export function isExpired(token: Pick<Token, 'expiresAt'>, now: EpochMs): boolean {
+  return token.expiresAt !== null && now >= token.expiresAt;
+}

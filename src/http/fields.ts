@@ -1,0 +1,57 @@
+/**
+ * Folds a field name to the one form in which protected names are compared.
+ *
+ * CGI, WSGI and PHP turn `-`, `_` and often `.` into the same variable name, so `X_Auth_User_Id` must not
+ * pass where `X-Auth-User-Id` is removed.
+ */
+export function foldName(name: string): string {
+  return name.toLowerCase().replaceAll('_', '-').replaceAll('.', '-');
+}
+
+/**
+ * Folded names of request fields that a client never gets through to an upstream: addresses and
+ * overrides that upstreams trust a proxy for, hop-by-hop fields (RFC 9110 7.6.1), and framing,
+ * which the forwarder writes itself. Identity and credential names of the configuration come on top.
+ */
+export const NEVER_FORWARDED: readonly string[] = [
+  'connection',
+  'keep-alive',
+  'proxy',
+  'proxy-connection',
+  'proxy-authorization',
+  'proxy-authenticate',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'http2-settings',
+  'content-length',
+  'host',
+  'expect',
+  'forwarded',
+  'x-real-ip',
+  'x-client-ip',
+  'x-cluster-client-ip',
+  'true-client-ip',
+  'x-original-url',
+  'x-original-uri',
+  'x-original-method',
+  'x-original-host',
+  'x-rewrite-url',
+  'x-http-method',
+  'x-http-method-override',
+  'x-method-override',
+  'x-request-id',
+];
+
+/** Folded beginning of the names that say what a proxy in front saw. They are rewritten, never passed on. */
+export const FORWARDED_PREFIX = 'x-forwarded-';
+
+/** Value of the last field of that lower-case name in a flat `name, value, ...` list. */
+export function fieldValue(fields: readonly string[], name: string): string | undefined {
+  let found: string | undefined;
+  for (let i = 0; i < fields.length; i += 2) {
+    if (fields[i]?.toLowerCase() === name) found = fields[i + 1];
+  }
+  return found;
+}

@@ -1,0 +1,44 @@
+/** Who is at the other end of the connection, or of the trusted proxy in front. */
+export interface Client {
+  /** IP address, without port; IPv4 in its own form even on a dual-stack socket. */
+  readonly address: string;
+  /** Whether the client's own connection is TLS, as far as this process or a trusted proxy saw. */
+  readonly secure: boolean;
+  /** The host that the client asked for: `Host`, or `X-Forwarded-Host` of a trusted proxy. */
+  readonly host: string;
+  /** Addresses a trusted proxy named before its own, comma-separated; empty when there is none. */
+  readonly forwardedFor: string;
+}
+
+/**
+ * The head of one well-formed request as a value: what every later step looks at.
+ * No later step sees node's own request object.
+ */
+export interface RequestHead {
+  readonly method: string;
+  /** The request target byte for byte, starting with `/`. This is what the upstream gets. */
+  readonly target: string;
+  /** The target up to `?`. */
+  readonly path: string;
+  /** What follows `?`, without it; empty when there is none. */
+  readonly query: string;
+  /** Fields as received: name, value, name, value. */
+  readonly fields: readonly string[];
+  readonly client: Client;
+  /** Value of the key field (`Service-Key`); undefined when it was not sent. */
+  readonly key: string | undefined;
+  /** Value of the one-time-password field (`Service-OTP`). */
+  readonly otp: string | undefined;
+  /** Value of the session cookie. */
+  readonly session: string | undefined;
+  readonly contentType: string | undefined;
+  /** Declared body length; undefined when there is none or it is chunked. */
+  readonly contentLength: number | undefined;
+  readonly chunked: boolean;
+  readonly connection: string | undefined;
+  readonly upgrade: string | undefined;
+  readonly expectsContinue: boolean;
+  readonly origin: string | undefined;
+  readonly fetchSite: string | undefined;
+  readonly userAgent: string | undefined;
+}

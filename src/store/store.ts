@@ -1,0 +1,143 @@
+import type { Awaitable } from '../domain/awaitable.js';
+import type { Session } from '../domain/session.js';
+import type { EpochMs } from '../domain/time.js';
+import type { Token, TokenUse } from '../domain/token.js';
+import type { Customer, Service, User } from '../domain/user.js';
+
+/** A token with its owner, as one look-up gives them. */
+export interface TokenWithOwner {
+  readonly token: Token;
+  readonly owner: User;
+}
+
+/** A session with its owner, as one look-up gives them. */
+export interface SessionWithOwner {
+  readonly session: Session;
+  readonly owner: User;
+}
+
+/** A token and its last use; null when it was never used. */
+export interface TokenWithUse {
+  readonly token: Token;
+  readonly use: TokenUse | null;
+}
+
+/** Failed logins of one account or address since its last success. */
+export interface LoginFailures {
+  readonly count: number;
+  readonly lastAt: EpochMs;
+}
+
+/** Uses of tokens and sessions since the last write, by token id and by session digest. */
+export interface Uses {
+  readonly tokens: ReadonlyMap<string, TokenUse>;
+  readonly sessions: ReadonlyMap<string, TokenUse>;
+}
+
+/** Records to write and remove together: all of them or none. */
+export interface Changes {
+  readonly customers?: readonly Customer[];
+  readonly services?: readonly Service[];
+  /** Written whole; a user whose `passwordHash` or `otpSecret` changes, or who becomes locked, loses all sessions. */
+  readonly users?: readonly User[];
+  /** Tokens to add. One whose digest is known already, or was revoked, is left alone. */
+  readonly tokens?: readonly Token[];
+  readonly removeCustomers?: readonly string[];
+  readonly removeServices?: readonly string[];
+  /** A user goes with sessions and expired tokens; active tokens make the whole change fail. */
+  readonly removeUsers?: readonly string[];
+}
+
+/** Why a change was refused; nothing of it was written. */
+export type ChangeRefused =
+  | { readonly reason: 'active_tokens'; readonly userId: string; readonly tokenIds: readonly string[] }
+  | { readonly reason: 'login_taken'; readonly login: string; readonly userId: string }
+  | { readonly reason: 'unknown_customer'; readonly customerId: string };
+
+/**
+ * Where accounts, tokens and sessions are kept.
+ *
+ * Every implementation passes the same test (`test/store/contract.ts`). What all of them promise:
+ *
+ * - A write that resolved is durable; a write that was refused or threw changed nothing.
+ * - A revocation that resolved is seen by the next look-up of every process on the same store.
+ * - Secrets are known by digest only.
+ * - A store that can't answer throws {@link StoreUnavailable}; it never answers "not there" instead.
+ *
+ * Look-ups return `undefined` for what is not there. They judge nothing: expired tokens, ended sessions
+ * and locked owners are returned as they are.
+ */
+export interface Store {
+  findToken(digest: string): Awaitable<TokenWithOwner | undefined>;
+  findSession(digest: string): Awaitable<SessionWithOwner | undefined>;
+  /** Whether any legacy key exists; while none does, values without a token's form need no look-up. */
+  hasLegacyKeys(): Awaitable<boolean>;
+
+  getCustomer(id: string): Awaitable<Customer | undefined>;
+  getService(id: string): Awaitable<Service | undefined>;
+  getUser(id: string): Awaitable<User | undefined>;
+  /** Finds a user by login name, upper and lower case alike. */
+  getUserByLogin(login: string): Awaitable<User | undefined>;
+  listCustomers(): Awaitable<Customer[]>;
+  listServices(customerId: string): Awaitable<Service[]>;
+  listUsers(customerId: string): Awaitable<User[]>;
+  /** Writes a set of records, all or none. Returns `undefined` when it was written. */
+  change(changes: Changes, now: EpochMs): Promise<ChangeRefused | undefined>;
+
+  /**
+   * Adds a token unless its owner is gone or already has `maxPerUser` active ones (null: no limit).
+   * The check and the write are one step.
+   */
+  createToken(
+    token: Token,
+    maxPerUser: number | null,
+    now: EpochMs,
+  ): Promise<'created' | 'limit_reached' | 'owner_gone'>;
+  getToken(id: string): Awaitable<TokenWithUse | undefined>;
+  listTokensOfUser(userId: string): Awaitable<TokenWithUse[]>;
+  listTokensOfCustomer(customerId: string): Awaitable<TokenWithUse[]>;
+  /** Revokes tokens by id, all or none. Returns the ids that are not there; empty when all were revoked. */
+  revokeTokens(ids: readonly string[]): Promise<string[]>;
+
+  createSession(session: Session): Promise<void>;
+  listSessions(userId: string): Awaitable<Session[]>;
+  /** Ends a session. Returns whether it was there. */
+  endSession(digest: string): Promise<boolean>;
+  /** Ends the sessions of a user, all but one when `except` names its digest. Returns how many. */
+  endSessionsOfUser(userId: string, except?: string): Promise<number>;
+
+  /** Writes down last uses. What is gone by then is skipped, and an older use never replaces a newer one. */
+  recordUses(uses: Uses): Promise<void>;
+
+  /**
+   * Takes a one-time password's time step, once: true when `step` is later than every step taken
+   * before for this user, and false otherwise. The check and the write are one step.
+   */
+  takeOtpStep(userId: string, step: number): Promise<boolean>;
+
+  /** Failed logins counted under `key`; `undefined` when there are none or they are forgotten by `now`. */
+  getLoginFailures(key: string, now: EpochMs): Awaitable<LoginFailures | undefined>;
+  /** Counts one more failed login under `key`, to be forgotten at `forgetAt`. */
+  addLoginFailure(key: string, now: EpochMs, forgetAt: EpochMs): Promise<LoginFailures>;
+  clearLoginFailures(key: string): Promise<void>;
+
+  /**
+   * Removes what nobody can use any more: sessions past their end, tokens that expired before
+   * `tokensBefore`, forgotten login failures. Removes at most `limit` records and returns how many.
+   */
+  removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number>;
+
+  /** Resolves when the store answers, throws {@link StoreUnavailable} otherwise. */
+  probe(): Promise<void>;
+  /** Waits for what is being written and closes. */
+  close(): Promise<void>;
+}
+
+/** The store can't answer now. The request is refused with 503, whatever it was. */
+export class StoreUnavailable extends Error {
+  readonly code = 'STORE_UNAVAILABLE';
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'StoreUnavailable';
+  }
+}
