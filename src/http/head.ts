@@ -6,7 +6,7 @@ export interface Client {
   readonly secure: boolean;
   /** The host that the client asked for: `Host`, or `X-Forwarded-Host` of a trusted proxy. */
   readonly host: string;
-  /** Addresses a trusted proxy named before its own, comma-separated; empty when there is none. */
+  /** What `X-Forwarded-For` tells the upstream: the client, then the trusted proxies it came through. */
   readonly forwardedFor: string;
 }
 
@@ -22,6 +22,8 @@ export interface RequestHead {
   readonly path: string;
   /** What follows `?`, without it; empty when there is none. */
   readonly query: string;
+  /** The path can be read in one way only; see `readings` in `domain/path`. */
+  readonly plain: boolean;
   /** Fields as received: name, value, name, value. */
   readonly fields: readonly string[];
   readonly client: Client;

@@ -1,0 +1,83 @@
+import type { Subject } from '../domain/credential.js';
+import type { EpochMs } from '../domain/time.js';
+import type { TokenUse } from '../domain/token.js';
+import type { Store } from '../store/store.js';
+
+/** A session's activity is written at most this often, so the idle timeout is exact to it. */
+const SESSION_TOUCH_MS = 60_000;
+/** User-Agent values are kept to this length. */
+const MAX_USER_AGENT = 256;
+
+/**
+ * Remembers the last use of tokens and sessions and writes them down together, so that a request costs no write.
+ *
+ * What was used since the last write is lost when the process is killed; a drain writes it.
+ */
+export class LastSeen {
+  readonly #store: Store;
+  readonly #sessionStep: number;
+  readonly #timer: NodeJS.Timeout;
+  #tokens = new Map<string, TokenUse>();
+  #sessions = new Map<string, TokenUse>();
+  #writing: Promise<void> = Promise.resolve();
+
+  /**
+   * @param interval milliseconds between writes (`tokens.last_seen_interval`)
+   * @param idleTimeout milliseconds (`sessions.idle_timeout`); a tenth of it bounds how coarse session activity is
+   * @param onError called when a write failed; its uses are kept for the next one
+   */
+  constructor(store: Store, interval: number, idleTimeout: number, onError: (error: unknown) => void) {
+    this.#store = store;
+    this.#sessionStep = Math.min(SESSION_TOUCH_MS, idleTimeout / 10);
+    this.#timer = setInterval(() => void this.flush().catch(onError), interval).unref();
+  }
+
+  /** Notes that a subject made a request. */
+  note(subject: Subject, ip: string, userAgent: string | undefined, now: EpochMs): void {
+    if (subject.credential !== 'session') {
+      this.#tokens.set(subject.token.id, useOf(ip, userAgent, now));
+    } else if (now - this.sessionSeenAt(subject.session) >= this.#sessionStep) {
+      this.#sessions.set(subject.session.digest, useOf(ip, userAgent, now));
+    }
+  }
+
+  /** A token's last use that is not written yet, as far as this process knows. */
+  pending(tokenId: string): TokenUse | undefined {
+    return this.#tokens.get(tokenId);
+  }
+
+  /** When a session was last active: as written, or later by what is not written yet. */
+  sessionSeenAt(session: { digest: string; lastSeenAt: EpochMs }): EpochMs {
+    return Math.max(session.lastSeenAt, this.#sessions.get(session.digest)?.at ?? 0);
+  }
+
+  /** Writes what was noted. On failure it is kept and thrown. */
+  async flush(): Promise<void> {
+    this.#writing = this.#writing.catch(() => undefined).then(() => this.#write());
+    return this.#writing;
+  }
+
+  /** Writes what is left and stops. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.flush();
+  }
+
+  async #write(): Promise<void> {
+    if (this.#tokens.size === 0 && this.#sessions.size === 0) return;
+    const uses = { tokens: this.#tokens, sessions: this.#sessions };
+    this.#tokens = new Map();
+    this.#sessions = new Map();
+    try {
+      await this.#store.recordUses(uses);
+    } catch (error) {
+      this.#tokens = new Map([...uses.tokens, ...this.#tokens]);
+      this.#sessions = new Map([...uses.sessions, ...this.#sessions]);
+      throw error;
+    }
+  }
+}
+
+function useOf(ip: string, userAgent: string | undefined, at: EpochMs): TokenUse {
+  return { at, ip, userAgent: userAgent === undefined ? null : userAgent.slice(0, MAX_USER_AGENT) };
+}

@@ -1,0 +1,109 @@
+import pLimit from 'p-limit';
+import type { Refusal } from '../domain/refusal.js';
+import type { EpochMs } from '../domain/time.js';
+import { loginKey, type User } from '../domain/user.js';
+import type { Store } from '../store/store.js';
+import type { BackOff } from './back-off.js';
+import type { OneTimePasswords } from './one-time-passwords.js';
+import { MAX_PASSWORD, type Passwords, PasswordsBusy } from './passwords.js';
+
+/** What someone sent to prove who they are. */
+export interface LoginAttempt {
+  readonly login: string | undefined;
+  readonly password: string | undefined;
+  readonly otp: string | undefined;
+  /** IP address of the client. */
+  readonly address: string;
+}
+
+/** Tries of one account that may wait in this process; beyond it they are refused at once. */
+const MAX_WAITING_PER_ACCOUNT = 20;
+
+/**
+ * Checks a login name, a password and, where the account asks for it, a one-time password.
+ *
+ * The tries of one account run one after the other, so that many at once can't each see the same count of failures.
+ */
+export class Logins {
+  readonly #store: Store;
+  readonly #passwords: Passwords;
+  readonly #otps: OneTimePasswords;
+  readonly #backOff: BackOff;
+  readonly #perAccount = new Map<string, ReturnType<typeof pLimit>>();
+
+  constructor(store: Store, passwords: Passwords, otps: OneTimePasswords, backOff: BackOff) {
+    this.#store = store;
+    this.#passwords = passwords;
+    this.#otps = otps;
+    this.#backOff = backOff;
+  }
+
+  /**
+   * Returns the user, or the refusal to answer with.
+   *
+   * @param wrongStatus status of `invalid_grant`: 401 at POST /login, 400 at POST /tokens
+   */
+  async check(attempt: LoginAttempt, wrongStatus: 400 | 401): Promise<{ user: User } | Refusal> {
+    const { login, password } = attempt;
+    if (!login || !password) return invalidRequest('The username and password are required');
+    if (Buffer.byteLength(password) > MAX_PASSWORD) {
+      return invalidRequest(`The password is longer than ${MAX_PASSWORD} bytes`);
+    }
+    if (Buffer.byteLength(login) > MAX_PASSWORD) return invalidRequest('The username is too long');
+    try {
+      return await this.#oneAtATime(loginKey(login), () =>
+        this.#try({ ...attempt, login, password }, wrongStatus),
+      );
+    } catch (error) {
+      if (error instanceof PasswordsBusy) return { refusal: 'overloaded', detail: 'Too many logins at once' };
+      throw error;
+    }
+  }
+
+  async #try(
+    { login, password, otp, address }: LoginAttempt & { login: string; password: string },
+    wrongStatus: 400 | 401,
+  ): Promise<{ user: User } | Refusal> {
+    const startedAt = Date.now();
+    const wait = await this.#backOff.secondsToWait(login, address, startedAt);
+    if (wait > 0) return { refusal: 'login_throttled', retryAfter: wait };
+
+    const user = await this.#store.getUserByLogin(login);
+    const right = await this.#passwords.verify(user?.passwordHash ?? null, password);
+    const now = Date.now();
+    if (!right || user === undefined) {
+      await this.#backOff.failed(login, address, now);
+      return grant(wrongStatus, 'invalid_grant', 'The username and password combination is wrong');
+    }
+    if (user.locked) return grant(400, 'account_locked', 'The account is locked');
+    if (user.otpSecret !== null && !(await this.#takeOtp(user.id, user.otpSecret, otp, now))) {
+      if (otp !== undefined) await this.#backOff.failed(login, address, now);
+      return grant(400, '2fa.verify', 'Invalid one-time password');
+    }
+    await this.#backOff.succeeded(login, now);
+    return { user };
+  }
+
+  async #takeOtp(userId: string, secret: string, otp: string | undefined, now: EpochMs): Promise<boolean> {
+    return otp !== undefined && this.#otps.take(userId, secret, otp.trim(), now);
+  }
+
+  async #oneAtATime<T>(key: string, work: () => Promise<T>): Promise<T> {
+    let limit = this.#perAccount.get(key);
+    if (limit === undefined) this.#perAccount.set(key, (limit = pLimit(1)));
+    if (limit.pendingCount >= MAX_WAITING_PER_ACCOUNT) throw new PasswordsBusy();
+    try {
+      return await limit(work);
+    } finally {
+      if (limit.activeCount === 0 && limit.pendingCount === 0) this.#perAccount.delete(key);
+    }
+  }
+}
+
+function invalidRequest(detail: string): Refusal {
+  return grant(400, 'invalid_request', detail);
+}
+
+function grant(status: 400 | 401 | 422, code: string, detail: string): Refusal {
+  return { refusal: 'grant', status, code, detail };
+}

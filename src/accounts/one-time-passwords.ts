@@ -1,0 +1,34 @@
+import { Secret, TOTP } from 'otpauth';
+import type { EpochMs } from '../domain/time.js';
+import type { Store } from '../store/store.js';
+import type { Sealer } from './sealing.js';
+
+const STEP_SECONDS = 30;
+const DIGITS = 6;
+/** Steps accepted on each side of now (RFC 6238 5.2). */
+const WINDOW = 1;
+
+/** Checks time-based one-time passwords (RFC 6238: SHA-1, 6 digits, 30 seconds), each of them once. */
+export class OneTimePasswords {
+  readonly #store: Store;
+  readonly #sealer: Sealer;
+
+  constructor(store: Store, sealer: Sealer) {
+    this.#store = store;
+    this.#sealer = sealer;
+  }
+
+  /**
+   * Whether the code is right now for this user and was not taken before. A right code is used up.
+   *
+   * @param sealedSecret the user's sealed base32 secret
+   */
+  async take(userId: string, sealedSecret: string, code: string, now: EpochMs): Promise<boolean> {
+    if (!/^\d{6}$/.test(code)) return false;
+    const secret = Secret.fromBase32(this.#sealer.open(sealedSecret, userId));
+    const totp = new TOTP({ algorithm: 'SHA1', digits: DIGITS, period: STEP_SECONDS, secret });
+    const delta = totp.validate({ token: code, timestamp: now, window: WINDOW });
+    if (delta === null) return false;
+    return this.#store.takeOtpStep(userId, Math.floor(now / 1000 / STEP_SECONDS) + delta);
+  }
+}

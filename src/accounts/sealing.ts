@@ -1,0 +1,73 @@
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+const FORMAT = 'v1';
+const KEY_BYTES = 32;
+
+/** A sealed value can't be opened: it was made under another key, for another owner, or is damaged. */
+export class SealBroken extends Error {
+  readonly code = 'SEAL_BROKEN';
+}
+
+/**
+ * Encrypts what must be kept and can't be a digest: the secrets of one-time passwords.
+ *
+ * AES-256-GCM with the owner's id as associated data, so a value can't be moved to another owner.
+ */
+export class Sealer {
+  readonly #key: Buffer;
+
+  constructor(key: Buffer) {
+    this.#key = key;
+  }
+
+  seal(plain: string, owner: string): string {
+    const nonce = randomBytes(12);
+    const cipher = createCipheriv('aes-256-gcm', this.#key, nonce).setAAD(Buffer.from(owner));
+    const sealed = Buffer.concat([cipher.update(plain, 'utf8'), cipher.final(), cipher.getAuthTag()]);
+    return [FORMAT, nonce.toString('base64url'), sealed.toString('base64url')].join('.');
+  }
+
+  /** @throws SealBroken */
+  open(sealed: string, owner: string): string {
+    try {
+      const [format, nonce = '', text = ''] = sealed.split('.');
+      if (format !== FORMAT) throw new Error(`unknown format ${format}`);
+      const bytes = Buffer.from(text, 'base64url');
+      const cipher = createDecipheriv('aes-256-gcm', this.#key, Buffer.from(nonce, 'base64url'));
+      cipher.setAAD(Buffer.from(owner)).setAuthTag(bytes.subarray(-16));
+      return Buffer.concat([cipher.update(bytes.subarray(0, -16)), cipher.final()]).toString('utf8');
+    } catch (cause) {
+      throw new SealBroken(`the sealed secret of ${owner} can not be opened`, { cause });
+    }
+  }
+}
+
+/** Reads the key of a data folder, making it (mode 0600) the first time. Safe against several processes at once. */
+export function loadSealingKey(file: string): Buffer {
+  const known = readKey(file);
+  if (known !== undefined) return known;
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  const draft = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`;
+  writeFileSync(draft, randomBytes(KEY_BYTES), { mode: 0o600, flag: 'wx', flush: true });
+  try {
+    linkSync(draft, file);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  } finally {
+    rmSync(draft);
+  }
+  return readFileSync(file);
+}
+
+function readKey(file: string): Buffer | undefined {
+  try {
+    const key = readFileSync(file);
+    if (key.length !== KEY_BYTES) throw new Error(`${file}: expected a key of ${KEY_BYTES} bytes, found ${key.length}`);
+    return key;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}

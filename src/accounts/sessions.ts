@@ -1,0 +1,65 @@
+import { digestOf, newId, newSessionId, SESSION_ID_LENGTH } from '../domain/secret.js';
+import type { Session } from '../domain/session.js';
+import type { EpochMs } from '../domain/time.js';
+import type { User } from '../domain/user.js';
+import { type Awaitable, whenReady } from '../domain/awaitable.js';
+import type { SessionWithOwner, Store } from '../store/store.js';
+import type { LastSeen } from './last-seen.js';
+
+/** Settings of `sessions`, in milliseconds. */
+export interface SessionSettings {
+  readonly idle_timeout: number;
+  readonly absolute_timeout: number;
+}
+
+/** Starts, finds and ends login sessions. */
+export class Sessions {
+  readonly #store: Store;
+  readonly #lastSeen: LastSeen;
+  readonly #settings: SessionSettings;
+
+  constructor(store: Store, lastSeen: LastSeen, settings: SessionSettings) {
+    this.#store = store;
+    this.#lastSeen = lastSeen;
+    this.#settings = settings;
+  }
+
+  /** Seconds for the cookie's `Max-Age`. */
+  get maxAge(): number {
+    return Math.floor(this.#settings.absolute_timeout / 1000);
+  }
+
+  /** Starts a session under a new id and returns that id; it is shown to the client and kept nowhere. */
+  async start(user: User, ip: string, userAgent: string | undefined, now: EpochMs): Promise<string> {
+    const id = newSessionId();
+    await this.#store.createSession({
+      digest: digestOf(id),
+      id: newId(),
+      userId: user.id,
+      customerId: user.customerId,
+      createdAt: now,
+      endsAt: now + this.#settings.absolute_timeout,
+      lastSeenAt: now,
+      ip,
+      userAgent: userAgent ?? null,
+    });
+    return id;
+  }
+
+  /** Finds a session that is still on; undefined for one that is unknown, ended, idle too long or too old. */
+  find(id: string, now: EpochMs): Awaitable<SessionWithOwner | undefined> {
+    if (id.length !== SESSION_ID_LENGTH) return undefined;
+    return whenReady(this.#store.findSession(digestOf(id)), (found) =>
+      found !== undefined && this.#isOn(found.session, now) ? found : undefined,
+    );
+  }
+
+  async end(session: Session): Promise<void> {
+    await this.#store.endSession(session.digest);
+  }
+
+  #isOn(session: Session, now: EpochMs): boolean {
+    if (now >= session.endsAt) return false;
+    return now - this.#lastSeen.sessionSeenAt(session) < this.#settings.idle_timeout;
+  }
+}

@@ -1,0 +1,177 @@
+import type { Refusal } from '../domain/refusal.js';
+import { digestOf, newAccessToken, newId } from '../domain/secret.js';
+import { type EpochMs, parseTime } from '../domain/time.js';
+import type { Token } from '../domain/token.js';
+import type { User } from '../domain/user.js';
+import type { Store, TokenWithUse } from '../store/store.js';
+import type { LastSeen } from './last-seen.js';
+
+/** Scope of a token that names none. */
+const DEFAULT_SCOPE = 'global';
+const MAX_NAME = 255;
+const MAX_SERVICES = 1_000;
+
+/** Settings of `tokens`. */
+export interface TokenSettings {
+  readonly max_per_user: number | null;
+  /** Milliseconds. */
+  readonly max_lifetime: number | null;
+}
+
+/** What a client asks for at POST /tokens, each as it was sent. */
+export interface TokenRequest {
+  readonly name: string | undefined;
+  readonly scope: string | undefined;
+  /** Service ids in the order given; empty strings included. */
+  readonly services: readonly string[];
+  readonly expiresAt: string | undefined;
+}
+
+/** Creates, lists and revokes API tokens. */
+export class Tokens {
+  readonly #store: Store;
+  readonly #lastSeen: LastSeen;
+  readonly #settings: TokenSettings;
+  readonly #hasScope: (name: string) => boolean;
+
+  constructor(
+    store: Store,
+    lastSeen: LastSeen,
+    settings: TokenSettings,
+    hasScope: (name: string) => boolean,
+  ) {
+    this.#store = store;
+    this.#lastSeen = lastSeen;
+    this.#settings = settings;
+    this.#hasScope = hasScope;
+  }
+
+  /** Creates a token for a user and returns it with its secret, which is shown once and kept nowhere. */
+  async create(
+    user: User,
+    request: TokenRequest,
+    now: EpochMs,
+  ): Promise<{ token: Token; secret: string } | Refusal> {
+    const scopes = this.#readScopes(request.scope);
+    if ('refusal' in scopes) return scopes;
+    const expiry = this.#readExpiry(request.expiresAt, now);
+    if ('refusal' in expiry) return expiry;
+    const services = await this.#readServices(user.customerId, request.services);
+    if ('refusal' in services) return services;
+    const name = request.name ?? '';
+    if (!isName(name)) return unprocessable(`The name must be at most ${MAX_NAME} characters without control characters`);
+
+    const secret = newAccessToken();
+    const token: Token = {
+      id: newId(),
+      digest: digestOf(secret),
+      kind: 'token',
+      userId: user.id,
+      customerId: user.customerId,
+      name,
+      scopes: scopes.names,
+      services: services.ids,
+      serviceId: services.ids.at(-1) ?? null,
+      createdAt: wholeSecond(now),
+      updatedAt: wholeSecond(now),
+      expiresAt: expiry.at,
+    };
+    switch (await this.#store.createToken(token, this.#settings.max_per_user, now)) {
+      case 'created':
+        return { token, secret };
+      case 'limit_reached':
+        return unprocessable(`The user already has ${this.#settings.max_per_user} active tokens`);
+      case 'owner_gone':
+        return { refusal: 'unauthenticated' };
+    }
+  }
+
+  /** The tokens of a user, the oldest first. */
+  async ofUser(userId: string): Promise<TokenWithUse[]> {
+    return this.#inOrder(await this.#store.listTokensOfUser(userId));
+  }
+
+  /** The tokens of every user of a customer, the oldest first. */
+  async ofCustomer(customerId: string): Promise<TokenWithUse[]> {
+    return this.#inOrder(await this.#store.listTokensOfCustomer(customerId));
+  }
+
+  /** One token of a customer; what another customer owns is not there. */
+  async get(id: string, customerId: string): Promise<TokenWithUse | undefined> {
+    const found = await this.#store.getToken(id);
+    return found?.token.customerId === customerId ? this.#withPending(found) : undefined;
+  }
+
+  /** Revokes tokens, all or none. Returns the ids that are not there; none are revoked then. */
+  async revoke(ids: readonly string[]): Promise<string[]> {
+    return this.#store.revokeTokens(ids);
+  }
+
+  /** Ids of a user's tokens that still work. */
+  async activeIds(userId: string, now: EpochMs): Promise<string[]> {
+    const tokens = await this.#store.listTokensOfUser(userId);
+    return tokens
+      .filter(({ token }) => token.expiresAt === null || token.expiresAt > now)
+      .map(({ token }) => token.id);
+  }
+
+  #inOrder(tokens: TokenWithUse[]): TokenWithUse[] {
+    return tokens
+      .map((entry) => this.#withPending(entry))
+      .sort((a, b) => a.token.createdAt - b.token.createdAt || (a.token.id < b.token.id ? -1 : 1));
+  }
+
+  #withPending(entry: TokenWithUse): TokenWithUse {
+    const pending = this.#lastSeen.pending(entry.token.id);
+    if (pending === undefined || (entry.use !== null && entry.use.at > pending.at)) return entry;
+    return { token: entry.token, use: pending };
+  }
+
+  #readScopes(scope: string | undefined): { names: string[] } | Refusal {
+    const names = [...new Set((scope ?? DEFAULT_SCOPE).split(' ').filter((name) => name !== ''))];
+    const unknown = names.find((name) => !this.#hasScope(name));
+    if (names.length > 0 && unknown === undefined) return { names };
+    const detail = unknown === undefined ? 'The scope is empty' : `The scope ${JSON.stringify(unknown)} is not valid`;
+    return { refusal: 'grant', status: 400, code: 'invalid_scope', detail };
+  }
+
+  /** Expiry is a whole second, as answers show it. */
+  #readExpiry(text: string | undefined, now: EpochMs): { at: EpochMs | null } | Refusal {
+    const { max_lifetime: longest } = this.#settings;
+    if (text === undefined) return { at: longest === null ? null : wholeSecond(now + longest) };
+    const at = parseTime(text);
+    if (at === undefined) {
+      return unprocessable('expires_at must be an ISO 8601 date-time with an offset, like 2030-01-31T12:00:00Z');
+    }
+    if (wholeSecond(at) <= now) return unprocessable('expires_at has passed');
+    if (longest !== null && at > now + longest) {
+      return unprocessable(`expires_at is more than ${Math.floor(longest / 1000)} seconds away`);
+    }
+    return { at: wholeSecond(at) };
+  }
+
+  async #readServices(customerId: string, given: readonly string[]): Promise<{ ids: string[] } | Refusal> {
+    if (given.length === 0) return { ids: [] };
+    if (given.includes('')) return unprocessable('A service restriction must name a service');
+    if (given.length > MAX_SERVICES) return unprocessable(`More than ${MAX_SERVICES} services`);
+    const ids = [...new Set(given)];
+    const malformed = ids.find((id) => !/^[A-Za-z0-9_-]{1,64}$/.test(id));
+    const known = await this.#store.listServices(customerId);
+    const unknown = known.length === 0 ? undefined : ids.find((id) => !known.some((service) => service.id === id));
+    const wrong = malformed ?? unknown;
+    return wrong === undefined ? { ids } : unprocessable(`The service ${JSON.stringify(wrong)} is unknown`);
+  }
+}
+
+function wholeSecond(at: EpochMs): EpochMs {
+  return Math.floor(at / 1000) * 1000;
+}
+
+function isName(name: string): boolean {
+  // \p{Cc}: control characters. The bidirectional ones could make a list show something else.
+  return [...name].length <= MAX_NAME && !/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(name);
+}
+
+function unprocessable(detail: string): Refusal {
+  return { refusal: 'grant', status: 422, code: 'Unprocessable Entity', detail };
+}

@@ -1,0 +1,63 @@
+/** Readings of one path: what a strict reader sees first, then every lenient one. */
+export interface Readings {
+  readonly literal: string;
+  readonly lenient: readonly string[];
+  /** The path has an encoded slash or an empty inner segment: only a route's `*` part may hold these. */
+  readonly needsWildcard: boolean;
+}
+
+/**
+ * Every way in which an upstream might read a path that is not plain.
+ *
+ * Escapes of ASCII characters are decoded once (RFC 3986 6.2.2.2; `%25` stays, so nothing is decoded twice).
+ * Lenient readers take `%2F` as a separator, drop `;parameters`, or merge slashes, in any combination.
+ * Returns a sentence when the path is refused whatever the routes are.
+ */
+export function readings(path: string): Readings | string {
+  const literal = decodeAscii(path);
+  const encodedSlash = literal.includes('%2F');
+  const parameters = literal.includes(';');
+  // Whether parameters end at an encoded slash differs between readers, so the two never go together.
+  if (encodedSlash && parameters) return 'the path has both an encoded slash and ";"';
+  const seen = new Set<string>();
+  for (const slashes of encodedSlash ? [literal, decodeSlashes(literal)] : [literal]) {
+    for (const reading of parameters ? [slashes, slashes.replace(/;[^/]*/g, '')] : [slashes]) {
+      seen.add(reading);
+      seen.add(mergeSlashes(reading));
+    }
+  }
+  seen.delete(literal);
+  return { literal, lenient: [...seen], needsWildcard: encodedSlash || literal.includes('//') };
+}
+
+/** Decodes `%XX` of ASCII characters other than `%` and `/`; the rest stays, in upper case. */
+export function decodeAscii(path: string): string {
+  return path.replace(/%[0-9A-Fa-f]{2}/g, (escape) => {
+    const code = parseInt(escape.slice(1), 16);
+    return code >= 0x80 || code === 0x25 || code === 0x2f
+      ? escape.toUpperCase()
+      : String.fromCharCode(code);
+  });
+}
+
+/** Takes `%2F`, as {@link decodeAscii} leaves it, as a separator. */
+export function decodeSlashes(path: string): string {
+  return path.replaceAll('%2F', '/');
+}
+
+function mergeSlashes(path: string): string {
+  const merged = path.replace(/\/{2,}/g, '/');
+  return merged.length > 1 && merged.endsWith('/') ? merged.slice(0, -1) : merged;
+}
+
+/** The segment of a path at an index, counted from 0 behind the leading slash; undefined past its end. */
+export function segmentAt(path: string, index: number): string | undefined {
+  let from = 1;
+  for (let i = 0; i < index; i++) {
+    const slash = path.indexOf('/', from);
+    if (slash < 0) return undefined;
+    from = slash + 1;
+  }
+  const end = path.indexOf('/', from);
+  return path.slice(from, end < 0 ? path.length : end);
+}

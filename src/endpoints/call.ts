@@ -1,0 +1,20 @@
+import type { Subject } from '../domain/credential.js';
+import type { Refusal } from '../domain/refusal.js';
+import type { EpochMs } from '../domain/time.js';
+import type { Answer } from '../http/answers.js';
+import type { Body } from '../http/body.js';
+import type { RequestHead } from '../http/head.js';
+
+/** A request to one of Latchkey's own endpoints, judged and with its body read. */
+export interface Call {
+  readonly head: RequestHead;
+  /** The canonical path, in which parameters stand. */
+  readonly path: string;
+  readonly body: Body;
+  /** Who sent it; null at an endpoint that checks a password itself. */
+  readonly subject: Subject | null;
+  readonly now: EpochMs;
+}
+
+/** Answers a call. A plain value in and out, so an endpoint is tested without a socket. */
+export type Handler = (call: Call) => Promise<Answer | Refusal>;

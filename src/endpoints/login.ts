@@ -1,0 +1,56 @@
+import type { Logins } from '../accounts/login.js';
+import type { Sessions } from '../accounts/sessions.js';
+import { digestOf, SESSION_ID_LENGTH } from '../domain/secret.js';
+import { formatSessionCookie } from '../http/cookies.js';
+import type { Store } from '../store/store.js';
+import type { Handler } from './call.js';
+
+/** POST /login: a session for a login name and a password. */
+export function loginHandler(
+  logins: Logins,
+  sessions: Sessions,
+  store: Store,
+  cookieName: string,
+): Handler {
+  return async ({ head, body, now }) => {
+    const checked = await logins.check(
+      {
+        login: body.params.one('user'),
+        password: body.params.one('password'),
+        otp: head.otp,
+        address: head.client.address,
+      },
+      401,
+    );
+    if ('refusal' in checked) return checked;
+    const { user } = checked;
+    const customer = await store.getCustomer(user.customerId);
+    const id = await sessions.start(user, head.client.address, head.userAgent, now);
+    // A new id at every login: what the browser held before is over, whoever set it (session fixation).
+    if (head.session?.length === SESSION_ID_LENGTH) await store.endSession(digestOf(head.session));
+    const cookie = { name: cookieName, value: id, maxAge: sessions.maxAge, secure: head.client.secure };
+    return {
+      status: 200,
+      fields: ['Set-Cookie', formatSessionCookie(cookie)],
+      json: {
+        user: {
+          id: user.id,
+          name: user.name,
+          login: user.login,
+          role: user.role,
+          customer_id: user.customerId,
+        },
+        customer: { id: user.customerId, name: customer?.name ?? '' },
+      },
+    };
+  };
+}
+
+/** POST /logout: ends the session that asks. */
+export function logoutHandler(sessions: Sessions, cookieName: string): Handler {
+  return async ({ head, subject }) => {
+    if (subject?.credential === 'session') await sessions.end(subject.session);
+    const cookie = { name: cookieName, value: '', maxAge: 0, secure: head.client.secure };
+    return { status: 204, fields: ['Set-Cookie', formatSessionCookie(cookie)] };
+  };
+}

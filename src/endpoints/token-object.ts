@@ -1,0 +1,36 @@
+import { formatTime } from '../domain/time.js';
+import type { Token } from '../domain/token.js';
+import type { TokenWithUse } from '../store/store.js';
+
+/** A token as answers show it after its creation. Never used: the four fields of use are null. */
+export function tokenObject({ token, use }: TokenWithUse) {
+  const seenAt = use === null ? null : formatTime(use.at);
+  return {
+    ...baseObject(token),
+    last_seen_at: seenAt,
+    last_used_at: seenAt,
+    ip: use?.ip ?? null,
+    user_agent: use?.userAgent ?? null,
+  };
+}
+
+/** A token as the answer to its creation shows it: without use, with its secret, this once. */
+export function createdTokenObject(token: Token, secret: string) {
+  return { ...baseObject(token), access_token: secret };
+}
+
+function baseObject(token: Token) {
+  return {
+    id: token.id,
+    user_id: token.userId,
+    customer_id: token.customerId,
+    service_id: token.serviceId,
+    services: token.services,
+    name: token.name,
+    scope: token.scopes.join(' '),
+    scopes: token.scopes,
+    created_at: formatTime(token.createdAt),
+    updated_at: formatTime(token.updatedAt),
+    expires_at: token.expiresAt === null ? null : formatTime(token.expiresAt),
+  };
+}

@@ -1,0 +1,63 @@
+import { type Awaitable, whenReady } from '../domain/awaitable.js';
+import type { Subject } from '../domain/credential.js';
+import type { Refusal } from '../domain/refusal.js';
+import { digestOf, isAccessToken } from '../domain/secret.js';
+import type { EpochMs } from '../domain/time.js';
+import { isExpired } from '../domain/token.js';
+import type { Sessions } from '../accounts/sessions.js';
+import type { RequestHead } from '../http/head.js';
+import type { Store, TokenWithOwner } from '../store/store.js';
+
+const UNAUTHENTICATED: Refusal = { refusal: 'unauthenticated' };
+/** Longer key values are refused before any digest is made of them. */
+const MAX_KEY = 1024;
+
+/**
+ * Answers who a request comes from.
+ *
+ * The key field wins over the session cookie, and a bad key never falls back to the cookie. All reasons
+ * why a credential does not hold look the same, save that an expired token says so to its holder.
+ */
+export class Authenticator {
+  readonly #store: Store;
+  readonly #sessions: Sessions;
+
+  constructor(store: Store, sessions: Sessions) {
+    this.#store = store;
+    this.#sessions = sessions;
+  }
+
+  authenticate(head: RequestHead, now: EpochMs): Awaitable<Subject | Refusal> {
+    if (head.key !== undefined) return this.#byKey(head.key, now);
+    if (head.session !== undefined) return this.#bySession(head.session, now);
+    return UNAUTHENTICATED;
+  }
+
+  #byKey(key: string, now: EpochMs): Awaitable<Subject | Refusal> {
+    if (isAccessToken(key)) {
+      return whenReady(this.#store.findToken(digestOf(key)), (found) => judgeToken(found, now));
+    }
+    if (key.length === 0 || key.length > MAX_KEY) return UNAUTHENTICATED;
+    return whenReady(this.#store.hasLegacyKeys(), (some) =>
+      some
+        ? whenReady(this.#store.findToken(digestOf(key)), (found) => judgeToken(found, now))
+        : UNAUTHENTICATED,
+    );
+  }
+
+  #bySession(id: string, now: EpochMs): Awaitable<Subject | Refusal> {
+    return whenReady(this.#sessions.find(id, now), (found) => {
+      if (found === undefined || found.owner.locked) return UNAUTHENTICATED;
+      return { credential: 'session', user: found.owner, session: found.session };
+    });
+  }
+}
+
+function judgeToken(found: TokenWithOwner | undefined, now: EpochMs): Subject | Refusal {
+  if (found === undefined || found.owner.locked) return UNAUTHENTICATED;
+  const { token, owner } = found;
+  if (isExpired(token, now)) {
+    return { refusal: 'token_expired', tokenId: token.id, expiredAt: token.expiresAt ?? now };
+  }
+  return { credential: token.kind, user: owner, token };
+}

@@ -1,0 +1,44 @@
+import type { Subject } from '../domain/credential.js';
+
+/** Name of each injected field by what it says; null leaves it out (`identity.headers`). */
+export interface IdentityNames {
+  readonly user_id: string | null;
+  readonly customer_id: string | null;
+  readonly login: string | null;
+  readonly role: string | null;
+  readonly scope: string | null;
+  readonly services: string | null;
+  readonly credential: string | null;
+  readonly token_id: string | null;
+}
+
+/**
+ * Says to the upstream who is calling: a flat list of fields, injected after everything else.
+ *
+ * A field without a value (the token of a session, the services of an unrestricted token) is absent.
+ */
+export function identityFields(subject: Subject, names: IdentityNames, sessionScope: string): string[] {
+  const { user } = subject;
+  const token = subject.credential === 'session' ? undefined : subject.token;
+  const fields: string[] = [];
+  add(fields, names.user_id, user.id);
+  add(fields, names.customer_id, user.customerId);
+  add(fields, names.login, user.login);
+  add(fields, names.role, user.role);
+  add(fields, names.scope, token === undefined ? sessionScope : token.scopes.join(' '));
+  add(fields, names.services, token === undefined ? '' : token.services.join(','));
+  add(fields, names.credential, subject.credential);
+  add(fields, names.token_id, token?.id ?? '');
+  return fields;
+}
+
+function add(fields: string[], name: string | null, value: string): void {
+  if (name !== null && value !== '') fields.push(name, fieldValueOf(value));
+}
+
+/** Percent-encodes (UTF-8) what a field can't carry: all but visible ASCII and space; `%` too, to stay reversible. */
+function fieldValueOf(value: string): string {
+  return /^[\x21-\x24\x26-\x7e](?:[\x20-\x24\x26-\x7e]*[\x21-\x24\x26-\x7e])?$/.test(value)
+    ? value
+    : encodeURIComponent(value.toWellFormed());
+}

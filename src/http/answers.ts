@@ -1,0 +1,85 @@
+import type { Refusal } from '../domain/refusal.js';
+import { formatTime } from '../domain/time.js';
+
+/** An answer of Latchkey's own: a status, fields as a flat list, and a JSON value unless it has no body. */
+export interface Answer {
+  readonly status: number;
+  readonly fields?: readonly string[];
+  readonly json?: unknown;
+}
+
+/** Seconds after which it makes sense to ask again when the store or this process could not serve. */
+const RETRY_SECONDS = 1;
+
+/**
+ * Turns a refusal into its answer. It is the only place that does, so two refusals of one kind are
+ * the same bytes, and a new kind does not compile until it is answered here.
+ */
+export function answerRefusal(refusal: Refusal): Answer {
+  switch (refusal.refusal) {
+    case 'malformed':
+    case 'several_credentials':
+      return problem(400, 'Bad request', refusal.detail);
+    case 'unauthenticated':
+      return challenge({ msg: 'Provided credentials are missing or invalid' });
+    case 'token_expired':
+      return challenge({ msg: `Token ${refusal.tokenId} expired at ${formatTime(refusal.expiredAt)}` });
+    case 'role':
+    case 'scope':
+    case 'service':
+    case 'service_limited':
+    case 'wrong_credential_kind':
+    case 'cross_origin':
+    case 'other_customer':
+      return problem(403, 'You are not authorized to perform this action', refusal.detail);
+    case 'not_found':
+      return problem(404, 'Record not found', refusal.detail);
+    case 'method_not_allowed':
+      return problem(405, 'Method not allowed', refusal.detail);
+    case 'too_slow':
+      return problem(408, 'Request timeout', refusal.detail);
+    case 'body_too_large':
+      return problem(413, 'Content too large', refusal.detail);
+    case 'target_too_long':
+      return problem(414, 'URI too long', refusal.detail);
+    case 'expectation_failed':
+      return problem(417, 'Expectation failed', refusal.detail);
+    case 'fields_too_large':
+      return problem(431, 'Request header fields too large', refusal.detail);
+    case 'active_tokens':
+      return problem(400, 'Bad request', 'user has active API tokens');
+    case 'grant': {
+      const { status, code, detail } = refusal;
+      return { status, json: { msg: code, code, detail } };
+    }
+    case 'login_throttled':
+      return {
+        ...problem(429, 'Too many requests', 'Too many failed logins; try again later'),
+        fields: ['Retry-After', String(refusal.retryAfter)],
+      };
+    case 'upstream_unreachable':
+    case 'upstream_broken':
+      return problem(502, 'Bad gateway', refusal.detail);
+    case 'upstream_too_slow':
+      return problem(504, 'Gateway timeout', refusal.detail);
+    case 'store_unavailable':
+      return unavailable('The credential store can not answer now');
+    case 'overloaded':
+      return unavailable(refusal.detail);
+    case 'fault':
+      return problem(500, 'Internal error', 'The request was refused because of a fault; see the log');
+  }
+}
+
+function problem(status: number, msg: string, detail: string): Answer {
+  return { status, json: { msg, detail } };
+}
+
+/** RFC 9110 15.5.2: a 401 names a scheme. */
+function challenge(json: { msg: string }): Answer {
+  return { status: 401, fields: ['WWW-Authenticate', 'Service-Key realm="api"'], json };
+}
+
+function unavailable(detail: string): Answer {
+  return { ...problem(503, 'Service unavailable', detail), fields: ['Retry-After', String(RETRY_SECONDS)] };
+}

@@ -1,0 +1,83 @@
+import type { Refusal } from '../domain/refusal.js';
+
+/** Longest body that an endpoint of Latchkey's own reads, in bytes. */
+export const MAX_BODY = 64 * 1024;
+
+/** Parameters of a body, and the JSON value itself when it was JSON. */
+export interface Body {
+  readonly params: Params;
+  readonly json: unknown;
+}
+
+/** Named parameters of a form or of a JSON object, in the order given. Names never touch an object's prototype. */
+export class Params {
+  readonly #pairs: { name: string; value: string }[] = [];
+
+  add(name: string, value: string): void {
+    this.#pairs.push({ name, value });
+  }
+
+  /** The value of a parameter that is given once; undefined when it is absent or given several times. */
+  one(name: string): string | undefined {
+    const values = this.all(name);
+    return values.length === 1 ? values[0] : undefined;
+  }
+
+  /** Every value of the parameters of these names, in the order given. */
+  all(...names: string[]): string[] {
+    return this.#pairs.filter((pair) => names.includes(pair.name)).map((pair) => pair.value);
+  }
+}
+
+/** A body without parameters. */
+export const EMPTY_BODY: Body = { params: new Params(), json: undefined };
+
+/** Reads a form or JSON body. An empty body has no parameters, whatever its type says. */
+export function parseBody(bytes: Buffer, contentType: string | undefined): Body | Refusal {
+  if (bytes.length === 0) return EMPTY_BODY;
+  const type = (contentType ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  const text = decodeUtf8(bytes);
+  if (text === undefined) return malformed('the body is not UTF-8');
+  if (type === 'application/x-www-form-urlencoded') return { params: formParams(text), json: undefined };
+  if (type === 'application/json' || type.endsWith('+json')) return parseJson(text);
+  return malformed('send the body as application/x-www-form-urlencoded or application/json');
+}
+
+function decodeUtf8(bytes: Buffer): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+function formParams(text: string): Params {
+  const params = new Params();
+  for (const [name, value] of new URLSearchParams(text)) params.add(name, value);
+  return params;
+}
+
+function parseJson(text: string): Body | Refusal {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return malformed('the body is not valid JSON');
+  }
+  const params = new Params();
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) return { params, json };
+  for (const [name, value] of Object.entries(json)) addJson(params, name, value);
+  return { params, json };
+}
+
+/** `null` counts as absent; a value of another kind is kept as its JSON text, which no check accepts. */
+function addJson(params: Params, name: string, value: unknown): void {
+  if (value === null) return;
+  if (typeof value === 'string') params.add(name, value);
+  else if (Array.isArray(value)) for (const item of value) params.add(name, typeof item === 'string' ? item : '');
+  else if (typeof value !== 'object') params.add(name, String(value));
+}
+
+function malformed(detail: string): Refusal {
+  return { refusal: 'malformed', detail };
+}

@@ -1,0 +1,173 @@
+import type { IncomingMessage } from 'node:http';
+import type { Refusal } from '../domain/refusal.js';
+import { type ClientReader } from './client-address.js';
+import { cookieValues } from './cookies.js';
+import type { RequestHead } from './head.js';
+import { parseTarget } from './target.js';
+
+/** Limits of a head. The size of all fields (16 KiB) is a setting of the listener's parser. */
+export const MAX_FIELDS = 100;
+/** Longest request target in bytes. */
+export const MAX_TARGET = 8 * 1024;
+
+/** Methods that are judged and carried. TRACE and CONNECT never are (RFC 9110 9.3.6, 9.3.8). */
+export const METHODS: ReadonlySet<string> = new Set([
+  'GET',
+  'HEAD',
+  'POST',
+  'PUT',
+  'PATCH',
+  'DELETE',
+  'OPTIONS',
+  'PURGE',
+]);
+
+const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::\d{1,5})?$/;
+
+/** Names that the reader looks for, as the configuration builds them. */
+export interface HeadNames {
+  /** Lower-case name of the key field, `service-key`. */
+  readonly key: string;
+  /** Lower-case name of the one-time-password field, `service-otp`. */
+  readonly otp: string;
+  /** Name of the session cookie, in its exact case. */
+  readonly sessionCookie: string;
+}
+
+/** Fields of which a second one makes the request ambiguous. */
+type Single =
+  | 'host'
+  | 'content-length'
+  | 'content-type'
+  | 'authorization'
+  | 'origin'
+  | 'upgrade'
+  | 'transfer-encoding'
+  | 'expect'
+  | 'sec-fetch-site'
+  | 'user-agent';
+
+/**
+ * Makes the function that turns a parsed request into a {@link RequestHead}, or refuses it.
+ *
+ * It reads `rawHeaders`, because node's `headers` object joins and drops repeated fields.
+ */
+export function createHeadReader(names: HeadNames, readClient: ClientReader) {
+  return function readHead(req: IncomingMessage): RequestHead | Refusal {
+    const method = req.method ?? '';
+    if (req.httpVersion !== '1.1' && req.httpVersion !== '1.0') return malformed('only HTTP/1.0 and HTTP/1.1 are served');
+    if (!METHODS.has(method)) {
+      return { refusal: 'method_not_allowed', detail: `the method ${method} is not served` };
+    }
+    const fields = req.rawHeaders;
+    if (fields.length > MAX_FIELDS * 2) {
+      return { refusal: 'fields_too_large', detail: `more than ${MAX_FIELDS} header fields` };
+    }
+    const url = req.url ?? '';
+    if (url.length > MAX_TARGET) {
+      return { refusal: 'target_too_long', detail: `the request target is over ${MAX_TARGET} bytes` };
+    }
+    const target = parseTarget(url);
+    if (typeof target === 'string') return malformed(target);
+
+    const single: Partial<Record<Single, string>> = {};
+    let key: string | undefined;
+    let otp: string | undefined;
+    let session: string | undefined;
+    let connection: string | undefined;
+    for (let i = 0; i < fields.length; i += 2) {
+      const name = (fields[i] as string).toLowerCase();
+      const value = fields[i + 1] as string;
+      switch (name) {
+        case names.key:
+          if (key !== undefined) return several(`the field ${fields[i]} was sent more than once`);
+          key = value;
+          break;
+        case names.otp:
+          if (otp !== undefined) return several(`the field ${fields[i]} was sent more than once`);
+          otp = value;
+          break;
+        case 'cookie':
+          for (const found of cookieValues(value, names.sessionCookie)) {
+            if (session !== undefined) return several(`the cookie ${names.sessionCookie} was sent more than once`);
+            session = found;
+          }
+          break;
+        case 'connection':
+          connection = connection === undefined ? value : `${connection}, ${value}`;
+          break;
+        case 'host':
+        case 'content-length':
+        case 'content-type':
+        case 'authorization':
+        case 'origin':
+        case 'upgrade':
+        case 'transfer-encoding':
+        case 'expect':
+        case 'sec-fetch-site':
+        case 'user-agent':
+          if (single[name] !== undefined) return malformed(`the field ${fields[i]} was sent more than once`);
+          single[name] = value;
+          break;
+      }
+    }
+
+    const fault = checkHost(single.host, req.httpVersion) ?? checkFraming(single, req.httpVersion);
+    if (fault !== undefined) return malformed(fault);
+    const expect = single.expect;
+    if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
+      return { refusal: 'expectation_failed', detail: 'only "Expect: 100-continue" is understood' };
+    }
+    const length = single['content-length'];
+    return {
+      method,
+      target: url,
+      path: target.path,
+      query: target.query,
+      plain: target.plain,
+      fields,
+      client: readClient(req.socket, single.host ?? '', fields),
+      key,
+      otp,
+      session,
+      contentType: single['content-type'],
+      contentLength: length === undefined ? undefined : Number(length),
+      chunked: single['transfer-encoding'] !== undefined,
+      connection,
+      upgrade: single.upgrade,
+      expectsContinue: expect !== undefined && req.httpVersion === '1.1',
+      origin: single.origin,
+      fetchSite: single['sec-fetch-site'],
+      userAgent: single['user-agent'],
+    };
+  };
+}
+
+/** What {@link createHeadReader} makes. */
+export type HeadReader = ReturnType<typeof createHeadReader>;
+
+function checkHost(host: string | undefined, version: string): string | undefined {
+  if (host === undefined) return version === '1.1' ? 'the Host field is missing' : undefined;
+  return HOST.test(host) ? undefined : 'the Host field is not a host name with an optional port';
+}
+
+/** RFC 9112 6.1 and 6.3: one length or exactly `chunked`, never in HTTP/1.0, never both. */
+function checkFraming(single: Partial<Record<Single, string>>, version: string): string | undefined {
+  const coding = single['transfer-encoding'];
+  const length = single['content-length'];
+  if (coding !== undefined) {
+    if (version !== '1.1') return 'Transfer-Encoding is not part of HTTP/1.0';
+    if (length !== undefined) return 'both Content-Length and Transfer-Encoding were sent';
+    if (coding.toLowerCase() !== 'chunked') return 'the only Transfer-Encoding taken is "chunked"';
+  }
+  if (length !== undefined && !/^\d{1,15}$/.test(length)) return 'Content-Length is not a number of bytes';
+  return undefined;
+}
+
+function malformed(detail: string): Refusal {
+  return { refusal: 'malformed', detail };
+}
+
+function several(detail: string): Refusal {
+  return { refusal: 'several_credentials', detail };
+}

@@ -1,0 +1,80 @@
+import { decodeAscii, decodeSlashes } from '../domain/path.js';
+
+/**
+ * The request target, checked once, so that no later step can read it in a second way.
+ *
+ * Security rule: whatever two programs could read differently is refused or must mean the same in
+ * every reading (`domain/path`). WHATWG `URL` never sees a target: it loses the first segment of `//a/b`.
+ */
+
+const SLASH = 0x2f;
+const PERCENT = 0x25;
+const QUESTION = 0x3f;
+
+/** A target that passed: its path, its query, and what a reader could be lenient about. */
+export interface Target {
+  readonly path: string;
+  readonly query: string;
+  /** The path has no escape, no `;`, no empty or dot-led segment and no trailing slash: there is one reading. */
+  readonly plain: boolean;
+}
+
+/** Checks the form of a target. Returns what is wrong with it as a sentence, or the parts. */
+export function parseTarget(target: string): Target | string {
+  if (target.charCodeAt(0) !== SLASH) return 'the request target must start with "/"';
+  let plain = true;
+  let end = target.length;
+  for (let i = 1; i < end; i++) {
+    const code = target.charCodeAt(i);
+    if (code <= 0x20 || code >= 0x7f || code === 0x23 /* # */) return forbiddenCharacter(code);
+    if (code === 0x5c /* \ */) return 'the path has a backslash';
+    if (code === QUESTION) {
+      end = i;
+    } else if (code === PERCENT) {
+      const fault = checkEscape(target, i);
+      if (fault !== undefined) return fault;
+      plain = false;
+    } else if (code === 0x3b /* ; */) {
+      plain = false;
+    } else if (target.charCodeAt(i - 1) === SLASH && (code === SLASH || code === 0x2e /* . */)) {
+      plain = false;
+    }
+  }
+  for (let i = end + 1; i < target.length; i++) {
+    const code = target.charCodeAt(i);
+    if (code <= 0x20 || code >= 0x7f || code === 0x23) return forbiddenCharacter(code);
+  }
+  if (end > 1 && target.charCodeAt(end - 1) === SLASH) plain = false;
+  const path = end === target.length ? target : target.slice(0, end);
+  if (!plain && hasDotSegment(path)) return 'the path has a "." or ".." segment';
+  return { path, query: end === target.length ? '' : target.slice(end + 1), plain };
+}
+
+function forbiddenCharacter(code: number): string {
+  return code === 0x23
+    ? 'the request target has a fragment ("#")'
+    : `the request target has a character that must be percent-encoded (0x${code.toString(16).padStart(2, '0')})`;
+}
+
+function checkEscape(target: string, at: number): string | undefined {
+  const value = hexValue(target.charCodeAt(at + 1)) * 16 + hexValue(target.charCodeAt(at + 2));
+  if (Number.isNaN(value)) return 'the path has a "%" that is not followed by two hexadecimal digits';
+  if (value < 0x20 || value === 0x7f) return 'the path has an encoded control character';
+  if (value === 0x5c) return 'the path has an encoded backslash';
+  return undefined;
+}
+
+function hexValue(code: number): number {
+  if (code >= 0x30 && code <= 0x39) return code - 0x30;
+  const lower = code | 0x20;
+  return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : NaN;
+}
+
+function hasDotSegment(path: string): boolean {
+  return decodeSlashes(decodeAscii(path))
+    .split('/')
+    .some((segment) => {
+      const name = segment.split(';', 1)[0];
+      return name === '.' || name === '..';
+    });
+}

@@ -1,0 +1,73 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Answer } from './answers.js';
+
+/** How long the rest of a body that nobody wants is read and dropped before the connection is closed. */
+const LINGER_MS = 500;
+
+/** Fields of every answer of Latchkey's own. */
+function ownFields(answer: Answer, requestId: string, body: Buffer | undefined): string[] {
+  const fields = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff', 'X-Request-Id', requestId];
+  if (body !== undefined) fields.push('Content-Type', 'application/json', 'Content-Length', String(body.length));
+  if (answer.fields !== undefined) fields.push(...answer.fields);
+  return fields;
+}
+
+function bodyOf(answer: Answer): Buffer | undefined {
+  return answer.json === undefined ? undefined : Buffer.from(JSON.stringify(answer.json));
+}
+
+/**
+ * Writes an answer of Latchkey's own.
+ *
+ * When the request's body was not read, the connection is closed behind the answer, so that the body never
+ * becomes a request. It lingers a moment first: a close at once would reset the client before it read the answer.
+ */
+export function writeAnswer(
+  req: IncomingMessage,
+  res: ServerResponse,
+  answer: Answer,
+  requestId: string,
+): void {
+  const body = bodyOf(answer);
+  const fields = ownFields(answer, requestId, body);
+  const unread = hasBody(req) && !req.readableEnded;
+  if (unread) fields.push('Connection', 'close');
+  res.writeHead(answer.status, fields);
+  if (!unread) {
+    res.end(req.method === 'HEAD' ? undefined : body);
+    return;
+  }
+  if (body === undefined || req.method === 'HEAD') res.flushHeaders();
+  else res.write(body);
+  lingeringEnd(req, res);
+}
+
+function hasBody(req: IncomingMessage): boolean {
+  const { 'content-length': length, 'transfer-encoding': coding } = req.headers;
+  return coding !== undefined || (length !== undefined && length !== '0');
+}
+
+function lingeringEnd(req: IncomingMessage, res: ServerResponse): void {
+  const end = () => {
+    clearTimeout(timer);
+    req.off('end', end).off('close', end);
+    res.end();
+  };
+  const timer = setTimeout(end, LINGER_MS);
+  req.on('end', end).on('close', end).on('error', () => undefined);
+  req.resume();
+}
+
+/** Writes an answer straight to a socket whose request never became one (a parse error, a handshake) and ends it. */
+export function writeRawAnswer(socket: Duplex, answer: Answer, requestId: string): void {
+  if (!socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const body = bodyOf(answer);
+  const fields = [...ownFields(answer, requestId, body), 'Connection', 'close'];
+  let head = `HTTP/1.1 ${answer.status} ${answer.status}\r\nDate: ${new Date().toUTCString()}\r\n`;
+  for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
+  socket.end(Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), body ?? Buffer.alloc(0)]));
+}

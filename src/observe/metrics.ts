@@ -1,0 +1,65 @@
+import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Histogram, register } from 'prom-client';
+
+const requests = new Counter({
+  name: 'latchkey_requests_total',
+  help: 'Requests by how they ended: "forwarded", "answered", or the reason of the refusal.',
+  labelNames: ['outcome', 'status_class'] as const,
+});
+
+const duration = new Histogram({
+  name: 'latchkey_request_duration_seconds',
+  help: 'Time from a read head to the end of the answer.',
+  labelNames: ['outcome'] as const,
+  buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+});
+
+const lastSeenFailures = new Counter({
+  name: 'latchkey_last_seen_write_failures_total',
+  help: 'Writes of last uses that failed and were kept for the next one.',
+});
+
+const workers = new Gauge({
+  name: 'latchkey_workers',
+  help: 'Processes that serve requests.',
+  aggregator: 'first',
+});
+
+/** How a request ended, as the metrics tell it. */
+export type Outcome = string;
+
+/** Counts one request. */
+export function countRequest(outcome: Outcome, status: number | null, seconds: number): void {
+  requests.inc({ outcome, status_class: status === null ? 'none' : `${Math.floor(status / 100)}xx` });
+  duration.observe({ outcome }, seconds);
+}
+
+/** Counts a failed write of last uses. */
+export function countLastSeenFailure(): void {
+  lastSeenFailures.inc();
+}
+
+/** Tells how many processes serve. */
+export function setWorkers(count: number): void {
+  workers.set(count);
+}
+
+/** Starts the process metrics (memory, event loop, open files). */
+export function startProcessMetrics(): void {
+  collectDefaultMetrics({ prefix: 'latchkey_' });
+}
+
+/** Metrics of this process as Prometheus text. */
+export async function renderMetrics(): Promise<{ type: string; text: string }> {
+  return { type: register.contentType, text: await register.metrics() };
+}
+
+/** Answers the primary process when it asks this worker for its metrics. */
+export function answerPrimary(): void {
+  new AggregatorRegistry();
+}
+
+/** Metrics of every worker, summed, and of the primary itself. Call in the primary process only. */
+export function createClusterRenderer(): () => Promise<{ type: string; text: string }> {
+  const aggregator = new AggregatorRegistry();
+  return async () => ({ type: aggregator.contentType, text: await aggregator.clusterMetrics() });
+}

@@ -1,0 +1,57 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Config } from '../config/schema.js';
+import { listen } from './listener.js';
+
+/** One check of readiness: its name, and what is wrong or null. */
+export type ReadyCheck = () => Promise<Record<string, string | null>>;
+
+/** What the admin port tells. */
+export interface AdminViews {
+  readonly metrics: () => Promise<{ type: string; text: string }>;
+  readonly ready: ReadyCheck;
+}
+
+const HEADERS_TIMEOUT_MS = 5_000;
+
+/** Starts the admin port: metrics, health and readiness. It is no part of the public port. */
+export async function startAdmin(
+  settings: Config['admin'],
+  views: AdminViews,
+): Promise<{ server: Server; url: string }> {
+  const server = createServer({ headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: HEADERS_TIMEOUT_MS }, (req, res) => {
+    answer(req, res, views).catch(() => {
+      if (!res.headersSent) sendJson(res, 500, { msg: 'Internal error', detail: 'see the log' });
+    });
+  });
+  return { server, url: await listen(server, settings.host, settings.port) };
+}
+
+async function answer(req: IncomingMessage, res: ServerResponse, views: AdminViews): Promise<void> {
+  req.resume();
+  const path = (req.url ?? '').split('?', 1)[0] ?? '';
+  if (req.method !== 'GET' && req.method !== 'HEAD') {
+    sendJson(res, 405, { msg: 'Method not allowed', detail: 'the admin port takes GET' });
+  } else if (path === '/healthz') {
+    sendJson(res, 200, { status: 'ok' });
+  } else if (path === '/readyz') {
+    const checks = await views.ready();
+    const ready = Object.values(checks).every((fault) => fault === null);
+    sendJson(res, ready ? 200 : 503, { ready, checks: describe(checks) });
+  } else if (path === '/metrics') {
+    const { type, text } = await views.metrics();
+    res.writeHead(200, { 'Content-Type': type, 'Cache-Control': 'no-store' }).end(text);
+  } else {
+    const detail = 'the admin port has /healthz, /readyz and /metrics';
+    sendJson(res, 404, { msg: 'Record not found', detail });
+  }
+}
+
+function describe(checks: Record<string, string | null>): Record<string, string> {
+  return Object.fromEntries(Object.entries(checks).map(([name, fault]) => [name, fault ?? 'ok']));
+}
+
+function sendJson(res: ServerResponse, status: number, value: unknown): void {
+  res
+    .writeHead(status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' })
+    .end(JSON.stringify(value));
+}

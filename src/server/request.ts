@@ -1,0 +1,152 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Refusal } from '../domain/refusal.js';
+import type { Handler } from '../endpoints/call.js';
+import type { Admitted, Gate, Verdict } from '../gate/gate.js';
+import { type IdentityNames, identityFields } from '../gate/identity.js';
+import { type Answer, answerRefusal } from '../http/answers.js';
+import { parseBody } from '../http/body.js';
+import type { RequestHead } from '../http/head.js';
+import { readBody } from '../http/read-body.js';
+import type { HeadReader } from '../http/read-head.js';
+import { writeAnswer } from '../http/write-answer.js';
+import type { Log } from '../observe/log.js';
+import type { Forward } from '../proxy/forward.js';
+import type { Outbound } from '../proxy/outbound.js';
+import type { Upstream } from '../proxy/upstreams.js';
+import { faultRefusal } from './faults.js';
+import { finishRecord, newRecord, type RequestRecord } from './record.js';
+import { newRequestId } from './request-id.js';
+
+/** The rooms that a request walks through. */
+export interface House {
+  readonly readHead: HeadReader;
+  readonly gate: Gate;
+  readonly endpoints: ReadonlyMap<string, Handler>;
+  readonly outbound: Outbound;
+  readonly forward: Forward;
+  /** The upstream of a route. */
+  readonly upstreamOf: (name: string | null) => Upstream;
+  readonly identityNames: IdentityNames;
+  readonly sessionScope: string;
+  readonly log: Log;
+}
+
+/** The line that every request walks: head, gate, then an own endpoint or the upstream. */
+export function createRequestListener(house: House) {
+  return function onRequest(req: IncomingMessage, res: ServerResponse): void {
+    const walk = new Walk(house, req, res);
+    walk.start();
+  };
+}
+
+/** One request on its way. */
+class Walk {
+  readonly #house: House;
+  readonly #req: IncomingMessage;
+  readonly #res: ServerResponse;
+  readonly #record: RequestRecord;
+
+  constructor(house: House, req: IncomingMessage, res: ServerResponse) {
+    this.#house = house;
+    this.#req = req;
+    this.#res = res;
+    this.#record = newRecord(newRequestId());
+  }
+
+  start(): void {
+    try {
+      const head = this.#house.readHead(this.#req);
+      if ('refusal' in head) {
+        this.#refuse(head);
+        return;
+      }
+      this.#record.head = head;
+      const verdict = this.#house.gate.judge(head, Date.now());
+      if (verdict instanceof Promise) verdict.then((v) => this.#follow(head, v)).catch((e: unknown) => this.#fault(e));
+      else this.#follow(head, verdict);
+    } catch (error) {
+      this.#fault(error);
+    }
+  }
+
+  #follow(head: RequestHead, verdict: Verdict): void {
+    const record = this.#record;
+    record.route = verdict.route?.path ?? null;
+    record.action = verdict.action;
+    record.subject = verdict.subject;
+    if (this.#res.destroyed) finishRecord(record, this.#house.log);
+    else if (verdict.refusal !== undefined) this.#refuse(verdict.refusal);
+    else if (verdict.route.endpoint === null) this.#forward(head, verdict);
+    else this.#serve(head, verdict, verdict.route.endpoint.name).catch((error: unknown) => this.#fault(error));
+  }
+
+  async #serve(head: RequestHead, { path, subject }: Admitted, endpoint: string): Promise<void> {
+    const handler = this.#house.endpoints.get(endpoint);
+    if (handler === undefined) throw new Error(`no handler for the endpoint ${endpoint}`);
+    if (head.expectsContinue) this.#res.writeContinue();
+    const bytes = await readBody(this.#req, head.contentLength);
+    if (bytes === undefined) {
+      finishRecord(this.#record, this.#house.log);
+      return;
+    }
+    const body = bytes instanceof Buffer ? parseBody(bytes, head.contentType) : bytes;
+    if ('refusal' in body) {
+      this.#refuse(body);
+      return;
+    }
+    const answer = await handler({ head, path, body, subject, now: Date.now() });
+    if ('refusal' in answer) this.#refuse(answer);
+    else this.#answer(answer, 'answered');
+  }
+
+  #forward(head: RequestHead, { route, subject }: Admitted): void {
+    const { outbound, forward, upstreamOf, identityNames, sessionScope, log } = this.#house;
+    const record = this.#record;
+    const identity = subject === null ? [] : identityFields(subject, identityNames, sessionScope);
+    forward({
+      head,
+      req: this.#req,
+      res: this.#res,
+      upstream: upstreamOf(route.upstream),
+      fields: outbound(head, identity, record.requestId),
+      responseFields: ['X-Request-Id', record.requestId],
+      refuse: (refusal) => {
+        record.outcome = refusal.refusal;
+        this.#write(answerRefusal(refusal), refusal);
+      },
+      done: ({ status, aborted }) => {
+        if (record.outcome === 'aborted') {
+          record.status = status;
+          record.outcome = aborted === null ? 'forwarded' : `aborted_by_${aborted}`;
+        }
+        finishRecord(record, log);
+      },
+    });
+  }
+
+  #refuse(refusal: Refusal): void {
+    this.#record.outcome = refusal.refusal;
+    this.#write(answerRefusal(refusal), refusal);
+    finishRecord(this.#record, this.#house.log);
+  }
+
+  #answer(answer: Answer, outcome: string): void {
+    this.#record.outcome = outcome;
+    this.#write(answer);
+    finishRecord(this.#record, this.#house.log);
+  }
+
+  #write(answer: Answer, refusal?: Refusal): void {
+    this.#record.status = answer.status;
+    this.#record.detail = refusal !== undefined && 'detail' in refusal ? refusal.detail : undefined;
+    writeAnswer(this.#req, this.#res, answer, this.#record.requestId);
+  }
+
+  /** Faults deny. What went wrong is for the log, not for the client. */
+  #fault(error: unknown): void {
+    const refusal = faultRefusal(error);
+    this.#house.log.error({ err: error, request_id: this.#record.requestId }, 'request refused because of a fault');
+    if (this.#res.headersSent) this.#res.destroy();
+    else this.#refuse(refusal);
+  }
+}

@@ -1,0 +1,137 @@
+import { join } from 'node:path';
+import { BackOff } from '../accounts/back-off.js';
+import { DirectoryApplier } from '../accounts/directory.js';
+import { LastSeen } from '../accounts/last-seen.js';
+import { Logins } from '../accounts/login.js';
+import { OneTimePasswords } from '../accounts/one-time-passwords.js';
+import { Passwords } from '../accounts/passwords.js';
+import { loadSealingKey, Sealer } from '../accounts/sealing.js';
+import { Sessions } from '../accounts/sessions.js';
+import { Tokens } from '../accounts/tokens.js';
+import type { Config } from '../config/schema.js';
+import { endpointHandlers, endpointRoutes } from '../endpoints/endpoints.js';
+import { loginHandler, logoutHandler } from '../endpoints/login.js';
+import { TokenEndpoints } from '../endpoints/tokens.js';
+import { Authenticator } from '../gate/authenticate.js';
+import { Gate } from '../gate/gate.js';
+import { createClientReader } from '../http/client-address.js';
+import { createHeadReader } from '../http/read-head.js';
+import type { Log } from '../observe/log.js';
+import { countLastSeenFailure } from '../observe/metrics.js';
+import { Policy } from '../policy/decide.js';
+import { Router } from '../policy/routes.js';
+import { createForward } from '../proxy/forward.js';
+import { createOutbound } from '../proxy/outbound.js';
+import { createUpstreams, type Upstream } from '../proxy/upstreams.js';
+import { createUpgrade, type Upgrade } from '../proxy/upgrade.js';
+import { openLmdbStore } from '../store/lmdb.js';
+import type { Store } from '../store/store.js';
+import type { House } from './request.js';
+
+/** Names that follow from `interface.vendor`. */
+export interface VendorNames {
+  readonly key: string;
+  readonly otp: string;
+  readonly sessionCookie: string;
+}
+
+/** Builds the names of the key field, the one-time-password field and the session cookie. */
+export function vendorNames(settings: Config['interface']): VendorNames {
+  return {
+    key: `${settings.vendor}-Key`,
+    otp: `${settings.vendor}-OTP`,
+    sessionCookie: settings.session_cookie ?? `${settings.vendor.toLowerCase()}.session`,
+  };
+}
+
+/** The store of a configuration, with what belongs to it. */
+export interface StoreRoom {
+  readonly store: Store;
+  readonly passwords: Passwords;
+  readonly sealer: Sealer;
+  readonly directory: DirectoryApplier;
+}
+
+/** Opens the store that a configuration names. */
+export async function openStoreRoom(config: Config): Promise<StoreRoom> {
+  if (config.store.type !== 'lmdb') throw new Error('store.type: only lmdb is available in this version');
+  const store = await openLmdbStore(config.store.path);
+  const passwords = new Passwords(config.login.max_concurrent_hashes);
+  const sealer = new Sealer(loadSealingKey(join(config.store.path, 'sealing.key')));
+  return { store, passwords, sealer, directory: new DirectoryApplier(store, passwords, sealer) };
+}
+
+/** Everything that serves requests in one process. */
+export interface Runtime {
+  readonly house: House;
+  readonly upgrade: Upgrade;
+  /** Writes last uses down and closes the connections to the upstreams. The store is closed by who opened it. */
+  close(): Promise<void>;
+}
+
+/** Puts the rooms together. It is the only place that does. */
+export function createRuntime(config: Config, { store, passwords, sealer }: StoreRoom, log: Log): Runtime {
+  const names = vendorNames(config.interface);
+  const policy = new Policy(config.policy);
+  const router = new Router(
+    [...endpointRoutes(config.interface.token_endpoints), ...config.routes],
+    config.default_route,
+  );
+  const lastSeen = new LastSeen(
+    store,
+    config.tokens.last_seen_interval,
+    config.sessions.idle_timeout,
+    (error: unknown) => {
+      countLastSeenFailure();
+      log.warn({ err: error }, 'last uses could not be written and are kept for the next try');
+    },
+  );
+  const sessions = new Sessions(store, lastSeen, config.sessions);
+  const tokens = new Tokens(store, lastSeen, config.tokens, (name) => policy.hasScope(name));
+  const logins = new Logins(
+    store,
+    passwords,
+    new OneTimePasswords(store, sealer),
+    new BackOff(store, config.login),
+  );
+  const upstreams = createUpstreams(config.upstreams);
+  const defaultUpstream = config.default_route.upstream ?? Object.keys(config.upstreams)[0] ?? '';
+
+  const house: House = {
+    readHead: createHeadReader(
+      { key: names.key.toLowerCase(), otp: names.otp.toLowerCase(), sessionCookie: names.sessionCookie },
+      createClientReader(config.listen.trusted_proxies),
+    ),
+    gate: new Gate(router, policy, new Authenticator(store, sessions), lastSeen, tokens),
+    endpoints: endpointHandlers({
+      login: loginHandler(logins, sessions, store, names.sessionCookie),
+      logout: logoutHandler(sessions, names.sessionCookie),
+      tokens: new TokenEndpoints(tokens, logins, policy),
+    }),
+    outbound: createOutbound({
+      protectedNames: Object.values(config.identity.headers).filter((name) => name !== null),
+      credentialNames: [names.key, names.otp],
+      sessionCookie: names.sessionCookie,
+      forwardCredentials: config.identity.forward_credentials,
+    }),
+    forward: createForward({ sessionCookie: names.sessionCookie }),
+    upstreamOf: (name) => upstreamNamed(upstreams, name ?? defaultUpstream),
+    identityNames: config.identity.headers,
+    sessionScope: policy.sessionScope,
+    log,
+  };
+  return {
+    house,
+    upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),
+    close: async () => {
+      await lastSeen.close();
+      await upstreams.close();
+    },
+  };
+}
+
+function upstreamNamed(upstreams: { get(name: string): Upstream | undefined }, name: string): Upstream {
+  const upstream = upstreams.get(name);
+  if (upstream === undefined) throw new Error(`no upstream is named ${name}`);
+  return upstream;
+}
