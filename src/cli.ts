@@ -17,7 +17,8 @@ function version(): string {
   return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }
 
-const configOption = () => new Option('--config <file>', 'the configuration file (YAML)').makeOptionMandatory();
+const configOption = () =>
+  new Option('--config <file>', 'the configuration file (YAML)').makeOptionMandatory();
 
 const program = new Command('latchkey')
   .description('An authentication sidecar: checks API tokens and sessions in front of your HTTP APIs.')
@@ -26,11 +27,7 @@ const program = new Command('latchkey')
   .exitOverride()
   .showHelpAfterError('(latchkey --help lists the commands)');
 
-program
-  .command('serve')
-  .description('serve with a configuration')
-  .addOption(configOption())
-  .action(serve);
+program.command('serve').description('serve with a configuration').addOption(configOption()).action(serve);
 
 program
   .command('demo')
@@ -54,7 +51,11 @@ program
   .argument('[kind]', 'config or directory', 'config')
   .action((kind: string) => {
     if (kind !== 'config' && kind !== 'directory') {
-      throw new CommanderError(WRONG_USAGE, 'latchkey.kind', `schema: expected config or directory, got ${kind}`);
+      throw new CommanderError(
+        WRONG_USAGE,
+        'latchkey.kind',
+        `schema: expected config or directory, got ${kind}`,
+      );
     }
     schema(kind);
   });
@@ -83,7 +84,8 @@ function report(error: unknown): number {
   } else {
     process.stderr.write(`latchkey: ${describe(error)}\n`);
   }
-  if (program.opts<{ debug?: boolean }>().debug && error instanceof Error) process.stderr.write(`${error.stack}\n`);
+  if (program.opts<{ debug?: boolean }>().debug && error instanceof Error)
+    process.stderr.write(`${error.stack}\n`);
   return FAILED;
 }
 
@@ -91,7 +93,8 @@ function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code, port } = error as NodeJS.ErrnoException & { port?: number };
   if (code === 'EADDRINUSE') return `port ${port} is in use already; choose another, or 0 for a free one`;
-  if (code === 'EACCES' && port !== undefined) return `port ${port} may not be opened by this user; choose one above 1023`;
+  if (code === 'EACCES' && port !== undefined)
+    return `port ${port} may not be opened by this user; choose one above 1023`;
   return error.message.replaceAll('\n', ' ');
 }
 

@@ -64,7 +64,8 @@ export function loadSealingKey(file: string): Buffer {
 function readKey(file: string): Buffer | undefined {
   try {
     const key = readFileSync(file);
-    if (key.length !== KEY_BYTES) throw new Error(`${file}: expected a key of ${KEY_BYTES} bytes, found ${key.length}`);
+    if (key.length !== KEY_BYTES)
+      throw new Error(`${file}: expected a key of ${KEY_BYTES} bytes, found ${key.length}`);
     return key;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;

@@ -59,7 +59,8 @@ export class Tokens {
     const services = await this.#readServices(user.customerId, request.services);
     if ('refusal' in services) return services;
     const name = request.name ?? '';
-    if (!isName(name)) return unprocessable(`The name must be at most ${MAX_NAME} characters without control characters`);
+    if (!isName(name))
+      return unprocessable(`The name must be at most ${MAX_NAME} characters without control characters`);
 
     const secret = newAccessToken();
     const token: Token = {
@@ -131,7 +132,8 @@ export class Tokens {
     const names = [...new Set((scope ?? DEFAULT_SCOPE).split(' ').filter((name) => name !== ''))];
     const unknown = names.find((name) => !this.#hasScope(name));
     if (names.length > 0 && unknown === undefined) return { names };
-    const detail = unknown === undefined ? 'The scope is empty' : `The scope ${JSON.stringify(unknown)} is not valid`;
+    const detail =
+      unknown === undefined ? 'The scope is empty' : `The scope ${JSON.stringify(unknown)} is not valid`;
     return { refusal: 'grant', status: 400, code: 'invalid_scope', detail };
   }
 
@@ -141,7 +143,9 @@ export class Tokens {
     if (text === undefined) return { at: longest === null ? null : wholeSecond(now + longest) };
     const at = parseTime(text);
     if (at === undefined) {
-      return unprocessable('expires_at must be an ISO 8601 date-time with an offset, like 2030-01-31T12:00:00Z');
+      return unprocessable(
+        'expires_at must be an ISO 8601 date-time with an offset, like 2030-01-31T12:00:00Z',
+      );
     }
     if (wholeSecond(at) <= now) return unprocessable('expires_at has passed');
     if (longest !== null && at > now + longest) {
@@ -157,7 +161,8 @@ export class Tokens {
     const ids = [...new Set(given)];
     const malformed = ids.find((id) => !/^[A-Za-z0-9_-]{1,64}$/.test(id));
     const known = await this.#store.listServices(customerId);
-    const unknown = known.length === 0 ? undefined : ids.find((id) => !known.some((service) => service.id === id));
+    const unknown =
+      known.length === 0 ? undefined : ids.find((id) => !known.some((service) => service.id === id));
     const wrong = malformed ?? unknown;
     return wrong === undefined ? { ids } : unprocessable(`The service ${JSON.stringify(wrong)} is unknown`);
   }

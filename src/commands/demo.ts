@@ -42,7 +42,9 @@ export async function demo(options: DemoOptions): Promise<void> {
     loaded,
     quietRequests: true,
     onReady: (url, admin) => {
-      process.stdout.write(welcome({ url, admin, data, file, upstream, users, echo: options.upstream === undefined }));
+      process.stdout.write(
+        welcome({ url, admin, data, file, upstream, users, echo: options.upstream === undefined }),
+      );
     },
   });
 }
@@ -88,7 +90,9 @@ function welcome({ url, admin, data, file, upstream, users, echo }: Welcome): st
   if (user === undefined) throw new Error(`${file} has no user; delete the folder to start over`);
   const cookies = quote(join(data, 'cookies.txt'));
   const key = join(data, 'token.txt');
-  const list = users.map(({ login, password, role }) => `  ${login.padEnd(24)} ${password}   ${role}`).join('\n');
+  const list = users
+    .map(({ login, password, role }) => `  ${login.padEnd(24)} ${password}   ${role}`)
+    .join('\n');
   const keep = `sed -n 's/.*"access_token":"\\([^"]*\\)".*/Service-Key: \\1/p' > ${quote(key)}`;
   return `
 Latchkey guards ${upstream}${echo ? ' (a built-in upstream that shows what it receives)' : ''} at ${url}

@@ -9,8 +9,7 @@ const MIN_LENGTH = 15;
 
 /** `latchkey hash-password`: prints the `password_hash` of a directory file for a password. */
 export async function hashPassword(options: { passwordFile?: string }): Promise<void> {
-  const password =
-    options.passwordFile === undefined ? await prompt() : readPassword(options.passwordFile);
+  const password = options.passwordFile === undefined ? await prompt() : readPassword(options.passwordFile);
   if ([...password].length < MIN_LENGTH) {
     throw new CommandFailed(`the password is shorter than ${MIN_LENGTH} characters`);
   }
@@ -21,12 +20,15 @@ function readPassword(file: string): string {
   try {
     return readFileSync(file === '-' ? 0 : file, 'utf8').replace(/\r?\n$/, '');
   } catch (error) {
-    throw new CommandFailed(`${file} can not be read: ${(error as NodeJS.ErrnoException).code ?? 'unknown error'}`);
+    throw new CommandFailed(
+      `${file} can not be read: ${(error as NodeJS.ErrnoException).code ?? 'unknown error'}`,
+    );
   }
 }
 
 async function prompt(): Promise<string> {
-  if (!process.stdin.isTTY) throw new CommandFailed('no terminal to ask on; use --password-file FILE or --password-file -');
+  if (!process.stdin.isTTY)
+    throw new CommandFailed('no terminal to ask on; use --password-file FILE or --password-file -');
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const lines = createInterface({ input: process.stdin, output: silent, terminal: true });
   try {

@@ -14,6 +14,8 @@ export async function healthcheck(options: { config: string }): Promise<void> {
     if (statusCode !== 200) throw new CommandFailed(`not ready: ${text}`);
   } catch (error) {
     if (error instanceof CommandFailed) throw error;
-    throw new CommandFailed(`${url} does not answer: ${error instanceof Error ? error.message : String(error)}`);
+    throw new CommandFailed(
+      `${url} does not answer: ${error instanceof Error ? error.message : String(error)}`,
+    );
   }
 }

@@ -4,7 +4,13 @@ import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { loadDirectory } from '../config/directory.js';
 import type { Config } from '../config/schema.js';
 import { createLog, type LogSink } from '../observe/log.js';
-import { answerPrimary, createClusterRenderer, renderMetrics, setWorkers, startProcessMetrics } from '../observe/metrics.js';
+import {
+  answerPrimary,
+  createClusterRenderer,
+  renderMetrics,
+  setWorkers,
+  startProcessMetrics,
+} from '../observe/metrics.js';
 import { startAdmin } from '../server/admin.js';
 import { startPool } from '../server/cluster.js';
 import { startCleaning } from '../server/cleaning.js';
@@ -107,7 +113,8 @@ async function applyDirectoryFile(config: Config, room: StoreRoom): Promise<void
   const { file } = config.directory;
   const directory = loadDirectory(file, process.env, Object.keys(config.policy.roles));
   const refused = await room.directory.apply(directory, Date.now());
-  if (refused !== undefined) throw new CommandFailed(`${file}: ${describeRefusedChange(refused)}; nothing was changed`);
+  if (refused !== undefined)
+    throw new CommandFailed(`${file}: ${describeRefusedChange(refused)}; nothing was changed`);
 }
 
 async function faultOf(probe: Promise<void>): Promise<string | null> {

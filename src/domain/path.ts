@@ -34,9 +34,7 @@ export function readings(path: string): Readings | string {
 export function decodeAscii(path: string): string {
   return path.replace(/%[0-9A-Fa-f]{2}/g, (escape) => {
     const code = parseInt(escape.slice(1), 16);
-    return code >= 0x80 || code === 0x25 || code === 0x2f
-      ? escape.toUpperCase()
-      : String.fromCharCode(code);
+    return code >= 0x80 || code === 0x25 || code === 0x2f ? escape.toUpperCase() : String.fromCharCode(code);
   });
 }
 

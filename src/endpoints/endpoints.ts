@@ -22,8 +22,22 @@ interface Endpoint {
 /** `manage`: what the list and delete endpoints take (`interface.token_endpoints`). */
 function table(manage: 'session' | 'session_or_token'): Endpoint[] {
   return [
-    { name: 'login', method: 'POST', path: '/login', takes: 'nothing', action: null, handler: (h) => h.login },
-    { name: 'logout', method: 'POST', path: '/logout', takes: 'session', action: null, handler: (h) => h.logout },
+    {
+      name: 'login',
+      method: 'POST',
+      path: '/login',
+      takes: 'nothing',
+      action: null,
+      handler: (h) => h.login,
+    },
+    {
+      name: 'logout',
+      method: 'POST',
+      path: '/logout',
+      takes: 'session',
+      action: null,
+      handler: (h) => h.logout,
+    },
     {
       name: 'create_token',
       method: 'POST',
@@ -97,7 +111,12 @@ export function endpointRoutes(manage: 'session' | 'session_or_token'): RouteDef
   const owned = new Set(['/tokens/*']);
   for (const { name, method, path, takes, action } of table(manage)) {
     owned.add(path);
-    routes.push({ path, methods: method === 'GET' ? ['GET', 'HEAD'] : [method], action, endpoint: { name, takes } });
+    routes.push({
+      path,
+      methods: method === 'GET' ? ['GET', 'HEAD'] : [method],
+      action,
+      endpoint: { name, takes },
+    });
   }
   return [...routes, ...[...owned].map((path): RouteDefinition => ({ path, auth: 'deny' }))];
 }

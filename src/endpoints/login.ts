@@ -6,12 +6,7 @@ import type { Store } from '../store/store.js';
 import type { Handler } from './call.js';
 
 /** POST /login: a session for a login name and a password. */
-export function loginHandler(
-  logins: Logins,
-  sessions: Sessions,
-  store: Store,
-  cookieName: string,
-): Handler {
+export function loginHandler(logins: Logins, sessions: Sessions, store: Store, cookieName: string): Handler {
   return async ({ head, body, now }) => {
     const checked = await logins.check(
       {

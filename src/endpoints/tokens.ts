@@ -142,7 +142,8 @@ function idOf(item: unknown): string | undefined {
 }
 
 function subjectOf(subject: Call['subject']): Subject {
-  if (subject === null) throw new Error('the gate let a request without a subject to an endpoint that needs one');
+  if (subject === null)
+    throw new Error('the gate let a request without a subject to an endpoint that needs one');
   return subject;
 }
 
@@ -152,7 +153,8 @@ function userOf(subject: Call['subject']) {
 
 function tokenOf(subject: Call['subject']) {
   const known = subjectOf(subject);
-  if (known.credential === 'session') throw new Error('the gate let a session to an endpoint that takes a token');
+  if (known.credential === 'session')
+    throw new Error('the gate let a session to an endpoint that takes a token');
   return known.token;
 }
 

@@ -6,7 +6,14 @@ import type { LastSeen } from '../accounts/last-seen.js';
 import type { Tokens } from '../accounts/tokens.js';
 import type { RequestHead } from '../http/head.js';
 import type { Policy } from '../policy/decide.js';
-import { type EndpointRule, guardedUser, isRead, type Match, type Route, type Router } from '../policy/routes.js';
+import {
+  type EndpointRule,
+  guardedUser,
+  isRead,
+  type Match,
+  type Route,
+  type Router,
+} from '../policy/routes.js';
 import type { Authenticator } from './authenticate.js';
 import { refuseCrossOrigin } from './same-origin.js';
 import { serviceOf } from './service.js';

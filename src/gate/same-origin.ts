@@ -13,7 +13,8 @@ export function refuseCrossOrigin(head: RequestHead): Refusal | undefined {
   const { fetchSite, origin } = head;
   if (fetchSite === undefined && origin === undefined) return undefined;
   if (fetchSite === 'same-origin' || fetchSite === 'none') return undefined;
-  if (fetchSite === undefined && origin !== undefined && isOriginOf(origin, head.client.host)) return undefined;
+  if (fetchSite === undefined && origin !== undefined && isOriginOf(origin, head.client.host))
+    return undefined;
   return { refusal: 'cross_origin', detail: 'The request comes from another origin' };
 }
 

@@ -74,7 +74,8 @@ function parseJson(text: string): Body | Refusal {
 function addJson(params: Params, name: string, value: unknown): void {
   if (value === null) return;
   if (typeof value === 'string') params.add(name, value);
-  else if (Array.isArray(value)) for (const item of value) params.add(name, typeof item === 'string' ? item : '');
+  else if (Array.isArray(value))
+    for (const item of value) params.add(name, typeof item === 'string' ? item : '');
   else if (typeof value !== 'object') params.add(name, String(value));
 }
 

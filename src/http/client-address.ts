@@ -17,7 +17,8 @@ export function createClientReader(trustedProxies: readonly string[]): ClientRea
   return (socket, host, fields) => {
     const address = plainAddress(socket.remoteAddress ?? '');
     const secure = 'encrypted' in socket;
-    if (trusted === undefined || !contains(trusted, address)) return { address, secure, host, forwardedFor: address };
+    if (trusted === undefined || !contains(trusted, address))
+      return { address, secure, host, forwardedFor: address };
     return behindProxy(trusted, address, secure, host, fields);
   };
 }

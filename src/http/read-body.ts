@@ -9,7 +9,10 @@ const BODY_TIMEOUT_MS = 15_000;
  * Reads a body of at most {@link MAX_BODY} bytes. A longer one is refused before it is read where it says
  * so, and at the limit otherwise. Resolves to undefined when the client went away.
  */
-export function readBody(req: IncomingMessage, declared: number | undefined): Promise<Buffer | Refusal | undefined> {
+export function readBody(
+  req: IncomingMessage,
+  declared: number | undefined,
+): Promise<Buffer | Refusal | undefined> {
   if (declared !== undefined && declared > MAX_BODY) return Promise.resolve(tooLarge());
   // Nothing is unpacked: a small body that grows is no way around the limit.
   if (req.headers['content-encoding'] !== undefined) {
@@ -30,7 +33,10 @@ export function readBody(req: IncomingMessage, declared: number | undefined): Pr
     };
     const onEnd = () => finish(Buffer.concat(chunks));
     const onGone = () => finish(undefined);
-    const timer = setTimeout(() => finish({ refusal: 'too_slow', detail: 'the body took too long' }), BODY_TIMEOUT_MS);
+    const timer = setTimeout(
+      () => finish({ refusal: 'too_slow', detail: 'the body took too long' }),
+      BODY_TIMEOUT_MS,
+    );
     req.on('data', onData).on('end', onEnd).on('close', onGone).on('error', onGone);
   });
 }

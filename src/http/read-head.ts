@@ -55,7 +55,8 @@ type Single =
 export function createHeadReader(names: HeadNames, readClient: ClientReader) {
   return function readHead(req: IncomingMessage): RequestHead | Refusal {
     const method = req.method ?? '';
-    if (req.httpVersion !== '1.1' && req.httpVersion !== '1.0') return malformed('only HTTP/1.0 and HTTP/1.1 are served');
+    if (req.httpVersion !== '1.1' && req.httpVersion !== '1.0')
+      return malformed('only HTTP/1.0 and HTTP/1.1 are served');
     if (!METHODS.has(method)) {
       return { refusal: 'method_not_allowed', detail: `the method ${method} is not served` };
     }
@@ -89,7 +90,8 @@ export function createHeadReader(names: HeadNames, readClient: ClientReader) {
           break;
         case 'cookie':
           for (const found of cookieValues(value, names.sessionCookie)) {
-            if (session !== undefined) return several(`the cookie ${names.sessionCookie} was sent more than once`);
+            if (session !== undefined)
+              return several(`the cookie ${names.sessionCookie} was sent more than once`);
             session = found;
           }
           break;

@@ -36,7 +36,7 @@ export function parseTarget(target: string): Target | string {
       plain = false;
     } else if (code === 0x3b /* ; */) {
       plain = false;
-    } else if (target.charCodeAt(i - 1) === SLASH && (code === SLASH || code === 0x2e /* . */)) {
+    } else if (target.charCodeAt(i - 1) === SLASH && (code === SLASH || code === 0x2e) /* . */) {
       plain = false;
     }
   }

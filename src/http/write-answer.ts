@@ -7,8 +7,16 @@ const LINGER_MS = 500;
 
 /** Fields of every answer of Latchkey's own. */
 function ownFields(answer: Answer, requestId: string, body: Buffer | undefined): string[] {
-  const fields = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff', 'X-Request-Id', requestId];
-  if (body !== undefined) fields.push('Content-Type', 'application/json', 'Content-Length', String(body.length));
+  const fields = [
+    'Cache-Control',
+    'no-store',
+    'X-Content-Type-Options',
+    'nosniff',
+    'X-Request-Id',
+    requestId,
+  ];
+  if (body !== undefined)
+    fields.push('Content-Type', 'application/json', 'Content-Length', String(body.length));
   if (answer.fields !== undefined) fields.push(...answer.fields);
   return fields;
 }
@@ -55,7 +63,10 @@ function lingeringEnd(req: IncomingMessage, res: ServerResponse): void {
     res.end();
   };
   const timer = setTimeout(end, LINGER_MS);
-  req.on('end', end).on('close', end).on('error', () => undefined);
+  req
+    .on('end', end)
+    .on('close', end)
+    .on('error', () => undefined);
   req.resume();
 }
 

@@ -113,7 +113,9 @@ export class Router {
     const route = compileRoute(definition, wildcard);
     const methods = wildcard ? node.below : node.here;
     if (definition.methods === undefined) methods.any ??= route;
-    else for (const method of definition.methods) if (!methods.named.has(method)) methods.named.set(method, route);
+    else
+      for (const method of definition.methods)
+        if (!methods.named.has(method)) methods.named.set(method, route);
   }
 }
 

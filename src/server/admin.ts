@@ -18,11 +18,14 @@ export async function startAdmin(
   settings: Config['admin'],
   views: AdminViews,
 ): Promise<{ server: Server; url: string }> {
-  const server = createServer({ headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: HEADERS_TIMEOUT_MS }, (req, res) => {
-    answer(req, res, views).catch(() => {
-      if (!res.headersSent) sendJson(res, 500, { msg: 'Internal error', detail: 'see the log' });
-    });
-  });
+  const server = createServer(
+    { headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: HEADERS_TIMEOUT_MS },
+    (req, res) => {
+      answer(req, res, views).catch(() => {
+        if (!res.headersSent) sendJson(res, 500, { msg: 'Internal error', detail: 'see the log' });
+      });
+    },
+  );
   return { server, url: await listen(server, settings.host, settings.port) };
 }
 

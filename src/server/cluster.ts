@@ -43,7 +43,11 @@ export async function startPool(count: number, log: Log, onCrashLoop: () => void
       crashes = Date.now() - startedAt >= STABLE_MS ? 1 : crashes + 1;
       log.error({ worker_pid: worker.process.pid, code, signal }, 'a worker died');
       if (crashes > MAX_CRASHES) onCrashLoop();
-      else setTimeout(() => void (draining || fork()), Math.min(MAX_RESPAWN_MS, FIRST_RESPAWN_MS * 2 ** (crashes - 1)));
+      else
+        setTimeout(
+          () => void (draining || fork()),
+          Math.min(MAX_RESPAWN_MS, FIRST_RESPAWN_MS * 2 ** (crashes - 1)),
+        );
     });
     return worker;
   };
@@ -65,8 +69,12 @@ async function firstUrl(workers: readonly ClusterWorker[]): Promise<string> {
   const urls = workers.map(
     (worker) =>
       new Promise<string>((resolve, reject) => {
-        worker.once('listening', ({ address, port }) => resolve(baseUrl({ address: address ?? '0.0.0.0', port })));
-        worker.once('exit', () => reject(new Error('a worker ended before it listened; its reason is in the log')));
+        worker.once('listening', ({ address, port }) =>
+          resolve(baseUrl({ address: address ?? '0.0.0.0', port })),
+        );
+        worker.once('exit', () =>
+          reject(new Error('a worker ended before it listened; its reason is in the log')),
+        );
       }),
   );
   return (await Promise.all(urls))[0] ?? '';

@@ -62,7 +62,8 @@ class Walk {
       }
       this.#record.head = head;
       const verdict = this.#house.gate.judge(head, Date.now());
-      if (verdict instanceof Promise) verdict.then((v) => this.#follow(head, v)).catch((e: unknown) => this.#fault(e));
+      if (verdict instanceof Promise)
+        verdict.then((v) => this.#follow(head, v)).catch((e: unknown) => this.#fault(e));
       else this.#follow(head, verdict);
     } catch (error) {
       this.#fault(error);
@@ -77,7 +78,8 @@ class Walk {
     if (this.#res.destroyed) finishRecord(record, this.#house.log);
     else if (verdict.refusal !== undefined) this.#refuse(verdict.refusal);
     else if (verdict.route.endpoint === null) this.#forward(head, verdict);
-    else this.#serve(head, verdict, verdict.route.endpoint.name).catch((error: unknown) => this.#fault(error));
+    else
+      this.#serve(head, verdict, verdict.route.endpoint.name).catch((error: unknown) => this.#fault(error));
   }
 
   async #serve(head: RequestHead, { path, subject }: Admitted, endpoint: string): Promise<void> {
@@ -89,7 +91,7 @@ class Walk {
       finishRecord(this.#record, this.#house.log);
       return;
     }
-    const body = bytes instanceof Buffer ? parseBody(bytes, head.contentType) : bytes;
+    const body = Buffer.isBuffer(bytes) ? parseBody(bytes, head.contentType) : bytes;
     if ('refusal' in body) {
       this.#refuse(body);
       return;
@@ -145,7 +147,10 @@ class Walk {
   /** Faults deny. What went wrong is for the log, not for the client. */
   #fault(error: unknown): void {
     const refusal = faultRefusal(error);
-    this.#house.log.error({ err: error, request_id: this.#record.requestId }, 'request refused because of a fault');
+    this.#house.log.error(
+      { err: error, request_id: this.#record.requestId },
+      'request refused because of a fault',
+    );
     if (this.#res.headersSent) this.#res.destroy();
     else this.#refuse(refusal);
   }

@@ -79,8 +79,7 @@ function carry(
   head: RequestHead,
   { route, subject }: Admitted,
 ): void {
-  const identity =
-    subject === null ? [] : identityFields(subject, house.identityNames, house.sessionScope);
+  const identity = subject === null ? [] : identityFields(subject, house.identityNames, house.sessionScope);
   let refused = false;
   upgrade({
     head,
