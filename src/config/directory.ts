@@ -1,0 +1,96 @@
+import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { type DirectoryFile, directorySchema } from './directory-schema.js';
+import { ConfigError, type Fault } from './fault.js';
+import { suggestion } from './nearest.js';
+import { checkSource, type Path, readSource, type Source } from './source.js';
+
+/**
+ * Reads and checks a directory file.
+ *
+ * @param roles names of the policy's roles; without them roles are not checked
+ * @throws ConfigError with every fault
+ */
+export function loadDirectory(
+  file: string,
+  env: NodeJS.ProcessEnv = process.env,
+  roles?: readonly string[],
+): DirectoryFile {
+  const source = readSource(resolve(file), env);
+  const directory = checkSource(source, directorySchema);
+  const faults = crossCheck(directory, source, roles);
+  if (faults.length > 0) throw new ConfigError(faults);
+  return directory;
+}
+
+function crossCheck(directory: DirectoryFile, source: Source, roles: readonly string[] | undefined): Fault[] {
+  const faults: Fault[] = [];
+  const add = (path: Path, message: string) => faults.push(source.fault(path, message));
+  const unique = (list: string, key: string, values: readonly string[]) => {
+    const seen = new Set<string>();
+    values.forEach((value, i) => {
+      if (value !== '' && seen.has(value)) add([list, i, key], `${list}.${i}.${key}: given twice`);
+      seen.add(value);
+    });
+  };
+  const { customers, services, users, legacy_keys: keys } = directory;
+  unique(
+    'customers',
+    'id',
+    customers.map(({ id }) => id),
+  );
+  unique(
+    'services',
+    'id',
+    services.map(({ id }) => id),
+  );
+  unique(
+    'users',
+    'id',
+    users.map(({ id }) => id),
+  );
+  unique(
+    'users',
+    'login',
+    users.map(({ login }) => login.normalize('NFKC').toLowerCase()),
+  );
+  unique(
+    'legacy_keys',
+    'key',
+    keys.map(({ key }) => key ?? ''),
+  );
+  unique(
+    'legacy_keys',
+    'key_sha256',
+    keys.map(({ key_sha256: digest }) => digest?.toLowerCase() ?? ''),
+  );
+
+  const known = new Set(customers.map(({ id }) => id));
+  for (const [list, entries] of Object.entries({ services, users, legacy_keys: keys })) {
+    entries.forEach(({ customer_id: id }, i) => {
+      if (known.has(id)) return;
+      add(
+        [list, i, 'customer_id'],
+        `${list}.${i}.customer_id: no customer is "${id}"${suggestion(id, [...known])}`,
+      );
+    });
+  }
+  const open = isReadableByOthers(source.file);
+  users.forEach((user, i) => {
+    const at = (key: string): Path => ['users', i, key];
+    if (user.password != null && user.password_hash != null) {
+      add(at('password'), `users.${i}.password: give either password or password_hash`);
+    } else if (user.password != null && open) {
+      const mend = 'use password_hash (latchkey hash-password), or chmod 600 the file';
+      add(at('password'), `users.${i}.password: a plain password in a file that others can read; ${mend}`);
+    }
+    if (roles !== undefined && !roles.includes(user.role)) {
+      add(at('role'), `users.${i}.role: no role is named "${user.role}"${suggestion(user.role, roles)}`);
+    }
+  });
+  return faults;
+}
+
+function isReadableByOthers(file: string): boolean {
+  return (statSync(file).mode & 0o077) !== 0;
+}

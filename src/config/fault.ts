@@ -1,0 +1,24 @@
+/** One thing that is wrong with a file, and where. Lines and columns count from 1. */
+export interface Fault {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+  readonly message: string;
+}
+
+/** A fault as a person and an editor read it: `FILE:LINE:COLUMN: message`. */
+export function formatFault({ file, line, column, message }: Fault): string {
+  return `${file}:${line}:${column}: ${message}`;
+}
+
+/** A file that can't be used; it holds every fault that was found, in the order of the file. */
+export class ConfigError extends Error {
+  readonly code = 'CONFIG_REFUSED';
+  readonly faults: readonly Fault[];
+
+  constructor(faults: readonly Fault[]) {
+    const sorted = [...faults].sort((a, b) => a.line - b.line || a.column - b.column);
+    super(sorted.map(formatFault).join('\n'));
+    this.faults = sorted;
+  }
+}

@@ -1,0 +1,231 @@
+import { readFileSync } from 'node:fs';
+import { dirname, isAbsolute, resolve } from 'node:path';
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isPair,
+  isScalar,
+  LineCounter,
+  type Node,
+  parseDocument,
+  Scalar,
+  visit,
+} from 'yaml';
+import type { z } from 'zod';
+import { ConfigError, type Fault } from './fault.js';
+import { suggestion } from './nearest.js';
+
+const MAX_BYTES = 32 * 1024 * 1024;
+
+/** A place in the tree of a file: keys and indexes from its top. */
+export type Path = readonly PropertyKey[];
+
+/** A YAML file that was read: its plain value, and where each part of it stands. */
+export interface Source {
+  readonly file: string;
+  readonly value: unknown;
+  /** The fault of a place; the nearest part that is there is named when the place itself is not. */
+  fault(path: Path, message: string, at?: 'key' | 'value'): Fault;
+}
+
+/**
+ * Reads a YAML file with the positions of its parts, and expands `${NAME}` and `${file:PATH}` in its strings.
+ *
+ * @throws ConfigError with every fault of the YAML itself: syntax, duplicate keys, aliases, variables that are not set
+ */
+export function readSource(file: string, env: NodeJS.ProcessEnv): Source {
+  const bytes = readBytes(file);
+  const counter = new LineCounter();
+  const document = parseDocument(bytes, {
+    lineCounter: counter,
+    uniqueKeys: true,
+    prettyErrors: false,
+    stringKeys: true,
+  });
+  const at = (offset: number, message: string): Fault => {
+    const { line, col } = counter.linePos(offset);
+    return { file, line: Math.max(1, line), column: Math.max(1, col), message };
+  };
+  const faults = [...document.errors, ...document.warnings].map((error) =>
+    at(error.pos[0], yamlMessage(error.message)),
+  );
+  faults.push(...refuseAliases(document, at));
+  if (faults.length === 0) faults.push(...expand(document, file, env, at));
+  if (faults.length > 0) throw new ConfigError(faults);
+  return {
+    file,
+    value: document.toJS() as unknown,
+    fault: (path, message, place = 'value') => at(offsetOf(document, path, place), message),
+  };
+}
+
+function readBytes(file: string): string {
+  const fail = (message: string) => new ConfigError([{ file, line: 1, column: 1, message }]);
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(file);
+  } catch (error) {
+    throw fail(`can not be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`);
+  }
+  if (bytes.length > MAX_BYTES) throw fail(`is over ${MAX_BYTES} bytes`);
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw fail('is not UTF-8 text');
+  }
+}
+
+function yamlMessage(message: string): string {
+  if (message.includes('Map keys must be unique')) return 'this key is given twice';
+  if (message.includes('multiple documents')) return 'expected one document, found several ("---")';
+  return message.split('\n', 1)[0] ?? message;
+}
+
+/** Aliases save little in a configuration and let a small file grow without bound, so none is taken. */
+function refuseAliases(document: Document, at: (offset: number, message: string) => Fault): Fault[] {
+  const faults: Fault[] = [];
+  visit(document, {
+    Node: (_key, node) => {
+      if (isAlias(node))
+        faults.push(at(node.range?.[0] ?? 0, 'aliases ("*name") are not taken; write the value out'));
+    },
+    Pair: (_key, pair) => {
+      if (isScalar(pair.key) && pair.key.value === '__proto__') {
+        faults.push(at(pair.key.range?.[0] ?? 0, 'unknown key "__proto__"'));
+      }
+    },
+  });
+  return faults;
+}
+
+function expand(
+  document: Document,
+  file: string,
+  env: NodeJS.ProcessEnv,
+  at: (offset: number, message: string) => Fault,
+): Fault[] {
+  const faults: Fault[] = [];
+  visit(document, {
+    Scalar: (key, node) => {
+      if (key === 'key' || typeof node.value !== 'string' || !node.value.includes('${')) return;
+      const expanded = expandText(node.value, dirname(file), env);
+      if ('fault' in expanded) faults.push(at(node.range?.[0] ?? 0, expanded.fault));
+      else node.value = node.type === Scalar.PLAIN ? retype(expanded.text, node.value) : expanded.text;
+    },
+  });
+  return faults;
+}
+
+function expandText(
+  text: string,
+  folder: string,
+  env: NodeJS.ProcessEnv,
+): { text: string } | { fault: string } {
+  let fault: string | undefined;
+  const result = text.replace(/\$(\$?)\{([^}]*)\}/g, (whole, escaped: string, name: string) => {
+    if (escaped) return whole.slice(1);
+    const value = name.startsWith('file:') ? readSecret(resolve(folder, name.slice(5))) : env[name];
+    if (value === undefined) {
+      fault ??= name.startsWith('file:')
+        ? `the file ${name.slice(5)} can not be read`
+        : `the environment variable ${name} is not set`;
+    }
+    return value ?? '';
+  });
+  return fault === undefined ? { text: result } : { fault };
+}
+
+/** An unquoted `${PORT}` alone is the number that it expands to, as if it stood there itself. */
+function retype(text: string, before: string): unknown {
+  if (!/^\$\{[^}]*\}$/.test(before)) return text;
+  if (/^-?\d{1,15}$/.test(text)) return Number(text);
+  return text === 'true' ? true : text === 'false' ? false : text;
+}
+
+function readSecret(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8').replace(/\r?\n$/, '');
+  } catch {
+    return undefined;
+  }
+}
+
+function offsetOf(document: Document, path: Path, place: 'key' | 'value'): number {
+  let node: unknown = document.contents;
+  let offset = startOf(node);
+  for (const [index, step] of path.entries()) {
+    if (isMap(node)) {
+      const pair = node.items.find((item) => isScalar(item.key) && String(item.key.value) === String(step));
+      if (pair === undefined) return offset;
+      const last = index === path.length - 1;
+      offset = last && place === 'key' ? startOf(pair.key) : startOf(pair.value) || startOf(pair.key);
+      node = pair.value;
+    } else {
+      node = (node as { items?: unknown[] } | null)?.items?.[Number(step)];
+      if (isPair(node) || node === undefined) return offset;
+      offset = startOf(node);
+    }
+  }
+  return offset;
+}
+
+function startOf(node: unknown): number {
+  return (node as Node | null | undefined)?.range?.[0] ?? 0;
+}
+
+/** Checks a source against a schema. @throws ConfigError with every fault, each with the nearest known name */
+export function checkSource<T extends z.ZodType>(
+  source: Source,
+  schema: T,
+  value: unknown = source.value,
+): z.output<T> {
+  const result = schema.safeParse(value ?? {}, { reportInput: true });
+  if (result.success) return result.data;
+  throw new ConfigError(result.error.issues.flatMap((issue) => faultsOf(source, schema, issue)));
+}
+
+function faultsOf(source: Source, schema: z.ZodType, issue: z.core.$ZodIssue): Fault[] {
+  if (issue.code === 'unrecognized_keys') {
+    const known = knownKeys(schema, issue.path);
+    return issue.keys.map((key) =>
+      source.fault([...issue.path, key], `unknown key "${key}"${suggestion(key, known)}`, 'key'),
+    );
+  }
+  const at = issue.path.map(String).join('.');
+  const missing = issue.code === 'invalid_type' && issue.input === undefined;
+  const found = missing ? 'nothing' : JSON.stringify(issue.input)?.slice(0, 60);
+  const message = issue.message.startsWith('Invalid input')
+    ? issue.message.replace('Invalid input: ', '')
+    : issue.message;
+  return [
+    source.fault(
+      issue.path,
+      `${at === '' ? '' : `${at}: `}${message}${found === undefined ? '' : `, found ${found}`}`,
+    ),
+  ];
+}
+
+/** Keys that the schema knows at a place, read from its JSON Schema-like shape. */
+function knownKeys(schema: z.ZodType, path: Path): string[] {
+  let here: unknown = schema;
+  for (const step of path) {
+    here = unwrap(here);
+    const { shape, valueType, element } =
+      (here as { def?: { shape?: Record<string, unknown>; valueType?: unknown; element?: unknown } }).def ??
+      {};
+    here = shape?.[String(step)] ?? valueType ?? element;
+  }
+  return Object.keys((unwrap(here) as { shape?: object } | undefined)?.shape ?? {});
+}
+
+function unwrap(schema: unknown): unknown {
+  let here = schema as { def?: { innerType?: unknown } } | undefined;
+  while (here?.def?.innerType !== undefined) here = here.def.innerType as typeof here;
+  return here;
+}
+
+/** A path of the file, relative to the folder that the file is in. */
+export function resolvePath(source: Source, path: string): string {
+  return isAbsolute(path) ? path : resolve(dirname(source.file), path);
+}

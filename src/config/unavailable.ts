@@ -1,0 +1,15 @@
+import type { Config } from './schema.js';
+
+/** Settings that are part of the interface and not served by this version; each is refused instead of ignored. */
+export const UNAVAILABLE: readonly {
+  readonly path: readonly string[];
+  readonly isSet: (config: Config) => boolean;
+}[] = [
+  { path: ['listen', 'tls'], isSet: (c) => c.listen.tls !== null },
+  { path: ['decision'], isSet: (c) => c.decision !== null },
+  { path: ['interface', 'account_endpoints'], isSet: (c) => c.interface.account_endpoints },
+  { path: ['store', 'type'], isSet: (c) => c.store.type === 'redis' },
+  { path: ['directory', 'http'], isSet: (c) => c.directory !== null && 'http' in c.directory },
+  { path: ['rate_limit', 'writes_per_hour'], isSet: (c) => c.rate_limit.writes_per_hour !== null },
+  { path: ['identity', 'assertion', 'enabled'], isSet: (c) => c.identity.assertion.enabled },
+];

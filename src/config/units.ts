@@ -1,0 +1,35 @@
+import { z } from 'zod';
+
+const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+/** A duration like `250ms`, `30s`, `15m`, `12h` or `7d`, as a number of milliseconds. */
+export const duration = z
+  .string('expected a duration like 250ms, 30s, 15m, 12h or 7d')
+  .regex(/^\d{1,9}(ms|s|m|h|d)$/, 'expected a duration like 250ms, 30s, 15m, 12h or 7d')
+  .transform((text): number => {
+    const [, amount, unit] = /^(\d+)([a-z]+)$/.exec(text) ?? [];
+    return Number(amount) * UNITS[unit as keyof typeof UNITS];
+  })
+  .describe('A duration: 250ms, 30s, 15m, 12h, 7d');
+
+/** A duration that is longer than nothing. */
+export const positiveDuration = duration.refine((ms) => ms > 0, 'expected a duration longer than 0');
+
+/** A whole number from `min` to `max`. */
+export function whole(min: number, max: number) {
+  const message = `expected a whole number from ${min} to ${max}`;
+  return z.int(message).min(min, message).max(max, message);
+}
+
+/** Ids of customers, users and services. */
+export const id = z
+  .string('expected an id')
+  .regex(/^[A-Za-z0-9_-]{1,64}$/, 'expected an id: 1 to 64 letters, digits, "_" or "-"');
+
+/** A field name (RFC 9110 5.1). */
+export const fieldName = z
+  .string('expected a header name')
+  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name: letters, digits and "-"');
+
+/** A string that is not empty. */
+export const text = z.string('expected text').min(1, 'expected text, found none');

@@ -1,0 +1,224 @@
+import type { Session } from '../domain/session.js';
+import type { EpochMs } from '../domain/time.js';
+import type { Token } from '../domain/token.js';
+import { type Customer, loginKey, type Service, type User } from '../domain/user.js';
+import { applyChanges } from './lmdb/changes.js';
+import { type Databases, listIndex, openDatabases } from './lmdb/databases.js';
+import { removeExpired } from './lmdb/expiry.js';
+import { addFailure, readFailures, removeFailures } from './lmdb/failures.js';
+import {
+  readCustomer,
+  readService,
+  readSession,
+  readToken,
+  readTokenByDigest,
+  readUse,
+  readUser,
+} from './lmdb/read.js';
+import { addSession, recordSessionUse, removeSession } from './lmdb/sessions.js';
+import { countLegacyKeys, createToken, recordTokenUse, revokeTokens } from './lmdb/tokens.js';
+import {
+  type ChangeRefused,
+  type Changes,
+  type LoginFailures,
+  type SessionWithOwner,
+  type Store,
+  StoreUnavailable,
+  type TokenWithOwner,
+  type TokenWithUse,
+  type Uses,
+} from './store.js';
+
+/** Opens the embedded store in a folder. Several processes may hold the same folder open. */
+export function openLmdbStore(path: string): Store {
+  return new LmdbStore(openDatabases(path));
+}
+
+/**
+ * The embedded store.
+ *
+ * A write is one synchronous transaction that is on disk when it returns (about 0.5 ms); it holds the lock that all
+ * processes share, so a check and its write are one step, and a throw leaves nothing behind.
+ */
+class LmdbStore implements Store {
+  readonly #dbs: Databases;
+
+  constructor(dbs: Databases) {
+    this.#dbs = dbs;
+  }
+
+  findToken(digest: string): TokenWithOwner | undefined {
+    return this.#read((dbs) => {
+      const token = readTokenByDigest(dbs, digest);
+      const owner = token === undefined ? undefined : readUser(dbs, token.userId);
+      return token === undefined || owner === undefined ? undefined : { token, owner };
+    });
+  }
+
+  findSession(digest: string): SessionWithOwner | undefined {
+    return this.#read((dbs) => {
+      const session = readSession(dbs, digest);
+      const owner = session === undefined ? undefined : readUser(dbs, session.userId);
+      return session === undefined || owner === undefined ? undefined : { session, owner };
+    });
+  }
+
+  hasLegacyKeys(): boolean {
+    return this.#read(countLegacyKeys) > 0;
+  }
+
+  getCustomer(id: string): Customer | undefined {
+    return this.#read((dbs) => readCustomer(dbs, id));
+  }
+
+  getService(id: string): Service | undefined {
+    return this.#read((dbs) => readService(dbs, id));
+  }
+
+  getUser(id: string): User | undefined {
+    return this.#read((dbs) => readUser(dbs, id));
+  }
+
+  getUserByLogin(login: string): User | undefined {
+    return this.#read((dbs) => {
+      const id = dbs.logins.get(loginKey(login));
+      return id === undefined ? undefined : readUser(dbs, id);
+    });
+  }
+
+  listCustomers(): Customer[] {
+    return this.#read((dbs) => present([...dbs.customers.getKeys()].map((id) => readCustomer(dbs, id))));
+  }
+
+  listServices(customerId: string): Service[] {
+    return this.#read((dbs) =>
+      present(listIndex(dbs.servicesOf, customerId).map((id) => readService(dbs, id))),
+    );
+  }
+
+  listUsers(customerId: string): User[] {
+    return this.#read((dbs) => present(listIndex(dbs.usersOf, customerId).map((id) => readUser(dbs, id))));
+  }
+
+  async change(changes: Changes, now: EpochMs): Promise<ChangeRefused | undefined> {
+    return this.#write((dbs) => applyChanges(dbs, changes, now));
+  }
+
+  async createToken(token: Token, maxPerUser: number | null, now: EpochMs) {
+    return this.#write((dbs) => createToken(dbs, token, maxPerUser, now));
+  }
+
+  getToken(id: string): TokenWithUse | undefined {
+    return this.#read((dbs) => tokenWithUse(dbs, id));
+  }
+
+  listTokensOfUser(userId: string): TokenWithUse[] {
+    return this.#read((dbs) => present(listIndex(dbs.tokensOf, userId).map((id) => tokenWithUse(dbs, id))));
+  }
+
+  listTokensOfCustomer(customerId: string): TokenWithUse[] {
+    return this.#read((dbs) =>
+      listIndex(dbs.usersOf, customerId).flatMap((userId) =>
+        present(listIndex(dbs.tokensOf, userId).map((id) => tokenWithUse(dbs, id))),
+      ),
+    );
+  }
+
+  async revokeTokens(ids: readonly string[]): Promise<string[]> {
+    return this.#write((dbs) => revokeTokens(dbs, ids));
+  }
+
+  async createSession(session: Session): Promise<void> {
+    this.#write((dbs) => addSession(dbs, session));
+  }
+
+  listSessions(userId: string): Session[] {
+    return this.#read((dbs) =>
+      present(listIndex(dbs.sessionsOf, userId).map((digest) => readSession(dbs, digest))),
+    );
+  }
+
+  async endSession(digest: string): Promise<boolean> {
+    return this.#write((dbs) => removeSession(dbs, digest));
+  }
+
+  async endSessionsOfUser(userId: string, except?: string): Promise<number> {
+    return this.#write((dbs) => {
+      const ended = listIndex(dbs.sessionsOf, userId).filter((digest) => digest !== except);
+      for (const digest of ended) removeSession(dbs, digest);
+      return ended.length;
+    });
+  }
+
+  async recordUses(uses: Uses): Promise<void> {
+    this.#write((dbs) => {
+      for (const [id, use] of uses.tokens) recordTokenUse(dbs, id, use);
+      for (const [digest, use] of uses.sessions) recordSessionUse(dbs, digest, use);
+    });
+  }
+
+  async takeOtpStep(userId: string, step: number): Promise<boolean> {
+    return this.#write(({ otpSteps }) => {
+      if ((otpSteps.get(userId) ?? -1) >= step) return false;
+      otpSteps.putSync(userId, step);
+      return true;
+    });
+  }
+
+  getLoginFailures(key: string, now: EpochMs): LoginFailures | undefined {
+    return this.#read((dbs) => readFailures(dbs, key, now));
+  }
+
+  async addLoginFailure(key: string, now: EpochMs, forgetAt: EpochMs): Promise<LoginFailures> {
+    return this.#write((dbs) => addFailure(dbs, key, now, forgetAt));
+  }
+
+  async clearLoginFailures(key: string): Promise<void> {
+    this.#write((dbs) => removeFailures(dbs, key));
+  }
+
+  async removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number> {
+    return this.#write((dbs) => removeExpired(dbs, now, tokensBefore, limit));
+  }
+
+  async probe(): Promise<void> {
+    this.#read((dbs) => dbs.meta.get('format'));
+  }
+
+  async close(): Promise<void> {
+    await this.#dbs.root.close();
+  }
+
+  /** Reads from the newest snapshot: lmdb keeps one until a timer fires, and another process may have revoked since. */
+  #read<T>(work: (dbs: Databases) => T): T {
+    try {
+      this.#dbs.root.resetReadTxn();
+      return work(this.#dbs);
+    } catch (error) {
+      throw asUnavailable(error);
+    }
+  }
+
+  #write<T>(work: (dbs: Databases) => T): T {
+    try {
+      return this.#dbs.root.transactionSync(() => work(this.#dbs));
+    } catch (error) {
+      throw asUnavailable(error);
+    }
+  }
+}
+
+function tokenWithUse(dbs: Databases, id: string): TokenWithUse | undefined {
+  const token = readToken(dbs, id);
+  return token === undefined ? undefined : { token, use: readUse(dbs, id) };
+}
+
+function present<T>(items: readonly (T | undefined)[]): T[] {
+  return items.filter((item) => item !== undefined);
+}
+
+function asUnavailable(error: unknown): StoreUnavailable {
+  if (error instanceof StoreUnavailable) return error;
+  const reason = error instanceof Error ? error.message : String(error);
+  return new StoreUnavailable(`the store can not answer (${reason})`, { cause: error });
+}

@@ -1,0 +1,122 @@
+import type { EpochMs } from '../../domain/time.js';
+import type { Token } from '../../domain/token.js';
+import { loginKey, type User } from '../../domain/user.js';
+import { encode } from '../records.js';
+import type { ChangeRefused, Changes } from '../store.js';
+import { type Databases, listIndex } from './databases.js';
+import { readToken, readUser } from './read.js';
+import { removeSession } from './sessions.js';
+import { addToken, isActive, removeToken } from './tokens.js';
+
+/**
+ * Applies a set of changes. It runs inside one write transaction and checks everything before the first
+ * write, so a refusal leaves no trace.
+ */
+export function applyChanges(dbs: Databases, changes: Changes, now: EpochMs): ChangeRefused | undefined {
+  const refused =
+    refuseRemovals(dbs, changes, now) ?? refuseLogins(dbs, changes) ?? refuseCustomers(dbs, changes);
+  if (refused !== undefined) return refused;
+  for (const id of changes.removeUsers ?? []) removeUser(dbs, id);
+  for (const id of changes.removeServices ?? []) removeService(dbs, id);
+  for (const id of changes.removeCustomers ?? []) dbs.customers.removeSync(id);
+  for (const customer of changes.customers ?? []) dbs.customers.putSync(customer.id, encode(customer));
+  for (const service of changes.services ?? []) {
+    removeService(dbs, service.id);
+    dbs.services.putSync(service.id, encode(service));
+    dbs.servicesOf.putSync([service.customerId, service.id], true);
+  }
+  putUsers(dbs, changes.users ?? []);
+  for (const token of changes.tokens ?? []) importToken(dbs, token);
+  return undefined;
+}
+
+function refuseRemovals(dbs: Databases, changes: Changes, now: EpochMs): ChangeRefused | undefined {
+  for (const userId of changes.removeUsers ?? []) {
+    const tokenIds = listIndex(dbs.tokensOf, userId).filter((id) => isActive(readToken(dbs, id), now));
+    if (tokenIds.length > 0) return { reason: 'active_tokens', userId, tokenIds };
+  }
+  return undefined;
+}
+
+/** Two users may swap login names in one change, so what counts is who holds a name after it. */
+function refuseLogins(dbs: Databases, changes: Changes): ChangeRefused | undefined {
+  const users = changes.users ?? [];
+  const leaving = new Set([...(changes.removeUsers ?? []), ...users.map((user) => user.id)]);
+  const taken = new Map<string, string>();
+  for (const { id, login } of users) {
+    const key = loginKey(login);
+    const holder = dbs.logins.get(key);
+    const heldByOther = holder !== undefined && holder !== id && !leaving.has(holder);
+    if (heldByOther || (taken.get(key) ?? id) !== id) return { reason: 'login_taken', login, userId: id };
+    taken.set(key, id);
+  }
+  return undefined;
+}
+
+function refuseCustomers(dbs: Databases, changes: Changes): ChangeRefused | undefined {
+  const added = new Set((changes.customers ?? []).map(({ id }) => id));
+  const removed = new Set(changes.removeCustomers ?? []);
+  for (const { customerId } of [
+    ...(changes.users ?? []),
+    ...(changes.services ?? []),
+    ...(changes.tokens ?? []),
+  ]) {
+    const known =
+      added.has(customerId) || (!removed.has(customerId) && dbs.customers.get(customerId) !== undefined);
+    if (!known) return { reason: 'unknown_customer', customerId };
+    added.add(customerId);
+  }
+  return undefined;
+}
+
+function putUsers(dbs: Databases, users: readonly User[]): void {
+  const before = users.map((user) => readUser(dbs, user.id));
+  for (const old of before) {
+    if (old === undefined) continue;
+    dbs.logins.removeSync(loginKey(old.login));
+    dbs.usersOf.removeSync([old.customerId, old.id]);
+  }
+  users.forEach((user, i) => {
+    dbs.users.putSync(user.id, encode(user));
+    dbs.logins.putSync(loginKey(user.login), user.id);
+    dbs.usersOf.putSync([user.customerId, user.id], true);
+    const old = before[i];
+    if (old !== undefined && endsSessions(old, user)) endSessions(dbs, user.id);
+  });
+}
+
+function endsSessions(old: User, user: User): boolean {
+  return (
+    old.passwordHash !== user.passwordHash || old.otpSecret !== user.otpSecret || (user.locked && !old.locked)
+  );
+}
+
+function removeUser(dbs: Databases, id: string): void {
+  const user = readUser(dbs, id);
+  if (user === undefined) return;
+  endSessions(dbs, id);
+  for (const tokenId of listIndex(dbs.tokensOf, id)) {
+    const token = readToken(dbs, tokenId);
+    if (token !== undefined) removeToken(dbs, token);
+  }
+  dbs.otpSteps.removeSync(id);
+  dbs.logins.removeSync(loginKey(user.login));
+  dbs.usersOf.removeSync([user.customerId, id]);
+  dbs.users.removeSync(id);
+}
+
+function endSessions(dbs: Databases, userId: string): void {
+  for (const digest of listIndex(dbs.sessionsOf, userId)) removeSession(dbs, digest);
+}
+
+function removeService(dbs: Databases, id: string): void {
+  const service = dbs.services.get(id);
+  if (service === undefined) return;
+  dbs.servicesOf.removeSync([service.customerId, id]);
+  dbs.services.removeSync(id);
+}
+
+function importToken(dbs: Databases, token: Token): void {
+  if (dbs.tokens.doesExist(token.digest) || dbs.revoked.doesExist(token.digest)) return;
+  addToken(dbs, token);
+}

@@ -1,0 +1,34 @@
+import { StoreUnavailable } from './store.js';
+
+/** Version of every record written now. */
+export const RECORD_VERSION = 1;
+
+/** A record as it is stored: the domain's value and the version of its form. */
+export type Stored<T> = T & { readonly v: number };
+
+/** Marks a value with the version of its form. */
+export function encode<T extends object>(value: T): Stored<T> {
+  return { ...value, v: RECORD_VERSION };
+}
+
+/**
+ * Gives back the value of a stored record.
+ *
+ * @param required names of fields that every version has; one that is missing means damage
+ * @throws StoreUnavailable for a damaged record or one of a newer form: it is never taken for "not there"
+ */
+export function decode<T extends object>(kind: string, stored: unknown, required: readonly (keyof T)[]): T {
+  if (typeof stored !== 'object' || stored === null) throw damaged(kind);
+  const { v, ...value } = stored as Stored<T>;
+  if (typeof v !== 'number' || required.some((name) => !(name in value))) throw damaged(kind);
+  if (v > RECORD_VERSION) {
+    throw new StoreUnavailable(
+      `a ${kind} record has version ${v}; this Latchkey reads up to ${RECORD_VERSION}`,
+    );
+  }
+  return value as unknown as T;
+}
+
+function damaged(kind: string): StoreUnavailable {
+  return new StoreUnavailable(`a ${kind} record is damaged`);
+}
