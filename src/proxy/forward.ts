@@ -1,0 +1,208 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Dispatcher } from 'undici';
+import type { Refusal } from '../domain/refusal.js';
+import type { RequestHead } from '../http/head.js';
+import { inboundFields } from './inbound.js';
+import { isConnectionFault, refusalOf } from './upstream-faults.js';
+import { Upload } from './upload.js';
+import type { Upstream } from './upstreams.js';
+
+/** A judged request to carry. */
+export interface ForwardJob {
+  readonly head: RequestHead;
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly upstream: Upstream;
+  /** Outbound fields, flat. */
+  readonly fields: string[];
+  /** Fields to add to the answer, flat. */
+  readonly responseFields: readonly string[];
+  /** Called at most once, and only while no byte of an answer was sent. */
+  readonly refuse: (refusal: Refusal) => void;
+  /** Called once, when it is over. */
+  readonly done: (outcome: ForwardOutcome) => void;
+}
+
+/** How it ended. */
+export interface ForwardOutcome {
+  /** Status of the upstream's answer; null when there was none. */
+  readonly status: number | null;
+  /** Who broke it off before its end. */
+  readonly aborted: 'client' | 'upstream' | null;
+}
+
+/** Carries a judged request to its upstream and the answer back, both streamed. */
+export type Forward = (job: ForwardJob) => void;
+
+/** Informational answers (1xx) that an upstream may send before the real one; they are not passed on. */
+const MAX_INFORMATIONAL = 50;
+
+/** Makes the forwarder. */
+export function createForward({ sessionCookie }: { readonly sessionCookie: string }): Forward {
+  return (job) => {
+    if (job.upstream.isFull) {
+      job.refuse({ refusal: 'overloaded', detail: 'Too many requests wait for the upstream' });
+      job.done({ status: null, aborted: null });
+      return;
+    }
+    new Exchange(job, sessionCookie).start();
+  };
+}
+
+/**
+ * One request and its answer. It is the handler that undici calls: its raw form, because building
+ * objects of fields and promises costs a third of the whole.
+ */
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #job: ForwardJob;
+  readonly #sessionCookie: string;
+  #upload: Upload | undefined;
+  #abort: ((reason?: Error) => void) | undefined;
+  #resume: (() => void) | undefined;
+  #attempts = 0;
+  #informational = 0;
+  #status: number | null = null;
+  #wrote = false;
+  #over = false;
+
+  constructor(job: ForwardJob, sessionCookie: string) {
+    this.#job = job;
+    this.#sessionCookie = sessionCookie;
+  }
+
+  start(): void {
+    const { head, req, res, upstream, fields } = this.#job;
+    upstream.pending += 1;
+    res.on('close', this.#onClientClose);
+    if (head.chunked || (head.contentLength ?? 0) > 0) {
+      this.#upload = new Upload(req, this.#onUploadStart, upstream.settings.idle_timeout, this.#onUploadIdle);
+      // Only a failed exchange destroys it, and that is reported through onError.
+      this.#upload.on('error', () => undefined);
+      if (head.contentLength !== undefined) fields.push('Content-Length', String(head.contentLength));
+    }
+    this.#dispatch();
+  }
+
+  #dispatch(): void {
+    const { head, upstream, fields } = this.#job;
+    this.#attempts += 1;
+    try {
+      upstream.pool.dispatch(
+        {
+          method: head.method as Dispatcher.HttpMethod,
+          path: upstream.prefix + head.target,
+          headers: fields,
+          body: this.#upload ?? null,
+        },
+        this,
+      );
+    } catch (error) {
+      this.onError(error as Error);
+    }
+  }
+
+  onConnect(abort: (reason?: Error) => void): void {
+    this.#abort = abort;
+    if (this.#over) abort();
+  }
+
+  onHeaders(status: number, raw: Buffer[], resume: () => void, statusText: string): boolean {
+    if (this.#over) return false;
+    if (status < 200) {
+      this.#informational += 1;
+      if (this.#informational > MAX_INFORMATIONAL || status < 100)
+        throw new Error('too many informational answers');
+      return true;
+    }
+    const { res, responseFields } = this.#job;
+    this.#resume = resume;
+    res.writeHead(status, statusText, inboundFields(raw, responseFields, this.#sessionCookie));
+    this.#status = status;
+    res.on('drain', this.#onDrain);
+    process.nextTick(flushHead, this);
+    return true;
+  }
+
+  onData(chunk: Buffer): boolean {
+    this.#wrote = true;
+    return this.#job.res.write(chunk);
+  }
+
+  onComplete(trailers: string[] | null): void {
+    if (this.#over) return;
+    const { res } = this.#job;
+    if (trailers !== null && trailers.length > 0 && res.chunkedEncoding) addTrailers(res, trailers);
+    this.#wrote = true;
+    this.#finish(null);
+    res.end();
+  }
+
+  onError(error: Error): void {
+    if (this.#over) return;
+    const { res, refuse } = this.#job;
+    if (res.headersSent) {
+      // The answer began: the client must see it break, never a clean end.
+      this.#finish('upstream');
+      res.destroy();
+    } else if (this.#mayRetry(error)) {
+      this.#dispatch();
+    } else {
+      refuse(refusalOf(error));
+      this.#finish('upstream');
+    }
+  }
+
+  /** Sends the head when its body did not come along with it: event streams and slow bodies. */
+  flush(): void {
+    if (!this.#wrote && !this.#over) this.#job.res.flushHeaders();
+  }
+
+  #mayRetry(error: Error): boolean {
+    const { head, upstream, res } = this.#job;
+    if (this.#attempts > upstream.settings.retries || this.#upload !== undefined || res.destroyed)
+      return false;
+    const { method } = head;
+    if (method !== 'GET' && method !== 'HEAD' && method !== 'OPTIONS') return false;
+    return this.#informational === 0 && isConnectionFault(error);
+  }
+
+  #finish(aborted: ForwardOutcome['aborted']): void {
+    this.#over = true;
+    const { res, upstream, done } = this.#job;
+    upstream.pending -= 1;
+    res.off('close', this.#onClientClose).off('drain', this.#onDrain);
+    this.#upload?.destroy();
+    done({ status: this.#status, aborted });
+  }
+
+  readonly #onDrain = (): void => this.#resume?.();
+
+  readonly #onClientClose = (): void => {
+    if (this.#over) return;
+    this.#finish('client');
+    this.#abort?.(new Error('the client is gone'));
+  };
+
+  readonly #onUploadStart = (): void => {
+    if (this.#job.head.expectsContinue && !this.#job.res.headersSent) this.#job.res.writeContinue();
+  };
+
+  readonly #onUploadIdle = (): void => {
+    if (this.#over) return;
+    const { res, refuse } = this.#job;
+    if (res.headersSent) res.destroy();
+    else refuse({ refusal: 'too_slow', detail: 'the body of the request stopped coming' });
+    this.#finish('client');
+    this.#abort?.(new Error('the client stopped sending'));
+  };
+}
+
+function flushHead(exchange: Exchange): void {
+  exchange.flush();
+}
+
+function addTrailers(res: ServerResponse, raw: readonly (string | Buffer)[]): void {
+  const trailers: [string, string][] = [];
+  for (let i = 0; i + 1 < raw.length; i += 2) trailers.push([String(raw[i]), String(raw[i + 1])]);
+  res.addTrailers(trailers);
+}

@@ -1,0 +1,86 @@
+import { FORWARDED_PREFIX, foldName, NEVER_FORWARDED } from '../http/fields.js';
+import type { RequestHead } from '../http/head.js';
+
+/** What the configuration adds to the fields that no client gets through. */
+export interface OutboundSettings {
+  /** Names of the injected identity fields. */
+  readonly protectedNames: readonly string[];
+  /** Names of the key and one-time-password fields. */
+  readonly credentialNames: readonly string[];
+  /** Exact name of the session cookie. */
+  readonly sessionCookie: string;
+  readonly forwardCredentials: boolean;
+}
+
+/** Builds the fields of an outbound request: a flat list of names and values, the injected ones last. */
+export type Outbound = (head: RequestHead, injected: readonly string[], requestId: string) => string[];
+
+type Treatment = 'keep' | 'drop' | 'cookie';
+
+/** Clients make names up; only so many are remembered. */
+const MAX_REMEMBERED = 2_000;
+
+/** Makes the builder of outbound fields. Fields are rebuilt from what was received, never passed through. */
+export function createOutbound(settings: OutboundSettings): Outbound {
+  const dropped = new Set([...NEVER_FORWARDED, ...settings.protectedNames.map(foldName)]);
+  if (!settings.forwardCredentials) for (const name of settings.credentialNames) dropped.add(foldName(name));
+  const remembered = new Map<string, Treatment>();
+
+  const treatmentOf = (name: string): Treatment => {
+    const known = remembered.get(name);
+    if (known !== undefined) return known;
+    const treatment = treat(foldName(name), dropped, settings.forwardCredentials);
+    if (remembered.size < MAX_REMEMBERED) remembered.set(name, treatment);
+    return treatment;
+  };
+
+  return (head, injected, requestId) => {
+    const listed = head.connection === undefined ? undefined : connectionOptions(head.connection);
+    const { fields, client } = head;
+    const out: string[] = [];
+    for (let i = 0; i < fields.length; i += 2) {
+      const name = fields[i] as string;
+      const value = fields[i + 1] as string;
+      const treatment = treatmentOf(name);
+      if (treatment === 'drop' || listed?.has(name.toLowerCase()) === true) continue;
+      if (treatment === 'keep') out.push(name, value);
+      else {
+        const cookies = withoutCookie(value, settings.sessionCookie);
+        if (cookies !== '') out.push(name, cookies);
+      }
+    }
+    out.push('X-Forwarded-For', client.forwardedFor, 'X-Forwarded-Proto', client.secure ? 'https' : 'http');
+    if (client.host !== '') out.push('X-Forwarded-Host', client.host);
+    out.push('X-Request-Id', requestId);
+    for (let i = 0; i < injected.length; i++) out.push(injected[i] as string);
+    return out;
+  };
+}
+
+function treat(folded: string, dropped: ReadonlySet<string>, forwardCredentials: boolean): Treatment {
+  if (dropped.has(folded) || folded.startsWith(FORWARDED_PREFIX)) return 'drop';
+  return folded === 'cookie' && !forwardCredentials ? 'cookie' : 'keep';
+}
+
+/** Lower-case options of a Connection field (RFC 9110 7.6.1); undefined for the usual one without any field name. */
+function connectionOptions(connection: string): Set<string> | undefined {
+  if (connection === 'keep-alive' || connection === 'close') return undefined;
+  return new Set(connection.split(',').map((option) => option.trim().toLowerCase()));
+}
+
+/** The Cookie field without the session cookie; the bytes of the others stay. */
+export function withoutCookie(field: string, name: string): string {
+  if (!field.includes(name)) return field;
+  return field
+    .split(';')
+    .filter((pair) => !isSessionCookie(pair, name))
+    .join(';')
+    .trim();
+}
+
+/** Whether a pair sets this cookie, also by the prefixed names that browsers treat apart. */
+export function isSessionCookie(pair: string, name: string): boolean {
+  const equals = pair.indexOf('=');
+  const found = (equals < 0 ? pair : pair.slice(0, equals)).trim();
+  return found === name || found === `__Host-${name}` || found === `__Secure-${name}`;
+}

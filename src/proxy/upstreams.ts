@@ -1,0 +1,60 @@
+import { Pool } from 'undici';
+
+/** Settings of one upstream; times in milliseconds. */
+export interface UpstreamSettings {
+  readonly url: string;
+  readonly connect_timeout: number;
+  readonly response_timeout: number;
+  readonly idle_timeout: number;
+  readonly retries: number;
+  readonly max_connections: number;
+}
+
+/** Requests that may wait for a free connection to an upstream; more are refused. */
+const MAX_WAITING = 1_024;
+
+/** An upstream with its connections. */
+export class Upstream {
+  readonly url: URL;
+  readonly settings: UpstreamSettings;
+  readonly pool: Pool;
+  /** Path that is put in front of every target; no slash at its end. */
+  readonly prefix: string;
+  /** Requests that are on their way to it. */
+  pending = 0;
+
+  constructor(settings: UpstreamSettings) {
+    this.settings = settings;
+    this.url = new URL(settings.url);
+    this.prefix = this.url.pathname.replace(/\/+$/, '');
+    this.pool = new Pool(this.url.origin, {
+      connections: settings.max_connections,
+      pipelining: 1,
+      connect: { timeout: settings.connect_timeout },
+      headersTimeout: settings.response_timeout,
+      bodyTimeout: settings.idle_timeout,
+    });
+  }
+
+  /** Whether so many requests wait already that another one would only wait too. */
+  get isFull(): boolean {
+    return this.pending >= this.settings.max_connections + MAX_WAITING;
+  }
+}
+
+/** The upstreams by name. */
+export interface Upstreams {
+  get(name: string): Upstream | undefined;
+  close(): Promise<void>;
+}
+
+/** Opens a pool for each upstream. Nothing connects before the first request. */
+export function createUpstreams(settings: Readonly<Record<string, UpstreamSettings>>): Upstreams {
+  const upstreams = new Map(Object.entries(settings).map(([name, each]) => [name, new Upstream(each)]));
+  return {
+    get: (name) => upstreams.get(name),
+    close: async () => {
+      await Promise.all([...upstreams.values()].map((upstream) => upstream.pool.destroy()));
+    },
+  };
+}
