@@ -119,7 +119,7 @@ export class Tokens {
   #inOrder(tokens: TokenWithUse[]): TokenWithUse[] {
     return tokens
       .map((entry) => this.#withPending(entry))
-      .sort((a, b) => a.token.createdAt - b.token.createdAt || (a.token.id < b.token.id ? -1 : 1));
+      .toSorted((a, b) => a.token.createdAt - b.token.createdAt || (a.token.id < b.token.id ? -1 : 1));
   }
 
   #withPending(entry: TokenWithUse): TokenWithUse {
@@ -174,7 +174,7 @@ function wholeSecond(at: EpochMs): EpochMs {
 
 function isName(name: string): boolean {
   // \p{Cc}: control characters. The bidirectional ones could make a list show something else.
-  return [...name].length <= MAX_NAME && !/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(name);
+  return Array.from(name).length <= MAX_NAME && !/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(name);
 }
 
 function unprocessable(detail: string): Refusal {

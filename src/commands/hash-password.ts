@@ -10,7 +10,7 @@ const MIN_LENGTH = 15;
 /** `latchkey hash-password`: prints the `password_hash` of a directory file for a password. */
 export async function hashPassword(options: { passwordFile?: string }): Promise<void> {
   const password = options.passwordFile === undefined ? await prompt() : readPassword(options.passwordFile);
-  if ([...password].length < MIN_LENGTH) {
+  if (Array.from(password).length < MIN_LENGTH) {
     throw new CommandFailed(`the password is shorter than ${MIN_LENGTH} characters`);
   }
   process.stdout.write(`${await new Passwords(1).hash(password)}\n`);

@@ -38,7 +38,7 @@ export async function startServer(options: ServeOptions): Promise<void> {
   const sink = createLog(options.quietRequests);
   startProcessMetrics();
   const { config } = options.loaded;
-  const room = await openStoreRoom(config);
+  const room = openStoreRoom(config);
   if (cluster.isWorker) await serveAsWorker(config, room, sink);
   else await serveAsPrimary(options, room, sink);
 }
@@ -100,10 +100,11 @@ async function startAlone(config: Config, room: StoreRoom, log: LogSink['log']):
   return { url: worker.url, size: () => 1, metrics: renderMetrics, drain: () => worker.drain() };
 }
 
-async function startWorkers(count: number, { log, flush }: LogSink): Promise<Serving> {
+async function startWorkers(count: number, sink: LogSink): Promise<Serving> {
+  const { log } = sink;
   const pool = await startPool(count, log, () => {
     log.fatal('workers keep dying; giving up');
-    void flush().finally(() => process.exit(1));
+    void sink.flush().finally(() => process.exit(1));
   });
   return { ...pool, metrics: createClusterRenderer() };
 }

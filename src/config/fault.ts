@@ -17,7 +17,7 @@ export class ConfigError extends Error {
   readonly faults: readonly Fault[];
 
   constructor(faults: readonly Fault[]) {
-    const sorted = [...faults].sort((a, b) => a.line - b.line || a.column - b.column);
+    const sorted = faults.toSorted((a, b) => a.line - b.line || a.column - b.column);
     super(sorted.map(formatFault).join('\n'));
     this.faults = sorted;
   }

@@ -70,13 +70,13 @@ function parseJson(text: string): Body | Refusal {
   return { params, json };
 }
 
-/** `null` counts as absent; a value of another kind is kept as its JSON text, which no check accepts. */
+/** `null` and objects count as absent; an item of a list that is no text is kept as empty, which no check accepts. */
 function addJson(params: Params, name: string, value: unknown): void {
   if (value === null) return;
   if (typeof value === 'string') params.add(name, value);
   else if (Array.isArray(value))
     for (const item of value) params.add(name, typeof item === 'string' ? item : '');
-  else if (typeof value !== 'object') params.add(name, String(value));
+  else if (typeof value === 'number' || typeof value === 'boolean') params.add(name, String(value));
 }
 
 function malformed(detail: string): Refusal {

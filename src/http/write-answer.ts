@@ -5,6 +5,9 @@ import type { Answer } from './answers.js';
 /** How long the rest of a body that nobody wants is read and dropped before the connection is closed. */
 const LINGER_MS = 500;
 
+/** Sockets whose last answer is written: what still arrives on them is no request and gets no answer. */
+const answeredForGood = new WeakSet<object>();
+
 /** Fields of every answer of Latchkey's own. */
 function ownFields(answer: Answer, requestId: string, body: Buffer | undefined): string[] {
   const fields = [
@@ -46,6 +49,7 @@ export function writeAnswer(
     res.end(req.method === 'HEAD' ? undefined : body);
     return;
   }
+  answeredForGood.add(req.socket);
   if (body === undefined || req.method === 'HEAD') res.flushHeaders();
   else res.write(body);
   lingeringEnd(req, res);
@@ -70,10 +74,13 @@ function lingeringEnd(req: IncomingMessage, res: ServerResponse): void {
   req.resume();
 }
 
-/** Writes an answer straight to a socket whose request never became one (a parse error, a handshake) and ends it. */
+/**
+ * Writes an answer straight to a socket whose request never became one (a parse error, a handshake) and ends it.
+ * A socket that has its last answer already is only ended.
+ */
 export function writeRawAnswer(socket: Duplex, answer: Answer, requestId: string): void {
-  if (!socket.writable) {
-    socket.destroy();
+  if (!socket.writable || answeredForGood.has(socket)) {
+    socket.end(() => socket.destroy());
     return;
   }
   const body = bodyOf(answer);

@@ -54,8 +54,8 @@ export async function renderMetrics(): Promise<{ type: string; text: string }> {
 }
 
 /** Answers the primary process when it asks this worker for its metrics. */
-export function answerPrimary(): void {
-  new AggregatorRegistry();
+export function answerPrimary(): AggregatorRegistry<'text/plain; version=0.0.4; charset=utf-8'> {
+  return new AggregatorRegistry();
 }
 
 /** Metrics of every worker, summed, and of the primary itself. Call in the primary process only. */

@@ -89,7 +89,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     try {
       upstream.pool.dispatch(
         {
-          method: head.method as Dispatcher.HttpMethod,
+          method: head.method,
           path: upstream.prefix + head.target,
           headers: fields,
           body: this.#upload ?? null,

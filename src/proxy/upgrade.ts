@@ -102,7 +102,7 @@ export function createUpgrade({ sessionCookie }: { readonly sessionCookie: strin
     proxy.on('proxyReqWs', onRequest);
     proxy.ws(
       handshakeRequest(job) as IncomingMessage,
-      socket as Socket,
+      socket,
       headBytes,
       {
         target: upstream.url.origin,

@@ -47,7 +47,7 @@ export function createPublicServer(onRequest: RequestListener, onUpgrade: Upgrad
     writeRawAnswer(socket, answerRefusal(refusal), newRequestId());
   });
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
+    if (error.code === 'ECONNRESET') socket.destroy();
     else writeRawAnswer(socket, answerRefusal(parseRefusal(error)), newRequestId());
   });
   return server;

@@ -53,9 +53,9 @@ export interface StoreRoom {
 }
 
 /** Opens the store that a configuration names. */
-export async function openStoreRoom(config: Config): Promise<StoreRoom> {
+export function openStoreRoom(config: Config): StoreRoom {
   if (config.store.type !== 'lmdb') throw new Error('store.type: only lmdb is available in this version');
-  const store = await openLmdbStore(config.store.path);
+  const store = openLmdbStore(config.store.path);
   const passwords = new Passwords(config.login.max_concurrent_hashes);
   const sealer = new Sealer(loadSealingKey(join(config.store.path, 'sealing.key')));
   return { store, passwords, sealer, directory: new DirectoryApplier(store, passwords, sealer) };

@@ -4,17 +4,18 @@ import type { LogSink } from '../observe/log.js';
  * Drains and ends the process with 0 on SIGTERM or SIGINT; a second signal ends it at once.
  * A fault that nobody caught is logged, and the process drains and ends with 1: it never goes on.
  */
-export function onSignals({ log, flush }: LogSink, drain: () => Promise<void>): void {
+export function onSignals(sink: LogSink, drain: () => Promise<void>): void {
+  const { log } = sink;
   let ending = false;
   const end = (code: number): void => {
     if (ending) process.exit(code === 0 ? 1 : code);
     ending = true;
-    drain()
+    void drain()
       .catch((error: unknown) => {
         log.error({ err: error }, 'the drain failed');
         code = 1;
       })
-      .then(flush)
+      .then(() => sink.flush())
       .finally(() => process.exit(code));
   };
   process.on('SIGTERM', () => end(0));

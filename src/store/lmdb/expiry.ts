@@ -28,7 +28,7 @@ function dueKeys(
   limit: number,
 ): [number, Expiring, string][] {
   const due: [number, Expiring, string][] = [];
-  for (const key of dbs.expiry.getKeys({ start: [0, 'failure', ''], end: [now, '\uffff' as Expiring, ''] })) {
+  for (const key of dbs.expiry.getKeys({ start: [0, 'failure', ''], end: [now, '\uffff', ''] })) {
     if (key[1] === 'token' && key[0] >= tokensBefore) continue;
     due.push([...key]);
     if (due.length === limit) break;
