@@ -1,0 +1,99 @@
+import { hash } from '@node-rs/argon2';
+import { Secret, TOTP } from 'otpauth';
+import { type Running, start, temporaryFolder, writeConfig } from './latchkey.js';
+import { type Received, type Reply, send, startUpstream } from './http.js';
+
+export const PASSWORD = 'correct horse battery staple';
+export const OTP_SECRET = 'JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP';
+export const LEGACY_KEY = 'my-old/key 1:2';
+const OPEN_HASH = { memoryCost: 1024, timeCost: 1, parallelism: 1 };
+
+/** The one-time password of a moment, by an implementation that is not the server's configuration of it. */
+export function otpAt(ms: number): string {
+  const totp = new TOTP({ secret: Secret.fromBase32(OTP_SECRET), algorithm: 'SHA1', digits: 6, period: 30 });
+  return totp.generate({ timestamp: ms });
+}
+
+/** Users of every role in C1, one with two factors, one locked, and a superuser of C2. Ids are the part before `@`. */
+export async function directory() {
+  const password_hash = await hash(PASSWORD, OPEN_HASH);
+  const user = (id: string, role: string, more: object = {}) => ({
+    id,
+    customer_id: 'C1',
+    login: `${id}@example.com`,
+    name: id,
+    role,
+    password_hash,
+    ...more,
+  });
+  return {
+    customers: [
+      { id: 'C1', name: 'One' },
+      { id: 'C2', name: 'Two' },
+    ],
+    services: [
+      { id: 'SVC1', customer_id: 'C1', name: 'www' },
+      { id: 'SVC2', customer_id: 'C1', name: 'shop' },
+    ],
+    users: [
+      user('superuser', 'superuser'),
+      user('billing', 'billing'),
+      user('engineer', 'engineer'),
+      user('user', 'user'),
+      user('twofactor', 'superuser', { otp_secret: OTP_SECRET }),
+      user('locked', 'superuser', { locked: true }),
+      user('other', 'superuser', { customer_id: 'C2' }),
+    ],
+    legacy_keys: [{ customer_id: 'C1', key: LEGACY_KEY }],
+  };
+}
+
+/** A started server in front of a real upstream, with short ways to use it. */
+export interface Fixture {
+  readonly server: Running;
+  readonly url: string;
+  readonly upstream: { readonly url: string; readonly received: Received[] };
+  readonly folder: string;
+  readonly configFile: string;
+  login(user: string): Promise<string>;
+  create(user: string, params?: Record<string, string> | URLSearchParams): Promise<Reply>;
+  /** The secret of a new token. */
+  token(user: string, params?: Record<string, string> | URLSearchParams): Promise<string>;
+}
+
+type Test = { teardown: (fn: () => void | Promise<void>) => void };
+
+/** Starts a server with the fixture directory. */
+export async function startFixture(t: Test, config: object = {}): Promise<Fixture> {
+  const folder = temporaryFolder(t);
+  const upstream = await startUpstream(t);
+  const configFile = writeConfig(folder, { upstream: upstream.url, ...config }, await directory());
+  const server = await start(t, configFile);
+  return { ...client(server.url), server, upstream, folder, configFile };
+}
+
+/** Short ways to use a server at a URL. */
+export function client(url: string) {
+  const create = (user: string, params: Record<string, string> | URLSearchParams = {}) => {
+    const body = new URLSearchParams(params);
+    body.set('username', `${user}@example.com`);
+    body.set('password', PASSWORD);
+    return send(url, '/tokens', { body });
+  };
+  return {
+    url,
+    create,
+    token: async (user: string, params: Record<string, string> | URLSearchParams = {}) => {
+      const reply = await create(user, params);
+      if (reply.status !== 200) throw new Error(`no token: ${reply.status} ${reply.text}`);
+      return reply.json.access_token as string;
+    },
+    login: async (user: string) => {
+      const body = new URLSearchParams({ user: `${user}@example.com`, password: PASSWORD });
+      const reply = await send(url, '/login', { body });
+      const [cookie] = reply.headers['set-cookie'] ?? [];
+      if (cookie === undefined) throw new Error(`no session: ${reply.status} ${reply.text}`);
+      return cookie.split(';', 1)[0] ?? '';
+    },
+  };
+}

@@ -1,0 +1,134 @@
+import { createServer, type IncomingHttpHeaders, request, type Server } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+
+/** An answer with its body as text and, when it is JSON, as a value. */
+export interface Reply {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly rawHeaders: readonly string[];
+  readonly text: string;
+  readonly json: any; // oxlint-disable-line typescript/no-explicit-any -- tests look into answers of any shape
+}
+
+/** What to send. */
+export interface Sent {
+  readonly method?: string;
+  readonly headers?: Record<string, string | string[]>;
+  readonly body?: string | Buffer | URLSearchParams;
+  readonly json?: unknown;
+}
+
+/** Sends one request on a connection of its own; the path goes out byte for byte. */
+export function send(base: string, path: string, sent: Sent = {}): Promise<Reply> {
+  const { hostname, port } = new URL(base);
+  const headers: Record<string, string | string[]> = { ...sent.headers };
+  let body: string | Buffer | undefined;
+  if (sent.json !== undefined) {
+    headers['Content-Type'] ??= 'application/json';
+    body = JSON.stringify(sent.json);
+  } else if (sent.body instanceof URLSearchParams) {
+    headers['Content-Type'] ??= 'application/x-www-form-urlencoded';
+    body = sent.body.toString();
+  } else body = sent.body;
+  // Node does not frame the body of a DELETE by itself.
+  if (body !== undefined && headers['Transfer-Encoding'] === undefined) {
+    headers['Content-Length'] = String(Buffer.byteLength(body));
+  }
+  return new Promise((resolve, reject) => {
+    const req = request(
+      {
+        hostname,
+        port,
+        path,
+        method: sent.method ?? (body === undefined ? 'GET' : 'POST'),
+        headers,
+        agent: false,
+      },
+      (res) => {
+        const chunks: Buffer[] = [];
+        res.on('data', (chunk: Buffer) => chunks.push(chunk));
+        res.on('error', reject);
+        res.on('end', () => {
+          const text = Buffer.concat(chunks).toString();
+          let json: unknown;
+          try {
+            json = JSON.parse(text);
+          } catch {
+            json = undefined;
+          }
+          resolve({
+            status: res.statusCode ?? 0,
+            headers: res.headers,
+            rawHeaders: res.rawHeaders,
+            text,
+            json,
+          });
+        });
+      },
+    );
+    req.on('error', reject);
+    req.end(body);
+  });
+}
+
+/** Sends exact bytes and returns what comes back until the connection closes or stays quiet. */
+export function sendRaw(base: string, bytes: string, quietMs = 300): Promise<string> {
+  const { hostname, port } = new URL(base);
+  return new Promise((resolve) => {
+    const socket = connect(Number(port), hostname);
+    let got = '';
+    const finish = () => {
+      clearTimeout(timer);
+      socket.destroy();
+      resolve(got);
+    };
+    const timer = setTimeout(finish, quietMs);
+    socket.on('connect', () => socket.write(Buffer.from(bytes, 'latin1')));
+    socket.on('data', (chunk: Buffer) => {
+      got += chunk.toString('latin1');
+      timer.refresh();
+    });
+    socket.on('end', finish).on('error', finish);
+  });
+}
+
+/** One request as the upstream received it. */
+export interface Received {
+  readonly method: string;
+  readonly target: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly rawHeaders: readonly string[];
+  readonly body: string;
+}
+
+/** A real upstream that remembers what it received and answers 200 with it as JSON. */
+export async function startUpstream(t: {
+  teardown: (fn: () => void) => void;
+}): Promise<{ url: string; received: Received[]; server: Server }> {
+  const received: Received[] = [];
+  const server = createServer((req, res) => {
+    const chunks: Buffer[] = [];
+    req.on('data', (chunk: Buffer) => chunks.push(chunk));
+    req.on('end', () => {
+      const { method = '', url: target = '', headers, rawHeaders } = req;
+      const entry = { method, target, headers, rawHeaders, body: Buffer.concat(chunks).toString() };
+      received.push(entry);
+      res.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(entry));
+    });
+  });
+  const url = await listenOnLoopback(server);
+  t.teardown(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return { url, received, server };
+}
+
+/** Listens on a free loopback port and returns the base URL. */
+export async function listenOnLoopback(server: {
+  listen(port: number, host: string, done: () => void): unknown;
+  address(): unknown;
+}): Promise<string> {
+  await new Promise<void>((done) => void server.listen(0, '127.0.0.1', done));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}

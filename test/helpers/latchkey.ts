@@ -1,0 +1,115 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { stringify } from 'yaml';
+
+const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
+const START_MS = 15_000;
+
+/** A temporary folder that is removed at the end. */
+export function temporaryFolder(t: { teardown: (fn: () => void) => void }): string {
+  const folder = mkdtempSync(join(tmpdir(), 'latchkey-test-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** Runs a command to its end. */
+export async function run(
+  args: readonly string[],
+  options: { input?: string; env?: NodeJS.ProcessEnv } = {},
+): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  const child = spawn(process.execPath, [CLI, ...args], { env: { ...process.env, ...options.env } });
+  const output = collect(child);
+  child.stdin?.end(options.input ?? '');
+  const code = await new Promise<number | null>((done) => child.once('close', done));
+  return { code, ...output() };
+}
+
+/** A server that was started as a process of its own. */
+export interface Running {
+  readonly url: string;
+  readonly admin: string;
+  readonly pid: number;
+  readonly stdout: () => string;
+  readonly stderr: () => string;
+  /** Sends a signal and resolves to the exit code and signal. */
+  stop(signal?: NodeJS.Signals): Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+}
+
+/** Starts `latchkey serve` and waits until it says that it is ready. */
+export async function start(
+  t: { teardown: (fn: () => Promise<void>) => void },
+  configFile: string,
+): Promise<Running> {
+  return startCommand(t, ['serve', '--config', configFile]);
+}
+
+/** Starts a command that serves and waits until it says that it is ready. */
+export async function startCommand(
+  t: { teardown: (fn: () => Promise<void>) => void },
+  args: readonly string[],
+): Promise<Running> {
+  const child = spawn(process.execPath, [CLI, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const output = collect(child);
+  const ended = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((done) =>
+    child.once('close', (code, signal) => done({ code, signal })),
+  );
+  const stop = (signal: NodeJS.Signals = 'SIGTERM') => {
+    child.kill(signal);
+    return ended;
+  };
+  t.teardown(async () => void (await stop('SIGKILL')));
+  const ready = await waitForReady(child, output, ended);
+  return {
+    url: ready.listen,
+    admin: ready.admin,
+    pid: child.pid ?? 0,
+    stdout: () => output().stdout,
+    stderr: () => output().stderr,
+    stop,
+  };
+}
+
+/** Writes a configuration and a directory (mode 0600) into a folder and returns the configuration's path. */
+export function writeConfig(folder: string, config: object, directory?: object): string {
+  const file = join(folder, 'latchkey.yaml');
+  const whole = {
+    listen: { host: '127.0.0.1', port: 0 },
+    admin: { port: 0 },
+    ...(directory === undefined ? {} : { directory: { file: './directory.yaml' } }),
+    ...config,
+  };
+  if (directory !== undefined) {
+    writeFileSync(join(folder, 'directory.yaml'), stringify(directory), { mode: 0o600 });
+  }
+  writeFileSync(file, stringify(whole));
+  return file;
+}
+
+function collect(child: ChildProcess): () => { stdout: string; stderr: string } {
+  let stdout = '';
+  let stderr = '';
+  child.stdout?.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+  child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  return () => ({ stdout, stderr });
+}
+
+async function waitForReady(
+  child: ChildProcess,
+  output: () => { stdout: string; stderr: string },
+  ended: Promise<unknown>,
+): Promise<{ listen: string; admin: string }> {
+  let over = false;
+  void ended.then(() => (over = true));
+  const limit = Date.now() + START_MS;
+  while (!over && Date.now() < limit) {
+    const line = output()
+      .stdout.split('\n')
+      .find((text) => text.includes('"msg":"ready"'));
+    if (line !== undefined) return JSON.parse(line) as { listen: string; admin: string };
+    await new Promise((wait) => setTimeout(wait, 10));
+  }
+  child.kill('SIGKILL');
+  throw new Error(`the server did not become ready: ${output().stdout}${output().stderr}`);
+}
