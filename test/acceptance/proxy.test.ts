@@ -1,0 +1,313 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { createServer, request, type IncomingMessage, type ServerResponse } from 'node:http';
+import { connect, createServer as createTcpServer, type Socket } from 'node:net';
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { startFixture } from '../helpers/fixture.js';
+import { listenOnLoopback, send, sendRaw } from '../helpers/http.js';
+
+/** What the upstream does with the next request; each case sets its own. */
+let behave: (req: IncomingMessage, res: ServerResponse) => void = (_req, res) => res.end('ok');
+/** What the raw upstream does with a connection. */
+let behaveRaw: (socket: Socket, heads: () => number) => void = (socket) => socket.destroy();
+let rawRequests = 0;
+
+const upstream = createServer({ keepAliveTimeout: 1_000 }, (req, res) => behave(req, res));
+upstream.on('checkContinue', (req: IncomingMessage, res: ServerResponse) => behave(req, res));
+const upstreamUrl = await listenOnLoopback(upstream);
+const rawSockets = new Set<Socket>();
+const raw = createTcpServer((socket) => {
+  rawSockets.add(socket);
+  socket.on('error', () => undefined).on('close', () => rawSockets.delete(socket));
+  socket.once('data', () => {
+    rawRequests += 1;
+    behaveRaw(socket, () => rawRequests);
+  });
+});
+const rawUrl = await listenOnLoopback(raw);
+t.teardown(() => {
+  upstream.close();
+  upstream.closeAllConnections();
+  raw.close();
+  for (const socket of rawSockets) socket.destroy();
+});
+const gone = createTcpServer();
+const goneUrl = await listenOnLoopback(gone);
+await new Promise((done) => gone.close(done));
+
+const limits = { response_timeout: '700ms', idle_timeout: '700ms', connect_timeout: '500ms' };
+const { url, token, server } = await startFixture(t, {
+  upstream: undefined,
+  upstreams: {
+    api: { url: upstreamUrl, ...limits },
+    raw: { url: rawUrl, ...limits },
+    gone: { url: goneUrl },
+    prefixed: { url: `${upstreamUrl}/base/` },
+  },
+  routes: [
+    { path: '/raw/*', action: 'api', upstream: 'raw' },
+    { path: '/gone', action: 'api', upstream: 'gone' },
+    { path: '/prefixed/*', action: 'api', upstream: 'prefixed' },
+  ],
+  default_route: { action: 'api', upstream: 'api' },
+});
+const headers = { 'Service-Key': await token('superuser') };
+const hash = (data: Buffer | string) => createHash('sha256').update(data).digest('hex');
+
+/** Answers with the hash of the body and how it was framed. */
+function echoHash(req: IncomingMessage, res: ServerResponse): void {
+  const digest = createHash('sha256');
+  req.on('data', (chunk: Buffer) => digest.update(chunk));
+  req.on('end', () => {
+    const { 'content-length': length, 'transfer-encoding': coding } = req.headers;
+    res.end(JSON.stringify({ hash: digest.digest('hex'), length, coding, method: req.method, url: req.url }));
+  });
+}
+
+t.test('bodies of every framing and method arrive whole, framed once', async (t) => {
+  behave = echoHash;
+  const large = randomBytes(10 * 1024 * 1024);
+  const rows: [string, string, Buffer | string, boolean][] = [
+    ['POST', 'small', 'hello', false],
+    ['POST', '64 KiB', randomBytes(65_536), false],
+    ['POST', '10 MiB', large, false],
+    ['PUT', '10 MiB chunked', large, true],
+    ['POST', 'empty', '', false],
+    ['DELETE', 'chunked', 'GET /SMUGGLED HTTP/1.1\r\n\r\n', true],
+    ['GET', 'with a length', 'GET /SMUGGLED HTTP/1.1\r\n\r\n', false],
+    ['GET', 'chunked', 'x', true],
+  ];
+  for (const [method, name, body, chunked] of rows) {
+    const reply = await send(url, '/x', {
+      method,
+      body,
+      headers: { ...headers, ...(chunked ? { 'Transfer-Encoding': 'chunked' } : {}) },
+    });
+    t.equal(reply.status, 200, `${method} ${name}`);
+    t.equal(reply.json.hash, hash(body), `${method} ${name}: the same bytes`);
+    t.ok(
+      (reply.json.length === undefined) !== (reply.json.coding === undefined),
+      `${method} ${name}: one framing`,
+    );
+  }
+  t.equal(
+    (await send(url, '/prefixed/a//b?c', { headers })).json.url,
+    '/base/prefixed/a//b?c',
+    'a path of the URL goes in front',
+  );
+});
+
+t.test(
+  'answers: HEAD, 204, 304, several Set-Cookie and Vary, a status text, no session cookie from upstream',
+  async (t) => {
+    behave = (req, res) => {
+      if (req.url === '/204') res.writeHead(204).end();
+      else if (req.url === '/304') res.writeHead(304, { ETag: '"x"' }).end();
+      else {
+        res.writeHead(200, 'Fine', [
+        ['Set-Cookie', 'a=1'], ['Set-Cookie', 'service.session=evil; Path=/'], ['Set-Cookie', '__Host-service.session=evil'],
+        ['Set-Cookie', 'b=2'], ['Vary', 'A'], ['Vary', 'B'], ['Connection', 'X-Hop'], ['X-Hop', 'evil'],
+        ['X-Request-Id', 'evil'], ['Content-Length', '5'], ['Cache-Control', 'max-age=5'],
+      ].flat()); // prettier-ignore
+        res.end(req.method === 'HEAD' ? undefined : 'hello');
+      }
+    };
+    const get = await send(url, '/x', { headers });
+    t.same(get.headers['set-cookie'], ['a=1', 'b=2']);
+    t.same(
+      get.rawHeaders.filter((_, i, all) => all[i - 1] === 'Vary'),
+      ['A', 'B'],
+    );
+    t.notMatch(get.rawHeaders.join(), /evil/);
+    t.equal(get.headers['cache-control'], 'max-age=5', 'the answer of the upstream is its own');
+    t.equal(get.text, 'hello');
+    const head = await send(url, '/x', { method: 'HEAD', headers });
+    t.same([head.status, head.headers['content-length'], head.text], [200, '5', '']);
+    t.same(
+      [(await send(url, '/204', { headers })).status, (await send(url, '/304', { headers })).status],
+      [204, 304],
+    );
+  },
+);
+
+t.test('server-sent events arrive one by one, and trailers at the end', async (t) => {
+  behave = (_req, res) => {
+    res.writeHead(200, { 'Content-Type': 'text/event-stream', Trailer: 'X-Sum' });
+    res.flushHeaders();
+    setTimeout(() => res.write('data: 1\n\n'), 100);
+    setTimeout(() => {
+      res.addTrailers({ 'X-Sum': '42' });
+      res.end('data: 2\n\n');
+    }, 300);
+  };
+  const times: number[] = [];
+  const startedAt = Date.now();
+  const answer = await new Promise<IncomingMessage>((done) => {
+    const { hostname, port } = new URL(url);
+    request({ hostname, port, path: '/events', headers, agent: false }, (res) => {
+      times.push(Date.now() - startedAt);
+      res.on('data', () => times.push(Date.now() - startedAt));
+      res.on('end', () => done(res));
+    }).end();
+  });
+  const [head = 0, first = 0, second = 0] = times;
+  t.ok(head < 90, `the head came at once (${head} ms)`);
+  t.ok(first < 250 && second >= 280, `events came as they were sent (${times.join()})`);
+  t.equal(answer.trailers['x-sum'], '42');
+});
+
+t.test('Expect: 100-continue is answered only after the gate, and the body is carried', async (t) => {
+  behave = echoHash;
+  const head = `POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n`;
+  const refused = await sendRaw(url, `${head}\r\n`);
+  t.match(refused, /^HTTP\/1\.1 401 /);
+  t.notMatch(refused, /100 Continue/);
+  const taken = await sendRaw(url, `${head}Service-Key: ${headers['Service-Key']}\r\n\r\nhello`);
+  t.match(taken, /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /);
+  t.match(taken, hash('hello'));
+});
+
+t.test('a denied request with a body: answered at once, and its body never becomes a request', async (t) => {
+  const seen: string[] = [];
+  behave = (req, res) => {
+    seen.push(req.url ?? '');
+    res.end('ok');
+  };
+  const smuggled = 'GET /SMUGGLED HTTP/1.1\r\nHost: a\r\n\r\n';
+  const answer = await sendRaw(
+    url,
+    `POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: ${smuggled.length}\r\n\r\n${smuggled}`,
+    900,
+  );
+  t.equal(answer.match(/HTTP\/1\.1 /g)?.length, 1, answer);
+  const unsent = await sendRaw(url, 'POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n', 200);
+  t.match(unsent, /^HTTP\/1\.1 401 .*[\s\S]*Connection: close/i);
+  t.same(seen, []);
+});
+
+t.test('an upstream that is gone, slow or broken', async (t) => {
+  const gone = await send(url, '/gone', { headers });
+  t.equal(gone.status, 502);
+  t.match(gone.json, { msg: 'Bad gateway', detail: /can not be reached/ });
+  behave = () => undefined;
+  const slow = await send(url, '/x', { headers });
+  t.equal(slow.status, 504);
+  const hostile: [string, string][] = [
+    ['no HTTP', 'garbage\r\n\r\n'],
+    ['a length twice', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok'],
+    [
+      'a length and chunked',
+      'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    ],
+    ['another coding', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n'],
+    ['status 099', 'HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n'],
+    ['status 1000', 'HTTP/1.1 1000 X\r\nContent-Length: 0\r\n\r\n'],
+    ['NUL in a value', 'HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 0\r\n\r\n'],
+    ['bare CR in a value', 'HTTP/1.1 200 OK\r\nX: a\rY: b\r\nContent-Length: 0\r\n\r\n'],
+    ['a head of 40 kB', `HTTP/1.1 200 OK\r\nX: ${'a'.repeat(40_000)}\r\nContent-Length: 0\r\n\r\n`],
+    ['1,000 informational answers', 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(1_000)],
+    ['closed at once', ''],
+  ];
+  for (const [name, bytes] of hostile) {
+    behaveRaw = (socket) => socket.end(Buffer.from(bytes, 'latin1'));
+    const reply = await send(url, '/raw/x', { method: 'POST', headers });
+    t.equal(reply.status, 502, name);
+    t.equal(reply.headers['content-type'], 'application/json', name);
+  }
+});
+
+t.test('a POST is never sent twice; a GET is tried again on another connection', async (t) => {
+  behaveRaw = (socket) => socket.destroy();
+  rawRequests = 0;
+  t.equal((await send(url, '/raw/x', { method: 'POST', headers })).status, 502);
+  t.equal(rawRequests, 1, 'POST');
+  rawRequests = 0;
+  behaveRaw = (socket, count) =>
+    count() === 1 ? socket.destroy() : socket.end('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok');
+  t.equal((await send(url, '/raw/x', { headers })).status, 200);
+  t.equal(rawRequests, 2, 'GET');
+});
+
+t.test('an answer that breaks off is never seen as a whole one', async (t) => {
+  for (const [name, bytes, reset] of [
+    ['length, closed', 'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf', false],
+    ['length, reset', 'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf', true],
+    ['chunked, closed', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n', false],
+    ['chunked, reset', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n', true],
+  ] as const) {
+    behaveRaw = (socket) => {
+      socket.write(bytes);
+      setTimeout(() => (reset ? socket.resetAndDestroy() : socket.end()), 50);
+    };
+    await t.rejects(send(url, '/raw/x', { headers }), name);
+  }
+  behaveRaw = (socket) => void socket.write('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf');
+  await t.rejects(send(url, '/raw/x', { headers }), 'a stall in the middle of the body');
+});
+
+t.test('a client that goes away ends the upstream request at once', async (t) => {
+  const closed = new Promise<number>((done) => {
+    behave = (req) => {
+      const startedAt = Date.now();
+      req.socket.on('close', () => done(Date.now() - startedAt));
+    };
+  });
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  socket.write(`GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${headers['Service-Key']}\r\n\r\n`);
+  setTimeout(() => socket.destroy(), 100);
+  t.ok((await closed) < 500);
+});
+
+t.test('a client that stops in the middle of its body: 408', async (t) => {
+  behave = echoHash;
+  const head = `POST /x HTTP/1.1\r\nHost: a\r\nService-Key: ${headers['Service-Key']}\r\nContent-Length: 100\r\n\r\nhalf`;
+  t.match(await sendRaw(url, head, 2_000), /^HTTP\/1\.1 408 /);
+});
+
+t.test('an early answer is passed on while the upload still goes on', async (t) => {
+  behave = (_req, res) => void res.writeHead(413).end('no');
+  const reply = await send(url, '/x', { method: 'POST', body: randomBytes(5 * 1024 * 1024), headers });
+  t.same([reply.status, reply.text], [413, 'no']);
+});
+
+t.test('a slow reader of a large answer costs no memory', async (t) => {
+  const size = 100 * 1024 * 1024;
+  behave = (_req, res) => {
+    res.writeHead(200, { 'Content-Length': size });
+    const chunk = Buffer.alloc(256 * 1024);
+    let left = size;
+    const more = () => {
+      while (left > 0) {
+        left -= chunk.length;
+        if (!res.write(chunk)) return void res.once('drain', more);
+      }
+      res.end();
+    };
+    more();
+  };
+  const { hostname, port } = new URL(url);
+  const before = rssOf(server.pid);
+  const sockets = Array.from({ length: 10 }, () => {
+    const socket = connect(Number(port), hostname);
+    socket.write(`GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${headers['Service-Key']}\r\n\r\n`);
+    return socket.pause();
+  });
+  await new Promise((wait) => setTimeout(wait, 600));
+  const grown = rssOf(server.pid) - before;
+  for (const socket of sockets) socket.destroy();
+  t.ok(grown < 100, `${grown} MiB for ten readers of 100 MiB each`);
+});
+
+t.test('after all of this the server still serves', async (t) => {
+  behave = (_req, res) => res.end('ok');
+  t.equal((await send(url, '/x', { headers })).text, 'ok');
+  t.equal(server.stderr(), '');
+  t.notMatch(server.stdout(), /"level":[56]0/, 'no fault was logged');
+});
+
+/** Resident memory of a process in MiB. */
+function rssOf(pid: number): number {
+  const line = readFileSync(`/proc/${pid}/status`, 'utf8').match(/VmRSS:\s+(\d+) kB/);
+  return Number(line?.[1] ?? 0) / 1024;
+}
