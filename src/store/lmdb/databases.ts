@@ -7,6 +7,7 @@ import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
 import type { Stored } from '../records.js';
 import { type LoginFailures, StoreUnavailable } from '../store.js';
+import { faultOfDataFile } from './verify.js';
 
 /** Version of the layout below. A newer one is refused. */
 const FORMAT = 1;
@@ -50,6 +51,8 @@ export function openDatabases(path: string): Databases {
   let root: RootDatabase;
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 });
+    const fault = faultOfDataFile(join(path, 'data.mdb'));
+    if (fault !== undefined) throw new Error(fault);
     // Without overlapping sync a commit returns when it is on disk, which is what an acknowledgement means here.
     root = open({ path, maxDbs: 32, overlappingSync: false, noSubdir: false });
     for (const file of ['data.mdb', 'lock.mdb']) chmodSync(join(path, file), 0o600);

@@ -1,0 +1,28 @@
+// A process of its own on a store: creates and revokes tokens as fast as it can and prints each acknowledged step.
+import { writeSync } from 'node:fs';
+import { openLmdbStore } from '../../dist/store/lmdb.js';
+
+const [path, prefix] = process.argv.slice(2);
+const store = openLmdbStore(path);
+const token = (id) => ({
+  id,
+  digest: `digest-${id}`,
+  kind: 'token',
+  userId: 'U1',
+  customerId: 'C1',
+  name: '',
+  scopes: ['global'],
+  services: [],
+  serviceId: null,
+  createdAt: 0,
+  updatedAt: 0,
+  expiresAt: null,
+});
+for (let i = 0; ; i++) {
+  const id = `${prefix}${i}`;
+  await store.createToken(token(id), null, 0);
+  writeSync(1, `created ${id}\n`);
+  if (i % 2 === 0) continue;
+  await store.revokeTokens([id]);
+  writeSync(1, `revoked ${id}\n`);
+}
