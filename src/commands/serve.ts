@@ -4,15 +4,9 @@ import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { loadDirectory } from '../config/directory.js';
 import type { Config } from '../config/schema.js';
 import { createLog, type LogSink } from '../observe/log.js';
-import {
-  answerPrimary,
-  createClusterRenderer,
-  renderMetrics,
-  setWorkers,
-  startProcessMetrics,
-} from '../observe/metrics.js';
+import { renderMetrics, renderSum, setWorkers, startProcessMetrics } from '../observe/metrics.js';
 import { startAdmin } from '../server/admin.js';
-import { startPool } from '../server/cluster.js';
+import { answerMetrics, startPool } from '../server/cluster.js';
 import { startCleaning } from '../server/cleaning.js';
 import { onSignals } from '../server/signals.js';
 import { openStoreRoom, type StoreRoom } from '../server/runtime.js';
@@ -44,7 +38,7 @@ export async function startServer(options: ServeOptions): Promise<void> {
 }
 
 async function serveAsWorker(config: Config, room: StoreRoom, sink: LogSink): Promise<void> {
-  answerPrimary();
+  answerMetrics();
   const worker = await startWorker(config, room, sink.log);
   onSignals(sink, async () => {
     await worker.drain();
@@ -64,15 +58,19 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
   const serving = count === 1 ? await startAlone(config, room, log) : await startWorkers(count, sink);
 
   let draining = false;
-  const admin = await startAdmin(config.admin, {
-    metrics: serving.metrics,
-    ready: async () => ({
-      store: await faultOf(room.store.probe()),
-      config: null,
-      workers: serving.size() > 0 ? null : 'no worker serves',
-      draining: draining ? 'the server is shutting down' : null,
-    }),
-  });
+  const admin = await startAdmin(
+    config.admin,
+    {
+      metrics: serving.metrics,
+      ready: async () => ({
+        store: await faultOf(room.store.probe()),
+        config: null,
+        workers: serving.size() > 0 ? null : 'no worker serves',
+        draining: draining ? 'the server is shutting down' : null,
+      }),
+    },
+    log,
+  );
   onSignals(sink, async () => {
     draining = true;
     log.info('draining');
@@ -106,7 +104,7 @@ async function startWorkers(count: number, sink: LogSink): Promise<Serving> {
     log.fatal('workers keep dying; giving up');
     void sink.flush().finally(() => process.exit(1));
   });
-  return { ...pool, metrics: createClusterRenderer() };
+  return { ...pool, metrics: async () => renderSum(await pool.metrics()) };
 }
 
 async function applyDirectoryFile(config: Config, room: StoreRoom): Promise<void> {

@@ -12,7 +12,7 @@ export function crossCheck(config: Config, source: Source): Fault[] {
   const faults: Fault[] = [];
   const add = (path: Path, message: string) => faults.push(source.fault(path, message));
   for (const { path, isSet } of UNAVAILABLE) {
-    if (isSet(config)) add(path, `${path.join('.')}: this setting is not available in this version`);
+    if (isSet(config)) add(path, notAvailable(path.join('.')));
   }
   if (config.sessions.idle_timeout > config.sessions.absolute_timeout) {
     add(['sessions', 'idle_timeout'], 'sessions.idle_timeout: is longer than sessions.absolute_timeout');
@@ -23,10 +23,18 @@ export function crossCheck(config: Config, source: Source): Fault[] {
   return faults;
 }
 
+function notAvailable(setting: string): string {
+  return `${setting}: this setting is not available in this version`;
+}
+
 type Add = (path: Path, message: string) => void;
 
 function checkUpstreams(config: Config, add: Add): void {
   const names = Object.keys(config.upstreams);
+  for (const [name, { health_check: health }] of Object.entries(config.upstreams)) {
+    if (health != null)
+      add(['upstreams', name, 'health_check'], notAvailable(`upstreams.${name}.health_check`));
+  }
   if (names.length === 0) {
     add([], 'no upstream is set; the smallest configuration is "upstream: http://127.0.0.1:3000"');
     return;

@@ -12,28 +12,30 @@ export interface LoadedConfig {
 
 /** Reads and checks a configuration file. @throws ConfigError with every fault */
 export function loadConfig(file: string, env: NodeJS.ProcessEnv = process.env): LoadedConfig {
-  const source = readSource(resolve(file), env);
-  const config = checkSource(source, configSchema, expandShorthand(source));
+  const source = withoutShorthand(readSource(resolve(file), env));
+  const config = checkSource(source, configSchema);
   const faults = crossCheck(config, source);
   if (faults.length > 0) throw new ConfigError(faults);
   return { file: source.file, config: deepFreeze(withAbsolutePaths(config, source)) };
 }
 
-/** `upstream: URL` stands for `upstreams: { api: { url: URL } }`. */
-function expandShorthand(source: Source): unknown {
+/** `upstream: URL` stands for `upstreams: { api: { url: URL } }`; faults still name what was written. */
+function withoutShorthand(source: Source): Source {
   const { value } = source;
   if (typeof value !== 'object' || value === null || Array.isArray(value) || !('upstream' in value))
-    return value;
+    return source;
   const { upstream, ...rest } = value as Record<string, unknown>;
   if ('upstreams' in rest) {
     throw new ConfigError([source.fault(['upstream'], 'give either upstream or upstreams, not both', 'key')]);
   }
-  if (typeof upstream !== 'string') {
-    throw new ConfigError([
-      source.fault(['upstream'], 'upstream: expected a URL like http://127.0.0.1:3000'),
-    ]);
-  }
-  return { ...rest, upstreams: { api: { url: upstream } } };
+  return {
+    ...source,
+    value: { ...rest, upstreams: { api: { url: upstream } } },
+    fault: (path, message, place) =>
+      path[0] === 'upstreams'
+        ? source.fault(['upstream'], message.replace('upstreams.api.url', 'upstream'), place)
+        : source.fault(path, message, place),
+  };
 }
 
 function withAbsolutePaths(config: Config, source: Source): Config {

@@ -175,12 +175,8 @@ function startOf(node: unknown): number {
 }
 
 /** Checks a source against a schema. @throws ConfigError with every fault, each with the nearest known name */
-export function checkSource<T extends z.ZodType>(
-  source: Source,
-  schema: T,
-  value: unknown = source.value,
-): z.output<T> {
-  const result = schema.safeParse(value ?? {}, { reportInput: true });
+export function checkSource<T extends z.ZodType>(source: Source, schema: T): z.output<T> {
+  const result = schema.safeParse(source.value ?? {}, { reportInput: true });
   if (result.success) return result.data;
   throw new ConfigError(result.error.issues.flatMap((issue) => faultsOf(source, schema, issue)));
 }

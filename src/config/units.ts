@@ -2,18 +2,23 @@ import { z } from 'zod';
 
 const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-/** A duration like `250ms`, `30s`, `15m`, `12h` or `7d`, as a number of milliseconds. */
-export const duration = z
+const durationText = z
   .string('expected a duration like 250ms, 30s, 15m, 12h or 7d')
   .regex(/^\d{1,9}(ms|s|m|h|d)$/, 'expected a duration like 250ms, 30s, 15m, 12h or 7d')
-  .transform((text): number => {
-    const [, amount, unit] = /^(\d+)([a-z]+)$/.exec(text) ?? [];
-    return Number(amount) * UNITS[unit as keyof typeof UNITS];
-  })
   .describe('A duration: 250ms, 30s, 15m, 12h, 7d');
 
+function toMilliseconds(text: string): number {
+  const [, amount, unit] = /^(\d+)([a-z]+)$/.exec(text) ?? [];
+  return Number(amount) * UNITS[unit as keyof typeof UNITS];
+}
+
+/** A duration like `250ms`, `30s`, `15m`, `12h` or `7d`, as a number of milliseconds. */
+export const duration = durationText.transform(toMilliseconds);
+
 /** A duration that is longer than nothing. */
-export const positiveDuration = duration.refine((ms) => ms > 0, 'expected a duration longer than 0');
+export const positiveDuration = durationText
+  .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
+  .transform(toMilliseconds);
 
 /** A whole number from `min` to `max`. */
 export function whole(min: number, max: number) {

@@ -53,13 +53,13 @@ export async function renderMetrics(): Promise<{ type: string; text: string }> {
   return { type: register.contentType, text: await register.metrics() };
 }
 
-/** Answers the primary process when it asks this worker for its metrics. */
-export function answerPrimary(): AggregatorRegistry<'text/plain; version=0.0.4; charset=utf-8'> {
-  return new AggregatorRegistry();
+/** Metrics of this process as values that can be sent to another one. */
+export async function readMetrics(): Promise<unknown[]> {
+  return register.getMetricsAsJSON();
 }
 
-/** Metrics of every worker, summed, and of the primary itself. Call in the primary process only. */
-export function createClusterRenderer(): () => Promise<{ type: string; text: string }> {
-  const aggregator = new AggregatorRegistry();
-  return async () => ({ type: aggregator.contentType, text: await aggregator.clusterMetrics() });
+/** Metrics of several processes, summed, as Prometheus text. The first one counts where a sum means nothing. */
+export async function renderSum(processes: readonly unknown[][]): Promise<{ type: string; text: string }> {
+  const summed = AggregatorRegistry.aggregate(processes as object[]);
+  return { type: summed.contentType, text: await summed.metrics() };
 }

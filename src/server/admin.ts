@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Config } from '../config/schema.js';
+import type { Log } from '../observe/log.js';
 import { listen } from './listener.js';
 
 /** One check of readiness: its name, and what is wrong or null. */
@@ -17,11 +18,13 @@ const HEADERS_TIMEOUT_MS = 5_000;
 export async function startAdmin(
   settings: Config['admin'],
   views: AdminViews,
+  log: Log,
 ): Promise<{ server: Server; url: string }> {
   const server = createServer(
     { headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: HEADERS_TIMEOUT_MS },
     (req, res) => {
-      answer(req, res, views).catch(() => {
+      answer(req, res, views).catch((error: unknown) => {
+        log.error({ err: error }, 'the admin port could not answer');
         if (!res.headersSent) sendJson(res, 500, { msg: 'Internal error', detail: 'see the log' });
       });
     },

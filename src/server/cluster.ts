@@ -1,6 +1,6 @@
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import type { Log } from '../observe/log.js';
-import { setWorkers } from '../observe/metrics.js';
+import { readMetrics, setWorkers } from '../observe/metrics.js';
 import { baseUrl } from './listener.js';
 
 const FIRST_RESPAWN_MS = 100;
@@ -15,6 +15,8 @@ export interface Pool {
   readonly url: string;
   /** Number of workers that serve now. */
   readonly size: () => number;
+  /** Metrics of this process and of each worker that serves; one that does not answer in time is left out. */
+  readonly metrics: () => Promise<unknown[][]>;
   /** Tells every worker to drain and waits until all are gone. */
   drain(): Promise<void>;
 }
@@ -56,6 +58,10 @@ export async function startPool(count: number, log: Log, onCrashLoop: () => void
   return {
     url,
     size: () => serving.size,
+    metrics: async () => {
+      const asked = await Promise.all([...serving].map(askForMetrics));
+      return [await readMetrics(), ...asked.filter((answer) => answer !== undefined)];
+    },
     drain: async () => {
       draining = true;
       const gone = Object.values(cluster.workers ?? {}).map((worker) => endOf(worker));
@@ -85,4 +91,32 @@ async function endOf(worker: ClusterWorker | undefined): Promise<void> {
   const gone = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
   worker.process.kill('SIGTERM');
   await gone;
+}
+
+const ASK = 'latchkey:metrics';
+const ASK_TIMEOUT_MS = 1_000;
+
+/** Lets a worker answer its primary's question for metrics. */
+export function answerMetrics(): void {
+  process.on('message', (message) => {
+    if (message === ASK) void readMetrics().then((metrics) => process.send?.({ [ASK]: metrics }));
+  });
+}
+
+async function askForMetrics(worker: ClusterWorker): Promise<unknown[] | undefined> {
+  return new Promise((resolve) => {
+    const finish = (answer: unknown[] | undefined) => {
+      clearTimeout(timer);
+      worker.off('message', onMessage);
+      resolve(answer);
+    };
+    const onMessage = (message: unknown) => {
+      const answer = (message as Record<string, unknown[] | undefined> | null)?.[ASK];
+      if (answer !== undefined) finish(answer);
+    };
+    const timer = setTimeout(() => finish(undefined), ASK_TIMEOUT_MS);
+    worker.on('message', onMessage);
+    if (worker.isConnected()) worker.send(ASK);
+    else finish(undefined);
+  });
 }

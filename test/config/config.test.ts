@@ -1,0 +1,147 @@
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { loadDirectory } from '../../src/config/directory.js';
+import { ConfigError, formatFault } from '../../src/config/fault.js';
+import { loadConfig } from '../../src/config/load.js';
+import { forEachRow } from '../helpers/table.js';
+import { run, temporaryFolder } from '../helpers/latchkey.js';
+
+const folder = temporaryFolder(t);
+const file = join(folder, 'f.yaml');
+const UP = 'upstream: http://127.0.0.1:3000\n';
+const ENV = { PORT: '8081', HOST: '::1', EMPTY: '', URL: 'http://u:1' };
+
+/** The faults of a text as `LINE:COLUMN: message`, or what it was loaded to. */
+function faults(text: string | Buffer, load: (file: string) => unknown = (f) => loadConfig(f, ENV)): string[] {
+  writeFileSync(file, text);
+  try {
+    load(file);
+    return [];
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return error.faults.map((fault) => formatFault(fault).replace(`${file}:`, ''));
+  }
+}
+
+t.test('config/latchkey.yaml equals the defaults', async (t) => {
+  writeFileSync(file, UP);
+  const smallest = loadConfig(file).config;
+  const copy = join(folder, 'copy.yaml');
+  writeFileSync(copy, readFileSync('config/latchkey.yaml'));
+  t.same(loadConfig(copy).config, smallest);
+  t.ok(Object.isFrozen(smallest.policy.roles['superuser']?.allow), 'it is frozen to its depth');
+  t.match(smallest, {
+    listen: { host: '0.0.0.0', port: 8080, tls: null, trusted_proxies: [] },
+    admin: { host: '127.0.0.1', port: 9901 },
+    workers: 1,
+    sessions: { idle_timeout: 1_800_000, absolute_timeout: 43_200_000 },
+    login: { max_failures: 5, lockout: 900_000, max_concurrent_hashes: 2 },
+    upstreams: { api: { connect_timeout: 2_000, response_timeout: 30_000, idle_timeout: 60_000, retries: 1 } },
+    store: { type: 'lmdb', path: join(folder, 'data') },
+  });
+});
+
+t.test('each fault of a configuration names its place and the mend', async (t) => {
+  forEachRow<[string, string | Buffer, string[]]>(
+    [
+      ['empty', '', ['1:1: no upstream is set; the smallest configuration is "upstream: http://127.0.0.1:3000"']],
+      ['unknown key', `${UP}lisen: {}`, ['2:1: unknown key "lisen" (did you mean "listen"?)']],
+      ['unknown key, deep', `${UP}login:\n  max_failure: 3`, ['3:3: unknown key "max_failure" (did you mean "max_failures"?)']],
+      ['unknown key, nothing near', `${UP}zzzzzz: 1`, ['2:1: unknown key "zzzzzz"']],
+      ['unknown key in a list', `${UP}routes:\n  - { path: /a, action: b, methds: [GET] }`, ['3:28: unknown key "methds" (did you mean "methods"?)']],
+      ['duplicate key', `${UP}workers: 1\nworkers: 2`, ['3:1: this key is given twice']],
+      ['__proto__', `${UP}__proto__: { a: 1 }`, ['2:1: unknown key "__proto__"']],
+      ['wrong type', `${UP}listen: { port: 80a }`, ['2:17: listen.port: expected a whole number from 0 to 65535, found "80a"']],
+      ['out of range', `${UP}listen: { port: 70000 }`, ['2:17: listen.port: expected a whole number from 0 to 65535, found 70000']],
+      ['bad duration', `${UP}sessions: { idle_timeout: 30 }`, ['2:27: sessions.idle_timeout: expected a duration like 250ms, 30s, 15m, 12h or 7d, found 30']],
+      ['no duration at all', `${UP}sessions: { idle_timeout: 0s }`, ['2:27: sessions.idle_timeout: expected a duration longer than 0, found "0s"']],
+      ['contradiction', `${UP}sessions: { idle_timeout: 13h }`, ['2:27: sessions.idle_timeout: is longer than sessions.absolute_timeout']],
+      ['unset variable', `${UP}listen: { host: "\${NOPE}" }`, ['2:17: the environment variable NOPE is not set']],
+      ['missing file', `${UP}listen: { host: "\${file:/none/x}" }`, ['2:17: the file /none/x can not be read']],
+      ['both shorthands', `${UP}upstreams: {}`, ['1:1: give either upstream or upstreams, not both']],
+      ['no URL', 'upstream: 127.0.0.1:3000', ['1:11: upstream: expected an http:// or https:// URL without user, query or fragment, found "127.0.0.1:3000"']],
+      ['a user in the URL', 'upstream: http://a:b@c', ['1:11: upstream: expected an http:// or https:// URL without user, query or fragment, found "http://a:b@c"']],
+      ['unknown upstream', 'upstreams: { api: { url: http://a } }\ndefault_route: { upstream: apy }', ['2:28: default_route.upstream: no upstream is named "apy" (did you mean "api"?)']],
+      ['which upstream', 'upstreams: { a: { url: http://a }, b: { url: http://b } }', ['1:1: default_route.upstream: say which of a, b it is']],
+      ['route twice', `${UP}routes:\n  - { path: /a/:x, action: a }\n  - { path: /a/:y, action: b }`, ['4:13: routes.1.path: /a/:y is given for every method in routes.0 already']],
+      ['route without action', `${UP}routes:\n  - { path: /a }`, ['3:5: routes.0: expected an action, or auth: none or auth: deny']],
+      ['service that is no parameter', `${UP}routes:\n  - { path: "/s/:service_id", action: a, service: servce_id }`, ['3:51: routes.0.service: the path has no parameter ":servce_id" (did you mean "service_id"?)']],
+      ['own endpoint', `${UP}routes:\n  - { path: /tokens/x, action: a }`, ["3:13: routes.0.path: /tokens/x is an endpoint of Latchkey's own"]],
+      ['star in the middle', `${UP}routes:\n  - { path: "/a*", action: a }`, ['3:13: routes.0.path: ":name" and "*" must be whole segments, found "a*"']],
+      ['unknown method', `${UP}routes:\n  - { path: /a, action: a, methods: [FETCH] }`, ['3:38: routes.0.methods.0: expected one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, PURGE, found "FETCH"']],
+      ['same identity header twice', `${UP}identity: { headers: { role: X-A, login: x-a } }`, ['2:30: identity.headers.role: X-A is the name of login already']],
+      ['not served yet', `${UP}decision: {}`, ['2:11: decision: this setting is not available in this version']],
+      ['not served yet: redis', `${UP}store: { type: redis, url: redis://a }`, ['2:16: store.type: this setting is not available in this version']],
+      ['alias', `${UP}listen: &a { port: 1 }\nadmin: *a`, ['3:8: aliases ("*name") are not taken; write the value out']],
+      ['several documents', `${UP}---\n${UP}`, ['2:1: expected one document, found several ("---")']],
+      ['not UTF-8', Buffer.from([0x61, 0xff]), ['1:1: is not UTF-8 text']],
+      ['several faults, in the order of the file', `${UP}lisen: 1\nworkers: many\nadmn: 2`, ['2:1: unknown key "lisen" (did you mean "listen"?)', '3:10: workers: expected a number from 1 to 256, or auto, found "many"', '4:1: unknown key "admn" (did you mean "admin"?)']],
+    ], // prettier-ignore
+    ([name, text, expected]) => t.same(faults(text), expected, name),
+  );
+  t.match(faults(`${UP}listen:\n\tport: 1`)[0], /^3:1: .*[Tt]ab/, 'tab');
+  const bomb = `a: &a [1,1]\n${'bcdefghij'.split('').map((c, i) => `${c}: &${c} [*${'abcdefghi'[i]},*${'abcdefghi'[i]}]`).join('\n')}`; // prettier-ignore
+  t.match(faults(bomb)[0], /aliases/, 'alias bomb');
+});
+
+t.test('environment variables and files expand inside strings', async (t) => {
+  writeFileSync(join(folder, 'secret'), 'from-file\n');
+  writeFileSync(file, 'upstream: ${URL}\nlisten:\n  port: ${PORT}\n  host: "[${HOST}]"');
+  const { config } = loadConfig(file, ENV);
+  t.match(config, { upstreams: { api: { url: 'http://u:1' } }, listen: { port: 8081, host: '[::1]' } });
+  writeFileSync(file, `${UP}interface: { session_cookie: "\${file:secret}", ui: { path: "/$\${x}" } }`);
+  t.match(loadConfig(file, ENV).config.interface, { session_cookie: 'from-file', ui: { path: '/${x}' } });
+});
+
+t.test('each fault of a directory', async (t) => {
+  const hash = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA';
+  const base = 'customers: [{ id: C1, name: One }]\n';
+  const user = (more: string) => `${base}users:\n  - { id: U1, customer_id: C1, login: a, role: superuser${more} }`;
+  const load = (f: string) => loadDirectory(f, ENV, ['superuser', 'engineer']);
+  forEachRow<[string, string, RegExp]>(
+    [
+      ['unknown customer', `${base}services: [{ id: S1, customer_id: C2 }]`, /^2:35: services.0.customer_id: no customer is "C2" \(did you mean "C1"\?\)$/],
+      ['two ids', `customers: [{ id: C1, name: a }, { id: C1, name: b }]`, /^1:40: customers.1.id: given twice$/],
+      ['two logins', user('').concat('\n  - { id: U2, customer_id: C1, login: A, role: superuser }'), /^4:\d+: users.1.login: given twice$/],
+      ['unknown role', user('').replace('role: superuser', 'role: enginer'), /users.0.role: no role is named "enginer" \(did you mean "engineer"\?\)$/],
+      ['no hash', user(', password_hash: "$2b$x"'), /users.0.password_hash: expected what "latchkey hash-password" prints/],
+      ['both passwords', user(`, password: x, password_hash: "${hash}"`), /users.0.password: give either password or password_hash$/],
+      ['a plain password that others can read', user(', password: x'), /users.0.password: .*latchkey hash-password.*chmod 600/],
+      ['no base32', user(', otp_secret: "not base32!"'), /users.0.otp_secret: expected a base32 secret/],
+      ['key and digest', `${base}legacy_keys: [{ customer_id: C1 }]`, /^2:15: legacy_keys.0: expected either key or key_sha256/],
+      ['short digest', `${base}legacy_keys: [{ customer_id: C1, key_sha256: abc }]`, /legacy_keys.0.key_sha256: expected a SHA-256 of 64 hexadecimal digits/],
+      ['bad id', 'customers: [{ id: "a,b", name: x }]', /^1:19: customers.0.id: expected an id/],
+      ['unknown key', user(', rol: x'), /unknown key "rol" \(did you mean "role"\?\)$/],
+    ], // prettier-ignore
+    ([name, text, expected]) => t.match(faults(text, load)[0], expected, name),
+  );
+  t.same(faults(user(`, password_hash: "${hash}"`), load), []);
+  writeFileSync(file, user(', password: x'));
+  chmodSync(file, 0o600);
+  t.doesNotThrow(() => load(file), 'a plain password in a file of mode 0600');
+});
+
+t.test('the commands check, schema and hash-password', async (t) => {
+  t.match(await run(['check', '--config', 'config/latchkey.yaml']), { code: 0, stdout: /latchkey\.yaml: ok\n$/, stderr: '' });
+  writeFileSync(file, `${UP}lisen: 1`);
+  t.same(await run(['check', '--config', file]), {
+    code: 1,
+    stdout: '',
+    stderr: `${file}:2:1: unknown key "lisen" (did you mean "listen"?)\n`,
+  });
+  t.match(await run(['check', '--config', '/none.yaml']), { code: 1, stderr: '/none.yaml:1:1: can not be read (ENOENT)\n' });
+  writeFileSync(file, `${UP}directory: { file: ${process.cwd()}/config/directory.yaml }`);
+  t.match(await run(['check', '--config', file]), { code: 0 }, 'the example of a directory passes');
+  for (const args of [['check'], ['nothing'], ['serve', '--cofig', 'x'], ['schema', 'other']]) {
+    const { code, stderr } = await run(args);
+    t.equal(code, 2, args.join(' '));
+    t.notMatch(stderr, /\n\s+at /, 'no stack trace');
+  }
+  const schema = JSON.parse((await run(['schema'])).stdout) as { properties: Record<string, unknown> };
+  t.ok(['upstream', 'listen', 'policy', 'routes'].every((key) => key in schema.properties));
+  t.ok('users' in (JSON.parse((await run(['schema', 'directory'])).stdout) as typeof schema).properties);
+  const hashed = await run(['hash-password', '--password-file', '-'], { input: 'correct horse battery staple\n' });
+  t.match(hashed, { code: 0, stdout: /^\$argon2id\$v=19\$m=47104,t=1,p=1\$/ });
+  t.match(await run(['hash-password', '--password-file', '-'], { input: 'short\n' }), { code: 1, stderr: /shorter than 15/ });
+});
