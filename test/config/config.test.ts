@@ -13,7 +13,10 @@ const UP = 'upstream: http://127.0.0.1:3000\n';
 const ENV = { PORT: '8081', HOST: '::1', EMPTY: '', URL: 'http://u:1' };
 
 /** The faults of a text as `LINE:COLUMN: message`, or what it was loaded to. */
-function faults(text: string | Buffer, load: (file: string) => unknown = (f) => loadConfig(f, ENV)): string[] {
+function faults(
+  text: string | Buffer,
+  load: (file: string) => unknown = (f) => loadConfig(f, ENV),
+): string[] {
   writeFileSync(file, text);
   try {
     load(file);
@@ -37,7 +40,9 @@ t.test('config/latchkey.yaml equals the defaults', async (t) => {
     workers: 1,
     sessions: { idle_timeout: 1_800_000, absolute_timeout: 43_200_000 },
     login: { max_failures: 5, lockout: 900_000, max_concurrent_hashes: 2 },
-    upstreams: { api: { connect_timeout: 2_000, response_timeout: 30_000, idle_timeout: 60_000, retries: 1 } },
+    upstreams: {
+      api: { connect_timeout: 2_000, response_timeout: 30_000, idle_timeout: 60_000, retries: 1 },
+    },
     store: { type: 'lmdb', path: join(folder, 'data') },
   });
 });
@@ -97,7 +102,8 @@ t.test('environment variables and files expand inside strings', async (t) => {
 t.test('each fault of a directory', async (t) => {
   const hash = '$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA';
   const base = 'customers: [{ id: C1, name: One }]\n';
-  const user = (more: string) => `${base}users:\n  - { id: U1, customer_id: C1, login: a, role: superuser${more} }`;
+  const user = (more: string) =>
+    `${base}users:\n  - { id: U1, customer_id: C1, login: a, role: superuser${more} }`;
   const load = (f: string) => loadDirectory(f, ENV, ['superuser', 'engineer']);
   forEachRow<[string, string, RegExp]>(
     [
@@ -123,14 +129,21 @@ t.test('each fault of a directory', async (t) => {
 });
 
 t.test('the commands check, schema and hash-password', async (t) => {
-  t.match(await run(['check', '--config', 'config/latchkey.yaml']), { code: 0, stdout: /latchkey\.yaml: ok\n$/, stderr: '' });
+  t.match(await run(['check', '--config', 'config/latchkey.yaml']), {
+    code: 0,
+    stdout: /latchkey\.yaml: ok\n$/,
+    stderr: '',
+  });
   writeFileSync(file, `${UP}lisen: 1`);
   t.same(await run(['check', '--config', file]), {
     code: 1,
     stdout: '',
     stderr: `${file}:2:1: unknown key "lisen" (did you mean "listen"?)\n`,
   });
-  t.match(await run(['check', '--config', '/none.yaml']), { code: 1, stderr: '/none.yaml:1:1: can not be read (ENOENT)\n' });
+  t.match(await run(['check', '--config', '/none.yaml']), {
+    code: 1,
+    stderr: '/none.yaml:1:1: can not be read (ENOENT)\n',
+  });
   writeFileSync(file, `${UP}directory: { file: ${process.cwd()}/config/directory.yaml }`);
   t.match(await run(['check', '--config', file]), { code: 0 }, 'the example of a directory passes');
   for (const args of [['check'], ['nothing'], ['serve', '--cofig', 'x'], ['schema', 'other']]) {
@@ -141,7 +154,12 @@ t.test('the commands check, schema and hash-password', async (t) => {
   const schema = JSON.parse((await run(['schema'])).stdout) as { properties: Record<string, unknown> };
   t.ok(['upstream', 'listen', 'policy', 'routes'].every((key) => key in schema.properties));
   t.ok('users' in (JSON.parse((await run(['schema', 'directory'])).stdout) as typeof schema).properties);
-  const hashed = await run(['hash-password', '--password-file', '-'], { input: 'correct horse battery staple\n' });
+  const hashed = await run(['hash-password', '--password-file', '-'], {
+    input: 'correct horse battery staple\n',
+  });
   t.match(hashed, { code: 0, stdout: /^\$argon2id\$v=19\$m=47104,t=1,p=1\$/ });
-  t.match(await run(['hash-password', '--password-file', '-'], { input: 'short\n' }), { code: 1, stderr: /shorter than 15/ });
+  t.match(await run(['hash-password', '--password-file', '-'], { input: 'short\n' }), {
+    code: 1,
+    stderr: /shorter than 15/,
+  });
 });
