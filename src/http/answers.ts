@@ -77,7 +77,7 @@ function problem(status: number, msg: string, detail: string): Answer {
 
 /** RFC 9110 15.5.2: a 401 names a scheme. */
 function challenge(json: { msg: string }): Answer {
-  return { status: 401, fields: ['WWW-Authenticate', 'Service-Key realm="api"'], json };
+  return { status: 401, fields: ['WWW-Authenticate', 'ApiKey realm="api"'], json };
 }
 
 function unavailable(detail: string): Answer {

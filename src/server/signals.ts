@@ -23,6 +23,7 @@ export function onSignals(sink: LogSink, drain: () => Promise<void>): void {
   process.on('SIGINT', () => {
     if (process.send === undefined) end(0);
   });
+  process.on('SIGHUP', () => log.warn('a reload is not available in this version; restart to apply changes'));
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'a fault that nobody caught');
     end(1);

@@ -45,7 +45,9 @@ export async function startWorker(config: Config, room: StoreRoom, log: Log): Pr
 /** Sockets that changed protocol: the server no longer counts them, so a drain has to end them itself. */
 function trackTunnels(server: Server): Set<Duplex> {
   const tunnels = new Set<Duplex>();
-  server.prependListener('upgrade', (_req, socket) => {
+  server.prependListener('upgrade', (req, socket) => {
+    // Any other protocol is ignored and its connection goes back to the server.
+    if (req.headers.upgrade?.toLowerCase() !== 'websocket') return;
     tunnels.add(socket);
     socket.once('close', () => tunnels.delete(socket));
   });

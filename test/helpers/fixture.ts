@@ -55,10 +55,10 @@ export interface Fixture {
   readonly upstream: { readonly url: string; readonly received: Received[] };
   readonly folder: string;
   readonly configFile: string;
-  login(user: string): Promise<string>;
-  create(user: string, params?: Record<string, string> | URLSearchParams): Promise<Reply>;
+  readonly login: (user: string) => Promise<string>;
+  readonly create: (user: string, params?: Record<string, string> | URLSearchParams) => Promise<Reply>;
   /** The secret of a new token. */
-  token(user: string, params?: Record<string, string> | URLSearchParams): Promise<string>;
+  readonly token: (user: string, params?: Record<string, string> | URLSearchParams) => Promise<string>;
 }
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };

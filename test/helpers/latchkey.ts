@@ -60,7 +60,7 @@ export async function startCommand(
     return ended;
   };
   t.teardown(async () => void (await stop('SIGKILL')));
-  const ready = await waitForReady(child, output, ended);
+  const ready = await waitForReady(child, output);
   return {
     url: ready.listen,
     admin: ready.admin,
@@ -98,12 +98,9 @@ function collect(child: ChildProcess): () => { stdout: string; stderr: string } 
 async function waitForReady(
   child: ChildProcess,
   output: () => { stdout: string; stderr: string },
-  ended: Promise<unknown>,
 ): Promise<{ listen: string; admin: string }> {
-  let over = false;
-  void ended.then(() => (over = true));
   const limit = Date.now() + START_MS;
-  while (!over && Date.now() < limit) {
+  while (child.exitCode === null && child.signalCode === null && Date.now() < limit) {
     const line = output()
       .stdout.split('\n')
       .find((text) => text.includes('"msg":"ready"'));

@@ -39,7 +39,7 @@ t.test('a revocation acknowledged by another process is seen by the very next lo
   let enough = (): void => undefined;
   const done = new Promise<void>((resolve) => (enough = resolve));
   // Look-ups in between keep a read transaction open, which is what could show an old state.
-  const busy = setInterval(() => store.findToken('digest-none'), 0);
+  const busy = setInterval(() => void store.findToken('digest-none'), 0);
   const writer = startWriter(path, 'x', (what, id) => {
     const found = store.findToken(`digest-${id}`);
     // Even ones are only created; odd ones may be revoked already when their creation is read here.
