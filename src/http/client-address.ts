@@ -1,4 +1,4 @@
-import { BlockList, isIPv6 } from 'node:net';
+import { BlockList, isIP, isIPv6 } from 'node:net';
 import type { Socket } from 'node:net';
 import type { Client } from './head.js';
 
@@ -34,7 +34,8 @@ function behindProxy(
   // The client is the last address that no trusted proxy added; what stands before it is hearsay.
   let last = chain.length;
   let address = proxy;
-  while (last > 0 && contains(trusted, address)) address = chain[--last] as string;
+  while (last > 0 && contains(trusted, address) && isIP(chain[last - 1] ?? '') !== 0)
+    address = chain[--last] as string;
   const proto = listOf(fields, 'x-forwarded-proto').at(-1);
   return {
     address,
