@@ -2,10 +2,6 @@ import type { Session } from './session.js';
 import type { Token } from './token.js';
 import type { User } from './user.js';
 
-/** What a request carried to say who it comes from, before it was looked up. */
-export type Credential =
-  { readonly kind: 'key'; readonly value: string } | { readonly kind: 'session'; readonly value: string };
-
 /** Who a request comes from, and by which credential. */
 export type Subject = TokenSubject | SessionSubject;
 

@@ -44,6 +44,3 @@ export type Refusal =
   | { readonly refusal: 'store_unavailable' }
   | { readonly refusal: 'overloaded'; readonly detail: string }
   | { readonly refusal: 'fault' };
-
-/** Every tag of a {@link Refusal}. */
-export type RefusalTag = Refusal['refusal'];

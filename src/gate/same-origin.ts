@@ -9,7 +9,7 @@ import { isRead } from '../policy/routes.js';
  * or by an `Origin` equal to the host. With neither field the client is no browser, and it passes.
  */
 export function refuseCrossOrigin(head: RequestHead): Refusal | undefined {
-  if (isRead(head.method) && head.upgrade === undefined) return undefined;
+  if (isRead(head.method) && !head.webSocket) return undefined;
   const { fetchSite, origin } = head;
   if (fetchSite === undefined && origin === undefined) return undefined;
   if (fetchSite === 'same-origin' || fetchSite === 'none') return undefined;

@@ -46,12 +46,3 @@ export const NEVER_FORWARDED: readonly string[] = [
 
 /** Folded beginning of the names that say what a proxy in front saw. They are rewritten, never passed on. */
 export const FORWARDED_PREFIX = 'x-forwarded-';
-
-/** Value of the last field of that lower-case name in a flat `name, value, ...` list. */
-export function fieldValue(fields: readonly string[], name: string): string | undefined {
-  let found: string | undefined;
-  for (let i = 0; i < fields.length; i += 2) {
-    if (fields[i]?.toLowerCase() === name) found = fields[i + 1];
-  }
-  return found;
-}

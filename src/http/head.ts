@@ -38,7 +38,8 @@ export interface RequestHead {
   readonly contentLength: number | undefined;
   readonly chunked: boolean;
   readonly connection: string | undefined;
-  readonly upgrade: string | undefined;
+  /** The request asks to become a WebSocket. Any other protocol in `Upgrade` is ignored. */
+  readonly webSocket: boolean;
   readonly expectsContinue: boolean;
   readonly origin: string | undefined;
   readonly fetchSite: string | undefined;

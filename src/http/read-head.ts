@@ -136,7 +136,7 @@ export function createHeadReader(names: HeadNames, readClient: ClientReader) {
       contentLength: length === undefined ? undefined : Number(length),
       chunked: single['transfer-encoding'] !== undefined,
       connection,
-      upgrade: single.upgrade,
+      webSocket: single.upgrade?.toLowerCase() === 'websocket',
       expectsContinue: expect !== undefined && req.httpVersion === '1.1',
       origin: single.origin,
       fetchSite: single['sec-fetch-site'],

@@ -5,6 +5,7 @@ import { answerRefusal } from '../http/answers.js';
 import { writeRawAnswer } from '../http/write-answer.js';
 import { parseRefusal } from './faults.js';
 import { newRequestId } from './request-id.js';
+import { asksForWebSocket } from './upgrade.js';
 
 /** The target and all header fields together, in bytes. */
 const MAX_HEADER_SIZE = 16 * 1024;
@@ -23,8 +24,11 @@ export type UpgradeListener = (req: IncomingMessage, socket: Duplex, head: Buffe
  * everything it does not is answered here and its connection closed.
  */
 export function createPublicServer(onRequest: RequestListener, onUpgrade: UpgradeListener): Server {
+  // Node 24.9 and newer ask before they take a connection away from the parser; older ones ignore the option.
+  const options = { shouldUpgradeCallback: asksForWebSocket };
   const server = createServer(
     {
+      ...options,
       maxHeaderSize: MAX_HEADER_SIZE,
       headersTimeout: HEADERS_TIMEOUT_MS,
       // Bodies may take as long as they need; the forwarder limits the time between their bytes.

@@ -21,7 +21,7 @@ import { newRequestId } from './request-id.js';
 export function createUpgradeListener(house: House, upgrade: Upgrade, server: () => Server) {
   return function onUpgrade(req: IncomingMessage, socket: Duplex, headBytes: Buffer): void {
     socket.on('error', () => socket.destroy());
-    if (req.headers.upgrade?.toLowerCase() !== 'websocket' || req.httpVersion !== '1.1') {
+    if (!asksForWebSocket(req)) {
       readAgainWithoutUpgrade(server(), req, socket, headBytes);
       return;
     }
@@ -101,7 +101,12 @@ function carry(
   });
 }
 
-/** Gives the connection back to the parser with the same head, less the wish to change protocols. */
+/** Whether a request asks for the one protocol that is carried (RFC 6455 4.1: HTTP/1.1 at least). */
+export function asksForWebSocket(req: IncomingMessage): boolean {
+  return req.httpVersion === '1.1' && req.headers.upgrade?.toLowerCase() === 'websocket';
+}
+
+/** For Node before 24.9, which has no `shouldUpgradeCallback`. Gives the connection back to the parser with the same head, less the wish to change protocols. */
 function readAgainWithoutUpgrade(server: Server, req: IncomingMessage, socket: Duplex, rest: Buffer): void {
   let head = `${req.method} ${req.url} HTTP/${req.httpVersion}\r\n`;
   for (let i = 0; i < req.rawHeaders.length; i += 2) {

@@ -5,7 +5,7 @@ import type { Log } from '../observe/log.js';
 import { createPublicServer, listen } from './listener.js';
 import { createRequestListener } from './request.js';
 import { createRuntime, type StoreRoom } from './runtime.js';
-import { createUpgradeListener } from './upgrade.js';
+import { asksForWebSocket, createUpgradeListener } from './upgrade.js';
 
 /** What is in flight when a drain begins may take this long. */
 export const DRAIN_MS = 30_000;
@@ -47,7 +47,7 @@ function trackTunnels(server: Server): Set<Duplex> {
   const tunnels = new Set<Duplex>();
   server.prependListener('upgrade', (req, socket) => {
     // Any other protocol is ignored and its connection goes back to the server.
-    if (req.headers.upgrade?.toLowerCase() !== 'websocket') return;
+    if (!asksForWebSocket(req)) return;
     tunnels.add(socket);
     socket.once('close', () => tunnels.delete(socket));
   });
