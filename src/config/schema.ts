@@ -108,7 +108,8 @@ export const configSchema = z.strictObject({
       account_endpoints: flag.default(false),
       ui: z
         .strictObject({ enabled: flag.default(true), path: text.startsWith('/').default('/_latchkey/') })
-        .prefault({}),
+        .prefault({})
+        .describe('The web page; it is not part of this version'),
     })
     .prefault({}),
   store: z
@@ -127,7 +128,8 @@ export const configSchema = z.strictObject({
       ttl: duration.prefault('30s'),
       negative_ttl: duration.prefault('2s'),
     })
-    .prefault({}),
+    .prefault({})
+    .describe('For networked stores; the embedded store reads its own memory map and needs none'),
   directory: z
     .union(
       [z.strictObject({ file: text }), z.strictObject({ http: z.looseObject({}) })],
