@@ -33,13 +33,13 @@ export async function startServer(options: ServeOptions): Promise<void> {
   startProcessMetrics();
   const { config } = options.loaded;
   const room = openStoreRoom(config);
-  if (cluster.isWorker) await serveAsWorker(config, room, sink);
+  if (cluster.isWorker) await serveAsWorker(options.loaded, room, sink);
   else await serveAsPrimary(options, room, sink);
 }
 
-async function serveAsWorker(config: Config, room: StoreRoom, sink: LogSink): Promise<void> {
+async function serveAsWorker(loaded: LoadedConfig, room: StoreRoom, sink: LogSink): Promise<void> {
   answerMetrics();
-  const worker = await startWorker(config, room, sink.log);
+  const worker = await startWorker(loaded, room, sink.log);
   onSignals(sink, async () => {
     await worker.drain();
     await room.store.close();
@@ -55,7 +55,7 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
   if (config.directory !== null && 'file' in config.directory) await applyDirectoryFile(config, room);
   const cleaning = startCleaning(room.store, log);
   const count = config.workers === 'auto' ? availableParallelism() : config.workers;
-  const serving = count === 1 ? await startAlone(config, room, log) : await startWorkers(count, sink);
+  const serving = count === 1 ? await startAlone(loaded, room, log) : await startWorkers(count, sink);
 
   let draining = false;
   const admin = await startAdmin(
@@ -92,8 +92,8 @@ interface Serving {
   drain(): Promise<void>;
 }
 
-async function startAlone(config: Config, room: StoreRoom, log: LogSink['log']): Promise<Serving> {
-  const worker = await startWorker(config, room, log);
+async function startAlone(loaded: LoadedConfig, room: StoreRoom, log: LogSink['log']): Promise<Serving> {
+  const worker = await startWorker(loaded, room, log);
   setWorkers(1);
   return { url: worker.url, size: () => 1, metrics: renderMetrics, drain: () => worker.drain() };
 }

@@ -1,11 +1,10 @@
 import type { Fault } from './fault.js';
 import { suggestion } from './nearest.js';
+import { checkPolicy } from './policy-checks.js';
+import { checkRoutes } from './route-checks.js';
 import type { Config } from './schema.js';
 import type { Path, Source } from './source.js';
 import { UNAVAILABLE } from './unavailable.js';
-
-/** Paths that the own endpoints are at; a route there would never be reached. */
-const OWN_PATHS = /^\/(login|logout|tokens(\/.*)?|customer\/:[^/]+\/tokens)$/;
 
 /** What no single value shows: names that refer to others, values that contradict each other. */
 export function crossCheck(config: Config, source: Source): Fault[] {
@@ -18,7 +17,7 @@ export function crossCheck(config: Config, source: Source): Fault[] {
     add(['sessions', 'idle_timeout'], 'sessions.idle_timeout: is longer than sessions.absolute_timeout');
   }
   checkUpstreams(config, add);
-  checkRoutes(config, add);
+  if (checkRoutes(config, add)) checkPolicy(config, source.lineOf, add);
   checkIdentity(config, add);
   return faults;
 }
@@ -27,7 +26,8 @@ function notAvailable(setting: string): string {
   return `${setting}: this setting is not available in this version`;
 }
 
-type Add = (path: Path, message: string) => void;
+/** Notes a fault of a place. */
+export type Add = (path: Path, message: string) => void;
 
 function checkUpstreams(config: Config, add: Add): void {
   const names = Object.keys(config.upstreams);
@@ -48,43 +48,6 @@ function checkUpstreams(config: Config, add: Add): void {
   }
   check(['default_route', 'upstream'], config.default_route.upstream);
   config.routes.forEach((route, i) => check(['routes', i, 'upstream'], route.upstream));
-}
-
-function checkRoutes(config: Config, add: Add): void {
-  const seen = new Map<string, number>();
-  config.routes.forEach((route, i) => {
-    const at = (key: string): Path => ['routes', i, key];
-    const segments = route.path.slice(1).split('/');
-    const parameters = segments.filter((s) => s.startsWith(':')).map((s) => s.slice(1));
-    const badSegment = segments.find(
-      (s) => (s.includes('*') && s !== '*') || s === ':' || s.slice(1).includes(':'),
-    );
-    if (badSegment !== undefined) {
-      add(at('path'), `routes.${i}.path: ":name" and "*" must be whole segments, found "${badSegment}"`);
-    }
-    if (OWN_PATHS.test(route.path))
-      add(at('path'), `routes.${i}.path: ${route.path} is an endpoint of Latchkey's own`);
-    const auth = route.auth ?? 'required';
-    if (auth === 'required' && route.action === undefined) {
-      add(['routes', i], `routes.${i}: expected an action, or auth: none or auth: deny`);
-    }
-    const needsParameter = (key: 'service' | 'refuse_if_active_tokens', name: string | undefined) => {
-      if (name === undefined || parameters.includes(name)) return;
-      if (key === 'service' && /^(header|query):./.test(name)) return;
-      add(at(key), `routes.${i}.${key}: the path has no parameter ":${name}"${suggestion(name, parameters)}`);
-    };
-    needsParameter('service', route.service);
-    needsParameter('refuse_if_active_tokens', route.refuse_if_active_tokens);
-    // Parameters of other names at the same places are the same path.
-    const shape = segments.map((s) => (s.startsWith(':') ? ':' : s)).join('/');
-    for (const method of route.methods ?? ['every method']) {
-      const key = `${method} ${shape}`;
-      const first = seen.get(key);
-      if (first !== undefined)
-        add(at('path'), `routes.${i}.path: ${route.path} is given for ${method} in routes.${first} already`);
-      else seen.set(key, i);
-    }
-  });
 }
 
 function checkIdentity(config: Config, add: Add): void {

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import type { LineOf } from '../policy/rules.js';
 import { crossCheck } from './cross-checks.js';
 import { ConfigError } from './fault.js';
 import { type Config, configSchema } from './schema.js';
@@ -8,6 +9,8 @@ import { checkSource, readSource, resolvePath, type Source } from './source.js';
 export interface LoadedConfig {
   readonly file: string;
   readonly config: Config;
+  /** The line of a part of the file, from 1; null for what the file does not hold. */
+  readonly lineOf: LineOf;
 }
 
 /** Reads and checks a configuration file. @throws ConfigError with every fault */
@@ -16,7 +19,11 @@ export function loadConfig(file: string, env: NodeJS.ProcessEnv = process.env): 
   const config = checkSource(source, configSchema);
   const faults = crossCheck(config, source);
   if (faults.length > 0) throw new ConfigError(faults);
-  return { file: source.file, config: deepFreeze(withAbsolutePaths(config, source)) };
+  return {
+    file: source.file,
+    config: deepFreeze(withAbsolutePaths(config, source)),
+    lineOf: source.lineOf,
+  };
 }
 
 /** `upstream: URL` stands for `upstreams: { api: { url: URL } }`; faults still name what was written. */

@@ -28,3 +28,8 @@ function editDistance(a: string, b: string): number {
   }
   return row[b.length] ?? 0;
 }
+
+/** Whether one word is the other one mistyped: one letter off, two in longer words. */
+export function isSlip(word: string, known: string): boolean {
+  return word !== known && editDistance(word, known) <= (known.length < 6 ? 1 : 2);
+}

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { METHODS } from '../domain/methods.js';
 import { ROLES, ROUTES, SCOPES, SERVICE_LIMITED } from './defaults.js';
 import { duration, fieldName, positiveDuration, text, whole } from './units.js';
 
@@ -48,12 +49,18 @@ const upstream = z.strictObject({
   max_connections: whole(1, 65_535).default(256),
 });
 
+const pattern = z
+  .string('expected a pattern over actions')
+  .regex(
+    /^(\*|(\*|[a-z0-9_]+):(\*|[a-z0-9_]+))$/,
+    'expected a pattern over actions like billing:read, billing:*, *:read or *',
+  );
+
 const rules = z.strictObject({
-  allow: z.array(text).default([]),
-  deny: z.array(text).default([]),
+  allow: z.array(pattern).default([]),
+  deny: z.array(pattern).default([]),
 });
 
-const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE'] as const;
 const auth = z.enum(['required', 'none', 'deny'], 'expected required, none or deny');
 const action = text.regex(/^[a-z0-9_]+(:[a-z0-9_]+)?$/, 'expected an action like billing or billing:read');
 
@@ -183,7 +190,7 @@ export const configSchema = z.strictObject({
     .strictObject({
       roles: z.record(text, rules).prefault(ROLES),
       scopes: z.record(text.regex(/^\S+$/, 'a scope has no spaces'), rules).prefault(SCOPES),
-      service_limited: z.strictObject({ deny: z.array(text).default([]) }).prefault(SERVICE_LIMITED),
+      service_limited: z.strictObject({ deny: z.array(pattern).default([]) }).prefault(SERVICE_LIMITED),
     })
     .prefault({}),
   routes: z.array(route).prefault(ROUTES as z.input<typeof route>[]),

@@ -27,6 +27,8 @@ export interface Source {
   readonly value: unknown;
   /** The fault of a place; the nearest part that is there is named when the place itself is not. */
   fault(path: Path, message: string, at?: 'key' | 'value'): Fault;
+  /** The line of a place, from 1; null when it is not in the file. */
+  readonly lineOf: (path: Path) => number | null;
 }
 
 /**
@@ -56,7 +58,11 @@ export function readSource(file: string, env: NodeJS.ProcessEnv): Source {
   return {
     file,
     value: document.toJS() as unknown,
-    fault: (path, message, place = 'value') => at(offsetOf(document, path, place), message),
+    fault: (path, message, place = 'value') => at(offsetOf(document, path, place).offset, message),
+    lineOf: (path) => {
+      const { offset, found } = offsetOf(document, path, 'key');
+      return found ? counter.linePos(offset).line : null;
+    },
   };
 }
 
@@ -151,23 +157,28 @@ function readSecret(file: string): string | undefined {
   }
 }
 
-function offsetOf(document: Document, path: Path, place: 'key' | 'value'): number {
+/** Where a place stands. When it is not there: where the nearest part above it stands. */
+function offsetOf(
+  document: Document,
+  path: Path,
+  place: 'key' | 'value',
+): { offset: number; found: boolean } {
   let node: unknown = document.contents;
   let offset = startOf(node);
   for (const [index, step] of path.entries()) {
     if (isMap(node)) {
       const pair = node.items.find((item) => isScalar(item.key) && String(item.key.value) === String(step));
-      if (pair === undefined) return offset;
+      if (pair === undefined) return { offset, found: false };
       const last = index === path.length - 1;
       offset = last && place === 'key' ? startOf(pair.key) : startOf(pair.value) || startOf(pair.key);
       node = pair.value;
     } else {
       node = (node as { items?: unknown[] } | null)?.items?.[Number(step)];
-      if (isPair(node) || node === undefined) return offset;
+      if (isPair(node) || node === undefined) return { offset, found: false };
       offset = startOf(node);
     }
   }
-  return offset;
+  return { offset, found: true };
 }
 
 function startOf(node: unknown): number {

@@ -3,7 +3,7 @@ import type { Tokens } from '../accounts/tokens.js';
 import type { Subject } from '../domain/credential.js';
 import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { Policy } from '../policy/decide.js';
+import type { Ownership } from '../gate/ownership.js';
 import type { Call, Handler } from './call.js';
 import { createdTokenObject, tokenObject } from './token-object.js';
 
@@ -14,12 +14,12 @@ const MAX_BULK = 1_500;
 export class TokenEndpoints {
   readonly #tokens: Tokens;
   readonly #logins: Logins;
-  readonly #policy: Policy;
+  readonly #ownership: Ownership;
 
-  constructor(tokens: Tokens, logins: Logins, policy: Policy) {
+  constructor(tokens: Tokens, logins: Logins, ownership: Ownership) {
     this.#tokens = tokens;
     this.#logins = logins;
-    this.#policy = policy;
+    this.#ownership = ownership;
   }
 
   /** POST /tokens */
@@ -55,15 +55,9 @@ export class TokenEndpoints {
     return { status: 200, json: tokens.map(tokenObject) };
   };
 
-  /** GET /customer/:id/tokens */
-  listCustomer: Handler = async ({ subject, path }) => {
-    const { customerId } = userOf(subject);
-    if (segmentAt(path, 1) !== customerId) {
-      return { refusal: 'other_customer', detail: 'The tokens of another customer can not be listed' };
-    }
-    const refusal = this.#refuseOthers(subject, 'customer_token:read');
-    if (refusal !== undefined) return refusal;
-    const tokens = await this.#tokens.ofCustomer(customerId);
+  /** GET /customer/:id/tokens; the gate let only the caller's own customer through. */
+  listCustomer: Handler = async ({ subject }) => {
+    const tokens = await this.#tokens.ofCustomer(userOf(subject).customerId);
     return { status: 200, json: tokens.map(tokenObject) };
   };
 
@@ -73,29 +67,22 @@ export class TokenEndpoints {
   /** DELETE /tokens/self */
   revokeSelf: Handler = async ({ subject }) => this.#revoke([tokenOf(subject).id]);
 
-  /** GET /tokens/:id */
-  show: Handler = async ({ subject, path }) => {
-    const id = segmentAt(path, 1) ?? '';
-    const refusal = await this.#refuseToken(id, subject, 'customer_token:read');
-    return refusal ?? this.#show(id, subject);
-  };
+  /** GET /tokens/:id; the gate checked whose it is. */
+  show: Handler = async ({ subject, path }) => this.#show(segmentAt(path, 1) ?? '', subject);
 
-  /** DELETE /tokens/:id */
-  revoke: Handler = async ({ subject, path }) => this.#revokeAll([segmentAt(path, 1) ?? ''], subject);
+  /** DELETE /tokens/:id; the gate checked whose it is. */
+  revoke: Handler = async ({ path }) => this.#revoke([segmentAt(path, 1) ?? '']);
 
-  /** DELETE /tokens: several at once, all or none. */
+  /** DELETE /tokens: several at once, all or none. The ids are in the body, so they are judged here. */
   revokeBulk: Handler = async ({ subject, body }) => {
     const ids = readBulk(body.json);
-    return 'refusal' in ids ? ids : this.#revokeAll(ids.list, subject);
-  };
-
-  async #revokeAll(ids: readonly string[], subject: Call['subject']) {
-    for (const id of ids) {
-      const refusal = await this.#refuseToken(id, subject, 'customer_token:write');
+    if ('refusal' in ids) return ids;
+    for (const id of ids.list) {
+      const refusal = await this.#ownership.refuseToken(id, subjectOf(subject), 'customer_token:write');
       if (refusal !== undefined) return refusal;
     }
-    return this.#revoke(ids);
-  }
+    return this.#revoke(ids.list);
+  };
 
   async #revoke(ids: readonly string[]) {
     const [missing] = await this.#tokens.revoke(ids);
@@ -105,23 +92,6 @@ export class TokenEndpoints {
   async #show(id: string, subject: Call['subject']) {
     const found = await this.#tokens.get(id, userOf(subject).customerId);
     return found === undefined ? notFound(id) : { status: 200, json: tokenObject(found) };
-  }
-
-  /** One's own token needs no more than the endpoint asked for; another user's needs `action`. */
-  async #refuseToken(id: string, subject: Call['subject'], action: string): Promise<Refusal | undefined> {
-    const user = userOf(subject);
-    const found = await this.#tokens.get(id, user.customerId);
-    if (found === undefined) return notFound(id);
-    return found.token.userId === user.id ? undefined : this.#refuseOthers(subject, action);
-  }
-
-  #refuseOthers(subject: Call['subject'], action: string): Refusal | undefined {
-    const known = subjectOf(subject);
-    if (known.credential !== 'session' && known.token.services.length > 0) {
-      const detail = `A token limited to services is not allowed to perform ${action}`;
-      return { refusal: 'service_limited', action, detail };
-    }
-    return this.#policy.refuse(known, action, null);
   }
 }
 

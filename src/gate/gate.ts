@@ -1,20 +1,19 @@
 import { type Awaitable, whenReady } from '../domain/awaitable.js';
 import type { Subject } from '../domain/credential.js';
+import { isRead } from '../domain/methods.js';
+import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { EpochMs } from '../domain/time.js';
 import type { LastSeen } from '../accounts/last-seen.js';
 import type { Tokens } from '../accounts/tokens.js';
 import type { RequestHead } from '../http/head.js';
-import type { Policy } from '../policy/decide.js';
-import {
-  type EndpointRule,
-  guardedUser,
-  isRead,
-  type Match,
-  type Route,
-  type Router,
-} from '../policy/routes.js';
+import type { Decision, Policy } from '../policy/decide.js';
+import type { EndpointRule } from '../policy/own-endpoints.js';
+import type { Route } from '../policy/route.js';
+import { guardedUser, type Match, type Router } from '../policy/routes.js';
 import type { Authenticator } from './authenticate.js';
+import type { Ownership } from './ownership.js';
+import { policyRefusal } from './policy-refusal.js';
 import { refuseCrossOrigin } from './same-origin.js';
 import { serviceOf } from './service.js';
 
@@ -27,6 +26,8 @@ export interface Admitted {
   readonly action: string | null;
   /** Who sent it; null on a route without authentication. */
   readonly subject: Subject | null;
+  /** What the policy said; null where it was not asked. */
+  readonly decision: Decision | null;
 }
 
 /** A request that gets no further. What was found out until then is kept for the log. */
@@ -35,54 +36,55 @@ export interface Refused {
   readonly route: Route | null;
   readonly action: string | null;
   readonly subject: Subject | null;
+  readonly decision: Decision | null;
 }
 
 /** What the gate says of a request. */
 export type Verdict = Admitted | Refused;
 
+/** What the gate asks of the rooms below it. */
+export interface GateParts {
+  readonly router: Router;
+  readonly policy: Policy;
+  readonly authenticator: Pick<Authenticator, 'authenticate'>;
+  readonly ownership: Ownership;
+  readonly lastSeen: Pick<LastSeen, 'note'>;
+  readonly tokens: Pick<Tokens, 'activeIds'>;
+}
+
 /**
- * Judges a request. Every entrance goes through here: the proxy, the own endpoints and WebSocket handshakes.
+ * Judges a request. Every entrance goes through here: the proxy, the own endpoints, WebSocket handshakes,
+ * and `latchkey explain` and `check --expect`, which forward nothing.
  *
- * The steps, in order: route, credential, same origin, the kind of credential an endpoint takes, policy, and
- * the user guarded by `refuse_if_active_tokens`. The first one that refuses ends it.
+ * The steps, in order: route, credential, same origin, the kind of credential an endpoint takes, policy, whose
+ * record an endpoint was asked for, and the user guarded by `refuse_if_active_tokens`. The first one that
+ * refuses ends it.
  */
 export class Gate {
-  readonly #router: Router;
-  readonly #policy: Policy;
-  readonly #authenticator: Authenticator;
-  readonly #lastSeen: LastSeen;
-  readonly #tokens: Tokens;
+  readonly #parts: GateParts;
 
-  constructor(
-    router: Router,
-    policy: Policy,
-    authenticator: Authenticator,
-    lastSeen: LastSeen,
-    tokens: Tokens,
-  ) {
-    this.#router = router;
-    this.#policy = policy;
-    this.#authenticator = authenticator;
-    this.#lastSeen = lastSeen;
-    this.#tokens = tokens;
+  constructor(parts: GateParts) {
+    this.#parts = parts;
   }
 
   judge(head: RequestHead, now: EpochMs): Awaitable<Verdict> {
-    const match = this.#router.find(head.method, head.path, head.plain);
-    if (typeof match === 'string') {
-      return { refusal: { refusal: 'malformed', detail: match }, route: null, action: null, subject: null };
-    }
+    const match = this.#parts.router.find(head.method, head.path, head.plain);
+    if (typeof match === 'string') return refused({ refusal: 'malformed', detail: match }, null, null, null);
     const { route } = match;
     const action = isRead(head.method) ? route.readAction : route.writeAction;
     if (route.auth === 'deny') {
-      const detail = `There is nothing at ${head.path}`;
-      return { refusal: { refusal: 'not_found', detail }, route, action, subject: null };
+      return refused(
+        { refusal: 'not_found', detail: `There is nothing at ${head.path}` },
+        route,
+        action,
+        null,
+      );
     }
-    if (route.auth === 'none') return { route, path: match.path, action, subject: null };
+    if (route.auth === 'none') return admitted(match, action, null, null);
     if (route.endpoint?.takes === 'nothing') return withoutCredential(head, match);
-    return whenReady(this.#authenticator.authenticate(head, now), (subject) => {
-      if ('refusal' in subject) return { refusal: subject, route, action, subject: null };
-      this.#lastSeen.note(subject, head.client.address, head.userAgent, now);
+    return whenReady(this.#parts.authenticator.authenticate(head, now), (subject) => {
+      if ('refusal' in subject) return refused(subject, route, action, null);
+      this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
       return this.#authorize(head, match, action, subject, now);
     });
   }
@@ -94,30 +96,65 @@ export class Gate {
     subject: Subject,
     now: EpochMs,
   ): Awaitable<Verdict> {
-    const { route, path } = match;
+    const { route } = match;
     const refusal =
       (subject.credential === 'session' ? refuseCrossOrigin(head) : undefined) ??
-      (route.endpoint === null ? undefined : refuseCredentialKind(subject, route.endpoint)) ??
-      (action === null ? undefined : this.#policy.refuse(subject, action, serviceOf(head, match)));
-    if (refusal !== undefined) return { refusal, route, action, subject };
+      (route.endpoint === null ? undefined : refuseCredentialKind(subject, route.endpoint));
+    if (refusal !== undefined) return refused(refusal, route, action, subject);
+    if (action === null) return admitted(match, action, subject, null);
 
-    const admitted: Admitted = { route, path, action, subject };
-    const guarded = guardedUser(match);
-    return guarded === undefined ? admitted : this.#guard(guarded, admitted, now);
+    const decision = this.#parts.policy.decide(subject, action, serviceOf(head, match));
+    const forbidden = policyRefusal(decision, action);
+    if (forbidden !== undefined) return { ...refused(forbidden, route, action, subject), decision };
+    const verdict = admitted(match, action, subject, decision);
+    if (route.endpoint !== null && route.endpoint.id !== null)
+      return this.#checkOwner(subject, match, verdict);
+    return route.refuseIfActiveTokens === null ? verdict : this.#guard(match, verdict, now);
+  }
+
+  /** An own endpoint that was asked for a record by its id: is it the caller's to see or to change? */
+  async #checkOwner(subject: Subject, { route, path }: Match, verdict: Admitted): Promise<Verdict> {
+    const { id: kind, othersAction } = route.endpoint as EndpointRule;
+    const id = segmentAt(path, 1) ?? '';
+    const { ownership } = this.#parts;
+    const refusal =
+      kind === 'customer'
+        ? ownership.refuseCustomer(id, subject, othersAction ?? '')
+        : await ownership.refuseToken(id, subject, othersAction ?? '');
+    return refusal === undefined ? verdict : { ...verdict, refusal };
   }
 
   /** A user with active tokens can't be deleted, by a proxied request either. */
-  async #guard(userId: string, admitted: Admitted, now: EpochMs): Promise<Verdict> {
-    const active = await this.#tokens.activeIds(userId, now);
-    return active.length === 0 ? admitted : { ...admitted, refusal: { refusal: 'active_tokens' } };
+  async #guard(match: Match, verdict: Admitted, now: EpochMs): Promise<Verdict> {
+    const active = await this.#parts.tokens.activeIds(guardedUser(match) ?? '', now);
+    return active.length === 0 ? verdict : { ...verdict, refusal: { refusal: 'active_tokens' } };
   }
 }
 
+function admitted(
+  { route, path }: Match,
+  action: string | null,
+  subject: Subject | null,
+  decision: Decision | null,
+): Admitted {
+  return { route, path, action, subject, decision };
+}
+
+function refused(
+  refusal: Refusal,
+  route: Route | null,
+  action: string | null,
+  subject: Subject | null,
+): Refused {
+  return { refusal, route, action, subject, decision: null };
+}
+
 /** An endpoint that checks a password of its own. A browser's cookie still makes it a matter of origin. */
-function withoutCredential(head: RequestHead, { route, path }: Match): Verdict {
+function withoutCredential(head: RequestHead, match: Match): Verdict {
   const refusal = refuseCrossOrigin(head);
-  if (refusal !== undefined) return { refusal, route, action: null, subject: null };
-  return { route, path, action: null, subject: null };
+  return refusal === undefined
+    ? admitted(match, null, null, null)
+    : refused(refusal, match.route, null, null);
 }
 
 function refuseCredentialKind(subject: Subject, endpoint: EndpointRule): Refusal | undefined {

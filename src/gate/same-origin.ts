@@ -1,6 +1,6 @@
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
-import { isRead } from '../policy/routes.js';
+import { isRead } from '../domain/methods.js';
 
 /**
  * Refuses what another site made a browser send with the session cookie.

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { METHODS } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type ClientReader } from './client-address.js';
 import { cookieValues } from './cookies.js';
@@ -10,17 +11,7 @@ export const MAX_FIELDS = 100;
 /** Longest request target in bytes. */
 export const MAX_TARGET = 8 * 1024;
 
-/** Methods that are judged and carried. TRACE and CONNECT never are (RFC 9110 9.3.6, 9.3.8). */
-export const METHODS: ReadonlySet<string> = new Set([
-  'GET',
-  'HEAD',
-  'POST',
-  'PUT',
-  'PATCH',
-  'DELETE',
-  'OPTIONS',
-  'PURGE',
-]);
+const SERVED: ReadonlySet<string> = new Set(METHODS);
 
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::\d{1,5})?$/;
 
@@ -57,7 +48,7 @@ export function createHeadReader(names: HeadNames, readClient: ClientReader) {
     const method = req.method ?? '';
     if (req.httpVersion !== '1.1' && req.httpVersion !== '1.0')
       return malformed('only HTTP/1.0 and HTTP/1.1 are served');
-    if (!METHODS.has(method)) {
+    if (!SERVED.has(method)) {
       return { refusal: 'method_not_allowed', detail: `the method ${method} is not served` };
     }
     const fields = req.rawHeaders;

@@ -1,6 +1,6 @@
-import type { Subject } from '../domain/credential.js';
-import type { Refusal } from '../domain/refusal.js';
-import { allows, type Rules } from './patterns.js';
+import type { Subject, TokenSubject } from '../domain/credential.js';
+import type { Rules } from './patterns.js';
+import { type LineOf, type Rule, RuleTable, placeOf } from './rules.js';
 
 /** The tables of the policy, as the configuration holds them. */
 export interface PolicyTables {
@@ -10,25 +10,50 @@ export interface PolicyTables {
   readonly service_limited: Pick<Rules, 'deny'>;
 }
 
+/** What a policy asks, in this order. A session is asked for its role only, an unlimited token not for services. */
+export type Check = 'scope' | 'service_limited' | 'service' | 'role';
+
+/** What one check said, and so what the policy said when it was the one that settled it. */
+export interface Decision {
+  readonly allowed: boolean;
+  /** The check that settled it: the first that refused, or the last one, `role`. */
+  readonly reason: Check;
+  /** The rule that settled it; null where the token's own list of services did. */
+  readonly rule: Rule | null;
+  /** A sentence for the client that says why not; empty when it is allowed. */
+  readonly detail: string;
+}
+
 /** Answer for a read-only token that tries to change something; clients rely on these words. */
 const READ_ONLY = 'Read only tokens are not allowed to access this endpoint';
+
+const WITHIN_SERVICES: Decision = { allowed: true, reason: 'service', rule: null, detail: '' };
 
 /**
  * Decides whether a subject may perform an action on a service.
  *
- * Every table is worked out once for each action it is asked about, so a decision is a few map look-ups.
+ * Every table is worked out once for each action it is asked about, so a decision is a few map look-ups
+ * and makes no object unless it refuses.
  */
 export class Policy {
   /** What `X-Auth-Scope` says of a session: the scopes that allow everything, or all of them. */
   readonly sessionScope: string;
-  readonly #roles: RulesTable;
-  readonly #scopes: RulesTable;
-  readonly #limited: RulesTable;
+  readonly #roles: RuleTable<Decision>;
+  readonly #scopes: RuleTable<Decision>;
+  readonly #limited: RuleTable<Decision>;
+  readonly #noScope: Rule;
 
-  constructor(tables: PolicyTables) {
-    this.#roles = new RulesTable(tables.roles);
-    this.#scopes = new RulesTable(tables.scopes);
-    this.#limited = new RulesTable({ denied: { allow: tables.service_limited.deny } });
+  /** @param lineOf where the tables stand in the file; without it every rule counts as built in */
+  constructor(tables: PolicyTables, lineOf: LineOf = () => null) {
+    this.#roles = new RuleTable(tables.roles, ['policy', 'roles'], lineOf, roleDecision);
+    this.#scopes = new RuleTable(tables.scopes, ['policy', 'scopes'], lineOf, scopeDecision);
+    this.#limited = new RuleTable(
+      { service_limited: { allow: ['*'], deny: tables.service_limited.deny } },
+      ['policy'],
+      lineOf,
+      limitDecision,
+    );
+    this.#noScope = { effect: 'unknown', pattern: null, place: placeOf(['policy', 'scopes'], lineOf) };
     const names = Object.keys(tables.scopes);
     const full = names.filter((name) => {
       const { allow, deny } = tables.scopes[name] ?? {};
@@ -42,74 +67,93 @@ export class Policy {
     return this.#scopes.has(name);
   }
 
+  /** Whether any role allows the action. */
+  someRoleAllows(action: string): boolean {
+    return this.#roles.someAllows(action);
+  }
+
+  /** Whether any scope allows the action. */
+  someScopeAllows(action: string): boolean {
+    return this.#scopes.someAllows(action);
+  }
+
   /**
-   * Says why a subject may not do it, or nothing when it may.
+   * Says whether a subject may do it, and which rule settled that.
    *
    * @param service the service of the request; null on a route that has none, undefined when the
    *   route has one and the request does not name it
    */
-  refuse(subject: Subject, action: string, service: string | null | undefined): Refusal | undefined {
-    const { credential, user } = subject;
-    if (credential !== 'session') {
-      const { scopes, services } = subject.token;
-      if (!this.#scopesAllow(scopes, action)) return scopeRefusal(scopes, action);
-      if (services.length > 0) {
-        if (this.#limited.allows('denied', action)) {
-          const detail = `A token limited to services is not allowed to perform ${action}`;
-          return { refusal: 'service_limited', action, detail };
-        }
-        if (service !== null && !(service !== undefined && services.includes(service))) {
-          return { refusal: 'service', action, detail: serviceDetail(action, service) };
-        }
+  decide(subject: Subject, action: string, service: string | null | undefined): Decision {
+    if (subject.credential !== 'session') {
+      const scope = this.#byScope(subject, action);
+      if (!scope.allowed) return scope;
+      if (subject.token.services.length > 0) {
+        const limit = this.#limited.settle('service_limited', action);
+        if (!limit.allowed) return limit;
+        const within = byService(subject, action, service);
+        if (!within.allowed) return within;
       }
     }
-    if (!this.roleAllows(user.role, action)) {
-      return { refusal: 'role', action, detail: `The role ${user.role} is not allowed to perform ${action}` };
+    return this.#roles.settle(subject.user.role, action);
+  }
+
+  /** What every check says that applies to the subject, in order, also behind the one that settled it. */
+  consider(subject: Subject, action: string, service: string | null | undefined): Decision[] {
+    const role = this.#roles.settle(subject.user.role, action);
+    if (subject.credential === 'session') return [role];
+    const scope = this.#byScope(subject, action);
+    if (subject.token.services.length === 0) return [scope, role];
+    return [
+      scope,
+      this.#limited.settle('service_limited', action),
+      byService(subject, action, service),
+      role,
+    ];
+  }
+
+  #byScope({ token }: TokenSubject, action: string): Decision {
+    let last: Decision | undefined;
+    for (const scope of token.scopes) {
+      last = this.#scopes.settle(scope, action);
+      if (last.allowed) return last;
     }
-    return undefined;
-  }
-
-  /** Whether a role allows an action. A role that the policy does not know allows nothing. */
-  roleAllows(role: string, action: string): boolean {
-    return this.#roles.allows(role, action);
-  }
-
-  #scopesAllow(scopes: readonly string[], action: string): boolean {
-    for (const scope of scopes) if (this.#scopes.allows(scope, action)) return true;
-    return false;
+    return {
+      allowed: false,
+      reason: 'scope',
+      rule: last?.rule ?? this.#noScope,
+      detail: scopeDetail(token.scopes, action),
+    };
   }
 }
 
-/** A table of rules by name that remembers its answer for each action. */
-class RulesTable {
-  readonly #rows = new Map<string, { rules: Rules; known: Map<string, boolean> }>();
-
-  constructor(table: Readonly<Record<string, Rules>>) {
-    for (const [name, rules] of Object.entries(table)) this.#rows.set(name, { rules, known: new Map() });
-  }
-
-  has(name: string): boolean {
-    return this.#rows.has(name);
-  }
-
-  /** Actions come from the configuration, so what is remembered stays small. */
-  allows(name: string, action: string): boolean {
-    const row = this.#rows.get(name);
-    if (row === undefined) return false;
-    let answer = row.known.get(action);
-    if (answer === undefined) row.known.set(action, (answer = allows(row.rules, action)));
-    return answer;
-  }
+function scopeDecision(allowed: boolean, rule: Rule, name: string, action: string): Decision {
+  return { allowed, reason: 'scope', rule, detail: allowed ? '' : scopeDetail([name], action) };
 }
 
-function scopeRefusal(scopes: readonly string[], action: string): Refusal {
+function limitDecision(allowed: boolean, rule: Rule, _name: string, action: string): Decision {
+  return { allowed, reason: 'service_limited', rule, detail: allowed ? '' : limitedDetail(action) };
+}
+
+function roleDecision(allowed: boolean, rule: Rule, name: string, action: string): Decision {
+  const detail = allowed ? '' : `The role ${name} is not allowed to perform ${action}`;
+  return { allowed, reason: 'role', rule, detail };
+}
+
+function byService({ token }: TokenSubject, action: string, service: string | null | undefined): Decision {
+  if (service === null || (service !== undefined && token.services.includes(service))) return WITHIN_SERVICES;
+  const detail =
+    service === undefined
+      ? `This token is limited to services and the request names none for ${action}`
+      : `This token is not allowed to perform ${action} on service ${service}`;
+  return { allowed: false, reason: 'service', rule: null, detail };
+}
+
+function scopeDetail(scopes: readonly string[], action: string): string {
   const readOnly = scopes.length > 0 && scopes.every((scope) => scope === 'global:read');
-  const detail = readOnly ? READ_ONLY : `The scope ${scopes.join(' ')} is not allowed to perform ${action}`;
-  return { refusal: 'scope', action, detail };
+  return readOnly ? READ_ONLY : `The scope ${scopes.join(' ')} is not allowed to perform ${action}`;
 }
 
-function serviceDetail(action: string, service: string | undefined): string {
-  return service === undefined
-    ? `This token is limited to services and the request names none for ${action}`
-    : `This token is not allowed to perform ${action} on service ${service}`;
+/** Why a token that is limited to services may not do something whatever its scope. */
+export function limitedDetail(action: string): string {
+  return `A token limited to services is not allowed to perform ${action}`;
 }

@@ -1,46 +1,5 @@
 import { decodeAscii, readings, segmentAt } from '../domain/path.js';
-
-/** One of Latchkey's own endpoints as the policy sees it. */
-export interface EndpointRule {
-  readonly name: string;
-  /** The credential it takes; `nothing` when the endpoint checks its own (a password in the body). */
-  readonly takes: 'nothing' | 'token' | 'session' | 'session_or_token';
-}
-
-/** A route as the configuration or the table of endpoints declares it. */
-export interface RouteDefinition {
-  readonly path: string;
-  /** Absent: every method. */
-  readonly methods?: readonly string[] | undefined;
-  /** `resource:verb`, or a resource whose verb follows from the method; null or absent: no action is checked. */
-  readonly action?: string | null | undefined;
-  /** Where the service of a request stands: a path parameter, `header:NAME` or `query:NAME`. */
-  readonly service?: string | null | undefined;
-  readonly auth?: 'required' | 'none' | 'deny' | undefined;
-  /** Path parameter with a user's id; the request is refused while that user has active tokens. */
-  readonly refuse_if_active_tokens?: string | null | undefined;
-  readonly upstream?: string | null | undefined;
-  readonly endpoint?: EndpointRule | undefined;
-}
-
-/** Where the service of a request stands. */
-export type ServiceSource =
-  | { readonly from: 'path'; readonly segment: number }
-  | { readonly from: 'header' | 'query'; readonly name: string };
-
-/** A compiled route. */
-export interface Route {
-  readonly path: string;
-  readonly readAction: string | null;
-  readonly writeAction: string | null;
-  readonly service: ServiceSource | null;
-  readonly auth: 'required' | 'none' | 'deny';
-  readonly refuseIfActiveTokens: number | null;
-  readonly upstream: string | null;
-  readonly endpoint: EndpointRule | null;
-  /** The path ends in `*`, so what stands there is data. */
-  readonly wildcard: boolean;
-}
+import { compileRoute, type Route, type RouteDefinition } from './route.js';
 
 /** The route of a request and the path in which its parameters stand. */
 export interface Match {
@@ -60,24 +19,29 @@ interface Node {
   readonly below: Methods;
 }
 
-/** Methods that only read; an action without a verb becomes `:read` for these and `:write` for the rest. */
-export function isRead(method: string): boolean {
-  return method === 'GET' || method === 'HEAD' || method === 'OPTIONS';
-}
-
 /**
  * Finds the route of a request: the one with the most specific path that takes the method.
  *
  * Segment by segment, a fixed one goes before a parameter and a parameter before `*`.
  */
 export class Router {
+  readonly #own = newNode();
   readonly #root = newNode();
   readonly #fallback: Route;
+  readonly #routes: Route[] = [];
 
-  /** @param fallback what a path that no route names is judged by */
-  constructor(routes: readonly RouteDefinition[], fallback: Omit<RouteDefinition, 'path' | 'methods'>) {
+  /**
+   * @param fallback what a path that no route names is judged by
+   * @param own routes of the own endpoints; no other route can take a path from them
+   */
+  constructor(
+    routes: readonly RouteDefinition[],
+    fallback: Omit<RouteDefinition, 'path' | 'methods'>,
+    own: readonly RouteDefinition[] = [],
+  ) {
     this.#fallback = compileRoute({ ...fallback, path: '/' }, false);
-    for (const route of routes) this.#add(route);
+    for (const route of own) this.#add(this.#own, route);
+    for (const route of routes) this.#add(this.#root, route);
   }
 
   /**
@@ -101,16 +65,23 @@ export class Router {
     return match;
   }
 
-  #match(method: string, path: string): Match {
-    return { route: find(this.#root, method, path, 1) ?? this.#fallback, path };
+  /** Every route, own endpoints first, in the order declared; the fallback is not one of them. */
+  get routes(): readonly Route[] {
+    return this.#routes;
   }
 
-  #add(definition: RouteDefinition): void {
+  #match(method: string, path: string): Match {
+    const route = find(this.#own, method, path, 1) ?? find(this.#root, method, path, 1) ?? this.#fallback;
+    return { route, path };
+  }
+
+  #add(root: Node, definition: RouteDefinition): void {
     const segments = decodeAscii(definition.path).slice(1).split('/');
     const wildcard = segments.at(-1) === '*';
-    let node = this.#root;
+    let node = root;
     for (const segment of wildcard ? segments.slice(0, -1) : segments) node = childOf(node, segment);
     const route = compileRoute(definition, wildcard);
+    this.#routes.push(route);
     const methods = wildcard ? node.below : node.here;
     if (definition.methods === undefined) methods.any ??= route;
     else
@@ -154,34 +125,6 @@ function childOf(node: Node, segment: string): Node {
   let child = node.statics.get(segment);
   if (child === undefined) node.statics.set(segment, (child = newNode()));
   return child;
-}
-
-function compileRoute(definition: RouteDefinition, wildcard: boolean): Route {
-  const { path, action, service, refuse_if_active_tokens: guarded } = definition;
-  const verbless = action != null && !action.includes(':');
-  return {
-    path,
-    readAction: verbless ? `${action}:read` : (action ?? null),
-    writeAction: verbless ? `${action}:write` : (action ?? null),
-    service: service == null ? null : serviceSource(path, service),
-    auth: definition.auth ?? 'required',
-    refuseIfActiveTokens: guarded == null ? null : parameterIndex(path, guarded),
-    upstream: definition.upstream ?? null,
-    endpoint: definition.endpoint ?? null,
-    wildcard,
-  };
-}
-
-function serviceSource(path: string, service: string): ServiceSource {
-  if (service.startsWith('header:')) return { from: 'header', name: service.slice(7).toLowerCase() };
-  if (service.startsWith('query:')) return { from: 'query', name: service.slice(6) };
-  return { from: 'path', segment: parameterIndex(path, service) };
-}
-
-function parameterIndex(path: string, name: string): number {
-  const index = path.slice(1).split('/').indexOf(`:${name}`);
-  if (index < 0) throw new RangeError(`the path ${path} has no parameter :${name}`);
-  return index;
 }
 
 /** Whether two matches lead to the same decision for everybody. */

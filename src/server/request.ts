@@ -10,6 +10,7 @@ import { readBody } from '../http/read-body.js';
 import type { HeadReader } from '../http/read-head.js';
 import { writeAnswer } from '../http/write-answer.js';
 import type { Log } from '../observe/log.js';
+import type { EndpointName } from '../policy/own-endpoints.js';
 import type { Forward } from '../proxy/forward.js';
 import type { Outbound } from '../proxy/outbound.js';
 import type { Upstream } from '../proxy/upstreams.js';
@@ -21,7 +22,7 @@ import { newRequestId } from './request-id.js';
 export interface House {
   readonly readHead: HeadReader;
   readonly gate: Gate;
-  readonly endpoints: ReadonlyMap<string, Handler>;
+  readonly endpoints: Readonly<Record<EndpointName, Handler>>;
   readonly outbound: Outbound;
   readonly forward: Forward;
   /** The upstream of a route. */
@@ -82,9 +83,8 @@ class Walk {
       this.#serve(head, verdict, verdict.route.endpoint.name).catch((error: unknown) => this.#fault(error));
   }
 
-  async #serve(head: RequestHead, { path, subject }: Admitted, endpoint: string): Promise<void> {
-    const handler = this.#house.endpoints.get(endpoint);
-    if (handler === undefined) throw new Error(`no handler for the endpoint ${endpoint}`);
+  async #serve(head: RequestHead, { path, subject }: Admitted, endpoint: EndpointName): Promise<void> {
+    const handler = this.#house.endpoints[endpoint];
     if (head.expectsContinue) this.#res.writeContinue();
     const bytes = await readBody(this.#req, head.contentLength);
     if (bytes === undefined) {

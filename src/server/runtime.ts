@@ -8,18 +8,19 @@ import { Passwords } from '../accounts/passwords.js';
 import { loadSealingKey, Sealer } from '../accounts/sealing.js';
 import { Sessions } from '../accounts/sessions.js';
 import { Tokens } from '../accounts/tokens.js';
+import type { LoadedConfig } from '../config/load.js';
+import { compilePolicy } from '../config/policy.js';
 import type { Config } from '../config/schema.js';
-import { endpointHandlers, endpointRoutes } from '../endpoints/endpoints.js';
+import { endpointHandlers } from '../endpoints/endpoints.js';
 import { loginHandler, logoutHandler } from '../endpoints/login.js';
 import { TokenEndpoints } from '../endpoints/tokens.js';
 import { Authenticator } from '../gate/authenticate.js';
 import { Gate } from '../gate/gate.js';
+import { Ownership } from '../gate/ownership.js';
 import { createClientReader } from '../http/client-address.js';
 import { createHeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
 import { countLastSeenFailure } from '../observe/metrics.js';
-import { Policy } from '../policy/decide.js';
-import { Router } from '../policy/routes.js';
 import { createForward } from '../proxy/forward.js';
 import { createOutbound } from '../proxy/outbound.js';
 import { createUpstreams, type Upstream } from '../proxy/upstreams.js';
@@ -70,13 +71,13 @@ export interface Runtime {
 }
 
 /** Puts the rooms together. It is the only place that does. */
-export function createRuntime(config: Config, { store, passwords, sealer }: StoreRoom, log: Log): Runtime {
+export function createRuntime(
+  { config, lineOf }: LoadedConfig,
+  { store, passwords, sealer }: StoreRoom,
+  log: Log,
+): Runtime {
   const names = vendorNames(config.interface);
-  const policy = new Policy(config.policy);
-  const router = new Router(
-    [...endpointRoutes(config.interface.token_endpoints), ...config.routes],
-    config.default_route,
-  );
+  const { router, policy } = compilePolicy(config, lineOf);
   const lastSeen = new LastSeen(
     store,
     config.tokens.last_seen_interval,
@@ -94,6 +95,7 @@ export function createRuntime(config: Config, { store, passwords, sealer }: Stor
     new OneTimePasswords(store, sealer),
     new BackOff(store, config.login),
   );
+  const ownership = new Ownership(tokens, policy);
   const upstreams = createUpstreams(config.upstreams);
   const defaultUpstream = config.default_route.upstream ?? Object.keys(config.upstreams)[0] ?? '';
 
@@ -102,12 +104,19 @@ export function createRuntime(config: Config, { store, passwords, sealer }: Stor
       { key: names.key.toLowerCase(), otp: names.otp.toLowerCase(), sessionCookie: names.sessionCookie },
       createClientReader(config.listen.trusted_proxies),
     ),
-    gate: new Gate(router, policy, new Authenticator(store, sessions), lastSeen, tokens),
-    endpoints: endpointHandlers({
-      login: loginHandler(logins, sessions, store, names.sessionCookie),
-      logout: logoutHandler(sessions, names.sessionCookie),
-      tokens: new TokenEndpoints(tokens, logins, policy),
+    gate: new Gate({
+      router,
+      policy,
+      authenticator: new Authenticator(store, sessions),
+      ownership,
+      lastSeen,
+      tokens,
     }),
+    endpoints: endpointHandlers(
+      loginHandler(logins, sessions, store, names.sessionCookie),
+      logoutHandler(sessions, names.sessionCookie),
+      new TokenEndpoints(tokens, logins, ownership),
+    ),
     outbound: createOutbound({
       protectedNames: Object.values(config.identity.headers).filter((name) => name !== null),
       credentialNames: [names.key, names.otp],

@@ -1,6 +1,6 @@
 import type { Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Config } from '../config/schema.js';
+import type { LoadedConfig } from '../config/load.js';
 import type { Log } from '../observe/log.js';
 import { createPublicServer, listen } from './listener.js';
 import { createRequestListener } from './request.js';
@@ -19,8 +19,9 @@ export interface Worker {
 }
 
 /** Starts serving the public port in this process. */
-export async function startWorker(config: Config, room: StoreRoom, log: Log): Promise<Worker> {
-  const runtime = createRuntime(config, room, log);
+export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Log): Promise<Worker> {
+  const { config } = loaded;
+  const runtime = createRuntime(loaded, room, log);
   const serve = createRequestListener(runtime.house);
   let draining = false;
   const server: Server = createPublicServer(

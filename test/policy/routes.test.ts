@@ -1,10 +1,12 @@
 import t from 'tap';
-import { type RouteDefinition, Router } from '../../src/policy/routes.js';
+import type { RouteDefinition } from '../../src/policy/route.js';
+import { Router } from '../../src/policy/routes.js';
 import { forEachRow } from '../helpers/table.js';
 
+const ENDPOINT = { takes: 'session', id: null, othersAction: null, success: 200 } as const;
 const ROUTES: RouteDefinition[] = [
-  { path: '/tokens/self', methods: ['GET'], endpoint: { name: 'self', takes: 'token' } },
-  { path: '/tokens/:id', methods: ['GET'], endpoint: { name: 'show', takes: 'session' } },
+  { path: '/tokens/self', methods: ['GET'], endpoint: { ...ENDPOINT, name: 'show_own_token' } },
+  { path: '/tokens/:id', methods: ['GET'], endpoint: { ...ENDPOINT, name: 'show_token' } },
   { path: '/tokens/*', auth: 'deny' },
   { path: '/service/:service_id/purge_all', methods: ['POST'], action: 'purge:all', service: 'service_id' },
   { path: '/service/:service_id/purge/*', methods: ['POST'], action: 'purge:select', service: 'service_id' },

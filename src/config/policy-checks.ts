@@ -1,0 +1,97 @@
+import { isRead, METHODS } from '../domain/methods.js';
+import type { Policy } from '../policy/decide.js';
+import type { Route } from '../policy/route.js';
+import type { LineOf } from '../policy/rules.js';
+import type { Add } from './cross-checks.js';
+import { isSlip, suggestion } from './nearest.js';
+import { compilePolicy } from './policy.js';
+import type { Config } from './schema.js';
+import type { Path } from './source.js';
+
+/**
+ * Checks the tables of the policy against the routes: actions that nobody may do, and patterns that miss an
+ * action by a letter or two. A `deny` that covers nothing would let everybody through.
+ */
+export function checkPolicy(config: Config, lineOf: LineOf, add: Add): void {
+  const { policy, router } = compilePolicy(config, () => null);
+  const known = new Set(router.routes.flatMap(actionsOf));
+  config.routes.forEach((_route, i) => {
+    const compiled = router.routes.find(({ place }) => place?.path === `routes.${i}`);
+    if (compiled === undefined || compiled.auth !== 'required') return;
+    checkAllowed(policy, actionsOf(compiled), ['routes', i, 'action'], config, add);
+  });
+  if (config.default_route.auth === undefined || config.default_route.auth === 'required') {
+    const { action } = config.default_route;
+    const actions = action.includes(':') ? [action] : [`${action}:read`, `${action}:write`];
+    for (const each of actions) known.add(each);
+    checkAllowed(policy, actions, ['default_route', 'action'], config, add);
+  }
+  checkPatterns(config, [...known], lineOf, add);
+}
+
+/** The actions that a route's methods can ask for. */
+function actionsOf({ readAction, writeAction, methods }: Route): string[] {
+  if (readAction === null || writeAction === null) return [];
+  const taken = methods ?? METHODS;
+  return [...new Set(taken.map((method) => (isRead(method) ? readAction : writeAction)))];
+}
+
+function checkAllowed(policy: Policy, actions: readonly string[], at: Path, config: Config, add: Add): void {
+  const missing = (kind: string, some: (action: string) => boolean) => {
+    const action = actions.find((each) => !some(each));
+    if (action === undefined) return;
+    const patterns = Object.values(kind === 'role' ? config.policy.roles : config.policy.scopes);
+    const mend = suggestion(
+      action,
+      patterns.flatMap(({ allow }) => allow).filter((pattern) => !pattern.includes('*')),
+    );
+    const where = kind === 'role' ? 'policy.roles' : 'policy.scopes';
+    add(
+      at,
+      `${at.join('.')}: no ${kind} allows "${action}"${mend === '' ? `; allow it under ${where}, or use auth: deny` : mend}`,
+    );
+  };
+  missing('role', (action) => policy.someRoleAllows(action));
+  missing('scope', (action) => policy.someScopeAllows(action));
+}
+
+/** Only patterns of the file are checked: the built-in ones may name actions that its routes do not have. */
+function checkPatterns(config: Config, actions: readonly string[], lineOf: LineOf, add: Add): void {
+  const { roles, scopes, service_limited: limited } = config.policy;
+  const check = (patterns: readonly string[], at: readonly string[]) => {
+    patterns.forEach((pattern, i) => {
+      const meant = nearestPattern(pattern, actions);
+      if (meant === undefined) return;
+      const path = [...at, i];
+      if (lineOf(path) === null) return;
+      add(path, `${path.join('.')}: "${pattern}" covers no action of any route (did you mean "${meant}"?)`);
+    });
+  };
+  for (const [table, rows] of Object.entries({ roles, scopes })) {
+    for (const [name, { allow, deny }] of Object.entries(rows)) {
+      check(allow, ['policy', table, name, 'allow']);
+      check(deny, ['policy', table, name, 'deny']);
+    }
+  }
+  check(limited.deny, ['policy', 'service_limited', 'deny']);
+}
+
+/**
+ * What a pattern that covers no action was probably meant to be. One that is like no known action may be
+ * meant for the routes of another configuration that shares these tables, and is left alone.
+ */
+function nearestPattern(pattern: string, actions: readonly string[]): string | undefined {
+  const [resource = '', verb = ''] = pattern.split(':');
+  if (pattern === '*') return undefined;
+  const resources = actions.map((action) => action.slice(0, action.indexOf(':')));
+  if (resource !== '*' && !resources.includes(resource)) {
+    const meant = resources.find((known) => isSlip(resource, known));
+    return meant === undefined ? undefined : `${meant}:${verb}`;
+  }
+  const verbs = actions
+    .filter((action) => resource === '*' || action.startsWith(`${resource}:`))
+    .map((action) => action.slice(action.indexOf(':') + 1));
+  if (verb === '*' || verbs.includes(verb)) return undefined;
+  const meant = verbs.find((known) => isSlip(verb, known));
+  return meant === undefined ? undefined : `${resource}:${meant}`;
+}

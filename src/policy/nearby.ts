@@ -1,0 +1,60 @@
+import type { Route } from './route.js';
+
+/** A route that a request did not take, and why not. */
+export interface NearMiss {
+  readonly route: Route;
+  readonly why: string;
+}
+
+const MAX = 5;
+
+/**
+ * Routes that a request nearly took: those whose path fits as well, and those that one segment keeps apart.
+ *
+ * @param taken the route of the request
+ * @param path the path as the router matched it
+ */
+export function nearMisses(routes: readonly Route[], taken: Route, method: string, path: string): NearMiss[] {
+  const segments = path.slice(1).split('/');
+  const fitting: NearMiss[] = [];
+  const close: NearMiss[] = [];
+  for (const route of routes) {
+    if (route === taken || isOwnPlaceholder(route)) continue;
+    const difference = compare(route, segments);
+    if (difference === 'none') fitting.push({ route, why: whyNotTaken(route, method) });
+    else if (difference !== 'far') close.push({ route, why: difference });
+  }
+  return [...fitting, ...close].slice(0, MAX);
+}
+
+/** Routes that only keep the paths of own endpoints from being forwarded say nothing to an operator. */
+function isOwnPlaceholder(route: Route): boolean {
+  return route.place === null;
+}
+
+function whyNotTaken(route: Route, method: string): string {
+  return route.methods === null || route.methods.includes(method)
+    ? 'its path is less specific'
+    : `it takes ${route.methods.join(', ')} only`;
+}
+
+/** `none` when the path fits, a sentence when one segment keeps it from that, else `far`. */
+function compare(route: Route, segments: readonly string[]): string {
+  const pattern = route.path.slice(1).split('/');
+  if (route.wildcard) pattern.pop();
+  if (pattern.length === 0) return 'none';
+  const missing = pattern.length + (route.wildcard ? 1 : 0) - segments.length;
+  const differing = pattern.filter((part, i) => {
+    const segment = segments[i];
+    return segment !== undefined && !part.startsWith(':') && part !== segment;
+  });
+  const fixed = pattern.filter((part) => !part.startsWith(':'));
+  if (differing.length === 0 && missing <= 0 && (route.wildcard || missing === 0)) return 'none';
+  if (differing.length === 0 && Math.abs(missing) === 1 && fixed.length > 0) {
+    return missing > 0 ? 'its path has one segment more' : 'its path has one segment less';
+  }
+  const sameLength = route.wildcard ? missing <= 0 : missing === 0;
+  if (differing.length === 1 && sameLength && fixed.length > 1)
+    return `it has "${differing[0]}" where the path differs`;
+  return 'far';
+}

@@ -1,0 +1,73 @@
+import type { EndpointRule } from './own-endpoints.js';
+import type { Place } from './rules.js';
+
+/** A route as the configuration or the table of endpoints declares it. */
+export interface RouteDefinition {
+  readonly path: string;
+  /** Absent: every method. */
+  readonly methods?: readonly string[] | undefined;
+  /** `resource:verb`, or a resource whose verb follows from the method; null or absent: no action is checked. */
+  readonly action?: string | null | undefined;
+  /** Where the service of a request stands: a path parameter, `header:NAME` or `query:NAME`. */
+  readonly service?: string | null | undefined;
+  readonly auth?: 'required' | 'none' | 'deny' | undefined;
+  /** Path parameter with a user's id; the request is refused while that user has active tokens. */
+  readonly refuse_if_active_tokens?: string | null | undefined;
+  readonly upstream?: string | null | undefined;
+  readonly endpoint?: EndpointRule | undefined;
+  /** Where it stands in the configuration, to be named when a decision is explained. */
+  readonly place?: Place | undefined;
+}
+
+/** Where the service of a request stands. */
+export type ServiceSource =
+  | { readonly from: 'path'; readonly segment: number }
+  | { readonly from: 'header' | 'query'; readonly name: string };
+
+/** A compiled route. */
+export interface Route {
+  readonly path: string;
+  /** null: every method. */
+  readonly methods: readonly string[] | null;
+  readonly readAction: string | null;
+  readonly writeAction: string | null;
+  readonly service: ServiceSource | null;
+  readonly auth: 'required' | 'none' | 'deny';
+  readonly refuseIfActiveTokens: number | null;
+  readonly upstream: string | null;
+  readonly endpoint: EndpointRule | null;
+  /** The path ends in `*`, so what stands there is data. */
+  readonly wildcard: boolean;
+  readonly place: Place | null;
+}
+
+/** Compiles a route. @throws RangeError when it names a parameter that its path does not have */
+export function compileRoute(definition: RouteDefinition, wildcard: boolean): Route {
+  const { path, action, service, refuse_if_active_tokens: guarded } = definition;
+  const verbless = action != null && !action.includes(':');
+  return {
+    path,
+    methods: definition.methods ?? null,
+    readAction: verbless ? `${action}:read` : (action ?? null),
+    writeAction: verbless ? `${action}:write` : (action ?? null),
+    service: service == null ? null : serviceSource(path, service),
+    auth: definition.auth ?? 'required',
+    refuseIfActiveTokens: guarded == null ? null : parameterIndex(path, guarded),
+    upstream: definition.upstream ?? null,
+    endpoint: definition.endpoint ?? null,
+    wildcard,
+    place: definition.place ?? null,
+  };
+}
+
+function serviceSource(path: string, service: string): ServiceSource {
+  if (service.startsWith('header:')) return { from: 'header', name: service.slice(7).toLowerCase() };
+  if (service.startsWith('query:')) return { from: 'query', name: service.slice(6) };
+  return { from: 'path', segment: parameterIndex(path, service) };
+}
+
+function parameterIndex(path: string, name: string): number {
+  const index = path.slice(1).split('/').indexOf(`:${name}`);
+  if (index < 0) throw new RangeError(`the path ${path} has no parameter :${name}`);
+  return index;
+}

@@ -1,0 +1,87 @@
+import { allows as covered, covers, type Rules } from './patterns.js';
+
+/** Finds the line of a part of the configuration file; null for what the file does not hold, a built-in default. */
+export type LineOf = (path: readonly (string | number)[]) => number | null;
+
+/** Where a rule stands in the configuration. */
+export interface Place {
+  /** Its keys from the top, joined by dots: `policy.roles.engineer.deny.0`. */
+  readonly path: string;
+  /** Its line in the file, from 1; null for a built-in default. */
+  readonly line: number | null;
+}
+
+/** The rule that settled a check. */
+export interface Rule {
+  /** `allow` and `deny` are patterns; `no_allow` is a list without one that fits; `unknown` a name that no table has. */
+  readonly effect: 'allow' | 'deny' | 'no_allow' | 'unknown';
+  readonly pattern: string | null;
+  readonly place: Place;
+}
+
+/** A table of rules by name (roles, scopes) that works out the answer for each action once. */
+export class RuleTable<T> {
+  readonly #rows = new Map<string, { rules: Rules; settled: Map<string, T> }>();
+  readonly #path: readonly string[];
+  readonly #lineOf: LineOf;
+  readonly #answer: (allowed: boolean, rule: Rule, name: string, action: string) => T;
+
+  /**
+   * @param path where the table stands in the configuration
+   * @param answer makes what is remembered for a name and an action
+   */
+  constructor(
+    table: Readonly<Record<string, Rules>>,
+    path: readonly string[],
+    lineOf: LineOf,
+    answer: (allowed: boolean, rule: Rule, name: string, action: string) => T,
+  ) {
+    for (const [name, rules] of Object.entries(table)) this.#rows.set(name, { rules, settled: new Map() });
+    this.#path = path;
+    this.#lineOf = lineOf;
+    this.#answer = answer;
+  }
+
+  has(name: string): boolean {
+    return this.#rows.has(name);
+  }
+
+  /** Whether any row allows the action. */
+  someAllows(action: string): boolean {
+    return [...this.#rows.values()].some(({ rules }) => covered(rules, action));
+  }
+
+  /** The answer for a name and an action. Actions come from the configuration, so what is remembered stays small. */
+  settle(name: string, action: string): T {
+    const row = this.#rows.get(name);
+    if (row === undefined) return this.#answer(false, this.#rule('unknown', null, []), name, action);
+    let answer = row.settled.get(action);
+    if (answer === undefined) {
+      const rule = this.#find(name, row.rules, action);
+      row.settled.set(action, (answer = this.#answer(rule.effect === 'allow', rule, name, action)));
+    }
+    return answer;
+  }
+
+  #find(name: string, { allow = [], deny = [] }: Rules, action: string): Rule {
+    const denied = deny.findIndex((pattern) => covers(pattern, action));
+    if (denied >= 0) return this.#rule('deny', deny[denied] ?? null, [name, 'deny', denied]);
+    const allowed = allow.findIndex((pattern) => covers(pattern, action));
+    if (allowed >= 0) return this.#rule('allow', allow[allowed] ?? null, [name, 'allow', allowed]);
+    return this.#rule('no_allow', null, [name]);
+  }
+
+  #rule(effect: Rule['effect'], pattern: string | null, below: readonly (string | number)[]): Rule {
+    return { effect, pattern, place: placeOf([...this.#path, ...below], this.#lineOf) };
+  }
+}
+
+/** The place of a part of the configuration. */
+export function placeOf(path: readonly (string | number)[], lineOf: LineOf): Place {
+  return { path: path.join('.'), line: lineOf(path) };
+}
+
+/** A place as a person reads it: `policy.roles.engineer.deny.0, line 41`. */
+export function describePlace({ path, line }: Place): string {
+  return line === null ? `${path}, built in` : `${path}, line ${line}`;
+}
