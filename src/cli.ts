@@ -1,12 +1,19 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs';
-import { Command, CommanderError, Option } from 'commander';
-import { check } from './commands/check.js';
-import { demo, type DemoOptions } from './commands/demo.js';
-import { hashPassword } from './commands/hash-password.js';
-import { healthcheck } from './commands/healthcheck.js';
-import { schema } from './commands/schema.js';
-import { serve } from './commands/serve.js';
+import { Command, CommanderError } from 'commander';
+import { applyCommand } from './commands/apply.js';
+import { checkCommand } from './commands/check.js';
+import { completionCommand } from './commands/completion.js';
+import { demoCommand } from './commands/demo.js';
+import { explainCommand } from './commands/explain.js';
+import { WrongUsage } from './commands/failure.js';
+import { hashPasswordCommand } from './commands/hash-password.js';
+import { healthcheckCommand } from './commands/healthcheck.js';
+import { schemaCommand } from './commands/schema.js';
+import { serveCommand } from './commands/serve.js';
+import { sessionCommand } from './commands/session.js';
+import { tokenCommand } from './commands/token.js';
+import { userCommand } from './commands/user.js';
 import { ConfigError, formatFault } from './config/fault.js';
 
 const FAILED = 1;
@@ -17,68 +24,38 @@ function version(): string {
   return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 }
 
-const configOption = () =>
-  new Option('--config <file>', 'the configuration file (YAML)').makeOptionMandatory();
-
 const program = new Command('latchkey')
   .description('An authentication sidecar: checks API tokens and sessions in front of your HTTP APIs.')
   .version(version())
   .option('--debug', 'show the stack trace of an error')
-  .exitOverride()
-  .showHelpAfterError('(latchkey --help lists the commands)');
+  .commandsGroup('Serving:')
+  .addCommand(serveCommand())
+  .addCommand(demoCommand())
+  .addCommand(healthcheckCommand())
+  .commandsGroup('Configuration and policy:')
+  .addCommand(checkCommand())
+  .addCommand(explainCommand())
+  .addCommand(schemaCommand())
+  .commandsGroup('Users, tokens and sessions:')
+  .addCommand(applyCommand())
+  .addCommand(userCommand())
+  .addCommand(tokenCommand())
+  .addCommand(sessionCommand())
+  .addCommand(hashPasswordCommand())
+  .commandsGroup('Your shell:')
+  .addCommand(completionCommand())
+  .addHelpText('after', '\nlatchkey help COMMAND, or COMMAND --help, tells more. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.'); // prettier-ignore
 
-program.command('serve').description('serve with a configuration').addOption(configOption()).action(serve);
-
-program
-  .command('demo')
-  .description('serve with users to try it out, and print curl lines to try it with')
-  .option('--upstream <url>', 'the API to guard (default: a built-in one that shows what it receives)')
-  .option('--port <number>', 'the port to listen on', '8080')
-  .option('--data <dir>', 'where users, passwords and tokens are kept', 'data/demo')
-  .action((options: DemoOptions) => demo(options));
-
-program
-  .command('check')
-  .description('validate a configuration and print each fault as FILE:LINE:COLUMN: message')
-  .addOption(configOption())
-  .action((options: { config: string }) => {
-    process.exitCode = check(options);
-  });
-
-program
-  .command('schema')
-  .description('print the JSON Schema of a file, for editors')
-  .argument('[kind]', 'config or directory', 'config')
-  .action((kind: string) => {
-    if (kind !== 'config' && kind !== 'directory') {
-      throw new CommanderError(
-        WRONG_USAGE,
-        'latchkey.kind',
-        `schema: expected config or directory, got ${kind}`,
-      );
-    }
-    schema(kind);
-  });
-
-program
-  .command('hash-password')
-  .description('print the password_hash of a directory file; asks for the password')
-  .option('--password-file <file>', 'read the password from a file, or - for standard input')
-  .action(hashPassword);
-
-program
-  .command('healthcheck')
-  .description('exit with 0 when the server that runs with this configuration is ready')
-  .addOption(configOption())
-  .action(healthcheck);
+/** Commands inherit nothing when they are added, so what holds for all of them is set here. */
+function settle(command: Command): void {
+  command.exitOverride().showHelpAfterError('(add --help to see what it takes)');
+  command.commands.forEach(settle);
+}
 
 /** Errors are lines for a person; a stack trace only with --debug. */
 function report(error: unknown): number {
-  if (error instanceof CommanderError) {
-    // Commander wrote its own message already, save for ours.
-    if (error.code.startsWith('latchkey.')) process.stderr.write(`latchkey: ${error.message}\n`);
-    return error.exitCode === 0 ? 0 : WRONG_USAGE;
-  }
+  // Commander wrote its own message already.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
   if (error instanceof ConfigError) {
     for (const fault of error.faults) process.stderr.write(`${formatFault(fault)}\n`);
   } else {
@@ -86,7 +63,7 @@ function report(error: unknown): number {
   }
   if (program.opts<{ debug?: boolean }>().debug && error instanceof Error)
     process.stderr.write(`${error.stack}\n`);
-  return FAILED;
+  return error instanceof WrongUsage ? WRONG_USAGE : FAILED;
 }
 
 function describe(error: unknown): string {
@@ -98,6 +75,7 @@ function describe(error: unknown): string {
   return error.message.replaceAll('\n', ' ');
 }
 
+settle(program);
 try {
   await program.parseAsync();
 } catch (error) {

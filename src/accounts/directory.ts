@@ -1,8 +1,9 @@
-import { derivedId, digestFromHex, digestOf } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
-import { type Customer, GLOBAL_API_TOKEN, type Service, type User } from '../domain/user.js';
+import type { Customer, Service, User } from '../domain/user.js';
 import type { ChangeRefused, Changes, Store } from '../store/store.js';
+import { type Difference, differencesOf } from './directory-differences.js';
+import { globalApiTokenUser, isGlobalApiTokenUser, type LegacyKey, legacyToken } from './legacy-keys.js';
 import type { Passwords } from './passwords.js';
 import type { Sealer } from './sealing.js';
 
@@ -11,7 +12,8 @@ export interface Directory {
   readonly customers: readonly Customer[];
   readonly services: readonly { readonly id: string; readonly customer_id: string; readonly name: string }[];
   readonly users: readonly DirectoryUser[];
-  readonly legacy_keys: readonly LegacyKey[];
+  /** Absent: the legacy keys in the store are left as they are. */
+  readonly legacy_keys?: readonly LegacyKey[] | undefined;
 }
 
 /** A user of a directory file; `password` or `password_hash`, or neither for one who can't log in. */
@@ -27,12 +29,24 @@ export interface DirectoryUser {
   readonly locked: boolean;
 }
 
-/** A legacy key, plain or as its SHA-256 in hexadecimal. */
-export interface LegacyKey {
-  readonly customer_id: string;
-  readonly key?: string | null | undefined;
-  readonly key_sha256?: string | null | undefined;
+/** What has to be written to bring the store to a directory, and the same for people. */
+export interface Plan {
+  readonly changes: Changes;
+  /** Empty when the store is as declared. */
+  readonly differences: readonly Difference[];
 }
+
+/** Everything of the store that a directory file can declare, by id. */
+export interface Known {
+  readonly customers: ReadonlyMap<string, Customer>;
+  readonly services: ReadonlyMap<string, Service>;
+  readonly users: ReadonlyMap<string, User>;
+  /** Legacy keys by digest. */
+  readonly legacyKeys: ReadonlyMap<string, Token>;
+}
+
+/** Somebody may change a user between the plan and the write; then it is worked out anew, this often. */
+const MAX_TRIES = 3;
 
 /** Brings the store to what a directory declares: all of it, or nothing. */
 export class DirectoryApplier {
@@ -46,48 +60,73 @@ export class DirectoryApplier {
     this.#sealer = sealer;
   }
 
-  /** Returns why nothing was changed, or undefined when the store is as declared. */
-  async apply(directory: Directory, now: EpochMs): Promise<ChangeRefused | undefined> {
-    return this.#store.change(await this.plan(directory, now), now);
+  /** Writes what differs. Returns that, or why nothing was changed. */
+  async apply(directory: Directory, now: EpochMs): Promise<Plan | { readonly refused: ChangeRefused }> {
+    for (let tries = 1; ; tries++) {
+      const plan = await this.plan(directory, now);
+      if (plan.differences.length === 0) return plan;
+      const refused = await this.#store.change(plan.changes, now);
+      if (refused === undefined) return plan;
+      if (refused.reason !== 'changed_meanwhile' || tries === MAX_TRIES) return { refused };
+    }
   }
 
-  /** Works out what differs. A record that is as declared is not part of the changes. */
-  async plan(directory: Directory, now: EpochMs): Promise<Changes> {
+  /** Works out what differs. A record that is as declared is not part of it. */
+  async plan(directory: Directory, now: EpochMs): Promise<Plan> {
     const known = await this.#readStore();
-    const legacyOwners = new Set(directory.legacy_keys.map((key) => key.customer_id));
-    const customers = directory.customers.filter((c) => known.customers.get(c.id)?.name !== c.name);
-    const services = directory.services
-      .map((s): Service => ({ id: s.id, customerId: s.customer_id, name: s.name }))
-      .filter((s) => !isSameService(known.services.get(s.id), s));
-    const users = await this.#changedUsers(directory.users, known.users, now);
-    for (const customerId of legacyOwners) {
-      const user = globalApiTokenUser(customerId, now);
-      if (!known.users.has(user.id)) users.push(user);
-    }
     const declared = idSets(directory);
-    return {
-      customers: customers.map(({ id, name }) => ({ id, name })),
-      services,
+    const users = await this.#changedUsers(directory.users, known.users, now);
+    for (const user of keyOwners(directory, now)) if (!known.users.has(user.id)) users.push(user);
+    const removeUsers = [...known.users.values()].filter(
+      (user) =>
+        !declared.users.has(user.id) &&
+        !(isGlobalApiTokenUser(user) && declared.customers.has(user.customerId)),
+    );
+    const keys = legacyTokens(directory, now);
+    const changes: Changes = {
+      customers: directory.customers
+        .filter((c) => known.customers.get(c.id)?.name !== c.name)
+        .map(({ id, name }) => ({ id, name })),
+      services: directory.services
+        .map((s): Service => ({ id: s.id, customerId: s.customer_id, name: s.name }))
+        .filter((s) => !isSameService(known.services.get(s.id), s)),
       users,
-      tokens: directory.legacy_keys.map((key) => legacyToken(key, now)),
-      removeUsers: [...known.users.values()]
-        .filter((user) => !declared.users.has(user.id) && !isKeptSynthetic(user, declared.customers))
-        .map((user) => user.id),
+      tokens: await this.#newTokens(keys, known.legacyKeys),
+      removeTokens: directory.legacy_keys === undefined ? [] : staleKeys(keys, known.legacyKeys),
+      removeUsers: removeUsers.map(({ id }) => id),
       removeServices: [...known.services.keys()].filter((id) => !declared.services.has(id)),
       removeCustomers: [...known.customers.keys()].filter((id) => !declared.customers.has(id)),
+      basedOn: new Map(
+        [...users, ...removeUsers].map(({ id }) => [id, known.users.get(id)?.updatedAt ?? null]),
+      ),
     };
+    return { changes, differences: differencesOf(changes, known) };
   }
 
-  async #readStore() {
+  async #readStore(): Promise<Known> {
     const customers = new Map<string, Customer>();
     const services = new Map<string, Service>();
     const users = new Map<string, User>();
+    const legacyKeys = new Map<string, Token>();
     for (const customer of await this.#store.listCustomers()) {
       customers.set(customer.id, customer);
       for (const service of await this.#store.listServices(customer.id)) services.set(service.id, service);
       for (const user of await this.#store.listUsers(customer.id)) users.set(user.id, user);
+      for (const { token } of await this.#store.listTokensOfUser(globalApiTokenUser(customer.id, 0).id)) {
+        legacyKeys.set(token.digest, token);
+      }
     }
-    return { customers, services, users };
+    return { customers, services, users, legacyKeys };
+  }
+
+  async #newTokens(
+    declared: ReadonlyMap<string, Token>,
+    known: ReadonlyMap<string, Token>,
+  ): Promise<Token[]> {
+    const fresh = new Set(await this.#store.filterNewDigests([...declared.keys()]));
+    return [...declared.values()].filter(
+      (token) => fresh.has(token.digest) || isMoved(known.get(token.digest), token),
+    );
   }
 
   async #changedUsers(
@@ -108,7 +147,7 @@ export class DirectoryApplier {
         otpSecret: this.#otpSecret(entry, before),
         locked: entry.locked,
         createdAt: before?.createdAt ?? now,
-        updatedAt: now,
+        updatedAt: Math.max(now, (before?.updatedAt ?? 0) + 1),
       };
       if (before === undefined || !isSameUser(before, user)) changed.push(user);
     }
@@ -130,43 +169,34 @@ export class DirectoryApplier {
   }
 }
 
-/** The user who owns a customer's migrated legacy keys: no password, so it can't log in. */
-export function globalApiTokenUser(customerId: string, now: EpochMs): User {
-  return {
-    id: derivedId('global-api-token', customerId),
-    customerId,
-    login: `global-api-token+${customerId}`,
-    name: GLOBAL_API_TOKEN,
-    role: 'superuser',
-    passwordHash: null,
-    otpSecret: null,
-    locked: false,
-    createdAt: now,
-    updatedAt: now,
-  };
+function keyOwners({ legacy_keys: keys = [] }: Directory, now: EpochMs): User[] {
+  const customers = new Set(keys.map((key) => key.customer_id));
+  return [...customers].map((id) => globalApiTokenUser(id, now));
 }
 
-function legacyToken(entry: LegacyKey, now: EpochMs): Token {
-  const digest = entry.key == null ? digestFromHex(entry.key_sha256 ?? '') : digestOf(entry.key);
-  const createdAt = Math.floor(now / 1000) * 1000;
-  return {
-    id: derivedId('legacy-key', digest),
-    digest,
-    kind: 'legacy_key',
-    userId: globalApiTokenUser(entry.customer_id, now).id,
-    customerId: entry.customer_id,
-    name: GLOBAL_API_TOKEN,
-    scopes: ['global'],
-    services: [],
-    serviceId: null,
-    createdAt,
-    updatedAt: createdAt,
-    expiresAt: null,
-  };
+/** The tokens of the declared legacy keys, by digest. */
+function legacyTokens({ legacy_keys: keys = [] }: Directory, now: EpochMs): Map<string, Token> {
+  const owners = new Map<string, string>();
+  const tokens = new Map<string, Token>();
+  for (const key of keys) {
+    let owner = owners.get(key.customer_id);
+    if (owner === undefined)
+      owners.set(key.customer_id, (owner = globalApiTokenUser(key.customer_id, now).id));
+    const token = legacyToken(key, owner, now);
+    tokens.set(token.digest, token);
+  }
+  return tokens;
 }
 
-function isKeptSynthetic(user: User, customers: ReadonlySet<string>): boolean {
-  return user.id === globalApiTokenUser(user.customerId, 0).id && customers.has(user.customerId);
+/** Ids of the tokens of legacy keys that are not declared any more, or for another customer. */
+function staleKeys(declared: ReadonlyMap<string, Token>, known: ReadonlyMap<string, Token>): string[] {
+  return [...known.values()]
+    .filter((token) => !declared.has(token.digest) || isMoved(token, declared.get(token.digest)))
+    .map(({ id }) => id);
+}
+
+function isMoved(before: Token | undefined, after: Token | undefined): boolean {
+  return before !== undefined && after !== undefined && before.customerId !== after.customerId;
 }
 
 function idSets(directory: Directory) {

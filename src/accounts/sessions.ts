@@ -15,10 +15,10 @@ export interface SessionSettings {
 /** Starts, finds and ends login sessions. */
 export class Sessions {
   readonly #store: Store;
-  readonly #lastSeen: LastSeen;
+  readonly #lastSeen: Pick<LastSeen, 'sessionSeenAt'>;
   readonly #settings: SessionSettings;
 
-  constructor(store: Store, lastSeen: LastSeen, settings: SessionSettings) {
+  constructor(store: Store, lastSeen: Pick<LastSeen, 'sessionSeenAt'>, settings: SessionSettings) {
     this.#store = store;
     this.#lastSeen = lastSeen;
     this.#settings = settings;

@@ -30,13 +30,13 @@ export interface TokenRequest {
 /** Creates, lists and revokes API tokens. */
 export class Tokens {
   readonly #store: Store;
-  readonly #lastSeen: LastSeen;
+  readonly #lastSeen: Pick<LastSeen, 'pending'>;
   readonly #settings: TokenSettings;
   readonly #hasScope: (name: string) => boolean;
 
   constructor(
     store: Store,
-    lastSeen: LastSeen,
+    lastSeen: Pick<LastSeen, 'pending'>,
     settings: TokenSettings,
     hasScope: (name: string) => boolean,
   ) {

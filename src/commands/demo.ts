@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { Command } from 'commander';
 import { customAlphabet } from 'nanoid';
 import { parse, stringify } from 'yaml';
 import { loadConfig } from '../config/load.js';
@@ -11,8 +12,7 @@ const CONFIG = fileURLToPath(new URL('../../config/demo.yaml', import.meta.url))
 
 const newPassword = customAlphabet('23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz', 20);
 
-/** Options of `latchkey demo`. */
-export interface DemoOptions {
+interface DemoOptions {
   readonly upstream?: string;
   readonly port: string;
   readonly data: string;
@@ -26,7 +26,16 @@ interface DemoUser {
 }
 
 /** `latchkey demo`: a server with users to try it out, and the curl lines to try it with. */
-export async function demo(options: DemoOptions): Promise<void> {
+export function demoCommand(): Command {
+  return new Command('demo')
+    .description('serve with users to try it out, and print curl lines to try it with')
+    .option('--upstream <url>', 'the API to guard (default: a built-in one that shows what it receives)')
+    .option('--port <number>', 'the port to listen on', '8080')
+    .option('--data <dir>', 'where users, passwords and tokens are kept', 'data/demo')
+    .action(demo);
+}
+
+async function demo(options: DemoOptions): Promise<void> {
   const data = resolve(options.data);
   mkdirSync(data, { recursive: true, mode: 0o700 });
   const file = join(data, 'directory.yaml');

@@ -1,11 +1,20 @@
+import { Command } from 'commander';
 import { request } from 'undici';
 import { loadConfig } from '../config/load.js';
 import { CommandFailed } from './failure.js';
+import { configOption } from './options.js';
 
 const TIMEOUT_MS = 3_000;
 
 /** `latchkey healthcheck`: succeeds when the server that runs with this configuration is ready. */
-export async function healthcheck(options: { config: string }): Promise<void> {
+export function healthcheckCommand(): Command {
+  return new Command('healthcheck')
+    .description('exit with 0 when the server that runs with this configuration is ready')
+    .addOption(configOption())
+    .action(healthcheck);
+}
+
+async function healthcheck(options: { config: string }): Promise<void> {
   const { host, port } = loadConfig(options.config).config.admin;
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}/readyz`;
   try {

@@ -1,5 +1,6 @@
 import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
+import { Command } from 'commander';
 import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { loadDirectory } from '../config/directory.js';
 import type { Config } from '../config/schema.js';
@@ -12,6 +13,7 @@ import { onSignals } from '../server/signals.js';
 import { openStoreRoom, type StoreRoom } from '../server/runtime.js';
 import { startWorker } from '../server/worker.js';
 import { CommandFailed, describeRefusedChange } from './failure.js';
+import { configOption } from './options.js';
 
 /** How `serve` and `demo` start a server. */
 export interface ServeOptions {
@@ -23,8 +25,11 @@ export interface ServeOptions {
 }
 
 /** `latchkey serve`: serves until it is told to stop. */
-export async function serve(options: { config: string }): Promise<void> {
-  await startServer({ loaded: loadConfig(options.config) });
+export function serveCommand(): Command {
+  return new Command('serve')
+    .description('serve with a configuration, until SIGTERM')
+    .addOption(configOption())
+    .action((options: { config: string }) => startServer({ loaded: loadConfig(options.config) }));
 }
 
 /** Starts serving: in this process, or in workers that this process watches over. */
@@ -111,9 +116,9 @@ async function applyDirectoryFile(config: Config, room: StoreRoom): Promise<void
   if (config.directory === null || !('file' in config.directory)) return;
   const { file } = config.directory;
   const directory = loadDirectory(file, process.env, Object.keys(config.policy.roles));
-  const refused = await room.directory.apply(directory, Date.now());
-  if (refused !== undefined)
-    throw new CommandFailed(`${file}: ${describeRefusedChange(refused)}; nothing was changed`);
+  const applied = await room.directory.apply(directory, Date.now());
+  if ('refused' in applied)
+    throw new CommandFailed(`${file}: ${describeRefusedChange(applied.refused)}; nothing was changed`);
 }
 
 async function faultOf(probe: Promise<void>): Promise<string | null> {

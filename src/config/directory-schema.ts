@@ -43,7 +43,10 @@ export const directorySchema = z.strictObject({
     .array(z.strictObject({ id, customer_id: id, name: z.string('expected text').default('') }))
     .default([]),
   users: z.array(user).default([]),
-  legacy_keys: z.array(legacyKey).default([]),
+  legacy_keys: z
+    .array(legacyKey)
+    .optional()
+    .describe('Without it the legacy keys of the store stay; with it, those that are not listed are removed'),
 });
 
 /** A checked directory. */

@@ -33,7 +33,7 @@ function crossCheck(directory: DirectoryFile, source: Source, roles: readonly st
       seen.add(value);
     });
   };
-  const { customers, services, users, legacy_keys: keys } = directory;
+  const { customers, services, users, legacy_keys: keys = [] } = directory;
   unique(
     'customers',
     'id',

@@ -49,6 +49,14 @@ export function digestOf(secret: string): string {
   return hash('sha256', secret, 'base64url');
 }
 
+/**
+ * The digest of a secret as a header field carries it: Latin-1 characters that stand for the bytes that were sent.
+ * A legacy key may have any form; one with letters beyond ASCII is sent as UTF-8.
+ */
+export function digestOfField(value: string): string {
+  return hash('sha256', Buffer.from(value, 'latin1'), 'base64url');
+}
+
 /** Turns a SHA-256 in hexadecimal (as a directory file holds it) into the form of {@link digestOf}. */
 export function digestFromHex(hex: string): string {
   return Buffer.from(hex, 'hex').toString('base64url');

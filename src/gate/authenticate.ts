@@ -1,7 +1,7 @@
 import { type Awaitable, whenReady } from '../domain/awaitable.js';
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
-import { digestOf, isAccessToken } from '../domain/secret.js';
+import { digestOf, digestOfField, isAccessToken } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
 import type { Sessions } from '../accounts/sessions.js';
@@ -40,7 +40,7 @@ export class Authenticator {
     if (key.length === 0 || key.length > MAX_KEY) return UNAUTHENTICATED;
     return whenReady(this.#store.hasLegacyKeys(), (some) =>
       some
-        ? whenReady(this.#store.findToken(digestOf(key)), (found) => judgeToken(found, now))
+        ? whenReady(this.#store.findToken(digestOfField(key)), (found) => judgeToken(found, now))
         : UNAUTHENTICATED,
     );
   }

@@ -2,8 +2,11 @@ import { BlockList, isIP, isIPv6 } from 'node:net';
 import type { Socket } from 'node:net';
 import type { Client } from './head.js';
 
+/** What is read of a connection. */
+export type PeerSocket = Pick<Socket, 'remoteAddress'>;
+
 /** Says who the client of a request is, from its socket and, behind a trusted proxy, from its fields. */
-export type ClientReader = (socket: Socket, host: string, fields: readonly string[]) => Client;
+export type ClientReader = (socket: PeerSocket, host: string, fields: readonly string[]) => Client;
 
 /**
  * Makes a {@link ClientReader}.

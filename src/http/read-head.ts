@@ -1,7 +1,6 @@
-import type { IncomingMessage } from 'node:http';
 import { METHODS } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
-import { type ClientReader } from './client-address.js';
+import type { ClientReader, PeerSocket } from './client-address.js';
 import { cookieValues } from './cookies.js';
 import type { RequestHead } from './head.js';
 import { parseTarget } from './target.js';
@@ -25,6 +24,16 @@ export interface HeadNames {
   readonly sessionCookie: string;
 }
 
+/** A request as the parser gives it: what the reader needs of node's `IncomingMessage`. */
+export interface ParsedRequest {
+  readonly method?: string | undefined;
+  readonly url?: string | undefined;
+  readonly httpVersion: string;
+  /** Name, value, name, value; bytes beyond ASCII as Latin-1. */
+  readonly rawHeaders: string[];
+  readonly socket: PeerSocket;
+}
+
 /** Fields of which a second one makes the request ambiguous. */
 type Single =
   | 'host'
@@ -44,7 +53,7 @@ type Single =
  * It reads `rawHeaders`, because node's `headers` object joins and drops repeated fields.
  */
 export function createHeadReader(names: HeadNames, readClient: ClientReader) {
-  return function readHead(req: IncomingMessage): RequestHead | Refusal {
+  return function readHead(req: ParsedRequest): RequestHead | Refusal {
     const method = req.method ?? '';
     if (req.httpVersion !== '1.1' && req.httpVersion !== '1.0')
       return malformed('only HTTP/1.0 and HTTP/1.1 are served');

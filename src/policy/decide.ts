@@ -18,7 +18,7 @@ export interface Decision {
   readonly allowed: boolean;
   /** The check that settled it: the first that refused, or the last one, `role`. */
   readonly reason: Check;
-  /** The rule that settled it; null where the token's own list of services did. */
+  /** The rule that settled it; null where no rule did: no `deny` fits, or the token's own list of services did. */
   readonly rule: Rule | null;
   /** A sentence for the client that says why not; empty when it is allowed. */
   readonly detail: string;
@@ -27,6 +27,7 @@ export interface Decision {
 /** Answer for a read-only token that tries to change something; clients rely on these words. */
 const READ_ONLY = 'Read only tokens are not allowed to access this endpoint';
 
+const NOT_LIMITED: Decision = { allowed: true, reason: 'service_limited', rule: null, detail: '' };
 const WITHIN_SERVICES: Decision = { allowed: true, reason: 'service', rule: null, detail: '' };
 
 /**
@@ -131,7 +132,7 @@ function scopeDecision(allowed: boolean, rule: Rule, name: string, action: strin
 }
 
 function limitDecision(allowed: boolean, rule: Rule, _name: string, action: string): Decision {
-  return { allowed, reason: 'service_limited', rule, detail: allowed ? '' : limitedDetail(action) };
+  return allowed ? NOT_LIMITED : { allowed, reason: 'service_limited', rule, detail: limitedDetail(action) };
 }
 
 function roleDecision(allowed: boolean, rule: Rule, name: string, action: string): Decision {

@@ -6,7 +6,7 @@ export interface NearMiss {
   readonly why: string;
 }
 
-const MAX = 5;
+const MAX = 4;
 
 /**
  * Routes that a request nearly took: those whose path fits as well, and those that one segment keeps apart.

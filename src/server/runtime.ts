@@ -11,6 +11,7 @@ import { Tokens } from '../accounts/tokens.js';
 import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import type { Config } from '../config/schema.js';
+import { defaultUpstream, vendorNames } from '../config/derived.js';
 import { endpointHandlers } from '../endpoints/endpoints.js';
 import { loginHandler, logoutHandler } from '../endpoints/login.js';
 import { TokenEndpoints } from '../endpoints/tokens.js';
@@ -28,22 +29,6 @@ import { createUpgrade, type Upgrade } from '../proxy/upgrade.js';
 import { openLmdbStore } from '../store/lmdb.js';
 import type { Store } from '../store/store.js';
 import type { House } from './request.js';
-
-/** Names that follow from `interface.vendor`. */
-export interface VendorNames {
-  readonly key: string;
-  readonly otp: string;
-  readonly sessionCookie: string;
-}
-
-/** Builds the names of the key field, the one-time-password field and the session cookie. */
-export function vendorNames(settings: Config['interface']): VendorNames {
-  return {
-    key: `${settings.vendor}-Key`,
-    otp: `${settings.vendor}-OTP`,
-    sessionCookie: settings.session_cookie ?? `${settings.vendor.toLowerCase()}.session`,
-  };
-}
 
 /** The store of a configuration, with what belongs to it. */
 export interface StoreRoom {
@@ -97,7 +82,7 @@ export function createRuntime(
   );
   const ownership = new Ownership(tokens, policy);
   const upstreams = createUpstreams(config.upstreams);
-  const defaultUpstream = config.default_route.upstream ?? Object.keys(config.upstreams)[0] ?? '';
+  const fallback = defaultUpstream(config);
 
   const house: House = {
     readHead: createHeadReader(
@@ -124,7 +109,7 @@ export function createRuntime(
       forwardCredentials: config.identity.forward_credentials,
     }),
     forward: createForward({ sessionCookie: names.sessionCookie }),
-    upstreamOf: (name) => upstreamNamed(upstreams, name ?? defaultUpstream),
+    upstreamOf: (name) => upstreamNamed(upstreams, name ?? fallback),
     identityNames: config.identity.headers,
     sessionScope: policy.sessionScope,
     log,

@@ -16,7 +16,7 @@ import {
   readUser,
 } from './lmdb/read.js';
 import { addSession, recordSessionUse, removeSession } from './lmdb/sessions.js';
-import { countLegacyKeys, createToken, recordTokenUse, revokeTokens } from './lmdb/tokens.js';
+import { countLegacyKeys, createToken, isNewDigest, recordTokenUse, revokeTokens } from './lmdb/tokens.js';
 import {
   type ChangeRefused,
   type Changes,
@@ -106,6 +106,10 @@ class LmdbStore implements Store {
 
   async createToken(token: Token, maxPerUser: number | null, now: EpochMs) {
     return this.#write((dbs) => createToken(dbs, token, maxPerUser, now));
+  }
+
+  filterNewDigests(digests: readonly string[]): string[] {
+    return this.#read((dbs) => digests.filter((digest) => isNewDigest(dbs, digest)));
   }
 
   getToken(id: string): TokenWithUse | undefined {

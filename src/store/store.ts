@@ -42,17 +42,29 @@ export interface Changes {
   readonly users?: readonly User[];
   /** Tokens to add. One whose digest is known already, or was revoked, is left alone. */
   readonly tokens?: readonly Token[];
+  /** Tokens to take away by id, without remembering them as revoked: the same digest may be added again. */
+  readonly removeTokens?: readonly string[];
   readonly removeCustomers?: readonly string[];
   readonly removeServices?: readonly string[];
   /** A user goes with sessions and expired tokens; active tokens make the whole change fail. */
   readonly removeUsers?: readonly string[];
+  /**
+   * What the changes were worked out from: the `updatedAt` of users as they were read, null for one that was not
+   * there. When one is different by now, nothing is written.
+   */
+  readonly basedOn?: ReadonlyMap<string, EpochMs | null>;
 }
 
 /** Why a change was refused; nothing of it was written. */
 export type ChangeRefused =
-  | { readonly reason: 'active_tokens'; readonly userId: string; readonly tokenIds: readonly string[] }
+  | {
+      readonly reason: 'active_tokens';
+      /** Every user who was to be removed and has some. */
+      readonly users: readonly { readonly userId: string; readonly tokenIds: readonly string[] }[];
+    }
   | { readonly reason: 'login_taken'; readonly login: string; readonly userId: string }
-  | { readonly reason: 'unknown_customer'; readonly customerId: string };
+  | { readonly reason: 'unknown_customer'; readonly customerId: string }
+  | { readonly reason: 'changed_meanwhile'; readonly userId: string };
 
 /**
  * Where accounts, tokens and sessions are kept.
@@ -93,6 +105,8 @@ export interface Store {
     maxPerUser: number | null,
     now: EpochMs,
   ): Promise<'created' | 'limit_reached' | 'owner_gone'>;
+  /** Which of some digests are no token's, nor that of a legacy key that was revoked: those that can be imported. */
+  filterNewDigests(digests: readonly string[]): Awaitable<string[]>;
   getToken(id: string): Awaitable<TokenWithUse | undefined>;
   listTokensOfUser(userId: string): Awaitable<TokenWithUse[]>;
   listTokensOfCustomer(customerId: string): Awaitable<TokenWithUse[]>;

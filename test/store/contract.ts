@@ -124,7 +124,10 @@ export async function storeContract(t: Test, fresh: (t: Test) => { open: () => S
       await store.createToken(token('T1'), null, NOW);
       await store.createToken(token('T2', { expiresAt: NOW - 1 }), null, NOW);
       const change = { removeUsers: ['U2', 'U1'], users: [user('U9')], customers: [{ id: 'C9', name: 'x' }] };
-      t.same(await store.change(change, NOW), { reason: 'active_tokens', userId: 'U1', tokenIds: ['T1'] });
+      t.same(await store.change(change, NOW), {
+        reason: 'active_tokens',
+        users: [{ userId: 'U1', tokenIds: ['T1'] }],
+      });
       t.ok(await store.getUser('U2'));
       t.equal(await store.getUser('U9'), undefined);
       t.equal(await store.getCustomer('C9'), undefined);

@@ -6,7 +6,7 @@ import type { ChangeRefused, Changes } from '../store.js';
 import { type Databases, listIndex } from './databases.js';
 import { readToken, readUser } from './read.js';
 import { removeSession } from './sessions.js';
-import { addToken, isActive, removeToken } from './tokens.js';
+import { addToken, isActive, isNewDigest, removeToken } from './tokens.js';
 
 /**
  * Applies a set of changes. It runs inside one write transaction and checks everything before the first
@@ -14,8 +14,15 @@ import { addToken, isActive, removeToken } from './tokens.js';
  */
 export function applyChanges(dbs: Databases, changes: Changes, now: EpochMs): ChangeRefused | undefined {
   const refused =
-    refuseRemovals(dbs, changes, now) ?? refuseLogins(dbs, changes) ?? refuseCustomers(dbs, changes);
+    refuseStale(dbs, changes) ??
+    refuseRemovals(dbs, changes, now) ??
+    refuseLogins(dbs, changes) ??
+    refuseCustomers(dbs, changes);
   if (refused !== undefined) return refused;
+  for (const id of changes.removeTokens ?? []) {
+    const token = readToken(dbs, id);
+    if (token !== undefined) removeToken(dbs, token);
+  }
   for (const id of changes.removeUsers ?? []) removeUser(dbs, id);
   for (const id of changes.removeServices ?? []) removeService(dbs, id);
   for (const id of changes.removeCustomers ?? []) dbs.customers.removeSync(id);
@@ -30,12 +37,25 @@ export function applyChanges(dbs: Databases, changes: Changes, now: EpochMs): Ch
   return undefined;
 }
 
-function refuseRemovals(dbs: Databases, changes: Changes, now: EpochMs): ChangeRefused | undefined {
-  for (const userId of changes.removeUsers ?? []) {
-    const tokenIds = listIndex(dbs.tokensOf, userId).filter((id) => isActive(readToken(dbs, id), now));
-    if (tokenIds.length > 0) return { reason: 'active_tokens', userId, tokenIds };
+function refuseStale(dbs: Databases, { basedOn }: Changes): ChangeRefused | undefined {
+  for (const [userId, updatedAt] of basedOn ?? []) {
+    if ((readUser(dbs, userId)?.updatedAt ?? null) !== updatedAt)
+      return { reason: 'changed_meanwhile', userId };
   }
   return undefined;
+}
+
+function refuseRemovals(dbs: Databases, changes: Changes, now: EpochMs): ChangeRefused | undefined {
+  const leaving = new Set(changes.removeTokens);
+  const users = (changes.removeUsers ?? [])
+    .map((userId) => ({
+      userId,
+      tokenIds: listIndex(dbs.tokensOf, userId).filter(
+        (id) => !leaving.has(id) && isActive(readToken(dbs, id), now),
+      ),
+    }))
+    .filter(({ tokenIds }) => tokenIds.length > 0);
+  return users.length > 0 ? { reason: 'active_tokens', users } : undefined;
 }
 
 /** Two users may swap login names in one change, so what counts is who holds a name after it. */
@@ -117,6 +137,5 @@ function removeService(dbs: Databases, id: string): void {
 }
 
 function importToken(dbs: Databases, token: Token): void {
-  if (dbs.tokens.doesExist(token.digest) || dbs.revoked.doesExist(token.digest)) return;
-  addToken(dbs, token);
+  if (isNewDigest(dbs, token.digest)) addToken(dbs, token);
 }

@@ -11,6 +11,11 @@ export function isActive(token: Token | undefined, now: EpochMs): boolean {
   return token !== undefined && !isExpired(token, now);
 }
 
+/** Whether a digest is no token's and no revoked legacy key's. */
+export function isNewDigest(dbs: Databases, digest: string): boolean {
+  return !dbs.tokens.doesExist(digest) && !dbs.revoked.doesExist(digest);
+}
+
 /** How many legacy keys there are. */
 export function countLegacyKeys(dbs: Databases): number {
   return dbs.meta.get(LEGACY_COUNT) ?? 0;

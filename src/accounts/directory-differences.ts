@@ -1,0 +1,84 @@
+import type { Token } from '../domain/token.js';
+import type { User } from '../domain/user.js';
+import type { Changes } from '../store/store.js';
+import type { Known } from './directory.js';
+import { isGlobalApiTokenUser } from './legacy-keys.js';
+
+/** One thing that a directory changes, for people to read. It never holds a secret. */
+export interface Difference {
+  readonly change: 'add' | 'update' | 'remove';
+  readonly kind: 'customer' | 'service' | 'user' | 'legacy_keys';
+  /** Id of the record; of legacy keys, that of their customer. */
+  readonly id: string;
+  /** What it is or what changes about it, like `role engineer -> billing`. */
+  readonly details: readonly string[];
+}
+
+/** Says what a set of changes does to what is known. */
+export function differencesOf(changes: Changes, known: Known): Difference[] {
+  const { customers = [], services = [], users = [], tokens = [] } = changes;
+  return [
+    ...customers.map(({ id, name }) => named('customer', id, known.customers.get(id)?.name, name)),
+    ...services.map(({ id, name }) => named('service', id, known.services.get(id)?.name, name)),
+    ...users
+      .filter((user) => !isGlobalApiTokenUser(user))
+      .map((user) => userDifference(known.users.get(user.id), user)),
+    ...keyDifferences('add', tokens),
+    ...keyDifferences('remove', removedKeys(changes, known)),
+    ...removals('user', changes.removeUsers, (id) => known.users.get(id)?.login),
+    ...removals('service', changes.removeServices, (id) => known.services.get(id)?.name),
+    ...removals('customer', changes.removeCustomers, (id) => known.customers.get(id)?.name),
+  ];
+}
+
+function named(
+  kind: 'customer' | 'service',
+  id: string,
+  before: string | undefined,
+  name: string,
+): Difference {
+  if (before === undefined) return { change: 'add', kind, id, details: [JSON.stringify(name)] };
+  const what =
+    before === name ? 'customer' : `name ${JSON.stringify(before)} -> ${JSON.stringify(name)}`;
+  return { change: 'update', kind, id, details: [what] };
+} // prettier-ignore
+
+function userDifference(before: User | undefined, user: User): Difference {
+  const { id } = user;
+  if (before === undefined)
+    return { change: 'add', kind: 'user', id, details: [user.login, `role ${user.role}`] };
+  const details: string[] = [];
+  const shown = ['login', 'name', 'role', 'customerId'] as const;
+  for (const key of shown) {
+    if (before[key] !== user[key])
+      details.push(`${key === 'customerId' ? 'customer' : key} ${before[key]} -> ${user[key]}`);
+  }
+  if (before.passwordHash !== user.passwordHash) details.push('password');
+  if (before.otpSecret !== user.otpSecret) details.push('one-time password');
+  if (before.locked !== user.locked) details.push(user.locked ? 'locked' : 'unlocked');
+  return { change: 'update', kind: 'user', id, details };
+}
+
+function removedKeys({ removeTokens = [] }: Changes, { legacyKeys }: Known): Token[] {
+  const removed = new Set(removeTokens);
+  return [...legacyKeys.values()].filter(({ id }) => removed.has(id));
+}
+
+function keyDifferences(change: 'add' | 'remove', tokens: readonly Token[]): Difference[] {
+  const counts = new Map<string, number>();
+  for (const { customerId } of tokens) counts.set(customerId, (counts.get(customerId) ?? 0) + 1);
+  return [...counts].map(([id, count]) => ({
+    change,
+    kind: 'legacy_keys',
+    id,
+    details: [`${count} ${count === 1 ? 'key' : 'keys'}`],
+  }));
+}
+
+function removals(
+  kind: Difference['kind'],
+  ids: readonly string[] | undefined,
+  nameOf: (id: string) => string | undefined,
+): Difference[] {
+  return (ids ?? []).map((id) => ({ change: 'remove', kind, id, details: [nameOf(id) ?? ''] }));
+}

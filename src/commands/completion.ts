@@ -1,0 +1,85 @@
+import { type Argument, Command, type Option } from 'commander';
+
+/** `latchkey completion`: prints what a shell needs to complete commands, options and file names. */
+export function completionCommand(): Command {
+  return new Command('completion')
+    .description('print a script that completes commands and options in your shell')
+    .argument('<shell>', 'bash or zsh', (shell) => shell, undefined)
+    .addHelpText(
+      'after',
+      `
+  bash: add to ~/.bashrc    eval "$(latchkey completion bash)"
+  zsh:  add to ~/.zshrc     eval "$(latchkey completion zsh)"    (behind compinit)`,
+    )
+    .configureHelp({ argumentDescription: (argument: Argument) => argument.description })
+    .action((shell: string, _options: unknown, command: Command) => {
+      if (shell !== 'bash' && shell !== 'zsh') command.error(`error: expected bash or zsh, got ${shell}`, { exitCode: 2 });
+      const program = command.parent ?? command;
+      process.stdout.write(shell === 'zsh' ? zshScript(program) : bashScript(program));
+    });
+} // prettier-ignore
+
+/** What can follow a command: its subcommands, its options, and those of its options that take a file. */
+interface Entry {
+  readonly path: string;
+  readonly words: readonly string[];
+}
+
+function entriesOf(command: Command, path: readonly string[] = []): Entry[] {
+  const names = command.commands.map((sub) => sub.name());
+  const options = command.options.flatMap(flagsOf);
+  const help = path.length === 0 ? ['help', '--help'] : ['--help'];
+  return [
+    { path: path.join(' '), words: [...names, ...options, ...help] },
+    ...command.commands.flatMap((sub) => entriesOf(sub, [...path, sub.name()])),
+  ];
+}
+
+function flagsOf(option: Option): string[] {
+  return [option.long, option.short].filter((flag) => flag != null);
+}
+
+function fileFlags(command: Command): string[] {
+  const own = command.options.filter(({ flags }) => /<(file|dir)>/.test(flags)).flatMap(flagsOf);
+  return [...new Set([...own, ...command.commands.flatMap(fileFlags)])];
+}
+
+/** Fixed words only, so a completion costs no start of Latchkey. */
+function bashScript(program: Command): string {
+  const cases = entriesOf(program)
+    .map(({ path, words }) => `    '${path}') words='${words.join(' ')}' ;;`)
+    .join('\n');
+  return `# bash completion of latchkey
+_latchkey() {
+  local current="\${COMP_WORDS[COMP_CWORD]}" previous="\${COMP_WORDS[COMP_CWORD-1]}" path='' words='' word
+  case "$previous" in
+    ${fileFlags(program).join('|')}) COMPREPLY=( $(compgen -f -- "$current") ); return ;;
+  esac
+  for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    case "$path $word" in
+${commandPaths(program)
+  .map((path) => `      '${path.includes(' ') ? path : ` ${path}`}') path='${path}' ;;`)
+  .join('\n')}
+    esac
+  done
+  case "$path" in
+${cases}
+  esac
+  if [[ "$path" == completion && "$current" != -* ]]; then words='bash zsh'; fi
+  if [[ "$path" == schema && "$current" != -* ]]; then words='config directory'; fi
+  COMPREPLY=( $(compgen -W "$words" -- "$current") )
+}
+complete -o filenames -o bashdefault -F _latchkey latchkey
+`;
+}
+
+/** zsh runs the bash function by its own emulation. */
+function zshScript(program: Command): string {
+  return `autoload -U +X bashcompinit && bashcompinit\n${bashScript(program)}`;
+}
+
+function commandPaths(program: Command): string[] {
+  return entriesOf(program)
+    .map(({ path }) => path)
+    .filter((path) => path !== '');
+}

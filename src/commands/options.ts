@@ -1,0 +1,19 @@
+import { Option } from 'commander';
+
+/** Options that several commands share, so that they read the same everywhere. */
+export const configOption = (): Option =>
+  new Option('--config <file>', 'the configuration file (YAML)').makeOptionMandatory();
+
+export const jsonOption = (): Option => new Option('--json', 'print JSON, for programs');
+
+/** Where a password comes from when nobody is there to type it. Never an argument: those show in process lists. */
+export const passwordFileOption = (): Option =>
+  new Option('--password-file <file>', 'read the password from a file, or - for standard input');
+
+/** Reads `A,B` as a list; empty items are dropped. */
+export function listOf(text: string): string[] {
+  return text
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
+}

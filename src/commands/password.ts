@@ -1,0 +1,61 @@
+import { readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline/promises';
+import { Writable } from 'node:stream';
+import { CommandFailed } from './failure.js';
+
+/** NIST SP 800-63B: the least length of a password that is the only factor. */
+const MIN_LENGTH = 15;
+
+/** Reads a new password, twice from the terminal or once from a file, and refuses a short one. */
+export async function readNewPassword(options: { passwordFile?: string }): Promise<string> {
+  const password =
+    options.passwordFile === undefined ? await askTwice() : readSecretFile(options.passwordFile);
+  if (Array.from(password).length < MIN_LENGTH) {
+    throw new CommandFailed(`the password is shorter than ${MIN_LENGTH} characters`);
+  }
+  return password;
+}
+
+/** Reads a secret from a file, or from standard input for `-`; a line end at its end is not part of it. */
+export function readSecretFile(file: string): string {
+  try {
+    return readFileSync(file === '-' ? 0 : file, 'utf8').replace(/\r?\n$/, '');
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
+    throw new CommandFailed(`${file} can not be read: ${code}`);
+  }
+}
+
+/** Reads a secret from standard input. */
+export function readSecretInput(what: string): string {
+  const secret = readSecretFile('-');
+  if (secret === '') throw new CommandFailed(`standard input does not hold ${what}`);
+  return secret;
+}
+
+/** Asks a question on the terminal. */
+export async function ask(question: string, { hidden = false } = {}): Promise<string> {
+  const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const lines = createInterface({
+    input: process.stdin,
+    output: hidden ? silent : process.stderr,
+    terminal: true,
+  });
+  try {
+    if (!hidden) return await lines.question(question);
+    process.stderr.write(question);
+    const answer = await lines.question('');
+    process.stderr.write('\n');
+    return answer;
+  } finally {
+    lines.close();
+  }
+}
+
+async function askTwice(): Promise<string> {
+  if (!process.stdin.isTTY)
+    throw new CommandFailed('no terminal to ask on; use --password-file FILE or --password-file -');
+  const first = await ask('Password: ', { hidden: true });
+  if (first !== (await ask('Again: ', { hidden: true }))) throw new CommandFailed('the two passwords differ');
+  return first;
+}

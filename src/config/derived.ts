@@ -1,0 +1,22 @@
+import type { Config } from './schema.js';
+
+/** Names that follow from `interface.vendor`. */
+export interface VendorNames {
+  readonly key: string;
+  readonly otp: string;
+  readonly sessionCookie: string;
+}
+
+/** Builds the names of the key field, the one-time-password field and the session cookie. */
+export function vendorNames(settings: Config['interface']): VendorNames {
+  return {
+    key: `${settings.vendor}-Key`,
+    otp: `${settings.vendor}-OTP`,
+    sessionCookie: settings.session_cookie ?? `${settings.vendor.toLowerCase()}.session`,
+  };
+}
+
+/** The upstream of a route that names none. */
+export function defaultUpstream(config: Config): string {
+  return config.default_route.upstream ?? Object.keys(config.upstreams)[0] ?? '';
+}

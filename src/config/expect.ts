@@ -1,0 +1,94 @@
+import { z } from 'zod';
+import { METHODS } from '../domain/methods.js';
+import { ConfigError, type Fault } from './fault.js';
+import { suggestion } from './nearest.js';
+import type { Config } from './schema.js';
+import { checkSource, readSource } from './source.js';
+import { resolve } from 'node:path';
+import { id, text } from './units.js';
+
+/** Reasons that the gate can refuse a request for. */
+const REASONS = [
+  'malformed',
+  'several_credentials',
+  'method_not_allowed',
+  'target_too_long',
+  'unauthenticated',
+  'cross_origin',
+  'wrong_credential_kind',
+  'scope',
+  'service_limited',
+  'service',
+  'role',
+  'other_customer',
+  'not_found',
+] as const;
+
+const asked = z.union(
+  [
+    z.literal('anonymous'),
+    z.strictObject({
+      role: text.describe('The role of the user'),
+      scope: text.optional().describe('Scopes of a token, separated by spaces; without it and services: a session'),
+      services: z.array(id).optional().describe('Services that the token is limited to'),
+      customer_id: id.default('C1').describe('The customer of the user'),
+    }),
+  ],
+  'expected anonymous, or { role: ..., scope: ..., services: [...] }',
+); // prettier-ignore
+
+const row = z.strictObject({
+  method: text.default('GET').describe(`One of ${METHODS.join(', ')}`),
+  path: text.describe('The request target as it is sent, query included'),
+  headers: z.record(text, z.string('expected text')).default({}),
+  as: asked,
+  expect: z
+    .union(
+      [z.literal('allow'), z.enum(REASONS), z.int().min(200).max(599)],
+      `expected allow, a status like 403, or a reason: ${REASONS.join(', ')}`,
+    )
+    .describe('allow, the status of a refusal, or its reason'),
+});
+
+/** The file of `check --expect`: requests and what the policy should say of them. */
+export const expectSchema = z.strictObject({
+  requests: z.array(row).min(1, 'expected at least one request'),
+});
+
+/** One request of the table. */
+export type Expectation = z.output<typeof row>;
+
+/** A checked table, and a way to name the place of one of its rows. */
+export interface Expectations {
+  readonly requests: readonly Expectation[];
+  readonly fault: (index: number, message: string) => Fault;
+}
+
+/** Reads a table of expectations. @throws ConfigError with every fault, roles and scopes that are not there included */
+export function loadExpectations(
+  file: string,
+  { policy }: Config,
+  env: NodeJS.ProcessEnv = process.env,
+): Expectations {
+  const source = readSource(resolve(file), env);
+  const { requests } = checkSource(source, expectSchema);
+  const faults = requests.flatMap(({ as }, i): Fault[] => {
+    if (as === 'anonymous') return [];
+    const check = (key: string, name: string, names: readonly string[]) =>
+      names.includes(name)
+        ? []
+        : [
+            source.fault(
+              ['requests', i, 'as', key],
+              `requests.${i}.as.${key}: no ${key} is named "${name}"${suggestion(name, names)}`,
+            ),
+          ];
+    const scopes = (as.scope ?? '').split(' ').filter((name) => name !== '');
+    return [
+      ...check('role', as.role, Object.keys(policy.roles)),
+      ...scopes.flatMap((name) => check('scope', name, Object.keys(policy.scopes))),
+    ];
+  });
+  if (faults.length > 0) throw new ConfigError(faults);
+  return { requests, fault: (index, message) => source.fault(['requests', index], message) };
+}

@@ -1,0 +1,193 @@
+import type { Subject } from '../domain/credential.js';
+import type { Refusal } from '../domain/refusal.js';
+import { type EpochMs, formatTime } from '../domain/time.js';
+import { answerRefusal } from '../http/answers.js';
+import type { RequestHead } from '../http/head.js';
+import type { Decision } from '../policy/decide.js';
+import { nearMisses } from '../policy/nearby.js';
+import type { Route } from '../policy/route.js';
+import type { Place } from '../policy/rules.js';
+import { Gate, type GateParts, type Verdict } from './gate.js';
+import { type IdentityNames, identityFields } from './identity.js';
+import { serviceOf } from './service.js';
+
+/** The way of one request through the gate, as plain values; `latchkey explain --json` prints it. */
+export interface Explanation {
+  readonly method: string;
+  readonly target: string;
+  /** The path as the routes see it; null when the request was refused before. */
+  readonly path: string | null;
+  readonly route: ExplainedRoute | null;
+  /** Routes that were nearly taken, with why they were not. */
+  readonly near_misses: readonly (ExplainedRoute & { readonly why: string })[];
+  readonly action: string | null;
+  readonly credential: ExplainedCredential | null;
+  /** The service that the request names; null when its route has none, or it names none. */
+  readonly service: string | null;
+  /** What each check of the policy says, also behind the one that settled it. */
+  readonly checks: readonly ExplainedCheck[];
+  readonly verdict: {
+    readonly allowed: boolean;
+    /** `forward`, `answer` (an own endpoint), or the reason of the refusal. */
+    readonly outcome: string;
+    /** What the client gets; null when the upstream or the body of the request decides it. */
+    readonly status: number | null;
+    readonly detail: string | null;
+    readonly upstream: string | null;
+    readonly endpoint: string | null;
+  };
+  /** Why a credential does not hold, which no client is told; null otherwise. */
+  readonly note: string | null;
+  /** Fields that tell the upstream who calls. */
+  readonly identity: Readonly<Record<string, string>>;
+}
+
+/** A route with the place it is declared at; null for an own endpoint. */
+export interface ExplainedRoute {
+  readonly path: string;
+  readonly methods: readonly string[] | null;
+  readonly auth: string;
+  readonly place: Place | null;
+}
+
+/** Who the request comes from. */
+export interface ExplainedCredential {
+  readonly kind: Subject['credential'];
+  readonly user_id: string;
+  readonly customer_id: string;
+  readonly login: string;
+  readonly role: string;
+  readonly token_id: string | null;
+  readonly token_name: string | null;
+  readonly scopes: readonly string[] | null;
+  /** Empty when the token is not limited to services. */
+  readonly services: readonly string[];
+  readonly expires_at: string | null;
+}
+
+/** One check of the policy. */
+export interface ExplainedCheck {
+  readonly check: string;
+  readonly allowed: boolean;
+  readonly effect: string | null;
+  readonly pattern: string | null;
+  readonly place: Place | null;
+}
+
+/** What an explanation needs besides the gate. */
+export interface ExplainSettings {
+  readonly identityNames: IdentityNames;
+  readonly defaultUpstream: string;
+}
+
+/** Judges a request by the gate itself and says what led to the verdict. */
+export async function explain(
+  parts: GateParts,
+  head: RequestHead,
+  now: EpochMs,
+  settings: ExplainSettings,
+): Promise<Explanation> {
+  const verdict = await new Gate(parts).judge(head, now);
+  const { subject, action } = verdict;
+  const match = parts.router.find(head.method, head.path, head.plain);
+  if (typeof match === 'string') return { ...blank(head), verdict: outcomeOf(verdict, settings) };
+  const service = serviceOf(head, match);
+  const asked = subject === null || action === null ? [] : parts.policy.consider(subject, action, service);
+  return {
+    ...blank(head),
+    path: match.path,
+    route: routeOf(match.route),
+    near_misses: nearMisses(parts.router.routes, match.route, head.method, match.path).map(
+      ({ route, why }) => ({ ...routeOf(route), why }),
+    ),
+    action,
+    credential: subject === null ? null : credentialOf(subject),
+    service: service ?? null,
+    checks: asked.map(checkOf),
+    verdict: outcomeOf(verdict, settings),
+    identity:
+      verdict.refusal === undefined && subject !== null && match.route.endpoint === null
+        ? toRecord(identityFields(subject, settings.identityNames, parts.policy.sessionScope))
+        : {},
+  };
+}
+
+/** The explanation of a request that is refused before it comes to the gate. */
+export function explainRefused(method: string, target: string, refusal: Refusal): Explanation {
+  return { ...blank({ method, target }), verdict: refusedOutcome(refusal) };
+}
+
+function blank({ method, target }: { method: string; target: string }): Omit<Explanation, 'verdict'> {
+  return {
+    method,
+    target,
+    path: null,
+    route: null,
+    near_misses: [],
+    action: null,
+    credential: null,
+    service: null,
+    checks: [],
+    note: null,
+    identity: {},
+  };
+}
+
+function outcomeOf(verdict: Verdict, settings: ExplainSettings): Explanation['verdict'] {
+  if (verdict.refusal !== undefined) return refusedOutcome(verdict.refusal);
+  const { endpoint, upstream } = verdict.route;
+  const allowed = { allowed: true, detail: null } as const;
+  return endpoint === null
+    ? { ...allowed, outcome: 'forward', status: null, upstream: upstream ?? settings.defaultUpstream, endpoint: null }
+    : { ...allowed, outcome: 'answer', status: endpoint.success, upstream: null, endpoint: endpoint.name }; // prettier-ignore
+}
+
+function refusedOutcome(refusal: Refusal): Explanation['verdict'] {
+  const { status, json } = answerRefusal(refusal);
+  const { msg, detail } = json as { msg: string; detail?: string };
+  return {
+    allowed: false,
+    outcome: refusal.refusal,
+    status,
+    detail: detail ?? msg,
+    upstream: null,
+    endpoint: null,
+  };
+}
+
+function routeOf({ path, methods, auth, place, endpoint }: Route): ExplainedRoute {
+  return { path: place?.path === 'default_route' ? '*' : path, methods, auth, place: endpoint === null ? place : null };
+} // prettier-ignore
+
+function credentialOf(subject: Subject): ExplainedCredential {
+  const { user } = subject;
+  const token = subject.credential === 'session' ? null : subject.token;
+  return {
+    kind: subject.credential,
+    user_id: user.id,
+    customer_id: user.customerId,
+    login: user.login,
+    role: user.role,
+    token_id: token?.id ?? null,
+    token_name: token?.name ?? null,
+    scopes: token?.scopes ?? null,
+    services: token?.services ?? [],
+    expires_at: token == null || token.expiresAt === null ? null : formatTime(token.expiresAt),
+  };
+}
+
+function checkOf({ reason, allowed, rule }: Decision): ExplainedCheck {
+  return {
+    check: reason,
+    allowed,
+    effect: rule?.effect ?? null,
+    pattern: rule?.pattern ?? null,
+    place: rule?.place ?? null,
+  };
+}
+
+function toRecord(fields: readonly string[]): Record<string, string> {
+  const record: Record<string, string> = {};
+  for (let i = 0; i < fields.length; i += 2) record[fields[i] as string] = fields[i + 1] as string;
+  return record;
+}
