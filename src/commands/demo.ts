@@ -5,8 +5,6 @@ import { Command } from 'commander';
 import { customAlphabet } from 'nanoid';
 import { parse, stringify } from 'yaml';
 import { loadConfig } from '../config/load.js';
-import { startEcho } from './echo.js';
-import { startServer } from './serve.js';
 
 const CONFIG = fileURLToPath(new URL('../../config/demo.yaml', import.meta.url));
 
@@ -36,6 +34,8 @@ export function demoCommand(): Command {
 }
 
 async function demo(options: DemoOptions): Promise<void> {
+  const { startEcho } = await import('./echo.js');
+  const { startServer } = await import('./start-server.js');
   const data = resolve(options.data);
   mkdirSync(data, { recursive: true, mode: 0o700 });
   const file = join(data, 'directory.yaml');

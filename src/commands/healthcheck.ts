@@ -1,5 +1,4 @@
 import { Command } from 'commander';
-import { request } from 'undici';
 import { loadConfig } from '../config/load.js';
 import { CommandFailed } from './failure.js';
 import { configOption } from './options.js';
@@ -15,6 +14,7 @@ export function healthcheckCommand(): Command {
 }
 
 async function healthcheck(options: { config: string }): Promise<void> {
+  const { request } = await import('undici');
   const { host, port } = loadConfig(options.config).config.admin;
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}/readyz`;
   try {

@@ -1,7 +1,7 @@
 import { loadDirectory } from '../config/directory.js';
 import type { LoadedConfig } from '../config/load.js';
 import type { User } from '../domain/user.js';
-import type { StoreRoom } from '../server/runtime.js';
+import type { StoreRoom } from '../server/store-room.js';
 import type { Store } from '../store/store.js';
 import { CommandFailed, describeRefusedChange } from './failure.js';
 

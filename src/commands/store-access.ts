@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LoadedConfig } from '../config/load.js';
-import { openStoreRoom, type StoreRoom } from '../server/runtime.js';
+import { openStoreRoom, type StoreRoom } from '../server/store-room.js';
 import { CommandFailed } from './failure.js';
 
 /** Opens the store of a configuration for a command, beside a running server or without one, and closes it after. */

@@ -5,7 +5,7 @@ import { compilePolicy } from '../config/policy.js';
 import { formatTime } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
 import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
-import type { StoreRoom } from '../server/runtime.js';
+import type { StoreRoom } from '../server/store-room.js';
 import type { TokenWithUse } from '../store/store.js';
 import { CommandFailed, WrongUsage } from './failure.js';
 import { configOption, jsonOption, listOf } from './options.js';

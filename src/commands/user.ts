@@ -5,7 +5,7 @@ import { type LoadedConfig, loadConfig } from '../config/load.js';
 import { formatTime } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
-import type { StoreRoom } from '../server/runtime.js';
+import type { StoreRoom } from '../server/store-room.js';
 import { CommandFailed, describeRefusedChange } from './failure.js';
 import { configOption, jsonOption, passwordFileOption } from './options.js';
 import { ask, readNewPassword } from './password.js';

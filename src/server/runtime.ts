@@ -1,16 +1,11 @@
-import { join } from 'node:path';
 import { BackOff } from '../accounts/back-off.js';
-import { DirectoryApplier } from '../accounts/directory.js';
 import { LastSeen } from '../accounts/last-seen.js';
 import { Logins } from '../accounts/login.js';
 import { OneTimePasswords } from '../accounts/one-time-passwords.js';
-import { Passwords } from '../accounts/passwords.js';
-import { loadSealingKey, Sealer } from '../accounts/sealing.js';
 import { Sessions } from '../accounts/sessions.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
-import type { Config } from '../config/schema.js';
 import { defaultUpstream, vendorNames } from '../config/derived.js';
 import { endpointHandlers } from '../endpoints/endpoints.js';
 import { loginHandler, logoutHandler } from '../endpoints/login.js';
@@ -26,26 +21,8 @@ import { createForward } from '../proxy/forward.js';
 import { createOutbound } from '../proxy/outbound.js';
 import { createUpstreams, type Upstream } from '../proxy/upstreams.js';
 import { createUpgrade, type Upgrade } from '../proxy/upgrade.js';
-import { openLmdbStore } from '../store/lmdb.js';
-import type { Store } from '../store/store.js';
 import type { House } from './request.js';
-
-/** The store of a configuration, with what belongs to it. */
-export interface StoreRoom {
-  readonly store: Store;
-  readonly passwords: Passwords;
-  readonly sealer: Sealer;
-  readonly directory: DirectoryApplier;
-}
-
-/** Opens the store that a configuration names. */
-export function openStoreRoom(config: Config): StoreRoom {
-  if (config.store.type !== 'lmdb') throw new Error('store.type: only lmdb is available in this version');
-  const store = openLmdbStore(config.store.path);
-  const passwords = new Passwords(config.login.max_concurrent_hashes);
-  const sealer = new Sealer(loadSealingKey(join(config.store.path, 'sealing.key')));
-  return { store, passwords, sealer, directory: new DirectoryApplier(store, passwords, sealer) };
-}
+import type { StoreRoom } from './store-room.js';
 
 /** Everything that serves requests in one process. */
 export interface Runtime {

@@ -4,7 +4,8 @@ import type { LoadedConfig } from '../config/load.js';
 import type { Log } from '../observe/log.js';
 import { createPublicServer, listen } from './listener.js';
 import { createRequestListener } from './request.js';
-import { createRuntime, type StoreRoom } from './runtime.js';
+import { createRuntime } from './runtime.js';
+import type { StoreRoom } from './store-room.js';
 import { asksForWebSocket, createUpgradeListener } from './upgrade.js';
 
 /** What is in flight when a drain begins may take this long. */

@@ -1,0 +1,252 @@
+import t, { type Test } from 'tap';
+import { imaginedSession } from '../../src/commands/imagined.js';
+import { loadConfig } from '../../src/config/load.js';
+import type { Explanation } from '../../src/gate/explain.js';
+import { type Question, Rehearsal } from '../../src/server/rehearsal.js';
+import { openLmdbStore } from '../../src/store/lmdb.js';
+import { type Fixture, LEGACY_KEY, startFixture } from '../helpers/fixture.js';
+import { type Reply, send } from '../helpers/http.js';
+import { run } from '../helpers/latchkey.js';
+
+/** A credential as the server gets it and as a question puts it. */
+interface Asker {
+  readonly name: string;
+  readonly headers: Record<string, string>;
+  readonly as: Question['as'];
+}
+
+interface Row {
+  readonly method: string;
+  readonly path: string;
+  readonly asker: Asker;
+  readonly headers?: Record<string, string>;
+}
+
+/** A started server, and the same questions put to its configuration and store. */
+async function twin(t: Test, config: object = {}) {
+  const fixture = await startFixture(t, config);
+  const store = openLmdbStore(`${fixture.folder}/data`);
+  t.teardown(() => store.close());
+  const rehearsal = new Rehearsal(loadConfig(fixture.configFile), store);
+  const byKey = (name: string, key: string): Asker => ({
+    name,
+    headers: { 'Service-Key': key },
+    as: { key },
+  });
+  const bySession = async (user: string): Promise<Asker> => ({
+    name: `${user} by session`,
+    headers: { Cookie: await fixture.login(user) },
+    as: { subject: imaginedSession((await store.getUser(user)) as never) },
+  });
+  return { fixture, rehearsal, byKey, bySession };
+}
+
+/** Asks both and says how they differ; nothing when they agree. */
+async function difference(
+  { fixture, rehearsal }: { fixture: Fixture; rehearsal: Rehearsal },
+  { method, path, asker, headers = {} }: Row,
+): Promise<string | undefined> {
+  const fields = Object.entries(headers).flat();
+  const explained = await rehearsal.ask({ method, target: path, fields, as: asker.as }, Date.now());
+  const reply = await send(fixture.url, path, { method, headers: { ...headers, ...asker.headers } });
+  return compare(explained, reply);
+}
+
+function compare({ verdict, identity }: Explanation, reply: Reply): string | undefined {
+  const got = `the server answered ${reply.status} ${reply.text.slice(0, 120)}`;
+  if (verdict.outcome === 'forward') {
+    if (reply.status !== 200) return `explained as forwarded, ${got}`;
+    if (reply.text === '') return undefined;
+    const seen = identityText(reply.json.headers as Record<string, string>);
+    return seen === identityText(identity)
+      ? undefined
+      : `identity explained as ${identityText(identity)}, the upstream got ${seen}`;
+  }
+  if (verdict.outcome === 'answer' && verdict.status === null) {
+    return [400, 415, 422].includes(reply.status) ? undefined : `explained as decided by the body, ${got}`;
+  }
+  if (verdict.status !== reply.status) return `explained as ${verdict.status} ${verdict.outcome}, ${got}`;
+  const detail = reply.json === undefined ? undefined : (reply.json.detail ?? reply.json.msg);
+  if (!verdict.allowed && reply.text !== '' && verdict.outcome !== 'malformed' && detail !== verdict.detail)
+    return `explained with "${verdict.detail}", ${got}`;
+  return undefined;
+}
+
+/** Identity headers in an order of their own, one text. */
+function identityText(headers: Readonly<Record<string, string>>): string {
+  const lines = Object.entries(headers).map(([name, value]) => `${name.toLowerCase()}: ${value}`);
+  return lines
+    .filter((line) => line.startsWith('x-auth-'))
+    .toSorted((a, b) => a.localeCompare(b))
+    .join(', ');
+}
+
+const METHODS = ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'DELETE', 'PURGE'];
+const PATHS = [
+  '/', '/anything?x=1', '/service', '/service/SVC1', '/service/SVC2/version/1', '/service/SVC1/purge_all',
+  '/service/SVC2/purge_all', '/service/SVC1/purge', '/service/SVC1/purge/a%2Fb', '/purge/http://www.example.com/a',
+  '/service/%53VC1', '//service/SVC1', '/service/SVC1/', '/service/SVC1/purge_all;x', '/a/%2e%2e/b', '/a%5cb', '/%zz',
+  '/billing', '/billing/invoices', '/user/nobody', '/user/engineer', '/users', '/invitations', '/service-authorizations',
+  '/status', '/st%61tus', '/status/', '/tokens', '/tokens/none', '/customer/C1/tokens', '/customer/C2/tokens', '/tokens/a/b',
+  '/login', '/tokens/self',
+]; // prettier-ignore
+
+t.test('explain and the server agree on every row of a large table', async (t) => {
+  const parts = await twin(t);
+  const { fixture, byKey, bySession } = parts;
+  const engineers = (await fixture.create('engineer', { name: 'watched' })).json.id as string;
+  const askers: Asker[] = [
+    { name: 'anonymous', headers: {}, as: 'anonymous' },
+    byKey('made up', 'lkxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'),
+    byKey('legacy key', LEGACY_KEY),
+    byKey('superuser, global', await fixture.token('superuser')),
+    byKey('engineer, global', await fixture.token('engineer')),
+    byKey('billing, read', await fixture.token('billing', { scope: 'global:read' })),
+    byKey('user, purge_select', await fixture.token('user', { scope: 'purge_select' })),
+    byKey('superuser, purge_all of SVC1', await fixture.token('superuser', new URLSearchParams('scope=purge_all&services[]=SVC1'))),
+    byKey('superuser, SVC1', await fixture.token('superuser', new URLSearchParams('services[]=SVC1'))),
+    await bySession('superuser'),
+    await bySession('billing'),
+    await bySession('user'),
+    await bySession('other'),
+  ]; // prettier-ignore
+  const rows = askers.flatMap((asker) =>
+    [...PATHS, `/tokens/${engineers}`].flatMap((path) => METHODS.map((method): Row => ({ method, path, asker }))),
+  ); // prettier-ignore
+  // These change what later rows are about; they have a test of their own below.
+  const harmless = rows.filter(({ method, path }) => !(method === 'DELETE' && path.startsWith('/tokens/')));
+  t.ok(harmless.length > 2_000, `${harmless.length} rows`);
+  const outcomes = new Map<string, number>();
+  for (const row of harmless) {
+    const differs = await difference(parts, row);
+    if (differs !== undefined) t.fail(`${row.method} ${row.path} as ${row.asker.name}: ${differs}`);
+    const { verdict } = await parts.rehearsal.ask({ method: row.method, target: row.path, as: row.asker.as }, Date.now());
+    outcomes.set(verdict.outcome, (outcomes.get(verdict.outcome) ?? 0) + 1);
+  } // prettier-ignore
+  for (const outcome of ['forward', 'answer', 'malformed', 'unauthenticated', 'role', 'scope', 'service', 'service_limited', 'not_found', 'wrong_credential_kind', 'other_customer', 'active_tokens']) {
+    t.ok((outcomes.get(outcome) ?? 0) > 0, `${outcome}: ${outcomes.get(outcome)} rows`);
+  } // prettier-ignore
+
+  for (const user of ['superuser', 'billing', 'engineer', 'user', 'other']) {
+    for (const owner of ['superuser', 'billing', 'engineer', 'user']) {
+      const { id } = (await fixture.create(owner)).json;
+      const row = { method: 'DELETE', path: `/tokens/${id}`, asker: await bySession(user) };
+      t.equal(await difference(parts, row), undefined, `${user} deletes a token of ${owner}`);
+    }
+    const asker = byKey('self', await fixture.token(user === 'other' ? 'billing' : user));
+    t.equal(await difference(parts, { method: 'DELETE', path: '/tokens/self', asker }), undefined, `${user} deletes itself`);
+  } // prettier-ignore
+
+  const cross = { Origin: 'https://evil.example' };
+  for (const headers of [cross, { 'Sec-Fetch-Site': 'cross-site' }, { 'Sec-Fetch-Site': 'same-origin' }]) {
+    for (const method of ['GET', 'POST']) {
+      const row = { method, path: '/service/SVC1', asker: await bySession('superuser'), headers };
+      t.equal(await difference(parts, row), undefined, `${method} with ${JSON.stringify(headers)}`);
+    }
+  }
+});
+
+t.test('the same with routes, roles and scopes of its own', async (t) => {
+  const parts = await twin(t, {
+    interface: { token_endpoints: 'session_or_token' },
+    policy: {
+      roles: {
+        superuser: { allow: ['*'] },
+        engineer: { allow: ['*'], deny: ['order:write'] },
+        billing: { allow: ['order:*'] },
+        user: {},
+      },
+      scopes: { global: { allow: ['*'] }, 'global:read': { allow: ['*:read'] } },
+    },
+    routes: [
+      { path: '/orders', action: 'order', service: 'header:X-Shop' },
+      { path: '/orders/:id', action: 'order', service: 'query:shop' },
+      { path: '/orders/:id/close', methods: ['POST'], action: 'order:close' },
+      { path: '/closed', auth: 'deny' },
+    ],
+    default_route: { auth: 'deny' },
+  });
+  const { fixture, byKey, bySession } = parts;
+  const limited = (scope: string) => new URLSearchParams(`scope=${scope}&services[]=SVC1`);
+  const askers = [
+    byKey('superuser', await fixture.token('superuser')),
+    byKey('superuser, SVC1', await fixture.token('superuser', limited('global'))),
+    byKey('engineer, SVC1, read', await fixture.token('engineer', limited('global:read'))),
+    byKey('billing, SVC1', await fixture.token('billing', limited('global'))),
+    byKey('a role that allows nothing', await fixture.token('user')),
+    await bySession('engineer'),
+  ];
+  let count = 0;
+  for (const asker of askers) {
+    for (const path of ['/orders', '/orders/1?shop=SVC1', '/orders/1?shop=SVC2', '/orders/1?shop=SVC1&shop=SVC2', '/orders/1', '/orders/1/close', '/closed', '/', '/x', '/tokens', '/customer/C1/tokens']) {
+      for (const method of ['GET', 'POST', 'PATCH']) {
+        for (const headers of [{}, { 'X-Shop': 'SVC1' }, { 'x-shop': 'SVC2' }]) {
+          count += 1;
+          const differs = await difference(parts, { method, path, asker, headers });
+          if (differs !== undefined) t.fail(`${method} ${path} ${JSON.stringify(headers)} as ${asker.name}: ${differs}`);
+        }
+      }
+    }
+  } // prettier-ignore
+  t.ok(count > 500, `${count} rows`);
+});
+
+t.test('the command prints the same, for people and for programs', async (t) => {
+  const { fixture, rehearsal } = await twin(t);
+  const key = await fixture.token('engineer', new URLSearchParams('scope=purge_all&services[]=SVC1'));
+  const base = ['explain', '--config', fixture.configFile];
+  const ask = ['--method', 'POST', '--path', '/service/SVC2/purge_all'];
+  const json = await run([...base, ...ask, '--key', key, '--json']);
+  const expected = await rehearsal.ask({ method: 'POST', target: '/service/SVC2/purge_all', as: { key } }, 0);
+  t.same(JSON.parse(json.stdout), JSON.parse(JSON.stringify(expected)));
+  t.match(expected, {
+    path: '/service/SVC2/purge_all',
+    route: { path: '/service/:service_id/purge_all', methods: ['POST'] },
+    action: 'purge:all',
+    service: 'SVC2',
+    credential: { kind: 'token', login: 'engineer@example.com', role: 'engineer', services: ['SVC1'] },
+    checks: [
+      { check: 'scope', allowed: true, pattern: 'purge:all', place: { path: 'policy.scopes.purge_all.allow.0', line: null } },
+      { check: 'service_limited', allowed: true },
+      { check: 'service', allowed: false },
+      { check: 'role', allowed: true, pattern: '*', place: { path: 'policy.roles.engineer.allow.0' } },
+    ],
+    verdict: { allowed: false, outcome: 'service', status: 403 },
+  }); // prettier-ignore
+  t.notMatch(JSON.stringify(expected), key, 'it never holds the secret');
+
+  const { stdout } = await run([...base, ...ask, '--key', '-'], { input: `${key}\n` });
+  for (const line of [
+    /^POST \/service\/SVC2\/purge_all$/m,
+    /route +\/service\/:service_id\/purge_all \[POST\] +routes\.0, built in/,
+    /not \/service\/:service_id\/\*: its path is less specific/,
+    /action +purge:all/,
+    /credential +token \w+ of engineer@example\.com \(engineer, customer C1\)/,
+    /service +refused: SVC2 is not in the token's list/,
+    /verdict +403 service/,
+  ]) {
+    t.match(stdout, line);
+  }
+  const asUser = await run([
+    ...base,
+    '--method',
+    'GET',
+    '--path',
+    '/billing',
+    '--user',
+    'engineer@example.com',
+  ]);
+  t.match(asUser.stdout, /session of engineer[^]*role +refused: denied by "billing:\*" +policy\.roles\.engineer\.deny\.0, built in[^]*403 role/); // prettier-ignore
+  const locked = await run([...base, '--method', 'GET', '--path', '/', '--user', 'locked@example.com']);
+  t.match(locked.stdout, /401 unauthenticated[^]*not told: the user locked@example.com is locked/);
+  const anonymous = await run([...base, '--method', 'GET', '--path', '/status', '--anonymous']);
+  t.match(anonymous.stdout, /none: the route asks for no credential[^]*forwarded to the upstream api/);
+  for (const args of [[], ['--key', 'a', '--anonymous'], ['--anonymous', '--scope', 'x'], ['--anonymous', '--header', 'x']]) {
+    t.equal((await run([...base, '--method', 'GET', '--path', '/', ...args])).code, 2, args.join(' '));
+  } // prettier-ignore
+  const nobody = await run([...base, '--method', 'GET', '--path', '/', '--user', 'x@example.com']);
+  t.match(nobody, {
+    code: 1,
+    stderr: /no user has the login x@example.com; is it in the directory file, and was that applied/,
+  });
+});

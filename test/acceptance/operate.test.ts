@@ -1,0 +1,207 @@
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { Secret, TOTP } from 'otpauth';
+import t from 'tap';
+import { PASSWORD, startFixture } from '../helpers/fixture.js';
+import { send } from '../helpers/http.js';
+import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+
+const { url, configFile, create, login, token } = await startFixture(t);
+const latchkey = (...args: string[]) => run([...args, '--config', configFile]);
+const json = async (...args: string[]) => JSON.parse((await latchkey(...args, '--json')).stdout);
+const status = async (headers: Record<string, string>) =>
+  (await send(url, '/service/SVC1', { headers })).status;
+const tryLogin = (user: string, password: string, headers: Record<string, string> = {}) =>
+  send(url, '/login', {
+    body: new URLSearchParams({ user: `${user}@example.com`, password }),
+    headers,
+  });
+
+t.test('users: list and show, for people and for programs', async (t) => {
+  const { stdout, stderr } = await latchkey('user', 'list');
+  const [heading = '', ...rows] = stdout.trimEnd().split('\n');
+  t.equal(stderr, '');
+  t.match(heading, /^LOGIN +ID +NAME +ROLE +CUSTOMER +TWO-FACTOR +STATE$/);
+  t.equal(rows.length, 8, 'seven users and the owner of the legacy keys');
+  const column = heading.indexOf('ROLE');
+  t.ok(
+    rows.every((row) => row[column - 1] === ' ' && row[column] !== ' '),
+    'columns are aligned',
+  );
+  t.match(stdout, /locked@example.com .* locked$/m);
+  t.match(await json('user', 'list', '--customer', 'C2'), [{ id: 'other', customer_id: 'C2' }]);
+  t.match(await json('user', 'show', 'ENGINEER@example.com'), { id: 'engineer', role: 'engineer', locked: false, two_factor: false }); // prettier-ignore
+  t.notMatch(JSON.stringify(await json('user', 'list')), /argon2id|otp_secret/, 'no hash, no secret');
+  t.match(await latchkey('user', 'show', 'nobody'), { code: 1, stderr: /^latchkey: no user has the login or id nobody/ }); // prettier-ignore
+  t.match(await latchkey('user', 'list', '--customer', 'C9'), { code: 1, stderr: /there is no customer C9/ });
+});
+
+t.test('lock takes effect at the next request, and unlock as well', async (t) => {
+  const headers = { 'Service-Key': await token('engineer') };
+  const cookie = { Cookie: await login('engineer') };
+  t.match(await latchkey('user', 'lock', 'engineer@example.com'), {
+    code: 0,
+    stdout: 'engineer@example.com: done\n',
+    stderr: /directory\.yaml declares this user; change it there too/,
+  });
+  t.same([await status(headers), await status(cookie)], [401, 401]);
+  t.match((await tryLogin('engineer', PASSWORD)).json, { code: 'account_locked' });
+  t.equal((await json('user', 'unlock', 'engineer')).locked, false);
+  t.equal(await status(headers), 200);
+  t.equal(await status(cookie), 401, 'its sessions had ended');
+});
+
+t.test('set-password ends sessions; short ones and missing terminals are refused', async (t) => {
+  const cookie = { Cookie: await login('user') };
+  const file = join(temporaryFolder(t), 'password');
+  writeFileSync(file, 'a new and longer password\n');
+  t.match(await latchkey('user', 'set-password', 'user', '--password-file', file), { code: 0 });
+  t.equal(await status(cookie), 401);
+  t.equal((await tryLogin('user', PASSWORD)).status, 401);
+  t.equal((await tryLogin('user', 'a new and longer password')).status, 200);
+  const short = await run(
+    ['user', 'set-password', 'user', '--config', configFile, '--password-file', '-'],
+    { input: 'short' },
+  ); // prettier-ignore
+  t.match(short, { code: 1, stderr: /shorter than 15/ });
+  t.match(await latchkey('user', 'set-password', 'user'), { code: 1, stderr: /--password-file FILE/ });
+  t.match(await latchkey('user', 'set-password', 'global-api-token+C1', '--password-file', file), {
+    code: 1,
+    stderr: /owns legacy keys and can not log in/,
+  });
+});
+
+t.test('enable-otp shows a secret once, and logins ask for its codes from then on', async (t) => {
+  const { otp_secret: secret, uri } = await json('user', 'enable-otp', 'billing');
+  t.equal(Secret.fromBase32(secret).bytes.length, 20, '160 bits');
+  t.match(uri, `otpauth://totp/`);
+  t.match((await tryLogin('billing', PASSWORD)).json, { code: '2fa.verify' });
+  const code = new TOTP({ secret: Secret.fromBase32(secret) }).generate();
+  t.equal((await tryLogin('billing', PASSWORD, { 'Service-OTP': code })).status, 200);
+  t.notMatch(JSON.stringify(await json('user', 'show', 'billing')), secret);
+});
+
+t.test('tokens: create, list, show, revoke', async (t) => {
+  const created = await latchkey('token', 'create', '--user', 'superuser', '--name', 'deploy', '--scope', 'purge_all purge_select', '--services', 'SVC1,SVC2', '--expires-at', '2099-01-01T00:00:00Z'); // prettier-ignore
+  const secret = created.stdout.trim();
+  t.match(secret, /^lk[0-9A-Za-z]{38}$/, 'standard output is the secret alone');
+  const [, id = ''] = /^token (\w{22}) of superuser@example\.com/.exec(created.stderr) ?? [];
+  const purge = () =>
+    send(url, '/service/SVC2/purge_all', { method: 'POST', headers: { 'Service-Key': secret } });
+  t.equal((await purge()).status, 200, 'it works at once');
+  await new Promise((written) => setTimeout(written, 1_500));
+
+  const shown = await json('token', 'show', id);
+  t.match(shown, { id, name: 'deploy', scopes: ['purge_all', 'purge_select'], services: ['SVC1', 'SVC2'], service_id: 'SVC2', expires_at: '2099-01-01T00:00:00+00:00', ip: '127.0.0.1' }); // prettier-ignore
+  const { stdout } = await latchkey('token', 'list', '--user', 'superuser@example.com');
+  t.match(stdout, /^ID +NAME +OWNER +SCOPE +SERVICES +CREATED +LAST USED +EXPIRES\n/);
+  t.match(stdout, new RegExp(`^${id}  deploy .*purge_all purge_select  SVC1,SVC2  just now +just now +in 7\\d years$`, 'm')); // prettier-ignore
+  t.notMatch(stdout + JSON.stringify(await json('token', 'list')), secret);
+  t.match(await latchkey('token', 'show', id), {
+    stdout: /expires +in 7\d years {2}2099-01-01T00:00:00\+00:00/,
+  });
+
+  const half = await latchkey('token', 'revoke', id, 'nope');
+  t.match(half, { code: 1, stderr: 'latchkey: there is no token nope; nothing was revoked\n' });
+  t.equal((await purge()).status, 200);
+  t.match(await latchkey('token', 'revoke', id), { code: 0, stdout: `${id}: revoked\n` });
+  t.equal((await purge()).status, 401, 'refused at the next request');
+
+  for (const [args, message] of [
+    [['--scope', 'everything'], /The scope "everything" is not valid/],
+    [['--services', 'SVC9'], /The service "SVC9" is unknown/],
+    [['--expires-at', 'tomorrow'], /expires_at must be an ISO 8601 date-time/],
+  ] as const) {
+    const { code, stderr, stdout } = await latchkey('token', 'create', '--user', 'superuser', ...args);
+    t.same([code, stdout], [1, '']);
+    t.match(stderr, message);
+  }
+  for (const args of [['token', 'revoke'], ['token', 'revoke', 'x', '--user', 'y'], ['session', 'revoke'], ['token', 'create'], ['user', 'nothing']]) {
+    t.equal((await latchkey(...args)).code, 2, args.join(' '));
+  } // prettier-ignore
+});
+
+t.test('delete refuses a user with active tokens and names them', async (t) => {
+  const { id, access_token: key } = (await create('engineer')).json;
+  const refused = await latchkey('user', 'delete', 'engineer');
+  t.equal(refused.code, 1);
+  t.match(refused.stderr, new RegExp(`engineer still has active tokens .*${id}`));
+  t.equal(await status({ 'Service-Key': key }), 200);
+  t.ok((await json('token', 'revoke', '--user', 'engineer')).revoked.includes(id));
+  t.match(await latchkey('user', 'delete', 'engineer'), {
+    code: 0,
+    stdout: 'engineer@example.com: deleted\n',
+  });
+  t.equal((await tryLogin('engineer', PASSWORD)).status, 401);
+  t.match(await latchkey('user', 'delete', 'global-api-token+C1'), { code: 1, stderr: /active tokens/ });
+});
+
+t.test('sessions: list and revoke', async (t) => {
+  const first = { Cookie: await login('superuser') };
+  const second = { Cookie: await login('superuser') };
+  const sessions = await json('session', 'list', '--user', 'superuser@example.com');
+  t.equal(sessions.length, 2);
+  t.match(sessions[0], { login: 'superuser@example.com', customer_id: 'C1', ip: '127.0.0.1' });
+  t.notMatch(JSON.stringify(sessions), /service\.session|digest/);
+  t.match(await latchkey('session', 'list'), {
+    stdout: /^ID +USER +STARTED +LAST USED +ENDS +ADDRESS\n.*in 11 hours/,
+  });
+  t.match(await latchkey('session', 'revoke', 'nope', sessions[0].id), {
+    code: 1,
+    stderr: /no session nope; nothing/,
+  });
+  t.same([await status(first), await status(second)], [200, 200]);
+  await latchkey('session', 'revoke', sessions[0].id);
+  t.equal([await status(first), await status(second)].filter((each) => each === 401).length, 1);
+  t.equal((await json('session', 'revoke', '--user', 'superuser')).revoked.length, 1);
+  t.same([await status(first), await status(second)], [401, 401]);
+  t.match(await latchkey('session', 'list', '--user', 'superuser'), { stdout: 'no sessions\n' });
+});
+
+t.test('without a store the commands say what to do, and make none', async (t) => {
+  const folder = temporaryFolder(t);
+  const config = writeConfig(folder, { upstream: 'http://127.0.0.1:1' });
+  const expected = { code: 1, stderr: /data holds no store yet; start the server or run "latchkey apply"/ };
+  t.match(await run(['user', 'list', '--config', config]), expected);
+  t.match(await run(['user', 'list', '--config', config]), expected, 'the first try made none');
+  t.match(await run(['explain', '--config', config, '--method', 'GET', '--path', '/', '--anonymous']), {
+    code: 0,
+    stdout: /401 unauthenticated/,
+  });
+});
+
+t.test('completion, in the shells themselves', async (t) => {
+  const cli = resolve('dist/cli.js');
+  const complete = (line: string[], at: number) =>
+    `COMP_WORDS=(${line.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${at}; _latchkey; echo "\${COMPREPLY[@]}"`;
+  const lines = [
+    complete(['latchkey', 'to'], 1),
+    complete(['latchkey', 'token', ''], 2),
+    complete(['latchkey', 'token', 'create', '--s'], 3),
+    complete(['latchkey', 'explain', '--config', 'package.js'], 3),
+    complete(['latchkey', 'completion', ''], 2),
+  ].join('\n');
+  const bash = spawnSync('bash', [
+    '-c',
+    `eval "$('${process.execPath}' '${cli}' completion bash)"\n${lines}`,
+  ]);
+  t.equal(bash.stderr.toString(), '');
+  t.same(bash.stdout.toString().trim().split('\n'), [
+    'token',
+    'list show create revoke --help',
+    '--scope --services',
+    'package.json',
+    'bash zsh',
+  ]);
+  const zsh = spawnSync('zsh', [
+    '-fc',
+    `autoload -U compinit && compinit -u -D\neval "$('${process.execPath}' '${cli}' completion zsh)"\necho "\${_comps[latchkey]}"`,
+  ]);
+  if (zsh.error !== undefined) t.comment('zsh is not installed: apt-get install zsh');
+  else {
+    t.equal(zsh.stderr.toString(), '');
+    t.match(zsh.stdout.toString(), /_latchkey/, 'zsh has it as the completer of latchkey');
+  }
+  t.match(await run(['completion', 'fish']), { code: 2, stderr: /expected bash or zsh, got fish/ });
+});

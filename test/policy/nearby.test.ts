@@ -1,0 +1,37 @@
+import t from 'tap';
+import { nearMisses } from '../../src/policy/nearby.js';
+import { Router } from '../../src/policy/routes.js';
+
+const paths = ['/a/:id', '/a/:id/*', '/a/:id/purge_all', '/b', '/*'];
+const router = new Router(
+  paths.map((path, i) => ({
+    path,
+    action: 'x',
+    ...(path === '/a/:id/purge_all' ? { methods: ['POST'] } : {}),
+    place: { path: `routes.${i}`, line: i },
+  })),
+  { auth: 'deny' },
+);
+
+/** Near misses as `path: why`. */
+function near(method: string, path: string): string[] {
+  const match = router.find(method, path, true);
+  if (typeof match === 'string') throw new Error(match);
+  return nearMisses(router.routes, match.route, method, path).map(
+    ({ route, why }) => `${route.path}: ${why}`,
+  );
+}
+
+t.test('routes that were nearly taken say why they were not', async (t) => {
+  t.same(near('GET', '/a/1/purge_all'), [
+    '/a/:id/purge_all: it takes POST only',
+    '/*: its path is less specific',
+    '/a/:id: its path has one segment less',
+  ]);
+  t.same(near('POST', '/a/1/purge-all'), [
+    '/*: its path is less specific',
+    '/a/:id: its path has one segment less',
+    '/a/:id/purge_all: it has "purge_all" where the path differs',
+  ]);
+  t.same(near('GET', '/c'), []);
+});
