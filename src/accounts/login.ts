@@ -1,11 +1,9 @@
 import pLimit from 'p-limit';
 import type { Refusal } from '../domain/refusal.js';
-import type { EpochMs } from '../domain/time.js';
 import { loginKey, type User } from '../domain/user.js';
-import type { Store } from '../store/store.js';
+import type { Accounts } from './accounts.js';
 import type { BackOff } from './back-off.js';
-import type { OneTimePasswords } from './one-time-passwords.js';
-import { MAX_PASSWORD, type Passwords, PasswordsBusy } from './passwords.js';
+import { MAX_PASSWORD, PasswordsBusy } from './passwords.js';
 
 /** What someone sent to prove who they are. */
 export interface LoginAttempt {
@@ -25,16 +23,12 @@ const MAX_WAITING_PER_ACCOUNT = 20;
  * The tries of one account run one after the other, so that many at once can't each see the same count of failures.
  */
 export class Logins {
-  readonly #store: Store;
-  readonly #passwords: Passwords;
-  readonly #otps: OneTimePasswords;
+  readonly #accounts: Accounts;
   readonly #backOff: BackOff;
   readonly #perAccount = new Map<string, ReturnType<typeof pLimit>>();
 
-  constructor(store: Store, passwords: Passwords, otps: OneTimePasswords, backOff: BackOff) {
-    this.#store = store;
-    this.#passwords = passwords;
-    this.#otps = otps;
+  constructor(accounts: Accounts, backOff: BackOff) {
+    this.#accounts = accounts;
     this.#backOff = backOff;
   }
 
@@ -68,24 +62,21 @@ export class Logins {
     const wait = await this.#backOff.secondsToWait(login, address, startedAt);
     if (wait > 0) return { refusal: 'login_throttled', retryAfter: wait };
 
-    const user = await this.#store.getUserByLogin(login);
-    const right = await this.#passwords.verify(user?.passwordHash ?? null, password);
+    const checked = await this.#accounts.check({ login, password, otp: otp?.trim() });
     const now = Date.now();
-    if (!right || user === undefined) {
-      await this.#backOff.failed(login, address, now);
-      return grant(wrongStatus, 'invalid_grant', 'The username and password combination is wrong');
+    switch (checked) {
+      case 'wrong':
+        await this.#backOff.failed(login, address, now);
+        return grant(wrongStatus, 'invalid_grant', 'The username and password combination is wrong');
+      case 'locked':
+        return grant(400, 'account_locked', 'The account is locked');
+      case 'needs_otp':
+        if (otp !== undefined) await this.#backOff.failed(login, address, now);
+        return grant(400, '2fa.verify', 'Invalid one-time password');
+      default:
+        await this.#backOff.succeeded(login, now);
+        return checked;
     }
-    if (user.locked) return grant(400, 'account_locked', 'The account is locked');
-    if (user.otpSecret !== null && !(await this.#takeOtp(user.id, user.otpSecret, otp, now))) {
-      if (otp !== undefined) await this.#backOff.failed(login, address, now);
-      return grant(400, '2fa.verify', 'Invalid one-time password');
-    }
-    await this.#backOff.succeeded(login, now);
-    return { user };
-  }
-
-  async #takeOtp(userId: string, secret: string, otp: string | undefined, now: EpochMs): Promise<boolean> {
-    return otp !== undefined && this.#otps.take(userId, secret, otp.trim(), now);
   }
 
   async #oneAtATime<T>(key: string, work: () => Promise<T>): Promise<T> {

@@ -1,3 +1,4 @@
+import { ID } from '../domain/id.js';
 import type { Refusal } from '../domain/refusal.js';
 import { digestOf, newAccessToken, newId } from '../domain/secret.js';
 import { type EpochMs, parseTime } from '../domain/time.js';
@@ -159,7 +160,7 @@ export class Tokens {
     if (given.includes('')) return unprocessable('A service restriction must name a service');
     if (given.length > MAX_SERVICES) return unprocessable(`More than ${MAX_SERVICES} services`);
     const ids = [...new Set(given)];
-    const malformed = ids.find((id) => !/^[A-Za-z0-9_-]{1,64}$/.test(id));
+    const malformed = ids.find((id) => !ID.test(id));
     const known = await this.#store.listServices(customerId);
     const unknown =
       known.length === 0 ? undefined : ids.find((id) => !known.some((service) => service.id === id));

@@ -57,7 +57,7 @@ async function run(options: Options): Promise<void> {
 }
 
 function directoryFileOf({ config }: LoadedConfig): string {
-  if (config.directory !== null && 'file' in config.directory) return config.directory.file;
+  if (config.directory.file !== null) return config.directory.file;
   throw new WrongUsage('apply: the configuration names no directory.file; give one with -f FILE');
 }
 

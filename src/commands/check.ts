@@ -44,7 +44,7 @@ async function check(options: Options): Promise<number> {
   try {
     const loaded = loadConfig(options.config);
     const { file, config } = loaded;
-    if (config.directory !== null && 'file' in config.directory) {
+    if (config.directory.file !== null) {
       loadDirectory(config.directory.file, process.env, Object.keys(config.policy.roles));
     }
     const count = options.expect === undefined ? null : await checkExpectations(loaded, options.expect);

@@ -87,8 +87,7 @@ async function askerOf(options: Options, store: Store, loaded: LoadedConfig): Pr
   const user = (await store.getUserByLogin(login)) ?? (await store.getUser(login));
   if (user === undefined) {
     const { directory } = loaded.config;
-    const mend =
-      directory !== null && 'file' in directory ? '; is it in the directory file, and was that applied?' : '';
+    const mend = directory.file === null ? '' : '; is it in the directory file, and was that applied?';
     throw new CommandFailed(`no user has the login ${login}${mend}`);
   }
   return { subject: subjectOf(user, options) };

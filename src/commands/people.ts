@@ -40,8 +40,8 @@ export async function changeUser({ store }: StoreRoom, user: User, change: Parti
 
 /** Tells on stderr when the directory file declares the user: the next start would undo the change. */
 export function warnIfDeclared({ config }: LoadedConfig, user: User): void {
-  if (config.directory === null || !('file' in config.directory)) return;
   const { file } = config.directory;
+  if (file === null) return;
   try {
     if (!loadDirectory(file).users.some(({ id }) => id === user.id)) return;
   } catch {

@@ -47,7 +47,7 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
   const { loaded } = options;
   const { config } = loaded;
   const { log } = sink;
-  if (config.directory !== null && 'file' in config.directory) await applyDirectoryFile(config, room);
+  await applyDirectoryFile(config, room);
   const cleaning = startCleaning(room.store, log);
   const count = config.workers === 'auto' ? availableParallelism() : config.workers;
   const serving = count === 1 ? await startAlone(loaded, room, log) : await startWorkers(count, sink);
@@ -103,8 +103,8 @@ async function startWorkers(count: number, sink: LogSink): Promise<Serving> {
 }
 
 async function applyDirectoryFile(config: Config, room: StoreRoom): Promise<void> {
-  if (config.directory === null || !('file' in config.directory)) return;
   const { file } = config.directory;
+  if (file === null) return;
   const directory = loadDirectory(file, process.env, Object.keys(config.policy.roles));
   const applied = await room.directory.apply(directory, Date.now());
   if ('refused' in applied)

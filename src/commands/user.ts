@@ -53,10 +53,10 @@ export function userCommand(): Command {
     .action(enableOtp);
   add('lock', 'refuse logins, tokens and sessions of a user from now on')
     .argument(...login)
-    .action((name: string, options: Common) => change(name, options, () => ({ locked: true })));
+    .action((name: string, options: Common) => change(name, options, () => ({ locked: true, lockedBy: undefined })));
   add('unlock', 'undo lock')
     .argument(...login)
-    .action((name: string, options: Common) => change(name, options, () => ({ locked: false })));
+    .action((name: string, options: Common) => change(name, options, () => ({ locked: false, lockedBy: undefined })));
   add('delete', 'delete a user who has no active tokens')
     .argument(...login)
     .action(remove);
@@ -81,7 +81,7 @@ async function change(
 
 function refuseWithoutLogin({ config }: LoadedConfig, user: User): void {
   if (isGlobalApiTokenUser(user)) throw new CommandFailed(`${user.login} owns legacy keys and can not log in`);
-  if (config.directory !== null && 'http' in config.directory) {
+  if (config.directory.http !== null) {
     throw new CommandFailed('passwords and one-time passwords are checked by directory.http, not by Latchkey');
   }
 } // prettier-ignore

@@ -50,8 +50,10 @@ function withAbsolutePaths(config: Config, source: Source): Config {
   return {
     ...config,
     store: store.type === 'lmdb' ? { ...store, path: resolvePath(source, store.path) } : store,
-    directory:
-      directory !== null && 'file' in directory ? { file: resolvePath(source, directory.file) } : directory,
+    directory: {
+      ...directory,
+      file: directory.file === null ? null : resolvePath(source, directory.file),
+    },
   };
 }
 

@@ -28,10 +28,19 @@ const baseUrl = text.refine(
   'expected an http:// or https:// URL without user, query or fragment',
 );
 
+const sourceUrl = text.refine(
+  (value) => URL.canParse(value) && isPlainUrl(new URL(value)),
+  'expected an http:// or https:// URL without user or fragment',
+);
+
 function isUpstreamUrl(value: string): boolean {
   if (!URL.canParse(value)) return false;
   const url = new URL(value);
-  return /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.search}${url.hash}` === '';
+  return isPlainUrl(url) && url.search === '';
+}
+
+function isPlainUrl(url: URL): boolean {
+  return /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.hash}` === '';
 }
 
 /** Keys of the interface that this version does not serve; `unavailable.ts` refuses them by name. */
@@ -138,12 +147,22 @@ export const configSchema = z.strictObject({
     .prefault({})
     .describe('For networked stores; the embedded store reads its own memory map and needs none'),
   directory: z
-    .union(
-      [z.strictObject({ file: text }), z.strictObject({ http: z.looseObject({}) })],
-      'expected file: or http:',
-    )
-    .nullable()
-    .default(null),
+    .strictObject({
+      file: text
+        .nullable()
+        .default(null)
+        .describe('Customers, users, services and legacy keys, applied at start'),
+      http: z
+        .strictObject({
+          url: sourceUrl.describe('Asked by POST with {login, password, otp} at each login'),
+          timeout: positiveDuration.prefault('5s').describe('To the end of its answer'),
+        })
+        .nullable()
+        .default(null)
+        .describe('An API that knows the users already'),
+    })
+    .refine(({ file, http }) => file === null || http === null, 'give either file or http, not both')
+    .prefault({}),
   sessions: z
     .strictObject({
       idle_timeout: positiveDuration.prefault('30m'),

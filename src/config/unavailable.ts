@@ -9,7 +9,6 @@ export const UNAVAILABLE: readonly {
   { path: ['decision'], isSet: (c) => c.decision !== null },
   { path: ['interface', 'account_endpoints'], isSet: (c) => c.interface.account_endpoints },
   { path: ['store', 'type'], isSet: (c) => c.store.type === 'redis' },
-  { path: ['directory', 'http'], isSet: (c) => c.directory !== null && 'http' in c.directory },
   { path: ['rate_limit', 'writes_per_hour'], isSet: (c) => c.rate_limit.writes_per_hour !== null },
   { path: ['identity', 'assertion', 'enabled'], isSet: (c) => c.identity.assertion.enabled },
 ];

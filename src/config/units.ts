@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ID } from '../domain/id.js';
 
 const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
@@ -27,9 +28,7 @@ export function whole(min: number, max: number) {
 }
 
 /** Ids of customers, users and services. */
-export const id = z
-  .string('expected an id')
-  .regex(/^[A-Za-z0-9_-]{1,64}$/, 'expected an id: 1 to 64 letters, digits, "_" or "-"');
+export const id = z.string('expected an id').regex(ID, 'expected an id: 1 to 64 letters, digits, "_" or "-"');
 
 /** A field name (RFC 9110 5.1). */
 export const fieldName = z

@@ -42,5 +42,6 @@ export type Refusal =
   | { readonly refusal: 'upstream_broken'; readonly detail: string }
   | { readonly refusal: 'upstream_too_slow'; readonly detail: string }
   | { readonly refusal: 'store_unavailable' }
+  | { readonly refusal: 'account_source_unavailable' }
   | { readonly refusal: 'overloaded'; readonly detail: string }
   | { readonly refusal: 'fault' };

@@ -28,6 +28,8 @@ export interface User {
   readonly otpSecret: string | null;
   /** A locked user can't log in, and the user's tokens and sessions are refused. */
   readonly locked: boolean;
+  /** Who locked it, when that was an external account source, which may unlock it again. */
+  readonly lockedBy?: 'source' | undefined;
   readonly createdAt: EpochMs;
   readonly updatedAt: EpochMs;
 }

@@ -64,6 +64,8 @@ export function answerRefusal(refusal: Refusal): Answer {
       return problem(504, 'Gateway timeout', refusal.detail);
     case 'store_unavailable':
       return unavailable('The credential store can not answer now');
+    case 'account_source_unavailable':
+      return unavailable('The account source can not answer now');
     case 'overloaded':
       return unavailable(refusal.detail);
     case 'fault':

@@ -1,9 +1,12 @@
+import { AccountSourceUnavailable } from '../accounts/http-accounts.js';
 import type { Refusal } from '../domain/refusal.js';
 import { StoreUnavailable } from '../store/store.js';
 
 /** The refusal of a request that ran into a fault. It is never let through and never told to log in again. */
 export function faultRefusal(error: unknown): Refusal {
-  return error instanceof StoreUnavailable ? { refusal: 'store_unavailable' } : { refusal: 'fault' };
+  if (error instanceof StoreUnavailable) return { refusal: 'store_unavailable' };
+  if (error instanceof AccountSourceUnavailable) return { refusal: 'account_source_unavailable' };
+  return { refusal: 'fault' };
 }
 
 /** The refusal for what node's parser could not read (the `clientError` event). */

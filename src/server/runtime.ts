@@ -1,8 +1,10 @@
 import { BackOff } from '../accounts/back-off.js';
+import { HttpAccounts } from '../accounts/http-accounts.js';
 import { LastSeen } from '../accounts/last-seen.js';
 import { Logins } from '../accounts/login.js';
 import { OneTimePasswords } from '../accounts/one-time-passwords.js';
 import { Sessions } from '../accounts/sessions.js';
+import { StoredAccounts } from '../accounts/stored-accounts.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
@@ -51,12 +53,10 @@ export function createRuntime(
   );
   const sessions = new Sessions(store, lastSeen, config.sessions);
   const tokens = new Tokens(store, lastSeen, config.tokens, (name) => policy.hasScope(name));
-  const logins = new Logins(
-    store,
-    passwords,
-    new OneTimePasswords(store, sealer),
-    new BackOff(store, config.login),
-  );
+  const { http } = config.directory;
+  const source = http === null ? null : new HttpAccounts(store, http);
+  const accounts = source ?? new StoredAccounts(store, passwords, new OneTimePasswords(store, sealer));
+  const logins = new Logins(accounts, new BackOff(store, config.login));
   const ownership = new Ownership(tokens, policy);
   const upstreams = createUpstreams(config.upstreams);
   const fallback = defaultUpstream(config);
@@ -96,6 +96,7 @@ export function createRuntime(
     upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),
     close: async () => {
       await lastSeen.close();
+      await source?.close();
       await upstreams.close();
     },
   };

@@ -1,0 +1,184 @@
+import pLimit from 'p-limit';
+import { Agent, request } from 'undici';
+import { z } from 'zod';
+import { ID } from '../domain/id.js';
+import { loginKey, type User } from '../domain/user.js';
+import type { Store } from '../store/store.js';
+import type { Accounts, Checked, Proof } from './accounts.js';
+import { PasswordsBusy } from './passwords.js';
+
+/** Longest answer that is read, in bytes. */
+const MAX_ANSWER = 64 * 1024;
+const MAX_CONNECTIONS = 32;
+/** Logins that wait beyond this are refused at once, so that a flood can't fill memory. */
+const MAX_WAITING = 64;
+/** Two logins of one user at once may both want to keep what they were told. */
+const MAX_TRIES = 3;
+
+/** Settings of `directory.http`. */
+export interface HttpAccountsSettings {
+  readonly url: string;
+  /** Milliseconds, from the question to the end of the answer. */
+  readonly timeout: number;
+}
+
+/** The account source can't answer, or not in a way that is understood. The login is refused with 503. */
+export class AccountSourceUnavailable extends Error {
+  readonly code = 'ACCOUNT_SOURCE_UNAVAILABLE';
+}
+
+const id = z.union([z.string(), z.int().transform(String)]).pipe(z.string().regex(ID));
+const answer = z.object({
+  id,
+  customer_id: id,
+  name: z.string().nullish(),
+  role: z.string().min(1),
+  locked: z.boolean().nullish(),
+  two_factor: z.boolean().nullish(),
+});
+type Account = z.output<typeof answer>;
+
+/**
+ * Users that an API of the operator knows: it is asked at every login, and no answer is used twice.
+ *
+ * What it says of a user is kept as the user's record, because tokens and sessions are judged by it. A lock by
+ * an operator of Latchkey stays, whatever the source says; a lock by the source ends when the source says so.
+ */
+export class HttpAccounts implements Accounts {
+  readonly #store: Store;
+  readonly #settings: HttpAccountsSettings;
+  readonly #agent: Agent;
+  readonly #limit = pLimit(MAX_CONNECTIONS);
+
+  constructor(store: Store, settings: HttpAccountsSettings) {
+    this.#store = store;
+    this.#settings = settings;
+    this.#agent = new Agent({
+      connections: MAX_CONNECTIONS,
+      connect: { timeout: settings.timeout },
+      maxResponseSize: MAX_ANSWER,
+    });
+  }
+
+  /** @throws AccountSourceUnavailable; PasswordsBusy when too many logins wait */
+  async check(proof: Proof): Promise<Checked> {
+    if (this.#limit.pendingCount >= MAX_WAITING) throw new PasswordsBusy();
+    const account = await this.#limit(() => this.#ask(proof));
+    if (account === 'wrong' || account === 'needs_otp') return account;
+    const user = await this.#keep(account, proof.login);
+    if (user.locked) return 'locked';
+    // A source that answers 200 vouches for the code that it was sent; without one it can't have.
+    return account.two_factor === true && !proof.otp ? 'needs_otp' : { user };
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.close();
+  }
+
+  async #ask({ login, password, otp }: Proof): Promise<Account | 'wrong' | 'needs_otp'> {
+    const { status, json } = await this.#post(JSON.stringify({ login, password, otp: otp ?? null }));
+    if (status === 200) {
+      const account = answer.safeParse(json);
+      if (account.success) return account.data;
+      const fields = account.error.issues.map(({ path }) => path.join('.') || 'the whole').join(', ');
+      throw this.#unavailable(`its answer is not understood (${fields})`);
+    }
+    const needsOtp = (json as { code?: unknown } | null | undefined)?.code === '2fa.verify';
+    if (needsOtp && status >= 400 && status < 500) return 'needs_otp';
+    if (status === 401 || status === 403 || status === 404) return 'wrong';
+    throw this.#unavailable(`it answered ${status}`);
+  }
+
+  async #post(body: string): Promise<{ status: number; json: unknown }> {
+    const { url, timeout } = this.#settings;
+    try {
+      const response = await request(url, {
+        dispatcher: this.#agent,
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', Accept: 'application/json' },
+        body,
+        signal: AbortSignal.timeout(timeout),
+      });
+      const text = await response.body.text();
+      return { status: response.statusCode, json: parseJson(text) };
+    } catch (cause) {
+      throw this.#unavailable(cause instanceof Error ? cause.message : String(cause), cause);
+    }
+  }
+
+  #unavailable(reason: string, cause?: unknown): AccountSourceUnavailable {
+    return new AccountSourceUnavailable(`directory.http: ${this.#settings.url}: ${reason}`, { cause });
+  }
+
+  /** Writes down what the source says of a user, when it is new. */
+  async #keep(account: Account, login: string): Promise<User> {
+    for (let tries = 1; ; tries++) {
+      const now = Date.now();
+      const before = await this.#store.getUser(account.id);
+      const user = userOf(account, login, before, now);
+      if (before !== undefined && isSame(before, user)) return before;
+      const holder = await this.#store.getUserByLogin(login);
+      const known = await this.#store.getCustomer(user.customerId);
+      const changed =
+        holder === undefined || holder.id === user.id ? [user] : [user, withoutLogin(holder, now)];
+      const refused = await this.#store.change(
+        {
+          users: changed,
+          ...(known === undefined ? { customers: [{ id: user.customerId, name: user.customerId }] } : {}),
+          basedOn: new Map([
+            [user.id, before?.updatedAt ?? null],
+            ...(holder === undefined ? [] : ([[holder.id, holder.updatedAt]] as const)),
+          ]),
+        },
+        now,
+      );
+      if (refused === undefined) return user;
+      if (tries === MAX_TRIES)
+        throw this.#unavailable(`the user ${user.id} can not be kept (${refused.reason})`);
+    }
+  }
+}
+
+function userOf(account: Account, login: string, before: User | undefined, now: number): User {
+  const bySource = account.locked === true;
+  const byOperator = before?.locked === true && before.lockedBy !== 'source';
+  return {
+    id: account.id,
+    customerId: account.customer_id,
+    login: before !== undefined && loginKey(before.login) === loginKey(login) ? before.login : login,
+    name: account.name ?? '',
+    role: account.role,
+    passwordHash: null,
+    otpSecret: null,
+    locked: bySource || byOperator,
+    ...(bySource && !byOperator ? { lockedBy: 'source' as const } : {}),
+    createdAt: before?.createdAt ?? now,
+    updatedAt: Math.max(now, (before?.updatedAt ?? 0) + 1),
+  };
+}
+
+/** Somebody else has the login now, so this user, whom the source knew by it before, gives it up. */
+function withoutLogin(user: User, now: number): User {
+  return { ...user, login: `${user.login}#${user.id}`, updatedAt: Math.max(now, user.updatedAt + 1) };
+}
+
+function isSame(a: User, b: User): boolean {
+  return (
+    a.customerId === b.customerId &&
+    a.login === b.login &&
+    a.name === b.name &&
+    a.role === b.role &&
+    a.passwordHash === b.passwordHash &&
+    a.otpSecret === b.otpSecret &&
+    a.locked === b.locked &&
+    a.lockedBy === b.lockedBy
+  );
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}

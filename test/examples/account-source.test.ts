@@ -1,0 +1,179 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import { join } from 'node:path';
+import { Secret, TOTP } from 'otpauth';
+import t, { type Test } from 'tap';
+import { parse } from 'yaml';
+import { client, PASSWORD } from '../helpers/fixture.js';
+import { listenOnLoopback, send, startUpstream } from '../helpers/http.js';
+import { run, type Running, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+
+const EXAMPLE = 'examples/account-source';
+
+/** Starts a server that asks an account source, with the example's settings. */
+async function guard(t: Test, url: string): Promise<Running & { configFile: string }> {
+  const example = parse(readFileSync(join(EXAMPLE, 'latchkey.yaml'), 'utf8'));
+  const upstream = await startUpstream(t);
+  const configFile = writeConfig(temporaryFolder(t), {
+    ...example,
+    listen: { ...example.listen, port: 0 },
+    upstream: upstream.url,
+    login: { max_failures: 3 },
+    directory: { http: { ...example.directory.http, url } },
+  });
+  return { ...(await start(t, configFile)), configFile };
+}
+
+const login = (url: string, user: string, password = PASSWORD, headers: Record<string, string> = {}) =>
+  send(url, '/login', { body: new URLSearchParams({ user: `${user}@example.com`, password }), headers });
+
+t.test('the example as it stands', async (t) => {
+  const child = spawn(process.execPath, [join(EXAMPLE, 'accounts.mjs')], { env: { ...process.env, PORT: '0' } });
+  t.teardown(() => child.kill());
+  const { url } = await guard(t, await urlOf(child));
+  const reply = await login(url, 'ADA');
+  t.equal(reply.status, 200);
+  t.same(reply.json, {
+    user: { id: 'U1', name: 'Ada', login: 'ADA@example.com', role: 'superuser', customer_id: 'C1' },
+    customer: { id: 'C1', name: 'C1' },
+  });
+  t.match((await login(url, 'ada', 'wrong')).json, { code: 'invalid_grant' });
+  t.equal((await login(url, 'nobody')).text, (await login(url, 'ada', 'wrong')).text, 'unknown looks like wrong');
+
+  const code = () =>
+    new TOTP({ secret: Secret.fromUTF8('12345678901234567890') }).generate();
+  t.match((await login(url, 'bob')).json, { msg: '2fa.verify', detail: 'Invalid one-time password' });
+  t.match((await login(url, 'bob', PASSWORD, { 'Service-OTP': '000000' })).json, { code: '2fa.verify' });
+  t.equal((await login(url, 'bob', PASSWORD, { 'Service-OTP': code() })).status, 200);
+  t.match((await login(url, 'bob', PASSWORD, { 'Service-OTP': code() })).json, { code: '2fa.verify' }, 'once');
+
+  const key = await client(url).token('ada');
+  const called = await send(url, '/service/S1', { headers: { 'Service-Key': key } });
+  t.match(called.json.headers, { 'x-auth-user-id': 'U1', 'x-auth-login': 'ADA@example.com', 'x-auth-role': 'superuser' });
+  child.kill();
+  await new Promise((gone) => child.once('close', gone));
+  const down = await login(url, 'ada');
+  t.equal(down.status, 503);
+  t.equal(down.headers['retry-after'], '1');
+  t.same(down.json, { msg: 'Service unavailable', detail: 'The account source can not answer now' });
+  const body = new URLSearchParams({ username: 'ada@example.com', password: PASSWORD });
+  t.equal((await send(url, '/tokens', { body })).status, 503);
+  t.equal((await send(url, '/service/S1', { headers: { 'Service-Key': key } })).status, 200, 'tokens go on working');
+}); // prettier-ignore
+
+t.test('what a source may answer', async (t) => {
+  const account = { id: 'U1', customer_id: 'C1', name: 'Ada', role: 'engineer', locked: false, two_factor: false };
+  const source = await scripted(t);
+  const { url, configFile, stdout } = await guard(t, source.url);
+  const answers = async (status: number, body: unknown, headers: Record<string, string> = {}) => {
+    source.answer(status, body);
+    const reply = await login(url, 'ada', PASSWORD, headers);
+    return [reply.status, reply.json?.code ?? reply.json?.user?.role ?? reply.json?.detail];
+  };
+  const otp = { 'Service-OTP': '123456' };
+  const down = [503, 'The account source can not answer now'];
+  t.same(await answers(200, account), [200, 'engineer']);
+  t.same(source.asked.at(-1), { login: 'ada@example.com', password: PASSWORD, otp: null });
+  t.same(await answers(200, { id: 'U1', customer_id: 'C1', role: 'engineer' }), [200, 'engineer'], 'the rest may be missing');
+  t.same(await answers(200, { ...account, id: 42 }), [200, 'engineer'], 'a number as id');
+  t.same(await answers(200, { ...account, locked: true }), [400, 'account_locked']);
+  t.same(await answers(200, { ...account, two_factor: true }), [400, '2fa.verify'], 'no code was sent, so none was checked');
+  t.same(await answers(200, { ...account, two_factor: true }, otp), [200, 'engineer']);
+  t.equal(source.asked.at(-1)?.otp, '123456');
+  t.same(await answers(401, { code: '2fa.verify' }), [400, '2fa.verify']);
+  t.same(await answers(200, account), [200, 'engineer'], 'a success forgets the failures');
+  for (const status of [401, 403, 404]) {
+    t.same(await answers(status, {}), [401, 'invalid_grant'], `${status}`);
+    await answers(200, account);
+  }
+  for (const [status, body] of [
+    [500, account], [302, account], [204, ''], [400, {}], [200, 'not json'], [200, {}], [200, { ...account, id: '' }],
+    [200, { ...account, id: 'a,b' }], [200, { ...account, role: null }], [200, { ...account, locked: 'no' }],
+    [200, { ...account, two_factor: 'off' }], [200, [account]], [200, { ...account, name: 'x'.repeat(70_000) }],
+  ] as const) {
+    t.same(await answers(status, body), down, `${status} ${JSON.stringify(body).slice(0, 60)}`);
+  }
+  source.hang();
+  const startedAt = Date.now();
+  t.same(await answers(200, account).then((reply) => reply), down, 'no answer');
+  t.ok(Date.now() - startedAt < 4_000, 'within its timeout');
+  source.resume();
+
+  t.notMatch(stdout(), PASSWORD, 'no password in the log');
+  t.match(stdout(), /directory\.http: .*it answered 500/, 'the log has the reason');
+
+  t.test('what it says of a user holds from then on', async (t) => {
+    source.answer(200, account);
+    const key = await client(url).token('ada');
+    const status = async () => (await send(url, '/service/S1', { headers: { 'Service-Key': key } })).status;
+    t.equal(await status(), 200);
+    source.answer(200, { ...account, role: 'nothing' });
+    await login(url, 'ada');
+    t.equal(await status(), 403, 'another role');
+    source.answer(200, { ...account, locked: true });
+    await login(url, 'ada');
+    t.equal(await status(), 401, 'a lock');
+    source.answer(200, account);
+    t.equal((await login(url, 'ada')).status, 200, 'it unlocks what it locked');
+    t.equal(await status(), 200);
+    t.equal((await run(['user', 'lock', 'U1', '--config', configFile])).code, 0);
+    t.match((await login(url, 'ada')).json, { code: 'account_locked' }, 'the lock of an operator stays');
+    t.equal(await status(), 401);
+    t.match(await run(['user', 'set-password', 'U1', '--config', configFile, '--password-file', '-'], { input: 'x' }), { code: 1, stderr: /checked by directory\.http/ });
+    await run(['user', 'unlock', 'U1', '--config', configFile]);
+
+    source.answer(200, { ...account, id: 'U9' });
+    t.match((await login(url, 'ada')).json, { user: { id: 'U9', login: 'ada@example.com' } }, 'somebody else has the login now');
+    t.equal((await send(url, '/service/S1', { headers: { 'Service-Key': key } })).json.headers['x-auth-user-id'], 'U1', 'tokens stay with their owner');
+  });
+}); // prettier-ignore
+
+t.test('guessing is slowed down as with passwords of its own', async (t) => {
+  const source = await scripted(t);
+  const { url } = await guard(t, source.url);
+  source.answer(401, {});
+  const statuses = [];
+  for (let i = 0; i < 5; i++) statuses.push((await login(url, 'ada', 'wrong')).status);
+  t.same(statuses, [401, 401, 401, 429, 429]);
+  t.equal(source.asked.length, 3, 'and the source is not asked meanwhile');
+});
+
+/** A source that answers what it is told to. */
+async function scripted(t: Test) {
+  let next: [number, unknown] = [500, {}];
+  let hanging = false;
+  const asked: { login: string; password: string; otp: string | null }[] = [];
+  const server: Server = createServer((req, res) => {
+    let text = '';
+    req.on('data', (chunk: Buffer) => (text += chunk.toString()));
+    req.on('end', () => {
+      asked.push(JSON.parse(text));
+      if (hanging) return;
+      const [status, body] = next;
+      res.writeHead(status, { Location: '/elsewhere' }).end(typeof body === 'string' ? body : JSON.stringify(body));
+    });
+  }); // prettier-ignore
+  const url = await listenOnLoopback(server);
+  t.teardown(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return {
+    url,
+    asked,
+    answer: (status: number, body: unknown) => (next = [status, body]),
+    hang: () => (hanging = true),
+    resume: () => (hanging = false),
+  };
+}
+
+async function urlOf(child: ChildProcess): Promise<string> {
+  return new Promise((found, failed) => {
+    child.stdout?.on('data', (chunk: Buffer) => {
+      const [url] = /http:\S+/.exec(chunk.toString()) ?? [];
+      if (url !== undefined) found(url);
+    });
+    child.once('close', () => failed(new Error('the example ended')));
+  });
+}
