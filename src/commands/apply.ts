@@ -1,9 +1,10 @@
 import { Command } from 'commander';
 import type { Difference } from '../accounts/directory-differences.js';
+import { describeRefusedChange } from '../accounts/refused-change.js';
 import { loadDirectory } from '../config/directory.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
 import type { StoreRoom } from '../server/store-room.js';
-import { CommandFailed, describeRefusedChange, WrongUsage } from './failure.js';
+import { CommandFailed, WrongUsage } from './failure.js';
 import { configOption } from './options.js';
 import { Progress } from './progress.js';
 import { withStore } from './store-access.js';

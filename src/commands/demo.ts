@@ -41,14 +41,15 @@ async function demo(options: DemoOptions): Promise<void> {
   const file = join(data, 'directory.yaml');
   const users = writeDirectoryOnce(file);
   const upstream = options.upstream ?? (await startEcho()).url;
-  const loaded = loadConfig(CONFIG, {
+  const env = {
     ...process.env,
     LATCHKEY_DEMO_PORT: options.port,
     LATCHKEY_DEMO_DATA: data,
     LATCHKEY_DEMO_UPSTREAM: upstream,
-  });
+  };
   await startServer({
-    loaded,
+    loaded: loadConfig(CONFIG, env),
+    env,
     quietRequests: true,
     onReady: (url, admin) => {
       process.stdout.write(

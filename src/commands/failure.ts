@@ -1,5 +1,3 @@
-import type { ChangeRefused } from '../store/store.js';
-
 /** A command that could not do what it was asked to; its message is one line for a person. */
 export class CommandFailed extends Error {
   readonly code: string = 'COMMAND_FAILED';
@@ -8,25 +6,4 @@ export class CommandFailed extends Error {
 /** A command that was called in a way that it does not understand (exit code 2). */
 export class WrongUsage extends CommandFailed {
   override readonly code = 'WRONG_USAGE';
-}
-
-const MAX_IDS = 20;
-
-/** Says why a change to the store was refused, and what would let it through. */
-export function describeRefusedChange(refused: ChangeRefused): string {
-  switch (refused.reason) {
-    case 'active_tokens':
-      return `${refused.users.map(describeActive).join('; ')}; revoke them first (latchkey token revoke ID...)`;
-    case 'login_taken':
-      return `the login ${refused.login} of user ${refused.userId} belongs to another user already`;
-    case 'unknown_customer':
-      return `there is no customer ${refused.customerId}; declare it under customers`;
-    case 'changed_meanwhile':
-      return `the user ${refused.userId} was changed by somebody else meanwhile; try again`;
-  }
-}
-
-function describeActive({ userId, tokenIds }: { userId: string; tokenIds: readonly string[] }): string {
-  const more = tokenIds.length > MAX_IDS ? ` and ${tokenIds.length - MAX_IDS} more` : '';
-  return `the user ${userId} still has active tokens (${tokenIds.slice(0, MAX_IDS).join(', ')}${more})`;
 }

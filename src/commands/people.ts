@@ -1,9 +1,10 @@
+import { describeRefusedChange } from '../accounts/refused-change.js';
 import { loadDirectory } from '../config/directory.js';
 import type { LoadedConfig } from '../config/load.js';
 import type { User } from '../domain/user.js';
 import type { StoreRoom } from '../server/store-room.js';
 import type { Store } from '../store/store.js';
-import { CommandFailed, describeRefusedChange } from './failure.js';
+import { CommandFailed } from './failure.js';
 
 /** Finds a user by login or by id. */
 export async function findUser(store: Store, name: string): Promise<User> {

@@ -1,21 +1,24 @@
 import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
 import type { LoadedConfig } from '../config/load.js';
-import { loadDirectory } from '../config/directory.js';
-import type { Config } from '../config/schema.js';
 import { createLog, type LogSink } from '../observe/log.js';
-import { renderMetrics, renderSum, setWorkers, startProcessMetrics } from '../observe/metrics.js';
+import { readMetrics, renderMetrics, setWorkers, startProcessMetrics } from '../observe/metrics.js';
 import { startAdmin } from '../server/admin.js';
-import { answerMetrics, startPool } from '../server/cluster.js';
+import { startPool } from '../server/cluster.js';
 import { startCleaning } from '../server/cleaning.js';
+import { answerPrimary } from '../server/messages.js';
+import { applyDirectoryFile, Reloader } from '../server/reload.js';
+import type { Serving } from '../server/serving.js';
 import { onSignals } from '../server/signals.js';
 import { openStoreRoom, type StoreRoom } from '../server/store-room.js';
+import { watchFiles } from '../server/watch.js';
 import { startWorker } from '../server/worker.js';
-import { CommandFailed, describeRefusedChange } from './failure.js';
 
 /** How `serve` and `demo` start a server. */
 export interface ServeOptions {
   readonly loaded: LoadedConfig;
+  /** What the configuration's `${NAME}` expand to, also when it is reloaded. */
+  readonly env?: NodeJS.ProcessEnv;
   /** Leave the record of each request out of the log. */
   readonly quietRequests?: boolean;
   /** Called when the server is ready. */
@@ -26,15 +29,22 @@ export interface ServeOptions {
 export async function startServer(options: ServeOptions): Promise<void> {
   const sink = createLog(options.quietRequests);
   startProcessMetrics();
-  const { config } = options.loaded;
-  const room = openStoreRoom(config);
+  const room = openStoreRoom(options.loaded.config);
   if (cluster.isWorker) await serveAsWorker(options.loaded, room, sink);
   else await serveAsPrimary(options, room, sink);
 }
 
 async function serveAsWorker(loaded: LoadedConfig, room: StoreRoom, sink: LogSink): Promise<void> {
-  answerMetrics();
   const worker = await startWorker(loaded, room, sink.log);
+  let prepared: ReturnType<typeof worker.prepare> | undefined;
+  answerPrimary({
+    metrics: readMetrics,
+    prepare: async (next) => {
+      prepared = worker.prepare(next as LoadedConfig);
+    },
+    commit: async () => prepared?.commit(),
+    abort: async () => prepared?.abort(),
+  });
   onSignals(sink, async () => {
     await worker.drain();
     await room.store.close();
@@ -47,10 +57,15 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
   const { loaded } = options;
   const { config } = loaded;
   const { log } = sink;
-  await applyDirectoryFile(config, room);
+  await applyDirectoryFile(loaded, room);
   const cleaning = startCleaning(room.store, log);
   const count = config.workers === 'auto' ? availableParallelism() : config.workers;
-  const serving = count === 1 ? await startAlone(loaded, room, log) : await startWorkers(count, sink);
+  const serving = count === 1 ? await startAlone(loaded, room, log) : await startWorkers(loaded, count, sink);
+  const reloader = new Reloader(loaded, room, serving, options.env ?? process.env, log);
+  const watching = watchFiles(
+    () => [loaded.file, reloader.current.config.directory.file ?? loaded.file],
+    () => void reloader.reload('a changed file'),
+  );
 
   let draining = false;
   const admin = await startAdmin(
@@ -63,52 +78,49 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
         workers: serving.size() > 0 ? null : 'no worker serves',
         draining: draining ? 'the server is shutting down' : null,
       }),
+      reload: () => reloader.reload('POST /-/reload'),
     },
     log,
   );
-  onSignals(sink, async () => {
-    draining = true;
-    log.info('draining');
-    clearInterval(cleaning);
-    await serving.drain();
-    admin.server.close();
-    admin.server.closeAllConnections();
-    await room.store.close();
-    log.info('stopped');
-  });
+  onSignals(
+    sink,
+    async () => {
+      draining = true;
+      log.info('draining');
+      clearInterval(cleaning);
+      clearInterval(watching);
+      await serving.drain();
+      admin.server.close();
+      admin.server.closeAllConnections();
+      await room.store.close();
+      log.info('stopped');
+    },
+    () => void reloader.reload('SIGHUP'),
+  );
   log.info({ listen: serving.url, admin: admin.url, workers: count, config: loaded.file }, 'ready');
   options.onReady?.(serving.url, admin.url);
-}
-
-interface Serving {
-  readonly url: string;
-  readonly size: () => number;
-  readonly metrics: () => Promise<{ type: string; text: string }>;
-  drain(): Promise<void>;
 }
 
 async function startAlone(loaded: LoadedConfig, room: StoreRoom, log: LogSink['log']): Promise<Serving> {
   const worker = await startWorker(loaded, room, log);
   setWorkers(1);
-  return { url: worker.url, size: () => 1, metrics: renderMetrics, drain: () => worker.drain() };
+  return {
+    url: worker.url,
+    size: () => 1,
+    metrics: renderMetrics,
+    prepare: async (next) => {
+      const { commit, abort } = worker.prepare(next);
+      return { commit: async () => commit(), abort };
+    },
+    drain: () => worker.drain(),
+  };
 }
 
-async function startWorkers(count: number, sink: LogSink): Promise<Serving> {
-  const { log } = sink;
-  const pool = await startPool(count, log, () => {
-    log.fatal('workers keep dying; giving up');
+async function startWorkers(loaded: LoadedConfig, count: number, sink: LogSink): Promise<Serving> {
+  return startPool(loaded, count, sink.log, () => {
+    sink.log.fatal('workers keep dying; giving up');
     void sink.flush().finally(() => process.exit(1));
   });
-  return { ...pool, metrics: async () => renderSum(await pool.metrics()) };
-}
-
-async function applyDirectoryFile(config: Config, room: StoreRoom): Promise<void> {
-  const { file } = config.directory;
-  if (file === null) return;
-  const directory = loadDirectory(file, process.env, Object.keys(config.policy.roles));
-  const applied = await room.directory.apply(directory, Date.now());
-  if ('refused' in applied)
-    throw new CommandFailed(`${file}: ${describeRefusedChange(applied.refused)}; nothing was changed`);
 }
 
 async function faultOf(probe: Promise<void>): Promise<string | null> {

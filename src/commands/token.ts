@@ -51,8 +51,8 @@ export function tokenCommand(): Command {
   return token;
 } // prettier-ignore
 
-function tokensOf({ config, lineOf }: LoadedConfig, { store }: StoreRoom): Tokens {
-  const { policy } = compilePolicy(config, lineOf);
+function tokensOf({ config, lines }: LoadedConfig, { store }: StoreRoom): Tokens {
+  const { policy } = compilePolicy(config, lines);
   return new Tokens(store, { pending: () => undefined }, config.tokens, (name) => policy.hasScope(name));
 }
 

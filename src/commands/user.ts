@@ -1,12 +1,13 @@
 import { Command } from 'commander';
 import { Secret, TOTP } from 'otpauth';
 import { isGlobalApiTokenUser } from '../accounts/legacy-keys.js';
+import { describeRefusedChange } from '../accounts/refused-change.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
 import { formatTime } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { StoreRoom } from '../server/store-room.js';
-import { CommandFailed, describeRefusedChange } from './failure.js';
+import { CommandFailed } from './failure.js';
 import { configOption, jsonOption, passwordFileOption } from './options.js';
 import { ask, readNewPassword } from './password.js';
 import { changeUser, findUser, listUsers, warnIfDeclared } from './people.js';

@@ -3,7 +3,8 @@ import { suggestion } from './nearest.js';
 import { checkPolicy } from './policy-checks.js';
 import { checkRoutes } from './route-checks.js';
 import type { Config } from './schema.js';
-import type { Path, Source } from './source.js';
+import type { Path } from './positions.js';
+import type { Source } from './source.js';
 import { UNAVAILABLE } from './unavailable.js';
 
 /** What no single value shows: names that refer to others, values that contradict each other. */
@@ -17,7 +18,7 @@ export function crossCheck(config: Config, source: Source): Fault[] {
     add(['sessions', 'idle_timeout'], 'sessions.idle_timeout: is longer than sessions.absolute_timeout');
   }
   checkUpstreams(config, add);
-  if (checkRoutes(config, add)) checkPolicy(config, source.lineOf, add);
+  if (checkRoutes(config, add)) checkPolicy(config, source.lines, add);
   checkIdentity(config, add);
   return faults;
 }

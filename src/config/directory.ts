@@ -3,7 +3,8 @@ import { resolve } from 'node:path';
 import { type DirectoryFile, directorySchema } from './directory-schema.js';
 import { ConfigError, type Fault } from './fault.js';
 import { suggestion } from './nearest.js';
-import { checkSource, type Path, readSource, type Source } from './source.js';
+import type { Path } from './positions.js';
+import { checkSource, readSource, type Source } from './source.js';
 
 /**
  * Reads and checks a directory file.

@@ -1,16 +1,16 @@
 import { resolve } from 'node:path';
-import type { LineOf } from '../policy/rules.js';
+import type { Lines } from '../policy/rules.js';
 import { crossCheck } from './cross-checks.js';
 import { ConfigError } from './fault.js';
 import { type Config, configSchema } from './schema.js';
 import { checkSource, readSource, resolvePath, type Source } from './source.js';
 
-/** A configuration that passed every check. */
+/** A configuration that passed every check. It is plain data, so that one process can send it to another. */
 export interface LoadedConfig {
   readonly file: string;
   readonly config: Config;
-  /** The line of a part of the file, from 1; null for what the file does not hold. */
-  readonly lineOf: LineOf;
+  /** Where its parts stand in the file. */
+  readonly lines: Lines;
 }
 
 /** Reads and checks a configuration file. @throws ConfigError with every fault */
@@ -22,7 +22,7 @@ export function loadConfig(file: string, env: NodeJS.ProcessEnv = process.env): 
   return {
     file: source.file,
     config: deepFreeze(withAbsolutePaths(config, source)),
-    lineOf: source.lineOf,
+    lines: source.lines,
   };
 }
 

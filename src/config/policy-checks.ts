@@ -1,19 +1,19 @@
 import { isRead, METHODS } from '../domain/methods.js';
 import type { Policy } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
-import type { LineOf } from '../policy/rules.js';
+import type { Lines } from '../policy/rules.js';
 import type { Add } from './cross-checks.js';
 import { isSlip, suggestion } from './nearest.js';
 import { compilePolicy } from './policy.js';
 import type { Config } from './schema.js';
-import type { Path } from './source.js';
+import type { Path } from './positions.js';
 
 /**
  * Checks the tables of the policy against the routes: actions that nobody may do, and patterns that miss an
  * action by a letter or two. A `deny` that covers nothing would let everybody through.
  */
-export function checkPolicy(config: Config, lineOf: LineOf, add: Add): void {
-  const { policy, router } = compilePolicy(config, () => null);
+export function checkPolicy(config: Config, lines: Lines, add: Add): void {
+  const { policy, router } = compilePolicy(config, {});
   const known = new Set(router.routes.flatMap(actionsOf));
   config.routes.forEach((_route, i) => {
     const compiled = router.routes.find(({ place }) => place?.path === `routes.${i}`);
@@ -26,7 +26,7 @@ export function checkPolicy(config: Config, lineOf: LineOf, add: Add): void {
     for (const each of actions) known.add(each);
     checkAllowed(policy, actions, ['default_route', 'action'], config, add);
   }
-  checkPatterns(config, [...known], lineOf, add);
+  checkPatterns(config, [...known], lines, add);
 }
 
 /** The actions that a route's methods can ask for. */
@@ -56,14 +56,14 @@ function checkAllowed(policy: Policy, actions: readonly string[], at: Path, conf
 }
 
 /** Only patterns of the file are checked: the built-in ones may name actions that its routes do not have. */
-function checkPatterns(config: Config, actions: readonly string[], lineOf: LineOf, add: Add): void {
+function checkPatterns(config: Config, actions: readonly string[], lines: Lines, add: Add): void {
   const { roles, scopes, service_limited: limited } = config.policy;
   const check = (patterns: readonly string[], at: readonly string[]) => {
     patterns.forEach((pattern, i) => {
       const meant = nearestPattern(pattern, actions);
       if (meant === undefined) return;
       const path = [...at, i];
-      if (lineOf(path) === null) return;
+      if (!Object.hasOwn(lines, path.join('.'))) return;
       add(path, `${path.join('.')}: "${pattern}" covers no action of any route (did you mean "${meant}"?)`);
     });
   };

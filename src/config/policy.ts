@@ -1,7 +1,7 @@
 import { Policy } from '../policy/decide.js';
 import { endpointRoutes } from '../policy/own-endpoints.js';
 import { Router } from '../policy/routes.js';
-import { type LineOf, placeOf } from '../policy/rules.js';
+import { type Lines, placeOf } from '../policy/rules.js';
 import type { Config } from './schema.js';
 
 /** What decides about requests, compiled from a configuration. */
@@ -11,11 +11,11 @@ export interface CompiledPolicy {
 }
 
 /** Compiles the routes (own endpoints included) and the tables of a configuration, each with its line in the file. */
-export function compilePolicy(config: Config, lineOf: LineOf): CompiledPolicy {
-  const routes = config.routes.map((route, i) => ({ ...route, place: placeOf(['routes', i], lineOf) }));
-  const fallback = { ...config.default_route, place: placeOf(['default_route'], lineOf) };
+export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
+  const routes = config.routes.map((route, i) => ({ ...route, place: placeOf(['routes', i], lines) }));
+  const fallback = { ...config.default_route, place: placeOf(['default_route'], lines) };
   return {
     router: new Router(routes, fallback, endpointRoutes(config.interface.token_endpoints)),
-    policy: new Policy(config.policy, lineOf),
+    policy: new Policy(config.policy, lines),
   };
 }

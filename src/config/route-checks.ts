@@ -4,7 +4,7 @@ import type { Add } from './cross-checks.js';
 import { suggestion } from './nearest.js';
 import { compilePolicy } from './policy.js';
 import type { Config } from './schema.js';
-import type { Path } from './source.js';
+import type { Path } from './positions.js';
 
 /** Characters that a path segment may have as they are (RFC 3986 3.3), and escapes. `;` and `%2F` never match. */
 const SEGMENT = /^(?:[A-Za-z0-9._~!$&'()+,=:@-]|%(?!2[Ff])[0-9A-Fa-f]{2})+$/;
@@ -85,7 +85,7 @@ function hasDuplicates(config: Config, add: Add): boolean {
 
 /** A route that loses each of its methods to another one is a mistake: its action would never be asked for. */
 function checkReachable(config: Config, add: Add): void {
-  const { router } = compilePolicy(config, () => null);
+  const { router } = compilePolicy(config, {});
   config.routes.forEach((route, i) => {
     const sample = sampleOf(route.path);
     const takers = (route.methods ?? METHODS).map((method) => router.find(method, sample, true));

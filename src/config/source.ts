@@ -1,25 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { dirname, isAbsolute, resolve } from 'node:path';
-import {
-  type Document,
-  isAlias,
-  isMap,
-  isPair,
-  isScalar,
-  LineCounter,
-  type Node,
-  parseDocument,
-  Scalar,
-  visit,
-} from 'yaml';
+import { type Document, isAlias, isScalar, LineCounter, parseDocument, Scalar, visit } from 'yaml';
 import type { z } from 'zod';
 import { ConfigError, type Fault } from './fault.js';
 import { suggestion } from './nearest.js';
+import { linesOf, offsetOf, type Path } from './positions.js';
 
 const MAX_BYTES = 32 * 1024 * 1024;
-
-/** A place in the tree of a file: keys and indexes from its top. */
-export type Path = readonly PropertyKey[];
 
 /** A YAML file that was read: its plain value, and where each part of it stands. */
 export interface Source {
@@ -27,8 +14,8 @@ export interface Source {
   readonly value: unknown;
   /** The fault of a place; the nearest part that is there is named when the place itself is not. */
   fault(path: Path, message: string, at?: 'key' | 'value'): Fault;
-  /** The line of a place, from 1; null when it is not in the file. */
-  readonly lineOf: (path: Path) => number | null;
+  /** The line of every part of the file, from 1, by its path joined by dots. */
+  readonly lines: Readonly<Record<string, number>>;
 }
 
 /**
@@ -58,10 +45,9 @@ export function readSource(file: string, env: NodeJS.ProcessEnv): Source {
   return {
     file,
     value: document.toJS() as unknown,
-    fault: (path, message, place = 'value') => at(offsetOf(document, path, place).offset, message),
-    lineOf: (path) => {
-      const { offset, found } = offsetOf(document, path, 'key');
-      return found ? counter.linePos(offset).line : null;
+    fault: (path, message, place = 'value') => at(offsetOf(document, path, place), message),
+    get lines() {
+      return linesOf(document, counter);
     },
   };
 }
@@ -155,34 +141,6 @@ function readSecret(file: string): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** Where a place stands. When it is not there: where the nearest part above it stands. */
-function offsetOf(
-  document: Document,
-  path: Path,
-  place: 'key' | 'value',
-): { offset: number; found: boolean } {
-  let node: unknown = document.contents;
-  let offset = startOf(node);
-  for (const [index, step] of path.entries()) {
-    if (isMap(node)) {
-      const pair = node.items.find((item) => isScalar(item.key) && String(item.key.value) === String(step));
-      if (pair === undefined) return { offset, found: false };
-      const last = index === path.length - 1;
-      offset = last && place === 'key' ? startOf(pair.key) : startOf(pair.value) || startOf(pair.key);
-      node = pair.value;
-    } else {
-      node = (node as { items?: unknown[] } | null)?.items?.[Number(step)];
-      if (isPair(node) || node === undefined) return { offset, found: false };
-      offset = startOf(node);
-    }
-  }
-  return { offset, found: true };
-}
-
-function startOf(node: unknown): number {
-  return (node as Node | null | undefined)?.range?.[0] ?? 0;
 }
 
 /** Checks a source against a schema. @throws ConfigError with every fault, each with the nearest known name */

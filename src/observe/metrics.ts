@@ -24,6 +24,13 @@ const workers = new Gauge({
   aggregator: 'first',
 });
 
+const reloadSuccessful = new Gauge({
+  name: 'latchkey_config_last_reload_successful',
+  help: 'Whether the configuration and directory that were read last are the ones that serve (1) or were refused (0).',
+  aggregator: 'first',
+});
+reloadSuccessful.set(1);
+
 /** How a request ended, as the metrics tell it. */
 export type Outcome = string;
 
@@ -36,6 +43,11 @@ export function countRequest(outcome: Outcome, status: number | null, seconds: n
 /** Counts a failed write of last uses. */
 export function countLastSeenFailure(): void {
   lastSeenFailures.inc();
+}
+
+/** Tells whether the last reload took effect. */
+export function setReloaded(successful: boolean): void {
+  reloadSuccessful.set(successful ? 1 : 0);
 }
 
 /** Tells how many processes serve. */

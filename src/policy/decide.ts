@@ -1,6 +1,6 @@
 import type { Subject, TokenSubject } from '../domain/credential.js';
 import type { Rules } from './patterns.js';
-import { type LineOf, type Rule, RuleTable, placeOf } from './rules.js';
+import { type Lines, type Rule, RuleTable, placeOf } from './rules.js';
 
 /** The tables of the policy, as the configuration holds them. */
 export interface PolicyTables {
@@ -44,17 +44,17 @@ export class Policy {
   readonly #limited: RuleTable<Decision>;
   readonly #noScope: Rule;
 
-  /** @param lineOf where the tables stand in the file; without it every rule counts as built in */
-  constructor(tables: PolicyTables, lineOf: LineOf = () => null) {
-    this.#roles = new RuleTable(tables.roles, ['policy', 'roles'], lineOf, roleDecision);
-    this.#scopes = new RuleTable(tables.scopes, ['policy', 'scopes'], lineOf, scopeDecision);
+  /** @param lines where the tables stand in the file; without them every rule counts as built in */
+  constructor(tables: PolicyTables, lines: Lines = {}) {
+    this.#roles = new RuleTable(tables.roles, ['policy', 'roles'], lines, roleDecision);
+    this.#scopes = new RuleTable(tables.scopes, ['policy', 'scopes'], lines, scopeDecision);
     this.#limited = new RuleTable(
       { service_limited: { allow: ['*'], deny: tables.service_limited.deny } },
       ['policy'],
-      lineOf,
+      lines,
       limitDecision,
     );
-    this.#noScope = { effect: 'unknown', pattern: null, place: placeOf(['policy', 'scopes'], lineOf) };
+    this.#noScope = { effect: 'unknown', pattern: null, place: placeOf(['policy', 'scopes'], lines) };
     const names = Object.keys(tables.scopes);
     const full = names.filter((name) => {
       const { allow, deny } = tables.scopes[name] ?? {};

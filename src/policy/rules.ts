@@ -1,7 +1,7 @@
 import { allows as covered, covers, type Rules } from './patterns.js';
 
-/** Finds the line of a part of the configuration file; null for what the file does not hold, a built-in default. */
-export type LineOf = (path: readonly (string | number)[]) => number | null;
+/** The line of each part of the configuration file, by its keys from the top, joined by dots. */
+export type Lines = Readonly<Record<string, number>>;
 
 /** Where a rule stands in the configuration. */
 export interface Place {
@@ -23,7 +23,7 @@ export interface Rule {
 export class RuleTable<T> {
   readonly #rows = new Map<string, { rules: Rules; settled: Map<string, T> }>();
   readonly #path: readonly string[];
-  readonly #lineOf: LineOf;
+  readonly #lines: Lines;
   readonly #answer: (allowed: boolean, rule: Rule, name: string, action: string) => T;
 
   /**
@@ -33,12 +33,12 @@ export class RuleTable<T> {
   constructor(
     table: Readonly<Record<string, Rules>>,
     path: readonly string[],
-    lineOf: LineOf,
+    lines: Lines,
     answer: (allowed: boolean, rule: Rule, name: string, action: string) => T,
   ) {
     for (const [name, rules] of Object.entries(table)) this.#rows.set(name, { rules, settled: new Map() });
     this.#path = path;
-    this.#lineOf = lineOf;
+    this.#lines = lines;
     this.#answer = answer;
   }
 
@@ -72,13 +72,14 @@ export class RuleTable<T> {
   }
 
   #rule(effect: Rule['effect'], pattern: string | null, below: readonly (string | number)[]): Rule {
-    return { effect, pattern, place: placeOf([...this.#path, ...below], this.#lineOf) };
+    return { effect, pattern, place: placeOf([...this.#path, ...below], this.#lines) };
   }
 }
 
 /** The place of a part of the configuration. */
-export function placeOf(path: readonly (string | number)[], lineOf: LineOf): Place {
-  return { path: path.join('.'), line: lineOf(path) };
+export function placeOf(path: readonly (string | number)[], lines: Lines): Place {
+  const key = path.join('.');
+  return { path: key, line: (Object.hasOwn(lines, key) ? lines[key] : undefined) ?? null };
 }
 
 /** A place as a person reads it: `policy.roles.engineer.deny.0, line 41`. */

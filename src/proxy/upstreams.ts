@@ -45,6 +45,9 @@ export class Upstream {
 /** The upstreams by name. */
 export interface Upstreams {
   get(name: string): Upstream | undefined;
+  /** Requests that are on their way to any of them. */
+  pending(): number;
+  /** Cuts every connection. */
   close(): Promise<void>;
 }
 
@@ -53,6 +56,7 @@ export function createUpstreams(settings: Readonly<Record<string, UpstreamSettin
   const upstreams = new Map(Object.entries(settings).map(([name, each]) => [name, new Upstream(each)]));
   return {
     get: (name) => upstreams.get(name),
+    pending: () => [...upstreams.values()].reduce((sum, upstream) => sum + upstream.pending, 0),
     close: async () => {
       await Promise.all([...upstreams.values()].map((upstream) => upstream.pool.destroy()));
     },

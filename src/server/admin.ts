@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Config } from '../config/schema.js';
 import type { Log } from '../observe/log.js';
 import { listen } from './listener.js';
+import type { Reloaded } from './reload.js';
 
 /** One check of readiness: its name, and what is wrong or null. */
 export type ReadyCheck = () => Promise<Record<string, string | null>>;
@@ -10,11 +11,12 @@ export type ReadyCheck = () => Promise<Record<string, string | null>>;
 export interface AdminViews {
   readonly metrics: () => Promise<{ type: string; text: string }>;
   readonly ready: ReadyCheck;
+  readonly reload: () => Promise<Reloaded>;
 }
 
 const HEADERS_TIMEOUT_MS = 5_000;
 
-/** Starts the admin port: metrics, health and readiness. It is no part of the public port. */
+/** Starts the admin port: metrics, health, readiness and reload. It is no part of the public port. */
 export async function startAdmin(
   settings: Config['admin'],
   views: AdminViews,
@@ -35,8 +37,11 @@ export async function startAdmin(
 async function answer(req: IncomingMessage, res: ServerResponse, views: AdminViews): Promise<void> {
   req.resume();
   const path = (req.url ?? '').split('?', 1)[0] ?? '';
-  if (req.method !== 'GET' && req.method !== 'HEAD') {
-    sendJson(res, 405, { msg: 'Method not allowed', detail: 'the admin port takes GET' });
+  if (path === '/-/reload' && req.method === 'POST') {
+    sendReloaded(res, await views.reload());
+  } else if (path === '/-/reload' || (req.method !== 'GET' && req.method !== 'HEAD')) {
+    const detail = 'the admin port takes GET, and POST at /-/reload';
+    sendJson(res, 405, { msg: 'Method not allowed', detail });
   } else if (path === '/healthz') {
     sendJson(res, 200, { status: 'ok' });
   } else if (path === '/readyz') {
@@ -47,9 +52,14 @@ async function answer(req: IncomingMessage, res: ServerResponse, views: AdminVie
     const { type, text } = await views.metrics();
     res.writeHead(200, { 'Content-Type': type, 'Cache-Control': 'no-store' }).end(text);
   } else {
-    const detail = 'the admin port has /healthz, /readyz and /metrics';
+    const detail = 'the admin port has /healthz, /readyz, /metrics and POST /-/reload';
     sendJson(res, 404, { msg: 'Record not found', detail });
   }
+}
+
+function sendReloaded(res: ServerResponse, { faults, needsRestart }: Reloaded): void {
+  if (faults.length === 0) sendJson(res, 200, { reloaded: true, needs_restart: needsRestart });
+  else sendJson(res, 422, { msg: 'Reload refused', detail: 'The running configuration stays', faults });
 }
 
 function describe(checks: Record<string, string | null>): Record<string, string> {

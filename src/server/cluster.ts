@@ -1,7 +1,10 @@
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
+import type { LoadedConfig } from '../config/load.js';
 import type { Log } from '../observe/log.js';
-import { readMetrics, setWorkers } from '../observe/metrics.js';
+import { readMetrics, renderSum, setWorkers } from '../observe/metrics.js';
 import { baseUrl } from './listener.js';
+import { askWorker, greetWorker } from './messages.js';
+import type { Serving } from './serving.js';
 
 const FIRST_RESPAWN_MS = 100;
 const MAX_RESPAWN_MS = 10_000;
@@ -9,24 +12,21 @@ const MAX_RESPAWN_MS = 10_000;
 const STABLE_MS = 30_000;
 /** So many crashes in a row without a stable worker between end the process instead of spinning. */
 const MAX_CRASHES = 10;
-
-/** Several worker processes on one port. */
-export interface Pool {
-  readonly url: string;
-  /** Number of workers that serve now. */
-  readonly size: () => number;
-  /** Metrics of this process and of each worker that serves; one that does not answer in time is left out. */
-  readonly metrics: () => Promise<unknown[][]>;
-  /** Tells every worker to drain and waits until all are gone. */
-  drain(): Promise<void>;
-}
+const METRICS_TIMEOUT_MS = 1_000;
+const RELOAD_TIMEOUT_MS = 10_000;
 
 /**
- * Starts `count` copies of this process as workers and replaces each one that dies.
+ * Starts `count` copies of this process as workers on one port and replaces each one that dies.
  *
  * @param onCrashLoop called when workers keep dying and no more are started
  */
-export async function startPool(count: number, log: Log, onCrashLoop: () => void): Promise<Pool> {
+export async function startPool(
+  loaded: LoadedConfig,
+  count: number,
+  log: Log,
+  onCrashLoop: () => void,
+): Promise<Serving> {
+  let current = loaded;
   let draining = false;
   let crashes = 0;
   const serving = new Set<ClusterWorker>();
@@ -34,6 +34,7 @@ export async function startPool(count: number, log: Log, onCrashLoop: () => void
   const fork = (): ClusterWorker => {
     const startedAt = Date.now();
     const worker = cluster.fork();
+    greetWorker(worker, () => current);
     worker.on('listening', () => {
       serving.add(worker);
       setWorkers(serving.size);
@@ -59,8 +60,33 @@ export async function startPool(count: number, log: Log, onCrashLoop: () => void
     url,
     size: () => serving.size,
     metrics: async () => {
-      const asked = await Promise.all([...serving].map(askForMetrics));
-      return [await readMetrics(), ...asked.filter((answer) => answer !== undefined)];
+      const asked = await Promise.allSettled(
+        [...serving].map((worker) => askWorker(worker, 'metrics', METRICS_TIMEOUT_MS)),
+      );
+      const answers = asked.filter((each) => each.status === 'fulfilled').map(({ value }) => value);
+      return renderSum([await readMetrics(), ...(answers as unknown[][])]);
+    },
+    prepare: async (next) => {
+      const asked = [...serving];
+      const tell = (ask: 'commit' | 'abort') =>
+        Promise.allSettled(asked.map((worker) => askWorker(worker, ask, RELOAD_TIMEOUT_MS)));
+      const prepared = await Promise.allSettled(
+        asked.map((worker) => askWorker(worker, 'prepare', RELOAD_TIMEOUT_MS, next)),
+      );
+      const failed = prepared.find((each) => each.status === 'rejected');
+      if (failed !== undefined) {
+        await tell('abort');
+        throw failed.reason as Error;
+      }
+      return {
+        commit: async () => {
+          current = next;
+          await tell('commit');
+          // One that started meanwhile was greeted with the configuration of before.
+          for (const worker of serving) if (!asked.includes(worker)) worker.process.kill('SIGTERM');
+        },
+        abort: async () => void (await tell('abort')),
+      };
     },
     drain: async () => {
       draining = true;
@@ -91,32 +117,4 @@ async function endOf(worker: ClusterWorker | undefined): Promise<void> {
   const gone = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
   worker.process.kill('SIGTERM');
   await gone;
-}
-
-const ASK = 'latchkey:metrics';
-const ASK_TIMEOUT_MS = 1_000;
-
-/** Lets a worker answer its primary's question for metrics. */
-export function answerMetrics(): void {
-  process.on('message', (message) => {
-    if (message === ASK) void readMetrics().then((metrics) => process.send?.({ [ASK]: metrics }));
-  });
-}
-
-async function askForMetrics(worker: ClusterWorker): Promise<unknown[] | undefined> {
-  return new Promise((resolve) => {
-    const finish = (answer: unknown[] | undefined) => {
-      clearTimeout(timer);
-      worker.off('message', onMessage);
-      resolve(answer);
-    };
-    const onMessage = (message: unknown) => {
-      const answer = (message as Record<string, unknown[] | undefined> | null)?.[ASK];
-      if (answer !== undefined) finish(answer);
-    };
-    const timer = setTimeout(() => finish(undefined), ASK_TIMEOUT_MS);
-    worker.on('message', onMessage);
-    if (worker.isConnected()) worker.send(ASK);
-    else finish(undefined);
-  });
 }

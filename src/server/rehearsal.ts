@@ -38,9 +38,9 @@ export class Rehearsal {
 
   /** @param store null when there is none to ask: then nobody has tokens, and a token's id names one's own */
   constructor(loaded: LoadedConfig, store: Store | null) {
-    const { config, lineOf } = loaded;
+    const { config, lines } = loaded;
     const names = vendorNames(config.interface);
-    const { router, policy } = compilePolicy(config, lineOf);
+    const { router, policy } = compilePolicy(config, lines);
     const tokens =
       store === null ? null : new Tokens(store, UNUSED, config.tokens, (name) => policy.hasScope(name));
     this.#loaded = loaded;

@@ -32,10 +32,14 @@ export interface House {
   readonly log: Log;
 }
 
-/** The line that every request walks: head, gate, then an own endpoint or the upstream. */
-export function createRequestListener(house: House) {
+/**
+ * The line that every request walks: head, gate, then an own endpoint or the upstream.
+ *
+ * @param house the rooms as they are now; a request walks those that it began in to its end
+ */
+export function createRequestListener(house: () => House) {
   return function onRequest(req: IncomingMessage, res: ServerResponse): void {
-    const walk = new Walk(house, req, res);
+    const walk = new Walk(house(), req, res);
     walk.start();
   };
 }

@@ -30,18 +30,20 @@ import type { StoreRoom } from './store-room.js';
 export interface Runtime {
   readonly house: House;
   readonly upgrade: Upgrade;
+  /** Requests that it forwards now. */
+  pending(): number;
   /** Writes last uses down and closes the connections to the upstreams. The store is closed by who opened it. */
   close(): Promise<void>;
 }
 
 /** Puts the rooms together. It is the only place that does. */
 export function createRuntime(
-  { config, lineOf }: LoadedConfig,
+  { config, lines }: LoadedConfig,
   { store, passwords, sealer }: StoreRoom,
   log: Log,
 ): Runtime {
   const names = vendorNames(config.interface);
-  const { router, policy } = compilePolicy(config, lineOf);
+  const { router, policy } = compilePolicy(config, lines);
   const lastSeen = new LastSeen(
     store,
     config.tokens.last_seen_interval,
@@ -93,6 +95,7 @@ export function createRuntime(
   };
   return {
     house,
+    pending: () => upstreams.pending(),
     upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),
     close: async () => {
       await lastSeen.close();

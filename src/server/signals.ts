@@ -1,10 +1,10 @@
 import type { LogSink } from '../observe/log.js';
 
 /**
- * Drains and ends the process with 0 on SIGTERM or SIGINT; a second signal ends it at once.
+ * Drains and ends the process with 0 on SIGTERM or SIGINT; a second signal ends it at once. SIGHUP reloads.
  * A fault that nobody caught is logged, and the process drains and ends with 1: it never goes on.
  */
-export function onSignals(sink: LogSink, drain: () => Promise<void>): void {
+export function onSignals(sink: LogSink, drain: () => Promise<void>, reload?: () => void): void {
   const { log } = sink;
   let ending = false;
   const end = (code: number): void => {
@@ -23,7 +23,8 @@ export function onSignals(sink: LogSink, drain: () => Promise<void>): void {
   process.on('SIGINT', () => {
     if (process.send === undefined) end(0);
   });
-  process.on('SIGHUP', () => log.warn('a reload is not available in this version; restart to apply changes'));
+  // Workers get it too when a whole group is signalled, and are told by the primary what to do.
+  process.on('SIGHUP', () => reload?.());
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'a fault that nobody caught');
     end(1);

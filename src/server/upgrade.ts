@@ -18,8 +18,12 @@ import { newRequestId } from './request-id.js';
  * Any other protocol in `Upgrade` is a wish that a server may ignore (RFC 9110 7.8), as common clients
  * expect that send `Upgrade: h2c` on their first request. Such a request is read again without it.
  */
-export function createUpgradeListener(house: House, upgrade: Upgrade, server: () => Server) {
+export function createUpgradeListener(
+  rooms: () => { readonly house: House; readonly upgrade: Upgrade },
+  server: () => Server,
+) {
   return function onUpgrade(req: IncomingMessage, socket: Duplex, headBytes: Buffer): void {
+    const { house, upgrade } = rooms();
     socket.on('error', () => socket.destroy());
     if (!asksForWebSocket(req)) {
       readAgainWithoutUpgrade(server(), req, socket, headBytes);

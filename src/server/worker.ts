@@ -1,47 +1,80 @@
 import type { Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadedConfig } from '../config/load.js';
 import type { Log } from '../observe/log.js';
 import { createPublicServer, listen } from './listener.js';
 import { createRequestListener } from './request.js';
-import { createRuntime } from './runtime.js';
+import { createRuntime, type Runtime } from './runtime.js';
 import type { StoreRoom } from './store-room.js';
 import { asksForWebSocket, createUpgradeListener } from './upgrade.js';
 
 /** What is in flight when a drain begins may take this long. */
 export const DRAIN_MS = 30_000;
 const IDLE_SWEEP_MS = 50;
+const RETIRE_SWEEP_MS = 200;
+/** A request may still be judged when a reload replaces its rooms; by then it has come to its upstream. */
+const JUDGED_MS = 5_000;
 
 /** A process that serves the public port. */
 export interface Worker {
   readonly url: string;
+  /** Builds what another configuration needs. It takes over by `commit`. */
+  prepare(next: LoadedConfig): { readonly commit: () => void; readonly abort: () => Promise<void> };
   /** Stops accepting, waits for what is in flight, writes last uses down. */
   drain(): Promise<void>;
 }
 
 /** Starts serving the public port in this process. */
 export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Log): Promise<Worker> {
-  const { config } = loaded;
-  const runtime = createRuntime(loaded, room, log);
-  const serve = createRequestListener(runtime.house);
+  let runtime = createRuntime(loaded, room, log);
   let draining = false;
+  let closed = false;
+  const serve = createRequestListener(() => runtime.house);
   const server: Server = createPublicServer(
     (req, res: ServerResponse) => {
       if (draining) res.shouldKeepAlive = false;
       serve(req, res);
     },
-    createUpgradeListener(runtime.house, runtime.upgrade, () => server),
+    createUpgradeListener(
+      () => runtime,
+      () => server,
+    ),
   );
   const tunnels = trackTunnels(server);
-  const url = await listen(server, config.listen.host, config.listen.port);
+  const { host, port } = loaded.config.listen;
+  const url = await listen(server, host, port);
+  const retire = (old: Runtime): Promise<void> =>
+    whenUnused(old, () => closed)
+      .then(() => old.close())
+      .catch((error: unknown) => log.warn({ err: error }, 'what served before could not be closed'));
+  const retiring = new Set<Promise<void>>();
   return {
     url,
+    prepare: (next) => {
+      const prepared = createRuntime(next, room, log);
+      return {
+        commit: () => {
+          const closed = retire(runtime).finally(() => retiring.delete(closed));
+          retiring.add(closed);
+          runtime = prepared;
+        },
+        abort: () => prepared.close(),
+      };
+    },
     drain: async () => {
       draining = true;
       await closeServer(server, tunnels);
-      await runtime.close();
+      closed = true;
+      await Promise.all([...retiring, runtime.close()]);
     },
   };
+}
+
+/** Requests that began before a reload end in the rooms they began in; those are closed behind the last one. */
+async function whenUnused(old: Runtime, hurry: () => boolean): Promise<void> {
+  const settled = Date.now() + JUDGED_MS;
+  while (!hurry() && (Date.now() < settled || old.pending() > 0)) await sleep(RETIRE_SWEEP_MS);
 }
 
 /** Sockets that changed protocol: the server no longer counts them, so a drain has to end them itself. */

@@ -1,0 +1,198 @@
+import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer, type ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { parse, stringify } from 'yaml';
+import { client, directory, startFixture } from '../helpers/fixture.js';
+import { listenOnLoopback, send, startUpstream } from '../helpers/http.js';
+import { start, temporaryFolder } from '../helpers/latchkey.js';
+
+const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
+
+/** Waits until something holds. */
+async function until(holds: () => Promise<boolean> | boolean, ms = 8_000): Promise<boolean> {
+  for (const limit = Date.now() + ms; Date.now() < limit; await wait(50)) if (await holds()) return true;
+  return false;
+}
+
+/** A server whose files can be changed. */
+async function changeable(t: Test, config: object = {}) {
+  const fixture = await startFixture(t, config);
+  const directoryFile = join(fixture.folder, 'directory.yaml');
+  const read = (file: string) => parse(readFileSync(file, 'utf8'));
+  return {
+    ...fixture,
+    write: (more: object) => writeFileSync(fixture.configFile, stringify({ ...read(fixture.configFile), ...more })),
+    writeDirectory: (change: (file: Awaited<ReturnType<typeof directory>>) => void) => {
+      const file = read(directoryFile);
+      change(file);
+      writeFileSync(directoryFile, stringify(file));
+    },
+    reload: () => send(fixture.server.admin, '/-/reload', { method: 'POST' }),
+    metric: async () => /^latchkey_config_last_reload_successful (\d)/m.exec((await send(fixture.server.admin, '/metrics')).text)?.[1],
+  };
+} // prettier-ignore
+
+const READ_ONLY = { policy: { roles: { engineer: { allow: ['*:read'] }, superuser: { allow: ['*'] }, billing: {}, user: {} } } }; // prettier-ignore
+
+for (const workers of [1, 2]) {
+  t.test(`a new configuration bites at once, with ${workers} process(es)`, async (t) => {
+    const server = await changeable(t, { workers });
+    const headers = { 'Service-Key': await server.token('engineer') };
+    const put = async () => (await send(server.url, '/service/SVC1', { method: 'PUT', headers })).status;
+    t.equal(await put(), 200);
+    server.write(READ_ONLY);
+    t.same((await server.reload()).json, { reloaded: true, needs_restart: [] });
+    for (let i = 0; i < 6; i++) t.equal(await put(), 403, 'whichever process is asked');
+    t.equal(await server.metric(), '1');
+
+    writeFileSync(server.configFile, `${readFileSync(server.configFile, 'utf8')}\nlisen: {}\n`);
+    const refused = await server.reload();
+    t.equal(refused.status, 422);
+    t.match(refused.json, {
+      msg: 'Reload refused',
+      faults: [/latchkey\.yaml:\d+:1: unknown key "lisen" \(did you mean "listen"\?\)/],
+    });
+    t.equal(await put(), 403, 'the running configuration stays');
+    t.equal(await server.metric(), '0');
+    t.match(server.server.stdout(), /unknown key .*the reload was refused; the running configuration stays/);
+
+    if (workers > 1) {
+      const pid = Number(
+        readFileSync(
+          `/proc/${server.server.pid}/task/${server.server.pid}/children`,
+          'utf8',
+        ).split(' ')[0],
+      ); // prettier-ignore
+      process.kill(pid, 'SIGKILL');
+      await wait(300);
+      t.ok(
+        await until(async () =>
+          /^latchkey_workers 2$/m.test((await send(server.server.admin, '/metrics')).text),
+        ),
+        'a worker that is replaced serves the running configuration, not the broken file',
+      );
+      for (let i = 0; i < 6; i++) t.equal(await put(), 403);
+    }
+    t.equal((await server.server.stop()).code, 0);
+  });
+}
+
+t.test('SIGHUP reloads; the directory is part of it, all or nothing', async (t) => {
+  const server = await changeable(t);
+  const engineer = await server.create('engineer');
+  const headers = { 'Service-Key': engineer.json.access_token };
+  const status = async (method: string) =>
+    (await send(server.url, '/service/SVC1', { method, headers })).status;
+  server.writeDirectory((file) => {
+    for (const user of file.users) if (user.id === 'engineer') user.role = 'user';
+  });
+  process.kill(server.server.pid, 'SIGHUP');
+  t.ok(await until(async () => (await status('PUT')) === 403), 'another role');
+  t.equal(await status('GET'), 200);
+
+  server.write({ routes: [{ path: '/service/*', auth: 'deny' }] });
+  server.writeDirectory((file) => {
+    file.users = file.users.filter(({ id }) => id !== 'engineer');
+    for (const user of file.users) if (user.id === 'superuser') user.role = 'billing';
+  });
+  const refused = await server.reload();
+  t.equal(refused.status, 422);
+  t.match(refused.json.faults[0], new RegExp(`engineer still has active tokens .*${engineer.json.id}.*nothing was changed`)); // prettier-ignore
+  t.equal(await status('GET'), 200, 'the configuration was not taken over either');
+  const root = { 'Service-Key': await server.token('superuser') };
+  t.equal((await send(server.url, '/service/SVC1', { method: 'PUT', headers: root })).status, 200);
+
+  await send(server.url, '/tokens/self', { method: 'DELETE', headers });
+  t.equal((await server.reload()).status, 200);
+  t.equal((await send(server.url, '/service/SVC1', { headers: root })).status, 404, 'both now');
+});
+
+t.test('what can not change in a running process is named', async (t) => {
+  const server = await changeable(t);
+  server.write({
+    workers: 2,
+    admin: { port: 0, host: '127.0.0.2' },
+    store: { type: 'lmdb', path: './other' },
+  });
+  t.same((await server.reload()).json.needs_restart, ['admin', 'workers', 'store']);
+  t.same((await server.reload()).json.needs_restart, ['admin', 'workers', 'store'], 'and goes on to be');
+  t.match(server.server.stdout(), /"needs_restart":\["admin","workers","store"\]/);
+  t.equal((await send(server.server.admin, '/-/reload')).status, 405);
+});
+
+t.test('a changed file is taken up by itself', async (t) => {
+  const server = await changeable(t);
+  const headers = { 'Service-Key': await server.token('engineer') };
+  const put = async () => (await send(server.url, '/service/SVC1', { method: 'PUT', headers })).status;
+  server.write(READ_ONLY);
+  t.ok(await until(async () => (await put()) === 403));
+  server.writeDirectory((file) => {
+    for (const user of file.users) if (user.id === 'engineer') user.role = 'superuser';
+  });
+  t.ok(await until(async () => (await put()) === 200), 'the directory as well');
+});
+
+t.test('a swapped symbolic link is a changed file, as Kubernetes mounts a ConfigMap', async (t) => {
+  const folder = temporaryFolder(t);
+  const upstream = await startUpstream(t);
+  const publish = (version: string, files: Record<string, unknown>) => {
+    mkdirSync(join(folder, version));
+    for (const [name, value] of Object.entries(files)) writeFileSync(join(folder, version, name), stringify(value), { mode: 0o600 });
+    symlinkSync(version, join(folder, '..data_tmp'));
+    renameSync(join(folder, '..data_tmp'), join(folder, '..data'));
+  }; // prettier-ignore
+  const config = {
+    listen: { host: '127.0.0.1', port: 0 },
+    admin: { port: 0 },
+    upstream: upstream.url,
+    store: { type: 'lmdb', path: join(folder, 'store') },
+    directory: { file: './directory.yaml' },
+  };
+  const people = await directory();
+  publish('v1', { 'latchkey.yaml': config, 'directory.yaml': people });
+  symlinkSync('..data/latchkey.yaml', join(folder, 'latchkey.yaml'));
+  symlinkSync('..data/directory.yaml', join(folder, 'directory.yaml'));
+  const server = await start(t, join(folder, 'latchkey.yaml'));
+  const headers = { 'Service-Key': await client(server.url).token('engineer') };
+  const put = async () => (await send(server.url, '/service/SVC1', { method: 'PUT', headers })).status;
+  t.equal(await put(), 200);
+  publish('v2', { 'latchkey.yaml': { ...config, ...READ_ONLY }, 'directory.yaml': people });
+  rmSync(join(folder, 'v1'), { recursive: true });
+  t.ok(await until(async () => (await put()) === 403));
+});
+
+t.test('traffic does not notice a reload, and what is in flight ends by the rules it began with', async (t) => {
+  const slow = createServer();
+  const held: ServerResponse[] = [];
+  slow.on('request', (req, res) => void (req.url === '/slow' ? held.push(res) : res.end('ok')));
+  const upstream = await listenOnLoopback(slow);
+  t.teardown(() => {
+    slow.close();
+    slow.closeAllConnections();
+  });
+  const server = await changeable(t, { upstream, workers: 2 });
+  const headers = { 'Service-Key': await server.token('superuser') };
+  const pending = send(server.url, '/slow', { headers });
+  t.ok(await until(() => held.length === 1));
+
+  const traffic = { stopped: false };
+  const statuses = new Map<number, number>();
+  const clients = Array.from({ length: 8 }, async () => {
+    while (!traffic.stopped) {
+      const { status } = await send(server.url, '/x', { headers });
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    }
+  });
+  for (let i = 0; i < 10; i++) {
+    server.write({ upstreams: undefined, identity: { headers: { role: `X-Role-${i}` } } });
+    t.equal((await server.reload()).status, 200);
+  }
+  traffic.stopped = true;
+  await Promise.all(clients);
+  t.same([...statuses.keys()], [200], JSON.stringify([...statuses]));
+  t.ok((statuses.get(200) ?? 0) > 100, `${statuses.get(200)} requests`);
+  held[0]?.end('finished');
+  t.equal((await pending).text, 'finished');
+  t.equal((await server.server.stop()).code, 0);
+}); // prettier-ignore
