@@ -1,10 +1,12 @@
+import { existsSync } from 'node:fs';
+import { vendorNames } from './derived.js';
 import type { Fault } from './fault.js';
 import { suggestion } from './nearest.js';
 import { checkPolicy } from './policy-checks.js';
 import { checkRoutes } from './route-checks.js';
 import type { Config } from './schema.js';
 import type { Path } from './positions.js';
-import type { Source } from './source.js';
+import { resolvePath, type Source } from './source.js';
 import { UNAVAILABLE } from './unavailable.js';
 
 /** What no single value shows: names that refer to others, values that contradict each other. */
@@ -16,6 +18,10 @@ export function crossCheck(config: Config, source: Source): Fault[] {
   }
   if (config.sessions.idle_timeout > config.sessions.absolute_timeout) {
     add(['sessions', 'idle_timeout'], 'sessions.idle_timeout: is longer than sessions.absolute_timeout');
+  }
+  const { file } = config.directory;
+  if (file !== null && !existsSync(resolvePath(source, file))) {
+    add(['directory', 'file'], `directory.file: there is no file ${resolvePath(source, file)}`);
   }
   checkUpstreams(config, add);
   if (checkRoutes(config, add)) checkPolicy(config, source.lines, add);
@@ -51,10 +57,32 @@ function checkUpstreams(config: Config, add: Add): void {
   config.routes.forEach((route, i) => check(['routes', i, 'upstream'], route.upstream));
 }
 
+/** Fields that frame a request, route it, carry a credential, or that the proxy itself sets. */
+const TAKEN = new Set([
+  'host', 'content-length', 'content-type', 'content-encoding', 'transfer-encoding', 'connection', 'upgrade', 'te', 'trailer',
+  'keep-alive', 'expect', 'cookie', 'forwarded', 'via', 'x-request-id', 'x-real-ip',
+]); // prettier-ignore
+
+function isTaken(name: string, config: Config): boolean {
+  const { key, otp } = vendorNames(config.interface);
+  return (
+    TAKEN.has(name) ||
+    name.startsWith('x-forwarded-') ||
+    name.startsWith('proxy-') ||
+    name.startsWith('sec-') ||
+    name === key.toLowerCase() ||
+    name === otp.toLowerCase()
+  );
+}
+
 function checkIdentity(config: Config, add: Add): void {
   const seen = new Map<string, string>();
   for (const [key, name] of Object.entries(config.identity.headers)) {
     if (name === null) continue;
+    if (isTaken(name.toLowerCase(), config)) {
+      const message = `identity.headers.${key}: ${name} means something else already; choose a name that nothing else uses`;
+      add(['identity', 'headers', key], message);
+    }
     const other = seen.get(name.toLowerCase());
     if (other !== undefined)
       add(['identity', 'headers', key], `identity.headers.${key}: ${name} is the name of ${other} already`);

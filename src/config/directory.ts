@@ -4,7 +4,8 @@ import { type DirectoryFile, directorySchema } from './directory-schema.js';
 import { ConfigError, type Fault } from './fault.js';
 import { suggestion } from './nearest.js';
 import type { Path } from './positions.js';
-import { checkSource, readSource, type Source } from './source.js';
+import { checkSource } from './check-source.js';
+import { readSource, type Source } from './source.js';
 
 /**
  * Reads and checks a directory file.

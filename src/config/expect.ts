@@ -3,7 +3,8 @@ import { METHODS } from '../domain/methods.js';
 import { ConfigError, type Fault } from './fault.js';
 import { suggestion } from './nearest.js';
 import type { Config } from './schema.js';
-import { checkSource, readSource } from './source.js';
+import { checkSource } from './check-source.js';
+import { readSource } from './source.js';
 import { resolve } from 'node:path';
 import { id, text } from './units.js';
 

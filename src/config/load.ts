@@ -3,7 +3,8 @@ import type { Lines } from '../policy/rules.js';
 import { crossCheck } from './cross-checks.js';
 import { ConfigError } from './fault.js';
 import { type Config, configSchema } from './schema.js';
-import { checkSource, readSource, resolvePath, type Source } from './source.js';
+import { checkSource } from './check-source.js';
+import { readSource, resolvePath, type Source } from './source.js';
 
 /** A configuration that passed every check. It is plain data, so that one process can send it to another. */
 export interface LoadedConfig {

@@ -1,5 +1,10 @@
+/** More names than these are not listed behind a fault. */
+const MAX_LISTED = 8;
+
 /** The nearest of some known names, when it is near enough to be what was meant. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
+  const longer = known.find((candidate) => name.length > 2 && candidate.startsWith(name));
+  if (longer !== undefined) return longer;
   let best: string | undefined;
   let least = Math.max(2, Math.floor(name.length / 3)) + 1;
   for (const candidate of known) {
@@ -9,10 +14,12 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return best;
 }
 
-/** ` (did you mean "x"?)`, or nothing. */
+/** ` (did you mean "x"?)`; when nothing is near and there are few names, those; else nothing. */
 export function suggestion(name: string, known: readonly string[]): string {
   const found = nearest(name, known);
-  return found === undefined ? '' : ` (did you mean "${found}"?)`;
+  if (found !== undefined) return ` (did you mean "${found}"?)`;
+  const names = [...new Set(known)];
+  return names.length > 0 && names.length <= MAX_LISTED ? ` (known: ${names.join(', ')})` : '';
 }
 
 /** Levenshtein distance. */

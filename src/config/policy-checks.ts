@@ -3,7 +3,7 @@ import type { Policy } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
 import type { Lines } from '../policy/rules.js';
 import type { Add } from './cross-checks.js';
-import { isSlip, suggestion } from './nearest.js';
+import { isSlip, nearest } from './nearest.js';
 import { compilePolicy } from './policy.js';
 import type { Config } from './schema.js';
 import type { Path } from './positions.js';
@@ -14,19 +14,22 @@ import type { Path } from './positions.js';
  */
 export function checkPolicy(config: Config, lines: Lines, add: Add): void {
   const { policy, router } = compilePolicy(config, {});
-  const known = new Set(router.routes.flatMap(actionsOf));
+  const known = new Set([...router.routes.flatMap(actionsOf), ...defaultActions(config)]);
   config.routes.forEach((_route, i) => {
+    // The built-in routes may well have actions that nobody is left to perform.
+    if (!Object.hasOwn(lines, `routes.${i}`)) return;
     const compiled = router.routes.find(({ place }) => place?.path === `routes.${i}`);
     if (compiled === undefined || compiled.auth !== 'required') return;
     checkAllowed(policy, actionsOf(compiled), ['routes', i, 'action'], config, add);
   });
   if (config.default_route.auth === undefined || config.default_route.auth === 'required') {
-    const { action } = config.default_route;
-    const actions = action.includes(':') ? [action] : [`${action}:read`, `${action}:write`];
-    for (const each of actions) known.add(each);
-    checkAllowed(policy, actions, ['default_route', 'action'], config, add);
+    checkAllowed(policy, defaultActions(config), ['default_route', 'action'], config, add);
   }
   checkPatterns(config, [...known], lines, add);
+}
+
+function defaultActions({ default_route: { action } }: Config): string[] {
+  return action.includes(':') ? [action] : [`${action}:read`, `${action}:write`];
 }
 
 /** The actions that a route's methods can ask for. */
@@ -38,17 +41,16 @@ function actionsOf({ readAction, writeAction, methods }: Route): string[] {
 
 function checkAllowed(policy: Policy, actions: readonly string[], at: Path, config: Config, add: Add): void {
   const missing = (kind: string, some: (action: string) => boolean) => {
-    const action = actions.find((each) => !some(each));
-    if (action === undefined) return;
+    // A resource that may only be read, or only be written, is no mistake.
+    const [action] = actions;
+    if (action === undefined || actions.some(some)) return;
     const patterns = Object.values(kind === 'role' ? config.policy.roles : config.policy.scopes);
-    const mend = suggestion(
-      action,
-      patterns.flatMap(({ allow }) => allow).filter((pattern) => !pattern.includes('*')),
-    );
+    const named = patterns.flatMap(({ allow }) => allow).filter((pattern) => !pattern.includes('*'));
+    const meant = nearest(action, named);
     const where = kind === 'role' ? 'policy.roles' : 'policy.scopes';
     add(
       at,
-      `${at.join('.')}: no ${kind} allows "${action}"${mend === '' ? `; allow it under ${where}, or use auth: deny` : mend}`,
+      `${at.join('.')}: no ${kind} allows "${action}"${meant === undefined ? `; allow it under ${where}, or use auth: deny` : ` (did you mean "${meant}"?)`}`,
     );
   };
   missing('role', (action) => policy.someRoleAllows(action));

@@ -39,7 +39,7 @@ function faultsOf(route: RouteDefinition): [Key, string][] {
     const name = route[key];
     if (name == null || parameters.includes(name)) continue;
     if (key === 'service' && /^(header|query):./.test(name)) continue;
-    const mend = parameters.length > 0 ? suggestion(name, parameters) : `; write it into ${route.path}`;
+    const mend = suggestion(name, parameters) || `; write it into ${route.path}`;
     faults.push([key, `the path has no parameter ":${name}"${mend}`]);
   }
   return faults;

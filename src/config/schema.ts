@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { z } from 'zod';
 import { METHODS } from '../domain/methods.js';
 import { ROLES, ROUTES, SCOPES, SERVICE_LIMITED } from './defaults.js';
@@ -18,10 +19,14 @@ const tls = z.strictObject({
   client_ca: text.nullable().default(null).describe('File with the authorities of client certificates (PEM)'),
 });
 
-const proxyAddress = text.regex(
-  /^[0-9A-Fa-f.:]+(\/\d{1,3})?$/,
-  'expected an address or a range like 10.0.0.0/8',
-);
+const proxyAddress = text.refine(isAddressRange, 'expected an address or a range like 10.0.0.0/8');
+
+function isAddressRange(value: string): boolean {
+  const [address = '', bits, ...rest] = value.split('/');
+  const family = isIP(address);
+  if (family === 0 || rest.length > 0) return false;
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
+}
 
 const baseUrl = text.refine(
   isUpstreamUrl,
@@ -135,7 +140,7 @@ export const configSchema = z.strictObject({
         z.strictObject({ type: z.literal('lmdb'), path: text.default('./data') }),
         z.looseObject({ type: z.literal('redis') }),
       ],
-      'expected type: lmdb or redis',
+      'expected lmdb or redis',
     )
     .prefault({ type: 'lmdb' }),
   cache: z

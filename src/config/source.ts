@@ -1,9 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, isAbsolute, resolve } from 'node:path';
 import { type Document, isAlias, isScalar, LineCounter, parseDocument, Scalar, visit } from 'yaml';
-import type { z } from 'zod';
 import { ConfigError, type Fault } from './fault.js';
-import { suggestion } from './nearest.js';
 import { linesOf, offsetOf, type Path } from './positions.js';
 
 const MAX_BYTES = 32 * 1024 * 1024;
@@ -141,53 +139,6 @@ function readSecret(file: string): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** Checks a source against a schema. @throws ConfigError with every fault, each with the nearest known name */
-export function checkSource<T extends z.ZodType>(source: Source, schema: T): z.output<T> {
-  const result = schema.safeParse(source.value ?? {}, { reportInput: true });
-  if (result.success) return result.data;
-  throw new ConfigError(result.error.issues.flatMap((issue) => faultsOf(source, schema, issue)));
-}
-
-function faultsOf(source: Source, schema: z.ZodType, issue: z.core.$ZodIssue): Fault[] {
-  if (issue.code === 'unrecognized_keys') {
-    const known = knownKeys(schema, issue.path);
-    return issue.keys.map((key) =>
-      source.fault([...issue.path, key], `unknown key "${key}"${suggestion(key, known)}`, 'key'),
-    );
-  }
-  const at = issue.path.map(String).join('.');
-  const missing = issue.code === 'invalid_type' && issue.input === undefined;
-  const found = missing ? 'nothing' : JSON.stringify(issue.input)?.slice(0, 60);
-  const message = issue.message.startsWith('Invalid input')
-    ? issue.message.replace('Invalid input: ', '')
-    : issue.message;
-  return [
-    source.fault(
-      issue.path,
-      `${at === '' ? '' : `${at}: `}${message}${found === undefined ? '' : `, found ${found}`}`,
-    ),
-  ];
-}
-
-/** Keys that the schema knows at a place, read from its JSON Schema-like shape. */
-function knownKeys(schema: z.ZodType, path: Path): string[] {
-  let here: unknown = schema;
-  for (const step of path) {
-    here = unwrap(here);
-    const { shape, valueType, element } =
-      (here as { def?: { shape?: Record<string, unknown>; valueType?: unknown; element?: unknown } }).def ??
-      {};
-    here = shape?.[String(step)] ?? valueType ?? element;
-  }
-  return Object.keys((unwrap(here) as { shape?: object } | undefined)?.shape ?? {});
-}
-
-function unwrap(schema: unknown): unknown {
-  let here = schema as { def?: { innerType?: unknown } } | undefined;
-  while (here?.def?.innerType !== undefined) here = here.def.innerType as typeof here;
-  return here;
 }
 
 /** A path of the file, relative to the folder that the file is in. */

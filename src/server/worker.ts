@@ -55,8 +55,8 @@ export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Lo
       const prepared = createRuntime(next, room, log);
       return {
         commit: () => {
-          const closed = retire(runtime).finally(() => retiring.delete(closed));
-          retiring.add(closed);
+          const ending = retire(runtime).finally(() => retiring.delete(ending));
+          retiring.add(ending);
           runtime = prepared;
         },
         abort: () => prepared.close(),
