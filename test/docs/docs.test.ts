@@ -1,0 +1,66 @@
+import { execFileSync } from 'node:child_process';
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import t from 'tap';
+import { loadConfig } from '../../src/config/load.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+
+interface Block {
+  readonly kind: string;
+  readonly text: string;
+}
+
+function blocksOf(file: string): Block[] {
+  const blocks = [...readFileSync(file, 'utf8').matchAll(/```(\w+)\n([\s\S]*?)```/g)];
+  return blocks.map(([, kind = '', text = '']) => ({ kind, text }));
+}
+
+t.test('docs/commands.md: files are written, lines are run, and what they print is what it says', async (t) => {
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, 'latchkey'), `#!/bin/sh\nexec '${process.execPath}' '${resolve('dist/cli.js')}' "$@"\n`);
+  chmodSync(join(folder, 'latchkey'), 0o755);
+  const env = { ...process.env, PATH: `${folder}:${process.env['PATH']}` };
+  const counts = { yaml: 0, sh: 0, text: 0 };
+  let printed = '';
+  for (const { kind, text } of blocksOf('docs/commands.md')) {
+    if (kind === 'yaml') {
+      const [, name = ''] = /^# (\S+)\n/.exec(text) ?? [];
+      t.match(name, /\.yaml$/, 'a file says its name');
+      writeFileSync(join(folder, name), text);
+    } else if (kind === 'sh') {
+      printed = execFileSync('bash', ['-euo', 'pipefail', '-c', text], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] }).toString();
+      t.pass(text);
+    } else if (kind === 'text') t.equal(printed, text);
+    else t.fail(`a block of ${kind} is not run`);
+    counts[kind as keyof typeof counts] += 1;
+  }
+  t.ok(counts.yaml >= 3 && counts.sh >= 6 && counts.text >= 2, JSON.stringify(counts));
+}); // prettier-ignore
+
+t.test('docs/accounts.md: the configuration passes', async (t) => {
+  const [block, ...more] = blocksOf('docs/accounts.md');
+  t.equal(more.length, 0);
+  const file = join(temporaryFolder(t), 'latchkey.yaml');
+  writeFileSync(file, `upstream: http://127.0.0.1:3000\n${block?.text}`);
+  t.same(loadConfig(file).config.directory, {
+    file: null,
+    http: { url: 'http://127.0.0.1:4000/', timeout: 2000 },
+  });
+});
+
+t.test('links between the pages lead somewhere', async (t) => {
+  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/judging.md', 'docs/operating.md', 'docs/interface.md', 'examples/account-source/README.md']) {
+    const links = [...readFileSync(page, 'utf8').matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)/g)];
+    for (const [, path = '', anchor] of links) {
+      const target = path === '' ? page : join(page, '..', path);
+      const text = readFileSync(target, 'utf8');
+      if (anchor === undefined) t.pass(`${page} to ${target}`);
+      else {
+        const anchors = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+          heading.toLowerCase().replace(/[^\w\- ]/g, '').replaceAll(' ', '-'),
+        );
+        t.ok(anchors.includes(anchor), `${page} to ${target}#${anchor}`);
+      }
+    }
+  }
+}); // prettier-ignore
