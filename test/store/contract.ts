@@ -141,6 +141,37 @@ export async function storeContract(t: Test, fresh: (t: Test) => { open: () => S
     },
   );
 
+  await check('a change that was worked out from what is no longer so is refused', async (t, store) => {
+    const change = (updatedAt: number | null, id = 'U1'): Changes => ({
+      users: [user(id, { name: 'new', updatedAt: NOW + 1 })],
+      basedOn: new Map([[id, updatedAt]]),
+    });
+    t.same(await store.change(change(NOW - 1), NOW), { reason: 'changed_meanwhile', userId: 'U1' });
+    t.equal((await store.getUser('U1'))?.name, 'U1');
+    t.same(await store.change(change(null), NOW), { reason: 'changed_meanwhile', userId: 'U1' }, 'it is there by now');
+    t.same(await store.change(change(NOW, 'U9'), NOW), { reason: 'changed_meanwhile', userId: 'U9' }, 'it is gone by now');
+    t.equal(await store.change(change(NOW), NOW), undefined);
+    t.equal(await store.change(change(null, 'U9'), NOW), undefined);
+    const parallel = await Promise.all([store.change(change(NOW + 1), NOW), store.change(change(NOW), NOW)]);
+    t.equal(parallel.filter((result) => result === undefined).length, 1);
+  }); // prettier-ignore
+
+  await check('tokens that a change takes away can be added again; revoked legacy keys can not', async (t, store) => {
+    const key = (id: string) => token(id, { kind: 'legacy_key' });
+    const add = (...ids: string[]) => store.change({ tokens: ids.map(key) }, NOW);
+    await add('K1', 'K2', 'K3');
+    t.same(await store.filterNewDigests(['digest-K1', 'digest-K9', 'digest-K2']), ['digest-K9']);
+    await store.change({ removeTokens: ['K1', 'nope'] }, NOW);
+    await store.revokeTokens(['K2']);
+    t.equal(await store.findToken('digest-K1'), undefined);
+    t.same(await store.filterNewDigests(['digest-K1', 'digest-K2', 'digest-K3']), ['digest-K1']);
+    await add('K1', 'K2');
+    t.ok(await store.findToken('digest-K1'));
+    t.equal(await store.findToken('digest-K2'), undefined);
+    t.same(await store.change({ removeTokens: ['K1', 'K3'], removeUsers: ['U1'] }, NOW), undefined, 'they do not hold their owner');
+    t.equal(await store.hasLegacyKeys(), false);
+  }); // prettier-ignore
+
   await check('a login name belongs to one user, but two may swap theirs', async (t, store) => {
     const refused = await store.change({ users: [user('U9', { login: 'U1@example.com' })] }, NOW);
     t.match(refused, { reason: 'login_taken', userId: 'U9' });

@@ -1,0 +1,48 @@
+import t from 'tap';
+import { printable, relativeTime, renderTable } from '../../src/commands/output.js';
+import { forEachRow } from '../helpers/table.js';
+
+const NOW = Date.UTC(2030, 0, 1);
+const MINUTE = 60_000;
+const DAY = 1_440 * MINUTE;
+
+t.test('times as people say them', async (t) => {
+  forEachRow(
+    [
+      [null, 'never'],
+      [NOW, 'just now'],
+      [NOW - 59_999, 'just now'],
+      [NOW + 10, 'in a moment'],
+      [NOW - MINUTE, '1 minute ago'],
+      [NOW - 119 * MINUTE, '1 hour ago'],
+      [NOW - 3 * 60 * MINUTE, '3 hours ago'],
+      [NOW + 5 * DAY, 'in 5 days'],
+      [NOW - 45 * DAY, '1 month ago'],
+      [NOW + 800 * DAY, 'in 2 years'],
+    ] as const,
+    ([at, expected]) => t.equal(relativeTime(at, NOW), expected),
+  );
+});
+
+t.test('what a client chose does not move the cursor or turn the text around', async (t) => {
+  forEachRow(
+    [
+      ['plain', 'plain'],
+      ['Jos\u00e9 \u4f60\u597d', 'Jos\u00e9 \u4f60\u597d'],
+      ['\u001b[2J\r\n', '\\u001b[2J\\u000d\\u000a'],
+      ['a\u202eb\u2066c\u200f', 'a\\u202eb\\u2066c\\u200f'],
+      ['\u009b31m', '\\u009b31m'],
+    ] as const,
+    ([text, expected]) => t.equal(printable(text), expected),
+  );
+});
+
+t.test('columns are aligned by what a terminal shows; empty ones are left out', async (t) => {
+  const rows = [
+    ['\u4f60\u597d', '', 'x'],
+    ['a', '', ''],
+    ['Jose\u0301', '', 'y'],
+  ];
+  t.equal(renderTable(['NAME', 'EMPTY', 'LAST'], rows), 'NAME  LAST\n\u4f60\u597d  x\na\nJose\u0301  y\n');
+  t.equal(renderTable(['A', 'B'], [['a\nb', 'c']]), 'A         B\na\\u000ab  c\n');
+});
