@@ -48,5 +48,5 @@ export function warnIfDeclared({ config }: LoadedConfig, user: User): void {
   } catch {
     // A file that can't be read says nothing about the user; `check` says what is wrong with it.
   }
-  process.stderr.write(`note: ${file} declares this user; change it there too, or the next start undoes this\n`);
+  process.stderr.write(`note: ${file} declares this user; change it there too, or the next start or reload undoes this\n`);
 } // prettier-ignore

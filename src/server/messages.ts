@@ -9,6 +9,7 @@ export type Answers = Readonly<Record<Ask, (value: unknown) => Promise<unknown>>
 
 const MARK = 'latchkey';
 const HELLO = 'latchkey:hello';
+const HELLO_TIMEOUT_MS = 10_000;
 
 interface Question {
   readonly [MARK]: number;
@@ -75,12 +76,16 @@ export function greetWorker(worker: ClusterWorker, current: () => LoadedConfig):
   });
 }
 
-/** The configuration of this worker's primary. */
+/** The configuration of this worker's primary. @throws Error when the primary is another program */
 export async function configFromPrimary(): Promise<LoadedConfig> {
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      reject(new Error('another program started this as its cluster worker; start it alone and set workers'));
+    }, HELLO_TIMEOUT_MS);
     const onMessage = (message: { [HELLO]?: LoadedConfig } | null) => {
       const loaded = message?.[HELLO];
       if (loaded === undefined) return;
+      clearTimeout(timer);
       process.off('message', onMessage);
       resolve(loaded);
     };

@@ -2,6 +2,8 @@ import type { Subject } from '../domain/credential.js';
 import type { RequestHead } from '../http/head.js';
 import { countRequest } from '../observe/metrics.js';
 import type { Log } from '../observe/log.js';
+import type { Decision } from '../policy/decide.js';
+import { describePlace } from '../policy/rules.js';
 
 /** Longest path that is logged. */
 const MAX_PATH = 512;
@@ -16,6 +18,8 @@ export interface RequestRecord {
   route: string | null;
   action: string | null;
   subject: Subject | null;
+  /** What the policy said; null where it was not asked. */
+  decision: Decision | null;
   /** `forwarded`, `answered`, `aborted`, or the tag of the refusal. */
   outcome: string;
   status: number | null;
@@ -31,10 +35,17 @@ export function newRecord(requestId: string): RequestRecord {
     route: null,
     action: null,
     subject: null,
+    decision: null,
     outcome: 'aborted',
     status: null,
     detail: undefined,
   };
+}
+
+/** The rule that refused the request and its line, for whoever wonders why. */
+function ruleOf(decision: Decision | null): string | undefined {
+  if (decision === null || decision.allowed || decision.rule === null) return undefined;
+  return describePlace(decision.rule.place);
 }
 
 /** Writes the record down. Ids only: no secret, no query, no body. */
@@ -53,6 +64,7 @@ export function finishRecord(record: RequestRecord, log: Log): void {
       detail: record.detail,
       route: record.route,
       action: record.action,
+      rule: ruleOf(record.decision),
       client: head?.client.address,
       user_id: subject?.user.id,
       customer_id: subject?.user.customerId,

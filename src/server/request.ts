@@ -80,6 +80,7 @@ class Walk {
     record.route = verdict.route?.path ?? null;
     record.action = verdict.action;
     record.subject = verdict.subject;
+    record.decision = verdict.decision;
     if (this.#res.destroyed) finishRecord(record, this.#house.log);
     else if (verdict.refusal !== undefined) this.#refuse(verdict.refusal);
     else if (verdict.route.endpoint === null) this.#forward(head, verdict);

@@ -64,6 +64,7 @@ async function walk(house: House, upgrade: Upgrade, handshake: Handshake): Promi
   record.route = verdict.route?.path ?? null;
   record.action = verdict.action;
   record.subject = verdict.subject;
+  record.decision = verdict.decision;
   if (verdict.refusal !== undefined) {
     refuse(verdict.refusal);
     return;

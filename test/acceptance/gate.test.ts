@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
 import { send, sendRaw } from '../helpers/http.js';
@@ -271,4 +272,24 @@ t.test('limits: 16 KiB of fields, 100 fields, 8 KiB of target; methods; unknown 
     t.equal(reply.headers['content-type'], 'application/json');
   }
   t.match(await sendRaw(url, 'GARBAGE\r\n\r\n'), /^HTTP\/1\.1 400 [\s\S]*\{"msg":"Bad request"/);
+});
+
+t.test('the log names the rule that refused, with its line', async (t) => {
+  const own = await startFixture(t, {
+    policy: {
+      roles: { engineer: { allow: ['*'], deny: ['billing:read'] }, user: {}, billing: {}, superuser: {} },
+    },
+  });
+  const secret = await own.token('engineer');
+  t.equal((await send(own.url, '/billing', key(secret))).status, 403);
+  const record = () =>
+    own.server
+      .stdout()
+      .split('\n')
+      .find((line) => line.includes('"status":403'));
+  while (record() === undefined) await new Promise((wait) => setTimeout(wait, 20));
+  const { rule, outcome, action } = JSON.parse(record() ?? '{}');
+  const [, line] = /^policy\.roles\.engineer\.deny\.0, line (\d+)$/.exec(rule) ?? [];
+  t.match(readFileSync(own.configFile, 'utf8').split('\n')[Number(line) - 1], /billing:read/);
+  t.match({ outcome, action }, { outcome: 'role', action: 'billing:read' });
 });
