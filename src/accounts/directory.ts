@@ -1,6 +1,6 @@
 import type { EpochMs } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
-import type { Customer, Service, User } from '../domain/user.js';
+import { type Customer, isSameUser, type Service, type User } from '../domain/user.js';
 import type { ChangeRefused, Changes, Store } from '../store/store.js';
 import { type Difference, differencesOf } from './directory-differences.js';
 import { globalApiTokenUser, isGlobalApiTokenUser, type LegacyKey, legacyToken } from './legacy-keys.js';
@@ -209,16 +209,4 @@ function idSets(directory: Directory) {
 
 function isSameService(a: Service | undefined, b: Service): boolean {
   return a !== undefined && a.customerId === b.customerId && a.name === b.name;
-}
-
-function isSameUser(a: User, b: User): boolean {
-  return (
-    a.customerId === b.customerId &&
-    a.login === b.login &&
-    a.name === b.name &&
-    a.role === b.role &&
-    a.passwordHash === b.passwordHash &&
-    a.otpSecret === b.otpSecret &&
-    a.locked === b.locked
-  );
 }

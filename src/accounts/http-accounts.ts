@@ -2,7 +2,7 @@ import pLimit from 'p-limit';
 import { Agent, request } from 'undici';
 import { z } from 'zod';
 import { ID } from '../domain/id.js';
-import { loginKey, type User } from '../domain/user.js';
+import { isSameUser, loginKey, type User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import type { Accounts, Checked, Proof } from './accounts.js';
 import { PasswordsBusy } from './passwords.js';
@@ -116,7 +116,7 @@ export class HttpAccounts implements Accounts {
       const now = Date.now();
       const before = await this.#store.getUser(account.id);
       const user = userOf(account, login, before, now);
-      if (before !== undefined && isSame(before, user)) return before;
+      if (before !== undefined && isSameUser(before, user)) return before;
       const holder = await this.#store.getUserByLogin(login);
       const known = await this.#store.getCustomer(user.customerId);
       const changed =
@@ -160,19 +160,6 @@ function userOf(account: Account, login: string, before: User | undefined, now: 
 /** Somebody else has the login now, so this user, whom the source knew by it before, gives it up. */
 function withoutLogin(user: User, now: number): User {
   return { ...user, login: `${user.login}#${user.id}`, updatedAt: Math.max(now, user.updatedAt + 1) };
-}
-
-function isSame(a: User, b: User): boolean {
-  return (
-    a.customerId === b.customerId &&
-    a.login === b.login &&
-    a.name === b.name &&
-    a.role === b.role &&
-    a.passwordHash === b.passwordHash &&
-    a.otpSecret === b.otpSecret &&
-    a.locked === b.locked &&
-    a.lockedBy === b.lockedBy
-  );
 }
 
 function parseJson(text: string): unknown {

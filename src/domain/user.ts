@@ -41,3 +41,17 @@ export const GLOBAL_API_TOKEN = 'Global API Token';
 export function loginKey(login: string): string {
   return login.normalize('NFKC').toLowerCase();
 }
+
+/** Whether two records of a user say the same, whenever they were written. */
+export function isSameUser(a: User, b: User): boolean {
+  return (
+    a.customerId === b.customerId &&
+    a.login === b.login &&
+    a.name === b.name &&
+    a.role === b.role &&
+    a.passwordHash === b.passwordHash &&
+    a.otpSecret === b.otpSecret &&
+    a.locked === b.locked &&
+    a.lockedBy === b.lockedBy
+  );
+}
