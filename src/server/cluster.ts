@@ -30,17 +30,28 @@ export async function startPool(
   let draining = false;
   let crashes = 0;
   const serving = new Set<ClusterWorker>();
+  /** What each worker runs by now. */
+  const runs = new Map<ClusterWorker, LoadedConfig>();
+  /** Ends a worker that runs something else than the rest; the one that takes its place gets what is current. */
+  const replaceStale = (worker: ClusterWorker): void => {
+    if (runs.get(worker) !== current) worker.process.kill('SIGTERM');
+  };
 
   const fork = (): ClusterWorker => {
     const startedAt = Date.now();
     const worker = cluster.fork();
-    greetWorker(worker, () => current);
+    greetWorker(worker, () => {
+      runs.set(worker, current);
+      return current;
+    });
     worker.on('listening', () => {
       serving.add(worker);
       setWorkers(serving.size);
+      replaceStale(worker);
     });
     worker.once('exit', (code, signal) => {
       serving.delete(worker);
+      runs.delete(worker);
       setWorkers(serving.size);
       if (draining) return;
       crashes = Date.now() - startedAt >= STABLE_MS ? 1 : crashes + 1;
@@ -81,9 +92,11 @@ export async function startPool(
       return {
         commit: async () => {
           current = next;
-          await tell('commit');
-          // One that started meanwhile was greeted with the configuration of before.
-          for (const worker of serving) if (!asked.includes(worker)) worker.process.kill('SIGTERM');
+          const told = await tell('commit');
+          told.forEach(({ status }, i) => {
+            if (status === 'fulfilled') runs.set(asked[i] as ClusterWorker, next);
+          });
+          serving.forEach(replaceStale);
         },
         abort: async () => void (await tell('abort')),
       };
