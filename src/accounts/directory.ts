@@ -1,6 +1,6 @@
 import type { EpochMs } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
-import { type Customer, isSameUser, type Service, type User } from '../domain/user.js';
+import { type Customer, isSameUser, lockOf, type Service, type User } from '../domain/user.js';
 import type { ChangeRefused, Changes, Store } from '../store/store.js';
 import { type Difference, differencesOf } from './directory-differences.js';
 import { globalApiTokenUser, isGlobalApiTokenUser, type LegacyKey, legacyToken } from './legacy-keys.js';
@@ -145,7 +145,7 @@ export class DirectoryApplier {
         role: entry.role,
         passwordHash: await this.#passwordHash(entry, before),
         otpSecret: this.#otpSecret(entry, before),
-        locked: entry.locked,
+        ...lockOf(entry.locked, before),
         createdAt: before?.createdAt ?? now,
         updatedAt: Math.max(now, (before?.updatedAt ?? 0) + 1),
       };

@@ -2,7 +2,7 @@ import pLimit from 'p-limit';
 import { Agent, request } from 'undici';
 import { z } from 'zod';
 import { ID } from '../domain/id.js';
-import { isSameUser, loginKey, type User } from '../domain/user.js';
+import { isSameUser, lockOf, loginKey, type User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import type { Accounts, Checked, Proof } from './accounts.js';
 import { PasswordsBusy } from './passwords.js';
@@ -41,8 +41,7 @@ type Account = z.output<typeof answer>;
 /**
  * Users that an API of the operator knows: it is asked at every login, and no answer is used twice.
  *
- * What it says of a user is kept as the user's record, because tokens and sessions are judged by it. A lock by
- * an operator of Latchkey stays, whatever the source says; a lock by the source ends when the source says so.
+ * What it says of a user is kept as the user's record, because tokens and sessions are judged by it.
  */
 export class HttpAccounts implements Accounts {
   readonly #store: Store;
@@ -140,8 +139,6 @@ export class HttpAccounts implements Accounts {
 }
 
 function userOf(account: Account, login: string, before: User | undefined, now: number): User {
-  const bySource = account.locked === true;
-  const byOperator = before?.locked === true && before.lockedBy !== 'source';
   return {
     id: account.id,
     customerId: account.customer_id,
@@ -150,8 +147,7 @@ function userOf(account: Account, login: string, before: User | undefined, now: 
     role: account.role,
     passwordHash: null,
     otpSecret: null,
-    locked: bySource || byOperator,
-    ...(bySource && !byOperator ? { lockedBy: 'source' as const } : {}),
+    ...lockOf(account.locked === true, before),
     createdAt: before?.createdAt ?? now,
     updatedAt: Math.max(now, (before?.updatedAt ?? 0) + 1),
   };

@@ -52,9 +52,9 @@ export function userCommand(): Command {
   add('enable-otp', 'turn two-factor authentication on and show its secret once; a secret of before no longer counts')
     .argument(...login)
     .action(enableOtp);
-  add('lock', 'refuse logins, tokens and sessions of a user from now on')
+  add('lock', 'refuse logins, tokens and sessions of a user until unlock, whatever a directory says')
     .argument(...login)
-    .action((name: string, options: Common) => change(name, options, () => ({ locked: true, lockedBy: undefined })));
+    .action((name: string, options: Common) => change(name, options, () => ({ locked: true, lockedBy: 'operator' })));
   add('unlock', 'undo lock')
     .argument(...login)
     .action((name: string, options: Common) => change(name, options, () => ({ locked: false, lockedBy: undefined })));
@@ -74,8 +74,9 @@ async function change(
   await withStore(loaded, async (room) => {
     const user = await findUser(room.store, name);
     if (needsLogin) refuseWithoutLogin(loaded, user);
-    await changeUser(room, user, await work(room, user));
-    warnIfDeclared(loaded, user);
+    const changed = await work(room, user);
+    await changeUser(room, user, changed);
+    if (changed.lockedBy === undefined) warnIfDeclared(loaded, user);
     report(options, userObject(await findUser(room.store, user.id)), `${user.login}: done`);
   });
 }

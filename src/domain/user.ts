@@ -28,8 +28,8 @@ export interface User {
   readonly otpSecret: string | null;
   /** A locked user can't log in, and the user's tokens and sessions are refused. */
   readonly locked: boolean;
-  /** Who locked it, when that was an external account source, which may unlock it again. */
-  readonly lockedBy?: 'source' | undefined;
+  /** Set when an operator locked the user: such a lock stays, whatever the directory file or an account source says. */
+  readonly lockedBy?: 'operator' | undefined;
   readonly createdAt: EpochMs;
   readonly updatedAt: EpochMs;
 }
@@ -40,6 +40,12 @@ export const GLOBAL_API_TOKEN = 'Global API Token';
 /** The form of a login name that is compared: lower case, NFKC. */
 export function loginKey(login: string): string {
   return login.normalize('NFKC').toLowerCase();
+}
+
+/** The lock of a user whose source says `locked`: an operator's lock stays beside it. */
+export function lockOf(locked: boolean, before: User | undefined): Pick<User, 'locked' | 'lockedBy'> {
+  const byOperator = before?.locked === true && before.lockedBy === 'operator';
+  return byOperator ? { locked: true, lockedBy: 'operator' } : { locked };
 }
 
 /** Whether two records of a user say the same, whenever they were written. */
