@@ -39,18 +39,21 @@ export const BASE: Changes = {
  *
  * @param open opens the same empty-or-not store again; `fresh` makes another one
  */
-export async function storeContract(t: Test, fresh: (t: Test) => { open: () => Store }): Promise<void> {
+export async function storeContract(
+  t: Test,
+  fresh: (t: Test) => { open: () => Store | Promise<Store> },
+): Promise<void> {
   const check = (
     name: string,
     body: (t: Test, store: Store, reopen: () => Promise<Store>) => Promise<void>,
   ) =>
     t.test(name, async (t) => {
       const { open } = fresh(t);
-      let store = open();
+      let store = await open();
       t.equal(await store.change(BASE, NOW), undefined);
       const reopen = async () => {
         await store.close();
-        return (store = open());
+        return (store = await open());
       };
       await body(t, store, reopen);
       await store.close();

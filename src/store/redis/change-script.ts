@@ -1,0 +1,98 @@
+/** Applies `Changes`, whose records come as texts. Everything is checked before the first write. */
+export const CHANGE = `
+local c, now = cjson.decode(ARGV[2]), tonumber(ARGV[3])
+for _, each in ipairs(c.basedOn) do
+  local user = read(P('user:' .. each.id))
+  local at = user and user.updatedAt or -1
+  if at ~= each.updatedAt then return cjson.encode({reason = 'changed_meanwhile', userId = each.id}) end
+end
+local leaving = {}
+for _, id in ipairs(c.removeTokens) do leaving[id] = true end
+local holders = {}
+for _, userId in ipairs(c.removeUsers) do
+  local ids = {}
+  for _, id in ipairs(redis.call('SMEMBERS', P('tokens:' .. userId))) do
+    if not leaving[id] and isActive(tokenById(id), now) then ids[#ids + 1] = id end
+  end
+  if #ids > 0 then holders[#holders + 1] = {userId = userId, tokenIds = ids} end
+end
+if #holders > 0 then return cjson.encode({reason = 'active_tokens', users = holders}) end
+
+local gone, taken = {}, {}
+for _, id in ipairs(c.removeUsers) do gone[id] = true end
+for _, user in ipairs(c.users) do gone[user.id] = true end
+for _, user in ipairs(c.users) do
+  local holder = redis.call('GET', P('login:' .. user.loginKey))
+  if (holder and holder ~= user.id and not gone[holder]) or (taken[user.loginKey] or user.id) ~= user.id then
+    return cjson.encode({reason = 'login_taken', login = user.login, userId = user.id})
+  end
+  taken[user.loginKey] = user.id
+end
+local known = {}
+for _, id in ipairs(c.removeCustomers) do known[id] = false end
+for _, customer in ipairs(c.customers) do known[customer.id] = true end
+for _, id in ipairs(c.needs) do
+  if known[id] == nil then known[id] = redis.call('EXISTS', P('customer:' .. id)) == 1 end
+  if not known[id] then return cjson.encode({reason = 'unknown_customer', customerId = id}) end
+end
+if c.checkOnly then return '' end
+
+for _, id in ipairs(c.removeTokens) do
+  local token = tokenById(id)
+  if token then removeToken(token) end
+end
+for _, id in ipairs(c.removeUsers) do
+  local user = read(P('user:' .. id))
+  if user then
+    endSessions(id)
+    for _, tokenId in ipairs(redis.call('SMEMBERS', P('tokens:' .. id))) do
+      local token = tokenById(tokenId)
+      if token then removeToken(token) end
+    end
+    redis.call('DEL', P('otp:' .. id), P('user:' .. id), P('login:' .. user.loginKey), P('tokens:' .. id))
+    redis.call('SREM', P('users:' .. user.customerId), id)
+  end
+end
+local function removeService(id)
+  local service = read(P('service:' .. id))
+  if service then redis.call('SREM', P('services:' .. service.customerId), id) end
+  redis.call('DEL', P('service:' .. id))
+end
+for _, id in ipairs(c.removeServices) do removeService(id) end
+for _, id in ipairs(c.removeCustomers) do
+  redis.call('DEL', P('customer:' .. id))
+  redis.call('SREM', P('customers'), id)
+end
+for _, customer in ipairs(c.customers) do
+  redis.call('SET', P('customer:' .. customer.id), customer.text)
+  redis.call('SADD', P('customers'), customer.id)
+end
+for _, service in ipairs(c.services) do
+  removeService(service.id)
+  redis.call('SET', P('service:' .. service.id), service.text)
+  redis.call('SADD', P('services:' .. service.customerId), service.id)
+end
+local before = {}
+for _, user in ipairs(c.users) do
+  local old = read(P('user:' .. user.id))
+  before[user.id] = old
+  if old then
+    redis.call('DEL', P('login:' .. old.loginKey))
+    redis.call('SREM', P('users:' .. old.customerId), user.id)
+  end
+end
+for _, user in ipairs(c.users) do
+  redis.call('SET', P('user:' .. user.id), user.text)
+  redis.call('SET', P('login:' .. user.loginKey), user.id)
+  redis.call('SADD', P('users:' .. user.customerId), user.id)
+  local old, new = before[user.id], cjson.decode(user.text)
+  if old and (old.passwordHash ~= new.passwordHash or old.otpSecret ~= new.otpSecret or (new.locked and not old.locked)) then
+    endSessions(user.id)
+  end
+end
+for _, text in ipairs(c.tokens) do
+  local token = cjson.decode(text)
+  if isNew(token.digest) then addToken(token, text) end
+end
+return ''
+`;

@@ -1,0 +1,22 @@
+/** Settings of `store` with `type: redis`. One of `url`, `cluster` and `sentinel` is given. */
+export interface RedisSettings {
+  readonly url: string | null;
+  readonly cluster: readonly string[] | null;
+  readonly sentinel: { readonly master: string; readonly nodes: readonly string[] } | null;
+  /** What every key begins with; all keys of one prefix are in one slot of a cluster. */
+  readonly prefix: string;
+  /** With `url: rediss://` or these, connections are TLS. PEM texts. */
+  readonly tls: RedisTls | null;
+  readonly username: string | null;
+  readonly password: string | null;
+  /** Milliseconds that a command may take. */
+  readonly command_timeout: number;
+}
+
+/** TLS of the connections to Redis. */
+export interface RedisTls {
+  readonly ca: string | null;
+  readonly cert: string | null;
+  readonly key: string | null;
+  readonly server_name: string | null;
+}

@@ -1,0 +1,157 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { RedisSettings } from '../../src/store/redis/settings.js';
+
+type Test = { teardown: (fn: () => void | Promise<void>) => void };
+
+/** A redis-server that runs as a process of its own. */
+export interface RedisServer {
+  readonly port: number;
+  readonly url: string;
+  readonly pid: () => number;
+  /** Runs redis-cli on it and returns what it printed. */
+  readonly cli: (...args: string[]) => string;
+  readonly signal: (signal: NodeJS.Signals) => void;
+  readonly kill: () => Promise<void>;
+  /** Starts it again on the same port and folder. */
+  readonly restart: () => Promise<void>;
+}
+
+/** Installs redis from Debian's packages when it is missing and that is allowed; else says what to do. */
+export function needRedis(): void {
+  if (spawnSync('redis-server', ['--version']).status === 0) return;
+  if (process.getuid?.() === 0) {
+    spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'redis-server', 'redis-tools']);
+    if (spawnSync('redis-server', ['--version']).status === 0) return;
+  }
+  throw new Error('these tests need redis-server: apt-get install redis-server redis-sentinel');
+}
+
+/** Starts a redis-server on a free loopback port; it is ended with the test. */
+export async function startRedis(t: Test, ...options: string[]): Promise<RedisServer> {
+  needRedis();
+  const folder = mkdtempSync(join(tmpdir(), 'latchkey-redis-'));
+  const port = await freePort();
+  const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--appendonly', 'no', '--daemonize', 'no', ...options]; // prettier-ignore
+  const run = () => spawn('redis-server', args, { stdio: 'ignore' });
+  let child = run();
+  const cli = (...words: string[]) => {
+    const { stdout, stderr } = spawnSync('redis-cli', ['-p', String(port), ...words], { timeout: 5_000 });
+    return `${stdout.toString()}${stderr.toString()}`.trim();
+  };
+  t.teardown(async () => {
+    child.kill('SIGCONT');
+    await end(child);
+    rmSync(folder, { recursive: true, force: true });
+  });
+  await untilReady(cli);
+  return {
+    port,
+    url: `redis://127.0.0.1:${port}`,
+    pid: () => child.pid ?? 0,
+    cli,
+    signal: (signal) => void child.kill(signal),
+    kill: () => end(child),
+    restart: async () => {
+      child = run();
+      await untilReady(cli);
+    },
+  };
+}
+
+/** A master, a replica and a sentinel that watches them. */
+export async function startSentinel(t: Test) {
+  const master = await startRedis(t);
+  const replica = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`);
+  const folder = mkdtempSync(join(tmpdir(), 'latchkey-sentinel-'));
+  const port = await freePort();
+  const lines = [
+    `port ${port}`,
+    'bind 127.0.0.1',
+    `dir ${folder}`,
+    `sentinel monitor m 127.0.0.1 ${master.port} 1`,
+    'sentinel down-after-milliseconds m 500',
+    'sentinel failover-timeout m 2000',
+  ];
+  writeFileSync(join(folder, 'sentinel.conf'), `${lines.join('\n')}\n`);
+  const child = spawn('redis-server', [join(folder, 'sentinel.conf'), '--sentinel'], { stdio: 'ignore' });
+  t.teardown(async () => {
+    await end(child);
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const cli = (...words: string[]) =>
+    spawnSync('redis-cli', ['-p', String(port), ...words], { timeout: 5_000 })
+      .stdout.toString()
+      .trim();
+  await untilReady(cli);
+  await until(() => /num-slaves\n1/.test(cli('SENTINEL', 'master', 'm')), 'the sentinel sees the replica');
+  return { master, replica, cli, nodes: [`127.0.0.1:${port}`] };
+}
+
+/** Three masters that form a cluster. */
+export async function startCluster(t: Test) {
+  const options = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '1000'];
+  const servers = [
+    await startRedis(t, ...options),
+    await startRedis(t, ...options),
+    await startRedis(t, ...options),
+  ];
+  const nodes = servers.map(({ port }) => `127.0.0.1:${port}`);
+  const made = spawnSync('redis-cli', ['--cluster', 'create', ...nodes, '--cluster-yes'], {
+    timeout: 30_000,
+  });
+  if (made.status !== 0) throw new Error(`no cluster: ${made.stdout.toString()}${made.stderr.toString()}`);
+  await until(
+    () => servers.every(({ cli }) => cli('CLUSTER', 'INFO').includes('cluster_state:ok')),
+    'the cluster is up',
+  );
+  return { servers, nodes };
+}
+
+/** Settings of a store on Redis. */
+export function redisSettings(more: Partial<RedisSettings>): RedisSettings {
+  return {
+    url: null,
+    cluster: null,
+    sentinel: null,
+    prefix: 'latchkey:',
+    tls: null,
+    username: null,
+    password: null,
+    command_timeout: 250,
+    ...more,
+  };
+}
+
+/** A loopback port that is free now. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((done) => void server.listen(0, '127.0.0.1', done));
+  const { port } = server.address() as { port: number };
+  await new Promise((done) => server.close(done));
+  // A cluster node also uses the port 10,000 above.
+  return port > 55_000 ? freePort() : port;
+}
+
+/** Waits until something holds. */
+export async function until(holds: () => boolean | Promise<boolean>, what: string, ms = 15_000): Promise<void> {
+  for (const limit = Date.now() + ms; Date.now() < limit; ) {
+    if (await holds()) return;
+    await new Promise((wait) => setTimeout(wait, 20));
+  }
+  throw new Error(`waited ${ms} ms in vain: ${what}`);
+} // prettier-ignore
+
+async function untilReady(cli: (...words: string[]) => string): Promise<void> {
+  await until(() => cli('PING') === 'PONG', 'redis-server answers');
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const gone = new Promise((done) => child.once('close', done));
+  child.kill('SIGKILL');
+  await gone;
+}
