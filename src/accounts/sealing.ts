@@ -5,6 +5,16 @@ import { dirname } from 'node:path';
 const FORMAT = 'v1';
 const KEY_BYTES = 32;
 
+/** No key is configured; nothing can be sealed or opened. */
+export class SealingKeyMissing extends Error {
+  readonly code = 'SEALING_KEY_MISSING';
+  constructor() {
+    super(
+      'store.sealing_key is not set; two-factor authentication needs it (openssl rand -hex 32 makes one)',
+    );
+  }
+}
+
 /** A sealed value can't be opened: it was made under another key, for another owner, or is damaged. */
 export class SealBroken extends Error {
   readonly code = 'SEAL_BROKEN';
@@ -16,31 +26,39 @@ export class SealBroken extends Error {
  * AES-256-GCM with the owner's id as associated data, so a value can't be moved to another owner.
  */
 export class Sealer {
-  readonly #key: Buffer;
+  readonly #key: Buffer | null;
 
-  constructor(key: Buffer) {
+  /** @param key 32 bytes; null when there is none, and then sealing and opening throw */
+  constructor(key: Buffer | null) {
     this.#key = key;
   }
 
+  /** @throws SealingKeyMissing */
   seal(plain: string, owner: string): string {
     const nonce = randomBytes(12);
-    const cipher = createCipheriv('aes-256-gcm', this.#key, nonce).setAAD(Buffer.from(owner));
+    const cipher = createCipheriv('aes-256-gcm', this.#keyOrThrow(), nonce).setAAD(Buffer.from(owner));
     const sealed = Buffer.concat([cipher.update(plain, 'utf8'), cipher.final(), cipher.getAuthTag()]);
     return [FORMAT, nonce.toString('base64url'), sealed.toString('base64url')].join('.');
   }
 
-  /** @throws SealBroken */
+  /** @throws SealBroken, SealingKeyMissing */
   open(sealed: string, owner: string): string {
+    const key = this.#keyOrThrow();
     try {
       const [format, nonce = '', text = ''] = sealed.split('.');
       if (format !== FORMAT) throw new Error(`unknown format ${format}`);
       const bytes = Buffer.from(text, 'base64url');
-      const cipher = createDecipheriv('aes-256-gcm', this.#key, Buffer.from(nonce, 'base64url'));
+      const cipher = createDecipheriv('aes-256-gcm', key, Buffer.from(nonce, 'base64url'));
       cipher.setAAD(Buffer.from(owner)).setAuthTag(bytes.subarray(-16));
       return Buffer.concat([cipher.update(bytes.subarray(0, -16)), cipher.final()]).toString('utf8');
     } catch (cause) {
       throw new SealBroken(`the sealed secret of ${owner} can not be opened`, { cause });
     }
+  }
+
+  #keyOrThrow(): Buffer {
+    if (this.#key === null) throw new SealingKeyMissing();
+    return this.#key;
   }
 }
 

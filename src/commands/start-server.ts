@@ -11,8 +11,11 @@ import { applyDirectoryFile, Reloader } from '../server/reload.js';
 import type { Serving } from '../server/serving.js';
 import { onSignals } from '../server/signals.js';
 import { openStoreRoom, type StoreRoom } from '../server/store-room.js';
+import { StoreUnavailable } from '../store/store.js';
 import { watchFiles } from '../server/watch.js';
 import { startWorker } from '../server/worker.js';
+
+const APPLY_RETRY_MS = 1_000;
 
 /** How `serve` and `demo` start a server. */
 export interface ServeOptions {
@@ -29,7 +32,8 @@ export interface ServeOptions {
 export async function startServer(options: ServeOptions): Promise<void> {
   const sink = createLog(options.quietRequests);
   startProcessMetrics();
-  const room = openStoreRoom(options.loaded.config);
+  const serves = cluster.isWorker || workersOf(options.loaded) === 1;
+  const room = await openStoreRoom(options.loaded.config, serves ? sink.log : undefined);
   if (cluster.isWorker) await serveAsWorker(options.loaded, room, sink);
   else await serveAsPrimary(options, room, sink);
 }
@@ -47,7 +51,7 @@ async function serveAsWorker(loaded: LoadedConfig, room: StoreRoom, sink: LogSin
   });
   onSignals(sink, async () => {
     await worker.drain();
-    await room.store.close();
+    await room.close();
   });
   // Without its primary a worker has nobody to stop it.
   process.once('disconnect', () => process.exit(1));
@@ -57,9 +61,9 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
   const { loaded } = options;
   const { config } = loaded;
   const { log } = sink;
-  await applyDirectoryFile(loaded, room);
+  const directory = await applyAtStart(loaded, room, log);
   const cleaning = startCleaning(room.store, log);
-  const count = config.workers === 'auto' ? availableParallelism() : config.workers;
+  const count = workersOf(loaded);
   const serving = count === 1 ? await startAlone(loaded, room, log) : await startWorkers(loaded, count, sink);
   const reloader = new Reloader(loaded, room, serving, options.env ?? process.env, log);
   const watching = watchFiles(
@@ -74,6 +78,7 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
       metrics: serving.metrics,
       ready: async () => ({
         store: await faultOf(room.store.probe()),
+        directory: directory.pending() ? 'the directory file is not applied yet' : null,
         config: null,
         workers: serving.size() > 0 ? null : 'no worker serves',
         draining: draining ? 'the server is shutting down' : null,
@@ -92,13 +97,53 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
       await serving.drain();
       admin.server.close();
       admin.server.closeAllConnections();
-      await room.store.close();
+      await room.close();
       log.info('stopped');
     },
     () => void reloader.reload('SIGHUP'),
   );
   log.info({ listen: serving.url, admin: admin.url, workers: count, config: loaded.file }, 'ready');
   options.onReady?.(serving.url, admin.url);
+}
+
+function workersOf({ config }: LoadedConfig): number {
+  return config.workers === 'auto' ? availableParallelism() : config.workers;
+}
+
+/**
+ * Applies the directory file. A store that can't answer yet is no reason not to start: nobody is let in until it can,
+ * and the file is applied then. Everything else that is wrong with the file is.
+ */
+async function applyAtStart(
+  loaded: LoadedConfig,
+  room: StoreRoom,
+  log: LogSink['log'],
+): Promise<{ pending: () => boolean }> {
+  let pending = true;
+  const apply = async (): Promise<void> => {
+    await applyDirectoryFile(loaded, room);
+    pending = false;
+  };
+  const retry = (): void => {
+    setTimeout(() => {
+      apply().then(
+        () => log.info('the directory file is applied'),
+        (error: unknown) => {
+          if (error instanceof StoreUnavailable) retry();
+          else log.error({ err: error }, 'the directory file can not be applied');
+        },
+      );
+    }, APPLY_RETRY_MS).unref();
+  };
+  await apply().catch((error: unknown) => {
+    if (!(error instanceof StoreUnavailable)) throw error;
+    log.warn(
+      { reason: error.message },
+      'the store can not answer yet; the directory file is applied when it can',
+    );
+    retry();
+  });
+  return { pending: () => pending };
 }
 
 async function startAlone(loaded: LoadedConfig, room: StoreRoom, log: LogSink['log']): Promise<Serving> {

@@ -15,11 +15,11 @@ export async function withStore<T>(
       `${storePath(loaded)} holds no store yet; start the server or run "latchkey apply"`,
     );
   }
-  const room = openStoreRoom(loaded.config);
+  const room = await openStoreRoom(loaded.config);
   try {
     return await work(room);
   } finally {
-    await room.store.close();
+    await room.close();
   }
 }
 

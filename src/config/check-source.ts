@@ -35,7 +35,7 @@ function faultsOf(source: Source, schema: z.ZodType, issue: z.core.$ZodIssue): F
 }
 
 const MAX_SHOWN = 60;
-const SECRET_KEYS = new Set(['password', 'password_hash', 'otp_secret', 'key', 'key_sha256']);
+const SECRET_KEYS = new Set(['password', 'password_hash', 'otp_secret', 'key', 'key_sha256', 'sealing_key']);
 
 /** A value as a fault shows it; a secret never is, and of an address not the part that logs in. */
 function shown(input: unknown, path: Path): string | undefined {

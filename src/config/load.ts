@@ -50,12 +50,24 @@ function withAbsolutePaths(config: Config, source: Source): Config {
   const { store, directory } = config;
   return {
     ...config,
-    store: store.type === 'lmdb' ? { ...store, path: resolvePath(source, store.path) } : store,
+    store:
+      store.type === 'lmdb'
+        ? { ...store, path: resolvePath(source, store.path) }
+        : { ...store, tls: withAbsoluteFiles(store.tls, source) },
     directory: {
       ...directory,
       file: directory.file === null ? null : resolvePath(source, directory.file),
     },
   };
+}
+
+function withAbsoluteFiles<T extends { ca: string | null; cert: string | null; key: string | null }>(
+  tls: T | null,
+  source: Source,
+): T | null {
+  if (tls === null) return null;
+  const absolute = (file: string | null) => (file === null ? null : resolvePath(source, file));
+  return { ...tls, ca: absolute(tls.ca), cert: absolute(tls.cert), key: absolute(tls.key) };
 }
 
 function deepFreeze<T>(value: T): T {

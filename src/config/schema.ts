@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { z } from 'zod';
 import { METHODS } from '../domain/methods.js';
 import { ROLES, ROUTES, SCOPES, SERVICE_LIMITED } from './defaults.js';
+import { storeSchema } from './store-schema.js';
 import { duration, fieldName, positiveDuration, text, whole } from './units.js';
 
 const flag = z.boolean('expected true or false');
@@ -133,16 +134,14 @@ export const configSchema = z.strictObject({
         .describe('The web page; it is not part of this version'),
     })
     .prefault({}),
-  store: z
-    .discriminatedUnion(
-      'type',
-      [
-        z.strictObject({ type: z.literal('lmdb'), path: text.default('./data') }),
-        z.looseObject({ type: z.literal('redis') }),
-      ],
-      'expected lmdb or redis',
+  store: storeSchema.prefault({ type: 'lmdb' }),
+  on_store_failure: z
+    .union(
+      [z.literal('deny'), z.strictObject({ serve_cached_for: positiveDuration })],
+      'expected deny, or { serve_cached_for: 60s }',
     )
-    .prefault({ type: 'lmdb' }),
+    .default('deny')
+    .describe('What happens to tokens that were seen lately while a networked store can not be asked'),
   cache: z
     .strictObject({
       size: whole(0, 100_000_000).default(100_000),

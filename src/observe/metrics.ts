@@ -18,6 +18,24 @@ const lastSeenFailures = new Counter({
   help: 'Writes of last uses that failed and were kept for the next one.',
 });
 
+const cacheLookups = new Counter({
+  name: 'latchkey_cache_lookups_total',
+  help: 'Look-ups of tokens in the cache before a networked store.',
+  labelNames: ['result'] as const,
+});
+const cacheHits = cacheLookups.labels('hit');
+const cacheMisses = cacheLookups.labels('miss');
+
+const staleServed = new Counter({
+  name: 'latchkey_stale_tokens_served_total',
+  help: 'Requests let in by a token from the cache because the store could not be asked (on_store_failure).',
+});
+
+const storeLink = new Gauge({
+  name: 'latchkey_store_links_up',
+  help: 'Processes that are told of changes in a networked store. Without it their cache is not used.',
+});
+
 const workers = new Gauge({
   name: 'latchkey_workers',
   help: 'Processes that serve requests.',
@@ -43,6 +61,21 @@ export function countRequest(outcome: Outcome, status: number | null, seconds: n
 /** Counts a failed write of last uses. */
 export function countLastSeenFailure(): void {
   lastSeenFailures.inc();
+}
+
+/** Counts a look-up in the cache. */
+export function countCacheLookup(result: 'hit' | 'miss'): void {
+  (result === 'hit' ? cacheHits : cacheMisses).inc();
+}
+
+/** Counts a token that was let in from the cache while the store could not be asked. */
+export function countStaleServed(): void {
+  staleServed.inc();
+}
+
+/** Tells whether this process is told of changes in the store. */
+export function setStoreLink(up: boolean): void {
+  storeLink.set(up ? 1 : 0);
 }
 
 /** Tells whether the last reload took effect. */

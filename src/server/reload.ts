@@ -28,6 +28,8 @@ const FIXED: readonly [string, (config: Config) => unknown][] = [
   ['admin', (c) => c.admin],
   ['workers', (c) => c.workers],
   ['store', (c) => c.store],
+  ['cache', (c) => c.cache],
+  ['on_store_failure', (c) => c.on_store_failure],
   ['login.max_concurrent_hashes', (c) => c.login.max_concurrent_hashes],
 ];
 
@@ -101,7 +103,7 @@ export class Reloader {
 }
 
 function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
-  const { listen, admin, workers, store, login } = before.config;
+  const { listen, admin, workers, store, cache, on_store_failure, login } = before.config;
   return {
     ...next,
     config: {
@@ -110,6 +112,8 @@ function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
       admin,
       workers,
       store,
+      cache,
+      on_store_failure,
       login: { ...next.config.login, max_concurrent_hashes: login.max_concurrent_hashes },
     },
   };

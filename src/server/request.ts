@@ -14,6 +14,7 @@ import type { EndpointName } from '../policy/own-endpoints.js';
 import type { Forward } from '../proxy/forward.js';
 import type { Outbound } from '../proxy/outbound.js';
 import type { Upstream } from '../proxy/upstreams.js';
+import type { FaultLog } from './fault-log.js';
 import { faultRefusal } from './faults.js';
 import { finishRecord, newRecord, type RequestRecord } from './record.js';
 import { newRequestId } from './request-id.js';
@@ -30,6 +31,7 @@ export interface House {
   readonly identityNames: IdentityNames;
   readonly sessionScope: string;
   readonly log: Log;
+  readonly logFault: FaultLog;
 }
 
 /**
@@ -152,10 +154,7 @@ class Walk {
   /** Faults deny. What went wrong is for the log, not for the client. */
   #fault(error: unknown): void {
     const refusal = faultRefusal(error);
-    this.#house.log.error(
-      { err: error, request_id: this.#record.requestId },
-      'request refused because of a fault',
-    );
+    this.#house.logFault(error, 'request refused because of a fault', this.#record.requestId);
     if (this.#res.headersSent) this.#res.destroy();
     else this.#refuse(refusal);
   }

@@ -23,6 +23,7 @@ import { createForward } from '../proxy/forward.js';
 import { createOutbound } from '../proxy/outbound.js';
 import { createUpstreams, type Upstream } from '../proxy/upstreams.js';
 import { createUpgrade, type Upgrade } from '../proxy/upgrade.js';
+import { createFaultLog } from './fault-log.js';
 import type { House } from './request.js';
 import type { StoreRoom } from './store-room.js';
 
@@ -42,6 +43,7 @@ export function createRuntime(
   { store, passwords, sealer }: StoreRoom,
   log: Log,
 ): Runtime {
+  const logFault = createFaultLog(log);
   const names = vendorNames(config.interface);
   const { router, policy } = compilePolicy(config, lines);
   const lastSeen = new LastSeen(
@@ -50,7 +52,7 @@ export function createRuntime(
     config.sessions.idle_timeout,
     (error: unknown) => {
       countLastSeenFailure();
-      log.warn({ err: error }, 'last uses could not be written and are kept for the next try');
+      logFault(error, 'last uses could not be written and are kept for the next try');
     },
   );
   const sessions = new Sessions(store, lastSeen, config.sessions);
@@ -92,6 +94,7 @@ export function createRuntime(
     identityNames: config.identity.headers,
     sessionScope: policy.sessionScope,
     log,
+    logFault,
   };
   return {
     house,

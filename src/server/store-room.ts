@@ -3,7 +3,12 @@ import { DirectoryApplier } from '../accounts/directory.js';
 import { Passwords } from '../accounts/passwords.js';
 import { loadSealingKey, Sealer } from '../accounts/sealing.js';
 import type { Config } from '../config/schema.js';
+import type { Log } from '../observe/log.js';
+import { countCacheLookup, countStaleServed, setStoreLink } from '../observe/metrics.js';
+import { CACHED_NAMES, CachedStore } from '../store/cached.js';
 import { openLmdbStore } from '../store/lmdb.js';
+import { openRedisStore } from '../store/redis.js';
+import { InvalidationLink } from '../store/redis/invalidation.js';
 import type { Store } from '../store/store.js';
 
 /** The store of a configuration, with what belongs to it. */
@@ -12,13 +17,73 @@ export interface StoreRoom {
   readonly passwords: Passwords;
   readonly sealer: Sealer;
   readonly directory: DirectoryApplier;
+  close(): Promise<void>;
 }
 
-/** Opens the store that a configuration names. */
-export function openStoreRoom(config: Config): StoreRoom {
-  if (config.store.type !== 'lmdb') throw new Error('store.type: only lmdb is available in this version');
-  const store = openLmdbStore(config.store.path);
+/**
+ * Opens the store that a configuration names.
+ *
+ * @param log given by a process that serves requests: a networked store then gets a cache in front
+ */
+export async function openStoreRoom(config: Config, log?: Log): Promise<StoreRoom> {
+  const { store, close } = await openStore(config, log);
   const passwords = new Passwords(config.login.max_concurrent_hashes);
-  const sealer = new Sealer(loadSealingKey(join(config.store.path, 'sealing.key')));
-  return { store, passwords, sealer, directory: new DirectoryApplier(store, passwords, sealer) };
+  const sealer = new Sealer(sealingKey(config));
+  return { store, passwords, sealer, directory: new DirectoryApplier(store, passwords, sealer), close };
+}
+
+function sealingKey({ store }: Config): Buffer | null {
+  if (store.type === 'lmdb') return loadSealingKey(join(store.path, 'sealing.key'));
+  return store.sealing_key === null ? null : Buffer.from(store.sealing_key, 'hex');
+}
+
+async function openStore(
+  config: Config,
+  log: Log | undefined,
+): Promise<{ store: Store; close: () => Promise<void> }> {
+  if (config.store.type === 'lmdb') {
+    const store = openLmdbStore(config.store.path);
+    return { store, close: () => store.close() };
+  }
+  const redis = await openRedisStore(config.store);
+  if (log === undefined) return { store: redis, close: () => redis.close() };
+  const failure = config.on_store_failure;
+  const cached = new CachedStore(
+    redis,
+    { ...config.cache, serveCachedFor: failure === 'deny' ? null : failure.serve_cached_for },
+    {
+      hit: () => countCacheLookup('hit'),
+      miss: () => countCacheLookup('miss'),
+      servedStale: () => {
+        countStaleServed();
+        staleOnce();
+      },
+    },
+  );
+  let said = false;
+  const staleOnce = (): void => {
+    if (!said) log.warn('the store can not be asked; tokens that were seen lately are let in from the cache');
+    said = true;
+  };
+  const link = new InvalidationLink(redis.client, config.store, CACHED_NAMES, {
+    armed: () => {
+      said = false;
+      setStoreLink(true);
+      cached.arm();
+      log.info('changes in the store are told; the cache is used');
+    },
+    lost: (reason) => {
+      setStoreLink(false);
+      cached.disarm();
+      log.warn({ reason }, 'changes in the store are not told any more; the cache is not used');
+    },
+    changed: (names) => cached.changed(names),
+  });
+  return {
+    store: cached,
+    close: async () => {
+      link.close();
+      await redis.close();
+    },
+  };
 }

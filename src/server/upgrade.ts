@@ -38,7 +38,7 @@ export function createUpgradeListener(
       finishRecord(record, house.log);
     };
     walk(house, upgrade, { req, socket, headBytes, record, refuse }).catch((error: unknown) => {
-      house.log.error({ err: error, request_id: record.requestId }, 'handshake refused because of a fault');
+      house.logFault(error, 'handshake refused because of a fault', record.requestId);
       refuse(faultRefusal(error));
     });
   };

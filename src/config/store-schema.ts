@@ -1,0 +1,53 @@
+import { z } from 'zod';
+import { positiveDuration, text } from './units.js';
+
+const lmdb = z.strictObject({
+  type: z.literal('lmdb'),
+  path: text.default('./data').describe('A folder; several processes of one machine may share it'),
+});
+
+const address = text.regex(/^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d{1,5})?$/, 'expected host:port');
+
+const redis = z
+  .strictObject({
+    type: z.literal('redis'),
+    url: text
+      .regex(/^rediss?:\/\//, 'expected a redis:// or rediss:// URL')
+      .nullable()
+      .default(null)
+      .describe('One node: redis://[user:password@]host:port[/database]; rediss:// is TLS'),
+    cluster: z.array(address).min(1).nullable().default(null).describe('Some nodes of a cluster'),
+    sentinel: z
+      .strictObject({ master: text, nodes: z.array(address).min(1) })
+      .nullable()
+      .default(null),
+    prefix: text
+      .regex(/^[^{}\s]+$/, 'expected a prefix without braces and spaces')
+      .default('latchkey:')
+      .describe('What every key begins with'),
+    tls: z
+      .strictObject({
+        ca: text.nullable().default(null).describe('File with the authorities to trust (PEM)'),
+        cert: text.nullable().default(null).describe('File with a client certificate (PEM)'),
+        key: text.nullable().default(null).describe('File with its private key (PEM)'),
+        server_name: text.nullable().default(null),
+      })
+      .nullable()
+      .default(null),
+    username: text.nullable().default(null),
+    password: text.nullable().default(null),
+    command_timeout: positiveDuration.prefault('250ms').describe('How long one command may take'),
+    sealing_key: z
+      .string('expected a key')
+      .regex(/^[0-9A-Fa-f]{64}$/, 'expected 64 hexadecimal digits, as "openssl rand -hex 32" prints')
+      .nullable()
+      .default(null)
+      .describe('Encrypts the secrets of one-time passwords; the same for the whole fleet'),
+  })
+  .refine(
+    ({ url, cluster, sentinel }) => [url, cluster, sentinel].filter((each) => each !== null).length === 1,
+    'give one of url, cluster and sentinel',
+  );
+
+/** Where accounts, tokens and sessions are kept. */
+export const storeSchema = z.discriminatedUnion('type', [lmdb, redis], 'expected lmdb or redis');

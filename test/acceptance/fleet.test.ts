@@ -1,0 +1,179 @@
+import { connect } from 'node:net';
+import t, { type Test } from 'tap';
+import { client, directory, startFixture } from '../helpers/fixture.js';
+import { send } from '../helpers/http.js';
+import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { startRedis, until } from '../helpers/redis.js';
+
+const SEALING_KEY = 'a1'.repeat(32);
+
+/** Two sidecars that share a store; the first one applies the directory. */
+async function startFleet(t: Test, store: object, more: object = {}) {
+  const settings = { store: { type: 'redis', sealing_key: SEALING_KEY, ...store }, ...more };
+  const first = await startFixture(t, settings);
+  const configFile = writeConfig(temporaryFolder(t), { upstream: first.upstream.url, ...settings });
+  const second = await start(t, configFile);
+  return { first, second: { ...client(second.url), server: second } };
+}
+
+const status = async (url: string, key: string) =>
+  (await send(url, '/service/SVC1', { headers: { 'Service-Key': key } })).status;
+
+t.test('two sidecars on one Redis', async (t) => {
+  const redis = await startRedis(t);
+  const { first, second } = await startFleet(t, { url: redis.url });
+  const key = await first.token('superuser');
+  t.equal(await status(first.url, key), 200);
+  t.equal(await status(second.url, key), 200, 'a token of one works on the other');
+
+  await t.test('a revocation is refused by the other within 50 ms, and never accepted again', async (t) => {
+    const delays: number[] = [];
+    let back = 0;
+    for (let i = 0; i < 200; i++) {
+      const secret = await first.token('engineer');
+      // The other one has it in its cache.
+      t.equal(await status(second.url, secret), 200);
+      await send(first.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': secret } });
+      const revokedAt = performance.now();
+      while ((await status(second.url, secret)) === 200);
+      delays.push(performance.now() - revokedAt);
+      if ((await status(second.url, secret)) !== 401 || (await status(first.url, secret)) !== 401) back += 1;
+    }
+    delays.sort((a, b) => a - b);
+    t.equal(back, 0);
+    t.ok((delays[197] ?? 99) < 50, `p99 ${delays[197]?.toFixed(1)} ms, median ${delays[100]?.toFixed(1)} ms`);
+    t.comment(`p99 ${delays[197]?.toFixed(1)} ms, median ${delays[100]?.toFixed(1)} ms`);
+  });
+
+  await t.test('a token that was tried before it was known is usable at once', async (t) => {
+    t.equal(await status(second.url, 'x'.repeat(40)), 401);
+    const secret = await first.token('user');
+    t.equal(await status(second.url, secret), 200);
+  });
+
+  await t.test('the cache is used', async (t) => {
+    const before = Number(/total_commands_processed:(\d+)/.exec(redis.cli('INFO', 'stats'))?.[1]);
+    for (let i = 0; i < 200; i++) await status(second.url, key);
+    const after = Number(/total_commands_processed:(\d+)/.exec(redis.cli('INFO', 'stats'))?.[1]);
+    t.ok(after - before < 100, `${after - before} commands for 200 requests`);
+  });
+
+  await t.test('one-time passwords and login failures are counted for the whole fleet', async (t) => {
+    const { otpAt, PASSWORD } = await import('../helpers/fixture.js');
+    const login = (url: string, user: string, password: string, otp?: string) =>
+      send(url, '/login', {
+        body: new URLSearchParams({ user: `${user}@example.com`, password }),
+        headers: otp === undefined ? {} : { 'Service-OTP': otp },
+      });
+    const code = otpAt(Date.now());
+    const tries = await Promise.all(
+      Array.from({ length: 10 }, (_, i) => login(i % 2 === 0 ? first.url : second.url, 'twofactor', PASSWORD, code)),
+    );
+    t.equal(tries.filter((reply) => reply.status === 200).length, 1, 'one code, one login');
+    const wrong = [];
+    for (let i = 0; i < 6; i++) wrong.push((await login(i % 2 === 0 ? first.url : second.url, 'billing', 'wrong')).status);
+    t.same(wrong, [401, 401, 401, 401, 401, 429]);
+  }); // prettier-ignore
+
+  await t.test('a session of one is a session of the other, until it ends', async (t) => {
+    const headers = { Cookie: await first.login('superuser') };
+    t.equal((await send(second.url, '/tokens', { headers })).status, 200);
+    t.equal((await send(second.url, '/logout', { method: 'POST', headers })).status, 204);
+    t.equal((await send(first.url, '/tokens', { headers })).status, 401);
+  });
+
+  await t.test('no secret is in Redis', async (t) => {
+    const all = redis.cli('--scan').split('\n');
+    const dump = redis.cli('EVAL', "local all = '' for _, k in ipairs(redis.call('KEYS', '*')) do all = all .. k .. ' ' if redis.call('TYPE', k).ok == 'string' then all = all .. redis.call('GET', k) end end return all", '0'); // prettier-ignore
+    t.ok(all.length > 20);
+    t.ok(all.every((name) => name.startsWith('{latchkey:}')), 'one hash tag');
+    t.notMatch(dump, new RegExp(`${key}|correct horse|JBSWY3DP`));
+  }); // prettier-ignore
+});
+
+t.test('faults: no wrong 200, no 401 for a good token, recovery by itself', async (t) => {
+  const redis = await startRedis(t, '--appendonly', 'yes');
+  const { first, second } = await startFleet(t, { url: redis.url });
+  const key = await first.token('superuser');
+  const unseen = await first.token('engineer');
+  const seen = async () => [await status(first.url, key), await status(second.url, key)];
+  const recovers = () => until(async () => (await seen()).every((each) => each === 200), 'recovery', 5_000);
+  t.same(await seen(), [200, 200]);
+  // Made for the last fault: then no new connection is let in to end it.
+  let held = connect(redis.port, '127.0.0.1').on('error', () => undefined);
+  t.teardown(() => held.destroy());
+
+  for (const [name, fault, mend] of [
+    ['killed', () => redis.kill(), () => redis.restart()],
+    ['hanging', async () => redis.signal('SIGSTOP'), async () => redis.signal('SIGCONT')],
+    [
+      'asking for a password',
+      async () => void redis.cli('CONFIG', 'SET', 'requirepass', 'x') + redis.cli('-a', 'x', 'CLIENT', 'KILL', 'TYPE', 'normal'),
+      async () => void redis.cli('-a', 'x', 'CONFIG', 'SET', 'requirepass', ''),
+    ],
+    [
+      'full of connections',
+      async () => {
+        held.write('CONFIG SET maxclients 1\r\n');
+        redis.cli('CLIENT', 'KILL', 'TYPE', 'pubsub');
+        held.write('CLIENT KILL TYPE normal SKIPME yes\r\n');
+      },
+      async () => void held.write('CONFIG SET maxclients 1000\r\n'),
+    ],
+  ] as const) {
+    await t.test(`Redis ${name}`, async (t) => {
+      held = connect(redis.port, '127.0.0.1').on('error', () => undefined);
+      await fault();
+      await new Promise((wait) => setTimeout(wait, 1_300));
+      for (const [who, secret] of [['seen', key], ['unseen', unseen]] as const) {
+        const reply = await send(second.url, '/service/SVC1', { headers: { 'Service-Key': secret } });
+        t.notOk(reply.status === 401, `${who}: ${reply.status}`);
+        if (reply.status !== 200) {
+          t.equal(reply.status, 503, who);
+          t.equal(reply.headers['retry-after'], '1');
+        }
+      }
+      t.equal((await send(first.url, '/x', { headers: { 'Service-Key': 'x' } })).status === 200, false);
+      await mend();
+      await recovers();
+      t.equal(await status(second.url, unseen), 200);
+      const secret = await first.token('superuser');
+      t.equal(await status(second.url, secret), 200);
+      await send(first.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': secret } });
+      t.ok(await settles(async () => (await status(second.url, secret)) === 401), 'revocations arrive again');
+    });
+  }
+  t.ok((first.server.stdout().match(/request refused because of a fault/g) ?? []).length < 12, 'one line, not one for each request');
+  t.same([await first.server.stop(), await second.server.stop()], [{ code: 0, signal: null }, { code: 0, signal: null }]);
+}); // prettier-ignore
+
+t.test('a start without Redis: not ready, then by itself', async (t) => {
+  const redis = await startRedis(t);
+  await redis.kill();
+  const folder = temporaryFolder(t);
+  const config = writeConfig(
+    folder,
+    { upstream: 'http://127.0.0.1:1', store: { type: 'redis', url: redis.url, sealing_key: SEALING_KEY } },
+    await directory(),
+  );
+  const server = await start(t, config);
+  const ready = await send(server.admin, '/readyz');
+  t.equal(ready.status, 503);
+  t.match(ready.json.checks, { store: /Redis can not answer/, directory: /not applied yet/ });
+  t.equal(await status(server.url, `lk${'x'.repeat(38)}`), 503, 'nobody can say that this is no legacy key');
+  t.equal(
+    (await send(server.url, '/service/SVC1')).status,
+    401,
+    'no credential is none without a store, too',
+  );
+  await redis.restart();
+  await until(async () => (await send(server.admin, '/readyz')).status === 200, 'ready', 5_000);
+  t.ok(await client(server.url).token('superuser'));
+});
+
+async function settles(holds: () => Promise<boolean>, ms = 2_000): Promise<boolean> {
+  return until(holds, 'it settles', ms).then(
+    () => true,
+    () => false,
+  );
+}
