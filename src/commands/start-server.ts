@@ -121,6 +121,7 @@ async function applyAtStart(
 ): Promise<{ pending: () => boolean }> {
   let pending = true;
   const apply = async (): Promise<void> => {
+    await room.store.begin();
     await applyDirectoryFile(loaded, room);
     pending = false;
   };

@@ -17,6 +17,7 @@ export async function withStore<T>(
   }
   const room = await openStoreRoom(loaded.config);
   try {
+    if (create) await room.store.begin();
     return await work(room);
   } finally {
     await room.close();

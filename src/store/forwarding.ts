@@ -92,6 +92,9 @@ export abstract class ForwardingStore implements Store {
   removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number) {
     return this.inner.removeExpired(now, tokensBefore, limit);
   }
+  begin() {
+    return this.inner.begin();
+  }
   probe() {
     return this.inner.probe();
   }

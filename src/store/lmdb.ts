@@ -185,6 +185,9 @@ class LmdbStore implements Store {
     return this.#write((dbs) => removeExpired(dbs, now, tokensBefore, limit));
   }
 
+  /** Opening it did. */
+  async begin(): Promise<void> {}
+
   async probe(): Promise<void> {
     this.#read((dbs) => dbs.meta.get('format'));
   }

@@ -4,6 +4,7 @@ import type { EpochMs } from '../domain/time.js';
 import type { Token, TokenUse } from '../domain/token.js';
 import { type Customer, loginKey, type Service, type User } from '../domain/user.js';
 import { encode } from './records.js';
+import { beginStore } from './redis/begin.js';
 import { changeOf, IMPORT_BATCH } from './redis/change.js';
 import { RedisClient } from './redis/client.js';
 import {
@@ -173,9 +174,10 @@ export class RedisStore implements Store {
   }
 
   async getLoginFailures(key: string, now: EpochMs): Promise<LoginFailures | undefined> {
-    const name = this.client.key(`failure:${digestOf(key)}`);
-    const { count, lastAt, forgetAt } = await this.client.command((redis) => redis.hgetall(name));
-    if (count === undefined || Number(forgetAt) <= now) return undefined;
+    const [count, lastAt, forgetAt] = (await this.client.script('readFailure', digestOf(key))) as (
+      string | null
+    )[];
+    if (count == null || Number(forgetAt) <= now) return undefined;
     return { count: Number(count), lastAt: Number(lastAt) };
   }
 
@@ -190,6 +192,10 @@ export class RedisStore implements Store {
 
   async removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number> {
     return (await this.client.script('removeExpired', now, tokensBefore, limit)) as number;
+  }
+
+  async begin(): Promise<void> {
+    await beginStore(this.client);
   }
 
   async probe(): Promise<void> {
@@ -224,11 +230,11 @@ export class RedisStore implements Store {
   }
 
   async #get(name: string): Promise<string | null> {
-    return this.client.command((redis) => redis.get(this.client.key(name)));
+    return (await this.client.script('get', name)) as string | null;
   }
 
   async #members(name: string): Promise<string[]> {
-    return this.client.command((redis) => redis.smembers(this.client.key(name)));
+    return (await this.client.script('members', name)) as string[];
   }
 
   async #read<T>(name: string, from: (text: string) => T): Promise<T | undefined> {
@@ -239,7 +245,7 @@ export class RedisStore implements Store {
   async #readAll<T>(ids: readonly string[], kind: string, from: (text: string) => T): Promise<T[]> {
     const all: T[] = [];
     for (const some of batches(ids)) {
-      const found = await this.client.command((redis) => redis.mget(some.map((id) => this.client.key(kind + id))));
+      const found = (await this.client.script('getAll', ...some.map((id) => kind + id))) as (string | null)[];
       for (const each of found) if (each !== null) all.push(from(each));
     }
     return all;

@@ -141,10 +141,22 @@ export interface Store {
    */
   removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number>;
 
+  /**
+   * Begins the store when there is none yet, and checks that this Latchkey can use it. Whoever starts calls it once;
+   * a worker that is replaced does not, so that a store that was emptied is noticed and not begun anew.
+   *
+   * @throws StoreUnusable when it can't be used as it is; {@link StoreUnavailable} when it can't answer
+   */
+  begin(): Promise<void>;
   /** Resolves when the store answers, throws {@link StoreUnavailable} otherwise. */
   probe(): Promise<void>;
   /** Waits for what is being written and closes. */
   close(): Promise<void>;
+}
+
+/** The store is not what it has to be, and an operator has to mend it. */
+export class StoreUnusable extends Error {
+  readonly code = 'STORE_UNUSABLE';
 }
 
 /** The store can't answer now. The request is refused with 503, whatever it was. */

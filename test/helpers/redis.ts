@@ -64,7 +64,7 @@ export async function startRedis(t: Test, ...options: string[]): Promise<RedisSe
 
 /** A master, a replica and a sentinel that watches them. */
 export async function startSentinel(t: Test) {
-  const master = await startRedis(t);
+  const master = await startRedis(t, '--repl-diskless-sync-delay', '0');
   const replica = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`);
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-sentinel-'));
   const port = await freePort();
@@ -87,6 +87,10 @@ export async function startSentinel(t: Test) {
       .stdout.toString()
       .trim();
   await untilReady(cli);
+  await until(
+    () => replica.cli('INFO', 'replication').includes('master_link_status:up'),
+    'the replica is in step',
+  );
   await until(() => /num-slaves\n1/.test(cli('SENTINEL', 'master', 'm')), 'the sentinel sees the replica');
   return { master, replica, cli, nodes: [`127.0.0.1:${port}`] };
 }

@@ -50,6 +50,7 @@ export async function storeContract(
     t.test(name, async (t) => {
       const { open } = fresh(t);
       let store = await open();
+      await store.begin();
       t.equal(await store.change(BASE, NOW), undefined);
       const reopen = async () => {
         await store.close();

@@ -3,7 +3,7 @@ import { BrokenCircuitError, circuitBreaker, ConsecutiveBreaker, handleWhen } fr
 import { ReplyError } from 'ioredis';
 import { StoreUnavailable } from '../store.js';
 import { connect, type RedisConnection } from './connect.js';
-import { SCRIPTS, type ScriptName, scriptText } from './scripts.js';
+import { BEGIN, SCRIPTS, type ScriptName, scriptText } from './scripts.js';
 import type { RedisSettings } from './settings.js';
 
 /** So many commands in a row without an answer stop the asking. */
@@ -82,6 +82,13 @@ export class RedisClient {
         return connection.eval(text, 1, route, this.prefix, ...args);
       }
     });
+  }
+
+  /** Writes the mark of a store unless there is one, and returns it. @throws StoreUnavailable */
+  async begin(mark: string): Promise<string> {
+    const run = (connection: RedisConnection) =>
+      connection.eval(BEGIN, 1, this.key('meta'), this.prefix, mark);
+    return (await this.command(run)) as string;
   }
 
   async close(): Promise<void> {

@@ -9,6 +9,9 @@ import { CHANGE } from './change-script.js';
 const PRELUDE = `
 local prefix = ARGV[1]
 local function P(name) return prefix .. name end
+if redis.call('EXISTS', P('meta')) == 0 then
+  return redis.error_reply('LATCHKEY the store is empty: start a server or run "latchkey apply" to begin one, or restore it')
+end
 local function read(key) local text = redis.call('GET', key) return text and cjson.decode(text) end
 local function tokenById(id)
   local digest = redis.call('GET', P('id:' .. id))
@@ -61,6 +64,18 @@ if not owner then return false end
 local use = ARGV[2] == 'session:' and redis.call('HGET', P('session_uses'), ARGV[3])
 return {found, owner, use}
 `;
+
+const GET = `return redis.call('GET', P(ARGV[2]))`;
+
+const MEMBERS = `return redis.call('SMEMBERS', P(ARGV[2]))`;
+
+const GET_ALL = `
+local found = {}
+for i = 2, #ARGV do found[#found + 1] = redis.call('GET', P(ARGV[i])) end
+return found
+`;
+
+const READ_FAILURE = `return redis.call('HMGET', P('failure:' .. ARGV[2]), 'count', 'lastAt', 'forgetAt')`;
 
 const CREATE_TOKEN = `
 local token = cjson.decode(ARGV[2])
@@ -200,6 +215,10 @@ return removed
 /** Every script by the name that it is called by. */
 export const SCRIPTS = {
   find: FIND,
+  get: GET,
+  members: MEMBERS,
+  getAll: GET_ALL,
+  readFailure: READ_FAILURE,
   createToken: CREATE_TOKEN,
   readTokens: READ_TOKENS,
   revoke: REVOKE,
@@ -219,6 +238,15 @@ export const SCRIPTS = {
 
 /** Name of a script. */
 export type ScriptName = keyof typeof SCRIPTS;
+
+/**
+ * Begins a store in an empty Redis. Every other script refuses to run without this mark, so that a Redis that was
+ * emptied is not taken for one that knows no token.
+ */
+export const BEGIN = `
+redis.call('SET', ARGV[1] .. 'meta', ARGV[2], 'NX')
+return redis.call('GET', ARGV[1] .. 'meta')
+`;
 
 /** A script with the functions that it uses. */
 export function scriptText(name: ScriptName): string {

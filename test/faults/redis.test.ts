@@ -1,0 +1,153 @@
+import t, { type Test } from 'tap';
+import { client, startFixture } from '../helpers/fixture.js';
+import { send } from '../helpers/http.js';
+import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { startProxy } from '../helpers/proxy.js';
+import { startRedis, startSentinel, until } from '../helpers/redis.js';
+
+const SEALING_KEY = 'a1'.repeat(32);
+const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
+
+const status = async (url: string, key: string) =>
+  (await send(url, '/service/SVC1', { headers: { 'Service-Key': key } })).status;
+
+/** A sidecar that applies the directory, and one beside it with settings of its own. */
+async function startTwo(t: Test, store: object, beside: object = {}) {
+  const common = { type: 'redis', sealing_key: SEALING_KEY, ...store };
+  const first = await startFixture(t, { store: common });
+  const { store: other, ...more } = beside as { store?: object };
+  const configFile = writeConfig(temporaryFolder(t), {
+    upstream: first.upstream.url,
+    store: { ...common, ...other },
+    ...more,
+  });
+  const server = await start(t, configFile);
+  return { first, second: { ...client(server.url), server } };
+}
+
+t.test('FLUSHALL: what was a good token gets 503, not 401, and nobody begins anew unasked', async (t) => {
+  const redis = await startRedis(t);
+  const { first, second } = await startTwo(t, { url: redis.url });
+  const key = await first.token('superuser');
+  t.equal(await status(second.url, key), 200);
+  redis.cli('FLUSHALL');
+  await wait(100);
+  for (const url of [first.url, second.url]) t.equal(await status(url, key), 503);
+  const login = new URLSearchParams({ user: 'superuser@example.com', password: 'x' });
+  t.equal((await send(first.url, '/login', { body: login })).status, 503, 'a login as well');
+  t.match((await send(first.server.admin, '/readyz')).json.checks.store, /the store is empty: start a server or run "latchkey apply"/); // prettier-ignore
+  const applied = await run(['apply', '--config', first.configFile]);
+  t.equal(applied.code, 0, 'an operator begins it anew');
+  t.equal(await status(second.url, key), 401, 'then lost tokens are unknown');
+  t.equal(await status(second.url, await first.token('superuser')), 200);
+});
+
+t.test('a link that is cut, or goes quiet: no stale answer, and it comes back', async (t) => {
+  const redis = await startRedis(t);
+  const proxy = await startProxy(t, redis.port);
+  const { first, second } = await startTwo(t, { url: redis.url }, { store: { url: proxy.url } });
+  const keep = await first.token('superuser');
+  const revoke = (key: string) =>
+    send(first.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': key } });
+  for (const [fault, mend] of [
+    ['cut', 'open'],
+    ['refuse', 'open'],
+    ['quiet', 'open'],
+  ] as const) {
+    await t.test(fault, async (t) => {
+      const key = await first.token('engineer');
+      t.equal(await status(second.url, key), 200);
+      proxy[fault]();
+      await revoke(key);
+      const limit = Date.now() + 4_000;
+      let last = 0;
+      // Until the silence is noticed the cache may still answer; after that, never again.
+      while (Date.now() < limit) if ((await status(second.url, key)) === 200) last = Date.now();
+      t.ok(last < limit - 2_500, 'within a second and a half it is not let in any more');
+      proxy[mend]();
+      await until(async () => (await status(second.url, keep)) === 200, 'recovery', 5_000);
+      t.equal(await status(second.url, key), 401);
+    });
+  }
+  const lost = second.server.stdout().match(/changes in the store are not told any more/g) ?? [];
+  t.ok(lost.length >= 2 && lost.length <= 6, `${lost.length} lines`);
+  const metrics = async () => (await send(second.server.admin, '/metrics')).text;
+  await until(async () => /^latchkey_store_links_up 1$/m.test(await metrics()), 'the link is up', 5_000);
+  t.pass('the link is up again');
+});
+
+t.test('serve_cached_for: tokens that were seen are let in for that long, others get 503', async (t) => {
+  const redis = await startRedis(t, '--appendonly', 'yes');
+  const serving = { on_store_failure: { serve_cached_for: '3s' } };
+  const { first, second } = await startTwo(t, { url: redis.url }, serving);
+  const seen = await first.token('superuser');
+  const unseen = await first.token('superuser');
+  const soon = new Date(Date.now() + 3_000).toISOString();
+  const expiring = await first.token('superuser', { expires_at: soon });
+  for (const key of [seen, expiring]) t.equal(await status(second.url, key), 200);
+  await redis.kill();
+  t.equal(await status(second.url, seen), 200);
+  t.equal(await status(second.url, unseen), 503);
+  t.equal(await status(first.url, seen), 503, 'the default denies');
+  await wait(3_200);
+  t.equal(await status(second.url, expiring), 503, 'never past its expiry');
+  t.equal(await status(second.url, seen), 503, 'nor longer than that');
+  t.match((await send(second.server.admin, '/metrics')).text, /^latchkey_stale_tokens_served_total [1-9]/m);
+  t.equal((second.server.stdout().match(/are let in from the cache/g) ?? []).length, 1, 'told once');
+  await redis.restart();
+  await until(async () => (await status(second.url, unseen)) === 200, 'recovery', 5_000);
+});
+
+t.test('a damaged or foreign value denies itself and nothing else; a full memory refuses writes', async (t) => {
+  const redis = await startRedis(t);
+  const { first, second } = await startTwo(t, { url: redis.url });
+  const [bad, wrong, good] = [await first.token('user'), await first.token('user'), await first.token('user')];
+  const names = redis.cli('--scan', '--pattern', '*token:*').split('\n');
+  t.equal(names.length, 4, 'three tokens and the legacy key');
+  const { createHash } = await import('node:crypto');
+  const name = (key: string) => `{latchkey:}token:${createHash('sha256').update(key).digest('base64url')}`;
+  redis.cli('SET', name(bad), 'garbage');
+  redis.cli('DEL', name(wrong));
+  redis.cli('LPUSH', name(wrong), 'x');
+  for (let i = 0; i < 10; i++) {
+    t.equal(await status(second.url, bad), 503);
+    t.equal(await status(second.url, wrong), 503);
+    t.equal(await status(second.url, good), 200);
+  }
+  redis.cli('CONFIG', 'SET', 'maxmemory', '1mb');
+  t.equal((await first.create('superuser')).status, 503, 'no memory');
+  t.equal(await status(second.url, good), 200, 'reading goes on');
+  redis.cli('CONFIG', 'SET', 'maxmemory', '0');
+  t.equal((await first.create('superuser')).status, 200);
+
+  redis.cli('CONFIG', 'SET', 'maxmemory', '100mb');
+  redis.cli('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
+  const refused = await run(['serve', '--config', first.configFile]);
+  t.match(refused, { code: 1, stderr: /maxmemory-policy allkeys-lru\); set it to noeviction/ });
+}); // prettier-ignore
+
+t.test('a failover by a sentinel', async (t) => {
+  const { master, cli, nodes } = await startSentinel(t);
+  const { first, second } = await startTwo(t, { sentinel: { master: 'm', nodes } });
+  const key = await first.token('superuser');
+  const gone = await first.token('superuser');
+  t.equal(await status(second.url, gone), 200);
+  await send(first.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': gone } });
+  t.equal(await status(second.url, key), 200);
+  await wait(200);
+  await master.kill();
+  const wrong = new Set<number>();
+  await until(async () => {
+    const each = await status(second.url, key);
+    if (each !== 200 && each !== 503) wrong.add(each);
+    if ((await status(second.url, gone)) === 200) wrong.add(-1);
+    return cli('SENTINEL', 'get-master-addr-by-name', 'm').split('\n')[1] !== String(master.port);
+  }, 'another master');
+  await until(async () => (await status(first.url, key)) === 200 && (await status(second.url, key)) === 200, 'recovery', 5_000);
+  t.same([...wrong], [], 'only 200 and 503 meanwhile, and the revoked token stays out');
+  const fresh = await first.token('engineer');
+  t.equal(await status(second.url, fresh), 200);
+  await send(first.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': fresh } });
+  await wait(50);
+  t.equal(await status(second.url, fresh), 401, 'changes are told by the new master');
+}); // prettier-ignore
