@@ -12,6 +12,7 @@ import { healthcheckCommand } from './commands/healthcheck.js';
 import { schemaCommand } from './commands/schema.js';
 import { serveCommand } from './commands/serve.js';
 import { sessionCommand } from './commands/session.js';
+import { storeCommand } from './commands/store.js';
 import { tokenCommand } from './commands/token.js';
 import { userCommand } from './commands/user.js';
 import { ConfigError, formatFault } from './config/fault.js';
@@ -42,6 +43,7 @@ const program = new Command('latchkey')
   .addCommand(tokenCommand())
   .addCommand(sessionCommand())
   .addCommand(hashPasswordCommand())
+  .addCommand(storeCommand())
   .commandsGroup('Your shell:')
   .addCommand(completionCommand())
   .addHelpText('after', '\nlatchkey help COMMAND, or COMMAND --help, tells more. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.'); // prettier-ignore

@@ -80,6 +80,15 @@ export abstract class ForwardingStore implements Store {
   takeOtpStep(userId: string, step: number) {
     return this.inner.takeOtpStep(userId, step);
   }
+  getOtpStep(userId: string) {
+    return this.inner.getOtpStep(userId);
+  }
+  listRevokedDigests() {
+    return this.inner.listRevokedDigests();
+  }
+  addRevokedDigests(digests: readonly string[]) {
+    return this.inner.addRevokedDigests(digests);
+  }
   getLoginFailures(key: string, now: EpochMs) {
     return this.inner.getLoginFailures(key, now);
   }

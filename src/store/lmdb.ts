@@ -169,6 +169,20 @@ class LmdbStore implements Store {
     });
   }
 
+  getOtpStep(userId: string): number {
+    return this.#read(({ otpSteps }) => otpSteps.get(userId) ?? -1);
+  }
+
+  listRevokedDigests(): string[] {
+    return this.#read(({ revoked }) => [...revoked.getKeys()]);
+  }
+
+  async addRevokedDigests(digests: readonly string[]): Promise<void> {
+    this.#write(({ revoked }) => {
+      for (const digest of digests) revoked.putSync(digest, true);
+    });
+  }
+
   getLoginFailures(key: string, now: EpochMs): LoginFailures | undefined {
     return this.#read((dbs) => readFailures(dbs, key, now));
   }

@@ -173,6 +173,18 @@ export class RedisStore implements Store {
     return (await this.client.script('takeOtpStep', userId, step)) === 1;
   }
 
+  async getOtpStep(userId: string): Promise<number> {
+    return Number((await this.#get(`otp:${userId}`)) ?? -1);
+  }
+
+  async listRevokedDigests(): Promise<string[]> {
+    return this.#members('revoked');
+  }
+
+  async addRevokedDigests(digests: readonly string[]): Promise<void> {
+    for (const some of batches(digests)) await this.client.script('addRevoked', ...some);
+  }
+
   async getLoginFailures(key: string, now: EpochMs): Promise<LoginFailures | undefined> {
     const [count, lastAt, forgetAt] = (await this.client.script('readFailure', digestOf(key))) as (
       string | null

@@ -129,6 +129,14 @@ export interface Store {
    */
   takeOtpStep(userId: string, step: number): Promise<boolean>;
 
+  /** The last step that was taken for a user; -1 when none was. */
+  getOtpStep(userId: string): Awaitable<number>;
+
+  /** Digests of legacy keys that were revoked and must not come back. */
+  listRevokedDigests(): Awaitable<string[]>;
+  /** Marks digests as those of revoked legacy keys. */
+  addRevokedDigests(digests: readonly string[]): Promise<void>;
+
   /** Failed logins counted under `key`; `undefined` when there are none or they are forgotten by `now`. */
   getLoginFailures(key: string, now: EpochMs): Awaitable<LoginFailures | undefined>;
   /** Counts one more failed login under `key`, to be forgotten at `forgetAt`. */

@@ -269,6 +269,17 @@ export async function storeContract(
     },
   );
 
+  await check('what a copy needs beside the records: steps that were taken and revoked digests', async (t, store) => {
+    t.equal(await store.getOtpStep('U1'), -1);
+    await store.takeOtpStep('U1', 7);
+    t.equal(await store.getOtpStep('U1'), 7);
+    t.same(await store.listRevokedDigests(), []);
+    await store.addRevokedDigests(['digest-K1', 'digest-K2']);
+    t.same((await store.listRevokedDigests()).toSorted(), ['digest-K1', 'digest-K2']);
+    await store.change({ tokens: [token('K1', { kind: 'legacy_key' })] }, NOW);
+    t.equal(await store.findToken('digest-K1'), undefined);
+  }); // prettier-ignore
+
   await check('login failures add up until they are cleared or forgotten', async (t, store) => {
     const long = 'x'.repeat(3_000);
     for (const key of ['account:a', long]) {

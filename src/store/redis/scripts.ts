@@ -75,6 +75,11 @@ for i = 2, #ARGV do found[#found + 1] = redis.call('GET', P(ARGV[i])) end
 return found
 `;
 
+const ADD_REVOKED = `
+for i = 2, #ARGV do redis.call('SADD', P('revoked'), ARGV[i]) end
+return 0
+`;
+
 const READ_FAILURE = `return redis.call('HMGET', P('failure:' .. ARGV[2]), 'count', 'lastAt', 'forgetAt')`;
 
 const CREATE_TOKEN = `
@@ -219,6 +224,7 @@ export const SCRIPTS = {
   members: MEMBERS,
   getAll: GET_ALL,
   readFailure: READ_FAILURE,
+  addRevoked: ADD_REVOKED,
   createToken: CREATE_TOKEN,
   readTokens: READ_TOKENS,
   revoke: REVOKE,

@@ -1,0 +1,119 @@
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { client, LEGACY_KEY, otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
+import { send } from '../helpers/http.js';
+import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { startRedis } from '../helpers/redis.js';
+
+const redis = await startRedis(t);
+const source = await startFixture(t);
+const upstream = source.upstream.url;
+const toRedis = (prefix: string) => ({
+  type: 'redis',
+  url: redis.url,
+  prefix,
+  sealing_key: 'c3'.repeat(32),
+});
+const config = (store?: object) =>
+  writeConfig(temporaryFolder(t), { upstream, ...(store === undefined ? {} : { store }) });
+
+const limited = await source.token('superuser', new URLSearchParams('services[]=SVC1&name=kept'));
+const expired = (await source.create('user', { expires_at: '2099-01-01T00:00:00Z' })).json;
+const Cookie = await source.login('superuser');
+const code = otpAt(Date.now());
+const loginWithCode = (url: string) =>
+  send(url, '/login', {
+    body: new URLSearchParams({ user: 'twofactor@example.com', password: PASSWORD }),
+    headers: { 'Service-OTP': code },
+  });
+await loginWithCode(source.url);
+await send(source.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': LEGACY_KEY } });
+await new Promise((written) => setTimeout(written, 1_300));
+
+/** What has to hold on every store that the records came to. */
+async function holds(t: Test, configFile: string) {
+  const server = await start(t, configFile);
+  const get = (headers: Record<string, string>, path = '/service/SVC1') =>
+    send(server.url, path, { headers });
+  t.equal((await get({ 'Service-Key': limited })).json.headers['x-auth-services'], 'SVC1');
+  t.equal((await get({ 'Service-Key': limited }, '/service/SVC2')).status, 403);
+  t.equal((await get({ Cookie })).status, 200, 'the session goes on');
+  t.match((await get({ Cookie }, `/tokens/${expired.id}`)).json, {
+    id: expired.id,
+    scope: 'global',
+    expires_at: '2099-01-01T00:00:00+00:00',
+  });
+  t.match((await loginWithCode(server.url)).json, { code: '2fa.verify' }, 'a code that was used stays used');
+  t.equal((await get({ 'Service-Key': LEGACY_KEY })).status, 401, 'a revoked legacy key stays revoked');
+  t.equal((await send(server.url, '/login', { body: new URLSearchParams({ user: 'locked@example.com', password: PASSWORD }) })).json.code, 'account_locked'); // prettier-ignore
+  t.ok(await client(server.url).token('engineer'));
+  await server.stop();
+}
+
+t.test('from LMDB to Redis and back, both in use', async (t) => {
+  const there = config(toRedis('copy:'));
+  const copied = await run(['store', 'copy', '--from', source.configFile, '--to', there]);
+  t.match(copied, { code: 0, stdout: /^\d+ records copied, both stores hold the same\n$/, stderr: '' });
+  const again = await run(['store', 'copy', '--from', source.configFile, '--to', there]);
+  t.match(again, { code: 0 }, 'a second time changes nothing');
+  await holds(t, there);
+
+  const differs = await run(['store', 'copy', '--from', source.configFile, '--to', there]);
+  t.match(
+    differs,
+    { code: 1, stderr: /records differ between the stores \((token|session) / },
+    'what only the other has is found',
+  );
+  const back = config();
+  t.match(await run(['store', 'copy', '--from', there, '--to', back]), { code: 0 });
+  await holds(t, back);
+});
+
+t.test('a backup is whole or not there, and is restored into an empty store', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'backup.jsonl');
+  t.match(await run(['store', 'backup', file, '--config', source.configFile]), {
+    code: 0,
+    stdout: /records\n$/,
+  });
+  t.equal(statSync(file).mode & 0o777, 0o600);
+  const text = readFileSync(file, 'utf8');
+  t.notMatch(text, new RegExp(`${limited}|${LEGACY_KEY}|JBSWY3DP|${PASSWORD}|${Cookie.split('=')[1]}`));
+
+  const damaged = join(folder, 'damaged.jsonl');
+  const lines = text.trimEnd().split('\n');
+  for (const [name, content] of [
+    ['cut off', lines.slice(0, -1).join('\n')],
+    ['a record less', [...lines.slice(0, 3), ...lines.slice(4)].join('\n')],
+    ['a record changed', text.replace('"superuser"', '"billing"')],
+    ['no JSON', text.replace('{', '[')],
+    ['of another version', text.replace('"version":1', '"version":2')],
+    ['something behind the end', `${text}{}\n`],
+    ['empty', ''],
+  ] as const) {
+    writeFileSync(damaged, content);
+    const into = config(toRedis(`damaged-${name.replaceAll(' ', '-')}:`));
+    const { code, stderr } = await run(['store', 'restore', damaged, '--config', into]);
+    t.equal(code, 1, name);
+    t.match(stderr, /^latchkey: .*; nothing was changed\n$/);
+    t.match(await run(['user', 'list', '--config', into]), { code: 1 }, 'there is no store');
+  }
+  t.match(await run(['store', 'restore', file, '--config', source.configFile]), {
+    code: 1,
+    stderr: /not empty/,
+  });
+  t.match(
+    await run(['store', 'restore', file, '--config', config(toRedis('other-key:'))]),
+    { code: 1, stderr: /the sealed secret of twofactor can not be opened/ },
+    'the key that opens the sealed secrets has to come along',
+  );
+
+  const key = readFileSync(join(source.folder, 'data/sealing.key')).toString('hex');
+  const into = config({ ...toRedis('restored:'), sealing_key: key });
+  t.match(await run(['store', 'restore', file, '--config', into]), {
+    code: 0,
+    stdout: /records restored\n$/,
+  });
+  await holds(t, into);
+});
