@@ -5,13 +5,16 @@ import type { Store } from '../store/store.js';
 
 /** A session's activity is written at most this often, so the idle timeout is exact to it. */
 const SESSION_TOUCH_MS = 60_000;
+/** Uses that are kept while they can't be written; beyond it the oldest are given up. */
+export const MAX_KEPT = 100_000;
 /** User-Agent values are kept to this length. */
 const MAX_USER_AGENT = 256;
 
 /**
  * Remembers the last use of tokens and sessions and writes them down together, so that a request costs no write.
  *
- * What was used since the last write is lost when the process is killed; a drain writes it.
+ * What was used since the last write is lost when the process is killed; a drain writes it. While the store is away
+ * uses are kept, up to {@link MAX_KEPT} of tokens and as many of sessions.
  */
 export class LastSeen {
   readonly #store: Store;
@@ -71,11 +74,15 @@ export class LastSeen {
     try {
       await this.#store.recordUses(uses);
     } catch (error) {
-      this.#tokens = new Map([...uses.tokens, ...this.#tokens]);
-      this.#sessions = new Map([...uses.sessions, ...this.#sessions]);
+      this.#tokens = newest([...uses.tokens, ...this.#tokens]);
+      this.#sessions = newest([...uses.sessions, ...this.#sessions]);
       throw error;
     }
   }
+}
+
+function newest(uses: readonly [string, TokenUse][]): Map<string, TokenUse> {
+  return new Map(uses.slice(-MAX_KEPT));
 }
 
 function useOf(ip: string, userAgent: string | undefined, at: EpochMs): TokenUse {

@@ -1,9 +1,13 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { Agent, get } from 'node:http';
+import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { client, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { startProxy } from '../helpers/proxy.js';
-import { startRedis, startSentinel, until } from '../helpers/redis.js';
+import { freePort, startRedis, startSentinel, until } from '../helpers/redis.js';
 
 const SEALING_KEY = 'a1'.repeat(32);
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
@@ -94,8 +98,19 @@ t.test('serve_cached_for: tokens that were seen are let in for that long, others
   t.equal(await status(second.url, seen), 503, 'nor longer than that');
   t.match((await send(second.server.admin, '/metrics')).text, /^latchkey_stale_tokens_served_total [1-9]/m);
   t.equal((second.server.stdout().match(/are let in from the cache/g) ?? []).length, 1, 'told once');
+  const restartedAt = Date.now();
   await redis.restart();
   await until(async () => (await status(second.url, unseen)) === 200, 'recovery', 5_000);
+  const lastUses = async () =>
+    JSON.parse(
+      (await run(['token', 'list', '--user', 'superuser', '--json', '--config', first.configFile])).stdout,
+    ).map((token: { last_seen_at: string | null }) => Date.parse(token.last_seen_at ?? ''));
+  await until(
+    async () => (await lastUses()).filter((at: number) => at > restartedAt - 8_000).length >= 2,
+    'uses during the outage are written',
+    5_000,
+  );
+  t.pass('uses during the outage are written when it is over');
 });
 
 t.test('a damaged or foreign value denies itself and nothing else; a full memory refuses writes', async (t) => {
@@ -151,3 +166,71 @@ t.test('a failover by a sentinel', async (t) => {
   await wait(50);
   t.equal(await status(second.url, fresh), 401, 'changes are told by the new master');
 }); // prettier-ignore
+
+t.test('TLS, a client certificate, and a user who may do no more than what is needed', async (t) => {
+  const folder = temporaryFolder(t);
+  const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: folder, stdio: 'ignore' });
+  openssl('req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=test', '-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', 'key.pem', '-out', 'cert.pem');
+  const tlsPort = await freePort();
+  const files = (name: string) => join(folder, name);
+  const redis = await startRedis(
+    t, '--tls-port', String(tlsPort), '--tls-cert-file', files('cert.pem'), '--tls-key-file', files('key.pem'), '--tls-ca-cert-file', files('cert.pem'),
+  );
+  const [, rules = ''] = /^ACL SETUSER latchkey on >PASSWORD (.*)$/m.exec(readFileSync('docs/storage.md', 'utf8')) ?? [];
+  t.equal(redis.cli('ACL', 'SETUSER', 'latchkey', 'on', '>secret-of-redis', ...rules.split(' ')), 'OK', 'the rules of docs/storage.md');
+  redis.cli('ACL', 'SETUSER', 'default', 'off');
+  const tls = { ca: files('cert.pem'), cert: files('cert.pem'), key: files('key.pem') };
+  const { first, second } = await startTwo(t, { url: `rediss://127.0.0.1:${tlsPort}`, username: 'latchkey', password: 'secret-of-redis', tls });
+  const key = await first.token('superuser');
+  for (let i = 0; i < 3; i++) t.equal(await status(second.url, key), 200);
+  await until(async () => /^latchkey_store_links_up 1$/m.test((await send(second.server.admin, '/metrics')).text), 'the link is up');
+  await send(first.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': key } });
+  await wait(50);
+  t.equal(await status(second.url, key), 401);
+  t.match(await run(['token', 'list', '--config', first.configFile]), { code: 0 });
+  t.notMatch(first.server.stdout() + second.server.stdout(), /secret-of-redis/);
+
+  const wrong = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1', store: { type: 'redis', url: `rediss://127.0.0.1:${tlsPort}`, username: 'latchkey', password: 'wrong', tls } });
+  t.match(await run(['user', 'list', '--config', wrong]), { code: 1, stderr: /^latchkey: Redis can not answer \(.*\)\n$/ });
+  const untrusted = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1', store: { type: 'redis', url: `rediss://127.0.0.1:${tlsPort}` } });
+  t.match(await run(['user', 'list', '--config', untrusted]), { code: 1, stderr: /Redis can not answer/ });
+}); // prettier-ignore
+
+t.test('a revocation during 10,000 requests over two sidecars with two workers each', async (t) => {
+  const redis = await startRedis(t);
+  const store = { type: 'redis', url: redis.url, sealing_key: SEALING_KEY };
+  const first = await startFixture(t, { store, workers: 2 });
+  const other = await start(t, writeConfig(temporaryFolder(t), { upstream: first.upstream.url, store, workers: 2 }));
+  const key = await first.token('superuser');
+  const agent = new Agent({ keepAlive: true, maxSockets: 16 });
+  t.teardown(() => agent.destroy());
+  const answers: { at: number; status: number }[] = [];
+  let sent = 0;
+  let revokedAt = Infinity;
+  const ask = async (): Promise<void> => {
+    while (sent < 10_000) {
+      const url = sent++ % 2 === 0 ? first.url : other.url;
+      const startedAt = performance.now();
+      answers.push({ at: startedAt, status: await statusBy(agent, url, key) });
+      if (sent === 5_000) {
+        await send(first.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': key } });
+        revokedAt = performance.now();
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, ask));
+  const late = answers.filter(({ at, status }) => status === 200 && at > revokedAt).map(({ at }) => at - revokedAt);
+  t.ok(answers.filter(({ status }) => status === 200).length > 4_000);
+  t.ok(answers.filter(({ status }) => status === 401).length > 3_000);
+  t.ok(answers.every(({ status }) => status === 200 || status === 401));
+  t.ok(Math.max(0, ...late) < 50, `the last one was accepted ${Math.max(0, ...late).toFixed(1)} ms after the acknowledgement`);
+}); // prettier-ignore
+
+function statusBy(agent: Agent, url: string, key: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    get(`${url}/service/SVC1`, { agent, headers: { 'Service-Key': key } }, (res) => {
+      res.resume();
+      res.on('end', () => resolve(res.statusCode ?? 0));
+    }).on('error', reject);
+  });
+}

@@ -1,0 +1,208 @@
+import t from 'tap';
+import { type CacheSettings, CachedStore } from '../../src/store/cached.js';
+import { ForwardingStore } from '../../src/store/forwarding.js';
+import { type Store, StoreUnavailable, type TokenWithOwner } from '../../src/store/store.js';
+import { NOW, token, user } from './contract.js';
+
+/** A store on a network: it answers when it is told to, from what it holds at that time or held before. */
+class SlowStore extends ForwardingStore {
+  readonly tokens = new Map<string, TokenWithOwner>();
+  asked = 0;
+  fails = false;
+  #held: (() => void)[] | undefined;
+
+  constructor() {
+    super({} as Store);
+  }
+
+  /** From now on answers are worked out at once and told only after `release`. */
+  hold(): () => void {
+    const held: (() => void)[] = (this.#held = []);
+    return () => {
+      this.#held = undefined;
+      for (const tell of held) tell();
+    };
+  }
+
+  override async findToken(digest: string): Promise<TokenWithOwner | undefined> {
+    this.asked += 1;
+    if (this.fails) throw new StoreUnavailable('away');
+    const found = this.tokens.get(digest);
+    const held = this.#held;
+    if (held !== undefined) await new Promise<void>((tell) => held.push(tell));
+    return found;
+  }
+
+  override async revokeTokens(ids: readonly string[]): Promise<string[]> {
+    for (const [digest, { token }] of this.tokens) if (ids.includes(token.id)) this.tokens.delete(digest);
+    return [];
+  }
+
+  override async hasLegacyKeys(): Promise<boolean> {
+    this.asked += 1;
+    return false;
+  }
+
+  override async createToken(): Promise<'created'> {
+    return 'created';
+  }
+}
+
+function setUp(more: Partial<CacheSettings> = {}) {
+  const inner = new SlowStore();
+  for (const id of ['A', 'B', 'C']) inner.tokens.set(`digest-${id}`, { token: token(id), owner: user('U1') });
+  const events = { hits: 0, misses: 0, stale: 0 };
+  const cached = new CachedStore(
+    inner,
+    { size: 100, ttl: 30_000, negative_ttl: 2_000, serveCachedFor: null, ...more },
+    {
+      hit: () => (events.hits += 1),
+      miss: () => (events.misses += 1),
+      servedStale: () => (events.stale += 1),
+    },
+  );
+  return { inner, cached, events };
+}
+
+t.test('nothing is cached until changes are told', async (t) => {
+  const { inner, cached } = setUp();
+  await cached.findToken('digest-A');
+  await cached.findToken('digest-A');
+  t.equal(inner.asked, 2);
+  cached.arm();
+  await cached.findToken('digest-A');
+  const again = cached.findToken('digest-A');
+  t.notOk(again instanceof Promise, 'a hit costs no promise');
+  t.equal(inner.asked, 3);
+  cached.disarm();
+  await cached.findToken('digest-A');
+  t.equal(inner.asked, 4);
+  cached.arm();
+  await cached.findToken('digest-A');
+  t.equal(inner.asked, 5, 'what was read before the link was lost is forgotten');
+});
+
+t.test('a look-up that began before a change is neither kept nor shared', async (t) => {
+  const { inner, cached } = setUp();
+  cached.arm();
+  const release = inner.hold();
+  const early = cached.findToken('digest-A');
+  const shared = cached.findToken('digest-A');
+  t.equal(inner.asked, 1, 'two at once ask once');
+  inner.tokens.delete('digest-A');
+  cached.changed(['token:digest-A']);
+  const late = cached.findToken('digest-A');
+  t.equal(inner.asked, 2, 'who asks after the change asks anew');
+  release();
+  t.ok(await early);
+  t.ok(await shared);
+  t.equal(await late, undefined);
+  t.equal(await cached.findToken('digest-A'), undefined);
+});
+
+t.test('the same for a change that this process makes', async (t) => {
+  const { inner, cached } = setUp();
+  cached.arm();
+  await cached.findToken('digest-B');
+  const release = inner.hold();
+  const early = cached.findToken('digest-A');
+  await cached.revokeTokens(['A', 'B']);
+  release();
+  await early;
+  t.equal(await cached.findToken('digest-A'), undefined);
+  t.equal(await cached.findToken('digest-B'), undefined, 'without waiting for the push');
+});
+
+t.test('a change of a user concerns all of its tokens; one record serves them all', async (t) => {
+  const { inner, cached } = setUp();
+  cached.arm();
+  for (const id of ['A', 'B', 'A', 'B', 'A', 'B']) await cached.findToken(`digest-${id}`);
+  t.equal(inner.asked, 2, 'they do not drop each other');
+  for (const [digest, { token }] of inner.tokens)
+    inner.tokens.set(digest, { token, owner: user('U1', { locked: true }) });
+  cached.changed(['user:U1']);
+  for (const id of ['A', 'B'])
+    t.equal((await cached.findToken(`digest-${id}`))?.owner.locked, true, `owner of ${id}`);
+  cached.changed(['user:U2', 'token:digest-C']);
+  t.notOk(cached.findToken('digest-A') instanceof Promise, 'others are left alone');
+});
+
+t.test(
+  'unknown tokens are remembered apart and for a short time, and are usable once they exist',
+  async (t) => {
+    const { inner, cached } = setUp({ negative_ttl: 50 });
+    cached.arm();
+    for (let i = 0; i < 5; i++) t.equal(await cached.findToken('digest-X'), undefined);
+    t.equal(inner.asked, 1);
+    inner.tokens.set('digest-X', { token: token('X'), owner: user('U1') });
+    cached.changed(['token:digest-X']);
+    t.ok(await cached.findToken('digest-X'));
+    await cached.findToken('digest-Y');
+    await cached.createToken(token('Y'), null, NOW);
+    inner.tokens.set('digest-Y', { token: token('Y'), owner: user('U1') });
+    t.ok(await cached.findToken('digest-Y'), 'created here');
+    await cached.findToken('digest-Z');
+    inner.tokens.set('digest-Z', { token: token('Z'), owner: user('U1') });
+    await new Promise((wait) => setTimeout(wait, 70));
+    t.ok(await cached.findToken('digest-Z'), 'after the time');
+  },
+);
+
+t.test('a million unknown tokens do not push known ones out, and memory is bounded', async (t) => {
+  const { inner, cached } = setUp({ size: 1_000 });
+  cached.arm();
+  await cached.findToken('digest-A');
+  for (let i = 0; i < 1_000_000; i++) {
+    const found = cached.findToken(`made-up-${i}`);
+    if (i % 1_000 === 0) await found;
+  }
+  const asked = inner.asked;
+  t.ok(await cached.findToken('digest-A'));
+  t.equal(inner.asked, asked);
+});
+
+t.test('FLUSHALL forgets all; the answer about legacy keys is dropped with its key', async (t) => {
+  const { inner, cached } = setUp();
+  cached.arm();
+  await cached.findToken('digest-A');
+  await cached.hasLegacyKeys();
+  const { asked } = inner;
+  t.equal(await cached.hasLegacyKeys(), false);
+  t.equal(inner.asked, asked);
+  cached.changed(['legacy_keys']);
+  await cached.hasLegacyKeys();
+  t.equal(inner.asked, asked + 1);
+  cached.changed(null);
+  await cached.findToken('digest-A');
+  t.equal(inner.asked, asked + 2);
+});
+
+t.test('entries end with their time; while the store is away they serve only when asked for', async (t) => {
+  const { inner, cached, events } = setUp({ ttl: 40 });
+  cached.arm();
+  await cached.findToken('digest-A');
+  await new Promise((wait) => setTimeout(wait, 60));
+  inner.fails = true;
+  await t.rejects(async () => cached.findToken('digest-A'), StoreUnavailable);
+  t.equal(events.stale, 0);
+
+  const serving = setUp({ ttl: 40, serveCachedFor: 150 });
+  serving.cached.arm();
+  await serving.cached.findToken('digest-A');
+  serving.inner.fails = true;
+  serving.cached.disarm();
+  t.ok(await serving.cached.findToken('digest-A'));
+  await t.rejects(
+    async () => serving.cached.findToken('digest-B'),
+    StoreUnavailable,
+    'one that was not seen',
+  );
+  serving.cached.changed(['token:digest-A']);
+  await t.rejects(async () => serving.cached.findToken('digest-A'), StoreUnavailable, 'one that has changed');
+  serving.inner.fails = false;
+  await serving.cached.findToken('digest-B');
+  await new Promise((wait) => setTimeout(wait, 170));
+  serving.inner.fails = true;
+  await t.rejects(async () => serving.cached.findToken('digest-B'), StoreUnavailable, 'nor for longer');
+  t.equal(serving.events.stale, 1);
+});
