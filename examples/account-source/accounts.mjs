@@ -24,13 +24,15 @@ const users = [
   },
 ];
 
-const server = createServer(async (req, res) => {
+const server = createServer((req, res) => void answer(req, res));
+
+async function answer(req, res) {
   const chunks = [];
   for await (const chunk of req) chunks.push(chunk);
   const { login, password, otp } = JSON.parse(Buffer.concat(chunks).toString());
-  const [status, answer] = judge(login, password, otp);
-  res.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(answer));
-});
+  const [status, account] = judge(login, password, otp);
+  res.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(account));
+}
 
 /** 200 and the account only when everything that was sent is right. */
 function judge(login, password, otp) {

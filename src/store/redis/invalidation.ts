@@ -76,7 +76,8 @@ export class InvalidationLink {
     });
     await Promise.all(connections.map((connection) => connection.connect()));
     const id = await subscriber.client('ID');
-    subscriber.on('message', (_channel: string, keys: unknown) => this.#tell(keys));
+    // Only this event has the keys as a list; "message" joins them into one text.
+    subscriber.on('messageBuffer', (_channel: Buffer, keys: unknown) => this.#tell(keys));
     await subscriber.subscribe(CHANNEL);
     const prefixes = this.#names.flatMap((name) => ['PREFIX', this.#client.key(name)]);
     await tracker.call('CLIENT', 'TRACKING', 'ON', 'REDIRECT', id, 'BCAST', ...prefixes);
