@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import t from 'tap';
 import { loadConfig } from '../../src/config/load.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { startRedis } from '../helpers/redis.js';
 
 interface Block {
   readonly kind: string;
@@ -37,6 +38,27 @@ t.test('docs/commands.md: files are written, lines are run, and what they print 
   t.ok(counts.yaml >= 3 && counts.sh >= 6 && counts.text >= 2, JSON.stringify(counts));
 }); // prettier-ignore
 
+t.test('docs/storage.md: a store is moved, backed up and restored by its lines', async (t) => {
+  const folder = temporaryFolder(t);
+  const { url } = await startRedis(t);
+  const latchkey = join(folder, 'latchkey');
+  writeFileSync(latchkey, `#!/bin/sh\nexec '${process.execPath}' '${resolve('dist/cli.js')}' "$@"\n`);
+  chmodSync(latchkey, 0o755);
+  const upstream = 'upstream: http://127.0.0.1:3000\n';
+  writeFileSync(join(folder, 'lmdb.yaml'), `${upstream}store: { type: lmdb, path: ./a }\n`);
+  writeFileSync(join(folder, 'latchkey.yaml'), `${upstream}store: { type: lmdb, path: ./a }\n`);
+  writeFileSync(join(folder, 'redis.yaml'), `${upstream}store: { type: redis, url: "${url}" }\n`);
+  writeFileSync(join(folder, 'empty.yaml'), `${upstream}store: { type: lmdb, path: ./b }\n`);
+  writeFileSync(join(folder, 'directory.yaml'), 'customers: [{ id: C1, name: One }]\n');
+  const env = { ...process.env, PATH: `${folder}:${process.env['PATH']}` };
+  const sh = (text: string) =>
+    execFileSync('bash', ['-euo', 'pipefail', '-c', text], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] }).toString();
+  sh('latchkey apply --config lmdb.yaml -f directory.yaml');
+  const blocks = blocksOf('docs/storage.md').filter(({ kind }) => kind === 'sh');
+  t.equal(blocks.length, 1);
+  t.match(sh(blocks[0]?.text ?? ''), /1 records copied.*backup.jsonl: 1 records.*1 records restored/s);
+}); // prettier-ignore
+
 t.test('docs/accounts.md: the configuration passes', async (t) => {
   const [block, ...more] = blocksOf('docs/accounts.md');
   t.equal(more.length, 0);
@@ -49,7 +71,7 @@ t.test('docs/accounts.md: the configuration passes', async (t) => {
 });
 
 t.test('links between the pages lead somewhere', async (t) => {
-  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/judging.md', 'docs/operating.md', 'docs/interface.md', 'examples/account-source/README.md']) {
+  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/judging.md', 'docs/operating.md', 'docs/storage.md', 'docs/interface.md', 'examples/account-source/README.md']) {
     const links = [...readFileSync(page, 'utf8').matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)/g)];
     for (const [, path = '', anchor] of links) {
       const target = path === '' ? page : join(page, '..', path);

@@ -98,6 +98,10 @@ export class RedisClient {
 
 function asUnavailable(error: unknown): StoreUnavailable {
   if (error instanceof StoreUnavailable) return error;
+  // What a script of ours refuses with is a whole sentence.
+  if (error instanceof Error && error.message.startsWith('LATCHKEY ')) {
+    return new StoreUnavailable(error.message.slice('LATCHKEY '.length));
+  }
   const reason =
     error instanceof BrokenCircuitError
       ? 'it did not answer several times in a row'
