@@ -101,7 +101,9 @@ export function createRuntime(
     pending: () => upstreams.pending(),
     upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),
     close: async () => {
-      await lastSeen.close();
+      await lastSeen
+        .close()
+        .catch((error: unknown) => logFault(error, 'last uses could not be written before the end'));
       await source?.close();
       await upstreams.close();
     },

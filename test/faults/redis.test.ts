@@ -234,3 +234,16 @@ function statusBy(agent: Agent, url: string, key: string): Promise<number> {
     }).on('error', reject);
   });
 }
+
+t.test('a server that is told to stop while Redis is away ends in time, with 0', async (t) => {
+  const redis = await startRedis(t);
+  const { first } = await startTwo(t, { url: redis.url });
+  const key = await first.token('superuser');
+  t.equal(await status(first.url, key), 200);
+  await redis.kill();
+  await status(first.url, key);
+  const startedAt = Date.now();
+  t.same(await first.server.stop(), { code: 0, signal: null });
+  t.ok(Date.now() - startedAt < 5_000);
+  t.match(first.server.stdout(), /last uses could not be written before the end/);
+});
