@@ -103,7 +103,7 @@ export function createRuntime(
     close: async () => {
       await lastSeen
         .close()
-        .catch((error: unknown) => logFault(error, 'last uses could not be written before the end'));
+        .catch((error: unknown) => log.warn({ err: error }, 'last uses could not be written before the end'));
       await source?.close();
       await upstreams.close();
     },
