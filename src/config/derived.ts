@@ -5,13 +5,17 @@ export interface VendorNames {
   readonly key: string;
   readonly otp: string;
   readonly sessionCookie: string;
+  readonly rateLimitRemaining: string;
+  readonly rateLimitReset: string;
 }
 
-/** Builds the names of the key field, the one-time-password field and the session cookie. */
+/** Builds the names of the fields and of the session cookie. */
 export function vendorNames(settings: Config['interface']): VendorNames {
   return {
     key: `${settings.vendor}-Key`,
     otp: `${settings.vendor}-OTP`,
+    rateLimitRemaining: `${settings.vendor}-RateLimit-Remaining`,
+    rateLimitReset: `${settings.vendor}-RateLimit-Reset`,
     sessionCookie: settings.session_cookie ?? `${settings.vendor.toLowerCase()}.session`,
   };
 }

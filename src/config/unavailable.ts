@@ -8,6 +8,5 @@ export const UNAVAILABLE: readonly {
   { path: ['listen', 'tls'], isSet: (c) => c.listen.tls !== null },
   { path: ['decision'], isSet: (c) => c.decision !== null },
   { path: ['interface', 'account_endpoints'], isSet: (c) => c.interface.account_endpoints },
-  { path: ['rate_limit', 'writes_per_hour'], isSet: (c) => c.rate_limit.writes_per_hour !== null },
   { path: ['identity', 'assertion', 'enabled'], isSet: (c) => c.identity.assertion.enabled },
 ];

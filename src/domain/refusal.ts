@@ -38,6 +38,8 @@ export type Refusal =
       readonly detail: string;
     }
   | { readonly refusal: 'login_throttled'; readonly retryAfter: number }
+  /** A user's writes of this clock hour are used up. */
+  | { readonly refusal: 'rate_limited'; readonly retryAfter: number; readonly resetAt: EpochMs }
   | { readonly refusal: 'upstream_unreachable'; readonly detail: string }
   | { readonly refusal: 'upstream_broken'; readonly detail: string }
   | { readonly refusal: 'upstream_too_slow'; readonly detail: string }

@@ -6,6 +6,7 @@ import type { Refusal } from '../domain/refusal.js';
 import type { EpochMs } from '../domain/time.js';
 import type { LastSeen } from '../accounts/last-seen.js';
 import type { Tokens } from '../accounts/tokens.js';
+import type { WriteLimit, WritesLeft } from '../accounts/write-limit.js';
 import type { RequestHead } from '../http/head.js';
 import type { Decision, Policy } from '../policy/decide.js';
 import type { EndpointRule } from '../policy/own-endpoints.js';
@@ -28,6 +29,8 @@ export interface Admitted {
   readonly subject: Subject | null;
   /** What the policy said; null where it was not asked. */
   readonly decision: Decision | null;
+  /** What is left of the user's writes; absent when the request was not counted. */
+  readonly writes?: WritesLeft;
 }
 
 /** A request that gets no further. What was found out until then is kept for the log. */
@@ -42,6 +45,9 @@ export interface Refused {
 /** What the gate says of a request. */
 export type Verdict = Admitted | Refused;
 
+/** Purging by key and by URL, which clients do with each change of their content. */
+const FREE_ACTION = 'purge:select';
+
 /** What the gate asks of the rooms below it. */
 export interface GateParts {
   readonly router: Router;
@@ -50,6 +56,8 @@ export interface GateParts {
   readonly ownership: Ownership;
   readonly lastSeen: Pick<LastSeen, 'note'>;
   readonly tokens: Pick<Tokens, 'activeIds'>;
+  /** null: writes are not limited. */
+  readonly writeLimit: WriteLimit | null;
 }
 
 /**
@@ -57,8 +65,8 @@ export interface GateParts {
  * and `latchkey explain` and `check --expect`, which forward nothing.
  *
  * The steps, in order: route, credential, same origin, the kind of credential an endpoint takes, policy, whose
- * record an endpoint was asked for, and the user guarded by `refuse_if_active_tokens`. The first one that
- * refuses ends it.
+ * record an endpoint was asked for, the user guarded by `refuse_if_active_tokens`, and the limit of writes. The
+ * first one that refuses ends it.
  */
 export class Gate {
   readonly #parts: GateParts;
@@ -109,7 +117,8 @@ export class Gate {
     const verdict = admitted(match, action, subject, decision);
     if (route.endpoint !== null && route.endpoint.id !== null)
       return this.#checkOwner(subject, match, verdict);
-    return route.refuseIfActiveTokens === null ? verdict : this.#guard(match, verdict, now);
+    if (route.refuseIfActiveTokens !== null) return this.#guard(match, verdict, now, head);
+    return this.#count(head, verdict, now);
   }
 
   /** An own endpoint that was asked for a record by its id: is it the caller's to see or to change? */
@@ -125,9 +134,23 @@ export class Gate {
   }
 
   /** A user with active tokens can't be deleted, by a proxied request either. */
-  async #guard(match: Match, verdict: Admitted, now: EpochMs): Promise<Verdict> {
+  async #guard(match: Match, verdict: Admitted, now: EpochMs, head: RequestHead): Promise<Verdict> {
     const active = await this.#parts.tokens.activeIds(guardedUser(match) ?? '', now);
-    return active.length === 0 ? verdict : { ...verdict, refusal: { refusal: 'active_tokens' } };
+    if (active.length > 0) return { ...verdict, refusal: { refusal: 'active_tokens' } };
+    return this.#count(head, verdict, now);
+  }
+
+  /** Counts what changes something upstream. Purges by key and URL are free, and so are own endpoints: nobody is kept from revoking. */
+  #count(head: RequestHead, verdict: Admitted, now: EpochMs): Awaitable<Verdict> {
+    const { writeLimit } = this.#parts;
+    const { subject, route, action } = verdict;
+    if (writeLimit === null || subject === null || route.endpoint !== null) return verdict;
+    if (isRead(head.method) || action === FREE_ACTION) return verdict;
+    return writeLimit.count(subject.user.id, now).then((writes): Verdict => {
+      if (writes.remaining >= 0) return { ...verdict, writes };
+      const retryAfter = Math.max(1, Math.ceil((writes.resetAt - now) / 1000));
+      return { ...verdict, refusal: { refusal: 'rate_limited', retryAfter, resetAt: writes.resetAt } };
+    });
   }
 }
 

@@ -57,6 +57,11 @@ export function answerRefusal(refusal: Refusal): Answer {
         ...problem(429, 'Too many requests', 'Too many failed logins; try again later'),
         fields: ['Retry-After', String(refusal.retryAfter)],
       };
+    case 'rate_limited':
+      return {
+        ...problem(429, 'Too many requests', 'The writes of this hour are used up'),
+        fields: ['Retry-After', String(refusal.retryAfter)],
+      };
     case 'upstream_unreachable':
     case 'upstream_broken':
       return problem(502, 'Bad gateway', refusal.detail);

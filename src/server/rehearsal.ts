@@ -59,6 +59,7 @@ export class Rehearsal {
       ownership: new Ownership(tokens ?? { get: async () => undefined }, policy),
       lastSeen: UNUSED,
       tokens: tokens ?? { activeIds: async () => [] },
+      writeLimit: null,
     };
   }
 

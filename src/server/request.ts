@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { WritesLeft } from '../accounts/write-limit.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Handler } from '../endpoints/call.js';
 import type { Admitted, Gate, Verdict } from '../gate/gate.js';
@@ -30,6 +31,8 @@ export interface House {
   readonly upstreamOf: (name: string | null) => Upstream;
   readonly identityNames: IdentityNames;
   readonly sessionScope: string;
+  /** Names of the fields that tell what is left of a user's writes. */
+  readonly rateLimitNames: { readonly remaining: string; readonly reset: string };
   readonly log: Log;
   readonly logFault: FaultLog;
 }
@@ -108,7 +111,7 @@ class Walk {
     else this.#answer(answer, 'answered');
   }
 
-  #forward(head: RequestHead, { route, subject }: Admitted): void {
+  #forward(head: RequestHead, { route, subject, writes }: Admitted): void {
     const { outbound, forward, upstreamOf, identityNames, sessionScope, log } = this.#house;
     const record = this.#record;
     const identity = subject === null ? [] : identityFields(subject, identityNames, sessionScope);
@@ -118,7 +121,7 @@ class Walk {
       res: this.#res,
       upstream: upstreamOf(route.upstream),
       fields: outbound(head, identity, record.requestId),
-      responseFields: ['X-Request-Id', record.requestId],
+      responseFields: ['X-Request-Id', record.requestId, ...this.#limitFields(writes)],
       refuse: (refusal) => {
         record.outcome = refusal.refusal;
         this.#write(answerRefusal(refusal), refusal);
@@ -133,9 +136,18 @@ class Walk {
     });
   }
 
+  #limitFields(writes: WritesLeft | undefined): string[] {
+    if (writes === undefined) return [];
+    const { remaining, reset } = this.#house.rateLimitNames;
+    const left = Math.max(0, writes.remaining);
+    return [remaining, String(left), reset, String(Math.floor(writes.resetAt / 1000))];
+  }
+
   #refuse(refusal: Refusal): void {
     this.#record.outcome = refusal.refusal;
-    this.#write(answerRefusal(refusal), refusal);
+    const answer = answerRefusal(refusal);
+    const limit = refusal.refusal === 'rate_limited' ? { remaining: 0, resetAt: refusal.resetAt } : undefined;
+    this.#write({ ...answer, fields: [...(answer.fields ?? []), ...this.#limitFields(limit)] }, refusal);
     finishRecord(this.#record, this.#house.log);
   }
 

@@ -6,6 +6,7 @@ import { OneTimePasswords } from '../accounts/one-time-passwords.js';
 import { Sessions } from '../accounts/sessions.js';
 import { StoredAccounts } from '../accounts/stored-accounts.js';
 import { Tokens } from '../accounts/tokens.js';
+import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import { defaultUpstream, vendorNames } from '../config/derived.js';
@@ -62,6 +63,7 @@ export function createRuntime(
   const accounts = source ?? new StoredAccounts(store, passwords, new OneTimePasswords(store, sealer));
   const logins = new Logins(accounts, new BackOff(store, config.login));
   const ownership = new Ownership(tokens, policy);
+  const { writes_per_hour: perHour } = config.rate_limit;
   const upstreams = createUpstreams(config.upstreams);
   const fallback = defaultUpstream(config);
 
@@ -77,6 +79,7 @@ export function createRuntime(
       ownership,
       lastSeen,
       tokens,
+      writeLimit: perHour === null ? null : new WriteLimit(store, perHour),
     }),
     endpoints: endpointHandlers(
       loginHandler(logins, sessions, store, names.sessionCookie),
@@ -93,6 +96,7 @@ export function createRuntime(
     upstreamOf: (name) => upstreamNamed(upstreams, name ?? fallback),
     identityNames: config.identity.headers,
     sessionScope: policy.sessionScope,
+    rateLimitNames: { remaining: names.rateLimitRemaining, reset: names.rateLimitReset },
     log,
     logFault,
   };

@@ -80,6 +80,9 @@ export abstract class ForwardingStore implements Store {
   takeOtpStep(userId: string, step: number) {
     return this.inner.takeOtpStep(userId, step);
   }
+  countWrite(userId: string, hour: EpochMs) {
+    return this.inner.countWrite(userId, hour);
+  }
   getOtpStep(userId: string) {
     return this.inner.getOtpStep(userId);
   }

@@ -169,6 +169,15 @@ class LmdbStore implements Store {
     });
   }
 
+  async countWrite(userId: string, hour: EpochMs): Promise<number> {
+    return this.#write(({ writes }) => {
+      const known = writes.get(userId);
+      const count = known?.hour === hour ? known.count + 1 : 1;
+      writes.putSync(userId, { hour, count });
+      return count;
+    });
+  }
+
   getOtpStep(userId: string): number {
     return this.#read(({ otpSteps }) => otpSteps.get(userId) ?? -1);
   }

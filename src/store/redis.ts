@@ -173,6 +173,10 @@ export class RedisStore implements Store {
     return (await this.client.script('takeOtpStep', userId, step)) === 1;
   }
 
+  async countWrite(userId: string, hour: EpochMs): Promise<number> {
+    return (await this.client.script('countWrite', userId, hour)) as number;
+  }
+
   async getOtpStep(userId: string): Promise<number> {
     return Number((await this.#get(`otp:${userId}`)) ?? -1);
   }

@@ -129,6 +129,12 @@ export interface Store {
    */
   takeOtpStep(userId: string, step: number): Promise<boolean>;
 
+  /**
+   * Counts one more write of a user in an hour and returns how many there are. A new hour begins at 1.
+   * The check and the write are one step. @param hour its beginning
+   */
+  countWrite(userId: string, hour: EpochMs): Promise<number>;
+
   /** The last step that was taken for a user; -1 when none was. */
   getOtpStep(userId: string): Awaitable<number>;
 

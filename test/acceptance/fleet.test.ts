@@ -29,7 +29,7 @@ t.test('two sidecars on one Redis', async (t) => {
   await t.test('a revocation is refused by the other within 50 ms, and never accepted again', async (t) => {
     const delays: number[] = [];
     let back = 0;
-    for (let i = 0; i < 200; i++) {
+    for (let i = 0; i < 1_000; i++) {
       const secret = await first.token('engineer');
       // The other one has it in its cache.
       t.equal(await status(second.url, secret), 200);
@@ -41,8 +41,8 @@ t.test('two sidecars on one Redis', async (t) => {
     }
     delays.sort((a, b) => a - b);
     t.equal(back, 0);
-    t.ok((delays[197] ?? 99) < 50, `p99 ${delays[197]?.toFixed(1)} ms, median ${delays[100]?.toFixed(1)} ms`);
-    t.comment(`p99 ${delays[197]?.toFixed(1)} ms, median ${delays[100]?.toFixed(1)} ms`);
+    t.ok((delays[989] ?? 99) < 50, `p99 ${delays[989]?.toFixed(1)} ms, median ${delays[500]?.toFixed(1)} ms`);
+    t.comment(`p99 ${delays[989]?.toFixed(1)} ms, median ${delays[500]?.toFixed(1)} ms`);
   });
 
   await t.test('a token that was tried before it was known is usable at once', async (t) => {

@@ -269,6 +269,15 @@ export async function storeContract(
     },
   );
 
+  await check('writes are counted by user and hour', async (t, store, reopen) => {
+    const counts = await Promise.all(Array.from({ length: 10 }, () => store.countWrite('U1', NOW)));
+    t.same(counts.toSorted((a, b) => a - b), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    t.equal(await store.countWrite('U2', NOW), 1, 'each user has its own');
+    const again = await reopen();
+    t.equal(await again.countWrite('U1', NOW), 11, 'after a restart too');
+    t.equal(await again.countWrite('U1', NOW + 3_600_000), 1, 'a new hour begins anew');
+  }); // prettier-ignore
+
   await check('what a copy needs beside the records: steps that were taken and revoked digests', async (t, store) => {
     t.equal(await store.getOtpStep('U1'), -1);
     await store.takeOtpStep('U1', 7);

@@ -120,6 +120,7 @@ function removeUser(dbs: Databases, id: string): void {
     if (token !== undefined) removeToken(dbs, token);
   }
   dbs.otpSteps.removeSync(id);
+  dbs.writes.removeSync(id);
   dbs.logins.removeSync(loginKey(user.login));
   dbs.usersOf.removeSync([user.customerId, id]);
   dbs.users.removeSync(id);

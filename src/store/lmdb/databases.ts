@@ -31,6 +31,8 @@ export interface Databases {
   readonly sessions: Database<Stored<Session>, string>;
   readonly otpSteps: Database<number, string>;
   readonly failures: Database<Stored<FailureRecord>, string>;
+  /** Writes of a user in the hour that was counted last. */
+  readonly writes: Database<{ readonly hour: EpochMs; readonly count: number }, string>;
   /** `[customerId, serviceId]` */
   readonly servicesOf: Database<true, [string, string]>;
   /** `[customerId, userId]` */
@@ -76,6 +78,7 @@ export function openDatabases(path: string): Databases {
     sessions: db('sessions'),
     otpSteps: db('otp_steps'),
     failures: db('login_failures'),
+    writes: db('writes_in_hour'),
     servicesOf: db('services_of_customer'),
     usersOf: db('users_of_customer'),
     tokensOf: db('tokens_of_user'),

@@ -49,7 +49,7 @@ for _, id in ipairs(c.removeUsers) do
       local token = tokenById(tokenId)
       if token then removeToken(token) end
     end
-    redis.call('DEL', P('otp:' .. id), P('user:' .. id), P('login:' .. user.loginKey), P('tokens:' .. id))
+    redis.call('DEL', P('otp:' .. id), P('writes:' .. id), P('user:' .. id), P('login:' .. user.loginKey), P('tokens:' .. id))
     redis.call('SREM', P('users:' .. user.customerId), id)
   end
 end

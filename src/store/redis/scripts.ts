@@ -80,6 +80,12 @@ for i = 2, #ARGV do redis.call('SADD', P('revoked'), ARGV[i]) end
 return 0
 `;
 
+const COUNT_WRITE = `
+local key = P('writes:' .. ARGV[2])
+if redis.call('HGET', key, 'hour') ~= ARGV[3] then redis.call('HSET', key, 'hour', ARGV[3], 'count', 0) end
+return redis.call('HINCRBY', key, 'count', 1)
+`;
+
 const READ_FAILURE = `return redis.call('HMGET', P('failure:' .. ARGV[2]), 'count', 'lastAt', 'forgetAt')`;
 
 const CREATE_TOKEN = `
@@ -225,6 +231,7 @@ export const SCRIPTS = {
   getAll: GET_ALL,
   readFailure: READ_FAILURE,
   addRevoked: ADD_REVOKED,
+  countWrite: COUNT_WRITE,
   createToken: CREATE_TOKEN,
   readTokens: READ_TOKENS,
   revoke: REVOKE,

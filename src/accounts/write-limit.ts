@@ -1,0 +1,30 @@
+import type { EpochMs } from '../domain/time.js';
+import type { Store } from '../store/store.js';
+
+const HOUR_MS = 3_600_000;
+
+/** What is left of a user's writes in this clock hour. */
+export interface WritesLeft {
+  /** Below 0 when the limit is passed. */
+  readonly remaining: number;
+  /** When the next hour begins. */
+  readonly resetAt: EpochMs;
+}
+
+/** Counts the writes of each user in a clock hour, for all that share the store (`rate_limit.writes_per_hour`). */
+export class WriteLimit {
+  readonly #store: Store;
+  readonly #perHour: number;
+
+  constructor(store: Store, perHour: number) {
+    this.#store = store;
+    this.#perHour = perHour;
+  }
+
+  /** Counts one more write. */
+  async count(userId: string, now: EpochMs): Promise<WritesLeft> {
+    const hour = Math.floor(now / HOUR_MS) * HOUR_MS;
+    const count = await this.#store.countWrite(userId, hour);
+    return { remaining: this.#perHour - count, resetAt: hour + HOUR_MS };
+  }
+}
