@@ -47,10 +47,12 @@ async function sessionsOf(store: Store, login: string | undefined): Promise<Owne
 }
 
 async function list(options: Common): Promise<void> {
-  const { config } = loadConfig(options.config);
-  await withStore(loadConfig(options.config), async ({ store }) => {
+  const loaded = loadConfig(options.config);
+  await withStore(loaded, async ({ store }) => {
     const now = Date.now();
-    const found = (await sessionsOf(store, options.user)).filter(({ session }) => isOn(session, config, now));
+    const found = (await sessionsOf(store, options.user)).filter(({ session }) =>
+      isOn(session, loaded.config, now),
+    );
     const rows = found.map(({ session, user }) => [
       session.id,
       user.login,

@@ -1,3 +1,6 @@
+import type { Session } from '../domain/session.js';
+import type { Token, TokenUse } from '../domain/token.js';
+import type { Customer, Service, User } from '../domain/user.js';
 import { StoreUnavailable } from './store.js';
 
 /** Version of every record written now. */
@@ -28,6 +31,25 @@ export function decode<T extends object>(kind: string, stored: unknown, required
   }
   return value as unknown as T;
 }
+
+/** The fields that every version of a record has, by its kind. */
+const REQUIRED = {
+  user: ['id', 'customerId', 'role', 'locked'],
+  customer: ['id', 'name'],
+  service: ['id', 'customerId'],
+  token: ['id', 'userId', 'customerId', 'scopes', 'services', 'expiresAt', 'kind'],
+  use: ['at', 'ip'],
+  session: ['id', 'digest', 'userId', 'endsAt', 'lastSeenAt'],
+} as const;
+
+/** Gives back the value of a stored record of each kind. @throws StoreUnavailable as {@link decode} */
+export const userOf = (stored: unknown): User => decode<User>('user', stored, REQUIRED.user);
+export const customerOf = (stored: unknown): Customer =>
+  decode<Customer>('customer', stored, REQUIRED.customer);
+export const serviceOf = (stored: unknown): Service => decode<Service>('service', stored, REQUIRED.service);
+export const tokenOf = (stored: unknown): Token => decode<Token>('token', stored, REQUIRED.token);
+export const useOf = (stored: unknown): TokenUse => decode<TokenUse>('use', stored, REQUIRED.use);
+export const sessionOf = (stored: unknown): Session => decode<Session>('session', stored, REQUIRED.session);
 
 function damaged(kind: string): StoreUnavailable {
   return new StoreUnavailable(`a ${kind} record is damaged`);

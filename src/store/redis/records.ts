@@ -1,53 +1,35 @@
 import type { Session } from '../../domain/session.js';
 import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
-import { decode } from '../records.js';
+import { customerOf, serviceOf, sessionOf, tokenOf, useOf, userOf } from '../records.js';
 import { StoreUnavailable, type TokenWithUse } from '../store.js';
 
 /** Reads one record of each kind. @throws StoreUnavailable for one that is damaged, foreign or of a newer form */
 export function userFrom(text: string): User {
-  const { loginKey: _, ...user } = decode<User & { loginKey?: string }>('user', parse('user', text), [
-    'id',
-    'customerId',
-    'role',
-    'locked',
-  ]);
+  // The login's key is there for scripts only.
+  const { loginKey: _, ...user } = userOf(parse('user', text)) as User & { loginKey?: string };
   return user;
 }
 
 export function customerFrom(text: string): Customer {
-  return decode<Customer>('customer', parse('customer', text), ['id', 'name']);
+  return customerOf(parse('customer', text));
 }
 
 export function serviceFrom(text: string): Service {
-  return decode<Service>('service', parse('service', text), ['id', 'customerId']);
+  return serviceOf(parse('service', text));
 }
 
 export function tokenFrom(text: string): Token {
-  return decode<Token>('token', parse('token', text), [
-    'id',
-    'userId',
-    'customerId',
-    'scopes',
-    'services',
-    'expiresAt',
-    'kind',
-  ]);
+  return tokenOf(parse('token', text));
 }
 
 function useFrom(text: string): TokenUse {
-  return decode<TokenUse>('use', parse('use', text), ['at', 'ip']);
+  return useOf(parse('use', text));
 }
 
 /** A session; its last use is kept apart, because it changes with the traffic. */
 export function sessionFrom(text: string, use: string | null | undefined): Session {
-  const session = decode<Session>('session', parse('session', text), [
-    'id',
-    'digest',
-    'userId',
-    'endsAt',
-    'lastSeenAt',
-  ]);
+  const session = sessionOf(parse('session', text));
   if (use == null) return session;
   const { at, ip, userAgent } = useFrom(use);
   return at > session.lastSeenAt ? { ...session, lastSeenAt: at, ip, userAgent } : session;
