@@ -17,7 +17,7 @@ export async function readNewPassword(options: { passwordFile?: string }): Promi
 }
 
 /** Reads a secret from a file, or from standard input for `-`; a line end at its end is not part of it. */
-export function readSecretFile(file: string): string {
+function readSecretFile(file: string): string {
   try {
     return readFileSync(file === '-' ? 0 : file, 'utf8').replace(/\r?\n$/, '');
   } catch (error) {

@@ -76,10 +76,12 @@ export class Reloader {
 
   async #reload(reason: string): Promise<Reloaded> {
     try {
-      const next = loadConfig(this.#current.file, this.#env);
+      const read = loadConfig(this.#current.file, this.#env);
       const needsRestart = FIXED.filter(
-        ([, of]) => JSON.stringify(of(next.config)) !== JSON.stringify(of(this.#current.config)),
+        ([, of]) => JSON.stringify(of(read.config)) !== JSON.stringify(of(this.#current.config)),
       ).map(([name]) => name);
+      // What a restart is needed for stays as it was at the start, in workers that are replaced later as well.
+      const next = withFixed(read, this.#current);
       const prepared = await this.#serving.prepare(next);
       try {
         await applyDirectoryFile(next, this.#room);
@@ -88,8 +90,7 @@ export class Reloader {
         throw error;
       }
       await prepared.commit();
-      // What a restart is needed for is still as it was at the start, and is compared with that next time.
-      this.#current = withFixed(next, this.#current);
+      this.#current = next;
       setReloaded(true);
       this.#log.info({ reason, needs_restart: needsRestart }, 'reloaded');
       return { faults: [], needsRestart };

@@ -121,6 +121,20 @@ t.test('what can not change in a running process is named', async (t) => {
   t.equal((await send(server.server.admin, '/-/reload')).status, 405);
 });
 
+t.test('a worker that is replaced after a reload is on the store of the others', async (t) => {
+  const server = await changeable(t, { workers: 2 });
+  const headers = { 'Service-Key': await server.token('superuser') };
+  server.write({ store: { type: 'lmdb', path: './other' } });
+  t.same((await server.reload()).json.needs_restart, ['store']);
+  const { pid } = server.server;
+  const [victim = 0] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
+  process.kill(victim, 'SIGKILL');
+  await wait(300);
+  const metrics = async () => (await send(server.server.admin, '/metrics')).text;
+  t.ok(await until(async () => /^latchkey_workers 2$/m.test(await metrics())), 'it is replaced');
+  for (let i = 0; i < 6; i++) t.equal((await send(server.url, '/x', { headers })).status, 200);
+}); // prettier-ignore
+
 t.test('a changed file is taken up by itself', async (t) => {
   const server = await changeable(t);
   const headers = { 'Service-Key': await server.token('engineer') };
