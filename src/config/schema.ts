@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { z } from 'zod';
 import { METHODS } from '../domain/methods.js';
 import { ROLES, ROUTES, SCOPES, SERVICE_LIMITED } from './defaults.js';
+import { auditSchema, limitsSchema, proxySchema } from './limits-schema.js';
 import { storeSchema } from './store-schema.js';
 import { duration, fieldName, positiveDuration, text, whole } from './units.js';
 
@@ -62,6 +63,8 @@ const upstream = z.strictObject({
     .default(1)
     .describe('Only for requests without side effects, before a byte was answered'),
   max_connections: whole(1, 65_535).default(256),
+  max_waiting: whole(0, 1_000_000).default(1_024).describe('Requests that wait for a free connection'),
+  wait_timeout: positiveDuration.prefault('10s').describe('For a free connection'),
 });
 
 const pattern = z
@@ -190,6 +193,9 @@ export const configSchema = z.strictObject({
   rate_limit: z
     .strictObject({ writes_per_hour: whole(1, 1_000_000_000).nullable().default(null) })
     .prefault({}),
+  limits: limitsSchema.prefault({}),
+  proxy: proxySchema.prefault({}),
+  audit: auditSchema.prefault({}),
   upstreams: z.record(text, upstream).default({}),
   identity: z
     .strictObject({

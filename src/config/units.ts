@@ -21,6 +21,24 @@ export const positiveDuration = durationText
   .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
   .transform(toMilliseconds);
 
+const SIZE_UNITS = { B: 1, KiB: 1_024, MiB: 1_048_576, GiB: 1_073_741_824 } as const;
+const SIZE = /^(\d{1,9})(B|KiB|MiB|GiB)$/;
+
+/** A size like `64KiB` or `1MiB` from `min` to `max` bytes, as a number of bytes. */
+export function size(min: number, max: number) {
+  return z
+    .string('expected a size like 64KiB or 1MiB')
+    .regex(SIZE, 'expected a size like 64KiB or 1MiB')
+    .refine((text) => toBytes(text) >= min && toBytes(text) <= max, `expected ${min} to ${max} bytes`)
+    .describe('A size: 512B, 64KiB, 1MiB, 1GiB')
+    .transform(toBytes);
+}
+
+function toBytes(text: string): number {
+  const [, amount, unit] = SIZE.exec(text) ?? [];
+  return Number(amount) * SIZE_UNITS[unit as keyof typeof SIZE_UNITS];
+}
+
 /** A whole number from `min` to `max`. */
 export function whole(min: number, max: number) {
   const message = `expected a whole number from ${min} to ${max}`;

@@ -75,6 +75,19 @@ export class Gate {
     this.#parts = parts;
   }
 
+  /**
+   * The same gate for what was let in before and still lasts: would it be let in now? It is no new request, so no use
+   * of its credential is noted, no write counted, and the user it deleted is not looked for again.
+   */
+  forLasting(): Gate {
+    return new Gate({
+      ...this.#parts,
+      lastSeen: { note: () => undefined },
+      writeLimit: null,
+      tokens: { activeIds: async () => [] },
+    });
+  }
+
   judge(head: RequestHead, now: EpochMs): Awaitable<Verdict> {
     const match = this.#parts.router.find(head.method, head.path, head.plain);
     if (typeof match === 'string') return refused({ refusal: 'malformed', detail: match }, null, null, null);

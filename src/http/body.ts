@@ -1,8 +1,5 @@
 import type { Refusal } from '../domain/refusal.js';
 
-/** Longest body that an endpoint of Latchkey's own reads, in bytes. */
-export const MAX_BODY = 64 * 1024;
-
 /** Parameters of a body, and the JSON value itself when it was JSON. */
 export interface Body {
   readonly params: Params;

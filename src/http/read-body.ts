@@ -1,19 +1,24 @@
 import type { IncomingMessage } from 'node:http';
 import type { Refusal } from '../domain/refusal.js';
-import { MAX_BODY } from './body.js';
 
-/** A body of an own endpoint must be here within this time. */
-const BODY_TIMEOUT_MS = 15_000;
+/** Limits of the body of an own endpoint. */
+export interface BodyLimits {
+  /** Bytes. */
+  readonly body_size: number;
+  /** Milliseconds in which all of it must be here. */
+  readonly body_timeout: number;
+}
 
 /**
- * Reads a body of at most {@link MAX_BODY} bytes. A longer one is refused before it is read where it says
+ * Reads a body within its limits. A longer one is refused before it is read where it says
  * so, and at the limit otherwise. Resolves to undefined when the client went away.
  */
 export function readBody(
   req: IncomingMessage,
   declared: number | undefined,
+  limits: BodyLimits,
 ): Promise<Buffer | Refusal | undefined> {
-  if (declared !== undefined && declared > MAX_BODY) return Promise.resolve(tooLarge());
+  if (declared !== undefined && declared > limits.body_size) return Promise.resolve(tooLarge(limits));
   // Nothing is unpacked: a small body that grows is no way around the limit.
   if (req.headers['content-encoding'] !== undefined) {
     return Promise.resolve({ refusal: 'malformed', detail: 'a compressed body is not taken' });
@@ -28,19 +33,19 @@ export function readBody(
     };
     const onData = (chunk: Buffer) => {
       size += chunk.length;
-      if (size > MAX_BODY) finish(tooLarge());
+      if (size > limits.body_size) finish(tooLarge(limits));
       else chunks.push(chunk);
     };
     const onEnd = () => finish(Buffer.concat(chunks));
     const onGone = () => finish(undefined);
     const timer = setTimeout(
       () => finish({ refusal: 'too_slow', detail: 'the body took too long' }),
-      BODY_TIMEOUT_MS,
+      limits.body_timeout,
     );
     req.on('data', onData).on('end', onEnd).on('close', onGone).on('error', onGone);
   });
 }
 
-function tooLarge(): Refusal {
-  return { refusal: 'body_too_large', detail: `the body is over ${MAX_BODY} bytes` };
+function tooLarge({ body_size }: BodyLimits): Refusal {
+  return { refusal: 'body_too_large', detail: `the body is over ${body_size} bytes` };
 }

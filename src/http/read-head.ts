@@ -5,10 +5,12 @@ import { cookieValues } from './cookies.js';
 import type { RequestHead } from './head.js';
 import { parseTarget } from './target.js';
 
-/** Limits of a head. The size of all fields (16 KiB) is a setting of the listener's parser. */
-export const MAX_FIELDS = 100;
-/** Longest request target in bytes. */
-export const MAX_TARGET = 8 * 1024;
+/** Limits of a head. The size of all of it is a setting of the listener's parser. */
+export interface HeadLimits {
+  readonly head_fields: number;
+  /** Bytes. */
+  readonly target_size: number;
+}
 
 const SERVED: ReadonlySet<string> = new Set(METHODS);
 
@@ -52,7 +54,8 @@ type Single =
  *
  * It reads `rawHeaders`, because node's `headers` object joins and drops repeated fields.
  */
-export function createHeadReader(names: HeadNames, readClient: ClientReader) {
+export function createHeadReader(names: HeadNames, limits: HeadLimits, readClient: ClientReader) {
+  const { head_fields: maxFields, target_size: maxTarget } = limits;
   return function readHead(req: ParsedRequest): RequestHead | Refusal {
     const method = req.method ?? '';
     if (req.httpVersion !== '1.1' && req.httpVersion !== '1.0')
@@ -61,12 +64,12 @@ export function createHeadReader(names: HeadNames, readClient: ClientReader) {
       return { refusal: 'method_not_allowed', detail: `the method ${method} is not served` };
     }
     const fields = req.rawHeaders;
-    if (fields.length > MAX_FIELDS * 2) {
-      return { refusal: 'fields_too_large', detail: `more than ${MAX_FIELDS} header fields` };
+    if (fields.length > maxFields * 2) {
+      return { refusal: 'fields_too_large', detail: `more than ${maxFields} header fields` };
     }
     const url = req.url ?? '';
-    if (url.length > MAX_TARGET) {
-      return { refusal: 'target_too_long', detail: `the request target is over ${MAX_TARGET} bytes` };
+    if (url.length > maxTarget) {
+      return { refusal: 'target_too_long', detail: `the request target is over ${maxTarget} bytes` };
     }
     const target = parseTarget(url);
     if (typeof target === 'string') return malformed(target);

@@ -36,6 +36,31 @@ const storeLink = new Gauge({
   help: 'Processes that are told of changes in a networked store. Without it their cache is not used.',
 });
 
+const connections = new Gauge({
+  name: 'latchkey_connections',
+  help: 'Open connections of clients.',
+});
+
+const refusedConnections = new Counter({
+  name: 'latchkey_connections_refused_total',
+  help: 'Connections that were closed at once because there were too many (limits.connections).',
+});
+
+const streams = new Gauge({
+  name: 'latchkey_streams',
+  help: 'Requests and WebSockets under way whose credential is checked again while they last.',
+});
+
+const droppedLogLines = new Counter({
+  name: 'latchkey_log_dropped_total',
+  help: 'Log writes that were given up because nobody took them; the server does not wait for its log.',
+});
+
+const auditFailures = new Counter({
+  name: 'latchkey_audit_failures_total',
+  help: 'Entries of the audit log that could not be written.',
+});
+
 const workers = new Gauge({
   name: 'latchkey_workers',
   help: 'Processes that serve requests.',
@@ -71,6 +96,31 @@ export function countCacheLookup(result: 'hit' | 'miss'): void {
 /** Counts a token that was let in from the cache while the store could not be asked. */
 export function countStaleServed(): void {
   staleServed.inc();
+}
+
+/** Tells how many clients are connected. */
+export function setConnections(count: number): void {
+  connections.set(count);
+}
+
+/** Counts a connection that was closed at once. */
+export function countRefusedConnection(): void {
+  refusedConnections.inc();
+}
+
+/** Tells how many streams are under way. */
+export function setStreams(count: number): void {
+  streams.set(count);
+}
+
+/** Counts a write to the log that was given up. */
+export function countDroppedLog(): void {
+  droppedLogLines.inc();
+}
+
+/** Counts an entry of the audit log that could not be written. */
+export function countAuditFailure(): void {
+  auditFailures.inc();
 }
 
 /** Tells whether this process is told of changes in the store. */

@@ -2,7 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
-import { inboundFields } from './inbound.js';
+import { inboundFields, inboundTrailers } from './inbound.js';
+import type { Waiting } from './places.js';
 import { isConnectionFault, refusalOf } from './upstream-faults.js';
 import { Upload } from './upload.js';
 import type { Upstream } from './upstreams.js';
@@ -27,12 +28,18 @@ export interface ForwardJob {
 export interface ForwardOutcome {
   /** Status of the upstream's answer; null when there was none. */
   readonly status: number | null;
-  /** Who broke it off before its end. */
-  readonly aborted: 'client' | 'upstream' | null;
+  /** Who broke it off before its end; `cut` for {@link Carried.cut}. */
+  readonly aborted: 'client' | 'upstream' | 'cut' | null;
+}
+
+/** A request that is being carried. */
+export interface Carried {
+  /** Breaks it off on both sides. The client sees that it broke, never a clean end. */
+  cut(): void;
 }
 
 /** Carries a judged request to its upstream and the answer back, both streamed. */
-export type Forward = (job: ForwardJob) => void;
+export type Forward = (job: ForwardJob) => Carried;
 
 /** Informational answers (1xx) that an upstream may send before the real one; they are not passed on. */
 const MAX_INFORMATIONAL = 50;
@@ -40,12 +47,9 @@ const MAX_INFORMATIONAL = 50;
 /** Makes the forwarder. */
 export function createForward({ sessionCookie }: { readonly sessionCookie: string }): Forward {
   return (job) => {
-    if (job.upstream.isFull) {
-      job.refuse({ refusal: 'overloaded', detail: 'Too many requests wait for the upstream' });
-      job.done({ status: null, aborted: null });
-      return;
-    }
-    new Exchange(job, sessionCookie).start();
+    const exchange = new Exchange(job, sessionCookie);
+    exchange.start();
+    return exchange;
   };
 }
 
@@ -53,12 +57,13 @@ export function createForward({ sessionCookie }: { readonly sessionCookie: strin
  * One request and its answer. It is the handler that undici calls: its raw form, because building
  * objects of fields and promises costs a third of the whole.
  */
-class Exchange implements Dispatcher.DispatchHandler {
+class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
   readonly #job: ForwardJob;
   readonly #sessionCookie: string;
   #upload: Upload | undefined;
   #abort: ((reason?: Error) => void) | undefined;
   #resume: (() => void) | undefined;
+  #stalled: NodeJS.Timeout | undefined;
   #attempts = 0;
   #informational = 0;
   #status: number | null = null;
@@ -71,9 +76,19 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   start(): void {
-    const { head, req, res, upstream, fields } = this.#job;
-    upstream.pending += 1;
+    const { upstream, res } = this.#job;
+    const place = upstream.places.take(this);
+    if (place === 'full') {
+      this.#refuseBusy('Too many requests wait for the upstream');
+      return;
+    }
     res.on('close', this.#onClientClose);
+    if (place === 'taken') this.go();
+  }
+
+  go(): void {
+    if (this.#over) return;
+    const { head, req, upstream, fields } = this.#job;
     if (head.chunked || (head.contentLength ?? 0) > 0) {
       this.#upload = new Upload(req, this.#onUploadStart, upstream.settings.idle_timeout, this.#onUploadIdle);
       // Only a failed exchange destroys it, and that is reported through onError.
@@ -81,6 +96,25 @@ class Exchange implements Dispatcher.DispatchHandler {
       if (head.contentLength !== undefined) fields.push('Content-Length', String(head.contentLength));
     }
     this.#dispatch();
+  }
+
+  giveUp(): void {
+    this.#job.res.off('close', this.#onClientClose);
+    this.#refuseBusy('The upstream is busy and the request waited too long for it');
+  }
+
+  cut(): void {
+    if (this.#over) return;
+    this.#finish('cut');
+    this.#job.res.destroy();
+    this.#abort?.(new Error('the request was cut'));
+  }
+
+  /** It has no place, so there is nothing to leave. */
+  #refuseBusy(detail: string): void {
+    this.#over = true;
+    this.#job.refuse({ refusal: 'overloaded', detail });
+    this.#job.done({ status: null, aborted: null });
   }
 
   #dispatch(): void {
@@ -125,16 +159,21 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onData(chunk: Buffer): boolean {
     this.#wrote = true;
-    return this.#job.res.write(chunk);
+    const { res, upstream } = this.#job;
+    if (res.write(chunk)) return true;
+    this.#stalled ??= setTimeout(this.#onStall, upstream.settings.idle_timeout);
+    return false;
   }
 
   onComplete(trailers: string[] | null): void {
     if (this.#over) return;
-    const { res } = this.#job;
-    if (trailers !== null && trailers.length > 0 && res.chunkedEncoding) addTrailers(res, trailers);
+    const { res, responseFields, upstream } = this.#job;
+    if (trailers !== null && trailers.length > 0 && res.chunkedEncoding)
+      res.addTrailers(inboundTrailers(trailers, responseFields));
     this.#wrote = true;
     this.#finish(null);
     res.end();
+    if (res.writableLength > 0) destroyUnlessTaken(res, upstream.settings.idle_timeout);
   }
 
   onError(error: Error): void {
@@ -169,13 +208,23 @@ class Exchange implements Dispatcher.DispatchHandler {
   #finish(aborted: ForwardOutcome['aborted']): void {
     this.#over = true;
     const { res, upstream, done } = this.#job;
-    upstream.pending -= 1;
+    clearTimeout(this.#stalled);
+    upstream.places.leave(this);
     res.off('close', this.#onClientClose).off('drain', this.#onDrain);
     this.#upload?.destroy();
     done({ status: this.#status, aborted });
   }
 
-  readonly #onDrain = (): void => this.#resume?.();
+  readonly #onDrain = (): void => {
+    clearTimeout(this.#stalled);
+    this.#stalled = undefined;
+    this.#resume?.();
+  };
+
+  /** The client takes nothing of its answer any more. */
+  readonly #onStall = (): void => {
+    this.#job.res.destroy();
+  };
 
   readonly #onClientClose = (): void => {
     if (this.#over) return;
@@ -201,8 +250,8 @@ function flushHead(exchange: Exchange): void {
   exchange.flush();
 }
 
-function addTrailers(res: ServerResponse, raw: readonly (string | Buffer)[]): void {
-  const trailers: [string, string][] = [];
-  for (let i = 0; i + 1 < raw.length; i += 2) trailers.push([String(raw[i]), String(raw[i + 1])]);
-  res.addTrailers(trailers);
+/** The answer is whole, but a part of it still waits for its client. */
+function destroyUnlessTaken(res: ServerResponse, timeout: number): void {
+  const timer = setTimeout(() => res.destroy(), timeout);
+  res.once('close', () => clearTimeout(timer));
 }

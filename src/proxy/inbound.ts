@@ -13,6 +13,25 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'upgrade',
 ]);
 
+/** Fields that mean something only in a head (RFC 9110 6.5.1): framing, routing, credentials, how to handle the content. */
+const NOT_IN_TRAILERS: ReadonlySet<string> = new Set([
+  'age',
+  'cache-control',
+  'content-encoding',
+  'content-length',
+  'content-range',
+  'content-type',
+  'date',
+  'expires',
+  'host',
+  'location',
+  'retry-after',
+  'set-cookie',
+  'vary',
+  'warning',
+  'www-authenticate',
+]);
+
 /** The upstream's answer can't be passed on as one well-formed answer. */
 export class HostileAnswer extends Error {
   readonly code = 'HOSTILE_ANSWER';
@@ -56,6 +75,20 @@ export function inboundFields(
   }
   for (let i = 0; i < added.length; i++) fields.push(added[i] as string);
   return fields;
+}
+
+/** Builds the trailers of the answer to the client: what may stand there, and nothing of Latchkey's own names. */
+export function inboundTrailers(
+  raw: readonly (Buffer | string)[],
+  added: readonly string[],
+): [string, string][] {
+  const trailers: [string, string][] = [];
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    const name = text(raw[i]).toLowerCase();
+    if (HOP_BY_HOP.has(name) || NOT_IN_TRAILERS.has(name) || hasName(added, name)) continue;
+    trailers.push([text(raw[i]), text(raw[i + 1])]);
+  }
+  return trailers;
 }
 
 function text(raw: Buffer | string | undefined): string {

@@ -24,6 +24,9 @@ export interface UpgradeJob {
   readonly done: (outcome: { readonly status: number | null }) => void;
 }
 
+/** Nobody limits how long a WebSocket may be silent; the system finds the ones whose other side is gone. */
+const TCP_KEEP_ALIVE_MS = 60_000;
+
 /** Carries WebSocket handshakes and then the bytes of both sides. */
 export type Upgrade = (job: UpgradeJob) => void;
 
@@ -83,6 +86,7 @@ export function createUpgrade({ sessionCookie }: { readonly sessionCookie: strin
         }
         replaceHeaders(answer, job, sessionCookie);
         tieTogether(socket, upstreamSocket);
+        upstreamSocket.setKeepAlive(true, TCP_KEEP_ALIVE_MS);
         finish(101);
       });
       proxyRequest.prependListener('response', (answer: IncomingMessage) => {

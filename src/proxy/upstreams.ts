@@ -1,4 +1,5 @@
 import { Pool } from 'undici';
+import { Places } from './places.js';
 
 /** Settings of one upstream; times in milliseconds. */
 export interface UpstreamSettings {
@@ -8,10 +9,9 @@ export interface UpstreamSettings {
   readonly idle_timeout: number;
   readonly retries: number;
   readonly max_connections: number;
+  readonly max_waiting: number;
+  readonly wait_timeout: number;
 }
-
-/** Requests that may wait for a free connection to an upstream; more are refused. */
-const MAX_WAITING = 1_024;
 
 /** An upstream with its connections. */
 export class Upstream {
@@ -20,13 +20,13 @@ export class Upstream {
   readonly pool: Pool;
   /** Path that is put in front of every target; no slash at its end. */
   readonly prefix: string;
-  /** Requests that are on their way to it. */
-  pending = 0;
+  readonly places: Places;
 
   constructor(settings: UpstreamSettings) {
     this.settings = settings;
     this.url = new URL(settings.url);
     this.prefix = this.url.pathname.replace(/\/+$/, '');
+    this.places = new Places(settings.max_connections, settings.max_waiting, settings.wait_timeout);
     this.pool = new Pool(this.url.origin, {
       connections: settings.max_connections,
       pipelining: 1,
@@ -34,11 +34,6 @@ export class Upstream {
       headersTimeout: settings.response_timeout,
       bodyTimeout: settings.idle_timeout,
     });
-  }
-
-  /** Whether so many requests wait already that another one would only wait too. */
-  get isFull(): boolean {
-    return this.pending >= this.settings.max_connections + MAX_WAITING;
   }
 }
 
@@ -56,7 +51,7 @@ export function createUpstreams(settings: Readonly<Record<string, UpstreamSettin
   const upstreams = new Map(Object.entries(settings).map(([name, each]) => [name, new Upstream(each)]));
   return {
     get: (name) => upstreams.get(name),
-    pending: () => [...upstreams.values()].reduce((sum, upstream) => sum + upstream.pending, 0),
+    pending: () => [...upstreams.values()].reduce((sum, upstream) => sum + upstream.places.pending, 0),
     close: async () => {
       await Promise.all([...upstreams.values()].map((upstream) => upstream.pool.destroy()));
     },

@@ -13,7 +13,10 @@ export function faultRefusal(error: unknown): Refusal {
 export function parseRefusal(error: NodeJS.ErrnoException): Refusal {
   switch (error.code) {
     case 'HPE_HEADER_OVERFLOW':
-      return { refusal: 'fields_too_large', detail: 'the request target and header fields are over 16 KiB' };
+      return {
+        refusal: 'fields_too_large',
+        detail: 'the request target and header fields are too long together',
+      };
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return { refusal: 'body_too_large', detail: 'the chunk extensions are too long' };
     case 'ERR_HTTP_REQUEST_TIMEOUT':

@@ -7,14 +7,17 @@ import { parseRefusal } from './faults.js';
 import { newRequestId } from './request-id.js';
 import { asksForWebSocket } from './upgrade.js';
 
-/** The target and all header fields together, in bytes. */
-const MAX_HEADER_SIZE = 16 * 1024;
-/** A head must be complete within this time, or the answer is 408. */
-const HEADERS_TIMEOUT_MS = 20_000;
-/** An idle connection is kept this long: longer than the minute that common load balancers keep theirs. */
-const KEEP_ALIVE_MS = 65_000;
 /** How often node looks for connections over their time. */
-const CHECK_INTERVAL_MS = 2_000;
+const MAX_CHECK_INTERVAL_MS = 2_000;
+/** After this time without a byte the system asks whether the other side still lives. */
+const TCP_KEEP_ALIVE_MS = 60_000;
+
+/** Limits of connections and heads; times in milliseconds, sizes in bytes. */
+export interface ListenerLimits {
+  readonly head_size: number;
+  readonly head_timeout: number;
+  readonly keep_alive: number;
+}
 
 /** A handshake that asks for another protocol on its connection. */
 export type UpgradeListener = (req: IncomingMessage, socket: Duplex, head: Buffer) => void;
@@ -23,21 +26,27 @@ export type UpgradeListener = (req: IncomingMessage, socket: Duplex, head: Buffe
  * Makes the public server. Everything the parser accepts goes to the same listener, whatever it expects;
  * everything it does not is answered here and its connection closed.
  */
-export function createPublicServer(onRequest: RequestListener, onUpgrade: UpgradeListener): Server {
+export function createPublicServer(
+  limits: ListenerLimits,
+  onRequest: RequestListener,
+  onUpgrade: UpgradeListener,
+): Server {
   // Node 24.9 and newer ask before they take a connection away from the parser; older ones ignore the option.
   const options = { shouldUpgradeCallback: asksForWebSocket };
   const server = createServer(
     {
       ...options,
-      maxHeaderSize: MAX_HEADER_SIZE,
-      headersTimeout: HEADERS_TIMEOUT_MS,
+      maxHeaderSize: limits.head_size,
+      headersTimeout: limits.head_timeout,
       // Bodies may take as long as they need; the forwarder limits the time between their bytes.
       requestTimeout: 0,
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      connectionsCheckingInterval: CHECK_INTERVAL_MS,
+      keepAliveTimeout: limits.keep_alive,
+      connectionsCheckingInterval: Math.min(MAX_CHECK_INTERVAL_MS, limits.head_timeout / 2),
       // Checked by the head reader, so that the answer has the form of every other.
       requireHostHeader: false,
       noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
     },
     onRequest,
   );

@@ -48,6 +48,7 @@ export class Rehearsal {
     this.#keyName = names.key;
     this.#readHead = createHeadReader(
       { key: names.key.toLowerCase(), otp: names.otp.toLowerCase(), sessionCookie: names.sessionCookie },
+      config.limits,
       createClientReader(config.listen.trusted_proxies),
     );
     this.#authenticator =

@@ -30,6 +30,7 @@ const FIXED: readonly [string, (config: Config) => unknown][] = [
   ['store', (c) => c.store],
   ['cache', (c) => c.cache],
   ['on_store_failure', (c) => c.on_store_failure],
+  ['limits', (c) => c.limits],
   ['login.max_concurrent_hashes', (c) => c.login.max_concurrent_hashes],
 ];
 
@@ -104,7 +105,7 @@ export class Reloader {
 }
 
 function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
-  const { listen, admin, workers, store, cache, on_store_failure, login } = before.config;
+  const { listen, admin, workers, store, cache, on_store_failure, limits, login } = before.config;
   return {
     ...next,
     config: {
@@ -115,6 +116,7 @@ function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
       store,
       cache,
       on_store_failure,
+      limits,
       login: { ...next.config.login, max_concurrent_hashes: login.max_concurrent_hashes },
     },
   };

@@ -7,22 +7,24 @@ import { type IdentityNames, identityFields } from '../gate/identity.js';
 import { type Answer, answerRefusal } from '../http/answers.js';
 import { parseBody } from '../http/body.js';
 import type { RequestHead } from '../http/head.js';
-import { readBody } from '../http/read-body.js';
+import { type BodyLimits, readBody } from '../http/read-body.js';
 import type { HeadReader } from '../http/read-head.js';
 import { writeAnswer } from '../http/write-answer.js';
 import type { Log } from '../observe/log.js';
 import type { EndpointName } from '../policy/own-endpoints.js';
-import type { Forward } from '../proxy/forward.js';
+import type { Carried, Forward, ForwardOutcome } from '../proxy/forward.js';
 import type { Outbound } from '../proxy/outbound.js';
 import type { Upstream } from '../proxy/upstreams.js';
 import type { FaultLog } from './fault-log.js';
 import { faultRefusal } from './faults.js';
 import { finishRecord, newRecord, type RequestRecord } from './record.js';
 import { newRequestId } from './request-id.js';
+import type { Stream, Streams } from './streams.js';
 
 /** The rooms that a request walks through. */
 export interface House {
   readonly readHead: HeadReader;
+  readonly bodyLimits: BodyLimits;
   readonly gate: Gate;
   readonly endpoints: Readonly<Record<EndpointName, Handler>>;
   readonly outbound: Outbound;
@@ -41,23 +43,33 @@ export interface House {
  * The line that every request walks: head, gate, then an own endpoint or the upstream.
  *
  * @param house the rooms as they are now; a request walks those that it began in to its end
+ * @param streams where requests are watched while they are carried
  */
-export function createRequestListener(house: () => House) {
+export function createRequestListener(house: () => House, streams: Streams) {
   return function onRequest(req: IncomingMessage, res: ServerResponse): void {
-    const walk = new Walk(house(), req, res);
+    const walk = new Walk(house(), streams, req, res);
     walk.start();
   };
 }
 
+const OUTCOME_OF_ABORT = {
+  client: 'aborted_by_client',
+  upstream: 'aborted_by_upstream',
+  cut: 'ended_by_recheck',
+} as const;
+
 /** One request on its way. */
-class Walk {
+class Walk implements Stream {
   readonly #house: House;
+  readonly #streams: Streams;
   readonly #req: IncomingMessage;
   readonly #res: ServerResponse;
   readonly #record: RequestRecord;
+  #carried: Carried | undefined;
 
-  constructor(house: House, req: IncomingMessage, res: ServerResponse) {
+  constructor(house: House, streams: Streams, req: IncomingMessage, res: ServerResponse) {
     this.#house = house;
+    this.#streams = streams;
     this.#req = req;
     this.#res = res;
     this.#record = newRecord(newRequestId());
@@ -96,7 +108,7 @@ class Walk {
   async #serve(head: RequestHead, { path, subject }: Admitted, endpoint: EndpointName): Promise<void> {
     const handler = this.#house.endpoints[endpoint];
     if (head.expectsContinue) this.#res.writeContinue();
-    const bytes = await readBody(this.#req, head.contentLength);
+    const bytes = await readBody(this.#req, head.contentLength, this.#house.bodyLimits);
     if (bytes === undefined) {
       finishRecord(this.#record, this.#house.log);
       return;
@@ -112,28 +124,43 @@ class Walk {
   }
 
   #forward(head: RequestHead, { route, subject, writes }: Admitted): void {
-    const { outbound, forward, upstreamOf, identityNames, sessionScope, log } = this.#house;
-    const record = this.#record;
+    const { outbound, forward, upstreamOf, identityNames, sessionScope } = this.#house;
     const identity = subject === null ? [] : identityFields(subject, identityNames, sessionScope);
-    forward({
+    const { requestId } = this.#record;
+    if (subject !== null) this.#streams.add(this);
+    this.#carried = forward({
       head,
       req: this.#req,
       res: this.#res,
       upstream: upstreamOf(route.upstream),
-      fields: outbound(head, identity, record.requestId),
-      responseFields: ['X-Request-Id', record.requestId, ...this.#limitFields(writes)],
+      fields: outbound(head, identity, requestId),
+      responseFields: ['X-Request-Id', requestId, ...this.#limitFields(writes)],
       refuse: (refusal) => {
-        record.outcome = refusal.refusal;
+        this.#record.outcome = refusal.refusal;
         this.#write(answerRefusal(refusal), refusal);
       },
-      done: ({ status, aborted }) => {
-        if (record.outcome === 'aborted') {
-          record.status = status;
-          record.outcome = aborted === null ? 'forwarded' : `aborted_by_${aborted}`;
-        }
-        finishRecord(record, log);
-      },
+      done: (outcome) => this.#carriedToEnd(outcome),
     });
+  }
+
+  #carriedToEnd({ status, aborted }: ForwardOutcome): void {
+    const record = this.#record;
+    this.#streams.delete(this);
+    if (record.outcome === 'aborted') {
+      record.status = status;
+      record.outcome = aborted === null ? 'forwarded' : OUTCOME_OF_ABORT[aborted];
+    }
+    finishRecord(record, this.#house.log);
+  }
+
+  /** What it was let in with no longer holds. */
+  cut(reason: Refusal): void {
+    this.#record.detail = reason.refusal;
+    this.#carried?.cut();
+  }
+
+  get head(): RequestHead {
+    return this.#record.head as RequestHead;
   }
 
   #limitFields(writes: WritesLeft | undefined): string[] {

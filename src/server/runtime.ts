@@ -10,6 +10,7 @@ import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import { defaultUpstream, vendorNames } from '../config/derived.js';
+import { whenReady } from '../domain/awaitable.js';
 import { endpointHandlers } from '../endpoints/endpoints.js';
 import { loginHandler, logoutHandler } from '../endpoints/login.js';
 import { TokenEndpoints } from '../endpoints/tokens.js';
@@ -26,12 +27,17 @@ import { createUpstreams, type Upstream } from '../proxy/upstreams.js';
 import { createUpgrade, type Upgrade } from '../proxy/upgrade.js';
 import { createFaultLog } from './fault-log.js';
 import type { House } from './request.js';
+import type { Recheck } from './streams.js';
 import type { StoreRoom } from './store-room.js';
 
 /** Everything that serves requests in one process. */
 export interface Runtime {
   readonly house: House;
   readonly upgrade: Upgrade;
+  /** Judges again what lasts. */
+  readonly recheck: Recheck;
+  /** Milliseconds (`proxy.stream_recheck`). */
+  readonly streamRecheck: number;
   /** Requests that it forwards now. */
   pending(): number;
   /** Writes last uses down and closes the connections to the upstreams. The store is closed by who opened it. */
@@ -67,20 +73,25 @@ export function createRuntime(
   const upstreams = createUpstreams(config.upstreams);
   const fallback = defaultUpstream(config);
 
+  const gate = new Gate({
+    router,
+    policy,
+    authenticator: new Authenticator(store, sessions),
+    ownership,
+    lastSeen,
+    tokens,
+    writeLimit: perHour === null ? null : new WriteLimit(store, perHour),
+  });
+  const lasting = gate.forLasting();
+
   const house: House = {
+    bodyLimits: config.limits,
     readHead: createHeadReader(
       { key: names.key.toLowerCase(), otp: names.otp.toLowerCase(), sessionCookie: names.sessionCookie },
+      config.limits,
       createClientReader(config.listen.trusted_proxies),
     ),
-    gate: new Gate({
-      router,
-      policy,
-      authenticator: new Authenticator(store, sessions),
-      ownership,
-      lastSeen,
-      tokens,
-      writeLimit: perHour === null ? null : new WriteLimit(store, perHour),
-    }),
+    gate,
     endpoints: endpointHandlers(
       loginHandler(logins, sessions, store, names.sessionCookie),
       logoutHandler(sessions, names.sessionCookie),
@@ -102,6 +113,8 @@ export function createRuntime(
   };
   return {
     house,
+    recheck: (head, now) => whenReady(lasting.judge(head, now), (verdict) => verdict.refusal),
+    streamRecheck: config.proxy.stream_recheck,
     pending: () => upstreams.pending(),
     upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),
     close: async () => {

@@ -11,6 +11,7 @@ import { faultRefusal } from './faults.js';
 import { finishRecord, newRecord, type RequestRecord } from './record.js';
 import type { House } from './request.js';
 import { newRequestId } from './request-id.js';
+import type { Stream, Streams } from './streams.js';
 
 /**
  * The entrance for WebSocket handshakes: the same head reader and the same gate, then the upgrade.
@@ -20,6 +21,7 @@ import { newRequestId } from './request-id.js';
  */
 export function createUpgradeListener(
   rooms: () => { readonly house: House; readonly upgrade: Upgrade },
+  streams: Streams,
   server: () => Server,
 ) {
   return function onUpgrade(req: IncomingMessage, socket: Duplex, headBytes: Buffer): void {
@@ -37,7 +39,7 @@ export function createUpgradeListener(
       writeRawAnswer(socket, answer, record.requestId);
       finishRecord(record, house.log);
     };
-    walk(house, upgrade, { req, socket, headBytes, record, refuse }).catch((error: unknown) => {
+    walk(house, upgrade, { req, socket, headBytes, record, refuse, streams }).catch((error: unknown) => {
       house.logFault(error, 'handshake refused because of a fault', record.requestId);
       refuse(faultRefusal(error));
     });
@@ -50,6 +52,7 @@ interface Handshake {
   readonly headBytes: Buffer;
   readonly record: RequestRecord;
   readonly refuse: (refusal: Refusal) => void;
+  readonly streams: Streams;
 }
 
 async function walk(house: House, upgrade: Upgrade, handshake: Handshake): Promise<void> {
@@ -80,7 +83,7 @@ async function walk(house: House, upgrade: Upgrade, handshake: Handshake): Promi
 function carry(
   house: House,
   upgrade: Upgrade,
-  { socket, headBytes, record, refuse }: Handshake,
+  { socket, headBytes, record, refuse, streams }: Handshake,
   head: RequestHead,
   { route, subject }: Admitted,
 ): void {
@@ -102,8 +105,28 @@ function carry(
       record.status = status;
       record.outcome = 'forwarded';
       finishRecord(record, house.log);
+      if (status === 101 && subject !== null) watch(streams, head, socket, house, record);
     },
   });
+}
+
+/** A WebSocket ends when what it was let in with no longer holds. */
+function watch(
+  streams: Streams,
+  head: RequestHead,
+  socket: Duplex,
+  { log }: House,
+  { requestId }: RequestRecord,
+): void {
+  const stream: Stream = {
+    head,
+    cut: (reason) => {
+      log.info({ request_id: requestId, detail: reason.refusal }, 'WebSocket ended by recheck');
+      socket.destroy();
+    },
+  };
+  streams.add(stream);
+  socket.once('close', () => streams.delete(stream));
 }
 
 /** Whether a request asks for the one protocol that is carried (RFC 6455 4.1: HTTP/1.1 at least). */

@@ -3,14 +3,14 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadedConfig } from '../config/load.js';
 import type { Log } from '../observe/log.js';
+import { limitConnections } from './connections.js';
 import { createPublicServer, listen } from './listener.js';
 import { createRequestListener } from './request.js';
 import { createRuntime, type Runtime } from './runtime.js';
 import type { StoreRoom } from './store-room.js';
+import { Streams } from './streams.js';
 import { asksForWebSocket, createUpgradeListener } from './upgrade.js';
 
-/** What is in flight when a drain begins may take this long. */
-export const DRAIN_MS = 30_000;
 const IDLE_SWEEP_MS = 50;
 const RETIRE_SWEEP_MS = 200;
 /** A request may still be judged when a reload replaces its rooms; by then it has come to its upstream. */
@@ -30,17 +30,25 @@ export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Lo
   let runtime = createRuntime(loaded, room, log);
   let draining = false;
   let closed = false;
-  const serve = createRequestListener(() => runtime.house);
+  const streams = new Streams(
+    () => runtime.streamRecheck,
+    (head, now) => runtime.recheck(head, now),
+  );
+  const serve = createRequestListener(() => runtime.house, streams);
+  const { limits } = loaded.config;
   const server: Server = createPublicServer(
+    limits,
     (req, res: ServerResponse) => {
       if (draining) res.shouldKeepAlive = false;
       serve(req, res);
     },
     createUpgradeListener(
       () => runtime,
+      streams,
       () => server,
     ),
   );
+  limitConnections(server, limits.connections, log);
   const tunnels = trackTunnels(server);
   const { host, port } = loaded.config.listen;
   const url = await listen(server, host, port);
@@ -64,8 +72,9 @@ export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Lo
     },
     drain: async () => {
       draining = true;
-      await closeServer(server, tunnels);
+      await closeServer(server, tunnels, limits.drain_timeout);
       closed = true;
+      streams.close();
       await Promise.all([...retiring, runtime.close()]);
     },
   };
@@ -89,11 +98,11 @@ function trackTunnels(server: Server): Set<Duplex> {
   return tunnels;
 }
 
-async function closeServer(server: Server, tunnels: ReadonlySet<Duplex>): Promise<void> {
+async function closeServer(server: Server, tunnels: ReadonlySet<Duplex>, timeout: number): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   // A connection that becomes idle after its last answer would otherwise stay until its keep-alive ends.
   const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS);
-  const limit = setTimeout(() => server.closeAllConnections(), DRAIN_MS);
+  const limit = setTimeout(() => server.closeAllConnections(), timeout);
   for (const socket of tunnels) socket.destroy();
   await closed;
   clearInterval(sweep);

@@ -1,0 +1,155 @@
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Recorder } from './recorder.js';
+
+/**
+ * A request as exact bytes and what must come of it. Patterns are case-insensitive, with `^` and `$` at line ends.
+ *
+ * `raw` holds `{{NAME}}` for values of the run, `{{REPEAT:n:text}}`, `{{PAUSE:ms}}` and `{{HALFCLOSE}}`.
+ */
+export interface AttackCase {
+  readonly id: string;
+  readonly class: string;
+  readonly raw: string;
+  /** For people. */
+  readonly expect: string;
+  /** Status of the final answer, or how the connection ended. */
+  readonly expect_status: readonly (number | 'close' | 'timeout')[];
+  readonly upstream_must_not_see: string | null;
+  readonly upstream_must_see?: string;
+  readonly max_upstream_requests?: number;
+  readonly min_responses?: number;
+  readonly max_responses?: number;
+  readonly response_must_not_see?: string;
+  readonly response_must_see?: string;
+  /** The first answer counts, an interim one included. */
+  readonly strict_first?: boolean;
+  /** Milliseconds to the first byte of the answer. */
+  readonly max_ms?: number;
+  /** It waits for a limit of the server. */
+  readonly slow?: boolean;
+  readonly source?: string;
+  readonly needs?: string;
+}
+
+/** What stands for `{{NAME}}`. */
+export type Values = Readonly<Record<string, string>>;
+
+const QUIET_MS = 300;
+const SLOW_MS = 10_000;
+
+/** Values for the identity field and for damaged forms of a token. */
+export function derivedValues(token: string, identityField: string): Values {
+  return {
+    TOKEN: token,
+    TOKEN_TRUNC: token.slice(0, -1),
+    TOKEN_FLIP: token.slice(0, -1) + (token.endsWith('A') ? 'B' : 'A'),
+    TOKEN_CASE: token.replace(/[a-zA-Z]/g, (c) =>
+      c === c.toUpperCase() ? c.toLowerCase() : c.toUpperCase(),
+    ),
+    IDH: identityField,
+    IDH_LOWER: identityField.toLowerCase(),
+    IDH_UPPER: identityField.toUpperCase(),
+    IDH_UNDERSCORE: identityField.replaceAll('-', '_'),
+    IDH_DOT: identityField.replaceAll('-', '.'),
+    IDH_MIXED: identityField.replace(/-([^-]*)$/, '_$1'),
+  };
+}
+
+/** Runs a case and says what is wrong; an empty list when all of it holds. */
+export async function runCase(
+  each: AttackCase,
+  server: string,
+  upstream: Recorder,
+  values: Values,
+): Promise<string[]> {
+  upstream.reset();
+  const answer = await exchange(each, server, values);
+  // What the server still sends on after its answer belongs to the case as well.
+  await sleep(30);
+  return judge(each, answer, upstream, values);
+}
+
+function judge(each: AttackCase, answer: Exchange, upstream: Recorder, values: Values): string[] {
+  const pattern = (text: string) => new RegExp(substitute(text, values), 'im');
+  const codes = Array.from(answer.text.matchAll(/HTTP\/1\.[01] (\d{3})/g), ([, code]) => Number(code));
+  const finals = codes.filter((code) => code >= 200 || code === 101);
+  const status = (each.strict_first === true ? codes[0] : finals[0]) ?? answer.end;
+  const requests = upstream.requests();
+  const rules: [boolean, string][] = [
+    [each.expect_status.includes(status), `status ${status}, not one of ${each.expect_status.join()}`],
+    [
+      each.upstream_must_not_see === null || !pattern(each.upstream_must_not_see).test(upstream.heads()),
+      `the upstream saw ${each.upstream_must_not_see}`,
+    ],
+    [
+      each.upstream_must_see === undefined ||
+        finals[0] !== 200 ||
+        pattern(each.upstream_must_see).test(upstream.bytes()),
+      `the upstream missed ${each.upstream_must_see}`,
+    ],
+    [
+      requests.length <= (each.max_upstream_requests ?? Infinity),
+      `the upstream read ${requests.length} requests: ${requests.join()}`,
+    ],
+    [finals.length <= (each.max_responses ?? Infinity), `${finals.length} answers`],
+    [finals.length >= (each.min_responses ?? 0), `only ${finals.length} answers`],
+    [
+      each.response_must_not_see === undefined || !pattern(each.response_must_not_see).test(answer.text),
+      `the answer shows ${each.response_must_not_see}`,
+    ],
+    [
+      each.response_must_see === undefined || pattern(each.response_must_see).test(answer.text),
+      `the answer lacks ${each.response_must_see}`,
+    ],
+    [answer.ms <= (each.max_ms ?? Infinity), `it took ${answer.ms} ms`],
+  ];
+  return rules.filter(([holds]) => !holds).map(([, fault]) => fault);
+}
+
+interface Exchange {
+  readonly text: string;
+  readonly end: 'close' | 'timeout';
+  /** To the first byte, or to the end when none came. */
+  readonly ms: number;
+}
+
+function exchange(each: AttackCase, server: string, values: Values): Promise<Exchange> {
+  const { hostname, port } = new URL(server);
+  const limit = each.slow === true ? SLOW_MS : QUIET_MS;
+  return new Promise((resolve) => {
+    const socket = connect(Number(port), hostname);
+    const startedAt = Date.now();
+    let firstAt = 0;
+    let text = '';
+    const finish = (end: Exchange['end']) => {
+      clearTimeout(timer);
+      socket.destroy();
+      resolve({ text, end, ms: (firstAt === 0 ? Date.now() : firstAt) - startedAt });
+    };
+    const timer = setTimeout(() => finish('timeout'), limit);
+    socket.once('connect', () => void send(socket, substitute(each.raw, values)));
+    socket.on('data', (chunk: Buffer) => {
+      if (firstAt === 0) firstAt = Date.now();
+      text += chunk.toString('latin1');
+      if (each.slow !== true) timer.refresh();
+    });
+    socket.on('end', () => finish('close')).on('error', () => finish('close'));
+  });
+}
+
+async function send(socket: ReturnType<typeof connect>, raw: string): Promise<void> {
+  const whole = raw.replace(/\{\{REPEAT:(\d+):([\s\S]*?)\}\}/g, (_, times: string, text: string) =>
+    text.repeat(Number(times)),
+  );
+  for (const part of whole.split(/(\{\{PAUSE:\d+\}\}|\{\{HALFCLOSE\}\})/)) {
+    const pause = /^\{\{PAUSE:(\d+)/.exec(part)?.[1];
+    if (pause !== undefined) await sleep(Number(pause));
+    else if (part === '{{HALFCLOSE}}') socket.end();
+    else if (part !== '' && !socket.destroyed) socket.write(Buffer.from(part, 'latin1'));
+  }
+}
+
+function substitute(text: string, values: Values): string {
+  return text.replace(/\{\{([A-Z_]+)\}\}/g, (whole, name: string) => values[name] ?? whole);
+}
