@@ -7,11 +7,30 @@ export interface Proof {
   readonly otp: string | undefined;
 }
 
+/** What was said of a one-time password. `used`: it was right and taken before. */
+export type OtpVerdict = 'accepted' | 'missing' | 'wrong' | 'used';
+
 /**
- * What became of a proof: the user; `wrong` for an unknown login as for a wrong password; `locked` and
- * `needs_otp` (missing, wrong or used before) only behind a right password.
+ * What became of a proof. `wrong` stands for an unknown login as for a wrong password; `locked` and `needs_otp` are said
+ * only behind a right password.
  */
-export type Checked = { readonly user: User } | 'wrong' | 'locked' | 'needs_otp';
+export type Checked =
+  | {
+      readonly verdict: 'right';
+      readonly user: User;
+      /** null when the account has no second factor. */
+      readonly otp: 'accepted' | null;
+    }
+  | {
+      readonly verdict: 'wrong';
+      /** Whose password it is not, for the audit log; null for nobody's. */ readonly user: User | null;
+    }
+  | { readonly verdict: 'locked'; readonly user: User | null }
+  | {
+      readonly verdict: 'needs_otp';
+      readonly user: User | null;
+      readonly otp: Exclude<OtpVerdict, 'accepted'>;
+    };
 
 /** Where users are known and their passwords are checked: the store, or an API that had them before. */
 export interface Accounts {

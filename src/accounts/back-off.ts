@@ -34,14 +34,19 @@ export class BackOff {
     const { max_failures: free } = this.#settings;
     const account = await this.#store.getLoginFailures(accountKey(login), now);
     const source = await this.#store.getLoginFailures(addressKey(address), now);
-    const until = Math.max(this.#blockedUntil(account, free), this.#blockedUntil(source, free * PER_ADDRESS));
+    const until = Math.max(
+      this.#blockedUntil(account, free, now),
+      this.#blockedUntil(source, free * PER_ADDRESS, now),
+    );
     return Math.max(0, Math.ceil((until - now) / 1000));
   }
 
-  async failed(login: string, address: string, now: EpochMs): Promise<void> {
+  /** Counts a failure. Returns the seconds that the next try has to wait. */
+  async failed(login: string, address: string, now: EpochMs): Promise<number> {
     const forgetAt = now + Math.max(this.#settings.lockout, FIRST_DELAY);
     await this.#store.addLoginFailure(accountKey(login), now, forgetAt);
     await this.#store.addLoginFailure(addressKey(address), now, forgetAt);
+    return this.secondsToWait(login, address, now);
   }
 
   /** Forgets the account's failures. The address keeps its own, or one good account would free it to try others. */
@@ -50,10 +55,11 @@ export class BackOff {
     if (await this.#store.getLoginFailures(key, now)) await this.#store.clearLoginFailures(key);
   }
 
-  #blockedUntil(failures: LoginFailures | undefined, free: number): EpochMs {
+  #blockedUntil(failures: LoginFailures | undefined, free: number, now: EpochMs): EpochMs {
     if (failures === undefined || failures.count < free) return 0;
     const doublings = Math.min(failures.count - free, 30);
-    return failures.lastAt + Math.min(this.#settings.lockout, FIRST_DELAY * 2 ** doublings);
+    // A clock that was set back makes nobody wait for longer.
+    return Math.min(failures.lastAt, now) + Math.min(this.#settings.lockout, FIRST_DELAY * 2 ** doublings);
   }
 }
 

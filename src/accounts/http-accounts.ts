@@ -63,11 +63,18 @@ export class HttpAccounts implements Accounts {
   async check(proof: Proof): Promise<Checked> {
     if (this.#limit.pendingCount >= MAX_WAITING) throw new PasswordsBusy();
     const account = await this.#limit(() => this.#ask(proof));
-    if (account === 'wrong' || account === 'needs_otp') return account;
+    if (account === 'wrong') return { verdict: account, user: await this.#known(proof.login) };
+    const otp = proof.otp ? 'wrong' : 'missing';
+    if (account === 'needs_otp') return { verdict: account, user: await this.#known(proof.login), otp };
     const user = await this.#keep(account, proof.login);
-    if (user.locked) return 'locked';
+    if (user.locked) return { verdict: 'locked', user };
     // A source that answers 200 vouches for the code that it was sent; without one it can't have.
-    return account.two_factor === true && !proof.otp ? 'needs_otp' : { user };
+    if (account.two_factor !== true) return { verdict: 'right', user, otp: null };
+    return proof.otp ? { verdict: 'right', user, otp: 'accepted' } : { verdict: 'needs_otp', user, otp };
+  }
+
+  async #known(login: string): Promise<User | null> {
+    return (await this.#store.getUserByLogin(login)) ?? null;
   }
 
   async close(): Promise<void> {

@@ -1,7 +1,9 @@
 import pLimit from 'p-limit';
+import type { AuditFact } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
 import { loginKey, type User } from '../domain/user.js';
 import type { Accounts } from './accounts.js';
+import { failedLogin, succeededLogin, throttled } from './login-facts.js';
 import type { BackOff } from './back-off.js';
 import { MAX_PASSWORD, PasswordsBusy } from './passwords.js';
 
@@ -12,6 +14,12 @@ export interface LoginAttempt {
   readonly otp: string | undefined;
   /** IP address of the client. */
   readonly address: string;
+}
+
+/** Who logged in, and what the audit log is told of it. */
+export interface LoggedIn {
+  readonly user: User;
+  readonly facts: readonly AuditFact[];
 }
 
 /** Tries of one account that may wait in this process; beyond it they are refused at once. */
@@ -37,7 +45,7 @@ export class Logins {
    *
    * @param wrongStatus status of `invalid_grant`: 401 at POST /login, 400 at POST /tokens
    */
-  async check(attempt: LoginAttempt, wrongStatus: 400 | 401): Promise<{ user: User } | Refusal> {
+  async check(attempt: LoginAttempt, wrongStatus: 400 | 401): Promise<LoggedIn | Refusal> {
     const { login, password } = attempt;
     if (!login || !password) return invalidRequest('The username and password are required');
     if (Buffer.byteLength(password) > MAX_PASSWORD) {
@@ -57,25 +65,30 @@ export class Logins {
   async #try(
     { login, password, otp, address }: LoginAttempt & { login: string; password: string },
     wrongStatus: 400 | 401,
-  ): Promise<{ user: User } | Refusal> {
-    const startedAt = Date.now();
-    const wait = await this.#backOff.secondsToWait(login, address, startedAt);
-    if (wait > 0) return { refusal: 'login_throttled', retryAfter: wait };
+  ): Promise<LoggedIn | Refusal> {
+    const wait = await this.#backOff.secondsToWait(login, address, Date.now());
+    if (wait > 0) return { refusal: 'login_throttled', retryAfter: wait, facts: [throttled(wait)] };
 
     const checked = await this.#accounts.check({ login, password, otp: otp?.trim() });
     const now = Date.now();
-    switch (checked) {
-      case 'wrong':
-        await this.#backOff.failed(login, address, now);
-        return grant(wrongStatus, 'invalid_grant', 'The username and password combination is wrong');
+    switch (checked.verdict) {
+      case 'wrong': {
+        const facts = failedLogin(checked, await this.#backOff.failed(login, address, now));
+        const detail = 'The username and password combination is wrong';
+        return { ...grant(wrongStatus, 'invalid_grant', detail), facts };
+      }
       case 'locked':
-        return grant(400, 'account_locked', 'The account is locked');
-      case 'needs_otp':
-        if (otp !== undefined) await this.#backOff.failed(login, address, now);
-        return grant(400, '2fa.verify', 'Invalid one-time password');
-      default:
+        return { ...grant(400, 'account_locked', 'The account is locked'), facts: failedLogin(checked, 0) };
+      case 'needs_otp': {
+        const wait = checked.otp === 'missing' ? 0 : await this.#backOff.failed(login, address, now);
+        return {
+          ...grant(400, '2fa.verify', 'Invalid one-time password'),
+          facts: failedLogin(checked, wait),
+        };
+      }
+      case 'right':
         await this.#backOff.succeeded(login, now);
-        return checked;
+        return { user: checked.user, facts: succeededLogin(checked) };
     }
   }
 
@@ -95,6 +108,6 @@ function invalidRequest(detail: string): Refusal {
   return grant(400, 'invalid_request', detail);
 }
 
-function grant(status: 400 | 401 | 422, code: string, detail: string): Refusal {
-  return { refusal: 'grant', status, code, detail };
+function grant(status: 400 | 401 | 422, code: string, detail: string) {
+  return { refusal: 'grant', status, code, detail } as const;
 }

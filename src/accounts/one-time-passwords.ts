@@ -1,6 +1,7 @@
 import { Secret, TOTP } from 'otpauth';
 import type { EpochMs } from '../domain/time.js';
 import type { Store } from '../store/store.js';
+import type { OtpVerdict } from './accounts.js';
 import type { Sealer } from './sealing.js';
 
 const STEP_SECONDS = 30;
@@ -19,16 +20,22 @@ export class OneTimePasswords {
   }
 
   /**
-   * Whether the code is right now for this user and was not taken before. A right code is used up.
+   * Says whether the code is right now for this user and was not taken before. A right code is used up.
    *
    * @param sealedSecret the user's sealed base32 secret
    */
-  async take(userId: string, sealedSecret: string, code: string, now: EpochMs): Promise<boolean> {
-    if (!/^\d{6}$/.test(code)) return false;
+  async take(
+    userId: string,
+    sealedSecret: string,
+    code: string,
+    now: EpochMs,
+  ): Promise<Exclude<OtpVerdict, 'missing'>> {
+    if (!/^\d{6}$/.test(code)) return 'wrong';
     const secret = Secret.fromBase32(this.#sealer.open(sealedSecret, userId));
     const totp = new TOTP({ algorithm: 'SHA1', digits: DIGITS, period: STEP_SECONDS, secret });
     const delta = totp.validate({ token: code, timestamp: now, window: WINDOW });
-    if (delta === null) return false;
-    return this.#store.takeOtpStep(userId, Math.floor(now / 1000 / STEP_SECONDS) + delta);
+    if (delta === null) return 'wrong';
+    const step = Math.floor(now / 1000 / STEP_SECONDS) + delta;
+    return (await this.#store.takeOtpStep(userId, step)) ? 'accepted' : 'used';
   }
 }

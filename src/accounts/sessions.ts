@@ -29,11 +29,16 @@ export class Sessions {
     return Math.floor(this.#settings.absolute_timeout / 1000);
   }
 
-  /** Starts a session under a new id and returns that id; it is shown to the client and kept nowhere. */
-  async start(user: User, ip: string, userAgent: string | undefined, now: EpochMs): Promise<string> {
-    const id = newSessionId();
-    await this.#store.createSession({
-      digest: digestOf(id),
+  /** Starts a session under a new secret; that is shown to the client and kept nowhere. */
+  async start(
+    user: User,
+    ip: string,
+    userAgent: string | undefined,
+    now: EpochMs,
+  ): Promise<{ session: Session; secret: string }> {
+    const secret = newSessionId();
+    const session = {
+      digest: digestOf(secret),
       id: newId(),
       userId: user.id,
       customerId: user.customerId,
@@ -42,14 +47,15 @@ export class Sessions {
       lastSeenAt: now,
       ip,
       userAgent: userAgent ?? null,
-    });
-    return id;
+    };
+    await this.#store.createSession(session);
+    return { session, secret };
   }
 
   /** Finds a session that is still on; undefined for one that is unknown, ended, idle too long or too old. */
-  find(id: string, now: EpochMs): Awaitable<SessionWithOwner | undefined> {
-    if (id.length !== SESSION_ID_LENGTH) return undefined;
-    return whenReady(this.#store.findSession(digestOf(id)), (found) =>
+  find(secret: string, now: EpochMs): Awaitable<SessionWithOwner | undefined> {
+    if (secret.length !== SESSION_ID_LENGTH) return undefined;
+    return whenReady(this.#store.findSession(digestOf(secret)), (found) =>
       found !== undefined && this.#isOn(found.session, now) ? found : undefined,
     );
   }

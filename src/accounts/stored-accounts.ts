@@ -19,10 +19,13 @@ export class StoredAccounts implements Accounts {
   async check({ login, password, otp }: Proof): Promise<Checked> {
     const user = await this.#store.getUserByLogin(login);
     const right = await this.#passwords.verify(user?.passwordHash ?? null, password);
-    if (!right || user === undefined) return 'wrong';
-    if (user.locked) return 'locked';
-    if (user.otpSecret === null) return { user };
-    const taken = otp !== undefined && (await this.#otps.take(user.id, user.otpSecret, otp, Date.now()));
-    return taken ? { user } : 'needs_otp';
+    if (!right || user === undefined) return { verdict: 'wrong', user: user ?? null };
+    if (user.locked) return { verdict: 'locked', user };
+    if (user.otpSecret === null) return { verdict: 'right', user, otp: null };
+    const taken =
+      otp === undefined ? 'missing' : await this.#otps.take(user.id, user.otpSecret, otp, Date.now());
+    return taken === 'accepted'
+      ? { verdict: 'right', user, otp: taken }
+      : { verdict: 'needs_otp', user, otp: taken };
   }
 }

@@ -1,14 +1,16 @@
 import { Command } from 'commander';
+import { directoryFact } from '../accounts/directory-fact.js';
 import type { Difference } from '../accounts/directory-differences.js';
 import { describeRefusedChange } from '../accounts/refused-change.js';
 import { loadDirectory } from '../config/directory.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
+import { printable } from '../observe/printable.js';
 import type { StoreRoom } from '../server/store-room.js';
 import { CommandFailed, WrongUsage } from './failure.js';
+import { recordOperation } from './operator.js';
 import { configOption } from './options.js';
 import { Progress } from './progress.js';
 import { withStore } from './store-access.js';
-import { printable } from './output.js';
 
 interface Options {
   readonly config: string;
@@ -71,6 +73,8 @@ async function applyTo(
   if ('refused' in applied) {
     throw new CommandFailed(`${file}: ${describeRefusedChange(applied.refused)}; nothing was changed`);
   }
+  const fact = directoryFact(applied.differences);
+  if (fact !== undefined) recordOperation(room, fact);
   return applied.differences;
 }
 

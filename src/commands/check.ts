@@ -10,7 +10,7 @@ import { describePlace } from '../policy/rules.js';
 import { Rehearsal } from '../server/rehearsal.js';
 import { imaginedSession, imaginedToken } from './imagined.js';
 import { configOption } from './options.js';
-import { printable } from './output.js';
+import { printable } from '../observe/printable.js';
 
 interface Options {
   readonly config: string;

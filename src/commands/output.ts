@@ -1,4 +1,5 @@
 import stringWidth from 'string-width';
+import { printable } from '../observe/printable.js';
 
 /** Prints a value for programs or a text for people. */
 export function report(options: { readonly json?: true }, value: unknown, text: string): void {
@@ -25,17 +26,6 @@ export function renderRecord(record: Readonly<Record<string, string>>): string {
   return Object.entries(record)
     .map(([name, value]) => `${name.padEnd(width)}  ${printable(value)}\n`)
     .join('');
-}
-
-/**
- * Text that a terminal shows as it is. Clients choose names and User-Agent values, so control characters and
- * those that turn the direction of text around are shown as escapes.
- */
-export function printable(text: string): string {
-  return text.replace(
-    /[\p{Cc}\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
 }
 
 const STEPS: readonly [Intl.RelativeTimeFormatUnit, number][] = [

@@ -1,6 +1,6 @@
 import type { ExplainedCheck, Explanation } from '../gate/explain.js';
 import { describePlace } from '../policy/rules.js';
-import { printable } from './output.js';
+import { printable } from '../observe/printable.js';
 
 const LABEL_WIDTH = 12;
 

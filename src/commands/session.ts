@@ -6,6 +6,8 @@ import { formatTime } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import { CommandFailed, WrongUsage } from './failure.js';
+import { sessionFact } from '../endpoints/session-facts.js';
+import { recordOperation } from './operator.js';
 import { configOption, jsonOption } from './options.js';
 import { findUser, listUsers } from './people.js';
 import { withStore } from './store-access.js';
@@ -93,13 +95,15 @@ async function revoke(ids: readonly string[], options: Common): Promise<void> {
   if ((ids.length === 0) === (options.user === undefined)) {
     throw new WrongUsage('session revoke: give ids of sessions, or --user LOGIN for every session of a user');
   }
-  await withStore(loadConfig(options.config), async ({ store }) => {
+  await withStore(loadConfig(options.config), async (room) => {
+    const { store } = room;
     const all = await sessionsOf(store, options.user);
     const chosen = options.user === undefined ? all.filter(({ session }) => ids.includes(session.id)) : all;
     const missing = ids.filter((id) => !chosen.some(({ session }) => session.id === id));
     if (missing.length > 0)
       throw new CommandFailed(`there is no session ${missing.join(', ')}; nothing was ended`);
     for (const { session } of chosen) await store.endSession(session.digest);
+    recordOperation(room, ...chosen.map(({ session }) => sessionFact('session.ended', session, 'operator')));
     const ended = chosen.map(({ session }) => session.id);
     report(options, { revoked: ended }, ended.map((id) => `${id}: ended`).join('\n') || 'no sessions');
   });

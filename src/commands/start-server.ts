@@ -33,7 +33,7 @@ export async function startServer(options: ServeOptions): Promise<void> {
   const sink = createLog(options.quietRequests);
   startProcessMetrics();
   const serves = cluster.isWorker || workersOf(options.loaded) === 1;
-  const room = await openStoreRoom(options.loaded.config, serves ? sink.log : undefined);
+  const room = await openStoreRoom(options.loaded.config, { log: sink.log, serves });
   if (cluster.isWorker) await serveAsWorker(options.loaded, room, sink);
   else await serveAsPrimary(options, room, sink);
 }
@@ -46,7 +46,11 @@ async function serveAsWorker(loaded: LoadedConfig, room: StoreRoom, sink: LogSin
     prepare: async (next) => {
       prepared = worker.prepare(next as LoadedConfig);
     },
-    commit: async () => prepared?.commit(),
+    commit: async () => {
+      prepared?.commit();
+      // It may have been moved away; the primary writes to it as well.
+      room.audit.reopen();
+    },
     abort: async () => prepared?.abort(),
   });
   onSignals(sink, async () => {
@@ -95,6 +99,7 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
       clearInterval(cleaning);
       clearInterval(watching);
       await serving.drain();
+      room.audit.record({ event: 'server.stopped', outcome: 'success', actor: null });
       admin.server.close();
       admin.server.closeAllConnections();
       await room.close();
@@ -102,6 +107,7 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
     },
     () => void reloader.reload('SIGHUP'),
   );
+  room.audit.record({ event: 'server.started', outcome: 'success', actor: null });
   log.info({ listen: serving.url, admin: admin.url, workers: count, config: loaded.file }, 'ready');
   options.onReady?.(serving.url, admin.url);
 }

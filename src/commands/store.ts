@@ -6,6 +6,7 @@ import type { Store } from '../store/store.js';
 import { recordKey, recordsOf, RecordWriter, type StoreRecord } from '../store/transfer.js';
 import { readBackup, writeBackup } from './backup-file.js';
 import { CommandFailed } from './failure.js';
+import { recordOperation } from './operator.js';
 import { configOption } from './options.js';
 import { Progress } from './progress.js';
 import { withStore } from './store-access.js';
@@ -62,6 +63,8 @@ async function copy(options: { from: string; to: string }): Promise<void> {
           if (++count % STEP === 0) progress.step(`copied ${count} records`);
         }
         await writer.flush();
+        const target = { records: count };
+        recordOperation(to, { event: 'store.restored', outcome: 'success', reason: 'copy', target });
         const differing = await compare(from.store, to.store, progress);
         progress.done();
         if (differing.length > 0) throw new CommandFailed(describeDifferences(differing));
@@ -139,7 +142,8 @@ async function restore(file: string, options: { config: string }): Promise<void>
   const records = await readBackup(file);
   await withStore(
     loadConfig(options.config),
-    async ({ store, sealer }) => {
+    async (room) => {
+      const { store, sealer } = room;
       if ((await store.listCustomers()).length > 0) {
         throw new CommandFailed('the store is not empty; a backup is restored into an empty one');
       }
@@ -150,6 +154,8 @@ async function restore(file: string, options: { config: string }): Promise<void>
         if (i % STEP === 0) progress.step(`restored ${i} of ${records.length} records`);
       }
       await writer.flush();
+      const target = { records: records.length };
+      recordOperation(room, { event: 'store.restored', outcome: 'success', reason: 'restore', target });
       progress.done();
       process.stdout.write(`${records.length} records restored\n`);
     },

@@ -4,10 +4,12 @@ import { type LoadedConfig, loadConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import { formatTime } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
+import { createdTokenFact, revokedTokenFact } from '../endpoints/token-facts.js';
 import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
 import type { StoreRoom } from '../server/store-room.js';
 import type { TokenWithUse } from '../store/store.js';
 import { CommandFailed, WrongUsage } from './failure.js';
+import { recordOperation } from './operator.js';
 import { configOption, jsonOption, listOf } from './options.js';
 import { findUser, listUsers } from './people.js';
 import { withStore } from './store-access.js';
@@ -130,6 +132,7 @@ async function create(options: CreateOptions): Promise<void> {
     if ('refusal' in created)
       throw new CommandFailed('detail' in created ? created.detail : created.refusal);
     const { token, secret } = created;
+    recordOperation(room, createdTokenFact(token));
     if (!options.json) process.stderr.write(`token ${token.id} of ${user.login}; its secret is shown this once:\n`);
     report(options, createdTokenObject(token, secret), secret);
   });
@@ -139,7 +142,8 @@ async function revoke(ids: readonly string[], options: Common & { user?: string 
   if ((ids.length === 0) === (options.user === undefined)) {
     throw new WrongUsage('token revoke: give ids of tokens, or --user LOGIN for every token of a user');
   }
-  await withStore(loadConfig(options.config), async ({ store }) => {
+  await withStore(loadConfig(options.config), async (room) => {
+    const { store } = room;
     const { user } = options;
     const chosen =
       user === undefined
@@ -148,6 +152,7 @@ async function revoke(ids: readonly string[], options: Common & { user?: string 
     const missing = await store.revokeTokens(chosen);
     if (missing.length > 0)
       throw new CommandFailed(`there is no token ${missing.join(', ')}; nothing was revoked`);
+    recordOperation(room, ...chosen.map(revokedTokenFact));
     report(options, { revoked: chosen }, chosen.map((id) => `${id}: revoked`).join('\n') || 'no tokens');
   });
 }

@@ -3,11 +3,13 @@ import { Secret, TOTP } from 'otpauth';
 import { isGlobalApiTokenUser } from '../accounts/legacy-keys.js';
 import { describeRefusedChange } from '../accounts/refused-change.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
+import type { AuditFact } from '../domain/audit.js';
 import { formatTime } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { StoreRoom } from '../server/store-room.js';
 import { CommandFailed } from './failure.js';
+import { recordOperation } from './operator.js';
 import { configOption, jsonOption, passwordFileOption } from './options.js';
 import { ask, readNewPassword } from './password.js';
 import { changeUser, findUser, listUsers, warnIfDeclared } from './people.js';
@@ -45,7 +47,7 @@ export function userCommand(): Command {
     .argument(...login)
     .addOption(passwordFileOption())
     .action((name: string, options: Common & { passwordFile?: string }) =>
-      change(name, options, async (room) => ({ passwordHash: await room.passwords.hash(await readNewPassword(options)) }), {
+      change('password', name, options, async (room) => ({ passwordHash: await room.passwords.hash(await readNewPassword(options)) }), {
         needsLogin: true,
       }),
     );
@@ -54,10 +56,10 @@ export function userCommand(): Command {
     .action(enableOtp);
   add('lock', 'refuse logins, tokens and sessions of a user until unlock, whatever a directory says')
     .argument(...login)
-    .action((name: string, options: Common) => change(name, options, () => ({ locked: true, lockedBy: 'operator' })));
+    .action((name: string, options: Common) => change('locked', name, options, () => ({ locked: true, lockedBy: 'operator' })));
   add('unlock', 'undo lock')
     .argument(...login)
-    .action((name: string, options: Common) => change(name, options, () => ({ locked: false, lockedBy: undefined })));
+    .action((name: string, options: Common) => change('unlocked', name, options, () => ({ locked: false, lockedBy: undefined })));
   add('delete', 'delete a user who has no active tokens')
     .argument(...login)
     .action(remove);
@@ -65,6 +67,7 @@ export function userCommand(): Command {
 } // prettier-ignore
 
 async function change(
+  reason: string,
   name: string,
   options: Common,
   work: (room: StoreRoom, user: User) => Promise<Partial<User>> | Partial<User>,
@@ -76,6 +79,7 @@ async function change(
     if (needsLogin) refuseWithoutLogin(loaded, user);
     const changed = await work(room, user);
     await changeUser(room, user, changed);
+    recordOperation(room, userFact('user.changed', user, reason));
     if (changed.lockedBy === undefined) warnIfDeclared(loaded, user);
     report(options, userObject(await findUser(room.store, user.id)), `${user.login}: done`);
   });
@@ -110,17 +114,20 @@ async function enableOtp(name: string, options: Common): Promise<void> {
         throw new CommandFailed('the code is wrong; nothing was changed');
     }
     await changeUser(room, user, { otpSecret: room.sealer.seal(secret.base32, user.id) });
+    recordOperation(room, userFact('user.changed', user, 'one_time_password'));
     warnIfDeclared(loaded, user);
   });
 }
 
 async function remove(name: string, options: Common): Promise<void> {
   const loaded = loadConfig(options.config);
-  await withStore(loaded, async ({ store }) => {
+  await withStore(loaded, async (room) => {
+    const { store } = room;
     const user = await findUser(store, name);
     const basedOn = new Map([[user.id, user.updatedAt]]);
     const refused = await store.change({ removeUsers: [user.id], basedOn }, Date.now());
     if (refused !== undefined) throw new CommandFailed(describeRefusedChange(refused));
+    recordOperation(room, userFact('user.deleted', user));
     warnIfDeclared(loaded, user);
     report(options, { deleted: user.id }, `${user.login}: deleted`);
   });
@@ -150,6 +157,15 @@ async function show({ store }: StoreRoom, name: string, options: Common): Promis
       sessions: String(sessions.length),
     }).trimEnd(),
   );
+}
+
+function userFact(
+  event: 'user.changed' | 'user.deleted',
+  { id, customerId }: User,
+  reason?: string,
+): AuditFact {
+  const target = { user_id: id, customer_id: customerId };
+  return { event, outcome: 'success', target, ...(reason === undefined ? {} : { reason }) };
 }
 
 /** A user as `--json` prints it. */

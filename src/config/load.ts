@@ -47,9 +47,11 @@ function withoutShorthand(source: Source): Source {
 }
 
 function withAbsolutePaths(config: Config, source: Source): Config {
-  const { store, directory } = config;
+  const { store, directory, audit } = config;
+  const toFile = audit.to !== null && audit.to !== 'stdout';
   return {
     ...config,
+    audit: toFile ? { ...audit, to: resolvePath(source, audit.to as string) } : audit,
     store:
       store.type === 'lmdb'
         ? { ...store, path: resolvePath(source, store.path) }

@@ -1,9 +1,12 @@
 import { z } from 'zod';
-import { positiveDuration, text } from './units.js';
+import { positiveDuration, size, text } from './units.js';
 
 const lmdb = z.strictObject({
   type: z.literal('lmdb'),
   path: text.default('./data').describe('A folder; several processes of one machine may share it'),
+  min_free: size(0, 1_099_511_627_776)
+    .prefault('16MiB')
+    .describe('With less free space on its disk nothing is written; a quarter of it is enough to revoke'),
 });
 
 const address = text.regex(/^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d{1,5})?$/, 'expected host:port');

@@ -1,3 +1,4 @@
+import type { AuditFact } from './audit.js';
 import type { EpochMs } from './time.js';
 
 /**
@@ -36,8 +37,14 @@ export type Refusal =
       readonly status: 400 | 401 | 422;
       readonly code: string;
       readonly detail: string;
+      /** For the audit log; no part of the answer. */
+      readonly facts?: readonly AuditFact[];
     }
-  | { readonly refusal: 'login_throttled'; readonly retryAfter: number }
+  | {
+      readonly refusal: 'login_throttled';
+      readonly retryAfter: number;
+      readonly facts: readonly AuditFact[];
+    }
   /** A user's writes of this clock hour are used up. */
   | { readonly refusal: 'rate_limited'; readonly retryAfter: number; readonly resetAt: EpochMs }
   | { readonly refusal: 'upstream_unreachable'; readonly detail: string }
@@ -45,5 +52,7 @@ export type Refusal =
   | { readonly refusal: 'upstream_too_slow'; readonly detail: string }
   | { readonly refusal: 'store_unavailable' }
   | { readonly refusal: 'account_source_unavailable' }
+  /** `audit.required` is set and the audit log can't be written. */
+  | { readonly refusal: 'audit_unavailable' }
   | { readonly refusal: 'overloaded'; readonly detail: string }
   | { readonly refusal: 'fault' };

@@ -1,9 +1,10 @@
 import type { Logins } from '../accounts/login.js';
 import type { Sessions } from '../accounts/sessions.js';
-import { digestOf, SESSION_ID_LENGTH } from '../domain/secret.js';
+import type { AuditFact } from '../domain/audit.js';
 import { formatSessionCookie } from '../http/cookies.js';
 import type { Store } from '../store/store.js';
 import type { Handler } from './call.js';
+import { sessionFact } from './session-facts.js';
 
 /** POST /login: a session for a login name and a password. */
 export function loginHandler(logins: Logins, sessions: Sessions, store: Store, cookieName: string): Handler {
@@ -20,11 +21,17 @@ export function loginHandler(logins: Logins, sessions: Sessions, store: Store, c
     if ('refusal' in checked) return checked;
     const { user } = checked;
     const customer = await store.getCustomer(user.customerId);
-    const id = await sessions.start(user, head.client.address, head.userAgent, now);
+    const { secret, session } = await sessions.start(user, head.client.address, head.userAgent, now);
+    const facts = [...checked.facts, sessionFact('session.started', session)];
     // A new id at every login: what the browser held before is over, whoever set it (session fixation).
-    if (head.session?.length === SESSION_ID_LENGTH) await store.endSession(digestOf(head.session));
-    const cookie = { name: cookieName, value: id, maxAge: sessions.maxAge, secure: head.client.secure };
+    const before = head.session === undefined ? undefined : await sessions.find(head.session, now);
+    if (before !== undefined) {
+      await sessions.end(before.session);
+      facts.push(sessionFact('session.ended', before.session, 'new_login'));
+    }
+    const cookie = { name: cookieName, value: secret, maxAge: sessions.maxAge, secure: head.client.secure };
     return {
+      facts,
       status: 200,
       fields: ['Set-Cookie', formatSessionCookie(cookie)],
       json: {
@@ -44,8 +51,12 @@ export function loginHandler(logins: Logins, sessions: Sessions, store: Store, c
 /** POST /logout: ends the session that asks. */
 export function logoutHandler(sessions: Sessions, cookieName: string): Handler {
   return async ({ head, subject }) => {
-    if (subject?.credential === 'session') await sessions.end(subject.session);
     const cookie = { name: cookieName, value: '', maxAge: 0, secure: head.client.secure };
-    return { status: 204, fields: ['Set-Cookie', formatSessionCookie(cookie)] };
+    const facts: AuditFact[] = [];
+    if (subject?.credential === 'session') {
+      await sessions.end(subject.session);
+      facts.push(sessionFact('session.ended', subject.session, 'logout'));
+    }
+    return { status: 204, facts, fields: ['Set-Cookie', formatSessionCookie(cookie)] };
   };
 }

@@ -5,6 +5,7 @@ import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Ownership } from '../gate/ownership.js';
 import type { Call, Handler } from './call.js';
+import { createdTokenFact, revokedTokenFact } from './token-facts.js';
 import { createdTokenObject, tokenObject } from './token-object.js';
 
 /** Most tokens that one bulk revocation takes; the 64 KiB of a body hold no more. */
@@ -46,7 +47,12 @@ export class TokenEndpoints {
       now,
     );
     if ('refusal' in created) return created;
-    return { status: 200, json: createdTokenObject(created.token, created.secret) };
+    const { token, secret } = created;
+    return {
+      status: 200,
+      json: createdTokenObject(token, secret),
+      facts: [...checked.facts, createdTokenFact(token)],
+    };
   };
 
   /** GET /tokens */
@@ -86,7 +92,7 @@ export class TokenEndpoints {
 
   async #revoke(ids: readonly string[]) {
     const [missing] = await this.#tokens.revoke(ids);
-    return missing === undefined ? { status: 204 } : notFound(missing);
+    return missing === undefined ? { status: 204, facts: ids.map(revokedTokenFact) } : notFound(missing);
   }
 
   async #show(id: string, subject: Call['subject']) {

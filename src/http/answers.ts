@@ -1,3 +1,4 @@
+import type { AuditFact } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
 import { formatTime } from '../domain/time.js';
 
@@ -6,6 +7,8 @@ export interface Answer {
   readonly status: number;
   readonly fields?: readonly string[];
   readonly json?: unknown;
+  /** For the audit log; no part of what is sent. */
+  readonly facts?: readonly AuditFact[];
 }
 
 /** Seconds after which it makes sense to ask again when the store or this process could not serve. */
@@ -71,6 +74,8 @@ export function answerRefusal(refusal: Refusal): Answer {
       return unavailable('The credential store can not answer now');
     case 'account_source_unavailable':
       return unavailable('The account source can not answer now');
+    case 'audit_unavailable':
+      return unavailable('The audit log can not be written now');
     case 'overloaded':
       return unavailable(refusal.detail);
     case 'fault':

@@ -21,7 +21,7 @@ export function createClientReader(trustedProxies: readonly string[]): ClientRea
     const address = plainAddress(socket.remoteAddress ?? '');
     const secure = 'encrypted' in socket;
     if (trusted === undefined || !contains(trusted, address))
-      return { address, secure, host, forwardedFor: address };
+      return { address, secure, host, proxied: false, forwardedFor: address };
     return behindProxy(trusted, address, secure, host, fields);
   };
 }
@@ -44,6 +44,7 @@ function behindProxy(
     address,
     secure: proto === undefined ? secure : proto.toLowerCase() === 'https',
     host: listOf(fields, 'x-forwarded-host').at(-1) ?? host,
+    proxied: address !== proxy,
     forwardedFor: [...chain.slice(last), proxy].join(', '),
   };
 }

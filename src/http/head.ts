@@ -6,6 +6,8 @@ export interface Client {
   readonly secure: boolean;
   /** The host that the client asked for: `Host`, or `X-Forwarded-Host` of a trusted proxy. */
   readonly host: string;
+  /** The address was told by a trusted proxy, not seen on the connection. */
+  readonly proxied: boolean;
   /** What `X-Forwarded-For` tells the upstream: the client, then the trusted proxies it came through. */
   readonly forwardedFor: string;
 }

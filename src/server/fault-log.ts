@@ -1,4 +1,5 @@
 import { AccountSourceUnavailable } from '../accounts/http-accounts.js';
+import { AuditUnavailable } from '../observe/audit.js';
 import type { Log } from '../observe/log.js';
 import { StoreUnavailable } from '../store/store.js';
 
@@ -8,11 +9,19 @@ const INTERVAL_MS = 10_000;
 /** Logs a fault of a request. */
 export type FaultLog = (error: unknown, message: string, requestId?: string) => void;
 
+function isAway(error: unknown): error is StoreUnavailable | AccountSourceUnavailable | AuditUnavailable {
+  return (
+    error instanceof StoreUnavailable ||
+    error instanceof AccountSourceUnavailable ||
+    error instanceof AuditUnavailable
+  );
+}
+
 /** Makes a {@link FaultLog}: one line for a neighbour that is away, not one for each request; any other fault each time. */
 export function createFaultLog(log: Log): FaultLog {
   const told = new Map<string, { at: number; suppressed: number }>();
   return (error, message, requestId) => {
-    if (!(error instanceof StoreUnavailable) && !(error instanceof AccountSourceUnavailable)) {
+    if (!isAway(error)) {
       log.error({ err: error, request_id: requestId }, message);
       return;
     }

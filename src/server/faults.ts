@@ -1,11 +1,13 @@
 import { AccountSourceUnavailable } from '../accounts/http-accounts.js';
 import type { Refusal } from '../domain/refusal.js';
+import { AuditUnavailable } from '../observe/audit.js';
 import { StoreUnavailable } from '../store/store.js';
 
 /** The refusal of a request that ran into a fault. It is never let through and never told to log in again. */
 export function faultRefusal(error: unknown): Refusal {
   if (error instanceof StoreUnavailable) return { refusal: 'store_unavailable' };
   if (error instanceof AccountSourceUnavailable) return { refusal: 'account_source_unavailable' };
+  if (error instanceof AuditUnavailable) return { refusal: 'audit_unavailable' };
   return { refusal: 'fault' };
 }
 

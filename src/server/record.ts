@@ -1,12 +1,14 @@
 import type { Subject } from '../domain/credential.js';
 import type { RequestHead } from '../http/head.js';
 import { countRequest } from '../observe/metrics.js';
+import { printable } from '../observe/printable.js';
 import type { Log } from '../observe/log.js';
 import type { Decision } from '../policy/decide.js';
 import { describePlace } from '../policy/rules.js';
 
-/** Longest path that is logged. */
+/** Longest path and detail that are logged. */
 const MAX_PATH = 512;
+const MAX_DETAIL = 512;
 
 /** What is known of one request when it ends; one log record and one count are made of it. */
 export interface RequestRecord {
@@ -61,7 +63,7 @@ export function finishRecord(record: RequestRecord, log: Log): void {
       path: head?.path.slice(0, MAX_PATH),
       status: record.status,
       outcome: record.outcome,
-      detail: record.detail,
+      detail: record.detail === undefined ? undefined : printable(record.detail.slice(0, MAX_DETAIL)),
       route: record.route,
       action: record.action,
       rule: ruleOf(record.decision),

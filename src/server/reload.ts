@@ -2,7 +2,10 @@ import { loadDirectory } from '../config/directory.js';
 import { ConfigError, formatFault } from '../config/fault.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
 import type { Config } from '../config/schema.js';
+import { directoryFact } from '../accounts/directory-fact.js';
 import { describeRefusedChange } from '../accounts/refused-change.js';
+import type { AuditOutcome } from '../domain/audit.js';
+import { AuditUnavailable } from '../observe/audit.js';
 import type { Log } from '../observe/log.js';
 import { setReloaded } from '../observe/metrics.js';
 import type { Serving } from './serving.js';
@@ -31,6 +34,7 @@ const FIXED: readonly [string, (config: Config) => unknown][] = [
   ['cache', (c) => c.cache],
   ['on_store_failure', (c) => c.on_store_failure],
   ['limits', (c) => c.limits],
+  ['audit', (c) => c.audit],
   ['login.max_concurrent_hashes', (c) => c.login.max_concurrent_hashes],
 ];
 
@@ -43,6 +47,8 @@ export async function applyDirectoryFile({ config }: LoadedConfig, room: StoreRo
   if ('refused' in applied) {
     throw new DirectoryRefused(`${file}: ${describeRefusedChange(applied.refused)}; nothing was changed`);
   }
+  const fact = directoryFact(applied.differences);
+  if (fact !== undefined) room.audit.record({ ...fact, actor: { file } });
 }
 
 /** Takes over the configuration file and the directory file as they are now: all of both, or nothing. */
@@ -93,19 +99,31 @@ export class Reloader {
       await prepared.commit();
       this.#current = next;
       setReloaded(true);
+      this.#room.audit.reopen();
+      this.#audit('config.reloaded', 'success', reason);
       this.#log.info({ reason, needs_restart: needsRestart }, 'reloaded');
       return { faults: [], needsRestart };
     } catch (error) {
       const faults = faultsOf(error);
       setReloaded(false);
+      this.#audit('config.refused', 'failure', reason);
       this.#log.error({ reason, faults }, 'the reload was refused; the running configuration stays');
       return { faults, needsRestart: [] };
+    }
+  }
+
+  /** A reload is no change that a client asked for, so it does not wait for its entry. */
+  #audit(event: 'config.reloaded' | 'config.refused', outcome: AuditOutcome, reason: string): void {
+    try {
+      this.#room.audit.record({ event, outcome, reason, actor: { file: this.#current.file } });
+    } catch (error) {
+      if (!(error instanceof AuditUnavailable)) throw error;
     }
   }
 }
 
 function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
-  const { listen, admin, workers, store, cache, on_store_failure, limits, login } = before.config;
+  const { listen, admin, workers, store, cache, on_store_failure, limits, audit, login } = before.config;
   return {
     ...next,
     config: {
@@ -117,6 +135,7 @@ function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
       cache,
       on_store_failure,
       limits,
+      audit,
       login: { ...next.config.login, max_concurrent_hashes: login.max_concurrent_hashes },
     },
   };

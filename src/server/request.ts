@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { WritesLeft } from '../accounts/write-limit.js';
+import { isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Handler } from '../endpoints/call.js';
 import type { Admitted, Gate, Verdict } from '../gate/gate.js';
@@ -16,6 +17,7 @@ import type { Carried, Forward, ForwardOutcome } from '../proxy/forward.js';
 import type { Outbound } from '../proxy/outbound.js';
 import type { Upstream } from '../proxy/upstreams.js';
 import type { FaultLog } from './fault-log.js';
+import type { Auditor } from './auditor.js';
 import { faultRefusal } from './faults.js';
 import { finishRecord, newRecord, type RequestRecord } from './record.js';
 import { newRequestId } from './request-id.js';
@@ -36,6 +38,7 @@ export interface House {
   /** Names of the fields that tell what is left of a user's writes. */
   readonly rateLimitNames: { readonly remaining: string; readonly reset: string };
   readonly log: Log;
+  readonly auditor: Auditor;
   readonly logFault: FaultLog;
 }
 
@@ -106,9 +109,11 @@ class Walk implements Stream {
   }
 
   async #serve(head: RequestHead, { path, subject }: Admitted, endpoint: EndpointName): Promise<void> {
-    const handler = this.#house.endpoints[endpoint];
+    const { endpoints, auditor, bodyLimits } = this.#house;
+    const handler = endpoints[endpoint];
+    if (!isRead(head.method)) auditor.ensureWritable();
     if (head.expectsContinue) this.#res.writeContinue();
-    const bytes = await readBody(this.#req, head.contentLength, this.#house.bodyLimits);
+    const bytes = await readBody(this.#req, head.contentLength, bodyLimits);
     if (bytes === undefined) {
       finishRecord(this.#record, this.#house.log);
       return;
@@ -120,7 +125,10 @@ class Walk implements Stream {
     }
     const answer = await handler({ head, path, body, subject, now: Date.now() });
     if ('refusal' in answer) this.#refuse(answer);
-    else this.#answer(answer, 'answered');
+    else {
+      auditor.record(answer.facts, this.#record);
+      this.#answer(answer, 'answered');
+    }
   }
 
   #forward(head: RequestHead, { route, subject, writes }: Admitted): void {
@@ -156,6 +164,7 @@ class Walk implements Stream {
   /** What it was let in with no longer holds. */
   cut(reason: Refusal): void {
     this.#record.detail = reason.refusal;
+    this.#house.auditor.streamEnded(reason, this.#record);
     this.#carried?.cut();
   }
 
@@ -172,6 +181,7 @@ class Walk implements Stream {
 
   #refuse(refusal: Refusal): void {
     this.#record.outcome = refusal.refusal;
+    this.#house.auditor.refused(refusal, this.#record);
     const answer = answerRefusal(refusal);
     const limit = refusal.refusal === 'rate_limited' ? { remaining: 0, resetAt: refusal.resetAt } : undefined;
     this.#write({ ...answer, fields: [...(answer.fields ?? []), ...this.#limitFields(limit)] }, refusal);

@@ -25,6 +25,7 @@ import { createForward } from '../proxy/forward.js';
 import { createOutbound } from '../proxy/outbound.js';
 import { createUpstreams, type Upstream } from '../proxy/upstreams.js';
 import { createUpgrade, type Upgrade } from '../proxy/upgrade.js';
+import { Auditor, policyVersion } from './auditor.js';
 import { createFaultLog } from './fault-log.js';
 import type { House } from './request.js';
 import type { Recheck } from './streams.js';
@@ -47,7 +48,7 @@ export interface Runtime {
 /** Puts the rooms together. It is the only place that does. */
 export function createRuntime(
   { config, lines }: LoadedConfig,
-  { store, passwords, sealer }: StoreRoom,
+  { store, passwords, sealer, audit }: StoreRoom,
   log: Log,
 ): Runtime {
   const logFault = createFaultLog(log);
@@ -109,6 +110,7 @@ export function createRuntime(
     sessionScope: policy.sessionScope,
     rateLimitNames: { remaining: names.rateLimitRemaining, reset: names.rateLimitReset },
     log,
+    auditor: new Auditor(audit, policyVersion(config)),
     logFault,
   };
   return {

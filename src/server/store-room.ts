@@ -4,7 +4,8 @@ import { Passwords } from '../accounts/passwords.js';
 import { loadSealingKey, Sealer } from '../accounts/sealing.js';
 import type { Config } from '../config/schema.js';
 import type { Log } from '../observe/log.js';
-import { countCacheLookup, countStaleServed, setStoreLink } from '../observe/metrics.js';
+import { type AuditLog, openAuditLog } from '../observe/audit.js';
+import { countAuditFailure, countCacheLookup, countStaleServed, setStoreLink } from '../observe/metrics.js';
 import { CACHED_NAMES, CachedStore } from '../store/cached.js';
 import { openLmdbStore } from '../store/lmdb.js';
 import { openRedisStore } from '../store/redis.js';
@@ -17,19 +18,57 @@ export interface StoreRoom {
   readonly passwords: Passwords;
   readonly sealer: Sealer;
   readonly directory: DirectoryApplier;
+  /** Where what changes it is written down. */
+  readonly audit: AuditLog;
   close(): Promise<void>;
 }
 
+/** A server's process, as the store sees it. */
+export interface ServerProcess {
+  readonly log: Log;
+  /** It serves requests itself: a networked store then gets a cache in front. */
+  readonly serves: boolean;
+}
+
 /**
- * Opens the store that a configuration names.
+ * Opens the store that a configuration names, and the audit log beside it.
  *
- * @param log given by a process that serves requests: a networked store then gets a cache in front
+ * @param server absent in commands, which have no log
  */
-export async function openStoreRoom(config: Config, log?: Log): Promise<StoreRoom> {
-  const { store, close } = await openStore(config, log);
+export async function openStoreRoom(config: Config, server?: ServerProcess): Promise<StoreRoom> {
+  const audit = openAudit(config, server?.log);
+  const { store, close } = await openStore(config, server?.serves === true ? server.log : undefined);
   const passwords = new Passwords(config.login.max_concurrent_hashes);
   const sealer = new Sealer(sealingKey(config));
-  return { store, passwords, sealer, directory: new DirectoryApplier(store, passwords, sealer), close };
+  return {
+    store,
+    passwords,
+    sealer,
+    directory: new DirectoryApplier(store, passwords, sealer),
+    audit,
+    close: async () => {
+      audit.close();
+      await close();
+    },
+  };
+}
+
+/** How often a failing audit log is told of. */
+const TELL_MS = 10_000;
+
+function openAudit({ audit }: Config, log: Log | undefined): AuditLog {
+  let toldAt = -Infinity;
+  return openAuditLog(audit, {
+    ...(log === undefined ? {} : { writeToLog: (entry) => log.info(entry, 'audit') }),
+    onFailure: (error) => {
+      countAuditFailure();
+      if (performance.now() - toldAt < TELL_MS) return;
+      toldAt = performance.now();
+      const message = `the audit log can not be written: ${(error as Error).message}`;
+      if (log === undefined) process.stderr.write(`${message}\n`);
+      else log.error({ err: error }, message);
+    },
+  });
 }
 
 function sealingKey({ store }: Config): Buffer | null {
@@ -42,7 +81,7 @@ async function openStore(
   log: Log | undefined,
 ): Promise<{ store: Store; close: () => Promise<void> }> {
   if (config.store.type === 'lmdb') {
-    const store = openLmdbStore(config.store.path);
+    const store = openLmdbStore(config.store.path, config.store.min_free);
     return { store, close: () => store.close() };
   }
   const redis = await openRedisStore(config.store);

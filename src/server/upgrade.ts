@@ -36,6 +36,7 @@ export function createUpgradeListener(
       const answer = answerRefusal(refusal);
       record.outcome = refusal.refusal;
       record.status = answer.status;
+      house.auditor.refused(refusal, record);
       writeRawAnswer(socket, answer, record.requestId);
       finishRecord(record, house.log);
     };
@@ -115,13 +116,14 @@ function watch(
   streams: Streams,
   head: RequestHead,
   socket: Duplex,
-  { log }: House,
-  { requestId }: RequestRecord,
+  { log, auditor }: House,
+  record: RequestRecord,
 ): void {
   const stream: Stream = {
     head,
     cut: (reason) => {
-      log.info({ request_id: requestId, detail: reason.refusal }, 'WebSocket ended by recheck');
+      log.info({ request_id: record.requestId, detail: reason.refusal }, 'WebSocket ended by recheck');
+      auditor.streamEnded(reason, record);
       socket.destroy();
     },
   };

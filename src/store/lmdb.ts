@@ -5,6 +5,7 @@ import { type Customer, loginKey, type Service, type User } from '../domain/user
 import { applyChanges } from './lmdb/changes.js';
 import { type Databases, listIndex, openDatabases } from './lmdb/databases.js';
 import { removeExpired } from './lmdb/expiry.js';
+import { DiskSpace } from './lmdb/disk-space.js';
 import { addFailure, readFailures, removeFailures } from './lmdb/failures.js';
 import {
   readCustomer,
@@ -29,9 +30,13 @@ import {
   type Uses,
 } from './store.js';
 
-/** Opens the embedded store in a folder. Several processes may hold the same folder open. */
-export function openLmdbStore(path: string): Store {
-  return new LmdbStore(openDatabases(path));
+/**
+ * Opens the embedded store in a folder. Several processes may hold the same folder open.
+ *
+ * @param minFree bytes that must be free on its disk for a write (`store.min_free`)
+ */
+export function openLmdbStore(path: string, minFree = 0): Store {
+  return new LmdbStore(openDatabases(path), new DiskSpace(path, minFree));
 }
 
 /**
@@ -42,9 +47,11 @@ export function openLmdbStore(path: string): Store {
  */
 class LmdbStore implements Store {
   readonly #dbs: Databases;
+  readonly #space: DiskSpace;
 
-  constructor(dbs: Databases) {
+  constructor(dbs: Databases, space: DiskSpace) {
     this.#dbs = dbs;
+    this.#space = space;
   }
 
   findToken(digest: string): TokenWithOwner | undefined {
@@ -129,7 +136,7 @@ class LmdbStore implements Store {
   }
 
   async revokeTokens(ids: readonly string[]): Promise<string[]> {
-    return this.#write((dbs) => revokeTokens(dbs, ids));
+    return this.#remove((dbs) => revokeTokens(dbs, ids));
   }
 
   async createSession(session: Session): Promise<void> {
@@ -143,7 +150,7 @@ class LmdbStore implements Store {
   }
 
   async endSession(digest: string): Promise<boolean> {
-    return this.#write((dbs) => removeSession(dbs, digest));
+    return this.#remove((dbs) => removeSession(dbs, digest));
   }
 
   async endSessionsOfUser(userId: string, except?: string): Promise<number> {
@@ -187,7 +194,7 @@ class LmdbStore implements Store {
   }
 
   async addRevokedDigests(digests: readonly string[]): Promise<void> {
-    this.#write(({ revoked }) => {
+    this.#remove(({ revoked }) => {
       for (const digest of digests) revoked.putSync(digest, true);
     });
   }
@@ -205,7 +212,7 @@ class LmdbStore implements Store {
   }
 
   async removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number> {
-    return this.#write((dbs) => removeExpired(dbs, now, tokensBefore, limit));
+    return this.#remove((dbs) => removeExpired(dbs, now, tokensBefore, limit));
   }
 
   /** Opening it did. */
@@ -229,8 +236,14 @@ class LmdbStore implements Store {
     }
   }
 
-  #write<T>(work: (dbs: Databases) => T): T {
+  /** Takes something away, for which less space is enough: nobody is kept from revoking. */
+  #remove<T>(work: (dbs: Databases) => T): T {
+    return this.#write(work, 'removal');
+  }
+
+  #write<T>(work: (dbs: Databases) => T, kind?: 'removal'): T {
     try {
+      this.#space.require(kind);
       return this.#dbs.root.transactionSync(() => work(this.#dbs));
     } catch (error) {
       throw asUnavailable(error);

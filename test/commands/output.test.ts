@@ -1,5 +1,6 @@
 import t from 'tap';
-import { printable, relativeTime, renderTable } from '../../src/commands/output.js';
+import { relativeTime, renderTable } from '../../src/commands/output.js';
+import { printable } from '../../src/observe/printable.js';
 import { forEachRow } from '../helpers/table.js';
 
 const NOW = Date.UTC(2030, 0, 1);

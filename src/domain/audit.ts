@@ -1,0 +1,42 @@
+/** What an entry of the audit log tells, one name a kind. `docs/audit.md` describes each. */
+export type AuditEvent =
+  | 'login.succeeded'
+  | 'login.failed'
+  | 'login.locked_out'
+  | 'login.throttled'
+  | 'otp.accepted'
+  | 'otp.refused'
+  | 'session.started'
+  | 'session.ended'
+  | 'token.created'
+  | 'token.revoked'
+  | 'token.expired'
+  | 'access.denied'
+  | 'stream.ended'
+  | 'directory.applied'
+  | 'directory.refused'
+  | 'config.reloaded'
+  | 'config.refused'
+  | 'user.changed'
+  | 'user.deleted'
+  | 'store.restored'
+  | 'server.started'
+  | 'server.stopped';
+
+/** How it went: done, tried in vain, or not allowed. */
+export type AuditOutcome = 'success' | 'failure' | 'denied';
+
+/**
+ * Something that belongs in the audit log. Rooms return facts with what they answer; whoever serves adds who asked, from
+ * where and when. Ids only: a fact never holds a secret, a name that somebody typed, or a password.
+ */
+export interface AuditFact {
+  readonly event: AuditEvent;
+  readonly outcome: AuditOutcome;
+  /** Whom or what it is about, where that is not the one who asked. */
+  readonly target?: Readonly<Record<string, string | number | null | readonly string[]>>;
+  /** A word of a fixed list. */
+  readonly reason?: string;
+  /** Seconds until another try counts. */
+  readonly retry_after?: number;
+}

@@ -1,0 +1,132 @@
+import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { printable } from './printable.js';
+
+/** One entry: plain values by name. Time, node and process are added when it is written. */
+export type AuditEntry = Readonly<Record<string, unknown>>;
+
+/** `audit.required` is set and an entry can not be written. */
+export class AuditUnavailable extends Error {
+  readonly code = 'AUDIT_UNAVAILABLE';
+}
+
+/** Settings of `audit`. */
+export interface AuditSettings {
+  /** `stdout`, a file, or null for none. */
+  readonly to: string | null;
+  readonly required: boolean;
+}
+
+/** Where entries of the audit log go. */
+export interface AuditLog {
+  /** Writes an entry. @throws AuditUnavailable when it can't be written and must be */
+  record(entry: AuditEntry): void;
+  /** Asked before something is changed. @throws AuditUnavailable when its entry could not be written and must be */
+  ensureWritable(): void;
+  /** Opens the file again by its name, after it was moved away. */
+  reopen(): void;
+  close(): void;
+}
+
+/** What an audit log needs of its process. */
+export interface AuditProcess {
+  /** Writes an entry as a line of the process's own log; absent where there is none, in commands. */
+  readonly writeToLog?: (entry: AuditEntry) => void;
+  /** Told of each entry that could not be written. */
+  readonly onFailure?: (error: unknown) => void;
+}
+
+/** Opens the audit log. @throws AuditUnavailable when its file must be there and can't be opened */
+export function openAuditLog(settings: AuditSettings, process: AuditProcess): AuditLog {
+  const { to } = settings;
+  if (to === null) return new LineAudit(() => undefined);
+  if (to === 'stdout') return new LineAudit(process.writeToLog ?? (() => undefined));
+  return new FileAudit(to, settings.required, process.onFailure ?? (() => undefined));
+}
+
+class LineAudit implements AuditLog {
+  readonly #write: (entry: AuditEntry) => void;
+
+  constructor(write: (entry: AuditEntry) => void) {
+    this.#write = write;
+  }
+
+  record(entry: AuditEntry): void {
+    this.#write(entry);
+  }
+
+  ensureWritable(): void {}
+  reopen(): void {}
+  close(): void {}
+}
+
+/**
+ * A file that several processes add whole lines to (`O_APPEND`). A line is written before the answer that it is about;
+ * where entries are required it is on disk by then.
+ */
+class FileAudit implements AuditLog {
+  readonly #file: string;
+  readonly #required: boolean;
+  readonly #onFailure: (error: unknown) => void;
+  #descriptor: number | null = null;
+  #failing = false;
+
+  constructor(file: string, required: boolean, onFailure: (error: unknown) => void) {
+    this.#file = file;
+    this.#required = required;
+    this.#onFailure = onFailure;
+    this.#attempt(() => this.#open());
+  }
+
+  record(entry: AuditEntry): void {
+    this.#attempt(() => {
+      const descriptor = this.#descriptor ?? this.#open();
+      const line = Buffer.from(`${formatEntry(entry)}\n`);
+      // A part of a line is of no use, and the rest of it would run into the next one.
+      if (writeSync(descriptor, line) !== line.length) throw new Error(`${this.#file}: the disk is full`);
+      if (this.#required) fdatasyncSync(descriptor);
+    });
+  }
+
+  ensureWritable(): void {
+    if (this.#failing && this.#required) this.record({ event: 'audit.resumed', outcome: 'success' });
+  }
+
+  reopen(): void {
+    this.close();
+    this.#attempt(() => this.#open());
+  }
+
+  close(): void {
+    if (this.#descriptor !== null) closeSync(this.#descriptor);
+    this.#descriptor = null;
+  }
+
+  #open(): number {
+    this.#descriptor = openSync(this.#file, 'a', 0o600);
+    return this.#descriptor;
+  }
+
+  #attempt(work: () => void): void {
+    try {
+      work();
+      this.#failing = false;
+    } catch (cause) {
+      this.#failing = true;
+      this.#onFailure(cause);
+      if (this.#required)
+        throw new AuditUnavailable(`the audit log can not be written: ${(cause as Error).message}`, {
+          cause,
+        });
+    }
+  }
+}
+
+const NODE = hostname();
+
+/** An entry as one line of JSON, whatever it holds. */
+function formatEntry(entry: AuditEntry): string {
+  return printable(
+    JSON.stringify({ time: new Date().toISOString(), ...entry, node: NODE, pid: process.pid }),
+  );
+}
