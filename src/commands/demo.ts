@@ -51,11 +51,8 @@ async function demo(options: DemoOptions): Promise<void> {
     loaded: loadConfig(CONFIG, env),
     env,
     quietRequests: true,
-    onReady: (url, admin) => {
-      process.stdout.write(
-        welcome({ url, admin, data, file, upstream, users, echo: options.upstream === undefined }),
-      );
-    },
+    welcome: (url, admin) =>
+      welcome({ url, admin, data, file, upstream, users, echo: options.upstream === undefined }),
   });
 }
 

@@ -24,8 +24,8 @@ export interface ServeOptions {
   readonly env?: NodeJS.ProcessEnv;
   /** Leave the record of each request out of the log. */
   readonly quietRequests?: boolean;
-  /** Called when the server is ready. */
-  readonly onReady?: (url: string, admin: string) => void;
+  /** What to print for people when the server is ready. */
+  readonly welcome?: (url: string, admin: string) => string;
 }
 
 /** Starts serving: in this process, or in workers that this process watches over. */
@@ -109,7 +109,7 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
   );
   room.audit.record({ event: 'server.started', outcome: 'success', actor: null });
   log.info({ listen: serving.url, admin: admin.url, workers: count, config: loaded.file }, 'ready');
-  options.onReady?.(serving.url, admin.url);
+  if (options.welcome !== undefined) sink.print(options.welcome(serving.url, admin.url));
 }
 
 function workersOf({ config }: LoadedConfig): number {

@@ -1,4 +1,5 @@
-import { pino, type DestinationStream, type Logger } from 'pino';
+import { pino, type Logger } from 'pino';
+import { openStdout } from './destination.js';
 
 /** What the log understands; lower layers never log, they return reasons. */
 export type Log = Logger;
@@ -6,30 +7,28 @@ export type Log = Logger;
 /** The log of a process and the way to empty its buffer before the process ends. */
 export interface LogSink {
   readonly log: Log;
+  /** Writes text for people, in its turn between the lines of the log. */
+  print(text: string): void;
   flush(): Promise<void>;
 }
 
 /**
- * JSON lines on stdout, written without blocking requests.
+ * JSON lines on stdout. They are never waited for: what nobody takes is given up and counted.
  *
  * @param quietRequests leave out the record of each request (level `info`), for people who watch a terminal
  */
 export function createLog(quietRequests = false): LogSink {
-  const destination = pino.destination({ dest: 1, sync: false });
-  const log = pino(
-    { level: 'info', base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime },
-    quietRequests ? withoutRequests(destination) : destination,
-  );
-  return {
-    log,
-    flush: () => new Promise((resolve) => destination.flush(() => resolve())),
+  const destination = openStdout();
+  const write = (line: string): void => destination.write(line);
+  const writeFew = (line: string): void => {
+    if (!line.includes('"msg":"request"')) destination.write(line);
   };
-}
-
-function withoutRequests(destination: DestinationStream): DestinationStream {
   return {
-    write: (line) => {
-      if (!line.includes('"msg":"request"')) destination.write(line);
-    },
+    log: pino(
+      { level: 'info', base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime },
+      { write: quietRequests ? writeFew : write },
+    ),
+    print: write,
+    flush: () => destination.flush(),
   };
 }
