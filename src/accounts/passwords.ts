@@ -23,7 +23,7 @@ export class PasswordsBusy extends Error {
  */
 export class Passwords {
   readonly #limit: ReturnType<typeof pLimit>;
-  #decoy: string | undefined;
+  #decoy: string | Promise<string> | undefined;
 
   /** @param concurrency checks that may run at once in this process */
   constructor(concurrency: number) {
@@ -44,7 +44,8 @@ export class Passwords {
    */
   async verify(phc: string | null, password: string): Promise<boolean> {
     if (phc !== null) this.#decoy = phc;
-    const against = (this.#decoy ??= await hash('no password has this hash', PARAMETERS));
+    // Kept as a promise from the first moment, or many at once would each make their own.
+    const against = await (this.#decoy ??= hash('no password has this hash', PARAMETERS));
     const right = await this.#queue(() => verify(against, normalize(password)).catch(() => false));
     return right && phc !== null;
   }

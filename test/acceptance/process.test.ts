@@ -49,7 +49,8 @@ t.test('two workers on one port and one folder', async (t) => {
     const [victim = 0] = workersOf(server.pid);
     const headers = { 'Service-Key': await token('superuser') };
     process.kill(victim, 'SIGKILL');
-    await wait(50);
+    // What was handed to it in the moment of its death dies with it.
+    for (let i = 0; i < 100 && !server.stdout().includes('a worker died'); i++) await wait(10);
     for (let i = 0; i < 10; i++) t.equal((await send(url, '/a', { headers })).status, 200);
     for (let i = 0; i < 100 && workersOf(server.pid).length < 2; i++) await wait(50);
     const now = workersOf(server.pid);

@@ -1,11 +1,13 @@
 import { hash } from '@node-rs/argon2';
 import { Secret, TOTP } from 'otpauth';
 import { type Running, start, temporaryFolder, writeConfig } from './latchkey.js';
+import { rememberSecret } from './secrets.js';
 import { type Received, type Reply, send, startUpstream } from './http.js';
 
 export const PASSWORD = 'correct horse battery staple';
 export const OTP_SECRET = 'JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP';
 export const LEGACY_KEY = 'my-old/key 1:2';
+for (const secret of [PASSWORD, OTP_SECRET, LEGACY_KEY]) rememberSecret(secret);
 const OPEN_HASH = { memoryCost: 1024, timeCost: 1, parallelism: 1 };
 
 /** The one-time password of a moment, by an implementation that is not the server's configuration of it. */

@@ -1,5 +1,6 @@
 import { createServer, type IncomingHttpHeaders, request, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
+import { rememberSecretsOf } from './secrets.js';
 
 /** An answer with its body as text and, when it is JSON, as a value. */
 export interface Reply {
@@ -56,6 +57,7 @@ export function send(base: string, path: string, sent: Sent = {}): Promise<Reply
           } catch {
             json = undefined;
           }
+          rememberSecretsOf(res.headers, json);
           resolve({
             status: res.statusCode ?? 0,
             headers: res.headers,

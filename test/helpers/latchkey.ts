@@ -3,14 +3,21 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { stringify } from 'yaml';
+import { refuseSecretsBelow, refuseSecretsIn } from './secrets.js';
 
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
 const START_MS = 15_000;
 
-/** A temporary folder that is removed at the end. */
+/** A temporary folder that is searched for secrets and removed at the end. */
 export function temporaryFolder(t: { teardown: (fn: () => void) => void }): string {
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-test-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  t.teardown(() => {
+    try {
+      refuseSecretsBelow(folder);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
   return folder;
 }
 
@@ -37,20 +44,30 @@ export interface Running {
   stop(signal?: NodeJS.Signals): Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
 }
 
+/** How a server is started. */
+export interface StartOptions {
+  readonly env?: NodeJS.ProcessEnv;
+  /** A command that starts it, like `prlimit`, with its arguments. */
+  readonly via?: readonly string[];
+}
+
 /** Starts `latchkey serve` and waits until it says that it is ready. */
 export async function start(
   t: { teardown: (fn: () => Promise<void>) => void },
   configFile: string,
+  options: StartOptions = {},
 ): Promise<Running> {
-  return startCommand(t, ['serve', '--config', configFile]);
+  return startCommand(t, ['serve', '--config', configFile], options);
 }
 
-/** Starts a command that serves and waits until it says that it is ready. */
+/** Starts a command that serves and waits until it says that it is ready. At its end its output is searched for secrets. */
 export async function startCommand(
   t: { teardown: (fn: () => Promise<void>) => void },
   args: readonly string[],
+  { env = {}, via = [] }: StartOptions = {},
 ): Promise<Running> {
-  const child = spawn(process.execPath, [CLI, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const [command = '', ...rest] = [...via, process.execPath, CLI, ...args];
+  const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } });
   const output = collect(child);
   const ended = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((done) =>
     child.once('close', (code, signal) => done({ code, signal })),
@@ -59,7 +76,11 @@ export async function startCommand(
     child.kill(signal);
     return ended;
   };
-  t.teardown(async () => void (await stop('SIGKILL')));
+  t.teardown(async () => {
+    await stop('SIGKILL');
+    refuseSecretsIn(output().stdout, 'standard output');
+    refuseSecretsIn(output().stderr, 'standard error');
+  });
   const ready = await waitForReady(child, output);
   return {
     url: ready.listen,

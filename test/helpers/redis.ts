@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { refuseSecretsBelow } from './secrets.js';
 import type { RedisSettings } from '../../src/store/redis/settings.js';
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
@@ -35,7 +36,8 @@ export async function startRedis(t: Test, ...options: string[]): Promise<RedisSe
   needRedis();
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-redis-'));
   const port = await freePort();
-  const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--appendonly', 'no', '--daemonize', 'no', ...options]; // prettier-ignore
+  // Uncompressed, so that its dump can be searched for secrets.
+  const args = ['--rdbcompression', 'no', '--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--appendonly', 'no', '--daemonize', 'no', ...options]; // prettier-ignore
   const run = () => spawn('redis-server', args, { stdio: 'ignore' });
   let child = run();
   const cli = (...words: string[]) => {
@@ -44,8 +46,13 @@ export async function startRedis(t: Test, ...options: string[]): Promise<RedisSe
   };
   t.teardown(async () => {
     child.kill('SIGCONT');
+    cli('SAVE');
     await end(child);
-    rmSync(folder, { recursive: true, force: true });
+    try {
+      refuseSecretsBelow(folder);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
   });
   await untilReady(cli);
   return {

@@ -1,0 +1,141 @@
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { hash } from '@node-rs/argon2';
+import t from 'tap';
+import { client, directory, PASSWORD } from '../helpers/fixture.js';
+import { send, sendRaw, startUpstream } from '../helpers/http.js';
+import { type Running, start, type StartOptions, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { until } from '../helpers/redis.js';
+
+type Test = { teardown: (fn: () => void | Promise<void>) => void };
+
+async function serve(t: Test, config: object, options: StartOptions = {}, accounts?: object) {
+  const upstream = await startUpstream(t);
+  const whole = { upstream: upstream.url, ...config };
+  const file = writeConfig(temporaryFolder(t), whole, accounts ?? (await directory()));
+  const server = await start(t, file, options);
+  return { server, upstream, ...client(server.url) };
+}
+
+/** Opens connections and sends the same bytes on each. */
+function open(url: string, count: number, bytes: string) {
+  const { hostname, port } = new URL(url);
+  const closed = { count: 0, answers: [] as string[] };
+  const sockets = Array.from({ length: count }, () => {
+    const socket = connect(Number(port), hostname);
+    let got = '';
+    socket.on('connect', () => socket.write(bytes)).on('error', () => undefined);
+    socket.on('data', (chunk: Buffer) => (got += chunk.toString('latin1')));
+    socket.on('close', () => {
+      closed.count += 1;
+      closed.answers.push(got);
+    });
+    return socket;
+  });
+  return { sockets, closed, end: () => sockets.forEach((socket: Socket) => socket.destroy()) };
+}
+
+/** Milliseconds of the slowest of some requests, one after another. */
+async function slowest(url: string, key: string, count: number): Promise<number> {
+  let worst = 0;
+  for (let i = 0; i < count; i++) {
+    const startedAt = performance.now();
+    const reply = await send(url, '/x', { headers: { 'Service-Key': key } });
+    if (reply.status !== 200) throw new Error(`${reply.status} ${reply.text}`);
+    worst = Math.max(worst, performance.now() - startedAt);
+  }
+  return worst;
+}
+
+const metric = async (server: Running, name: string) =>
+  Number(new RegExp(`^${name} (\\S+)$`, 'm').exec((await send(server.admin, '/metrics')).text)?.[1]);
+
+t.test('1,000 clients that never finish their head are answered 408 and closed; others are served', async (t) => {
+  const { server, url, token } = await serve(t, { limits: { head_timeout: '2s' } });
+  const key = await token('superuser');
+  const { closed } = open(url, 1_000, 'GET /x HTTP/1.1\r\nHost: a\r\nX-Slow: ');
+  await until(async () => (await metric(server, 'latchkey_connections')) >= 1_000, 'they are connected');
+  t.ok((await slowest(url, key, 50)) < 1_000, 'a request among them');
+  await until(() => closed.count === 1_000, 'all are closed', 8_000);
+  t.ok(closed.answers.every((answer) => answer.startsWith('HTTP/1.1 408 ')));
+}); // prettier-ignore
+
+t.test('connections over the limit are closed; what is in flight goes on, and idle ones make room', async (t) => {
+  const { server, url, token } = await serve(t, { limits: { connections: 20 } });
+  const key = await token('superuser');
+  const busy = open(url, 10, `POST /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\nContent-Length: 4\r\n\r\nab`);
+  const idle = open(url, 10, `GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n\r\n`);
+  await until(async () => (await metric(server, 'latchkey_connections')) === 20, 'twenty are open');
+  await sleep(200);
+  t.equal((await send(url, '/x', { headers: { 'Service-Key': key } })).status, 200, 'a new one is served');
+  await until(() => idle.closed.count === 10, 'idle ones were closed for it');
+  t.equal(busy.closed.count, 0);
+  const flood = open(url, 200, 'GET /x HTTP/1.1\r\nHost: a\r\nX-Slow: ');
+  await until(() => flood.closed.count >= 190, 'what is too much is closed');
+  t.ok((await metric(server, 'latchkey_connections_refused_total')) >= 190);
+  for (const socket of busy.sockets) socket.write('cd');
+  flood.end();
+  await sleep(300);
+  busy.end();
+  await until(() => busy.closed.count === 10, 'they end');
+  t.ok(busy.closed.answers.every((answer) => answer.startsWith('HTTP/1.1 200 ')), 'what was in flight was answered');
+  t.equal(server.stdout().match(/too many connections/g)?.length, 1, 'told once');
+  await until(async () => (await metric(server, 'latchkey_connections')) === 0, 'nothing is left open');
+}); // prettier-ignore
+
+t.test('with few open files the limit is lower, and the admin port still answers', async (t) => {
+  const { server, url, token } = await serve(t, {}, { via: ['prlimit', '--nofile=200'] });
+  t.match(server.stdout(), /limits.connections is lower than configured/);
+  const key = await token('superuser');
+  const flood = open(url, 400, 'GET /x HTTP/1.1\r\nHost: a\r\nX-Slow: ');
+  await until(() => flood.closed.count >= 300, 'most are closed');
+  t.equal((await send(server.admin, '/readyz')).status, 200);
+  flood.end();
+  await until(async () => (await metric(server, 'latchkey_connections')) === 0, 'they are gone');
+  t.ok((await slowest(url, key, 20)) < 1_000, 'it serves again');
+  t.notMatch(server.stdout(), /EMFILE|"level":[56]0/);
+}); // prettier-ignore
+
+t.test('heads over the limits: many fields, long fields, long targets', async (t) => {
+  const { url, token, upstream } = await serve(t, { limits: { head_fields: 20, head_size: '4KiB', target_size: '512B' } });
+  const key = await token('superuser');
+  const head = `Host: a\r\nService-Key: ${key}\r\nConnection: close\r\n`;
+  const status = async (bytes: string) => (await sendRaw(url, bytes)).slice(9, 12);
+  t.equal(await status(`GET /x HTTP/1.1\r\n${head}${'A: b\r\n'.repeat(18)}\r\n`), '431');
+  t.equal(await status(`GET /x HTTP/1.1\r\n${head}${'A: b\r\n'.repeat(17)}\r\n`), '200');
+  t.equal(await status(`GET /x HTTP/1.1\r\n${head}A: ${'b'.repeat(5_000)}\r\n\r\n`), '431');
+  t.equal(await status(`GET /${'x'.repeat(600)} HTTP/1.1\r\n${head}\r\n`), '414');
+  t.equal(upstream.received.length, 1);
+}); // prettier-ignore
+
+t.test('a body of an own endpoint: too long, too slow', async (t) => {
+  const { url } = await serve(t, { limits: { body_size: '1KiB', body_timeout: '300ms' } });
+  t.equal((await send(url, '/login', { body: new URLSearchParams({ user: 'u'.repeat(2_000) }) })).status, 413);
+  const slow = 'POST /login HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nuser=';
+  t.match(await sendRaw(url, slow, 1_500), /^HTTP\/1\.1 408 /);
+}); // prettier-ignore
+
+t.test('an idle connection is closed after limits.keep_alive', async (t) => {
+  const { url, token } = await serve(t, { limits: { keep_alive: '500ms' } });
+  const key = await token('superuser');
+  const { closed } = open(url, 1, `GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n\r\n`);
+  await until(() => closed.count === 1, 'it is closed', 4_000);
+  t.match(closed.answers[0], /^HTTP\/1\.1 200 /);
+});
+
+t.test('a login flood has a bounded queue and leaves room for requests', async (t) => {
+  const accounts = await directory();
+  // As expensive as the ones that `latchkey hash-password` makes.
+  const password_hash = await hash(PASSWORD, { memoryCost: 47_104, timeCost: 1, parallelism: 1 });
+  const users = accounts.users.map((user) => ({ ...user, password_hash }));
+  const { url, token } = await serve(t, { login: { max_failures: 100 } }, {}, { ...accounts, users });
+  const key = await token('superuser');
+  const logins = Array.from({ length: 200 }, (_, i) =>
+    send(url, '/login', { body: new URLSearchParams({ user: `nobody${i}@example.com`, password: 'x' }) }),
+  );
+  t.ok((await slowest(url, key, 30)) < 1_000);
+  const statuses = (await Promise.all(logins)).map(({ status, headers }) =>
+    status === 503 ? `503 ${headers['retry-after']}` : String(status),
+  );
+  t.same(new Set(statuses), new Set(['401', '503 1']), 'answered, or told to come again');
+});
