@@ -22,10 +22,17 @@ export async function startAdmin(
   views: AdminViews,
   log: Log,
 ): Promise<{ server: Server; url: string }> {
+  const { metrics } = views;
+  // However many ask at once, it is put together once.
+  let rendering: ReturnType<typeof metrics> | null = null;
+  const once: AdminViews = {
+    ...views,
+    metrics: () => (rendering ??= metrics().finally(() => (rendering = null))),
+  };
   const server = createServer(
     { headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: HEADERS_TIMEOUT_MS },
     (req, res) => {
-      answer(req, res, views).catch((error: unknown) => {
+      answer(req, res, once).catch((error: unknown) => {
         log.error({ err: error }, 'the admin port could not answer');
         if (!res.headersSent) sendJson(res, 500, { msg: 'Internal error', detail: 'see the log' });
       });

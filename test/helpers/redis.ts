@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { needPackages, runs } from './debian.js';
 import { refuseSecretsBelow } from './secrets.js';
 import type { RedisSettings } from '../../src/store/redis/settings.js';
 
@@ -21,19 +22,9 @@ export interface RedisServer {
   readonly restart: () => Promise<void>;
 }
 
-/** Installs redis from Debian's packages when it is missing and that is allowed; else says what to do. */
-export function needRedis(): void {
-  if (spawnSync('redis-server', ['--version']).status === 0) return;
-  if (process.getuid?.() === 0) {
-    spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'redis-server', 'redis-tools']);
-    if (spawnSync('redis-server', ['--version']).status === 0) return;
-  }
-  throw new Error('these tests need redis-server: apt-get install redis-server redis-sentinel');
-}
-
 /** Starts a redis-server on a free loopback port; it is ended with the test. */
 export async function startRedis(t: Test, ...options: string[]): Promise<RedisServer> {
-  needRedis();
+  needPackages(() => runs('redis-server', '--version'), 'redis-server', 'redis-tools');
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-redis-'));
   const port = await freePort();
   // Uncompressed, so that its dump can be searched for secrets.

@@ -1,0 +1,196 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, statfsSync, writeFileSync } from 'node:fs';
+import { connect, createServer as createTcpServer } from 'node:net';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { needPackages } from '../helpers/debian.js';
+import { client, directory, otpAt, PASSWORD } from '../helpers/fixture.js';
+import { listenOnLoopback, send, startUpstream } from '../helpers/http.js';
+import { type StartOptions, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { freePort, until } from '../helpers/redis.js';
+
+const FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1';
+const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
+const isRoot = process.getuid?.() === 0;
+
+type Test = { teardown: (fn: () => void | Promise<void>) => void };
+
+async function serve(t: Test, config: object, options: StartOptions = {}) {
+  const folder = temporaryFolder(t);
+  const upstream = await startUpstream(t);
+  const file = writeConfig(folder, { upstream: upstream.url, ...config }, await directory());
+  const server = await start(t, file, options);
+  return { server, folder, file, ...client(server.url) };
+}
+
+t.test(
+  'a full disk: what is known is served, revoking works, nothing else is written',
+  { skip: !isRoot && 'mounting a small disk needs root' },
+  async (t) => {
+    const disk = temporaryFolder(t);
+    t.equal(spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', disk]).status, 0);
+    t.teardown(() => void spawnSync('umount', ['-l', disk]));
+    const { server, url, token, create, login } = await serve(t, {
+      store: { type: 'lmdb', path: join(disk, 'store'), min_free: '8MiB' },
+    });
+    const known = { 'Service-Key': await token('superuser') };
+    const leaked = { 'Service-Key': await token('engineer') };
+    const session = { Cookie: await login('superuser') };
+    const { bavail, bsize } = statfsSync(disk);
+    writeFileSync(join(disk, 'filler'), Buffer.alloc(bavail * bsize - 4 * 1024 * 1024));
+    t.equal((await send(url, '/x', { headers: known })).status, 200);
+    t.equal((await send(url, '/x', { headers: session })).status, 200);
+    t.match(await create('superuser'), { status: 503, headers: { 'retry-after': '1' } });
+    t.equal((await send(url, '/tokens/self', { method: 'DELETE', headers: leaked })).status, 204);
+    t.equal((await send(url, '/x', { headers: leaked })).status, 401);
+    // The rest as well, so that not even a removal can be written.
+    spawnSync('dd', ['if=/dev/zero', `of=${join(disk, 'rest')}`, 'bs=64k']);
+    t.equal(
+      (await send(url, '/tokens/self', { method: 'DELETE', headers: known })).status,
+      503,
+      'not acknowledged',
+    );
+    t.equal((await send(url, '/x', { headers: known })).status, 200, 'so it still holds');
+    t.match(server.stdout(), /the disk of .* is nearly full/);
+    spawnSync('rm', [join(disk, 'filler'), join(disk, 'rest')]);
+    await until(async () => (await create('superuser')).status === 200, 'it writes again', 5_000);
+    t.notMatch(server.stdout(), /"level":60/);
+  },
+);
+
+t.test('a log that nobody reads is not waited for', async (t) => {
+  const folder = temporaryFolder(t);
+  const upstream = await startUpstream(t);
+  const [port, admin] = [await freePort(), await freePort()];
+  const config = { upstream: upstream.url, listen: { host: '127.0.0.1', port }, admin: { port: admin } };
+  const file = writeConfig(folder, config, await directory());
+  const child = spawn(process.execPath, [CLI, 'serve', '--config', file], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.teardown(() => void child.kill('SIGKILL'));
+  // A paused stream is a full pipe soon.
+  child.stdout.pause();
+  const [url, adminUrl] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${admin}`];
+  await until(async () => (await send(adminUrl, '/readyz').catch(() => null))?.status === 200, 'it serves');
+  const headers = { 'Service-Key': await client(url).token('superuser') };
+  for (let i = 0; i < 1_500; i++)
+    if ((await send(url, '/x', { headers })).status !== 200) t.fail('a request');
+  const stoppedAt = Date.now();
+  const ended = new Promise((done) => child.once('exit', done));
+  child.kill('SIGTERM');
+  t.equal(await ended, 0);
+  t.ok(Date.now() - stoppedAt < 8_000, 'it ends all the same');
+});
+
+t.test('a clock that is set back or forward', async (t) => {
+  needPackages(() => existsSync(FAKETIME), 'faketime', 'libfaketime');
+  const clock = join(temporaryFolder(t), 'clock');
+  writeFileSync(clock, '+0s');
+  const env = {
+    LD_PRELOAD: FAKETIME,
+    FAKETIME_TIMESTAMP_FILE: clock,
+    FAKETIME_NO_CACHE: '1',
+    FAKETIME_DONT_FAKE_MONOTONIC: '1',
+  };
+  const { url, token, login, server } = await serve(
+    t,
+    { sessions: { idle_timeout: '30m', absolute_timeout: '2h' } },
+    { env },
+  );
+  const withCode = (code: string) =>
+    send(url, '/login', {
+      body: new URLSearchParams({ user: 'twofactor@example.com', password: PASSWORD }),
+      headers: { 'Service-OTP': code },
+    });
+  const get = async (headers: Record<string, string>) => (await send(url, '/x', { headers })).status;
+  const code = otpAt(Date.now());
+  t.equal((await withCode(code)).status, 200);
+  const session = { Cookie: await login('superuser') };
+  const plain = { 'Service-Key': await token('superuser') };
+  const expiring = {
+    'Service-Key': await token('superuser', { expires_at: new Date(Date.now() + 600_000).toISOString() }),
+  };
+
+  writeFileSync(clock, '-90s');
+  t.equal((await withCode(code)).status, 400, 'a used code is not taken again');
+  t.equal((await withCode(otpAt(Date.now() - 90_000))).status, 400, 'nor one of before it');
+  t.same([await get(session), await get(plain), await get(expiring)], [200, 200, 200]);
+
+  writeFileSync(clock, '+2s');
+  t.same(
+    [await get(session), await get(plain), await get(expiring)],
+    [200, 200, 200],
+    'a small step ends nothing',
+  );
+
+  writeFileSync(clock, '+11m');
+  t.same([await get(session), await get(plain), await get(expiring)], [200, 200, 401]);
+  writeFileSync(clock, '+3h');
+  t.same([await get(session), await get(plain)], [401, 200]);
+  const wrong = () =>
+    send(url, '/login', { body: new URLSearchParams({ user: 'engineer@example.com', password: 'wrong' }) });
+  for (let i = 0; i < 6; i++) await wrong();
+  writeFileSync(clock, '+0s');
+  const throttled = await wrong();
+  t.equal(throttled.status, 429);
+  t.ok(Number(throttled.headers['retry-after']) <= 900, 'nobody waits longer than the lockout');
+  t.notMatch(server.stdout(), /"level":[56]0/);
+});
+
+t.test('50 slow readers of 100 MiB each with a small heap', async (t) => {
+  const size = 100 * 1024 * 1024;
+  const upstream = createTcpServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.once('data', () => {
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${size}\r\n\r\n`);
+      const chunk = Buffer.alloc(256 * 1024);
+      const more = () => {
+        while (!socket.destroyed && socket.write(chunk));
+        socket.once('drain', more);
+      };
+      more();
+    });
+  });
+  const upstreamUrl = await listenOnLoopback(upstream);
+  const { server, url, token } = await serve(
+    t,
+    { upstream: upstreamUrl },
+    { env: { NODE_OPTIONS: '--max-old-space-size=96' } },
+  );
+  const key = await token('superuser');
+  const rss = () =>
+    Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, 'utf8'))?.[1]) / 1024;
+  const before = rss();
+  const sockets = Array.from({ length: 50 }, () => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1');
+    socket.on('error', () => undefined).write(`GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n\r\n`);
+    return socket.pause();
+  });
+  await sleep(1_500);
+  const grown = rss() - before;
+  t.equal((await send(server.admin, '/healthz')).status, 200);
+  for (const socket of sockets) socket.destroy();
+  upstream.close();
+  t.ok(grown < 100, `${Math.round(grown)} MiB`);
+});
+
+t.test('workers that can not serve end the process instead of spinning', async (t) => {
+  const { server } = await serve(t, { workers: 2 });
+  const killed = setInterval(() => {
+    const children = readFileSync(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8')
+      .trim()
+      .split(' ');
+    for (const pid of children) if (pid !== '') spawnSync('kill', ['-9', pid]);
+  }, 50);
+  t.teardown(() => clearInterval(killed));
+  await until(() => server.stdout().includes('workers keep dying; giving up'), 'it gives up', 60_000).catch(
+    () => undefined,
+  );
+  clearInterval(killed);
+  const { code } = await Promise.race([
+    server.stop('SIGCONT'),
+    sleep(10_000).then(() => ({ code: 'it still runs' })),
+  ]);
+  t.equal(code, 1);
+});
