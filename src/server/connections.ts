@@ -19,7 +19,7 @@ const TELL_MS = 10_000;
 export function limitConnections(server: Server, limit: number, log: Log): void {
   const allowed = Math.max(1, Math.min(limit, allowedByFiles()));
   if (allowed < limit) {
-    log.warn(
+    log.info(
       { limit: allowed, configured: limit },
       'limits.connections is lower than configured, because the process may not open more files (ulimit -n)',
     );
