@@ -1,7 +1,6 @@
-import fc, { type Arbitrary, type Parameters } from 'fast-check';
+import * as fc from 'fast-check';
+import type { Arbitrary, Parameters } from 'fast-check';
 import t from 'tap';
-
-type Test = typeof t;
 
 /**
  * How often a property is tried, and with what. `FC_RUNS` sets the number of runs; a failure prints a seed and a path,
@@ -25,14 +24,15 @@ export function property<T>(
   values: Arbitrary<T>,
   check: (value: T) => void,
 ): void {
-  t.test(name, { timeout: 600_000 }, async (t: Test) => {
+  t.test(name, { timeout: 600_000 }, async (t) => {
     const details = fc.check(
       fc.property(values, (value) => {
         check(value);
       }),
       options<[T]>(runs),
     );
-    t.notOk(details.failed, details.failed ? fc.defaultReportMessage(details) : `${details.numRuns} runs`);
+    const report = details.failed ? fc.defaultReportMessage(details) : undefined;
+    t.notOk(details.failed, report ?? `${details.numRuns} runs`);
   });
 }
 

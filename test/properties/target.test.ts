@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import t from 'tap';
 import { segmentAt } from '../../src/domain/path.js';
 import { parseTarget } from '../../src/http/target.js';
