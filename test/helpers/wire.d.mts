@@ -21,8 +21,8 @@ export interface Seen {
   faults: { fault: string; bytes: Buffer }[];
   /** What came through a tunnel. */
   tunnelled: Buffer[];
-  /** Connections that ended in the middle of a request. */
-  cut: number;
+  /** Bytes of connections that ended in the middle of a request. */
+  cut: Buffer[];
 }
 export function startStrictUpstream(): Promise<{
   port: number;

@@ -48,19 +48,17 @@ export function talk(port, pieces, { enough, quietMs = 1_000, settleMs = 0, end 
  * fault and its connection closed. Where the target holds `switch` it becomes a tunnel that echoes.
  */
 export async function startStrictUpstream() {
-  const seen = { requests: [], faults: [], tunnelled: [], cut: 0 };
+  const seen = { requests: [], faults: [], tunnelled: [], cut: [] };
   const sockets = new Set();
-  let round = 0;
   const server = createServer((socket) => {
     let bytes = Buffer.alloc(0);
     let tunnel = false;
-    let began = round;
     sockets.add(socket);
     socket
       .on('error', () => undefined)
       .on('close', () => {
         sockets.delete(socket);
-        if (bytes.length > 0 && !tunnel && began === round) seen.cut += 1;
+        if (bytes.length > 0 && !tunnel) seen.cut.push(bytes);
       });
     socket.on('data', (chunk) => {
       if (tunnel) {
@@ -68,7 +66,6 @@ export async function startStrictUpstream() {
         socket.write(chunk);
         return;
       }
-      if (bytes.length === 0) began = round;
       bytes = Buffer.concat([bytes, chunk]);
       for (;;) {
         const request = readRequest(bytes, 0);
@@ -98,10 +95,7 @@ export async function startStrictUpstream() {
     port: server.address().port,
     url: `http://127.0.0.1:${server.address().port}`,
     seen,
-    reset: () => {
-      round += 1;
-      Object.assign(seen, { requests: [], faults: [], tunnelled: [], cut: 0 });
-    },
+    reset: () => Object.assign(seen, { requests: [], faults: [], tunnelled: [], cut: [] }),
     close: () => {
       server.close();
       for (const socket of sockets) socket.destroy();

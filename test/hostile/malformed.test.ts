@@ -35,9 +35,9 @@ const port = Number(new URL(url).port);
 const folder = join(import.meta.dirname, 'fixtures');
 
 /** The bytes of a case, and whether the client ends its side behind them. */
-function bytesOf(send: string): { bytes: Buffer; end: boolean } {
+function bytesOf(send: string, mark: string): { bytes: Buffer; end: boolean } {
   const text = send
-    .replaceAll('{K}', 'Host: a\r\nService-Key: {T}')
+    .replaceAll('{K}', `Host: a\r\n${mark}\r\nService-Key: {T}`)
     .replaceAll('{T}', key)
     .replace(/\{(\w)\*(\d+)\}/g, (_, char: string, times: string) => char.repeat(Number(times)))
     .replace(/\{fields\*(\d+)\}/g, (_, times: string) =>
@@ -49,9 +49,10 @@ function bytesOf(send: string): { bytes: Buffer; end: boolean } {
 for (const file of readdirSync(folder)) {
   const { project, licence, cases } = parse(readFileSync(join(folder, file), 'utf8')) as Fixtures;
   t.test(`${project}, ${licence}: ${cases.length} cases`, { timeout: 120_000 }, async (t) => {
-    for (const each of cases) {
+    for (const [i, each] of cases.entries()) {
+      const mark = `X-Case: ${file}-${i}`;
       upstream.reset();
-      const { bytes, end } = bytesOf(each.send);
+      const { bytes, end } = bytesOf(each.send, mark);
       const wanted = each.upstream ?? [];
       const methods = bytes.toString('latin1').match(/^[A-Z]+(?= \/)/gm) ?? [];
       const talked = await talk(port, [bytes], {
@@ -84,8 +85,11 @@ for (const file of readdirSync(folder)) {
           `${each.about}: ${statuses.join()}`,
         );
       }
-      if (each.broken !== true)
-        t.notOk(upstream.seen.cut && wanted.length === 0, `${each.about}: no part of it arrives`);
+      if (each.broken !== true) {
+        // What is left of the case before may still arrive.
+        const cut = upstream.seen.cut.filter((part) => wanted.length === 0 && part.includes(mark));
+        t.same(cut, [], `${each.about}: no part of it arrives`);
+      }
     }
   });
 }
