@@ -23,13 +23,7 @@ const { TOKEN, LIMITED, SESSION } = CREDENTIALS;
 /** A body that would be a request if it were taken for one. It has no credential, so nothing may come of it. */
 export const SMUGGLED = 'GET /smuggled HTTP/1.1\r\nHost: a\r\nX-Auth-User-Id: evil\r\n\r\n';
 
-function request(
-  method,
-  target,
-  fields = [],
-  body = undefined,
-  framing = body === undefined ? 'none' : 'length',
-) {
+function request(method, target, fields = [], body, framing = body === undefined ? 'none' : 'length') {
   return {
     method,
     target,

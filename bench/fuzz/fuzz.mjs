@@ -15,6 +15,7 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '60' },
     seed: { type: 'string', default: String(Math.floor(Math.random() * 2 ** 31)) },
     workers: { type: 'string', default: '1' },
+    skip: { type: 'string' },
     replay: { type: 'string' },
     save: { type: 'string', default: 'fuzz-finding.txt' },
     help: { type: 'boolean', default: false },
@@ -27,11 +28,13 @@ if (values.help) {
   --seed N        makes the same inputs again (random; it is printed)
   --workers N     processes, each with a server of its own and the next seed (1)
   --save FILE     where the input of a finding is kept (fuzz-finding.txt)
+  --skip REGEXP   leaves inputs out that match, to get past what is known
   --replay FILE   sends one saved input and says what is wrong with it
 `);
   process.exit(0);
 }
 const seed = Number(values.seed);
+const skip = values.skip === undefined ? undefined : new RegExp(values.skip, 'i');
 const say = (text) => process.stdout.write(`${text}\n`);
 
 if (values.replay !== undefined) await replay(values.replay);
@@ -43,6 +46,7 @@ async function lead(workers) {
   const children = Array.from({ length: workers }, (_, i) =>
     fork(new URL(import.meta.url), [
       '--seconds', values.seconds, '--seed', String(seed + i), '--save', i === 0 ? values.save : `${values.save}.${i}`,
+      ...(values.skip === undefined ? [] : ['--skip', values.skip]),
     ]),
   ); // prettier-ignore
   const codes = await Promise.all(children.map((child) => new Promise((done) => child.once('exit', done))));
@@ -63,6 +67,7 @@ async function work() {
   const passing = [];
   while (Date.now() < until && process.exitCode === undefined) {
     const { text, from } = next(random, pool, raws);
+    if (skip?.test(text)) continue;
     const input = split(random, text);
     const result = await execute(subject, input);
     runs += 1;
