@@ -1,5 +1,11 @@
 import { readAnswer, readRequest, valuesOf } from '../../test/helpers/strict.mjs';
 
+const IDENTITY = /^x-auth-(?:user-id|customer-id|login|role|scope|services|credential|token-id)$/;
+/** The host is the client's to say. */
+const OF_A_PROXY =
+  /^(?:x-forwarded-(?!host$).*|forwarded|x-original-.*|x-real-ip|x-request-id|proxy|x-http-method-override)$/;
+const fold = (name) => name.toLowerCase().replace(/[_.]/g, '-');
+
 /** Requests of an input that is well-formed to its last byte; undefined when it is not. */
 export function strictRequests(bytes) {
   const requests = [];
@@ -80,15 +86,12 @@ function judgeRequest(request, held, strict, found) {
   const say = (kind, detail) =>
     found.push([kind, `${detail}: ${JSON.stringify(request.bytes.toString('latin1').slice(0, 600))}`]);
   const { method, target, fields, body } = request;
-  const names = fields.map(([name]) => name.toLowerCase().replace(/[_.]/g, '-'));
-  const identity = names.filter((name) => name.startsWith('x-auth-'));
+  const names = fields.map(([name]) => fold(name));
+  const identity = names.filter((name) => IDENTITY.test(name));
   if (new Set(identity).size !== identity.length) say('twice', 'an identity field comes twice');
   for (const [name, value] of fields)
-    if (
-      /^(?:x[-_.]auth|x[-_.]forwarded|forwarded|x[-_.]original|x[-_.]request[-_.]id)/i.test(name) &&
-      /evil/.test(value)
-    )
-      if (!/^x-forwarded-host$/i.test(name)) say('identity', `${name} of the client`);
+    if ((IDENTITY.test(fold(name)) || OF_A_PROXY.test(fold(name))) && /evil/.test(value))
+      say('identity', `${name} of the client`);
   const [user] = valuesOf(fields, 'x-auth-user-id');
   const path = decodeOnce(target.split('?', 1)[0]);
   if (user === undefined) {

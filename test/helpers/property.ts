@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import type { Arbitrary, Parameters } from 'fast-check';
+import type { Arbitrary, Parameters, RunDetails } from 'fast-check';
 import t from 'tap';
 
 /**
@@ -17,6 +17,13 @@ export function options<T>(runs: number): Parameters<T> {
   };
 }
 
+/** How a check ended: the number of runs, or the seed, the smallest value that fails, and why. */
+export function told<T>(details: RunDetails<T>): string {
+  if (!details.failed) return `${details.numRuns} runs, seed ${details.seed}`;
+  const why = details.errorInstance instanceof Error ? details.errorInstance.message : '';
+  return `${why}\n${fc.defaultReportMessage(details) ?? ''}`;
+}
+
 /** Checks a property as one test; it holds when `check` throws for no value. */
 export function property<T>(
   name: string,
@@ -31,8 +38,7 @@ export function property<T>(
       }),
       options<[T]>(runs),
     );
-    const report = details.failed ? fc.defaultReportMessage(details) : undefined;
-    t.notOk(details.failed, report ?? `${details.numRuns} runs`);
+    t.notOk(details.failed, told(details));
   });
 }
 

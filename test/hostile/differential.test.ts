@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback } from '../helpers/http.js';
-import { options, Share } from '../helpers/property.js';
+import { options, Share, told } from '../helpers/property.js';
 import { readAnswers } from '../helpers/strict.mjs';
 import { talk } from '../helpers/wire.mjs';
 import { requests } from './requests.js';
@@ -17,6 +17,8 @@ interface Received {
 }
 
 const LIMIT_MS = 8_000;
+/** What is complete was answered by then, also on a busy machine; what is not is given up. */
+const QUIET_MS = 1_000;
 /** Fields that one hop says to the next, that only Latchkey may say, or that are a credential. */
 const NOT_CARRIED =
   /^(?:host|connection|keep-alive|proxy-connection|te|trailer|upgrade|expect|content-length|transfer-encoding|service-key|forwarded|x-real-ip|x-request-id|x-forwarded-.*|x-auth-(?:user|customer)-id|x-auth-(?:login|role|scope|services|credential|token-id))$/;
@@ -105,8 +107,8 @@ async function compare([[first, second], cuts]: typeof inputs extends fc.Arbitra
   const methods = pair.map(({ method }) => method);
   const enough = (soFar: Buffer) => readAnswers(soFar, methods, false).answers.length >= pair.length;
   const [, talked] = await Promise.all([
-    talk(ports.direct, pieces, { enough, quietMs: 250 }),
-    talk(ports.latchkey, pieces, { enough, quietMs: 250, settleMs: 2 }),
+    talk(ports.direct, pieces, { enough, quietMs: QUIET_MS }),
+    talk(ports.latchkey, pieces, { enough, quietMs: QUIET_MS, settleMs: 2 }),
   ]);
   const { answers, fault } = readable(talked.bytes, methods, talked.ended);
   const statuses = answers.map(({ status }) => status);
@@ -136,7 +138,9 @@ async function compare([[first, second], cuts]: typeof inputs extends fc.Arbitra
     if (arrived || status === undefined) return;
     if (status < 400 || status > 499) throw new Error(`nothing arrived, and the client got ${status}`);
   });
-  if (statuses.length === 0 && !talked.ended) throw new Error('neither an answer nor an end');
+  // Without Latchkey it was complete, so there is nothing to wait for.
+  if (statuses.length === 0 && !talked.ended && plain.length > 0)
+    throw new Error('neither an answer nor an end');
 }
 
 t.test(
@@ -145,10 +149,7 @@ t.test(
   async (t) => {
     const limit = process.env.FC_RUNS === undefined ? { interruptAfterTimeLimit: LIMIT_MS } : {};
     const details = await fc.check(fc.asyncProperty(inputs, compare), { ...options(2_000), ...limit });
-    t.notOk(
-      details.failed,
-      details.failed ? (fc.defaultReportMessage(details) ?? '') : `${details.numRuns} runs`,
-    );
+    t.notOk(details.failed, told(details));
     t.ok(details.numRuns > 100, `${details.numRuns} runs, seed ${details.seed}`);
     t.ok(carried.part > 0.3, `${Math.round(carried.part * 100)} % arrived`);
   },
