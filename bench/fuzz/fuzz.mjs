@@ -125,7 +125,13 @@ async function checkHealth(subject, last) {
   const reply = await fetch(`${subject.url}/control`, { headers }).catch((error) => ({
     status: String(error),
   }));
-  if (reply.status !== 200) await report(subject, last, 'control', `the control request got ${reply.status}`);
+  if (reply.status !== 200)
+    await report(
+      subject,
+      last,
+      subject.alive() ? 'control' : 'dead',
+      `the control request got ${reply.status}`,
+    );
   else {
     await renew(subject);
     subject.takeLog();

@@ -99,7 +99,7 @@ function judgeRequest(request, held, strict, found) {
     if (identity.length > 0) say('identity', 'an identity without a user');
   } else if (!held.some((each) => each.user === user))
     say('credential', `the user ${user} has no credential in the input`);
-  if (user === 'engineer' && !/^\/service\/SVC1(?:[/]|$)/.test(path) && /^\/+service\//i.test(path))
+  if (user === 'engineer' && !/^\/service\/SVC1(?:[/]|$)/.test(path) && /^\/+service\/+[^/]/i.test(path))
     say('service', 'another service than that of the token');
   if (strict === undefined) return;
   // An input that is well-formed can be read in one way only.

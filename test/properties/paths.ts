@@ -149,6 +149,25 @@ const tail = fc.constantFrom(
   '/?',
 );
 
+const PATTERNS = [...OWN, ...TABLE]
+  .map(({ path }) => path.slice(1).split('/'))
+  .filter((parts) => parts[0] !== '*');
+
+/** A path that fits a route, with a little of what a reader may stumble over. */
+const fitting = fc
+  .constantFrom(...PATTERNS)
+  .chain((pattern) =>
+    fc.tuple(
+      ...pattern.map((part) =>
+        fc.tuple(
+          separator,
+          part === '*' || part.startsWith(':') ? fc.constantFrom('SVC1', 'SVC2', 'x', 'self') : spelled(part),
+          parameters,
+        ),
+      ),
+    ),
+  );
+
 /** Targets built of what routes are made of, with everything in between that a reader may stumble over. */
 export const targets: Arbitrary<string> = fc
   .tuple(fc.array(fc.tuple(separator, segment, parameters), { maxLength: 5 }), tail)
