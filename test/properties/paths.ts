@@ -162,7 +162,11 @@ const fitting = fc
         fc.tuple(
           separator,
           part === '*' || part.startsWith(':') ? fc.constantFrom('SVC1', 'SVC2', 'x', 'self') : spelled(part),
-          parameters,
+          fc.oneof(
+            { weight: 2, arbitrary: fc.constant('') },
+            { weight: 1, arbitrary: parameters },
+            { weight: 1, arbitrary: fc.constantFrom(';x', ';') },
+          ),
         ),
       ),
     ),
@@ -170,7 +174,7 @@ const fitting = fc
 
 /** Targets built of what routes are made of, with everything in between that a reader may stumble over. */
 export const targets: Arbitrary<string> = fc
-  .tuple(fc.array(fc.tuple(separator, segment, parameters), { maxLength: 5 }), tail)
+  .tuple(fc.oneof(fc.array(fc.tuple(separator, segment, parameters), { maxLength: 5 }), fitting), tail)
   .map(([parts, end]) => (parts.length === 0 ? '/' : '') + parts.map((part) => part.join('')).join('') + end);
 
 export const methods: Arbitrary<string> = fc.constantFrom('GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PURGE');

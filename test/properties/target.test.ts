@@ -124,7 +124,7 @@ const HABITS: Record<string, Reader> = {
 
 property(
   'no lenient reader gets to another rule, service or endpoint than the strict one',
-  8_000,
+  30_000,
   fc.tuple(methods, targets, fc.shuffledSubarray(Object.keys(HABITS), { minLength: 1 })),
   ([method, target, habits]) => {
     const match = judge(method, target);
