@@ -2,6 +2,8 @@
 // Sends mutated requests at a started server and says what should not have happened. `--help` says how.
 import { fork } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { SEEDS } from './corpus.mjs';
 import { execute, minimise, reproduce } from './execute.mjs';
@@ -17,7 +19,7 @@ const { values } = parseArgs({
     workers: { type: 'string', default: '1' },
     skip: { type: 'string' },
     replay: { type: 'string' },
-    save: { type: 'string', default: 'fuzz-finding.txt' },
+    save: { type: 'string', default: join(tmpdir(), 'latchkey-finding.json') },
     help: { type: 'boolean', default: false },
   },
 });
@@ -27,7 +29,7 @@ if (values.help) {
   --seconds N     how long (60)
   --seed N        makes the same inputs again (random; it is printed)
   --workers N     processes, each with a server of its own and the next seed (1)
-  --save FILE     where the input of a finding is kept (fuzz-finding.txt)
+  --save FILE     where the input of a finding is kept (latchkey-finding.json in the folder for temporary files)
   --skip REGEXP   leaves inputs out that match, to get past what is known
   --replay FILE   sends one saved input and says what is wrong with it
 `);
