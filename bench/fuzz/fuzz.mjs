@@ -125,20 +125,21 @@ function split(random, text) {
 async function checkHealth(subject, last) {
   const headers = { 'Service-Key': subject.secrets.CONTROL.secret };
   const reply = await fetch(`${subject.url}/control`, { headers }).catch((error) => ({
-    status: String(error),
+    status: `${error}, ${error.cause?.code} ${error.cause?.message}`,
   }));
-  if (reply.status !== 200)
+  if (reply.status !== 200) {
     await report(
       subject,
       last,
       subject.alive() ? 'control' : 'dead',
       `the control request got ${reply.status}`,
     );
-  else {
-    await renew(subject);
-    subject.takeLog();
-    subject.upstream.reset();
+    return;
   }
+  await reply.arrayBuffer();
+  await renew(subject);
+  subject.takeLog();
+  subject.upstream.reset();
 }
 
 async function report(subject, input, kind, detail) {

@@ -98,8 +98,9 @@ export async function renew(subject) {
   for (const [name, { user, services, probe }] of Object.entries(wanted)) {
     const held = subject.secrets[name];
     if (held !== undefined) {
-      const { status } = await fetch(`${subject.url}/service/SVC1`, { headers: probe(held.secret) });
-      if (status === 200) continue;
+      const reply = await fetch(`${subject.url}/service/SVC1`, { headers: probe(held.secret) });
+      await reply.arrayBuffer();
+      if (reply.status === 200) continue;
     }
     subject.secrets[name] = {
       user,
