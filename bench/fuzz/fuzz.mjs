@@ -128,6 +128,7 @@ async function checkHealth(subject, last) {
     status: `${error}, ${error.cause?.code} ${error.cause?.message}`,
   }));
   if (reply.status !== 200) {
+    for (const line of subject.takeLog().lines) if (/"level":[56]0/.test(line)) say(line);
     await report(
       subject,
       last,
