@@ -1,0 +1,79 @@
+import { readAnswers } from '../../test/helpers/strict.mjs';
+import { talk } from '../../test/helpers/wire.mjs';
+import { judge, shapeOf, strictRequests } from './judge.mjs';
+
+/** Nothing for so long, and an input has no more answers. */
+const QUIET_MS = 60;
+const SETTLE_MS = 4;
+/** So many inputs before may still have something on its way. */
+const EARLIER = 5;
+const MINIMISE_MS = 20_000;
+
+let earlier = [];
+
+/** Whether a request belongs to an input before, whose connection was given up too early. */
+function isLate({ method, target }, text) {
+  const line = `${method} ${target} `;
+  return !text.includes(line) && earlier.some((each) => each.includes(line));
+}
+
+/** Sends one input, in pieces with secrets as `{{NAME}}`, and judges what came of it. */
+export async function execute(subject, input, patience = 1) {
+  const { secrets, upstream } = subject;
+  const pieces = input.map((piece) =>
+    Buffer.from(
+      piece.replace(/\{\{([A-Z]+)\}\}/g, (all, name) => secrets[name]?.secret ?? all),
+      'latin1',
+    ),
+  );
+  const bytes = Buffer.concat(pieces);
+  upstream.reset();
+  const strict = strictRequests(bytes);
+  const wanted = strict?.length ?? 1;
+  const methods = strict?.map(({ method }) => method) ?? [];
+  const talked = await talk(subject.port, pieces, {
+    enough: (soFar) => readAnswers(soFar, methods, false).answers.length >= wanted,
+    quietMs: QUIET_MS * patience,
+    settleMs: SETTLE_MS * patience,
+  });
+  const log = subject.takeLog();
+  const text = bytes.toString('latin1');
+  const seen = { ...upstream.seen, requests: upstream.seen.requests.filter((each) => !isLate(each, text)) };
+  earlier = [text, ...earlier.slice(0, EARLIER - 1)];
+  const { found, statuses } = judge({ bytes, talked, seen, log, secrets, alive: subject.alive() });
+  return { found, statuses, seen, shape: shapeOf(statuses, seen, log) };
+}
+
+/** Whether an input does it again, alone and with time to spare. */
+export async function reproduce(subject, input, kind, pause = 150) {
+  if (!subject.alive()) return kind === 'dead';
+  await new Promise((wait) => setTimeout(wait, pause));
+  earlier = [];
+  subject.takeLog();
+  const { found } = await execute(subject, input, 3);
+  return found.some(([each]) => each === kind);
+}
+
+/** Takes parts away while it still does the same. */
+export async function minimise(subject, input, kind) {
+  let best = input;
+  const until = Date.now() + MINIMISE_MS;
+  const attempt = async (candidate) => {
+    if (Date.now() > until || !subject.alive()) return false;
+    if (!(await reproduce(subject, candidate, kind, 5))) return false;
+    best = candidate;
+    return true;
+  };
+  await attempt([best.join('')]);
+  for (
+    let size = Math.ceil(best.join('').length / 2);
+    size >= 1;
+    size = size === 1 ? 0 : Math.ceil(size / 4)
+  ) {
+    for (let at = 0; at < best.join('').length && Date.now() < until;) {
+      const text = best.join('');
+      if (!(await attempt([text.slice(0, at) + text.slice(at + size)]))) at += size;
+    }
+  }
+  return best;
+}

@@ -1,0 +1,165 @@
+#!/usr/bin/env node
+// Sends mutated requests at a started server and says what should not have happened. `--help` says how.
+import { fork } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { SEEDS } from './corpus.mjs';
+import { execute, minimise, reproduce } from './execute.mjs';
+import { corrupt, mutate, serialise } from './mutate.mjs';
+import { createRandom } from './random.mjs';
+import { renew, startSubject } from './subject.mjs';
+
+const BATCH = 100;
+const { values } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '60' },
+    seed: { type: 'string', default: String(Math.floor(Math.random() * 2 ** 31)) },
+    workers: { type: 'string', default: '1' },
+    skip: { type: 'string' },
+    replay: { type: 'string' },
+    save: { type: 'string', default: join(tmpdir(), 'latchkey-finding.json') },
+    help: { type: 'boolean', default: false },
+  },
+});
+if (values.help) {
+  process.stdout.write(`node bench/fuzz/fuzz.mjs [options]     (npm run fuzz builds first)
+
+  --seconds N     how long (60)
+  --seed N        makes the same inputs again (random; it is printed)
+  --workers N     processes, each with a server of its own and the next seed (1)
+  --save FILE     where the input of a finding is kept (latchkey-finding.json in the folder for temporary files)
+  --skip REGEXP   leaves inputs out that match, to get past what is known
+  --replay FILE   sends one saved input and says what is wrong with it
+`);
+  process.exit(0);
+}
+const seed = Number(values.seed);
+const skip = values.skip === undefined ? undefined : new RegExp(values.skip, 'i');
+const say = (text) => process.stdout.write(`${text}\n`);
+
+if (values.replay !== undefined) await replay(values.replay);
+else if (Number(values.workers) > 1) await lead(Number(values.workers));
+else await work();
+
+/** One process a worker; the first finding of any ends them all. */
+async function lead(workers) {
+  const children = Array.from({ length: workers }, (_, i) =>
+    fork(new URL(import.meta.url), [
+      '--seconds', values.seconds, '--seed', String(seed + i), '--save', i === 0 ? values.save : `${values.save}.${i}`,
+      ...(values.skip === undefined ? [] : ['--skip', values.skip]),
+    ]),
+  ); // prettier-ignore
+  const codes = await Promise.all(children.map((child) => new Promise((done) => child.once('exit', done))));
+  process.exitCode = codes.some((code) => code !== 0) ? 1 : 0;
+}
+
+async function work() {
+  const random = createRandom(seed);
+  const subject = await startSubject();
+  say(`seed ${seed}`);
+  const pool = SEEDS.map((pipeline) => ({ pipeline }));
+  const raws = [];
+  const shapes = new Set();
+  const statuses = new Map();
+  const until = Date.now() + Number(values.seconds) * 1000;
+  const startedAt = Date.now();
+  let runs = 0;
+  const passing = [];
+  while (Date.now() < until && process.exitCode === undefined) {
+    const { text, from } = next(random, pool, raws);
+    if (skip?.test(text)) continue;
+    const input = split(random, text);
+    const result = await execute(subject, input);
+    runs += 1;
+    for (const status of result.statuses) statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    if (!shapes.has(result.shape)) {
+      shapes.add(result.shape);
+      if (from !== undefined) pool.push({ pipeline: from });
+      else raws.push(text);
+    }
+    // A request of the input before may have come late; what is real comes again.
+    if (result.found.length > 0) {
+      if (await reproduce(subject, input, result.found[0][0]))
+        await report(subject, input, result.found[0][0]);
+      else passing.push(result.found[0].join(': '));
+    }
+    if (runs % BATCH === 0) await checkHealth(subject, input);
+    if (process.stdout.isTTY)
+      process.stdout.write(
+        `\r\u001b[K${runs} inputs, ${shapes.size} shapes, ${Math.round((until - Date.now()) / 1000)} s left`,
+      );
+  }
+  await subject.stop();
+  if (process.stdout.isTTY) say('');
+  const rate = Math.round((runs * 1000) / (Date.now() - startedAt));
+  const counts = [...statuses].toSorted(([a], [b]) => a - b).map(([status, times]) => `${status}: ${times}`);
+  say(`${runs} inputs (${rate} a second), ${shapes.size} shapes, answers ${counts.join(', ')}`);
+  if (passing.length > 0) {
+    say(`${passing.length} times something was noticed that did not come again, the first time`);
+    say(`  ${passing[0].slice(0, 400)}`);
+  }
+}
+
+/** An input: mostly changed in ways that know what a request is, sometimes in bytes, sometimes in both. */
+function next(random, pool, raws) {
+  const way = random.below(10);
+  if (way === 0 && raws.length > 0) return { text: corrupt(random, random.pick(raws), raws) };
+  const recent = random.oneIn(2) ? pool.slice(-50) : pool;
+  const pipeline = mutate(random, random.pick(recent).pipeline);
+  const text = serialise(random, pipeline);
+  return way < 3 ? { text: corrupt(random, text, raws) } : { text, from: pipeline };
+}
+
+/** Cuts the text in up to three places, as a network would. */
+function split(random, text) {
+  const cuts = random.oneIn(3)
+    ? Array.from({ length: 1 + random.below(3) }, () => random.below(text.length + 1))
+    : [];
+  const places = [0, ...cuts.toSorted((a, b) => a - b), text.length];
+  return places.slice(1).map((to, i) => text.slice(places[i], to));
+}
+
+/** After every batch a plain request still gets through, and the credentials hold again. */
+async function checkHealth(subject, last) {
+  const headers = { 'Service-Key': subject.secrets.CONTROL.secret };
+  const reply = await fetch(`${subject.url}/control`, { headers }).catch((error) => ({
+    status: `${error}, ${error.cause?.code} ${error.cause?.message}`,
+  }));
+  if (reply.status !== 200) {
+    for (const line of subject.takeLog().lines) if (/"level":[56]0/.test(line)) say(line);
+    await report(
+      subject,
+      last,
+      subject.alive() ? 'control' : 'dead',
+      `the control request got ${reply.status}`,
+    );
+    return;
+  }
+  await reply.arrayBuffer();
+  await renew(subject);
+  subject.takeLog();
+  subject.upstream.reset();
+}
+
+async function report(subject, input, kind, detail) {
+  say(`\nFOUND ${kind} (seed ${seed})${detail === undefined ? '' : `: ${detail}`}; making it small`);
+  const small = kind === 'dead' || kind === 'control' ? input : await minimise(subject, input, kind);
+  const { found } = subject.alive() ? await execute(subject, small) : { found: [] };
+  for (const [each, about] of found) say(`  ${each}: ${about}`);
+  say(`input, in pieces:\n${JSON.stringify(small, null, 1)}`);
+  writeFileSync(values.save, JSON.stringify(small));
+  say(`kept in ${values.save}; --replay ${values.save} sends it again`);
+  process.exitCode = 1;
+}
+
+async function replay(file) {
+  const subject = await startSubject();
+  const { found, statuses, seen } = await execute(subject, JSON.parse(readFileSync(file, 'utf8')));
+  say(`answers ${statuses.join()}, ${seen.requests.length} requests upstream`);
+  for (const request of seen.requests) say(`  ${JSON.stringify(request.bytes.toString('latin1'))}`);
+  for (const [kind, about] of found) say(`${kind}: ${about}`);
+  await subject.stop();
+  process.exitCode = found.length > 0 ? 1 : 0;
+}

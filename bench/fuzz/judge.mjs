@@ -1,0 +1,152 @@
+import { readAnswer, readRequest, valuesOf } from '../../test/helpers/strict.mjs';
+
+const IDENTITY = /^x-auth-(?:user-id|customer-id|login|role|scope|services|credential|token-id)$/;
+/** The host is the client's to say. */
+const OF_A_PROXY =
+  /^(?:x-forwarded-(?!host$).*|forwarded|x-original-.*|x-real-ip|x-request-id|proxy|x-http-method-override)$/;
+const fold = (name) => name.toLowerCase().replace(/[_.]/g, '-');
+
+/** Requests of an input that is well-formed to its last byte; undefined when it is not. */
+export function strictRequests(bytes) {
+  const requests = [];
+  for (let from = 0; from < bytes.length;) {
+    const request = readRequest(bytes, from);
+    if (request === undefined || 'fault' in request) return undefined;
+    requests.push(request);
+    from = request.end;
+  }
+  return requests;
+}
+
+/**
+ * Reads what the client got: statuses of final answers. Which answers belong to a HEAD is not known of an input that
+ * is not well-formed, so both ways are tried.
+ *
+ * @returns the statuses, or what is wrong
+ */
+export function readStatuses(bytes, ended, mayBeHead) {
+  const read = (from, statuses) => {
+    if (from === bytes.length) return { statuses };
+    let worst;
+    for (const method of mayBeHead ? ['GET', 'HEAD'] : ['GET']) {
+      const answer = readAnswer(bytes, from, method, ended);
+      if (answer === undefined) return { statuses, open: true };
+      if ('fault' in answer) worst ??= answer;
+      else if (answer.status === 101) return { statuses: [...statuses, 101], switched: true };
+      else {
+        const rest = read(answer.end, answer.status < 200 ? statuses : [...statuses, answer.status]);
+        if (!('fault' in rest)) return rest;
+        worst ??= rest;
+      }
+    }
+    return worst;
+  };
+  return read(0, []);
+}
+
+/** What must hold whatever the input is. Returns each thing that does not, as `[kind, detail]`. */
+export function judge({ bytes, talked, seen, log, secrets, alive }) {
+  const found = [];
+  const text = bytes.toString('latin1');
+  if (!alive) found.push(['dead', 'the process ended']);
+  const answers = readStatuses(talked.bytes, talked.ended, /HEAD/.test(text));
+  if ('fault' in answers) found.push(['answer', answers.fault]);
+  for (const status of answers.statuses ?? []) if (status === 500) found.push(['500', 'an answer of 500']);
+  judgeLog(log, secrets, found);
+  for (const { fault, bytes: part } of seen.faults)
+    found.push(['framing', `${fault} in ${JSON.stringify(part.toString('latin1').slice(0, 300))}`]);
+  const strict = strictRequests(bytes);
+  const most = strict?.length ?? text.match(/HTTP\/1\.[01]/g)?.length ?? 0;
+  if (seen.requests.length > most)
+    found.push(['more', `${seen.requests.length} requests upstream, ${most} sent`]);
+  const held = Object.values(secrets).filter(({ secret }) => text.includes(secret));
+  for (const request of seen.requests) judgeRequest(request, held, strict, found);
+  return { found, statuses: answers.statuses ?? [] };
+}
+
+function judgeLog({ lines, errors }, secrets, found) {
+  if (errors !== '') found.push(['stderr', errors.slice(0, 500)]);
+  for (const line of lines) {
+    let record;
+    try {
+      record = JSON.parse(line);
+    } catch {
+      found.push(['log', `no JSON: ${line.slice(0, 200)}`]);
+      continue;
+    }
+    if (record.level >= 50 || record.outcome === 'fault') found.push(['fault', line.slice(0, 1_000)]);
+    // A path is what the client made it, and some details quote it.
+    const { path: _path, detail: _detail, method: _method, ...rest } = record;
+    const said = JSON.stringify(rest);
+    for (const { secret } of Object.values(secrets)) if (said.includes(secret)) found.push(['logged', said]);
+  }
+}
+
+function judgeRequest(request, held, strict, found) {
+  const say = (kind, detail) =>
+    found.push([kind, `${detail}: ${JSON.stringify(request.bytes.toString('latin1').slice(0, 600))}`]);
+  const { method, target, fields, body } = request;
+  const names = fields.map(([name]) => fold(name));
+  const identity = names.filter((name) => IDENTITY.test(name));
+  if (new Set(identity).size !== identity.length) say('twice', 'an identity field comes twice');
+  for (const [name, value] of fields)
+    if ((IDENTITY.test(fold(name)) || OF_A_PROXY.test(fold(name))) && /evil/.test(value))
+      say('identity', `${name} of the client`);
+  const [user] = valuesOf(fields, 'x-auth-user-id');
+  const path = decodeOnce(target.split('?', 1)[0]);
+  if (user === undefined) {
+    if (path !== '/status') say('credential', 'a protected route without an identity');
+    if (identity.length > 0) say('identity', 'an identity without a user');
+  } else if (!held.some((each) => each.user === user))
+    say('credential', `the user ${user} has no credential in the input`);
+  if (user === 'engineer' && !/^\/service\/SVC1(?:[/]|$)/.test(path) && /^\/+service\/+[^/]/i.test(path))
+    say('service', 'another service than that of the token');
+  if (strict === undefined) return;
+  // An input that is well-formed can be read in one way only.
+  const same = strict.find(
+    (each) => each.method === method && each.target === target && each.body.equals(body),
+  );
+  if (same === undefined) say('other', 'no such request was sent');
+  const inPlace = strict.every(
+    (each) => !each.target.includes('{') && held.every((h) => onlyWhereItBelongs(each, h)),
+  );
+  if (inPlace)
+    for (const { secret } of held)
+      if (request.bytes.includes(secret)) say('secret', 'a secret reached the upstream');
+}
+
+/** Whether a secret stands nowhere but in a key field and in a session cookie. */
+function onlyWhereItBelongs({ target, fields, body }, { secret }) {
+  if (target.includes(secret) || body.includes(secret)) return false;
+  return fields.every(
+    ([name, value]) =>
+      !value.includes(secret) ||
+      /^service[-_.](?:key|otp)$/i.test(name) ||
+      (/^cookie$/i.test(name) &&
+        value.split(';').every((pair) => !pair.includes(secret) || /^\s*service\.session=/.test(pair))),
+  );
+}
+
+function decodeOnce(path) {
+  return path.replace(/%([0-7][0-9a-f])/gi, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
+}
+
+/** What was new about it, in a few words: an input that makes new ones is kept. */
+export function shapeOf(statuses, seen, log) {
+  const outcomes = log.lines.map((line) => {
+    try {
+      const { outcome, detail = '', route = '' } = JSON.parse(line);
+      return `${outcome}/${String(detail)
+        .replace(/[^a-z ]/gi, '')
+        .slice(0, 40)}/${route}`;
+    } catch {
+      return 'no JSON';
+    }
+  });
+  const shapes = seen.requests.map(({ method, fields, body }) => {
+    const framing =
+      valuesOf(fields, 'transfer-encoding').length > 0 ? 'chunked' : body.length > 0 ? 'length' : 'none';
+    return `${method}/${framing}/${fields.length > 20 ? 'many' : fields.length}`;
+  });
+  return [statuses.join(), ...outcomes.toSorted(), ...shapes.toSorted(), `${seen.cut.length}`].join(' ');
+}

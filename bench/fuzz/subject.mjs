@@ -1,0 +1,130 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { hash } from '@node-rs/argon2';
+import { stringify } from 'yaml';
+import { startStrictUpstream } from '../../test/helpers/wire.mjs';
+
+const CLI = new URL('../../dist/cli.js', import.meta.url).pathname;
+const PASSWORD = 'correct horse battery staple';
+const USERS = {
+  superuser: 'superuser',
+  engineer: 'engineer',
+  billing: 'billing',
+  other: 'superuser',
+  control: 'superuser',
+};
+
+/** Starts the server under test in front of a strict upstream, with the credentials that inputs hold. */
+export async function startSubject() {
+  const upstream = await startStrictUpstream();
+  const folder = mkdtempSync(join(tmpdir(), 'latchkey-fuzz-'));
+  const config = join(folder, 'latchkey.yaml');
+  const password_hash = await hash(PASSWORD, { memoryCost: 1024, timeCost: 1, parallelism: 1 });
+  const users = Object.entries(USERS).map(([id, role]) => ({
+    id, customer_id: 'C1', login: `${id}@example.com`, name: id, role, password_hash,
+  })); // prettier-ignore
+  writeFileSync(
+    join(folder, 'directory.yaml'),
+    stringify({
+      customers: [{ id: 'C1', name: 'One' }],
+      services: ['SVC1', 'SVC2'].map((id) => ({ id, customer_id: 'C1', name: id })),
+      users,
+    }),
+    { mode: 0o600 },
+  );
+  writeFileSync(
+    config,
+    stringify({
+      listen: { host: '127.0.0.1', port: 0 },
+      admin: { port: 0 },
+      directory: { file: './directory.yaml' },
+      // Made-up logins must not keep the real one out.
+      login: { max_failures: 100, lockout: '1s' },
+      upstream: upstream.url,
+    }),
+  );
+  const lines = [];
+  let errors = '';
+  let rest = '';
+  const child = spawn(process.execPath, [CLI, 'serve', '--config', config], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  child.stderr.on('data', (chunk) => (errors += chunk));
+  child.stdout.on('data', (chunk) => {
+    const parts = (rest + chunk).split('\n');
+    rest = parts.pop();
+    lines.push(...parts);
+  });
+  const exited = new Promise((done) => child.once('exit', done));
+  let ready;
+  while (ready === undefined) {
+    if (child.exitCode !== null) throw new Error(`the server did not start: ${lines.join('\n')}${errors}`);
+    await new Promise((wait) => setTimeout(wait, 20));
+    ready = lines.find((line) => line.includes('"msg":"ready"'));
+  }
+  const { listen } = JSON.parse(ready);
+  const subject = {
+    url: listen,
+    port: Number(new URL(listen).port),
+    upstream,
+    /** Secrets by the names that stand for them, each with the user it belongs to. */
+    secrets: {},
+    alive: () => child.exitCode === null && child.signalCode === null,
+    /** What was logged since it was last asked, and what was written to stderr. */
+    takeLog: () => ({ lines: lines.splice(0), errors }),
+    stop: async () => {
+      child.kill('SIGKILL');
+      await exited;
+      upstream.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+  await renew(subject);
+  subject.takeLog();
+  upstream.reset();
+  return subject;
+}
+
+/** Makes the credentials that do not hold (any more): inputs revoke tokens and end sessions. */
+export async function renew(subject) {
+  const wanted = {
+    TOKEN: { user: 'superuser', probe: (secret) => ({ 'Service-Key': secret }) },
+    LIMITED: { user: 'engineer', services: 'SVC1', probe: (secret) => ({ 'Service-Key': secret }) },
+    SESSION: { user: 'billing', probe: (secret) => ({ Cookie: `service.session=${secret}` }) },
+    CONTROL: { user: 'control', probe: (secret) => ({ 'Service-Key': secret }) },
+  };
+  for (const [name, { user, services, probe }] of Object.entries(wanted)) {
+    const held = subject.secrets[name];
+    if (held !== undefined) {
+      const reply = await fetch(`${subject.url}/service/SVC1`, { headers: probe(held.secret) });
+      await reply.arrayBuffer();
+      if (reply.status === 200) continue;
+    }
+    subject.secrets[name] = {
+      user,
+      secret: name === 'SESSION' ? await login(subject, user) : await create(subject, user, services),
+    };
+  }
+}
+
+async function create(subject, user, services) {
+  const body = new URLSearchParams({
+    username: `${user}@example.com`,
+    password: PASSWORD,
+    ...(services ? { services } : {}),
+  });
+  const reply = await fetch(`${subject.url}/tokens`, { method: 'POST', body });
+  const { access_token: secret } = await reply.json();
+  if (secret === undefined) throw new Error(`no token for ${user}: ${reply.status}`);
+  return secret;
+}
+
+async function login(subject, user) {
+  const body = new URLSearchParams({ user: `${user}@example.com`, password: PASSWORD });
+  const reply = await fetch(`${subject.url}/login`, { method: 'POST', body });
+  const secret = /^service\.session=([^;]+)/.exec(reply.headers.get('set-cookie') ?? '')?.[1];
+  if (secret === undefined) throw new Error(`no session for ${user}: ${reply.status}`);
+  return secret;
+}

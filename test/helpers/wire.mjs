@@ -1,0 +1,104 @@
+import { connect, createServer } from 'node:net';
+import { readRequest, valuesOf } from './strict.mjs';
+
+/**
+ * Writes pieces of bytes to a loopback port, each in a turn of its own, and collects what comes back.
+ *
+ * @param pieces buffers, written in order
+ * @param enough says of the bytes so far whether more is worth waiting for; without it only the end of the connection is
+ * @param quietMs how long nothing may happen
+ * @param settleMs how long to listen on when it is enough, for what should not come
+ * @param end whether to end our side behind the last piece
+ * @returns the bytes, and whether the other side closed the connection
+ */
+export function talk(port, pieces, { enough, quietMs = 1_000, settleMs = 0, end = false } = {}) {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true });
+    const chunks = [];
+    let over = false;
+    const finish = (ended) => {
+      if (over) return;
+      over = true;
+      clearTimeout(timer);
+      socket.destroy();
+      resolve({ bytes: Buffer.concat(chunks), ended });
+    };
+    const timer = setTimeout(() => finish(false), quietMs);
+    let next = 0;
+    const write = () => {
+      if (over || next >= pieces.length) return;
+      socket.write(pieces[next++]);
+      if (next < pieces.length) setImmediate(write);
+      else if (end) socket.end();
+    };
+    socket.on('connect', write);
+    socket.on('data', (chunk) => {
+      chunks.push(chunk);
+      timer.refresh();
+      if (enough !== undefined && enough(Buffer.concat(chunks))) setTimeout(() => finish(false), settleMs);
+    });
+    socket.on('end', () => finish(true));
+    socket.on('error', () => finish(true));
+    socket.on('close', () => finish(true));
+  });
+}
+
+/**
+ * A raw upstream that reads requests strictly and answers each with 200. A request that can't be read is kept as a
+ * fault and its connection closed. Where the target holds `switch` it becomes a tunnel that echoes.
+ */
+export async function startStrictUpstream() {
+  const seen = { requests: [], faults: [], tunnelled: [], cut: [] };
+  const sockets = new Set();
+  const server = createServer((socket) => {
+    let bytes = Buffer.alloc(0);
+    let tunnel = false;
+    sockets.add(socket);
+    socket
+      .on('error', () => undefined)
+      .on('close', () => {
+        sockets.delete(socket);
+        if (bytes.length > 0 && !tunnel) seen.cut.push(bytes);
+      });
+    socket.on('data', (chunk) => {
+      if (tunnel) {
+        seen.tunnelled.push(chunk);
+        socket.write(chunk);
+        return;
+      }
+      bytes = Buffer.concat([bytes, chunk]);
+      for (;;) {
+        const request = readRequest(bytes, 0);
+        if (request === undefined) return;
+        if ('fault' in request) {
+          seen.faults.push({ fault: request.fault, bytes });
+          socket.destroy();
+          return;
+        }
+        const { end, ...rest } = request;
+        seen.requests.push({ ...rest, bytes: bytes.subarray(0, end) });
+        bytes = bytes.subarray(end);
+        if (request.target.includes('switch') && valuesOf(request.fields, 'upgrade').length > 0) {
+          tunnel = true;
+          socket.write(
+            'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n',
+          );
+          return;
+        }
+        const body = request.method === 'HEAD' ? '' : 'ok';
+        socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n${body}`);
+      }
+    });
+  });
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  return {
+    port: server.address().port,
+    url: `http://127.0.0.1:${server.address().port}`,
+    seen,
+    reset: () => Object.assign(seen, { requests: [], faults: [], tunnelled: [], cut: [] }),
+    close: () => {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}

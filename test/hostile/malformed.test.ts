@@ -1,0 +1,107 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { parse } from 'yaml';
+import { startFixture } from '../helpers/fixture.js';
+import { readAnswers } from '../helpers/strict.mjs';
+import { startStrictUpstream, talk } from '../helpers/wire.mjs';
+
+interface Case {
+  readonly about: string;
+  readonly send: string;
+  /** Method, target and body of each request that must arrive; nothing may when it is absent. */
+  readonly upstream?: readonly string[];
+  /** The body turns bad on its way: its beginning may arrive, but never as a whole request. */
+  readonly broken?: boolean;
+  readonly why?: string;
+}
+interface Fixtures {
+  readonly project: string;
+  readonly licence: string;
+  readonly folder: string;
+  readonly cases: readonly Case[];
+}
+
+/** An answer comes within this time, or none does. */
+const QUIET_MS = 1_500;
+/** What was smuggled would have arrived by then. */
+const SETTLE_MS = 30;
+
+const upstream = await startStrictUpstream();
+t.teardown(() => upstream.close());
+const { url, token, server } = await startFixture(t, { upstream: upstream.url });
+const key = await token('superuser');
+const port = Number(new URL(url).port);
+const folder = join(import.meta.dirname, 'fixtures');
+
+/** The bytes of a case, and whether the client ends its side behind them. */
+function bytesOf(send: string, mark: string): { bytes: Buffer; end: boolean } {
+  const text = send
+    .replaceAll('{K}', `Host: a\r\n${mark}\r\nService-Key: {T}`)
+    .replaceAll('{T}', key)
+    .replace(/\{(\w)\*(\d+)\}/g, (_, char: string, times: string) => char.repeat(Number(times)))
+    .replace(/\{fields\*(\d+)\}/g, (_, times: string) =>
+      Array.from({ length: Number(times) }, (_each, i) => `A${i}: ${i}`).join('\r\n'),
+    );
+  return { bytes: Buffer.from(text.replace(/\{END\}$/, ''), 'latin1'), end: text.endsWith('{END}') };
+}
+
+for (const file of readdirSync(folder)) {
+  const { project, licence, cases } = parse(readFileSync(join(folder, file), 'utf8')) as Fixtures;
+  t.test(`${project}, ${licence}: ${cases.length} cases`, { timeout: 120_000 }, async (t) => {
+    for (const [i, each] of cases.entries()) {
+      const mark = `X-Case: ${file}-${i}`;
+      upstream.reset();
+      const { bytes, end } = bytesOf(each.send, mark);
+      const wanted = each.upstream ?? [];
+      const methods = bytes.toString('latin1').match(/^[A-Z]+(?= \/)/gm) ?? [];
+      const talked = await talk(port, [bytes], {
+        enough: (soFar) => readAnswers(soFar, methods, false).answers.length >= Math.max(1, wanted.length),
+        settleMs: SETTLE_MS,
+        quietMs: QUIET_MS,
+        end,
+      });
+      const { answers, fault } = readAnswers(talked.bytes, methods, talked.ended);
+      const arrived = upstream.seen.requests.map(
+        ({ method, target, body }) => `${method} ${target} ${body.toString('latin1')}`,
+      );
+      const statuses = answers.map(({ status }) => status);
+      // Two pipelined requests go their ways side by side.
+      t.same(arrived.toSorted(), [...wanted].toSorted(), each.about);
+      t.same(
+        [upstream.seen.faults.length, fault],
+        [0, undefined],
+        `${each.about}: well-formed on both sides`,
+      );
+      t.equal(
+        statuses.filter((status) => status < 300).length,
+        wanted.length,
+        `${each.about}: ${statuses.join()}`,
+      );
+      if (wanted.length === 0) {
+        t.ok(talked.ended || statuses.length === 1, `${each.about}: answered or closed`);
+        t.ok(
+          statuses.every((status) => status >= 400 && status !== 500),
+          `${each.about}: ${statuses.join()}`,
+        );
+      }
+      if (each.broken !== true) {
+        // What is left of the case before may still arrive.
+        const cut = upstream.seen.cut.filter((part) => wanted.length === 0 && part.includes(mark));
+        t.same(cut, [], `${each.about}: no part of it arrives`);
+      }
+    }
+  });
+}
+
+t.test('the server is none the worse for it', async (t) => {
+  const levels = server
+    .stdout()
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => (JSON.parse(line) as { level: number }).level);
+  t.same(
+    levels.filter((level) => level >= 50),
+    [],
+  );
+});

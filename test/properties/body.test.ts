@@ -1,0 +1,129 @@
+import * as fc from 'fast-check';
+import { Params, parseBody } from '../../src/http/body.js';
+import { property } from '../helpers/property.js';
+
+const FORM = 'application/x-www-form-urlencoded';
+const TRICKY = [
+  '__proto__',
+  'constructor',
+  'toString',
+  'hasOwnProperty',
+  '',
+  'services[]',
+  'a&b',
+  'a=b',
+  'a+b',
+  '%41',
+];
+
+const text = fc.oneof(
+  fc.constantFrom(...TRICKY, 'username', 'password', ' ', '\u0000', '\r\n', '\u{1f600}', '\ufeffx'),
+  fc.string({ unit: 'grapheme' }).map((each) => each.toWellFormed()),
+);
+const pairs = fc.array(fc.tuple(text, text), { minLength: 1, maxLength: 8 });
+
+/** Form encoding (WHATWG URL 5.2), with as much escaped as the dice say beyond what has to be. */
+function encode(value: string, dice: Iterator<number>): string {
+  let out = '';
+  for (const byte of Buffer.from(value)) {
+    const char = String.fromCharCode(byte);
+    const roll = dice.next().value as number;
+    if (byte === 0x20 && roll > 0) out += '+';
+    else if (/[A-Za-z0-9*._-]/.test(char) && roll > 0) out += char;
+    else out += `%${byte.toString(16).padStart(2, '0')}`;
+  }
+  return out;
+}
+
+property(
+  'a form comes back with every name and value, in order',
+  3_000,
+  fc.tuple(
+    pairs,
+    fc.infiniteStream(fc.nat(4)),
+    fc.constantFrom(FORM, `${FORM};charset=UTF-8`, FORM.toUpperCase()),
+  ),
+  ([given, dice, type]) => {
+    const form = given.map(([name, value]) => `${encode(name, dice)}=${encode(value, dice)}`).join('&');
+    check(parseBody(Buffer.from(form), type), given);
+  },
+);
+
+property(
+  'JSON with the same names says the same',
+  2_000,
+  fc.tuple(
+    pairs,
+    fc.constantFrom('application/json', 'application/vnd.api+json', 'Application/JSON; charset=utf-8'),
+  ),
+  ([given, type]) => {
+    const last = new Map(given);
+    const members = [...last].map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);
+    check(parseBody(Buffer.from(`{${members.join(',')}}`), type), [...last]);
+  },
+);
+
+property(
+  'any bytes of any type are refused or have parameters; nothing throws and no prototype changes',
+  6_000,
+  fc.tuple(
+    fc.oneof(
+      fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes)),
+      fc.json().map((json) => Buffer.from(json)),
+      fc
+        .string({ unit: fc.constantFrom(...'&=%+?;[]{}":,0a\u00e9'.split('')) })
+        .map((each) => Buffer.from(each)),
+    ),
+    fc.oneof(
+      fc.constantFrom(
+        undefined,
+        '',
+        FORM,
+        'application/json',
+        'a/b+json',
+        'multipart/form-data',
+        ';',
+        FORM + ';',
+      ),
+      fc.string(),
+    ),
+  ),
+  ([bytes, type]) => {
+    const body = parseBody(bytes, type);
+    if ('refusal' in body) {
+      if (body.refusal !== 'malformed' || !('detail' in body)) throw new Error(JSON.stringify(body));
+    } else if (!(body.params instanceof Params) || typeof body.params.one('toString') === 'function') {
+      throw new Error('no parameters');
+    }
+    if (Object.keys(Object.prototype).length > 0) throw new Error('the prototype has a member');
+  },
+);
+
+property(
+  'a name given twice is never taken for one value',
+  1_000,
+  fc.tuple(text, fc.array(text, { minLength: 2, maxLength: 4 }), fc.infiniteStream(fc.nat(4))),
+  ([name, values, dice]) => {
+    const form = values.map((value) => `${encode(name, dice)}=${encode(value, dice)}`).join('&');
+    const body = parseBody(Buffer.from(form), FORM);
+    if ('refusal' in body || body.params.one(name) !== undefined) throw new Error(form);
+    same(body.params.all(name), values);
+  },
+);
+
+function check(body: ReturnType<typeof parseBody>, given: readonly (readonly [string, string])[]): void {
+  if ('refusal' in body) throw new Error(JSON.stringify(body));
+  const { params } = body;
+  for (const [name] of given) {
+    const values = given.filter(([each]) => each === name).map(([, value]) => value);
+    same(params.all(name), values);
+    same(params.one(name), values.length === 1 ? values[0] : undefined);
+  }
+  same(params.all(...given.map(([name]) => name)).toSorted(), given.map(([, value]) => value).toSorted());
+  same(params.all('not there'), []);
+}
+
+function same(found: unknown, wanted: unknown): void {
+  if (JSON.stringify(found) !== JSON.stringify(wanted))
+    throw new Error(`${JSON.stringify(found)} is not ${JSON.stringify(wanted)}`);
+}

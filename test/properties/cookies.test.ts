@@ -1,0 +1,143 @@
+import * as fc from 'fast-check';
+import { cookieValues, formatSessionCookie } from '../../src/http/cookies.js';
+import { withoutCookie } from '../../src/proxy/outbound.js';
+import { property } from '../helpers/property.js';
+
+const NAME = 'service.session';
+const SECRET = 'S3cr3tS3cr3tS3cr3t-_S3cr3tS3cr3tS3cr3tS3c';
+
+/** RFC 6265 5.4 backwards: pairs between semicolons, blanks around a pair do not count, the name ends at the first `=`. */
+function reference(field: string): { name: string; value: string }[] {
+  const pairs: { name: string; value: string }[] = [];
+  let rest = field;
+  while (rest !== '') {
+    const end = rest.indexOf(';');
+    const pair = (end < 0 ? rest : rest.slice(0, end)).replace(/^[ \t]+|[ \t]+$/g, '');
+    rest = end < 0 ? '' : rest.slice(end + 1);
+    const equals = pair.indexOf('=');
+    if (equals >= 0) pairs.push({ name: pair.slice(0, equals), value: pair.slice(equals + 1) });
+  }
+  return pairs;
+}
+
+const blank = fc.constantFrom('', ' ', ' ', '  ', '\t');
+const visible = fc
+  .array(
+    fc.integer({ min: 0x21, max: 0x7e }).filter((code) => code !== 0x3b),
+    { maxLength: 8 },
+  )
+  .map((codes) => String.fromCharCode(...codes));
+const other = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc
+      .tuple(fc.constantFrom('a', 'lang', 'x.y', '$Version', '__Host-a'), visible)
+      .map((p) => p.join('=')),
+  },
+  { weight: 2, arbitrary: visible.filter((text) => !text.startsWith(NAME)) },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom(
+      '',
+      '=',
+      '=x',
+      'HttpOnly',
+      'Path=/',
+      'Max-Age=43200',
+      'SameSite=Lax',
+      'service',
+      'service.sessio=x',
+      'service.session2=x',
+      'xservice.session=x',
+      'Service.Session=x',
+      'service_session=x',
+      '"service.session=x"',
+    ),
+  },
+);
+const session = fc.constantFrom(`${NAME}=${SECRET}`, `${NAME}=${SECRET}==`, `${NAME}="${SECRET}"`);
+const hidden = fc.constantFrom(
+  `__Host-${NAME}=${SECRET}`,
+  `__Secure-${NAME}=${SECRET}`,
+  `${NAME} =${SECRET}`,
+  `${NAME}\t= ${SECRET}`,
+);
+
+/** A field, and the cookies in it that are no session. */
+const fields = fc
+  .array(
+    fc.tuple(
+      blank,
+      fc.oneof(
+        { weight: 6, arbitrary: other.map((text) => ({ text, ours: false })) },
+        { weight: 1, arbitrary: session.map((text) => ({ text, ours: true })) },
+        { weight: 1, arbitrary: hidden.map((text) => ({ text, ours: true })) },
+      ),
+      blank,
+    ),
+    { maxLength: 7 },
+  )
+  .map((parts) => ({
+    field: parts.map(([before, { text }, after]) => before + text + after).join(';'),
+    others: parts.filter(([, { ours }]) => !ours).map(([, { text }]) => text),
+  }));
+
+property('the session is found exactly where a reference parser finds it', 6_000, fields, ({ field }) => {
+  const wanted = reference(field)
+    .filter(({ name }) => name === NAME)
+    .map(({ value }) => value);
+  same(cookieValues(field, NAME), wanted, field);
+});
+
+property(
+  'once removed, nothing of it is left and every other cookie is',
+  6_000,
+  fields,
+  ({ field, others }) => {
+    const left = withoutCookie(field, NAME);
+    if (left.includes(SECRET)) throw new Error(`the secret is left of ${JSON.stringify(field)}`);
+    same(cookieValues(left, NAME), [], field);
+    const words = (text: string) =>
+      text
+        .split(';')
+        .map((pair) => pair.trim())
+        .filter((pair) => pair !== '');
+    same(words(left), others.flatMap(words), field);
+  },
+);
+
+property('a field without the session stays as it is, byte for byte', 2_000, fc.array(other), (pairs) => {
+  const field = pairs.join('; ');
+  if (!field.includes(NAME)) same(withoutCookie(field, NAME), field, field);
+});
+
+property(
+  'any text: no session is found in what removal leaves, and removing twice is removing once',
+  4_000,
+  fc.oneof(
+    fc.string({ unit: fc.constantFrom(...';= \t"\\,x'.split(''), NAME, SECRET, `__Host-${NAME}`) }),
+    fc.string({ unit: 'binary' }),
+  ),
+  (field) => {
+    const left = withoutCookie(field, NAME);
+    same(cookieValues(left, NAME), [], field);
+    same(withoutCookie(left, NAME), left, field);
+  },
+);
+
+property(
+  'a client that sends the whole Set-Cookie back is understood, with other cookies around it',
+  1_000,
+  fc.tuple(fc.array(fc.constantFrom('a=1', 'b=2')), fc.boolean(), fc.nat(99_999)),
+  ([around, secure, maxAge]) => {
+    const whole = formatSessionCookie({ name: NAME, value: SECRET, maxAge, secure });
+    const field = [...around, whole, ...around].join('; ');
+    same(cookieValues(field, NAME), [SECRET], field);
+    if (withoutCookie(field, NAME).includes(SECRET)) throw new Error(field);
+  },
+);
+
+function same(found: unknown, wanted: unknown, about: string): void {
+  if (JSON.stringify(found) !== JSON.stringify(wanted))
+    throw new Error(`${JSON.stringify(about)}: ${JSON.stringify(found)} is not ${JSON.stringify(wanted)}`);
+}

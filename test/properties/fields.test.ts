@@ -1,0 +1,173 @@
+import * as fc from 'fast-check';
+import type { Arbitrary } from 'fast-check';
+import type { RequestHead } from '../../src/http/head.js';
+import { createOutbound } from '../../src/proxy/outbound.js';
+import { property } from '../helpers/property.js';
+
+const IDENTITY = [
+  'User-Id',
+  'Customer-Id',
+  'Login',
+  'Role',
+  'Scope',
+  'Services',
+  'Credential',
+  'Token-Id',
+].map((name) => `X-Auth-${name}`);
+const PROTECTED = [
+  ...IDENTITY,
+  ...'Service-Key Service-OTP Host Content-Length Transfer-Encoding Expect Proxy'.split(' '),
+  ...'Connection Keep-Alive Proxy-Connection Proxy-Authorization TE Trailer Upgrade'.split(' '),
+  ...'Forwarded X-Real-IP X-Original-URL X-Rewrite-URL X-HTTP-Method X-Request-Id'.split(' '),
+  ...'X-HTTP-Method-Override X-Method-Override X-Forwarded-For X-Forwarded-Proto'.split(' '),
+  ...'X-Forwarded-Host X-Forwarded-Port X-Forwarded-User X-Forwarded-Anything'.split(' '),
+];
+const FREE = [
+  'Accept',
+  'Content-Type',
+  'User-Agent',
+  'Authorization',
+  'Referer',
+  'Origin',
+  'Range',
+  'If-Match',
+  'X-Auth',
+  'X-Auth-User',
+  'X-Auth-User-Idx',
+  'AX-Auth-User-Id',
+  'X-Auth--User-Id',
+  'XAuthUserId',
+  'X-Forwarded',
+  'Service',
+  'Service-Key2',
+  'Content-Lengthy',
+  'Host2',
+  'constructor',
+  '__proto__',
+  'X-ForwardedFor',
+  'Tee',
+];
+const HOP_OPTIONS = ['keep-alive', 'close', 'Upgrade', 'content-length', 'cookie', '', ' '];
+
+/** The name as a gateway to CGI, WSGI or PHP would make a variable of it. */
+const variable = (name: string) => name.toUpperCase().replace(/[-_.]/g, '_');
+const PROTECTED_VARIABLES = new Set(PROTECTED.map(variable));
+
+/** A name in any case, with any of the three characters that become one. */
+function spelled(name: string): Arbitrary<string> {
+  return fc.infiniteStream(fc.nat(5)).map((dice) =>
+    name
+      .split('')
+      .map((char) => {
+        const roll = dice.next().value as number;
+        if (char === '-') return roll === 0 ? '_' : roll === 1 ? '.' : '-';
+        return roll < 3 ? char.toLowerCase() : char.toUpperCase();
+      })
+      .join(''),
+  );
+}
+
+/** A Cookie field with the session in it, and what may be left of it. */
+const COOKIE = ['a=1; service.session=EVIL-1; b=2', 'a=1; b=2'] as const;
+const latin1 = fc
+  .array(
+    fc.integer({ min: 0x20, max: 0xff }).filter((code) => code !== 0x7f),
+    { maxLength: 12 },
+  )
+  .map((codes) => String.fromCharCode(...codes).trim());
+const free = fc.constantFrom(...FREE);
+const evil = fc.constantFrom(...PROTECTED).chain(spelled);
+const field = fc.oneof(
+  fc.tuple(free, latin1),
+  fc.tuple(fc.constantFrom('Cookie', 'cookie', 'COOKIE'), fc.constant<string>(COOKIE[0])),
+  fc.tuple(
+    evil,
+    fc.nat(999).map((n) => `EVIL-${n}`),
+  ),
+  fc.tuple(
+    fc.constantFrom('Connection', 'connection', 'CONNECTION'),
+    fc
+      .array(fc.oneof(fc.constantFrom(...HOP_OPTIONS), free, evil), { minLength: 1, maxLength: 4 })
+      .map((names) => names.join(',')),
+  ),
+);
+const requests = fc.record({
+  fields: fc.array(field, { maxLength: 14 }),
+  injected: fc.subarray(IDENTITY).map((names) => names.flatMap((name) => [name, `GOOD-${name}`])),
+  secure: fc.boolean(),
+  host: fc.constantFrom('', 'api.example', 'localhost:8080'),
+});
+
+const outbound = createOutbound({
+  protectedNames: IDENTITY,
+  credentialNames: ['service-key', 'service-otp'],
+  sessionCookie: 'service.session',
+  forwardCredentials: false,
+});
+
+/** What of a head counts here. */
+function headOf(fields: string[], secure: boolean, host: string): RequestHead {
+  const connections = fields.filter((_, i) => i % 2 === 1 && fields[i - 1]?.toLowerCase() === 'connection');
+  const client = { address: '192.0.2.1', secure, host, forwardedFor: '192.0.2.1' };
+  const connection = connections.length === 0 ? undefined : connections.join(', ');
+  return { fields, client, connection } as unknown as RequestHead;
+}
+
+property(
+  'of protected names nothing of the client survives; the rest does, byte for byte; what is injected comes last, once',
+  6_000,
+  requests,
+  ({ fields, injected, secure, host }) => {
+    const flat = fields.flat();
+    const out = outbound(headOf(flat, secure, host), injected, 'REQUEST-ID');
+    const pairs = pairsOf(out);
+    const options = new Set(
+      fields
+        .filter(([name]) => name.toLowerCase() === 'connection')
+        .flatMap(([, value]) => value.split(','))
+        .map((option) => option.trim().toLowerCase()),
+    );
+    const kept = fields
+      .filter(([name]) => !PROTECTED_VARIABLES.has(variable(name)) && !options.has(name.toLowerCase()))
+      .map(([name, value]) => [name, value === COOKIE[0] ? COOKIE[1] : value]);
+    const own = [
+      ['X-Forwarded-For', '192.0.2.1'],
+      ['X-Forwarded-Proto', secure ? 'https' : 'http'],
+      ...(host === '' ? [] : [['X-Forwarded-Host', host]]),
+      ['X-Request-Id', 'REQUEST-ID'],
+    ];
+    same(pairs, [...kept, ...own, ...pairsOf(injected)]);
+    if (out.some((text) => text.includes('EVIL')))
+      throw new Error('a value of a protected field went through');
+    const variables = pairs.map(([name]) => variable(name ?? ''));
+    for (const name of IDENTITY.map(variable)) {
+      const wanted = injected.some((each) => variable(each) === name) ? 1 : 0;
+      const found = variables.filter((each) => each === name).length;
+      if (found !== wanted) throw new Error(`${name} comes ${found} times`);
+    }
+  },
+);
+
+property(
+  'what was built before has no part in what is built now',
+  1_000,
+  fc.tuple(requests, requests),
+  ([before, now]) => {
+    const build = ({ fields, injected, secure, host }: typeof now) =>
+      outbound(headOf(fields.flat(), secure, host), injected, 'ID');
+    const first = build(now);
+    build(before);
+    same(build(now), first);
+  },
+);
+
+function pairsOf(flat: readonly string[]): string[][] {
+  const pairs: string[][] = [];
+  for (let i = 0; i < flat.length; i += 2) pairs.push([flat[i] ?? '', flat[i + 1] ?? '']);
+  return pairs;
+}
+
+function same(found: unknown, wanted: unknown): void {
+  if (JSON.stringify(found) !== JSON.stringify(wanted))
+    throw new Error(`${JSON.stringify(found)} is not ${JSON.stringify(wanted)}`);
+}

@@ -1,0 +1,180 @@
+import * as fc from 'fast-check';
+import type { Arbitrary } from 'fast-check';
+import { ROUTES } from '../../src/config/defaults.js';
+import { endpointRoutes } from '../../src/policy/own-endpoints.js';
+import type { RouteDefinition } from '../../src/policy/route.js';
+
+/** The routes of the defaults, and one of each kind that they lack. */
+export const TABLE: readonly RouteDefinition[] = [
+  ...ROUTES,
+  { path: '/public/*', auth: 'none' },
+  { path: '/secret/*', auth: 'deny' },
+  { path: '/a b/:x', action: 'space' },
+  { path: '/files/*', action: 'file:any', upstream: 'files' },
+  { path: '/owner/:x/:service_id', action: 'owner', service: 'service_id' },
+];
+export const OWN: readonly RouteDefinition[] = endpointRoutes('session_or_token');
+export const FALLBACK = { action: 'api', upstream: 'api' } as const;
+
+/** What a path means by a plain reading of the routes' documentation: written apart from the router, and slower. */
+export function meaningOf(method: string, segments: readonly string[]): string {
+  const best = bestOf(OWN, method, segments) ?? bestOf(TABLE, method, segments) ?? { ...FALLBACK, path: '/' };
+  const read = ['GET', 'HEAD', 'OPTIONS'].includes(method);
+  const { action = null, service = null, refuse_if_active_tokens: guarded = null } = best;
+  const parameter = (name: string) => segments[best.path.split('/').indexOf(`:${name}`) - 1];
+  const verb = action === null || action.includes(':') ? '' : read ? ':read' : ':write';
+  return JSON.stringify([
+    `${action}${verb}`,
+    best.auth ?? 'required',
+    best.upstream ?? null,
+    best.endpoint?.name ?? null,
+    best.endpoint === undefined ? null : segments.join('/'),
+    service === null ? null : parameter(service),
+    guarded === null ? null : parameter(guarded),
+  ]);
+}
+
+/** The most specific route: at the first segment where two differ, a fixed one wins, then a parameter, then `*`. */
+function bestOf(
+  routes: readonly RouteDefinition[],
+  method: string,
+  segments: readonly string[],
+): RouteDefinition | undefined {
+  const fitting = routes.filter((route) => fits(route, method, segments));
+  const rank = (route: RouteDefinition) =>
+    route.path
+      .slice(1)
+      .split('/')
+      .map((part) => (part === '*' ? 'c' : part.startsWith(':') ? 'b' : 'a'))
+      .join('') + (route.methods === undefined ? 'z' : 'y');
+  return fitting.toSorted((a, b) => (rank(a) < rank(b) ? -1 : rank(a) > rank(b) ? 1 : 0))[0];
+}
+
+function fits(route: RouteDefinition, method: string, segments: readonly string[]): boolean {
+  if (route.methods !== undefined && !route.methods.includes(method)) return false;
+  const parts = route.path.slice(1).split('/');
+  const wildcard = parts.at(-1) === '*';
+  if (wildcard ? segments.length < parts.length : segments.length !== parts.length) return false;
+  return parts.every((part, i) => {
+    if (part === '*' && i === parts.length - 1) return true;
+    return part.startsWith(':') ? segments[i] !== '' : part === segments[i];
+  });
+}
+
+/** How a byte may be written in a path. */
+function spelled(text: string): Arbitrary<string> {
+  const each = text.split('').map((char) => {
+    const hex = char.charCodeAt(0).toString(16).padStart(2, '0');
+    return fc.oneof(
+      { weight: 14, arbitrary: fc.constant(char) },
+      { weight: 1, arbitrary: fc.constantFrom(`%${hex}`, `%${hex.toUpperCase()}`) },
+    );
+  });
+  return fc.tuple(...each).map((parts) => parts.join(''));
+}
+
+const WORDS = [
+  ...new Set([...OWN, ...TABLE].flatMap(({ path }) => path.split('/'))),
+  ..."SVC1 SVC2 self x x.y ..x x.. ~ - a+b a,b a=b a@b a'b http:".split(' '),
+].filter((word) => word !== '' && word !== '*' && !word.startsWith(':') && !word.includes(' '));
+const ODD = [
+  '%C3%A9',
+  '%c3%a9',
+  '%25',
+  '%2520',
+  '%20',
+  '%21',
+  '%3a',
+  '%3F',
+  '%23',
+  '%80',
+  '%fF',
+  '',
+  '*',
+  ':x',
+];
+const HOSTILE = [
+  '.',
+  '..',
+  '%2e',
+  '%2E%2e',
+  '.%2e',
+  '%5c',
+  '\\',
+  '%00',
+  '%0a',
+  '%7f',
+  '%',
+  '%4',
+  '%zz',
+  '#',
+  ' ',
+  '	',
+  'é',
+  '\0',
+  'Ā',
+  '..;',
+  '.;x',
+  '%2e%2e;x=1',
+  '%c0%ae',
+  '%u002e',
+];
+
+const segment = fc.oneof(
+  { weight: 10, arbitrary: fc.constantFrom(...WORDS).chain(spelled) },
+  { weight: 3, arbitrary: fc.constantFrom(...ODD) },
+  { weight: 1, arbitrary: fc.constantFrom(...HOSTILE) },
+);
+const parameters = fc.oneof(
+  { weight: 12, arbitrary: fc.constant('') },
+  { weight: 1, arbitrary: fc.constantFrom(';', ';x', ';x=1', '%3b', '%3Bx', ';x;y', ';%2fx') },
+);
+const separator = fc.oneof(
+  { weight: 16, arbitrary: fc.constant('/') },
+  { weight: 1, arbitrary: fc.constantFrom('//', '%2f', '%2F', '/%2f', '///') },
+);
+const tail = fc.constantFrom(
+  '',
+  '',
+  '',
+  '',
+  '/',
+  '//',
+  '%2f',
+  '?',
+  '?x=1',
+  '?a=../..&b=%2e%2e//',
+  '?x=%zz;\\',
+  '?#',
+  '/?',
+);
+
+const PATTERNS = [...OWN, ...TABLE]
+  .map(({ path }) => path.slice(1).split('/'))
+  .filter((parts) => parts[0] !== '*');
+
+/** A path that fits a route, with a little of what a reader may stumble over. */
+const fitting = fc
+  .constantFrom(...PATTERNS)
+  .chain((pattern) =>
+    fc.tuple(
+      ...pattern.map((part) =>
+        fc.tuple(
+          separator,
+          part === '*' || part.startsWith(':') ? fc.constantFrom('SVC1', 'SVC2', 'x', 'self') : spelled(part),
+          fc.oneof(
+            { weight: 2, arbitrary: fc.constant('') },
+            { weight: 1, arbitrary: parameters },
+            { weight: 1, arbitrary: fc.constantFrom(';x', ';') },
+          ),
+        ),
+      ),
+    ),
+  );
+
+/** Targets built of what routes are made of, with everything in between that a reader may stumble over. */
+export const targets: Arbitrary<string> = fc
+  .tuple(fc.oneof(fc.array(fc.tuple(separator, segment, parameters), { maxLength: 5 }), fitting), tail)
+  .map(([parts, end]) => (parts.length === 0 ? '/' : '') + parts.map((part) => part.join('')).join('') + end);
+
+export const methods: Arbitrary<string> = fc.constantFrom('GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PURGE');

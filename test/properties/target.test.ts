@@ -1,0 +1,207 @@
+import * as fc from 'fast-check';
+import t from 'tap';
+import { segmentAt } from '../../src/domain/path.js';
+import { parseTarget } from '../../src/http/target.js';
+import { type Match, Router } from '../../src/policy/routes.js';
+import { property, Share } from '../helpers/property.js';
+import { FALLBACK, meaningOf, methods, OWN, TABLE, targets } from './paths.js';
+
+const router = new Router(TABLE, FALLBACK, OWN);
+const accepted = new Share();
+
+/** What the server makes of a target: a match, or undefined when it is refused. */
+function judge(method: string, target: string): Match | undefined {
+  const parsed = parseTarget(target);
+  if (typeof parsed === 'string') return undefined;
+  const match = router.find(method, parsed.path, parsed.plain);
+  return typeof match === 'string' ? undefined : match;
+}
+
+/** A match in the words of {@link meaningOf}. */
+function told(method: string, { route, path }: Match): string {
+  const read = ['GET', 'HEAD', 'OPTIONS'].includes(method);
+  const at = (index: number | null) => (index === null ? null : segmentAt(path, index));
+  return JSON.stringify([
+    `${read ? route.readAction : route.writeAction}`,
+    route.auth,
+    route.upstream,
+    route.endpoint?.name ?? null,
+    route.endpoint === null ? null : path.slice(1),
+    route.service?.from === 'path' ? at(route.service.segment) : null,
+    at(route.refuseIfActiveTokens),
+  ]);
+}
+
+/** The path's segments, read byte by byte: ASCII escapes once, but neither `%25` nor `%2F`. */
+function segmentsOf(target: string): string[] {
+  const path = target.split('?', 1)[0] ?? '';
+  const segments = [''];
+  for (let i = 1; i < path.length; i++) {
+    let text = path.charAt(i);
+    if (text === '%') {
+      text = path.slice(i, i + 3).toUpperCase();
+      i += 2;
+      const byte = Number(`0x${text.slice(1)}`);
+      if (byte < 0x80 && text !== '%25' && text !== '%2F') text = String.fromCharCode(byte);
+    } else if (text === '/') {
+      segments.push('');
+      continue;
+    }
+    segments[segments.length - 1] += text;
+  }
+  return segments;
+}
+
+property(
+  'what is accepted reaches the router with the segments and the rule that an independent reader finds',
+  6_000,
+  fc.tuple(methods, targets),
+  ([method, target]) => {
+    const match = judge(method, target);
+    accepted.note(match !== undefined);
+    if (match === undefined) return;
+    const segments = segmentsOf(target);
+    same(match.path.slice(1).split('/'), segments, target);
+    same(told(method, match), meaningOf(method, segments), `${method} ${target}`);
+  },
+);
+
+property(
+  'the short way for plain paths says what the long way says',
+  3_000,
+  fc.tuple(methods, targets),
+  ([method, target]) => {
+    const parsed = parseTarget(target);
+    if (typeof parsed === 'string' || !parsed.plain) return;
+    const short = router.find(method, parsed.path, true);
+    const long = router.find(method, parsed.path, false);
+    if (typeof short === 'string' || typeof long === 'string')
+      throw new Error(`a plain path is refused: ${target}`);
+    same([short.route.path, short.path], [long.route.path, long.path], target);
+  },
+);
+
+property(
+  'how an unreserved character is escaped changes nothing',
+  5_000,
+  fc.tuple(methods, targets, fc.infiniteStream(fc.integer({ min: 0, max: 3 }))),
+  ([method, target, dice]) => {
+    const end = target.search(/[?#]|$/);
+    const escaped = target.slice(0, end).replace(/%[0-9a-f]{2}|[A-Za-z0-9._~-]/gi, (char) => {
+      const roll = dice.next().value as number;
+      const hex = char.charCodeAt(0).toString(16);
+      return char.length > 1 || roll > 1 ? char : `%${roll === 0 ? hex : hex.toUpperCase()}`;
+    });
+    const one = judge(method, target);
+    const other = judge(method, escaped + target.slice(end));
+    same(one?.path, other?.path, `${method} ${target} and ${escaped}`);
+    same(one?.route.path, other?.route.path, `${method} ${target} and ${escaped}`);
+  },
+);
+
+type Reader = (path: string) => string;
+
+const decode: Reader = (path) =>
+  path.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)));
+
+/** Things that real upstreams do to a path before they look at it. */
+const HABITS: Record<string, Reader> = {
+  decode,
+  separators: (path) => path.replace(/%2f/gi, '/'),
+  backslashes: (path) => path.replaceAll('\\', '/'),
+  parameters: (path) => path.replace(/;[^/]*/g, ''),
+  merge: (path) => path.replace(/\/+/g, '/'),
+  trailing: (path) => (path.length > 1 ? path.replace(/\/$/, '') : path),
+  dots: (path) => {
+    const out: string[] = [];
+    for (const segment of path.slice(1).split('/')) {
+      if (segment === '..') out.pop();
+      else if (segment !== '.') out.push(segment);
+    }
+    return `/${out.join('/')}`;
+  },
+};
+
+property(
+  'no lenient reader gets to another rule, service or endpoint than the strict one',
+  30_000,
+  fc.tuple(methods, targets, fc.shuffledSubarray(Object.keys(HABITS), { minLength: 1 })),
+  ([method, target, habits]) => {
+    const match = judge(method, target);
+    if (match === undefined) return;
+    const path = target.split('?', 1)[0] ?? '';
+    const read = habits.reduce((text, habit) => (HABITS[habit] as Reader)(text), path);
+    const about = `${method} ${target} by ${habits.join(', ')}`;
+    // The strict reading leaves `%25` and bytes beyond ASCII as they came; a reader that decodes does not.
+    if (!habits.includes('decode')) same(meaningOf(method, segmentsOf(read)), told(method, match), about);
+    else same(meaningOf(method, read.slice(1).split('/')), decode(told(method, match)), about);
+  },
+);
+
+property(
+  'a reader that takes the target for a reference to a URL stays at the same rule',
+  4_000,
+  // With `//` in front it would take the first segment for a host.
+  fc.tuple(
+    methods,
+    targets.filter((target) => !target.startsWith('//')),
+  ),
+  ([method, target]) => {
+    const match = judge(method, target);
+    if (match === undefined) return;
+    const { pathname } = new URL(target, 'http://localhost');
+    same(meaningOf(method, segmentsOf(pathname)), told(method, match), `${method} ${target} as a URL`);
+  },
+);
+
+property(
+  'a dot segment is refused in every spelling and wherever it stands',
+  4_000,
+  fc.tuple(
+    methods,
+    fc.array(fc.constantFrom('service', 'SVC1', 'purge', 'public', 'files', 'x', '', 'a%20b'), {
+      maxLength: 3,
+    }),
+    fc.array(fc.constantFrom('.', '%2e', '%2E'), { minLength: 1, maxLength: 2 }),
+    fc.constantFrom('', '', ';', ';x', ';x=1', '%3b', '%3Bx'),
+    fc.array(fc.constantFrom('service', 'purge_all', 'x', ''), { maxLength: 2 }),
+    fc.infiniteStream(fc.constantFrom('/', '/', '/', '%2f', '%2F', '//')),
+    fc.constantFrom('', '?x', '/'),
+  ),
+  ([method, before, dots, parameter, after, separators, end]) => {
+    const segments = [...before, dots.join('') + parameter, ...after];
+    const target = `/${segments.map((each, i) => (i === 0 ? each : `${separators.next().value}${each}`)).join('')}${end}`;
+    same(judge(method, target)?.path, undefined, target);
+  },
+);
+
+property(
+  'any text at all: a sentence, or the same bytes in two parts',
+  6_000,
+  fc.oneof(
+    fc.string({ unit: 'binary' }),
+    fc.string().map((text) => `/${text}`),
+    targets,
+  ),
+  (target) => {
+    const parsed = parseTarget(target);
+    if (typeof parsed === 'string') {
+      if (parsed === '') throw new Error('no reason');
+      return;
+    }
+    const query = target.includes('?') ? `?${parsed.query}` : '';
+    same(parsed.path + query, target, 'the parts are the target');
+    if (!/^\/[!-~]*$/.test(target) || /[#\\]/.test(parsed.path))
+      throw new Error(`a character went through: ${target}`);
+    router.find('GET', parsed.path, parsed.plain);
+  },
+);
+
+t.test('enough of the targets are accepted to say something', async (t) => {
+  t.ok(accepted.part > 0.3 && accepted.part < 0.9, `${Math.round(accepted.part * 100)} %`);
+});
+
+function same(found: unknown, wanted: unknown, about: string): void {
+  if (JSON.stringify(found) !== JSON.stringify(wanted))
+    throw new Error(`${about}: ${JSON.stringify(found)} is not ${JSON.stringify(wanted)}`);
+}
