@@ -14,7 +14,6 @@ export type AuditEvent =
   | 'access.denied'
   | 'stream.ended'
   | 'directory.applied'
-  | 'directory.refused'
   | 'config.reloaded'
   | 'config.refused'
   | 'user.changed'

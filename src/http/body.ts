@@ -35,10 +35,14 @@ export function parseBody(bytes: Buffer, contentType: string | undefined): Body 
   const type = (contentType ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
   const text = decodeUtf8(bytes);
   if (text === undefined) return malformed('the body is not UTF-8');
-  if (type === 'application/x-www-form-urlencoded') return { params: formParams(text), json: undefined };
+  if (type === 'application/x-www-form-urlencoded') return parseForm(text);
   if (type === 'application/json' || type.endsWith('+json')) return parseJson(text);
   return malformed('send the body as application/x-www-form-urlencoded or application/json');
 }
+
+/** What a decoder puts where bytes are not UTF-8: two passwords must not become the same one. */
+const REPLACED = /\ufffd/;
+const REPLACED_IN_FORM = /\ufffd|%EF%BF%BD/i;
 
 function decodeUtf8(bytes: Buffer): string | undefined {
   try {
@@ -48,10 +52,15 @@ function decodeUtf8(bytes: Buffer): string | undefined {
   }
 }
 
-function formParams(text: string): Params {
+function parseForm(text: string): Body | Refusal {
   const params = new Params();
-  for (const [name, value] of new URLSearchParams(text)) params.add(name, value);
-  return params;
+  // A leading "?" would be dropped; a leading "&" is no parameter.
+  for (const [name, value] of new URLSearchParams(`&${text}`)) {
+    if (REPLACED.test(name + value) && !REPLACED_IN_FORM.test(text))
+      return malformed('the form is not percent-encoded UTF-8');
+    params.add(name, value);
+  }
+  return { params, json: undefined };
 }
 
 function parseJson(text: string): Body | Refusal {

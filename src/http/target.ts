@@ -22,6 +22,8 @@ export interface Target {
 /** Checks the form of a target. Returns what is wrong with it as a sentence, or the parts. */
 export function parseTarget(target: string): Target | string {
   if (target.charCodeAt(0) !== SLASH) return 'the request target must start with "/"';
+  // A URL parser takes what follows for a host, and loses it from the path.
+  if (target.charCodeAt(1) === SLASH) return 'the request target starts with "//"';
   let plain = true;
   let end = target.length;
   for (let i = 1; i < end; i++) {

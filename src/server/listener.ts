@@ -5,6 +5,7 @@ import { answerRefusal } from '../http/answers.js';
 import { writeRawAnswer } from '../http/write-answer.js';
 import { parseRefusal } from './faults.js';
 import { newRequestId } from './request-id.js';
+import { answerUnderWay, endAfterAnswers, inTurn } from './turns.js';
 import { asksForWebSocket } from './upgrade.js';
 
 /** How often node looks for connections over their time. */
@@ -28,9 +29,10 @@ export type UpgradeListener = (req: IncomingMessage, socket: Duplex, head: Buffe
  */
 export function createPublicServer(
   limits: ListenerLimits,
-  onRequest: RequestListener,
+  serve: RequestListener,
   onUpgrade: UpgradeListener,
 ): Server {
+  const onRequest = inTurn(serve);
   // Node 24.9 and newer ask before they take a connection away from the parser; older ones ignore the option.
   const options = { shouldUpgradeCallback: asksForWebSocket };
   const server = createServer(
@@ -56,14 +58,27 @@ export function createPublicServer(
   server.on('checkExpectation', onRequest);
   server.on('upgrade', onUpgrade);
   server.on('connect', (_req, socket) => {
+    // The parser is gone from it, and with it whoever took care of its errors.
+    socket.on('error', () => socket.destroy());
+    if (answerUnderWay(socket) !== undefined) {
+      socket.destroy();
+      return;
+    }
     const refusal = { refusal: 'method_not_allowed', detail: 'the method CONNECT is not served' } as const;
     writeRawAnswer(socket, answerRefusal(refusal), newRequestId());
   });
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    if (error.code === 'ECONNRESET') socket.destroy();
-    else writeRawAnswer(socket, answerRefusal(parseRefusal(error)), newRequestId());
-  });
+  server.on('clientError', refuseUnreadable);
   return server;
+}
+
+/** What came is no request. It never cuts short, and is never written into, the answer to one that was. */
+function refuseUnreadable(error: NodeJS.ErrnoException, socket: Duplex): void {
+  const answer = answerUnderWay(socket);
+  if (error.code === 'ECONNRESET') socket.destroy();
+  else if (answer === undefined) writeRawAnswer(socket, answerRefusal(parseRefusal(error)), newRequestId());
+  else if (answer.req.complete) endAfterAnswers(socket);
+  else if (answer.headersSent) socket.destroy();
+  else writeRawAnswer(socket, answerRefusal(parseRefusal(error)), newRequestId());
 }
 
 /** Listens and returns the base URL, with the port that was chosen when 0 was asked for. */

@@ -12,6 +12,7 @@ import { finishRecord, newRecord, type RequestRecord } from './record.js';
 import type { House } from './request.js';
 import { newRequestId } from './request-id.js';
 import type { Stream, Streams } from './streams.js';
+import { answerUnderWay } from './turns.js';
 
 /**
  * The entrance for WebSocket handshakes: the same head reader and the same gate, then the upgrade.
@@ -27,6 +28,11 @@ export function createUpgradeListener(
   return function onUpgrade(req: IncomingMessage, socket: Duplex, headBytes: Buffer): void {
     const { house, upgrade } = rooms();
     socket.on('error', () => socket.destroy());
+    // Its answer would fall into the middle of the one that is under way.
+    if (answerUnderWay(socket) !== undefined) {
+      socket.destroy();
+      return;
+    }
     if (!asksForWebSocket(req)) {
       readAgainWithoutUpgrade(server(), req, socket, headBytes);
       return;

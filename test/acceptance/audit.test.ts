@@ -110,7 +110,7 @@ t.test('each event once, with who, whom, from where and by which rule', async (t
   ]);
   const [madeByOperator] = await added(() => cli('token', 'create', '--user', 'superuser@example.com'));
   t.match(madeByOperator, { event: 'token.created', actor: operator });
-  const { token_id } = madeByOperator?.['target'] as { token_id: string };
+  const { token_id } = (madeByOperator as Entry)['target'] as { token_id: string };
   t.match(await added(() => cli('token', 'revoke', token_id)), [{ event: 'token.revoked', target: { token_id } }]);
   t.match(await added(() => cli('session', 'revoke', '--user', 'superuser@example.com')), [
     { event: 'session.ended', reason: 'operator' },

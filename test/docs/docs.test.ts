@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
+import { parse, parseDocument, stringify } from 'yaml';
 import { loadConfig } from '../../src/config/load.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { startRedis } from '../helpers/redis.js';
@@ -71,7 +72,7 @@ t.test('docs/accounts.md: the configuration passes', async (t) => {
 });
 
 t.test('links between the pages lead somewhere', async (t) => {
-  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/judging.md', 'docs/operating.md', 'docs/storage.md', 'docs/scale.md', 'docs/interface.md', 'examples/account-source/README.md']) {
+  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/judging.md', 'docs/operating.md', 'docs/storage.md', 'docs/scale.md', 'docs/interface.md', 'docs/limits.md', 'docs/audit.md', 'docs/threat-model.md', 'SECURITY.md', 'examples/account-source/README.md']) {
     const links = [...readFileSync(page, 'utf8').matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)/g)];
     for (const [, path = '', anchor] of links) {
       const target = path === '' ? page : join(page, '..', path);
@@ -85,4 +86,48 @@ t.test('links between the pages lead somewhere', async (t) => {
       }
     }
   }
+}); // prettier-ignore
+
+t.test('docs/limits.md: each default is that of the schema', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'latchkey.yaml');
+  const rows = [...readFileSync('docs/limits.md', 'utf8').matchAll(/^\| `([a-z_.*]+)` +\| `([^`]+)`/gm)];
+  t.ok(rows.length >= 20);
+  const read = (text: string) => {
+    writeFileSync(file, text);
+    return loadConfig(file).config;
+  };
+  const upstreams = { store: { type: 'lmdb' }, upstreams: { api: { url: 'http://127.0.0.1:3000' } } };
+  const defaults = read(stringify(upstreams));
+  const another = (value: string) => {
+    if (/^\d+$/.test(value)) return Number(value) + 1;
+    if (value.endsWith('B')) return '48KiB';
+    return value === '12h' ? '13h' : '7m';
+  };
+  for (const [, setting = '', value = ''] of rows) {
+    const path = setting.replace('*', 'api').split('.');
+    const document = parseDocument(stringify(upstreams));
+    document.setIn(path, parse(value) as unknown);
+    t.same(read(String(document)), defaults, `${setting}: ${value}`);
+    if (value === 'null') continue;
+    document.setIn(path, another(value));
+    t.notSame(read(String(document)), defaults, `${setting} is a setting`);
+  }
+}); // prettier-ignore
+
+t.test('docs/audit.md names each event that there is, and its configuration passes', async (t) => {
+  const page = readFileSync('docs/audit.md', 'utf8');
+  const source = readFileSync('src/domain/audit.ts', 'utf8');
+  const events = [...source.matchAll(/\| '([a-z_]+\.[a-z_]+)'/g)].map(([, name = '']) => name);
+  t.ok(events.length > 15);
+  for (const event of events) t.match(page, `| \`${event}\``, event);
+  const file = join(temporaryFolder(t), 'latchkey.yaml');
+  writeFileSync(file, `upstream: http://127.0.0.1:3000\n${blocksOf('docs/audit.md')[0]?.text}`);
+  t.match(loadConfig(file).config.audit, { to: /audit.jsonl$/, required: true });
+});
+
+t.test('SECURITY.md names tests that exist', async (t) => {
+  const files = [...readFileSync('SECURITY.md', 'utf8').matchAll(/`(test\/[^`]+)`/g)].map(([, file = '']) => file);
+  t.ok(files.length > 15);
+  for (const file of new Set(files)) t.ok(existsSync(file), file);
 }); // prettier-ignore

@@ -20,6 +20,7 @@ t.test('without trusted proxies nobody is believed', async (t) => {
     address: '10.0.0.1',
     secure: false,
     host: 'host',
+    proxied: false,
     forwardedFor: '10.0.0.1',
   });
   t.equal(read(socket('::1', { encrypted: true }), 'host', []).secure, true);
@@ -35,6 +36,7 @@ t.test('behind trusted proxies the client is the last address that none of them 
     address: '203.0.113.7',
     secure: true,
     host: 'api.example.com',
+    proxied: true,
     forwardedFor: '203.0.113.7, 10.0.0.2, 10.0.0.1',
   });
   forEachRow(

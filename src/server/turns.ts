@@ -1,0 +1,68 @@
+import type { RequestListener, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+
+/** Requests that a client may send on a connection before the first of them is answered. */
+const MAX_WAITING = 100;
+
+const TURN = Symbol('turn');
+
+/** What goes on on a connection. */
+interface Turn {
+  /** The answer that is due now; the request before it is answered. */
+  current: ServerResponse;
+  /** Requests that arrived behind it. */
+  waiting: number;
+  /** What came behind the last of them is no request, so the connection ends with its answer. */
+  ending: boolean;
+}
+
+/** A socket that requests came on. */
+type Connection = Duplex & { [TURN]?: Turn };
+
+/**
+ * Serves the requests of one connection one after the other. Clients may send several without waiting; serving them side
+ * by side would let a change overtake the one before it (RFC 9112 9.3.2), and interim answers fall into the middle of another answer.
+ */
+export function inTurn(serve: RequestListener): RequestListener {
+  return (req, res) => {
+    const connection: Connection = req.socket;
+    const turn = connection[TURN];
+    // Node gives an answer its socket when those before it are sent.
+    if (res.socket !== null) {
+      if (turn === undefined) connection[TURN] = { current: res, waiting: 0, ending: false };
+      else turn.current = res;
+      serve(req, res);
+    } else if (turn === undefined || turn.waiting >= MAX_WAITING) {
+      connection.destroy();
+    } else {
+      turn.waiting += 1;
+      res.once('socket', () => {
+        turn.waiting -= 1;
+        turn.current = res;
+        if (turn.ending) endBehind(connection, turn);
+        serve(req, res);
+      });
+    }
+  };
+}
+
+/** The answer that is under way on a connection; undefined when none is. */
+export function answerUnderWay(connection: Duplex): ServerResponse | undefined {
+  const current = (connection as Connection)[TURN]?.current;
+  return current === undefined || current.writableFinished ? undefined : current;
+}
+
+/** Lets a connection end when the requests that it brought so far are answered. */
+export function endAfterAnswers(connection: Duplex): void {
+  const turn = (connection as Connection)[TURN];
+  if (turn === undefined || turn.ending) return;
+  turn.ending = true;
+  endBehind(connection, turn);
+}
+
+function endBehind(connection: Duplex, turn: Turn): void {
+  if (turn.waiting > 0) return;
+  const { current } = turn;
+  if (!current.headersSent) current.shouldKeepAlive = false;
+  current.once('finish', () => connection.end());
+}

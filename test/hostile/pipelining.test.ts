@@ -1,0 +1,131 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { startFixture } from '../helpers/fixture.js';
+import { listenOnLoopback, send, sendRaw } from '../helpers/http.js';
+
+/** Requests that arrived, and when each was answered. */
+let arrived: string[] = [];
+let behave: (req: IncomingMessage, res: ServerResponse) => void = (_req, res) => res.end('ok');
+const upstream = createServer((req, res) => {
+  arrived.push(`${req.method} ${req.url}`);
+  behave(req, res);
+});
+upstream.on('checkContinue', (req: IncomingMessage, res: ServerResponse) => behave(req, res));
+const upstreamUrl = await listenOnLoopback(upstream);
+t.teardown(() => {
+  upstream.close();
+  upstream.closeAllConnections();
+});
+const { url, token, server } = await startFixture(t, { upstream: upstreamUrl });
+const key = await token('superuser');
+const head = (line: string) => `${line} HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n`;
+t.beforeEach(() => {
+  arrived = [];
+  behave = (_req, res) => res.end('ok');
+});
+
+/** Status lines and bodies, without the fields between. */
+const outline = (text: string) => text.replace(/HTTP\/1\.1 (\d+)[^]*?\r\n\r\n/g, '[$1]');
+
+t.test('requests of one connection are served one after the other', async (t) => {
+  const answered: number[] = [];
+  behave = (req, res) => {
+    answered.push(arrived.length);
+    // The first ones take longest.
+    setTimeout(() => res.end(req.url), 60 - 10 * arrived.length);
+  };
+  const bytes = ['PUT /1', 'POST /2', 'DELETE /3', 'GET /4'].map((line) => `${head(line)}\r\n`).join('');
+  t.equal(outline(await sendRaw(url, bytes, 600)), '[200]/1[200]/2[200]/3[200]/4');
+  t.same(arrived, ['PUT /1', 'POST /2', 'DELETE /3', 'GET /4']);
+  t.same(answered, [1, 2, 3, 4], 'each came when the one before was answered');
+});
+
+t.test('100 Continue of a later request comes behind the answer of the earlier one', async (t) => {
+  behave = (req, res) => req.resume().on('end', () => res.end('ok'));
+  const expecting = `${head('POST /b')}Expect: 100-continue\r\nContent-Length: 3\r\n\r\nabc`;
+  t.equal(outline(await sendRaw(url, `${head('GET /a')}\r\n${expecting}`)), '[200]ok[100][200]ok');
+  const form = 'POST /login HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n';
+  t.match(outline(await sendRaw(url, `${head('GET /a')}\r\n${form}`)), /^\[200\]ok\[100\]\[400\]\{/);
+});
+
+t.test('garbage behind a request neither takes its answer nor falls into it', async (t) => {
+  behave = (_req, res) => {
+    res.writeHead(200, { 'Content-Length': 1_000 });
+    res.write('x'.repeat(700));
+    setTimeout(() => res.end('y'.repeat(300)), 150);
+  };
+  const garbage = `${head('GET /a')}\r\n\x01garbage\r\n\r\n`;
+  t.equal(outline(await sendRaw(url, garbage, 600)), `[200]${'x'.repeat(700)}${'y'.repeat(300)}`);
+  behave = (_req, res) => void setTimeout(() => res.end('ok'), 100);
+  const late = `${head('PUT /a')}Content-Length: 1\r\n\r\na${head('PUT /b')}\r\nGET /evil\0 HTTP/1.1\r\n\r\n`;
+  arrived = [];
+  const text = await sendRaw(url, late, 600);
+  t.equal(outline(text), '[200]ok[200]ok', 'what came before is answered, the rest is not');
+  t.match(text.split('HTTP/1.1 200')[2], /Connection: close/i);
+  t.same(arrived, ['PUT /a', 'PUT /b']);
+});
+
+t.test('a body that turns bad when its answer has begun ends the connection', async (t) => {
+  behave = (_req, res) => {
+    res.writeHead(200, { 'Content-Length': 1_000 });
+    res.write('x'.repeat(700));
+  };
+  const chunk = `${head('POST /a')}Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n`;
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  let got = '';
+  socket.on('data', (data: Buffer) => (got += data.toString())).on('error', () => undefined);
+  const closed = new Promise((done) => socket.on('close', done));
+  socket.write(chunk);
+  await sleep(200);
+  socket.write('zz\r\n');
+  await closed;
+  t.equal(outline(got), `[200]${'x'.repeat(700)}`);
+});
+
+t.test('a handshake or CONNECT behind a request that is not answered ends the connection', async (t) => {
+  behave = (_req, res) => void setTimeout(() => res.end('ok'), 200);
+  const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n';
+  for (const second of [`${head('GET /ws')}${upgrade}`, 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n']) {
+    arrived = [];
+    t.equal(await sendRaw(url, `${head('GET /a')}\r\n${second}`, 500), '');
+    await sleep(100);
+    t.notOk(arrived.includes('GET /ws'), arrived.join());
+  }
+}); // prettier-ignore
+
+t.test('more than a hundred requests without an answer end the connection', async (t) => {
+  behave = () => undefined;
+  const socket = connect(Number(new URL(url).port), '127.0.0.1');
+  const closed = new Promise((done) => socket.on('close', done).on('error', () => undefined));
+  socket.write(`${head('GET /x')}\r\n`.repeat(150));
+  await closed;
+  t.ok(arrived.length <= 1);
+});
+
+t.test('connections that are reset at any moment', async (t) => {
+  const handshake = `${head('GET /ws')}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`;
+  const kinds = [
+    'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n',
+    handshake,
+    `${head('GET /h2c')}Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n`,
+    `${head('GET /a')}\r\n${head('POST /b')}Content-Length: 5\r\n\r\nab`,
+    'garbage\r\n\r\n',
+    'POST /login HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nab',
+  ];
+  const { hostname, port } = new URL(url);
+  for (let i = 0; i < 600; i++) {
+    const socket = connect(Number(port), hostname);
+    socket.on('error', () => undefined);
+    socket.on('connect', () => {
+      socket.write(kinds[i % kinds.length] ?? '');
+      setTimeout(() => socket.resetAndDestroy(), i % 7);
+    });
+    if (i % 20 === 0) await sleep(5);
+  }
+  await sleep(300);
+  t.equal((await send(url, '/x', { headers: { 'Service-Key': key } })).status, 200, 'it still serves');
+  t.notMatch(server.stdout(), /"level":[56]0/);
+}); // prettier-ignore
