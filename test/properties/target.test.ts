@@ -141,7 +141,6 @@ property(
 property(
   'a reader that takes the target for a reference to a URL stays at the same rule',
   4_000,
-  // With `//` in front it would take the first segment for a host.
   fc.tuple(methods, targets),
   ([method, target]) => {
     const match = judge(method, target);
