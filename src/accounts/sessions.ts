@@ -58,6 +58,27 @@ export class Sessions {
     await this.#store.endSession(session.digest);
   }
 
+  /** The sessions of a user that are still on, the latest use first. */
+  async ofUser(userId: string, now: EpochMs): Promise<Session[]> {
+    const sessions = await this.#store.listSessions(userId);
+    return sessions
+      .filter((session) => this.#isOn(session, now))
+      .map((session) => ({ ...session, lastSeenAt: this.#lastSeen.sessionSeenAt(session) }))
+      .toSorted((a, b) => b.lastSeenAt - a.lastSeenAt);
+  }
+
+  /** Ends a session of a user by its public id. Returns whether the user had it. */
+  async endById(userId: string, id: string): Promise<boolean> {
+    const sessions = await this.#store.listSessions(userId);
+    const session = sessions.find((one) => one.id === id);
+    return session !== undefined && this.#store.endSession(session.digest);
+  }
+
+  /** Ends every session of a user but one. */
+  async endOthers({ userId, digest }: Session): Promise<void> {
+    await this.#store.endSessionsOfUser(userId, digest);
+  }
+
   #isOn(session: Session, now: EpochMs): boolean {
     if (now >= session.endsAt) return false;
     return now - this.#lastSeen.sessionSeenAt(session) < this.#settings.idle_timeout;

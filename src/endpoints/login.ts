@@ -41,11 +41,15 @@ export function loginHandler(logins: Logins, sessions: Sessions, store: Store, c
   };
 }
 
-/** POST /logout: ends the session that asks. */
+/**
+ * POST /logout: ends the session that asks. A browser, which says so by `Sec-Fetch-Site`, is told to drop what it
+ * kept of this origin.
+ */
 export function logoutHandler(sessions: Sessions, cookieName: string): Handler {
   return async ({ head, subject }) => {
     if (subject?.credential === 'session') await sessions.end(subject.session);
     const cookie = { name: cookieName, value: '', maxAge: 0, secure: head.client.secure };
-    return { status: 204, fields: ['Set-Cookie', formatSessionCookie(cookie)] };
+    const clear = head.fetchSite === undefined ? [] : ['Clear-Site-Data', '"cache", "storage"'];
+    return { status: 204, fields: ['Set-Cookie', formatSessionCookie(cookie), ...clear] };
   };
 }
