@@ -96,6 +96,11 @@ function parse(text: string): unknown {
   }
 }
 
+/** Whether a call was refused because of the login name or the password. */
+export function isWrongGrant(failure: Failure): boolean {
+  return failure.kind === 'refused' && failure.code === 'invalid_grant';
+}
+
 /** Who is logged in. The address is relative to the page's. */
 export const getCaller = () => call<Caller>('GET', 'session');
 

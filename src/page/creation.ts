@@ -1,8 +1,8 @@
 import { useEffect, useState } from 'preact/hooks';
-import { createToken, type NewToken } from './api.js';
+import { createToken, isWrongGrant, type NewToken } from './api.js';
 import { useApp } from './app-context.js';
 import { otpFieldName } from './otp-field.js';
-import { valueOf } from './parts/field.js';
+import { emptyPassword, valueOf } from './parts/field.js';
 import { useFormState } from './parts/form-state.js';
 import type { CreatedToken } from './types.js';
 
@@ -29,7 +29,10 @@ export function useCreation() {
     if (result.ok) {
       form.reset();
       setCreated(result.value);
-    } else state.fail(result.failure, proof.otp !== '');
+    } else {
+      state.fail(result.failure, proof.otp !== '');
+      if (isWrongGrant(result.failure)) emptyPassword(form);
+    }
   };
   /** What is missing of the proof, by the name of its input. */
   const missing = (form: HTMLFormElement): Record<string, string> => ({

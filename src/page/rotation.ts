@@ -23,7 +23,6 @@ export function rotationState(old: Token, twin: Token, now: number): RotationSta
 
 /** The newest token that was made as a twin of another one: later, with the same name, scopes and services. */
 export function findTwin(old: Token, tokens: readonly Token[]): Token | undefined {
-  const same = (a: readonly string[], b: readonly string[]) => a.toSorted().join(' ') === b.toSorted().join(' ');
   return tokens
     .filter(
       (token) =>
@@ -31,8 +30,12 @@ export function findTwin(old: Token, tokens: readonly Token[]): Token | undefine
         token.user_id === old.user_id &&
         token.name === old.name &&
         Date.parse(token.created_at) > Date.parse(old.created_at) &&
-        same(token.scopes, old.scopes) &&
-        same(token.services, old.services),
+        isSameSet(token.scopes, old.scopes) &&
+        isSameSet(token.services, old.services),
     )
     .toSorted((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at))[0];
 } // prettier-ignore
+
+function isSameSet(a: readonly string[], b: readonly string[]): boolean {
+  return a.toSorted().join(' ') === b.toSorted().join(' ');
+}

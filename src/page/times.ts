@@ -62,13 +62,20 @@ export function endOfDay(day: string): number {
 /** A day as a date input takes it. */
 export function inputDay(at: number): string {
   const date = new Date(at);
-  const two = (value: number) => String(value).padStart(2, '0');
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
 }
 
 /** Days from one moment's day to another's in the reader's zone. */
 function calendarDays(at: number, now: number): number {
   const [a, b] = [new Date(at), new Date(now)];
-  const day = (date: Date) => Date.UTC(date.getFullYear(), date.getMonth(), date.getDate());
   return Math.round((day(a) - day(b)) / DAY);
+}
+
+function two(value: number): string {
+  return String(value).padStart(2, '0');
+}
+
+/** The calendar day of a local date, as a time that daylight saving does not shift. */
+function day(date: Date): number {
+  return Date.UTC(date.getFullYear(), date.getMonth(), date.getDate());
 }

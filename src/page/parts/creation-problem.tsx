@@ -1,4 +1,4 @@
-import type { Failure } from '../api.js';
+import { type Failure, isWrongGrant } from '../api.js';
 import { Problem } from './problem.js';
 
 /** Says why a token was not created, or that it may have been. */
@@ -12,7 +12,7 @@ export function CreationProblem({ failure }: { readonly failure: Failure | undef
       </Problem>
     ); // prettier-ignore
   }
-  if (failure.kind === 'refused' && failure.code === 'invalid_grant') {
+  if (isWrongGrant(failure)) {
     return <Problem>The password is wrong. Enter it again.</Problem>;
   }
   return <Problem failure={failure} />;

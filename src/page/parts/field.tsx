@@ -3,7 +3,7 @@ import { useId } from 'preact/hooks';
 
 type Passed = 'value' | 'inputMode' | 'autoComplete' | 'autoCapitalize' | 'spellcheck' | 'readOnly' | 'maxLength' | 'min' | 'max' | 'onInput'; // prettier-ignore
 
-interface FieldProps extends Pick<InputHTMLAttributes<HTMLInputElement>, Passed> {
+interface FieldProps extends Pick<InputHTMLAttributes, Passed> {
   readonly type?: 'text' | 'email' | 'password' | 'date';
   readonly label: string;
   readonly name: string;
@@ -25,7 +25,7 @@ export function Field({ label, hint, error = '', ...input }: FieldProps) {
         </p>
       )}
       <input
-        {...(input as InputHTMLAttributes<HTMLInputElement>)}
+        {...(input as InputHTMLAttributes)}
         id={id}
         aria-describedby={described.filter(Boolean).join(' ') || undefined}
         aria-invalid={error !== '' || undefined}
@@ -63,4 +63,12 @@ export function valueOf(form: HTMLFormElement, name: string): string {
 /** Puts the focus on the first input with an error. */
 export function focusFirstError(form: HTMLFormElement | null): void {
   form?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+}
+
+/** Empties the password that turned out to be wrong and puts the focus there. */
+export function emptyPassword(form: HTMLFormElement): void {
+  const input = form.querySelector<HTMLInputElement>('[name="password"]');
+  if (input === null) return;
+  input.value = '';
+  input.focus();
 }

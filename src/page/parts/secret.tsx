@@ -4,6 +4,9 @@ import type { CreatedToken } from '../types.js';
 import { nameOf } from '../words.js';
 import { CopyButton } from './copy-button.js';
 
+/** Characters that stand in one line. */
+const LINE = 60;
+
 interface SecretProps {
   readonly token: CreatedToken;
   readonly title: string;
@@ -42,10 +45,11 @@ function SecretLine({ label, value, what }: { readonly label: string; readonly v
     <div class="field secret-line">
       <label for={`shown-${what.replace(' ', '-')}`}>{label}</label>
       <div class="with-button">
-        <input
+        <textarea
           id={`shown-${what.replace(' ', '-')}`}
           class="code"
           readOnly
+          rows={value.length > LINE ? 2 : 1}
           value={value}
           spellcheck={false}
           autoComplete="off"

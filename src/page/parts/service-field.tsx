@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { Service } from '../types.js';
-import { Field } from './field.js';
+import { Field, valueOf } from './field.js';
 
 interface ServiceFieldProps {
   readonly services: readonly Service[];
@@ -30,7 +30,7 @@ export function ServiceField({ services, error = '' }: ServiceFieldProps) {
       <legend>Which services it reaches</legend>
       <div class="options">
         {choice('all', 'All services', 'Also those that are added later.')}
-        {choice('some', 'Only some services', 'It can not manage users either. Meant for purging.')}
+        {choice('some', 'Only some services', 'Whatever its scope, it can then not manage users either.')}
       </div>
       {some && services.length > 0 && (
         <div class="options inner">
@@ -60,7 +60,7 @@ export function ServiceField({ services, error = '' }: ServiceFieldProps) {
 export function chosenServices(form: HTMLFormElement): string[] | undefined {
   const data = new FormData(form);
   if (data.get('reach') !== 'some') return [];
-  const typed = String(data.get('services') ?? '').split(/[\s,]+/);
+  const typed = valueOf(form, 'services').split(/[\s,]+/);
   const ids = [...data.getAll('service').map(String), ...typed].filter((id) => id !== '');
   return ids.length === 0 ? undefined : ids;
 }

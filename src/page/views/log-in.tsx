@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks';
-import { logIn } from '../api.js';
+import { isWrongGrant, logIn } from '../api.js';
 import { otpFieldName } from '../otp-field.js';
-import { Field, focusFirstError, OneTimePassword, valueOf } from '../parts/field.js';
+import { emptyPassword, Field, focusFirstError, OneTimePassword, valueOf } from '../parts/field.js';
 import { useFormState } from '../parts/form-state.js';
 import { Logo } from '../parts/logo.js';
 import { Problem } from '../parts/problem.js';
@@ -53,7 +53,10 @@ export function LogIn({ reason, onDone }: LogInProps) {
     if (result.ok) {
       current.reset();
       onDone();
-    } else fail(result.failure, otp);
+    } else {
+      fail(result.failure, otp);
+      if (isWrongGrant(result.failure)) emptyPassword(current);
+    }
   };
   const back = () => {
     form.current?.reset();
