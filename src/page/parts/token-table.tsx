@@ -123,7 +123,7 @@ function SortHeading({ sortKey, label, sort, onSort }: SortHeadingProps) {
     <th
       role="columnheader"
       scope="col"
-      class={sortKey}
+      class={`by-${sortKey}`}
       aria-sort={here ? (sort.descending ? 'descending' : 'ascending') : undefined}
     >
       <button type="button" class="sort" onClick={press}>
