@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import { endOtherSessions, endSession, type Failure, listSessions } from '../api.js';
 import { useApp } from '../app-context.js';
+import { focusHeading } from '../focus.js';
 import { useLoaded, useNow } from '../loading.js';
 import { Dialog } from '../parts/dialog.js';
 import { Moment } from '../parts/moment.js';
@@ -21,7 +22,7 @@ export function Sessions() {
   const settle = (message: string, gone: (session: Session) => boolean) => {
     list.update((sessions) => sessions.filter((session) => !gone(session)));
     announce(message);
-    document.querySelector('h1')?.focus();
+    focusHeading();
   };
   const end = async (session: Session) => {
     setFailure(undefined);

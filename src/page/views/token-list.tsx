@@ -1,6 +1,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { listCustomerTokens, listPeople, listTokens, type Result } from '../api.js';
 import { useApp } from '../app-context.js';
+import { focusHeading } from '../focus.js';
 import { useLoaded, useNow } from '../loading.js';
 import { Problem } from '../parts/problem.js';
 import { RevokeDialog } from '../parts/revoke-dialog.js';
@@ -38,7 +39,7 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
     setRevoking(null);
     list.update(({ tokens, people }) => ({ people, tokens: tokens.filter(({ id }) => id !== row.token.id) }));
     announce(message);
-    document.querySelector('h1')?.focus();
+    focusHeading();
   };
   const isOwn = (row: Row) => row.token.user_id === caller.user.id;
 
