@@ -17,6 +17,8 @@ export interface PageSettings {
   readonly scopes: Readonly<Record<string, Rules>>;
   /** Milliseconds; null when tokens may last for ever. */
   readonly maxLifetime: number | null;
+  /** Milliseconds without a request after which a session ends. */
+  readonly idleTimeout: number;
 }
 
 /**
@@ -66,10 +68,10 @@ export class PageEndpoints {
     serveFile(this.#files?.assets.get(path.slice(path.lastIndexOf('/') + 1)), head);
 
   /** GET {path}session: who is logged in, what that user may do, and the name and limits that apply. */
-  describeCaller: Handler = async ({ subject }) => {
+  describeCaller: Handler = async ({ subject, now }) => {
     const caller = sessionOf(subject);
     const { user } = caller;
-    const { keyName, scopes, maxLifetime } = this.#settings;
+    const { keyName, scopes, maxLifetime, idleTimeout } = this.#settings;
     const may = (action: string) => this.#policy.decide(caller, action, null).allowed;
     const customer = await this.#store.getCustomer(user.customerId);
     const services = await this.#store.listServices(user.customerId);
@@ -78,6 +80,7 @@ export class PageEndpoints {
       json: {
         user: { id: user.id, name: user.name, login: user.login, role: user.role, customer_id: user.customerId },
         customer: { id: user.customerId, name: customer?.name ?? '' },
+        session: { ends_in: Math.floor((caller.session.endsAt - now) / 1000), idle_timeout: Math.floor(idleTimeout / 1000) },
         one_time_password: user.otpSecret !== null,
         may: {
           list_tokens: may('token:read'),

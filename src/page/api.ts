@@ -45,11 +45,17 @@ interface Call {
 
 const TIMEOUT_MS = 20_000;
 
+let answeredAt = 0;
 let whenEnded: () => void = () => undefined;
 
 /** Names what to do when a call finds that the session has ended. */
 export function onSessionEnded(act: () => void): void {
   whenEnded = act;
+}
+
+/** When the server answered last; each answer keeps the session alive. */
+export function lastAnswerAt(): number {
+  return answeredAt;
 }
 
 async function call<T>(method: string, path: string, { form, headers, checksPassword }: Call = {}): Promise<Result<T>> {
@@ -68,6 +74,7 @@ async function call<T>(method: string, path: string, { form, headers, checksPass
   } catch {
     return { ok: false, failure: { kind: 'no_answer' } };
   }
+  answeredAt = Date.now();
   const body = parse(text);
   if (response.ok) return { ok: true, value: body as T };
   if (response.status === 401 && checksPassword !== true) {

@@ -5,6 +5,7 @@ import { Header } from './parts/header.js';
 import { Announcement } from './parts/announcement.js';
 import { Problem } from './parts/problem.js';
 import { type Route, useRoute } from './routes.js';
+import { useSessionEnd } from './session-end.js';
 import type { Caller } from './types.js';
 import { LogIn, type LogInReason } from './views/log-in.js';
 import { MayNotList } from './views/may-not-list.js';
@@ -40,6 +41,9 @@ export function Page() {
     addEventListener('pageshow', restored);
     return () => removeEventListener('pageshow', restored);
   }, []);
+  const end = useCallback(() => setWho({ is: 'nobody', reason: 'ended' }), []);
+  const change = useCallback((caller: Caller) => setWho({ is: 'caller', caller }), []);
+  useSessionEnd(who.is === 'caller' ? who.caller : null, end, change);
   const leave = async () => {
     const result = await logOut();
     if (result.ok || result.failure.kind === 'ended') setWho({ is: 'nobody', reason: 'left' });

@@ -20,8 +20,7 @@ export function formatMoment(at: number, now: number): string {
   return `${formatDay(at)}, ${time}`;
 }
 
-/** The day of a moment in the reader's zone. */
-export function formatDay(at: number): string {
+function formatDay(at: number): string {
   return new Date(at).toLocaleDateString(LOCALE, { day: 'numeric', month: 'short', year: 'numeric' });
 }
 

@@ -52,6 +52,8 @@ export interface Scope {
 export interface Caller {
   readonly user: Person & { readonly role: string; readonly customer_id: string };
   readonly customer: { readonly id: string; readonly name: string };
+  /** Seconds until the session ends at the latest, and without a request. Not times: the reader's clock may be wrong. */
+  readonly session: { readonly ends_in: number; readonly idle_timeout: number };
   readonly one_time_password: boolean;
   readonly may: {
     readonly list_tokens: boolean;

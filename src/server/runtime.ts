@@ -95,6 +95,7 @@ export function createRuntime(
         keyName: names.key,
         scopes: config.policy.scopes,
         maxLifetime: config.tokens.max_lifetime,
+        idleTimeout: config.sessions.idle_timeout,
       }),
     ),
     outbound: createOutbound({

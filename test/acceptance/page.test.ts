@@ -89,7 +89,10 @@ t.test('who is logged in, and what that user may do', async (t) => {
   const cookie = await login('billing');
   const reply = await send(url, `${PAGE}session`, { headers: { Cookie: cookie } });
   t.equal(reply.headers['cache-control'], 'no-store');
+  t.match(reply.json.session, { idle_timeout: 1800 });
+  t.ok(Math.abs(reply.json.session.ends_in - 43_200) < 60);
   t.same(reply.json, {
+    session: reply.json.session,
     user: { id: 'billing', name: 'billing', login: 'billing@example.com', role: 'billing', customer_id: 'C1' },
     customer: { id: 'C1', name: 'One' },
     one_time_password: false,

@@ -132,6 +132,17 @@ t.test('a session that has ended leads to the log-in, which says why and keeps n
   t.same(faults, [], 'and on it goes where it was left');
 });
 
+t.test('a session that ends by its time leaves the screen, and nothing is asked for that', async (t) => {
+  const { page, requested } = await visit(t, browser, PAGE);
+  await logIn(page, 'superuser', PASSWORD);
+  await page.getByRole('row', { name: /hidden behind/ }).waitFor();
+  const before = requested.length;
+  await page.clock.setFixedTime(Date.now() + 31 * 60_000);
+  await page.getByRole('status').getByText('Your session has ended').waitFor();
+  t.notOk((await page.content()).includes('hidden behind'));
+  t.equal(requested.length, before);
+});
+
 t.test('offline: it says so, and goes on when the connection is back', async (t) => {
   const { page, faults } = await visit(t, browser, PAGE);
   await page.getByRole('button', { name: 'Log in' }).waitFor();

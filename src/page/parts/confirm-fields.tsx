@@ -12,14 +12,7 @@ export function ConfirmFields({ otp, faults }: ConfirmFieldsProps) {
   return (
     <fieldset class="field confirm">
       <legend>Confirm that it is you</legend>
-      <Field
-        label="Login name"
-        name="login"
-        type="email"
-        autoComplete="username"
-        value={user.login}
-        readOnly
-      />
+      <Field label="Login name" name="login" autoComplete="username" value={user.login} readOnly />
       <Field
         label="Password"
         name="password"

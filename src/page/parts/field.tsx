@@ -4,7 +4,7 @@ import { useId } from 'preact/hooks';
 type Passed = 'value' | 'inputMode' | 'autoComplete' | 'autoCapitalize' | 'spellcheck' | 'readOnly' | 'maxLength' | 'min' | 'max' | 'onInput'; // prettier-ignore
 
 interface FieldProps extends Pick<InputHTMLAttributes, Passed> {
-  readonly type?: 'text' | 'email' | 'password' | 'date';
+  readonly type?: 'text' | 'password' | 'date';
   readonly label: string;
   readonly name: string;
   readonly hint?: string | undefined;

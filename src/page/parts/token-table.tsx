@@ -100,9 +100,7 @@ export function TokenTable(props: TokenTableProps) {
 function Cell({ label, children }: { readonly label: string; readonly children: ComponentChildren }) {
   return (
     <td role="cell">
-      <span class="label" aria-hidden="true">
-        {label}
-      </span>
+      <span class="label">{label}</span>
       <span class="value">{children}</span>
     </td>
   );

@@ -76,7 +76,7 @@ export function LogIn({ reason, onDone }: LogInProps) {
       {faults.failure !== undefined && <Problem failure={faults.failure} />}
       <form ref={form} method="post" noValidate onSubmit={(event) => void submit(event)}>
         <div hidden={otp}>
-          <Field label="Login name" name="login" type="email" inputMode="email" autoComplete="username" spellcheck={false} autoCapitalize="none" error={faults.fields['login']} />
+          <Field label="Login name" name="login" inputMode="email" autoComplete="username" spellcheck={false} autoCapitalize="none" error={faults.fields['login']} />
           <Field label="Password" name="password" type="password" autoComplete="current-password" error={faults.fields['password']} />
         </div>
         {otp && <OneTimePassword error={faults.fields['otp']} />}

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import { type Failure, listTokens } from '../api.js';
+import { type Failure, getToken, listTokens, type Result } from '../api.js';
 import { useApp } from '../app-context.js';
 import { useLoaded } from '../loading.js';
 import { Problem } from '../parts/problem.js';
@@ -7,6 +7,7 @@ import { RotateTwin } from '../parts/rotate-twin.js';
 import { RotateWatch } from '../parts/rotate-watch.js';
 import { LINKS } from '../routes.js';
 import { findTwin } from '../rotation.js';
+import type { Token } from '../types.js';
 import { nameOf } from '../words.js';
 
 interface RotateProps {
@@ -17,17 +18,21 @@ interface RotateProps {
 const STEPS = ['Create a twin', 'Move your clients', 'Revoke the old one'];
 /** How often the last uses are asked for while the clients move. */
 const REFRESH_MS = 5_000;
+/** Each of them keeps the session alive, so a page that nobody looks at must not go on for ever. */
+const MAX_REFRESHES = 120;
 
 /** Leads from one token to another without an interruption: both work until the old one is revoked. */
 export function Rotate({ id, twin }: RotateProps) {
   const { caller } = useApp();
-  const list = useLoaded(listTokens);
+  const list = useLoaded(() => (twin === null ? listTokens() : getBoth(id, twin)));
   const [step, setStep] = useState(twin === null ? 0 : 1);
   const { reload } = list;
   useEffect(() => {
     if (step === 0) return undefined;
+    let left = MAX_REFRESHES;
     const timer = setInterval(() => {
-      if (!document.hidden) reload();
+      if (document.hidden || left-- <= 0) return;
+      reload();
     }, REFRESH_MS);
     return () => clearInterval(timer);
   }, [step, reload]);
@@ -64,6 +69,17 @@ export function Rotate({ id, twin }: RotateProps) {
       )}
     </div>
   ); // prettier-ignore
+}
+
+/** Two tokens; one that is not there any more is left out. */
+async function getBoth(id: string, twin: string): Promise<Result<Token[]>> {
+  const results = await Promise.all([getToken(id), getToken(twin)]);
+  const tokens: Token[] = [];
+  for (const result of results) {
+    if (result.ok) tokens.push(result.value);
+    else if (result.failure.kind !== 'refused' || result.failure.status !== 404) return result;
+  }
+  return { ok: true, value: tokens };
 }
 
 function LoadProblem({ failure, onRetry }: { failure: Failure | undefined; onRetry: () => void }) {
