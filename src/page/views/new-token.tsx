@@ -11,6 +11,7 @@ import { ScopeField } from '../parts/scope-field.js';
 import { Secret } from '../parts/secret.js';
 import { chosenServices, ServiceField } from '../parts/service-field.js';
 import { LINKS } from '../routes.js';
+import { nameOf } from '../words.js';
 
 /** Creates a token and shows its secret once. */
 export function NewToken() {
@@ -52,7 +53,7 @@ export function NewToken() {
           title="The token is ready"
           onStored={() => {
             drop();
-            announce('The secret is gone from this page.');
+            announce(`${nameOf(created)} is in your list. Its secret is gone from this page.`);
             location.hash = LINKS.tokens;
           }}
         />
