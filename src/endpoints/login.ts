@@ -2,8 +2,12 @@ import type { Logins } from '../accounts/login.js';
 import type { Sessions } from '../accounts/sessions.js';
 import { digestOf, SESSION_ID_LENGTH } from '../domain/secret.js';
 import { formatSessionCookie } from '../http/cookies.js';
+import { firstField } from '../http/fields.js';
 import type { Store } from '../store/store.js';
 import type { Handler } from './call.js';
+
+/** What the web page sends along to log out. */
+const PAGE_FIELD = 'latchkey-page';
 
 /** POST /login: a session for a login name and a password. */
 export function loginHandler(logins: Logins, sessions: Sessions, store: Store, cookieName: string): Handler {
@@ -42,14 +46,15 @@ export function loginHandler(logins: Logins, sessions: Sessions, store: Store, c
 }
 
 /**
- * POST /logout: ends the session that asks. A browser, which says so by `Sec-Fetch-Site`, is told to drop what it
- * kept of this origin.
+ * POST /logout: ends the session that asks. When the web page asks, which says so by a field of its own, the browser
+ * is told to drop what it kept of this origin; other pages of the origin may have reasons to keep theirs.
  */
 export function logoutHandler(sessions: Sessions, cookieName: string): Handler {
   return async ({ head, subject }) => {
     if (subject?.credential === 'session') await sessions.end(subject.session);
     const cookie = { name: cookieName, value: '', maxAge: 0, secure: head.client.secure };
-    const clear = head.fetchSite === undefined ? [] : ['Clear-Site-Data', '"cache", "storage"'];
+    const clear =
+      firstField(head.fields, PAGE_FIELD) === undefined ? [] : ['Clear-Site-Data', '"cache", "storage"'];
     return { status: 204, fields: ['Set-Cookie', formatSessionCookie(cookie), ...clear] };
   };
 }

@@ -1,5 +1,6 @@
 import type { Refusal } from '../domain/refusal.js';
 import type { Answer } from '../http/answers.js';
+import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import type { Policy } from '../policy/decide.js';
 import type { Rules } from '../policy/patterns.js';
@@ -128,12 +129,6 @@ function serveFile(file: PageFile | undefined, head: RequestHead): Answer | Refu
 
 /** Whether a client asks for gzip by its name; one that forbids it or says nothing gets the file as it is. */
 function takesGzip({ fields }: RequestHead): boolean {
-  return fields.some(
-    (name, i) =>
-      i % 2 === 0 &&
-      name.toLowerCase() === 'accept-encoding' &&
-      (fields[i + 1] ?? '')
-        .split(',')
-        .some((coding) => /^\s*(?:x-)?gzip\s*(?:;\s*q=(?:1|0\.0*[1-9])[\d.]*\s*)?$/i.test(coding)),
-  );
+  const codings = firstField(fields, 'accept-encoding')?.split(',') ?? [];
+  return codings.some((coding) => /^\s*(?:x-)?gzip\s*(?:;\s*q=(?:1|0\.0*[1-9])[\d.]*\s*)?$/i.test(coding));
 }

@@ -119,8 +119,8 @@ export const logIn = ({ login, password, otp }: Proof, otpName: string) =>
     checksPassword: true,
   });
 
-/** Ends the session. */
-export const logOut = () => call<undefined>('POST', '/logout');
+/** Ends the session, and has the browser drop what it kept. */
+export const logOut = () => call<undefined>('POST', '/logout', { headers: { 'Latchkey-Page': '1' } });
 
 /** The caller's tokens. */
 export const listTokens = () => call<Token[]>('GET', '/tokens');

@@ -50,6 +50,9 @@ t.test('a superuser creates a token: scope, service, expiry, password; the secre
   const secret = await page.getByLabel('Secret', { exact: true }).inputValue();
   t.match(secret, /^lk[0-9A-Za-z]{38}$/);
   t.same(await accessibilityFaults(page), [], 'secret');
+  await page.emulateMedia({ media: 'print' });
+  t.notOk(await page.getByLabel('Secret', { exact: true }).isVisible(), 'a print-out has no secret');
+  await page.emulateMedia({ media: 'screen' });
   await page.getByRole('button', { name: 'Copy the secret' }).click();
   await page.getByRole('status').getByText('The secret is copied.').waitFor();
   t.equal(await page.evaluate('navigator.clipboard.readText()'), secret);
