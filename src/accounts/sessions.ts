@@ -64,6 +64,30 @@ export class Sessions {
     await this.#store.endSession(session.digest);
   }
 
+  /** The sessions of a user that are still on, the latest use first. */
+  async ofUser(userId: string, now: EpochMs): Promise<Session[]> {
+    const sessions = await this.#store.listSessions(userId);
+    return sessions
+      .filter((session) => this.#isOn(session, now))
+      .map((session) => ({ ...session, lastSeenAt: this.#lastSeen.sessionSeenAt(session) }))
+      .toSorted((a, b) => b.lastSeenAt - a.lastSeenAt);
+  }
+
+  /** Ends a session of a user by its public id and returns it; undefined when the user has none of this id. */
+  async endById(userId: string, id: string): Promise<Session | undefined> {
+    const sessions = await this.#store.listSessions(userId);
+    const session = sessions.find((one) => one.id === id);
+    const ended = session !== undefined && (await this.#store.endSession(session.digest));
+    return ended ? session : undefined;
+  }
+
+  /** Ends every session of a user but one, and returns those that were known before. */
+  async endOthers({ userId, digest }: Session): Promise<Session[]> {
+    const sessions = await this.#store.listSessions(userId);
+    await this.#store.endSessionsOfUser(userId, digest);
+    return sessions.filter((session) => session.digest !== digest);
+  }
+
   #isOn(session: Session, now: EpochMs): boolean {
     if (now >= session.endsAt) return false;
     return now - this.#lastSeen.sessionSeenAt(session) < this.#settings.idle_timeout;

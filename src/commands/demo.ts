@@ -47,12 +47,22 @@ async function demo(options: DemoOptions): Promise<void> {
     LATCHKEY_DEMO_DATA: data,
     LATCHKEY_DEMO_UPSTREAM: upstream,
   };
+  const loaded = loadConfig(CONFIG, env);
   await startServer({
-    loaded: loadConfig(CONFIG, env),
+    loaded,
     env,
     quietRequests: true,
     welcome: (url, admin) =>
-      welcome({ url, admin, data, file, upstream, users, echo: options.upstream === undefined }),
+      welcome({
+        url,
+        admin,
+        page: loaded.config.interface.ui.path,
+        data,
+        file,
+        upstream,
+        users,
+        echo: options.upstream === undefined,
+      }),
   });
 }
 
@@ -85,6 +95,7 @@ function writeDirectoryOnce(file: string): DemoUser[] {
 interface Welcome {
   readonly url: string;
   readonly admin: string;
+  readonly page: string;
   readonly data: string;
   readonly file: string;
   readonly upstream: string;
@@ -92,7 +103,7 @@ interface Welcome {
   readonly echo: boolean;
 }
 
-function welcome({ url, admin, data, file, upstream, users, echo }: Welcome): string {
+function welcome({ url, admin, page, data, file, upstream, users, echo }: Welcome): string {
   const user = users.find(({ role }) => role === 'superuser') ?? users[0];
   if (user === undefined) throw new Error(`${file} has no user; delete the folder to start over`);
   const cookies = quote(join(data, 'cookies.txt'));
@@ -103,6 +114,7 @@ function welcome({ url, admin, data, file, upstream, users, echo }: Welcome): st
   const keep = `sed -n 's/.*"access_token":"\\([^"]*\\)".*/Service-Key: \\1/p' > ${quote(key)}`;
   return `
 Latchkey guards ${upstream}${echo ? ' (a built-in upstream that shows what it receives)' : ''} at ${url}
+The web page, to see, create and revoke tokens: ${url}${page}
 Health and metrics: ${admin}/readyz ${admin}/metrics
 Users (kept in ${file}):
 

@@ -14,8 +14,10 @@ export interface CompiledPolicy {
 export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
   const routes = config.routes.map((route, i) => ({ ...route, place: placeOf(['routes', i], lines) }));
   const fallback = { ...config.default_route, place: placeOf(['default_route'], lines) };
+  const { token_endpoints: tokenEndpoints, ui } = config.interface;
+  const own = endpointRoutes({ tokenEndpoints, page: ui.enabled ? ui.path : null });
   return {
-    router: new Router(routes, fallback, endpointRoutes(config.interface.token_endpoints)),
+    router: new Router(routes, fallback, own),
     policy: new Policy(config.policy, lines),
   };
 }

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { METHODS } from '../domain/methods.js';
+import { startsLikeOwnPath } from '../policy/own-endpoints.js';
 import { ROLES, ROUTES, SCOPES, SERVICE_LIMITED } from './defaults.js';
 import { auditSchema, limitsSchema, proxySchema } from './limits-schema.js';
 import { storeSchema } from './store-schema.js';
@@ -98,6 +99,9 @@ const route = z.strictObject({
   upstream: text.optional(),
 });
 
+/** Segments of letters, digits and `-._~` that do not begin with a dot: such a path is read alike by everybody. */
+const PAGE_PATH = /^\/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*\/)+$/;
+
 const identityHeader = (name: string) => fieldName.nullable().default(name);
 
 /** The configuration file: types, checks, defaults and JSON Schema come from here. */
@@ -132,9 +136,17 @@ export const configSchema = z.strictObject({
         .default('session'),
       account_endpoints: flag.default(false),
       ui: z
-        .strictObject({ enabled: flag.default(true), path: text.startsWith('/').default('/_latchkey/') })
+        .strictObject({
+          enabled: flag.default(true),
+          path: text
+            .refine(
+              (path) => PAGE_PATH.test(path) && !startsLikeOwnPath(path),
+              'expected a path of its own like /_latchkey/ that starts and ends with "/"',
+            )
+            .default('/_latchkey/'),
+        })
         .prefault({})
-        .describe('The web page; it is not part of this version'),
+        .describe('The web page, on which people see, create and revoke tokens'),
     })
     .prefault({}),
   store: storeSchema.prefault({ type: 'lmdb' }),

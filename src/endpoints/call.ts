@@ -1,4 +1,4 @@
-import type { Subject } from '../domain/credential.js';
+import type { SessionSubject, Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Answer } from '../http/answers.js';
@@ -18,3 +18,18 @@ export interface Call {
 
 /** Answers a call. A plain value in and out, so an endpoint is tested without a socket. */
 export type Handler = (call: Call) => Promise<Answer | Refusal>;
+
+/** Who sent a call to an endpoint that takes a credential. */
+export function subjectOf(subject: Call['subject']): Subject {
+  if (subject === null)
+    throw new Error('the gate let a request without a subject to an endpoint that needs one');
+  return subject;
+}
+
+/** Who sent a call to an endpoint that takes a session. */
+export function sessionOf(subject: Call['subject']): SessionSubject {
+  const known = subjectOf(subject);
+  if (known.credential !== 'session')
+    throw new Error('the gate let a token to an endpoint that takes a session');
+  return known;
+}

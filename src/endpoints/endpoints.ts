@@ -1,5 +1,7 @@
 import type { EndpointName } from '../policy/own-endpoints.js';
 import type { Handler } from './call.js';
+import type { PageEndpoints } from './page.js';
+import type { SessionEndpoints } from './sessions.js';
 import type { TokenEndpoints } from './tokens.js';
 
 /** What answers each own endpoint. Where they are and what they take is in `policy/own-endpoints`. */
@@ -7,6 +9,8 @@ export function endpointHandlers(
   login: Handler,
   logout: Handler,
   tokens: TokenEndpoints,
+  sessions: SessionEndpoints,
+  page: PageEndpoints,
 ): Readonly<Record<EndpointName, Handler>> {
   return {
     login,
@@ -19,5 +23,12 @@ export function endpointHandlers(
     revoke_own_token: tokens.revokeSelf,
     show_token: tokens.show,
     revoke_token: tokens.revoke,
+    list_sessions: sessions.list,
+    end_session: sessions.end,
+    end_other_sessions: sessions.endOthers,
+    show_page: page.show,
+    show_page_asset: page.showAsset,
+    describe_caller: page.describeCaller,
+    list_people: page.listPeople,
   };
 }

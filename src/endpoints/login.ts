@@ -2,9 +2,13 @@ import type { Logins } from '../accounts/login.js';
 import type { Sessions } from '../accounts/sessions.js';
 import type { AuditFact } from '../domain/audit.js';
 import { formatSessionCookie } from '../http/cookies.js';
+import { firstField } from '../http/fields.js';
 import type { Store } from '../store/store.js';
 import type { Handler } from './call.js';
 import { sessionFact } from './session-facts.js';
+
+/** What the web page sends along to log out. */
+const PAGE_FIELD = 'latchkey-page';
 
 /** POST /login: a session for a login name and a password. */
 export function loginHandler(logins: Logins, sessions: Sessions, store: Store, cookieName: string): Handler {
@@ -48,7 +52,10 @@ export function loginHandler(logins: Logins, sessions: Sessions, store: Store, c
   };
 }
 
-/** POST /logout: ends the session that asks. */
+/**
+ * POST /logout: ends the session that asks. When the web page asks, which says so by a field of its own, the browser
+ * is told to drop what it kept of this origin; other pages of the origin may have reasons to keep theirs.
+ */
 export function logoutHandler(sessions: Sessions, cookieName: string): Handler {
   return async ({ head, subject }) => {
     const cookie = { name: cookieName, value: '', maxAge: 0, secure: head.client.secure };
@@ -57,6 +64,8 @@ export function logoutHandler(sessions: Sessions, cookieName: string): Handler {
       await sessions.end(subject.session);
       facts.push(sessionFact('session.ended', subject.session, 'logout'));
     }
-    return { status: 204, facts, fields: ['Set-Cookie', formatSessionCookie(cookie)] };
+    const clear =
+      firstField(head.fields, PAGE_FIELD) === undefined ? [] : ['Clear-Site-Data', '"cache", "storage"'];
+    return { status: 204, facts, fields: ['Set-Cookie', formatSessionCookie(cookie), ...clear] };
   };
 }

@@ -1,10 +1,9 @@
 import type { Logins } from '../accounts/login.js';
 import type { Tokens } from '../accounts/tokens.js';
-import type { Subject } from '../domain/credential.js';
 import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Ownership } from '../gate/ownership.js';
-import type { Call, Handler } from './call.js';
+import { type Call, type Handler, subjectOf } from './call.js';
 import { createdTokenFact, revokedTokenFact } from './token-facts.js';
 import { createdTokenObject, tokenObject } from './token-object.js';
 
@@ -115,12 +114,6 @@ function idOf(item: unknown): string | undefined {
   if (typeof item !== 'object' || item === null) return undefined;
   const { type, id } = item as { type?: unknown; id?: unknown };
   return (type === undefined || type === 'token') && typeof id === 'string' ? id : undefined;
-}
-
-function subjectOf(subject: Call['subject']): Subject {
-  if (subject === null)
-    throw new Error('the gate let a request without a subject to an endpoint that needs one');
-  return subject;
 }
 
 function userOf(subject: Call['subject']) {

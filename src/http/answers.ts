@@ -2,13 +2,23 @@ import type { AuditFact } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
 import { formatTime } from '../domain/time.js';
 
-/** An answer of Latchkey's own: a status, fields as a flat list, and a JSON value unless it has no body. */
+/** An answer of Latchkey's own: a status, fields as a flat list, and a JSON value or content unless it has no body. */
 export interface Answer {
   readonly status: number;
   readonly fields?: readonly string[];
   readonly json?: unknown;
   /** For the audit log; no part of what is sent. */
   readonly facts?: readonly AuditFact[];
+  /** A body that is no JSON: a file of the web page. */
+  readonly content?: Content;
+}
+
+/** A body as it goes out. */
+export interface Content {
+  readonly type: string;
+  readonly bytes: Buffer;
+  /** May be kept for good, because another content would have another name; else it is never stored. */
+  readonly immutable: boolean;
 }
 
 /** Seconds after which it makes sense to ask again when the store or this process could not serve. */

@@ -8,6 +8,12 @@ export function foldName(name: string): string {
   return name.toLowerCase().replaceAll('_', '-').replaceAll('.', '-');
 }
 
+/** The first value of a field as it was received; undefined when it is not there. @param name in lower case */
+export function firstField(fields: readonly string[], name: string): string | undefined {
+  const at = fields.findIndex((text, i) => i % 2 === 0 && text.toLowerCase() === name);
+  return at < 0 ? undefined : fields[at + 1];
+}
+
 /**
  * Folded names of request fields that a client never gets through to an upstream: addresses and
  * overrides that upstreams trust a proxy for, hop-by-hop fields (RFC 9110 7.6.1), and framing,

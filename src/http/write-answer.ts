@@ -12,19 +12,25 @@ const answeredForGood = new WeakSet<object>();
 function ownFields(answer: Answer, requestId: string, body: Buffer | undefined): string[] {
   const fields = [
     'Cache-Control',
-    'no-store',
+    answer.content?.immutable === true ? 'public, max-age=31536000, immutable' : 'no-store',
     'X-Content-Type-Options',
     'nosniff',
     'X-Request-Id',
     requestId,
   ];
   if (body !== undefined)
-    fields.push('Content-Type', 'application/json', 'Content-Length', String(body.length));
+    fields.push(
+      'Content-Type',
+      answer.content?.type ?? 'application/json',
+      'Content-Length',
+      String(body.length),
+    );
   if (answer.fields !== undefined) fields.push(...answer.fields);
   return fields;
 }
 
 function bodyOf(answer: Answer): Buffer | undefined {
+  if (answer.content !== undefined) return answer.content.bytes;
   return answer.json === undefined ? undefined : Buffer.from(JSON.stringify(answer.json));
 }
 

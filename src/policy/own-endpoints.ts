@@ -1,3 +1,4 @@
+import { segmentAt } from '../domain/path.js';
 import type { RouteDefinition } from './route.js';
 
 /** Which credentials the list and delete endpoints take (`interface.token_endpoints`). */
@@ -8,7 +9,10 @@ export interface EndpointRule {
   readonly name: EndpointName;
   /** The credential it takes; `nothing` when the endpoint checks its own (a password in the body). */
   readonly takes: 'nothing' | 'token' | TokenEndpointsTake;
-  /** What the path's `:id` names, and so what has to belong to the caller; null when it has none. */
+  /**
+   * What the path's `:id` names, and so what has to belong to the caller; null when it has none, or when the
+   * endpoint looks for it among the caller's own only.
+   */
   readonly id: 'customer' | 'token' | null;
   /** The action that somebody else's record asks for, besides the endpoint's own. */
   readonly othersAction: string | null;
@@ -33,18 +37,34 @@ export type EndpointName =
   | 'show_own_token'
   | 'revoke_own_token'
   | 'show_token'
-  | 'revoke_token';
+  | 'revoke_token'
+  | 'list_sessions'
+  | 'end_session'
+  | 'end_other_sessions'
+  | 'show_page'
+  | 'show_page_asset'
+  | 'describe_caller'
+  | 'list_people';
+
+/** What the table of own endpoints depends on. */
+export interface EndpointSettings {
+  readonly tokenEndpoints: TokenEndpointsTake;
+  /** Where the web page is; null when it is off. */
+  readonly page: string | null;
+}
+
+const OPEN = { takes: 'nothing', id: null, othersAction: null, action: null } as const;
+const SESSION = { takes: 'session', id: null, othersAction: null, action: null } as const;
 
 function table(manage: TokenEndpointsTake): Row[] {
-  const open = { takes: 'nothing', id: null, othersAction: null, action: null } as const;
   const self = { takes: 'token', id: null, othersAction: null, action: null } as const;
   const own = { takes: manage, id: null, othersAction: null } as const;
   const byId = { takes: manage, id: 'token' } as const;
   const [read, write] = ['customer_token:read', 'customer_token:write'];
   return [
-    { ...open, name: 'login', method: 'POST', path: '/login', success: null },
-    { ...own, takes: 'session', name: 'logout', method: 'POST', path: '/logout', action: null, success: 204 },
-    { ...open, name: 'create_token', method: 'POST', path: '/tokens', success: null },
+    { ...OPEN, name: 'login', method: 'POST', path: '/login', success: null },
+    { ...SESSION, name: 'logout', method: 'POST', path: '/logout', success: 204 },
+    { ...OPEN, name: 'create_token', method: 'POST', path: '/tokens', success: null },
     { ...own, name: 'list_tokens', method: 'GET', path: '/tokens', action: 'token:read', success: 200 },
     {
       name: 'list_customer_tokens', method: 'GET', path: '/customer/:id/tokens', takes: manage, id: 'customer',
@@ -64,13 +84,38 @@ function table(manage: TokenEndpointsTake): Row[] {
   ]; // prettier-ignore
 }
 
+/** The web page and what it needs beyond the token endpoints. The specification has none of these paths. */
+function pageTable(page: string): Row[] {
+  return [
+    { ...SESSION, name: 'list_sessions', method: 'GET', path: `${page}sessions`, success: 200 },
+    { ...SESSION, name: 'end_other_sessions', method: 'DELETE', path: `${page}sessions`, success: 204 },
+    { ...SESSION, name: 'end_session', method: 'DELETE', path: `${page}sessions/:id`, success: 204 },
+    { ...OPEN, name: 'show_page', method: 'GET', path: page, success: 200 },
+    // Without the slash at its end it is sent there.
+    { ...OPEN, name: 'show_page', method: 'GET', path: page.slice(0, -1), success: null },
+    { ...OPEN, name: 'show_page_asset', method: 'GET', path: `${page}assets/:name`, success: null },
+    { ...SESSION, name: 'describe_caller', method: 'GET', path: `${page}session`, success: 200 },
+    {
+      ...SESSION, name: 'list_people', method: 'GET', path: `${page}people`, action: 'customer_token:read',
+      success: 200,
+    },
+  ]; // prettier-ignore
+}
+
 /** Routes of the own endpoints. Their paths belong to Latchkey: other methods on them are not there. */
-export function endpointRoutes(manage: TokenEndpointsTake): RouteDefinition[] {
-  const owned = new Set(['/tokens/*']);
-  const routes = table(manage).map(({ method, path, action, ...endpoint }): RouteDefinition => {
+export function endpointRoutes({ tokenEndpoints, page }: EndpointSettings): RouteDefinition[] {
+  const rows = [...table(tokenEndpoints), ...(page === null ? [] : pageTable(page))];
+  const owned = new Set(['/tokens/*', ...(page === null ? [] : [`${page}*`])]);
+  const routes = rows.map(({ method, path, action, ...endpoint }): RouteDefinition => {
     owned.add(path);
     const methods = method === 'GET' ? ['GET', 'HEAD'] : [method];
     return { path, methods, action, endpoint, place: { path: endpoint.name, line: null } };
   });
   return [...routes, ...[...owned].map((path): RouteDefinition => ({ path, auth: 'deny' }))];
+}
+
+/** Whether a path begins like one of the other own endpoints. */
+export function startsLikeOwnPath(path: string): boolean {
+  const first = segmentAt(path, 0);
+  return table('session').some((row) => segmentAt(row.path, 0) === first);
 }

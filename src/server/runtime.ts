@@ -13,6 +13,9 @@ import { defaultUpstream, vendorNames } from '../config/derived.js';
 import { whenReady } from '../domain/awaitable.js';
 import { endpointHandlers } from '../endpoints/endpoints.js';
 import { loginHandler, logoutHandler } from '../endpoints/login.js';
+import { PageEndpoints } from '../endpoints/page.js';
+import { readPageFiles } from '../endpoints/page-files.js';
+import { SessionEndpoints } from '../endpoints/sessions.js';
 import { TokenEndpoints } from '../endpoints/tokens.js';
 import { Authenticator } from '../gate/authenticate.js';
 import { Gate } from '../gate/gate.js';
@@ -65,6 +68,7 @@ export function createRuntime(
   );
   const sessions = new Sessions(store, lastSeen, config.sessions);
   const tokens = new Tokens(store, lastSeen, config.tokens, (name) => policy.hasScope(name));
+  const { ui } = config.interface;
   const { http } = config.directory;
   const source = http === null ? null : new HttpAccounts(store, http);
   const accounts = source ?? new StoredAccounts(store, passwords, new OneTimePasswords(store, sealer));
@@ -97,6 +101,14 @@ export function createRuntime(
       loginHandler(logins, sessions, store, names.sessionCookie),
       logoutHandler(sessions, names.sessionCookie),
       new TokenEndpoints(tokens, logins, ownership),
+      new SessionEndpoints(sessions),
+      new PageEndpoints(ui.enabled ? readPageFiles(names.otp) : null, store, policy, {
+        path: ui.path,
+        keyName: names.key,
+        scopes: config.policy.scopes,
+        maxLifetime: config.tokens.max_lifetime,
+        idleTimeout: config.sessions.idle_timeout,
+      }),
     ),
     outbound: createOutbound({
       protectedNames: Object.values(config.identity.headers).filter((name) => name !== null),

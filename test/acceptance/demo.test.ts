@@ -28,6 +28,8 @@ t.test('each printed curl line works as pasted, and the next start has the same 
     after = '',
   ] = answers;
   t.equal(lines.length, 8);
+  const [page = ''] = /http:\S+\/_latchkey\/$/m.exec(demo.stdout()) ?? [];
+  t.match(await (await fetch(page)).text(), '<title>Latchkey</title>');
   t.equal((JSON.parse(login) as { user: { role: string } }).user.role, 'superuser');
   t.equal(create, '', 'the secret goes to a file');
   const seen = JSON.parse(call) as {

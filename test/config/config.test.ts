@@ -117,6 +117,11 @@ t.test('each fault of a configuration names its place and the mend', async (t) =
       ['unknown key of redis', `${UP}store: { type: redis, url: "redis://a", prefx: x }`, ['2:41: unknown key "prefx" (did you mean "prefix"?)']],
       ['what to do when the store fails', `${UP}on_store_failure: allow`, ['2:19: on_store_failure: expected deny, or { serve_cached_for: 60s }, found "allow"']],
       ['alias', `${UP}listen: &a { port: 1 }\nadmin: *a`, ['3:8: aliases ("*name") are not taken; write the value out']],
+      ['page in the way of an endpoint', `${UP}interface: { ui: { path: /tokens/page/ } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/", found "/tokens/page/"']],
+      ['page at the top', `${UP}interface: { ui: { path: / } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/", found "/"']],
+      ['page without a slash at its end', `${UP}interface: { ui: { path: /a/../b } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/", found "/a/../b"']],
+      ['route where the page is', `${UP}routes:\n  - { path: /_latchkey/x, action: a }`, ["3:13: routes.0.path: /_latchkey/x is an endpoint of Latchkey's own; remove the route"]],
+      ['route where the page would be', `${UP}interface: { ui: { enabled: false } }\nroutes:\n  - { path: /_latchkey/x, action: a }`, []],
       ['several documents', `${UP}---\n${UP}`, ['2:1: expected one document, found several ("---")']],
       ['not UTF-8', Buffer.from([0x61, 0xff]), ['1:1: is not UTF-8 text']],
       ['several faults, in the order of the file', `${UP}lisen: 1\nworkers: many\nadmn: 2`, ['2:1: unknown key "lisen" (did you mean "listen"?)', '3:10: workers: expected a number from 1 to 256, or auto, found "many"', '4:1: unknown key "admn" (did you mean "admin"?)']],
@@ -133,8 +138,14 @@ t.test('environment variables and files expand inside strings', async (t) => {
   writeFileSync(file, 'upstream: ${URL}\nlisten:\n  port: ${PORT}\n  host: "[${HOST}]"');
   const { config } = loadConfig(file, ENV);
   t.match(config, { upstreams: { api: { url: 'http://u:1' } }, listen: { port: 8081, host: '[::1]' } });
-  writeFileSync(file, `${UP}interface: { session_cookie: "\${file:secret}", ui: { path: "/$\${x}" } }`);
-  t.match(loadConfig(file, ENV).config.interface, { session_cookie: 'from-file', ui: { path: '/${x}' } });
+  writeFileSync(
+    file,
+    `${UP}interface: { session_cookie: "\${file:secret}" }\nidentity: { assertion: { issuer: "$\${x}" } }`,
+  );
+  t.match(loadConfig(file, ENV).config, {
+    interface: { session_cookie: 'from-file' },
+    identity: { assertion: { issuer: '${x}' } },
+  });
 });
 
 t.test('each fault of a directory', async (t) => {

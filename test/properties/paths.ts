@@ -13,7 +13,10 @@ export const TABLE: readonly RouteDefinition[] = [
   { path: '/files/*', action: 'file:any', upstream: 'files' },
   { path: '/owner/:x/:service_id', action: 'owner', service: 'service_id' },
 ];
-export const OWN: readonly RouteDefinition[] = endpointRoutes('session_or_token');
+export const OWN: readonly RouteDefinition[] = endpointRoutes({
+  tokenEndpoints: 'session_or_token',
+  page: '/_latchkey/',
+});
 export const FALLBACK = { action: 'api', upstream: 'api' } as const;
 
 /** What a path means by a plain reading of the routes' documentation: written apart from the router, and slower. */

@@ -1,0 +1,26 @@
+import type { Rules } from '../policy/patterns.js';
+
+/** A scope in words, for people who choose one. */
+export interface ScopeWords {
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+}
+
+/** Words by what a scope allows and not by its name, because a configuration can give a name another meaning. */
+const KNOWN: readonly (readonly [allow: string, title: string, description: string])[] = [
+  ['*', 'Full access', 'Does everything that you may do yourself, in the services and in the account.'],
+  ['*:read', 'Read only', 'Reads everything that you may see, and changes nothing.'],
+  ['purge:select', 'Purge selected', 'Purges by URL and by surrogate key, and does nothing else.'],
+  ['purge:all', 'Purge all', 'Purges everything of a service at once, and does nothing else.'],
+];
+
+/** Says in a sentence what a scope can do. */
+export function describeScope(name: string, { allow = [], deny = [] }: Rules): ScopeWords {
+  const known =
+    allow.length === 1 && deny.length === 0 ? KNOWN.find(([rule]) => rule === allow[0]) : undefined;
+  if (known !== undefined) return { name, title: known[1], description: known[2] };
+  const may = allow.length === 0 ? 'Allows nothing' : `Allows ${allow.join(', ')}`;
+  const but = deny.length === 0 ? '' : `, but never ${deny.join(', ')}`;
+  return { name, title: name, description: `${may}${but}.` };
+}

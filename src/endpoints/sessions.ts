@@ -1,0 +1,49 @@
+import type { Sessions } from '../accounts/sessions.js';
+import type { Session } from '../domain/session.js';
+import { formatTime } from '../domain/time.js';
+import { type Handler, sessionOf } from './call.js';
+import { sessionFact } from './session-facts.js';
+
+/** The endpoints under {path of the page}sessions: everybody's own, and nobody else's. */
+export class SessionEndpoints {
+  readonly #sessions: Sessions;
+
+  constructor(sessions: Sessions) {
+    this.#sessions = sessions;
+  }
+
+  /** GET sessions */
+  list: Handler = async ({ subject, now }) => {
+    const { user, session: current } = sessionOf(subject);
+    const sessions = await this.#sessions.ofUser(user.id, now);
+    return { status: 200, json: sessions.map((session) => sessionObject(session, current)) };
+  };
+
+  /** DELETE sessions/:id; another user's session is not there. */
+  end: Handler = async ({ subject, path }) => {
+    const id = path.slice(path.lastIndexOf('/') + 1);
+    const ended = await this.#sessions.endById(sessionOf(subject).user.id, id);
+    return ended !== undefined
+      ? { status: 204, facts: [sessionFact('session.ended', ended, 'user')] }
+      : { refusal: 'not_found', detail: `Cannot find session '${id}'` };
+  };
+
+  /** DELETE sessions: all but the one that asks. */
+  endOthers: Handler = async ({ subject }) => {
+    const ended = await this.#sessions.endOthers(sessionOf(subject).session);
+    return { status: 204, facts: ended.map((session) => sessionFact('session.ended', session, 'user')) };
+  };
+}
+
+/** A session as answers show it: by its public id, never by what the cookie carries. */
+function sessionObject(session: Session, current: Session) {
+  return {
+    id: session.id,
+    created_at: formatTime(session.createdAt),
+    last_seen_at: formatTime(session.lastSeenAt),
+    ends_at: formatTime(session.endsAt),
+    ip: session.ip,
+    user_agent: session.userAgent,
+    current: session.digest === current.digest,
+  };
+}

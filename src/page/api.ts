@@ -1,0 +1,162 @@
+import type { Caller, CreatedToken, Person, Session, Token } from './types.js';
+
+/** Why a call came to nothing. */
+export type Failure =
+  /** No answer came. What the call asked for may or may not have happened. */
+  | { readonly kind: 'no_answer' }
+  /** There is no session any more. */
+  | { readonly kind: 'ended' }
+  | {
+      readonly kind: 'refused';
+      readonly status: number;
+      readonly code: string;
+      readonly detail: string;
+      /** Seconds; null when the answer names none. */
+      readonly retryAfter: number | null;
+    };
+
+/** What became of a call. */
+export type Result<T> =
+  { readonly ok: true; readonly value: T } | { readonly ok: false; readonly failure: Failure };
+
+/** What a new token is asked for with. */
+export interface NewToken {
+  readonly name: string;
+  readonly scopes: readonly string[];
+  readonly services: readonly string[];
+  /** ISO 8601; null: it does not expire. */
+  readonly expiresAt: string | null;
+}
+
+/** What somebody proves to be the caller with. */
+export interface Proof {
+  readonly login: string;
+  readonly password: string;
+  /** Empty until the account asks for one. */
+  readonly otp: string;
+}
+
+interface Call {
+  readonly form?: URLSearchParams;
+  readonly headers?: Record<string, string>;
+  /** A 401 is about the password that was sent and not about the session. */
+  readonly checksPassword?: boolean;
+}
+
+const TIMEOUT_MS = 20_000;
+
+let answeredAt = 0;
+let whenEnded: () => void = () => undefined;
+
+/** Names what to do when a call finds that the session has ended. */
+export function onSessionEnded(act: () => void): void {
+  whenEnded = act;
+}
+
+/** When the server answered last; each answer keeps the session alive. */
+export function lastAnswerAt(): number {
+  return answeredAt;
+}
+
+async function call<T>(method: string, path: string, { form, headers, checksPassword }: Call = {}): Promise<Result<T>> {
+  let response: Response;
+  let text: string;
+  try {
+    response = await fetch(path, {
+      method,
+      headers: { Accept: 'application/json', ...headers },
+      body: form ?? null,
+      cache: 'no-store',
+      redirect: 'error',
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
+    text = await response.text();
+  } catch {
+    return { ok: false, failure: { kind: 'no_answer' } };
+  }
+  answeredAt = Date.now();
+  const body = parse(text);
+  if (response.ok) return { ok: true, value: body as T };
+  if (response.status === 401 && checksPassword !== true) {
+    whenEnded();
+    return { ok: false, failure: { kind: 'ended' } };
+  }
+  const { code, msg, detail } = (body ?? {}) as Record<string, string | undefined>;
+  const retryAfter = Number(response.headers.get('Retry-After') ?? Number.NaN);
+  return {
+    ok: false,
+    failure: {
+      kind: 'refused',
+      status: response.status,
+      code: code ?? '',
+      detail: detail ?? msg ?? '',
+      retryAfter: Number.isFinite(retryAfter) ? retryAfter : null,
+    },
+  };
+} // prettier-ignore
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a call was refused because of the login name or the password. */
+export function isWrongGrant(failure: Failure): boolean {
+  return failure.kind === 'refused' && failure.code === 'invalid_grant';
+}
+
+/** Who is logged in. The address is relative to the page's. */
+export const getCaller = () => call<Caller>('GET', 'session');
+
+/** Logs in. The session is in a cookie that scripts can't read. @param otpName the field of the one-time password */
+export const logIn = ({ login, password, otp }: Proof, otpName: string) =>
+  call<unknown>('POST', '/login', {
+    form: new URLSearchParams({ user: login, password }),
+    headers: otp === '' ? {} : { [otpName]: otp },
+    checksPassword: true,
+  });
+
+/** Ends the session, and has the browser drop what it kept. */
+export const logOut = () => call<undefined>('POST', '/logout', { headers: { 'Latchkey-Page': '1' } });
+
+/** The caller's tokens. */
+export const listTokens = () => call<Token[]>('GET', '/tokens');
+
+/** Every token of the caller's organisation. */
+export const listCustomerTokens = (id: string) =>
+  call<Token[]>('GET', `/customer/${encodeURIComponent(id)}/tokens`);
+
+/** Who the tokens of the organisation belong to. */
+export const listPeople = () => call<Person[]>('GET', 'people');
+
+/** One token. */
+export const getToken = (id: string) => call<Token>('GET', `/tokens/${encodeURIComponent(id)}`);
+
+/** Revokes a token. */
+export const revokeToken = (id: string) => call<undefined>('DELETE', `/tokens/${encodeURIComponent(id)}`);
+
+/** Creates a token. Its answer is the only one that has the secret. */
+export function createToken(token: NewToken, { login, password, otp }: Proof, otpName: string) {
+  const form = new URLSearchParams({
+    username: login,
+    password,
+    name: token.name,
+    scope: token.scopes.join(' '),
+  });
+  for (const id of token.services) form.append('services[]', id);
+  if (token.expiresAt !== null) form.append('expires_at', token.expiresAt);
+  const headers: Record<string, string> = otp === '' ? {} : { [otpName]: otp };
+  return call<CreatedToken>('POST', '/tokens', { form, headers, checksPassword: true });
+}
+
+/** The caller's sessions. */
+export const listSessions = () => call<Session[]>('GET', 'sessions');
+
+/** Ends a session of the caller. */
+export const endSession = (id: string) => call<undefined>('DELETE', `sessions/${encodeURIComponent(id)}`);
+
+/** Ends every session of the caller but this one. */
+export const endOtherSessions = () => call<undefined>('DELETE', 'sessions');

@@ -1,0 +1,44 @@
+import { useEffect, useState } from 'preact/hooks';
+import { createToken, isWrongGrant, type NewToken } from './api.js';
+import { useApp } from './app-context.js';
+import { otpFieldName } from './otp-field.js';
+import { emptyPassword, valueOf } from './parts/field.js';
+import { useFormState } from './parts/form-state.js';
+import type { CreatedToken } from './types.js';
+
+/** Creates a token by a form that holds the password, and keeps the secret no longer than it is shown. */
+export function useCreation() {
+  const { caller } = useApp();
+  const state = useFormState(caller.one_time_password);
+  const [created, setCreated] = useState<CreatedToken | null>(null);
+  const drop = () => setCreated(null);
+  // A document that the browser keeps for "back" keeps what it shows.
+  useEffect(() => {
+    addEventListener('pagehide', drop);
+    return () => removeEventListener('pagehide', drop);
+  }, []);
+
+  const create = async (form: HTMLFormElement, token: NewToken): Promise<void> => {
+    const proof = {
+      login: caller.user.login,
+      password: valueOf(form, 'password'),
+      otp: valueOf(form, 'otp').replaceAll(/\s/g, ''),
+    };
+    state.begin();
+    const result = await createToken(token, proof, otpFieldName());
+    if (result.ok) {
+      form.reset();
+      setCreated(result.value);
+    } else {
+      state.fail(result.failure, proof.otp !== '');
+      if (isWrongGrant(result.failure)) emptyPassword(form);
+    }
+  };
+  /** What is missing of the proof, by the name of its input. */
+  const missing = (form: HTMLFormElement): Record<string, string> => ({
+    ...(valueOf(form, 'password') === '' ? { password: 'Enter your password.' } : {}),
+    ...(state.otp && valueOf(form, 'otp') === '' ? { otp: 'Enter the six digits of your authenticator app.' } : {}),
+  }); // prettier-ignore
+
+  return { ...state, created, drop, create, missing };
+}

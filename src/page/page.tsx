@@ -1,0 +1,114 @@
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { getCaller, logOut, onSessionEnded, type Failure } from './api.js';
+import { AppContext } from './app-context.js';
+import { Header } from './parts/header.js';
+import { Announcement } from './parts/announcement.js';
+import { Problem } from './parts/problem.js';
+import { type Route, useRoute } from './routes.js';
+import { useSessionEnd } from './session-end.js';
+import type { Caller } from './types.js';
+import { LogIn, type LogInReason } from './views/log-in.js';
+import { MayNotList } from './views/may-not-list.js';
+import { NewToken } from './views/new-token.js';
+import { Rotate } from './views/rotate.js';
+import { Sessions } from './views/sessions.js';
+import { TokenList } from './views/token-list.js';
+
+type Who =
+  | { readonly is: 'unknown'; readonly failure?: Failure }
+  | { readonly is: 'nobody'; readonly reason: LogInReason }
+  | { readonly is: 'caller'; readonly caller: Caller };
+
+/** The whole page: who is logged in decides what there is to see. */
+export function Page() {
+  const [who, setWho] = useState<Who>({ is: 'unknown' });
+  const [message, setMessage] = useState({ text: '', count: 0 });
+  const announce = useCallback((text: string) => setMessage(({ count }) => ({ text, count: count + 1 })), []);
+  const find = useCallback(async (reason: LogInReason) => {
+    onSessionEnded(() => setWho({ is: 'nobody', reason }));
+    const result = await getCaller();
+    if (result.ok) {
+      onSessionEnded(() => setWho({ is: 'nobody', reason: 'ended' }));
+      setWho({ is: 'caller', caller: result.value });
+    } else if (result.failure.kind !== 'ended') setWho({ is: 'unknown', failure: result.failure });
+  }, []);
+  useEffect(() => void find('first'), [find]);
+  // A page that comes back from the browser's memory may belong to a session that is over.
+  useEffect(() => {
+    const restored = (event: PageTransitionEvent) => {
+      if (event.persisted) location.reload();
+    };
+    addEventListener('pageshow', restored);
+    return () => removeEventListener('pageshow', restored);
+  }, []);
+  const end = useCallback(() => setWho({ is: 'nobody', reason: 'ended' }), []);
+  const change = useCallback((caller: Caller) => setWho({ is: 'caller', caller }), []);
+  useSessionEnd(who.is === 'caller' ? who.caller : null, end, change);
+  const leave = async () => {
+    const result = await logOut();
+    if (result.ok || result.failure.kind === 'ended') setWho({ is: 'nobody', reason: 'left' });
+    else announce('You are still logged in: the server did not confirm the sign-out. Try again.');
+  };
+  return (
+    <>
+      {who.is === 'unknown' && who.failure === undefined && <div class="starting" aria-busy="true" />}
+      {who.is === 'unknown' && who.failure !== undefined && (
+        <main class="alone">
+          <h1>Latchkey</h1>
+          <Problem failure={who.failure} onRetry={() => void find('first')} />
+        </main>
+      )}
+      {who.is === 'nobody' && <LogIn reason={who.reason} onDone={() => void find('no_cookie')} />}
+      {who.is === 'caller' && (
+        <Inside key={who.caller.user.id} caller={who.caller} announce={announce} onLeave={leave} />
+      )}
+      <Announcement text={message.text} count={message.count} />
+    </>
+  );
+}
+
+interface InsideProps {
+  readonly caller: Caller;
+  readonly announce: (message: string) => void;
+  readonly onLeave: () => Promise<void>;
+}
+
+function Inside({ caller, announce, onLeave }: InsideProps) {
+  const route = useRoute();
+  const main = useRef<HTMLElement>(null);
+  const app = useMemo(() => ({ caller, announce }), [caller, announce]);
+  const address = JSON.stringify(route);
+  // What a click on a link does elsewhere: the new view is read from its top.
+  useEffect(() => {
+    const heading = main.current?.querySelector('h1');
+    document.title = `${heading?.textContent ?? 'Tokens'} · Latchkey`;
+    heading?.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }, [address]);
+  return (
+    <AppContext.Provider value={app}>
+      <button type="button" class="skip" onClick={() => main.current?.querySelector('h1')?.focus()}>
+        Skip to the content
+      </button>
+      <Header view={route.view} onLeave={onLeave} />
+      <main ref={main} key={address}>
+        <View route={route} caller={caller} />
+      </main>
+    </AppContext.Provider>
+  );
+}
+
+function View({ route, caller: { may } }: { route: Route; caller: Caller }) {
+  switch (route.view) {
+    case 'new':
+      return <NewToken />;
+    case 'sessions':
+      return <Sessions />;
+    case 'organisation':
+      return may.list_customer_tokens ? <TokenList whose="organisation" /> : <MayNotList whose="organisation" />;
+    case 'tokens':
+      return may.list_tokens ? <TokenList whose="own" /> : <MayNotList whose="own" />;
+    case 'rotate':
+      return may.list_tokens ? <Rotate id={route.id} twin={route.twin} /> : <MayNotList whose="own" />;
+  }
+} // prettier-ignore

@@ -1,0 +1,29 @@
+import { useState } from 'preact/hooks';
+import { useApp } from '../app-context.js';
+
+interface CopyButtonProps {
+  readonly text: string;
+  /** What is copied, as the button and the message behind it call it. */
+  readonly what: string;
+}
+
+/** Copies a text. Where the browser does not let it, the message says how to do it by hand. */
+export function CopyButton({ text, what }: CopyButtonProps) {
+  const { announce } = useApp();
+  const [copied, setCopied] = useState(false);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setCopied(true);
+      announce(`The ${what} is copied.`);
+    } catch {
+      announce(`The browser did not let this page copy. Select the ${what} and copy it by hand.`);
+    }
+  };
+  return (
+    <button type="button" class="button" onClick={() => void copy()}>
+      {copied ? 'Copied' : 'Copy'}
+      <span class="unseen"> the {what}</span>
+    </button>
+  );
+}

@@ -1,0 +1,19 @@
+import { type Failure, isWrongGrant } from '../api.js';
+import { Problem } from './problem.js';
+
+/** Says why a token was not created, or that it may have been. */
+export function CreationProblem({ failure }: { readonly failure: Failure | undefined }) {
+  if (failure === undefined || failure.kind === 'ended') return null;
+  if (failure.kind === 'no_answer') {
+    return (
+      <Problem>
+        The server did not answer. Check your connection and try again. If your list then has this token twice,
+        revoke the older one: nobody has its secret.
+      </Problem>
+    ); // prettier-ignore
+  }
+  if (isWrongGrant(failure)) {
+    return <Problem>The password is wrong. Enter it again.</Problem>;
+  }
+  return <Problem failure={failure} />;
+}

@@ -1,0 +1,74 @@
+import type { InputHTMLAttributes } from 'preact';
+import { useId } from 'preact/hooks';
+
+type Passed = 'value' | 'inputMode' | 'autoComplete' | 'autoCapitalize' | 'spellcheck' | 'readOnly' | 'maxLength' | 'min' | 'max' | 'onInput'; // prettier-ignore
+
+interface FieldProps extends Pick<InputHTMLAttributes, Passed> {
+  readonly type?: 'text' | 'password' | 'date';
+  readonly label: string;
+  readonly name: string;
+  readonly hint?: string | undefined;
+  /** What is wrong with the value; empty when nothing is. */
+  readonly error?: string | undefined;
+}
+
+/** A labelled input with its hint and its error, which belong to it for screen readers too. */
+export function Field({ label, hint, error = '', ...input }: FieldProps) {
+  const id = useId();
+  const described = [hint === undefined ? '' : `${id}-hint`, error === '' ? '' : `${id}-error`];
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {hint !== undefined && (
+        <p class="hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      )}
+      <input
+        {...(input as InputHTMLAttributes)}
+        id={id}
+        aria-describedby={described.filter(Boolean).join(' ') || undefined}
+        aria-invalid={error !== '' || undefined}
+      />
+      {error !== '' && (
+        <p class="error" id={`${id}-error`}>
+          {error}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** The field of a one-time password. */
+export function OneTimePassword({ error }: { readonly error?: string | undefined }) {
+  return (
+    <Field
+      label="One-time password"
+      name="otp"
+      hint="The six digits that your authenticator app shows now. Each one works once."
+      inputMode="numeric"
+      autoComplete="one-time-code"
+      spellcheck={false}
+      error={error}
+    />
+  );
+}
+
+/** The value of a form's text input. */
+export function valueOf(form: HTMLFormElement, name: string): string {
+  const value = new FormData(form).get(name);
+  return typeof value === 'string' ? value : '';
+}
+
+/** Puts the focus on the first input with an error. */
+export function focusFirstError(form: HTMLFormElement | null): void {
+  form?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+}
+
+/** Empties the password that turned out to be wrong and puts the focus there. */
+export function emptyPassword(form: HTMLFormElement): void {
+  const input = form.querySelector<HTMLInputElement>('[name="password"]');
+  if (input === null) return;
+  input.value = '';
+  input.focus();
+}

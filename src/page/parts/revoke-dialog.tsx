@@ -1,0 +1,76 @@
+import { useState } from 'preact/hooks';
+import { type Failure, revokeToken } from '../api.js';
+import type { Token } from '../types.js';
+import { nameOf } from '../words.js';
+import { formatDistance } from '../times.js';
+import { Dialog } from './dialog.js';
+import { LastUse } from './last-use.js';
+import { Moment } from './moment.js';
+import { Problem } from './problem.js';
+
+interface RevokeDialogProps {
+  readonly token: Token;
+  /** Whose it is; undefined when it is the caller's. */
+  readonly owner?: string | undefined;
+  readonly now: number;
+  readonly onClose: () => void;
+  readonly onRevoked: (message: string) => void;
+}
+
+/** Names a token and its last use before it is revoked. */
+export function RevokeDialog({ token, owner, now, onClose, onRevoked }: RevokeDialogProps) {
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<Failure>();
+  const name = nameOf(token);
+  const revoke = async () => {
+    setBusy(true);
+    setFailure(undefined);
+    const result = await revokeToken(token.id);
+    if (result.ok) onRevoked(`The token ${name} is revoked.`);
+    else if (result.failure.kind === 'refused' && result.failure.status === 404) {
+      onRevoked(`The token ${name} was revoked already, from somewhere else.`);
+    } else {
+      setBusy(false);
+      setFailure(result.failure);
+    }
+  };
+  return (
+    <Dialog title={`Revoke ${name}?`} onClose={busy ? () => undefined : onClose}>
+      <p>
+        {token.last_seen_at === null
+          ? 'It was never used. '
+          : `It was last used ${formatDistance(Date.parse(token.last_seen_at), now)}. `}
+        Every request with it is refused from now on, and it can not be brought back.
+      </p>
+      <dl class="facts">
+        {owner !== undefined && (
+          <div>
+            <dt>Owner</dt>
+            <dd>{owner}</dd>
+          </div>
+        )}
+        <div>
+          <dt>Created</dt>
+          <dd>
+            <Moment time={token.created_at} now={now} />
+          </dd>
+        </div>
+        <div>
+          <dt>Last used</dt>
+          <dd>
+            <LastUse token={token} now={now} />
+          </dd>
+        </div>
+      </dl>
+      {failure !== undefined && failure.kind !== 'ended' && <Problem failure={failure} />}
+      <div class="buttons">
+        <button type="button" class="button" disabled={busy} onClick={onClose}>
+          Keep it
+        </button>
+        <button type="button" class="button danger" disabled={busy} onClick={() => void revoke()}>
+          {busy ? 'Revoking…' : 'Revoke token'}
+        </button>
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,98 @@
+import { useEffect, useState } from 'preact/hooks';
+import { useApp } from '../app-context.js';
+import { useNow } from '../loading.js';
+import { LINKS } from '../routes.js';
+import { type RotationState, rotationState } from '../rotation.js';
+import { formatDistance } from '../times.js';
+import type { Token } from '../types.js';
+import { describeClient } from '../words.js';
+import { LastUse } from './last-use.js';
+import { Moment } from './moment.js';
+import { RevokeDialog } from './revoke-dialog.js';
+
+interface RotateWatchProps {
+  readonly old: Token;
+  readonly twin: Token;
+  readonly refreshing: boolean;
+  readonly onRefresh: () => void;
+  /** Tells which of the three steps it is, counted from 0. */
+  readonly onStep: (step: number) => void;
+}
+
+/** The second and the third step: both tokens with their last use, and the old one's end. */
+export function RotateWatch({ old, twin, refreshing, onRefresh, onStep }: RotateWatchProps) {
+  const { announce } = useApp();
+  const now = useNow(5_000);
+  const [asking, setAsking] = useState(false);
+  const state = rotationState(old, twin, now);
+  const ready = state === 'quiet' || state === 'never_used';
+  useEffect(() => onStep(ready ? 2 : 1), [ready, onStep]);
+  return (
+    <section class="panel">
+      <p class={ready ? 'notice good' : 'notice warn'} role="status">
+        {advice(state, old, now)}
+      </p>
+      <div class="pair">
+        <TokenFacts title="Old token" token={old} now={now} />
+        <TokenFacts title="New token" token={twin} now={now} />
+      </div>
+      <div class="buttons start">
+        <button type="button" class={ready ? 'button danger' : 'button bad'} onClick={() => setAsking(true)}>
+          {ready ? 'Revoke the old token' : 'Revoke the old token now'}
+        </button>
+        <button type="button" class="button" disabled={refreshing} onClick={onRefresh}>
+          Check again
+        </button>
+      </div>
+      <p class="hint">You can leave and come back later: choose Rotate on the old token again.</p>
+      {asking && (
+        <RevokeDialog
+          token={old}
+          now={now}
+          onClose={() => setAsking(false)}
+          onRevoked={(message) => {
+            setAsking(false);
+            announce(message);
+            location.replace(LINKS.tokens);
+          }}
+        />
+      )}
+    </section>
+  );
+}
+
+function TokenFacts({ title, token, now }: { readonly title: string; readonly token: Token; readonly now: number }) {
+  return (
+    <div class="card">
+      <h2>{title}</h2>
+      <dl class="facts">
+        <div>
+          <dt>Created</dt>
+          <dd>
+            <Moment time={token.created_at} now={now} />
+          </dd>
+        </div>
+        <div>
+          <dt>Last used</dt>
+          <dd>
+            <LastUse token={token} now={now} />
+          </dd>
+        </div>
+      </dl>
+    </div>
+  );
+} // prettier-ignore
+
+function advice(state: RotationState, old: Token, now: number): string {
+  const ago = old.last_seen_at === null ? '' : formatDistance(Date.parse(old.last_seen_at), now);
+  switch (state) {
+    case 'never_used':
+      return 'The old token was never used. You can revoke it.';
+    case 'not_taken_up':
+      return 'No client has used the new token yet. Give its secret to those that use the old one.';
+    case 'both_used':
+      return `The old token is still in use: ${ago}, by ${describeClient(old.user_agent)} from ${old.ip}. Give that client the new secret; the old token counts as quiet after a quarter of an hour.`;
+    case 'quiet':
+      return `The new token is in use, and the old one was last used ${ago}. You can revoke it.`;
+  }
+}

@@ -1,0 +1,33 @@
+import type { Scope } from '../types.js';
+
+interface ScopeFieldProps {
+  readonly scopes: readonly Scope[];
+  readonly error: string | undefined;
+}
+
+/** Chooses what a token may do, each scope with a sentence that says what that is. */
+export function ScopeField({ scopes, error = '' }: ScopeFieldProps) {
+  return (
+    <fieldset class="field" aria-describedby={error === '' ? undefined : 'scope-error'}>
+      <legend>What it may do</legend>
+      <div class="options">
+        {scopes.map(({ name, title, description }) => (
+          <label key={name} class="option">
+            <input type="checkbox" name="scope" value={name} aria-invalid={error !== '' || undefined} />
+            <span>
+              <span class="option-title">
+                {title} {title !== name && <code>{name}</code>}
+              </span>
+              <span class="hint">{description}</span>
+            </span>
+          </label>
+        ))}
+      </div>
+      {error !== '' && (
+        <p class="error" id="scope-error">
+          {error}
+        </p>
+      )}
+    </fieldset>
+  );
+}

@@ -1,0 +1,35 @@
+import { useEffect, useState } from 'preact/hooks';
+
+/** A view of the page, by what stands behind `#` in its address. Secrets never stand there. */
+export type Route =
+  | { readonly view: 'tokens' | 'organisation' | 'sessions' | 'new' }
+  | { readonly view: 'rotate'; readonly id: string; readonly twin: string | null };
+
+/** Addresses of the views. */
+export const LINKS = {
+  tokens: '#/tokens',
+  organisation: '#/organisation',
+  sessions: '#/sessions',
+  new: '#/tokens/new',
+  rotate: (id: string, twin?: string) => `#/tokens/${id}/rotate${twin === undefined ? '' : `/${twin}`}`,
+} as const;
+
+/** Reads an address; one that is unknown leads to the first view. */
+export function readRoute(hash: string): Route {
+  if (hash === LINKS.organisation) return { view: 'organisation' };
+  if (hash === LINKS.sessions) return { view: 'sessions' };
+  if (hash === LINKS.new) return { view: 'new' };
+  const [, id, twin] = /^#\/tokens\/([A-Za-z0-9]+)\/rotate(?:\/([A-Za-z0-9]+))?$/.exec(hash) ?? [];
+  return id === undefined ? { view: 'tokens' } : { view: 'rotate', id, twin: twin ?? null };
+}
+
+/** The view of now; it follows the address. */
+export function useRoute(): Route {
+  const [hash, setHash] = useState(location.hash);
+  useEffect(() => {
+    const follow = () => setHash(location.hash);
+    addEventListener('hashchange', follow);
+    return () => removeEventListener('hashchange', follow);
+  }, []);
+  return readRoute(hash);
+}

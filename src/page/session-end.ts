@@ -1,0 +1,41 @@
+import { useEffect } from 'preact/hooks';
+import { getCaller, lastAnswerAt } from './api.js';
+import type { Caller } from './types.js';
+
+const LOOK_MS = 5_000;
+
+/**
+ * Watches over the session while somebody is logged in: what is on the screen must not outlive it, and must not
+ * stay when another tab has logged in as somebody else.
+ *
+ * @param onEnd called when the session has ended by its time; nothing is asked of the server for that, because
+ *   asking would keep it alive
+ * @param onOther called with whoever is logged in instead
+ */
+export function useSessionEnd(
+  caller: Caller | null,
+  onEnd: () => void,
+  onOther: (other: Caller) => void,
+): void {
+  useEffect(() => {
+    if (caller === null) return undefined;
+    const { ends_in: endsIn, idle_timeout: idle } = caller.session;
+    const end = Date.now() + endsIn * 1000;
+    const look = () => {
+      if (Date.now() >= Math.min(end, lastAnswerAt() + idle * 1000)) onEnd();
+    };
+    const timer = setInterval(look, LOOK_MS);
+    const comeBack = () => {
+      if (document.hidden) return;
+      look();
+      void getCaller().then((result) => {
+        if (result.ok && result.value.user.id !== caller.user.id) onOther(result.value);
+      });
+    };
+    document.addEventListener('visibilitychange', comeBack);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener('visibilitychange', comeBack);
+    };
+  }, [caller, onEnd, onOther]);
+}

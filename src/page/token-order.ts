@@ -1,0 +1,104 @@
+import { expiryState } from './times.js';
+import type { Person, Scope, Service, Token } from './types.js';
+import { nameOf, scopeTitles, serviceNames } from './words.js';
+
+/** Columns that a list of tokens can be put in order by. */
+export type SortKey = 'name' | 'owner' | 'created' | 'used' | 'expires';
+
+/** The order of a list. */
+export interface Sort {
+  readonly key: SortKey;
+  readonly descending: boolean;
+}
+
+/** What a list is narrowed to by the state of its tokens. */
+export type Show = 'all' | 'active' | 'soon' | 'expired' | 'unused';
+
+/** How a list is narrowed. */
+export interface Filter {
+  readonly text: string;
+  readonly show: Show;
+}
+
+/** A token with its words, worked out once for sorting, filtering and showing. */
+export interface Row {
+  readonly token: Token;
+  readonly name: string;
+  readonly owner: string;
+  readonly scope: string;
+  readonly services: string;
+  /** Everything that a filter's text is looked for in, in lower case. */
+  readonly haystack: string;
+}
+
+/** Names that rows are made of. */
+export interface Names {
+  readonly people: readonly Person[];
+  readonly scopes: readonly Scope[];
+  readonly services: readonly Service[];
+}
+
+/** Puts tokens into words. */
+export function toRows(tokens: readonly Token[], { people, scopes, services }: Names): Row[] {
+  const owners = new Map(people.map((person) => [person.id, person.name || person.login]));
+  return tokens.map((token) => {
+    const row = {
+      token,
+      name: nameOf(token),
+      owner: owners.get(token.user_id) ?? token.user_id,
+      scope: scopeTitles(token.scopes, scopes),
+      services: serviceNames(token.services, services),
+    };
+    const words = [row.name, row.owner, row.scope, row.services, token.id, token.user_agent, token.ip, ...token.scopes];
+    return { ...row, haystack: words.join('\n').toLowerCase() };
+  });
+} // prettier-ignore
+
+/** Narrows and orders rows. Rows that are alike keep the newest first. */
+export function arrange(rows: readonly Row[], filter: Filter, sort: Sort, now: number): Row[] {
+  const wanted = filter.text.trim().toLowerCase();
+  const sign = sort.descending ? -1 : 1;
+  return rows
+    .filter((row) => row.haystack.includes(wanted) && isShown(row.token, filter.show, now))
+    .toSorted(
+      (a, b) =>
+        sign * compare(a, b, sort.key) || Date.parse(b.token.created_at) - Date.parse(a.token.created_at),
+    );
+}
+
+function isShown(token: Token, show: Show, now: number): boolean {
+  const state = expiryState(token.expires_at, now);
+  switch (show) {
+    case 'all':
+      return true;
+    case 'active':
+      return state !== 'past';
+    case 'soon':
+      return state === 'soon';
+    case 'expired':
+      return state === 'past';
+    case 'unused':
+      return token.last_seen_at === null;
+  }
+}
+
+const COLLATOR = new Intl.Collator('en', { numeric: true, sensitivity: 'base' });
+
+function compare(a: Row, b: Row, key: SortKey): number {
+  switch (key) {
+    case 'name':
+      return COLLATOR.compare(a.name, b.name);
+    case 'owner':
+      return COLLATOR.compare(a.owner, b.owner);
+    case 'created':
+      return Date.parse(a.token.created_at) - Date.parse(b.token.created_at);
+    case 'used':
+      return moment(a.token.last_seen_at, 0) - moment(b.token.last_seen_at, 0);
+    case 'expires':
+      return moment(a.token.expires_at, Number.MAX_SAFE_INTEGER) - moment(b.token.expires_at, Number.MAX_SAFE_INTEGER);
+  }
+} // prettier-ignore
+
+function moment(time: string | null, otherwise: number): number {
+  return time === null ? otherwise : Date.parse(time);
+}

@@ -1,0 +1,106 @@
+import { useEffect, useRef } from 'preact/hooks';
+import { isWrongGrant, logIn } from '../api.js';
+import { otpFieldName } from '../otp-field.js';
+import { emptyPassword, Field, focusFirstError, OneTimePassword, valueOf } from '../parts/field.js';
+import { useFormState } from '../parts/form-state.js';
+import { Logo } from '../parts/logo.js';
+import { Problem } from '../parts/problem.js';
+
+/** Why somebody sees the log-in: the first visit, a session that is over, a sign-out, a cookie that was not kept. */
+export type LogInReason = 'first' | 'ended' | 'left' | 'no_cookie';
+
+const REASONS: Record<LogInReason, string> = {
+  first: '',
+  ended: 'Your session has ended, and this page has kept nothing of it. Log in again to go on.',
+  left: 'You are signed out.',
+  no_cookie: 'The password is right, but the browser did not keep the session cookie. Allow cookies for this site.',
+}; // prettier-ignore
+
+interface LogInProps {
+  readonly reason: LogInReason;
+  readonly onDone: () => void;
+}
+
+/** Asks for name and password, and for a one-time password only when the account has one. */
+export function LogIn({ reason, onDone }: LogInProps) {
+  const form = useRef<HTMLFormElement>(null);
+  const { busy, otp, faults, begin, refuse, fail, forgetOtp } = useFormState();
+  useEffect(() => {
+    document.title = 'Log in · Latchkey';
+    focusInput(form.current, 'login');
+  }, []);
+  useEffect(() => {
+    if (otp) focusInput(form.current, 'otp');
+  }, [otp]);
+  useEffect(() => focusFirstError(form.current), [faults]);
+
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    const { current } = form;
+    if (current === null || busy) return;
+    const proof = {
+      login: valueOf(current, 'login').trim(),
+      password: valueOf(current, 'password'),
+      otp: valueOf(current, 'otp').replaceAll(/\s/g, ''),
+    };
+    const missing = missingOf(proof, otp);
+    if (Object.keys(missing).length > 0) {
+      refuse(missing);
+      return;
+    }
+    begin();
+    const result = await logIn(proof, otpFieldName());
+    if (result.ok) {
+      current.reset();
+      onDone();
+    } else {
+      fail(result.failure, otp);
+      if (isWrongGrant(result.failure)) emptyPassword(current);
+    }
+  };
+  const back = () => {
+    form.current?.reset();
+    forgetOtp();
+  };
+
+  return (
+    <main class="alone">
+      <Logo />
+      <h1>{otp ? 'Enter your one-time password' : 'Log in'}</h1>
+      <p class="lead">{otp ? 'Your account asks for a second proof.' : 'To see and manage your API tokens.'}</p>
+      {REASONS[reason] !== '' && !otp && (
+        <p class="notice" role="status">
+          {REASONS[reason]}
+        </p>
+      )}
+      {faults.failure !== undefined && <Problem failure={faults.failure} />}
+      <form ref={form} method="post" noValidate onSubmit={(event) => void submit(event)}>
+        <div hidden={otp}>
+          <Field label="Login name" name="login" inputMode="email" autoComplete="username" spellcheck={false} autoCapitalize="none" error={faults.fields['login']} />
+          <Field label="Password" name="password" type="password" autoComplete="current-password" error={faults.fields['password']} />
+        </div>
+        {otp && <OneTimePassword error={faults.fields['otp']} />}
+        <button type="submit" class="button main wide" disabled={busy}>
+          {busy ? 'Checking…' : otp ? 'Go on' : 'Log in'}
+        </button>
+        {otp && (
+          <button type="button" class="button wide" onClick={back}>
+            Log in as somebody else
+          </button>
+        )}
+      </form>
+    </main>
+  ); // prettier-ignore
+}
+
+function missingOf(proof: { login: string; password: string; otp: string }, otp: boolean) {
+  const missing: Record<string, string> = {};
+  if (proof.login === '') missing['login'] = 'Enter your login name, an e-mail address.';
+  if (proof.password === '') missing['password'] = 'Enter your password.';
+  if (otp && proof.otp === '') missing['otp'] = 'Enter the six digits of your authenticator app.';
+  return missing;
+}
+
+function focusInput(form: HTMLFormElement | null, name: string): void {
+  form?.querySelector<HTMLInputElement>(`[name="${name}"]`)?.focus();
+}

@@ -1,0 +1,28 @@
+import { useApp } from '../app-context.js';
+import { LINKS } from '../routes.js';
+
+/** Says kindly that a role may not see tokens here, and what can be done all the same. */
+export function MayNotList({ whose }: { readonly whose: 'own' | 'organisation' }) {
+  const { role } = useApp().caller.user;
+  const own = whose === 'own';
+  return (
+    <>
+      <div class="title">
+        <h1 tabIndex={-1}>{own ? 'My tokens' : 'Tokens of the organisation'}</h1>
+        {own && (
+          <a class="button main" href={LINKS.new}>
+            Create token
+          </a>
+        )}
+      </div>
+      <div class="empty">
+        <h2>Your role can not list tokens here</h2>
+        <p>
+          You are logged in with the role <strong>{role}</strong>. {own ? 'You can still create a token. ' : ''}
+          To have one looked at or revoked, ask a superuser of your organisation. A token can also revoke itself, with{' '}
+          <code>DELETE /tokens/self</code>.
+        </p>
+      </div>
+    </>
+  ); // prettier-ignore
+}

@@ -1,0 +1,100 @@
+import { useEffect, useState } from 'preact/hooks';
+import { type Failure, getToken, listTokens, type Result } from '../api.js';
+import { useApp } from '../app-context.js';
+import { useLoaded } from '../loading.js';
+import { Problem } from '../parts/problem.js';
+import { RotateTwin } from '../parts/rotate-twin.js';
+import { RotateWatch } from '../parts/rotate-watch.js';
+import { LINKS } from '../routes.js';
+import { findTwin } from '../rotation.js';
+import type { Token } from '../types.js';
+import { nameOf } from '../words.js';
+
+interface RotateProps {
+  readonly id: string;
+  readonly twin: string | null;
+}
+
+const STEPS = ['Create a twin', 'Move your clients', 'Revoke the old one'];
+/** How often the last uses are asked for while the clients move. */
+const REFRESH_MS = 5_000;
+/** Each of them keeps the session alive, so a page that nobody looks at must not go on for ever. */
+const MAX_REFRESHES = 120;
+
+/** Leads from one token to another without an interruption: both work until the old one is revoked. */
+export function Rotate({ id, twin }: RotateProps) {
+  const { caller } = useApp();
+  const list = useLoaded(() => (twin === null ? listTokens() : getBoth(id, twin)));
+  const [step, setStep] = useState(twin === null ? 0 : 1);
+  const { reload } = list;
+  useEffect(() => {
+    if (step === 0) return undefined;
+    let left = MAX_REFRESHES;
+    const timer = setInterval(() => {
+      if (document.hidden || left-- <= 0) return;
+      reload();
+    }, REFRESH_MS);
+    return () => clearInterval(timer);
+  }, [step, reload]);
+
+  const old = list.value?.find((token) => token.id === id && token.user_id === caller.user.id);
+  const made = list.value?.find((token) => token.id === twin);
+  const candidate = old === undefined || list.value === undefined ? undefined : findTwin(old, list.value);
+  return (
+    <div class="narrow">
+      <a class="back" href={LINKS.tokens}>
+        <span aria-hidden="true">← </span>My tokens
+      </a>
+      <h1 tabIndex={-1}>{old === undefined ? 'Rotate a token' : `Rotate ${nameOf(old)}`}</h1>
+      <p class="lead">A new secret without an interruption: both tokens work until you revoke the old one.</p>
+      <ol class="steps">
+        {STEPS.map((label, i) => (
+          <li key={label} aria-current={i === step ? 'step' : undefined} class={i < step ? 'done' : ''}>
+            {label}
+            {i < step && <span class="unseen"> (done)</span>}
+          </li>
+        ))}
+      </ol>
+      <LoadProblem failure={list.failure} onRetry={reload} />
+      {list.value === undefined && list.loading && <div class="skeleton" aria-busy="true"><div /></div>}
+      {list.value !== undefined && old === undefined && (
+        <Gone>This token is not among yours: it was revoked, or it is somebody else's.</Gone>
+      )}
+      {old !== undefined && twin === null && <RotateTwin old={old} candidate={candidate} />}
+      {old !== undefined && twin !== null && made === undefined && (
+        <Gone>The new token was revoked meanwhile. The old one still works.</Gone>
+      )}
+      {old !== undefined && made !== undefined && (
+        <RotateWatch old={old} twin={made} refreshing={list.loading} onRefresh={reload} onStep={setStep} />
+      )}
+    </div>
+  ); // prettier-ignore
+}
+
+/** Two tokens; one that is not there any more is left out. */
+async function getBoth(id: string, twin: string): Promise<Result<Token[]>> {
+  const results = await Promise.all([getToken(id), getToken(twin)]);
+  const tokens: Token[] = [];
+  for (const result of results) {
+    if (result.ok) tokens.push(result.value);
+    else if (result.failure.kind !== 'refused' || result.failure.status !== 404) return result;
+  }
+  return { ok: true, value: tokens };
+}
+
+function LoadProblem({ failure, onRetry }: { failure: Failure | undefined; onRetry: () => void }) {
+  if (failure === undefined || failure.kind === 'ended') return null;
+  return <Problem failure={failure} onRetry={onRetry} />;
+}
+
+function Gone({ children }: { readonly children: string }) {
+  return (
+    <div class="empty">
+      <h2>Nothing to rotate</h2>
+      <p>{children}</p>
+      <a class="button" href={LINKS.tokens}>
+        Back to my tokens
+      </a>
+    </div>
+  );
+}

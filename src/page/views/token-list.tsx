@@ -1,0 +1,173 @@
+import { useMemo, useState } from 'preact/hooks';
+import { listCustomerTokens, listPeople, listTokens, type Result } from '../api.js';
+import { useApp } from '../app-context.js';
+import { focusHeading } from '../focus.js';
+import { useLoaded, useNow } from '../loading.js';
+import { Problem } from '../parts/problem.js';
+import { RevokeDialog } from '../parts/revoke-dialog.js';
+import { TokenTable } from '../parts/token-table.js';
+import { Toolbar } from '../parts/toolbar.js';
+import { LINKS } from '../routes.js';
+import { arrange, type Filter, type Row, type Sort, toRows } from '../token-order.js';
+import type { Person, Token } from '../types.js';
+
+/** Rows that are shown at first, and added at a time. */
+const PAGE = 50;
+
+interface Listing {
+  readonly tokens: readonly Token[];
+  readonly people: readonly Person[];
+}
+
+/** The tokens of the caller, or of the whole organisation. */
+export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' }) {
+  const { caller, announce } = useApp();
+  const { customer, may, services, scopes } = caller;
+  const list = useLoaded<Listing>(() => (whose === 'own' ? listOwn() : listAll(customer.id)));
+  const [filter, setFilter] = useState<Filter>({ text: '', show: 'all' });
+  const [sort, setSort] = useState<Sort>({ key: 'created', descending: true });
+  const [shown, setShown] = useState(PAGE);
+  const [revoking, setRevoking] = useState<Row | null>(null);
+  const now = useNow();
+  const rows = useMemo(
+    () => (list.value === undefined ? [] : toRows(list.value.tokens, { people: list.value.people, scopes, services })),
+    [list.value, scopes, services],
+  ); // prettier-ignore
+  const arranged = useMemo(() => arrange(rows, filter, sort, now), [rows, filter, sort, now]);
+
+  const revoked = (row: Row, message: string) => {
+    setRevoking(null);
+    list.update(({ tokens, people }) => ({ people, tokens: tokens.filter(({ id }) => id !== row.token.id) }));
+    announce(message);
+    focusHeading();
+  };
+  const isOwn = (row: Row) => row.token.user_id === caller.user.id;
+
+  return (
+    <>
+      <div class="title">
+        <div>
+          <h1 tabIndex={-1}>{whose === 'own' ? 'My tokens' : 'Tokens of the organisation'}</h1>
+          <p class="lead">
+            {whose === 'own'
+              ? 'A token lets a script or a service call the API in your name.'
+              : `Every token of ${customer.name || 'your organisation'}${may.revoke_customer_tokens ? '' : '. Your role may look; a superuser can revoke'}.`}
+          </p>
+        </div>
+        {whose === 'own' && (
+          <a class="button main" href={LINKS.new}>
+            Create token
+          </a>
+        )}
+      </div>
+      {list.failure !== undefined && list.failure.kind !== 'ended' && (
+        <Problem failure={list.failure} onRetry={list.reload} />
+      )}
+      {list.value === undefined && list.loading && <Skeleton />}
+      {list.value !== undefined && rows.length === 0 && <Empty whose={whose} />}
+      {rows.length > 0 && (
+        <>
+          <Toolbar
+            filter={filter}
+            sort={sort}
+            withOwner={whose === 'organisation'}
+            found={arranged.length}
+            total={rows.length}
+            onFilter={(next) => {
+              setFilter(next);
+              setShown(PAGE);
+            }}
+            onSort={setSort}
+          />
+          {arranged.length === 0 ? (
+            <div class="empty">
+              <h2>No token fits</h2>
+              <p>None of the {rows.length} tokens has all of this.</p>
+              <button type="button" class="button" onClick={() => setFilter({ text: '', show: 'all' })}>
+                Show all
+              </button>
+            </div>
+          ) : (
+            <TokenTable
+              caption={whose === 'own' ? 'My tokens' : 'Tokens of the organisation'}
+              rows={arranged.slice(0, shown)}
+              sort={sort}
+              onSort={setSort}
+              withOwner={whose === 'organisation'}
+              now={now}
+              mayRotate={(row) => whose === 'own' && isOwn(row)}
+              mayRevoke={(row) => may.revoke_tokens && (isOwn(row) || may.revoke_customer_tokens)}
+              onRevoke={setRevoking}
+            />
+          )}
+          {arranged.length > shown && (
+            <div class="more">
+              <span class="quiet">
+                {shown} of {arranged.length} shown
+              </span>
+              <button
+                type="button"
+                class="button"
+                onClick={() => {
+                  setShown(shown + PAGE);
+                  announce(`${Math.min(shown + PAGE, arranged.length)} of ${arranged.length} tokens are shown.`);
+                }}
+              >
+                Show more
+              </button>
+            </div>
+          )}
+        </>
+      )}
+      {revoking !== null && (
+        <RevokeDialog
+          token={revoking.token}
+          owner={isOwn(revoking) ? undefined : revoking.owner}
+          now={now}
+          onClose={() => setRevoking(null)}
+          onRevoked={(message) => revoked(revoking, message)}
+        />
+      )}
+    </>
+  ); // prettier-ignore
+}
+
+async function listOwn(): Promise<Result<Listing>> {
+  const result = await listTokens();
+  return result.ok ? { ok: true, value: { tokens: result.value, people: [] } } : result;
+}
+
+async function listAll(customerId: string): Promise<Result<Listing>> {
+  const [tokens, people] = await Promise.all([listCustomerTokens(customerId), listPeople()]);
+  if (!tokens.ok) return tokens;
+  return people.ok ? { ok: true, value: { tokens: tokens.value, people: people.value } } : people;
+}
+
+function Empty({ whose }: { readonly whose: 'own' | 'organisation' }) {
+  return (
+    <div class="empty">
+      <h2>No tokens yet</h2>
+      {whose === 'own' ? (
+        <>
+          <p>Make one for each script or service, with no more rights than it needs. You can revoke each by itself.</p>
+          <a class="button main" href={LINKS.new}>
+            Create your first token
+          </a>
+        </>
+      ) : (
+        <p>When somebody of your organisation creates a token, it shows here.</p>
+      )}
+    </div>
+  ); // prettier-ignore
+}
+
+function Skeleton() {
+  return (
+    <div class="skeleton" role="status">
+      <span class="unseen">Loading the tokens…</span>
+      {[0, 1, 2, 3, 4].map((line) => (
+        <div key={line} aria-hidden="true" />
+      ))}
+    </div>
+  );
+}

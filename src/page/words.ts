@@ -1,0 +1,89 @@
+import type { Failure } from './api.js';
+import type { Scope, Service } from './types.js';
+
+/** What a token without a name is called. */
+export const UNNAMED = 'Unnamed token';
+
+/** The name of a token as people see it. */
+export function nameOf(token: { readonly name: string }): string {
+  return token.name === '' ? UNNAMED : token.name;
+}
+
+/** Scopes by their titles. */
+export function scopeTitles(names: readonly string[], scopes: readonly Scope[]): string {
+  return names.map((name) => scopes.find((scope) => scope.name === name)?.title ?? name).join(', ');
+}
+
+/** The services that a token is restricted to, by name. */
+export function serviceNames(ids: readonly string[], services: readonly Service[]): string {
+  if (ids.length === 0) return 'All services';
+  return ids.map((id) => services.find((service) => service.id === id)?.name || id).join(', ');
+}
+
+const BROWSERS: readonly (readonly [name: string, pattern: RegExp])[] = [
+  ['Edge', /\bEdg\/(\d+)/],
+  ['Opera', /\bOPR\/(\d+)/],
+  ['Firefox', /\bFirefox\/(\d+)/],
+  ['Chrome', /\b(?:Headless)?Chrome\/(\d+)/],
+  ['Safari', /\bVersion\/(\d+)[\d.]* (?:Mobile\/\S+ )?Safari\//],
+];
+
+const SYSTEMS: readonly (readonly [name: string, pattern: RegExp])[] = [
+  ['Android', /Android/],
+  ['iPhone', /iPhone/],
+  ['iPad', /iPad/],
+  ['Windows', /Windows/],
+  ['macOS', /Mac OS X/],
+  ['ChromeOS', /CrOS/],
+  ['Linux', /Linux/],
+];
+
+/** A client by its User-Agent: a browser with its system, or a program with its version. */
+export function describeClient(userAgent: string | null): string {
+  if (userAgent === null || userAgent.trim() === '') return 'unnamed client';
+  for (const [name, pattern] of BROWSERS) {
+    const version = pattern.exec(userAgent)?.[1];
+    if (version === undefined) continue;
+    const system = SYSTEMS.find(([, fits]) => fits.test(userAgent))?.[0];
+    return system === undefined ? `${name} ${version}` : `${name} ${version} on ${system}`;
+  }
+  const [program = userAgent] = userAgent.split(/[\s;(]/, 1);
+  const [name = '', version = ''] = program.split('/');
+  return version === '' ? name : `${name} ${version}`;
+}
+
+/** What happened and what to do, in a sentence or two. */
+export function explainFailure(failure: Failure): string {
+  switch (failure.kind) {
+    case 'no_answer':
+      return 'The server did not answer. Check your connection, then try again.';
+    case 'ended':
+      return 'Your session has ended. Log in again.';
+    case 'refused':
+      return explainRefused(failure);
+  }
+}
+
+function explainRefused({ status, code, detail, retryAfter }: Failure & { kind: 'refused' }): string {
+  const wait = retryAfter === null ? 'a moment' : formatWait(retryAfter);
+  if (code === 'invalid_grant') return 'The login name or the password is wrong. Check both and try again.';
+  if (code === 'account_locked') return 'This account is locked. Ask whoever runs this service to unlock it.';
+  if (code === '2fa.verify')
+    return 'That one-time password does not hold. Each one works once: wait for the next one and enter it.';
+  if (status === 429) return `Too many tries. Wait ${wait}, then try again.`;
+  if (status === 403) return `You are not allowed to do this. ${sentence(detail)}`;
+  if (status === 404) return `It is not there any more. ${sentence(detail)}`;
+  if (status >= 500) return `The server can not do this now. Wait ${wait}, then try again.`;
+  return `This was refused. ${sentence(detail)}`;
+}
+
+function sentence(text: string): string {
+  if (text === '') return '';
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}
+
+function formatWait(seconds: number): string {
+  if (seconds <= 1) return 'a second';
+  if (seconds < 120) return `${seconds} seconds`;
+  return `${Math.ceil(seconds / 60)} minutes`;
+}

@@ -1,0 +1,201 @@
+import { gzipSync } from 'node:zlib';
+import t from 'tap';
+import { OTP_SECRET, otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
+import { send } from '../helpers/http.js';
+
+const config = { listen: { host: '127.0.0.1', port: 0, trusted_proxies: ['127.0.0.1'] } };
+const { url, login, token, upstream } = await startFixture(t, config);
+const PAGE = '/_latchkey/';
+
+t.test('the document: what it is, how long it is kept, and the headers that guard it', async (t) => {
+  const reply = await send(url, PAGE);
+  t.equal(reply.status, 200);
+  t.match(reply.headers, {
+    'content-type': 'text/html; charset=utf-8',
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': 'same-origin',
+    'x-frame-options': 'DENY',
+    vary: 'Accept-Encoding',
+  });
+  t.equal(reply.headers['strict-transport-security'], undefined, 'not without TLS');
+  t.equal(reply.headers['set-cookie'], undefined);
+  const policy = new Map((reply.headers['content-security-policy'] as string).split('; ').map((part) => [part.split(' ')[0], part]));
+  for (const part of ["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'", "form-action 'self'"]) {
+    t.equal(policy.get(part.split(' ')[0]), part);
+  }
+  t.notMatch(reply.headers['content-security-policy'], /unsafe|https?:|\*/);
+  t.notMatch(reply.text, /<script(?![^>]*src=)|<style|style=|\son\w+=/, 'nothing is written into the document that could run');
+
+  const secure = await send(url, PAGE, { headers: { 'X-Forwarded-Proto': 'https', 'X-Forwarded-For': '9.9.9.9' } });
+  t.match(secure.headers['strict-transport-security'], /^max-age=31536000/);
+}); // prettier-ignore
+
+t.test('its files: exact names, kept for good, from no other host, small enough', async (t) => {
+  const { text } = await send(url, PAGE);
+  const files = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path = '']) => path);
+  t.equal(files.length, 3);
+  for (const file of files) {
+    t.match(file, /^assets\/\w+-[A-Z0-9]{8}\.(js|css|svg)$/);
+    const reply = await send(url, PAGE + file);
+    t.equal(reply.status, 200, file);
+    t.equal(reply.headers['cache-control'], 'public, max-age=31536000, immutable');
+    t.match(reply.headers['content-type'], /^(text\/javascript|text\/css|image\/svg\+xml)/);
+    t.equal(reply.headers['x-content-type-options'], 'nosniff');
+    t.equal(reply.headers['cross-origin-resource-policy'], 'same-origin');
+    if (file.endsWith('.js')) {
+      const size = gzipSync(reply.text).length;
+      t.ok(size < 60_000, `${size} bytes of script`);
+      t.notMatch(reply.text, /\bhttps?:\/\/(?!www\.w3\.org\/)/, 'no other host is named');
+      const packed = await fetch(url + PAGE + file, { headers: { 'Accept-Encoding': 'br, gzip;q=0.5' } });
+      t.equal(packed.headers.get('content-encoding'), 'gzip');
+      t.equal(await packed.text(), reply.text);
+      const refused = await send(url, PAGE + file, { headers: { 'Accept-Encoding': 'gzip;q=0, br' } });
+      t.equal(refused.headers['content-encoding'], undefined);
+    }
+    const head = await send(url, PAGE + file, { method: 'HEAD' });
+    t.equal(head.headers['content-length'], String(Buffer.byteLength(reply.text)));
+    t.equal(head.text, '');
+  }
+});
+
+t.test('nothing else is there, in any spelling', async (t) => {
+  const rows: [string, string, number][] = [
+    ['GET', '/_latchkey', 308],
+    ['GET', '/_latchkey/index.html', 404],
+    ['GET', '/_latchkey/assets/', 404],
+    ['GET', '/_latchkey/assets/main.js', 404],
+    ['GET', '/_latchkey/assets/..%2Findex.html', 400],
+    ['GET', '/_latchkey/assets/%2e%2e/index.html', 400],
+    ['GET', '/_latchkey//', 400],
+    ['GET', '/_latchkey/assets/constructor', 404],
+    ['POST', '/_latchkey/', 404],
+    ['DELETE', '/_latchkey/session', 404],
+    ['GET', '/_latchkey/session', 401],
+    ['GET', '/_latchkey/people', 401],
+  ];
+  for (const [method, path, status] of rows) {
+    const reply = await send(url, path, { method });
+    t.equal(reply.status, status, `${method} ${path}`);
+    t.equal(reply.headers['cache-control'], 'no-store');
+    if (status === 308) t.equal(reply.headers['location'], PAGE);
+  }
+  t.equal(upstream.received.length, 0, 'and none of it reaches the upstream');
+});
+
+t.test('who is logged in, and what that user may do', async (t) => {
+  const cookie = await login('billing');
+  const reply = await send(url, `${PAGE}session`, { headers: { Cookie: cookie } });
+  t.equal(reply.headers['cache-control'], 'no-store');
+  t.match(reply.json.session, { idle_timeout: 1800 });
+  t.ok(Math.abs(reply.json.session.ends_in - 43_200) < 60);
+  t.same(reply.json, {
+    session: reply.json.session,
+    user: { id: 'billing', name: 'billing', login: 'billing@example.com', role: 'billing', customer_id: 'C1' },
+    customer: { id: 'C1', name: 'One' },
+    one_time_password: false,
+    may: { list_tokens: true, revoke_tokens: true, list_customer_tokens: true, revoke_customer_tokens: false },
+    services: [
+      { id: 'SVC1', name: 'www' },
+      { id: 'SVC2', name: 'shop' },
+    ],
+    scopes: [
+      { name: 'global', title: 'Full access', description: /./ },
+      { name: 'global:read', title: 'Read only', description: /./ },
+      { name: 'purge_select', title: 'Purge selected', description: /./ },
+      { name: 'purge_all', title: 'Purge all', description: /./ },
+    ].map((scope, i) => ({ ...scope, description: reply.json.scopes[i].description })),
+    max_lifetime: null,
+    key_field: 'Service-Key',
+  });
+  const otherKind = await send(url, `${PAGE}session`, { headers: { 'Service-Key': await token('billing') } });
+  t.equal(otherKind.status, 403, 'a token is no session');
+
+  const people = await send(url, `${PAGE}people`, { headers: { Cookie: cookie } });
+  t.match(people.json.find(({ id }: { id: string }) => id === 'user'), { id: 'user', name: 'user', login: 'user@example.com' });
+  t.notOk(people.json.some(({ id }: { id: string }) => id === 'other'), "another customer's users are not there");
+  t.notMatch(people.text, /argon2|otp|password/i);
+  t.equal((await send(url, `${PAGE}people`, { headers: { Cookie: await login('engineer') } })).status, 403);
+}); // prettier-ignore
+
+t.test("sessions: one's own are listed and ended, and nobody else's", async (t) => {
+  const [first, second, third, other] = [await login('user'), await login('user'), await login('user'), await login('engineer')]; // prettier-ignore
+  const list = async (cookie: string) =>
+    (await send(url, '/_latchkey/sessions', { headers: { Cookie: cookie } })).json;
+  const end = (cookie: string, path: string, headers = {}) =>
+    send(url, path, { method: 'DELETE', headers: { Cookie: cookie, ...headers } });
+  const sessions = await list(first);
+  t.equal(sessions.length, 3);
+  t.equal(sessions.filter(({ current }: { current: boolean }) => current).length, 1);
+  t.same(Object.keys(sessions[0]).toSorted(), ['created_at', 'current', 'ends_at', 'id', 'ip', 'last_seen_at', 'user_agent']); // prettier-ignore
+  for (const cookie of [first, second, third]) {
+    t.notOk(JSON.stringify(sessions).includes(cookie.split('=')[1] ?? ''), 'no secret');
+  }
+  const [mine] = (await list(second)).filter(({ current }: { current: boolean }) => current);
+  t.equal((await end(other, `/_latchkey/sessions/${mine.id}`)).status, 404, "another user's is not there");
+  t.equal((await end(first, '/_latchkey/sessions/nothing')).status, 404);
+  t.equal(
+    (await end(first, `/_latchkey/sessions/${mine.id}`, { 'Sec-Fetch-Site': 'cross-site' })).status,
+    403,
+  );
+  t.equal((await list(second)).length, 3, 'still on');
+  t.equal((await end(first, `/_latchkey/sessions/${mine.id}`)).status, 204);
+  t.equal((await send(url, '/_latchkey/sessions', { headers: { Cookie: second } })).status, 401);
+  t.equal((await end(first, '/_latchkey/sessions')).status, 204);
+  t.equal((await send(url, '/_latchkey/sessions', { headers: { Cookie: third } })).status, 401);
+  t.equal((await list(first)).length, 1);
+  t.ok((await list(other)).length > 0);
+  t.equal(
+    (await send(url, '/_latchkey/sessions', { headers: { 'Service-Key': await token('user') } })).status,
+    403,
+  );
+});
+
+t.test(
+  'a log-out from the page has the browser drop what it kept; one from elsewhere does not',
+  async (t) => {
+    const leave = async (headers: Record<string, string>) =>
+      send(url, '/logout', { method: 'POST', headers: { Cookie: await login('user'), ...headers } });
+    t.equal((await leave({ 'Latchkey-Page': '1' })).headers['clear-site-data'], '"cache", "storage"');
+    t.equal((await leave({ 'Sec-Fetch-Site': 'same-origin' })).headers['clear-site-data'], undefined);
+  },
+);
+
+t.test('two factors: the caller is told to have its one-time password ready', async (t) => {
+  const body = new URLSearchParams({ user: 'twofactor@example.com', password: PASSWORD });
+  const reply = await send(url, '/login', { body, headers: { 'Service-OTP': otpAt(Date.now()) } });
+  const [cookie = ''] = reply.headers['set-cookie'] ?? [];
+  const { text, json } = await send(url, `${PAGE}session`, {
+    headers: { Cookie: cookie.split(';')[0] ?? '' },
+  });
+  t.equal(json.one_time_password, true);
+  t.notOk(text.includes(OTP_SECRET));
+});
+
+t.test('other names, another place, limits and scopes of one\'s own; and no page at all', async (t) => {
+  const there = await startFixture(t, {
+    interface: { vendor: 'Acme', ui: { path: '/account/tokens/' } },
+    tokens: { max_lifetime: '24h' },
+    policy: { scopes: { global: { allow: ['*:read'], deny: ['billing:*'] }, all: { allow: ['*'] }, none: {} } },
+  });
+  const page = await send(there.url, '/account/tokens/');
+  t.match(page.text, 'name="one-time-password-field" content="Acme-OTP"');
+  t.equal((await send(there.url, '/account/tokens')).headers['location'], '/account/tokens/');
+  const { json } = await send(there.url, '/account/tokens/session', { headers: { Cookie: await there.login('superuser') } });
+  t.match(json, { key_field: 'Acme-Key', max_lifetime: 86_400 });
+  t.same(json.scopes, [
+    { name: 'global', title: 'global', description: 'Allows *:read, but never billing:*.' },
+    { name: 'all', title: 'Full access', description: 'Does everything that you may do yourself, in the services and in the account.' },
+    { name: 'none', title: 'none', description: 'Allows nothing.' },
+  ]);
+  t.equal((await send(there.url, PAGE)).status, 401, 'its default path is an ordinary one');
+
+  const off = await startFixture(t, { interface: { ui: { enabled: false } } });
+  const headers = { Cookie: await off.login('superuser') };
+  for (const path of [PAGE, '/_latchkey', '/_latchkey/sessions', '/_latchkey/sessions/x']) {
+    t.equal((await send(off.url, path, { headers })).status, 200, `${path} is the upstream's`);
+  }
+  t.equal(off.upstream.received.length, 4);
+}); // prettier-ignore

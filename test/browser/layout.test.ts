@@ -1,0 +1,74 @@
+import t from 'tap';
+import { PASSWORD, startFixture } from '../helpers/fixture.js';
+import { accessibilityFaults, logIn, startChromium, visit } from '../helpers/chromium.js';
+
+const { url, create } = await startFixture(t);
+const browser = await startChromium(t);
+const PAGE = `${url}/_latchkey/`;
+const long = 'a-name-of-one-long-word-'.repeat(10);
+await create('superuser', { name: long, expires_at: new Date(Date.now() + 86_400_000).toISOString() });
+const { json: plain } = await create('superuser', { name: 'plain', scope: 'purge_all', service_id: 'SVC1' });
+
+const WIDTHS = [360, 390, 700, 1280, 1920];
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  t.test(`${colorScheme}: every view fits every width, and is accessible at the narrowest and a wide one`, async (t) => {
+    const { page, faults } = await visit(t, browser, PAGE, { colorScheme, reducedMotion: 'reduce' });
+    const look = async (name: string) => {
+      for (const width of WIDTHS) {
+        await page.setViewportSize({ width, height: 800 });
+        const overflow = await page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth');
+        t.ok(overflow <= 0, `${name} at ${width}: ${overflow} px too wide`);
+        if (width === 360 || width === 1280) t.same(await accessibilityFaults(page), [], `${name} at ${width}`);
+      }
+    };
+    await page.getByRole('button', { name: 'Log in' }).waitFor();
+    await look('log-in');
+    await logIn(page, 'superuser', PASSWORD);
+    for (const [hash, heading] of [['tokens', 'My tokens'], ['organisation', 'Tokens of the organisation'], ['tokens/new', 'Create a token'], ['sessions', 'Sessions'], [`tokens/${plain.id}/rotate`, 'Rotate plain']] as const) {
+      await page.goto(`${PAGE}#/${hash}`);
+      await page.getByRole('heading', { name: heading, level: 1 }).waitFor();
+      if (hash === 'tokens/new') await page.getByRole('radio', { name: /^Only some/ }).check();
+      await look(heading);
+    }
+    await page.goto(`${PAGE}#/tokens`);
+    await page.getByRole('button', { name: `Revoke ${long}` }).click();
+    await look('dialog');
+    t.equal(await page.evaluate('getComputedStyle(document.querySelector("dialog")).animationName'), 'none', 'no motion');
+    t.same(faults, []);
+  }); // prettier-ignore
+}
+
+t.test('with the keyboard alone: in, over to the list, a token revoked, and out', async (t) => {
+  const { page } = await visit(t, browser, PAGE);
+  const press = (...keys: string[]) => keys.reduce((last, key) => last.then(() => page.keyboard.press(key)), Promise.resolve());
+  const focused = () => page.evaluate<string>('(document.activeElement.ariaLabel ?? document.activeElement.textContent).trim()');
+  await page.getByRole('button', { name: 'Log in' }).waitFor();
+  await page.keyboard.type('superuser@example.com');
+  await press('Tab');
+  await page.keyboard.type(PASSWORD);
+  await press('Enter');
+  await page.getByRole('row', { name: /^plain/ }).waitFor();
+  t.equal(await focused(), 'My tokens');
+  await press('Shift+Tab', 'Shift+Tab', 'Shift+Tab', 'Shift+Tab', 'Shift+Tab');
+  t.equal(await focused(), 'Skip to the content');
+  t.equal(await page.evaluate('getComputedStyle(document.activeElement).clipPath'), 'none', 'it shows');
+  await press('Enter', 'Tab');
+  t.equal(await focused(), 'Create token');
+  for (let i = 0; i < 20 && (await focused()) !== 'Revoke plain'; i++) {
+    await press('Tab');
+    const outline = await page.evaluate('getComputedStyle(document.activeElement).outlineStyle');
+    t.equal(outline, 'solid', `the focus shows on ${await focused()}`);
+  }
+  t.equal(await focused(), 'Revoke plain');
+  await press('Enter');
+  t.equal(await focused(), 'Keep it');
+  await press('Tab', 'Enter');
+  await page.getByRole('status').getByText('The token plain is revoked.').waitFor();
+  await page.waitForFunction('document.activeElement.tagName === "H1"');
+  t.equal(await focused(), 'My tokens', 'the focus is not lost with the row');
+  await press('Shift+Tab');
+  t.equal(await focused(), 'Sign out');
+  await press('Enter');
+  await page.getByText('You are signed out.').waitFor();
+}); // prettier-ignore

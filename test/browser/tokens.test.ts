@@ -1,0 +1,211 @@
+import t from 'tap';
+import { PASSWORD, startFixture } from '../helpers/fixture.js';
+import { accessibilityFaults, logIn, startChromium, visit } from '../helpers/chromium.js';
+import { send } from '../helpers/http.js';
+
+const { url, create, login } = await startFixture(t);
+const browser = await startChromium(t);
+const PAGE = `${url}/_latchkey/`;
+const DAY = 86_400_000;
+
+/** Opens the page and logs in. */
+async function enter(t: Parameters<typeof visit>[0], user: string, options = {}) {
+  const visited = await visit(t, browser, PAGE, options);
+  await logIn(visited.page, user, PASSWORD);
+  return visited;
+}
+
+t.test('a superuser creates a token: scope, service, expiry, password; the secret is shown once', async (t) => {
+  const { page, faults, requested } = await enter(t, 'superuser', { permissions: ['clipboard-read', 'clipboard-write'] });
+  await page.getByRole('heading', { name: 'No tokens yet' }).waitFor();
+  t.same(await accessibilityFaults(page), [], 'empty list');
+  await page.getByRole('link', { name: 'Create token' }).click();
+  const heading = page.getByRole('heading', { name: 'Create a token' });
+  await heading.waitFor();
+  t.ok(await page.evaluate('document.activeElement.tagName === "H1"'), 'the focus is where the view begins');
+
+  await page.getByRole('button', { name: 'Create token' }).click();
+  t.equal(await page.getByLabel('Name', { exact: true }).getAttribute('aria-invalid'), 'true');
+  await page.getByText('Choose what the token may do.').waitFor();
+  await page.getByText('Enter your password.').waitFor();
+  t.equal(await page.evaluate('document.activeElement.name'), 'name', 'the focus is on the first fault');
+  t.same(await accessibilityFaults(page), [], 'form with faults');
+
+  await page.getByLabel('Name', { exact: true }).fill('deploy from CI');
+  await page.getByRole('checkbox', { name: /^Purge selected/ }).check();
+  await page.getByRole('radio', { name: /^Only some services/ }).check();
+  await page.getByRole('checkbox', { name: /^shop/ }).check();
+  await page.getByLabel('Expires').selectOption('On a date…');
+  await page.getByLabel('Last day').fill('2020-01-01');
+  await page.getByLabel('Password').fill('wrong');
+  await page.getByRole('button', { name: 'Create token' }).click();
+  t.equal(await page.getByLabel('Last day').getAttribute('aria-invalid'), 'true');
+  await page.getByLabel('Expires').selectOption('30 days');
+  await page.getByRole('button', { name: 'Create token' }).click();
+  await page.getByRole('alert').getByText('The password is wrong.').waitFor();
+  t.equal(await page.getByLabel('Password').inputValue(), '', 'a wrong password is not kept');
+  await page.getByLabel('Password').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Create token' }).click();
+
+  const secret = await page.getByLabel('Secret', { exact: true }).inputValue();
+  t.match(secret, /^lk[0-9A-Za-z]{38}$/);
+  t.same(await accessibilityFaults(page), [], 'secret');
+  await page.emulateMedia({ media: 'print' });
+  t.notOk(await page.getByLabel('Secret', { exact: true }).isVisible(), 'a print-out has no secret');
+  await page.emulateMedia({ media: 'screen' });
+  await page.getByRole('button', { name: 'Copy the secret' }).click();
+  await page.getByRole('status').getByText('The secret is copied.').waitFor();
+  t.equal(await page.evaluate('navigator.clipboard.readText()'), secret);
+  const curl = await page.getByLabel('Try it').inputValue();
+  t.equal(curl, `curl -H 'Service-Key: ${secret}' ${url}/tokens/self`);
+  const self = await send(url, '/tokens/self', { headers: { 'Service-Key': secret } });
+  t.match(self.json, { name: 'deploy from CI', scopes: ['purge_select'], services: ['SVC2'] });
+  t.ok(Math.abs(Date.parse(self.json.expires_at) - Date.now() - 30 * DAY) < 60_000);
+
+  await page.getByRole('button', { name: 'I have stored it' }).click();
+  await page.getByRole('row', { name: /deploy from CI/ }).waitFor();
+  await page.goBack();
+  await heading.waitFor();
+  t.notOk((await page.content()).includes(secret), 'gone from the document, also by "back"');
+  const kept = await page.evaluate<string>('JSON.stringify([localStorage, sessionStorage, history.state, location.href, document.cookie])');
+  t.notOk(kept.includes(secret) || kept.includes(PASSWORD), kept);
+  t.notOk(requested.some((address) => address.includes(secret) || address.includes('password')));
+  t.ok(requested.every((address) => address.startsWith(url)), 'no other host');
+  t.same(faults, []);
+}); // prettier-ignore
+
+t.test('the list: words, last use, marks, order, filter; times in the zone of the reader', async (t) => {
+  const at = (ms: number) => ({ expires_at: new Date(Date.now() + ms).toISOString() });
+  await create('billing', { name: 'zeta', scope: 'global:read', ...at(3 * DAY) });
+  await create('billing', { name: 'alpha', scope: 'purge_select purge_all', service_id: 'SVC1', ...at(90 * DAY) });
+  const { json: short } = await create('billing', { name: 'short', ...at(2_000) });
+  const { json: used } = await create('billing', { name: 'used' });
+  await send(url, '/service/S/x', { headers: { 'Service-Key': used.access_token, 'User-Agent': 'curl/8.5.0' } });
+  await new Promise((wait) => setTimeout(wait, Math.max(0, Date.parse(short.expires_at) - Date.now()) + 100));
+
+  const { page, faults } = await enter(t, 'billing');
+  const row = (name: string) => page.getByRole('row', { name: new RegExp(`^${name}`) });
+  const names = () => page.getByRole('rowheader').locator('.name').allTextContents();
+  await row('zeta').waitFor();
+  t.match(await row('zeta').textContent(), /Read only.*All services.*Not used yet.*Expires in 2 days/);
+  t.match(await row('alpha').textContent(), /Purge selected, Purge all.*www/);
+  t.match(await row('short').textContent(), /Expired/);
+  t.match(await row('used').textContent(), /127\.0\.0\.1 · curl 8\.5\.0.*Never/);
+  const time = row('used').locator('time').first();
+  const iso = (await time.getAttribute('datetime')) ?? '';
+  const tokyo = new Date(iso).toLocaleTimeString('en-GB', { timeZone: 'Asia/Tokyo', hour: '2-digit', minute: '2-digit' });
+  t.match(await time.textContent(), tokyo);
+  t.match(await time.getAttribute('title'), `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`);
+  t.same(await accessibilityFaults(page), []);
+
+  await page.getByRole('button', { name: 'Name' }).click();
+  t.same(await names(), ['alpha', 'short', 'used', 'zeta']);
+  t.equal(await page.getByRole('columnheader', { name: 'Name' }).getAttribute('aria-sort'), 'ascending');
+  await page.getByRole('button', { name: 'Name' }).click();
+  t.same(await names(), ['zeta', 'used', 'short', 'alpha']);
+  await page.getByRole('button', { name: 'Last used' }).click();
+  t.equal((await names())[0], 'used');
+  await page.getByRole('button', { name: 'Expires' }).click();
+  t.same(await names(), ['short', 'zeta', 'alpha', 'used']);
+  await page.getByLabel('Show').selectOption('Expiring soon');
+  t.same(await names(), ['zeta']);
+  await page.getByRole('status').getByText('1 of 4 tokens').waitFor();
+  await page.getByLabel('Show').selectOption('Never used');
+  await page.getByLabel('Filter tokens').fill('purge');
+  t.same(await names(), ['alpha']);
+  await page.getByLabel('Filter tokens').fill('nothing like it');
+  await page.getByRole('heading', { name: 'No token fits' }).waitFor();
+  await page.getByRole('button', { name: 'Show all' }).click();
+  t.equal((await names()).length, 4);
+
+  await page.getByRole('link', { name: 'Organisation' }).click();
+  await page.getByRole('heading', { name: 'Tokens of the organisation' }).waitFor();
+  await page.getByRole('row', { name: /deploy from CI.*superuser/ }).waitFor();
+  t.equal(await page.getByRole('button', { name: 'Revoke deploy from CI' }).count(), 0, 'billing looks, and does not touch');
+  t.equal(await page.getByRole('button', { name: 'Revoke zeta' }).count(), 1, 'save what is its own');
+  t.same(await accessibilityFaults(page), []);
+  t.same(faults, []);
+}); // prettier-ignore
+
+t.test('a token is revoked behind a question; one that was revoked elsewhere is no error', async (t) => {
+  const { json: first } = await create('billing', { name: 'to revoke' });
+  const { json: second } = await create('billing', { name: 'revoked elsewhere' });
+  await send(url, '/service/S/x', { headers: { 'Service-Key': first.access_token, 'User-Agent': 'deploybot/2' } });
+  const { page, faults } = await enter(t, 'superuser');
+  await page.getByRole('link', { name: 'Organisation' }).click();
+  const button = page.getByRole('button', { name: 'Revoke to revoke' });
+  await button.click();
+  const dialog = page.getByRole('dialog', { name: 'Revoke to revoke?' });
+  t.match(await dialog.textContent(), /It was last used just now.*Owner.*billing.*Last used.*127\.0\.0\.1 · deploybot 2/);
+  t.same(await accessibilityFaults(page), []);
+  await page.keyboard.press('Escape');
+  t.equal(await dialog.count(), 0);
+  t.equal(await page.evaluate('document.activeElement.ariaLabel'), 'Revoke to revoke', 'the focus is where it was');
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Revoke token' }).click();
+  await page.getByRole('status').getByText('The token to revoke is revoked.').waitFor();
+  t.equal(await button.count(), 0);
+  t.equal((await send(url, '/tokens/self', { headers: { 'Service-Key': first.access_token } })).status, 401);
+
+  await page.getByRole('button', { name: 'Revoke revoked elsewhere' }).click();
+  const cookie = await login('superuser');
+  await send(url, `/tokens/${second.id}`, { method: 'DELETE', headers: { Cookie: cookie } });
+  await page.getByRole('button', { name: 'Revoke token' }).click();
+  await page.getByRole('status').getByText('was revoked already, from somewhere else').waitFor();
+  t.equal(await page.getByRole('button', { name: 'Revoke revoked elsewhere' }).count(), 0);
+  t.same(faults, []);
+}); // prettier-ignore
+
+t.test('a token is rotated: a twin, both with their last use, and the old one revoked when it is quiet', async (t) => {
+  const params = new URLSearchParams({ name: 'rotated', scope: 'purge_all purge_select', 'services[]': 'SVC1' });
+  const { json: old } = await create('superuser', params);
+  const use = (key: string) => send(url, '/purge/x', { method: 'POST', headers: { 'Service-Key': key, 'User-Agent': 'purger/1' } });
+  await use(old.access_token);
+  const { page, faults } = await enter(t, 'superuser');
+  await page.getByRole('link', { name: 'Rotate rotated' }).click();
+  await page.getByRole('heading', { name: 'The twin' }).waitFor();
+  t.same(await accessibilityFaults(page), []);
+  await page.getByLabel('Password').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Create the twin' }).click();
+  const secret = await page.getByLabel('Secret', { exact: true }).inputValue();
+  await page.getByRole('button', { name: 'I have stored it' }).click();
+  await page.getByRole('status').getByText('No client has used the new token yet.').waitFor();
+  t.notOk((await page.content()).includes(secret));
+  t.same(await accessibilityFaults(page), []);
+  const twin = (await send(url, '/tokens/self', { headers: { 'Service-Key': secret } })).json;
+  t.match(twin, { name: 'rotated', scopes: ['purge_all', 'purge_select'], services: ['SVC1'] });
+  await page.getByRole('button', { name: 'Check again' }).click();
+  await page.getByRole('status').getByText('The old token is still in use: just now, by purger 1').waitFor();
+  t.equal(await page.locator('[aria-current=step]').textContent(), 'Move your clients');
+
+  // A quarter of an hour later.
+  await page.clock.setFixedTime(Date.now() + 16 * 60_000);
+  await page.getByRole('status').getByText('The new token is in use, and the old one was last used 16 minutes ago.').waitFor();
+  await page.getByRole('button', { name: 'Revoke the old token' }).click();
+  await page.getByRole('button', { name: 'Revoke token' }).click();
+  await page.getByRole('heading', { name: 'My tokens' }).waitFor();
+  t.equal((await use(old.access_token)).status, 401);
+  t.not((await use(secret)).status, 401);
+
+  await page.goto(`${PAGE}#/tokens/${old.id}/rotate`);
+  await page.getByText('This token is not among yours').waitFor();
+  t.same(faults, []);
+}); // prettier-ignore
+
+t.test('1,000 tokens: fifty at first, more on demand, found by their words', async (t) => {
+  const many = Array.from({ length: 1_000 }, (_, i) => ({
+    id: `id${i}`, user_id: 'superuser', name: `token ${i}`, scopes: ['global'], services: [], expires_at: null,
+    created_at: new Date(Date.now() - i * 60_000).toISOString(), last_seen_at: null, ip: null, user_agent: null,
+  }));
+  const { page } = await visit(t, browser, PAGE);
+  await page.route('**/tokens', (route) => route.fulfill({ json: many }));
+  await logIn(page, 'superuser', PASSWORD);
+  await page.getByRole('row', { name: /^token 49\b/ }).waitFor();
+  t.equal(await page.getByRole('rowheader').count(), 50);
+  await page.getByText('50 of 1000 shown').waitFor();
+  await page.getByRole('button', { name: 'Show more' }).click();
+  t.equal(await page.getByRole('rowheader').count(), 100);
+  await page.getByRole('status').getByText('100 of 1000 tokens are shown.').waitFor();
+  await page.getByLabel('Filter tokens').fill('token 999');
+  t.equal(await page.getByRole('rowheader').count(), 1);
+}); // prettier-ignore
