@@ -31,7 +31,8 @@ export function meaningOf(method: string, segments: readonly string[]): string {
     best.auth ?? 'required',
     best.upstream ?? null,
     best.endpoint?.name ?? null,
-    best.endpoint === undefined ? null : segments.join('/'),
+    // One that looks nothing up in its path answers alike however that is written.
+    best.endpoint === undefined || !best.path.includes(':') ? null : segments.join('/'),
     service === null ? null : parameter(service),
     guarded === null ? null : parameter(guarded),
   ]);

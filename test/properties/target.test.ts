@@ -26,7 +26,7 @@ function told(method: string, { route, path }: Match): string {
     route.auth,
     route.upstream,
     route.endpoint?.name ?? null,
-    route.endpoint === null ? null : path.slice(1),
+    route.endpoint === null || !route.path.includes(':') ? null : path.slice(1),
     route.service?.from === 'path' ? at(route.service.segment) : null,
     at(route.refuseIfActiveTokens),
   ]);
