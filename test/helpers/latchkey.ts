@@ -6,7 +6,7 @@ import { stringify } from 'yaml';
 import { refuseSecretsBelow, refuseSecretsIn } from './secrets.js';
 
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
-const START_MS = 15_000;
+const START_MS = 30_000;
 
 /** A temporary folder that is searched for secrets and removed at the end. */
 export function temporaryFolder(t: { teardown: (fn: () => void) => void }): string {

@@ -1,0 +1,68 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { hash } from '@node-rs/argon2';
+import { stringify } from 'yaml';
+
+const CLI = new URL('../../dist/cli.js', import.meta.url).pathname;
+const LOGIN = 'a@example.com';
+const PASSWORD = 'correct horse battery staple';
+
+/** Starts a server in front of an upstream, with one user. */
+export async function startServer(upstream) {
+  const folder = mkdtempSync(join(tmpdir(), 'latchkey-soak-'));
+  const password_hash = await hash(PASSWORD, { memoryCost: 1024, timeCost: 1, parallelism: 1 });
+  const directory = {
+    customers: [{ id: 'C1', name: 'One' }],
+    users: [{ id: 'U1', customer_id: 'C1', login: LOGIN, name: 'A', role: 'superuser', password_hash }],
+  };
+  writeFileSync(join(folder, 'directory.yaml'), stringify(directory), { mode: 0o600 });
+  const config = {
+    listen: { host: '127.0.0.1', port: 0 },
+    admin: { port: 0 },
+    directory: { file: './directory.yaml' },
+    audit: { to: './audit.jsonl' },
+    login: { max_failures: 100, lockout: '1s' },
+    upstreams: { api: { url: upstream, idle_timeout: '2s', response_timeout: '2s' } },
+  };
+  writeFileSync(join(folder, 'latchkey.yaml'), stringify(config));
+  const child = spawn(process.execPath, [CLI, 'serve', '--config', join(folder, 'latchkey.yaml')], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const faults = [];
+  let rest = '';
+  const ready = new Promise((resolve) => {
+    child.stdout.on('data', (chunk) => {
+      const lines = (rest + chunk).split('\n');
+      rest = lines.pop();
+      for (const line of lines) {
+        if (/"level":[56]0/.test(line)) faults.push(line);
+        if (line.includes('"msg":"ready"')) resolve(JSON.parse(line).listen);
+      }
+    });
+  });
+  const exited = new Promise((resolve) => child.once('exit', resolve));
+  void exited.then((code) => faults.push(`the server ended with ${code}`));
+  const url = await ready;
+  const post = (path, form) => fetch(url + path, { method: 'POST', body: new URLSearchParams(form) });
+  return {
+    url,
+    pid: child.pid,
+    filesAtStart: readdirSync(`/proc/${child.pid}/fd`).length,
+    /** The secret of a new token. */
+    token: async () =>
+      (await (await post('/tokens', { username: LOGIN, password: PASSWORD })).json()).access_token,
+    /** The cookie of a new session. */
+    session: async () =>
+      (await post('/login', { user: LOGIN, password: PASSWORD })).headers.get('set-cookie').split(';')[0],
+    /** Ends it and returns what it logged as a fault. */
+    stop: async () => {
+      const found = [...faults];
+      child.kill('SIGTERM');
+      await exited;
+      rmSync(folder, { recursive: true, force: true });
+      return found;
+    },
+  };
+}

@@ -1,0 +1,145 @@
+#!/usr/bin/env node
+// Keeps a started server under mixed traffic with faults and watches its memory and open files. `--help` says how.
+import { createServer } from 'node:http';
+import { connect } from 'node:net';
+import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { Agent, request } from 'undici';
+import { startServer } from './server.mjs';
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '300' },
+    rate: { type: 'string', default: '300' },
+    help: { type: 'boolean', default: false },
+  },
+});
+if (values.help) {
+  process.stdout.write(`node bench/soak/soak.mjs [options]     (npm run soak builds first)
+
+  --seconds N     how long (300); the first quarter is not judged
+  --rate N        requests a second (300)
+
+Requests by token, session and bad credentials, new and revoked tokens, logins, uploads, aborted requests, resets, slow
+readers, garbage, and an upstream that resets, stalls and answers nonsense now and then. At the end it prints how
+memory and open files changed, and exits with 1 when they grow, when a request was answered wrongly, or a fault was logged.
+`);
+  process.exit(0);
+}
+const seconds = Number(values.seconds);
+const rate = Number(values.rate);
+
+const upstream = createServer({ keepAliveTimeout: 1_000 }, (req, res) => {
+  req.resume();
+  const fate = Math.random();
+  if (fate < 0.005) req.socket.resetAndDestroy();
+  else if (fate < 0.01)
+    res.writeHead(200, { 'Content-Length': 1_000 }).write('half', () => req.socket.destroy());
+  else if (fate < 0.012) req.socket.end('nonsense\r\n\r\n');
+  else if (fate < 0.03) setTimeout(() => res.end('late'), 200);
+  else if (fate < 0.04) res.end(Buffer.alloc(2 * 1024 * 1024));
+  else res.end('ok');
+});
+await new Promise((done) => upstream.listen(0, '127.0.0.1', done));
+const server = await startServer(`http://127.0.0.1:${upstream.address().port}`);
+const agent = new Agent({ connections: 64, pipelining: 1, bodyTimeout: 10_000, headersTimeout: 10_000 });
+const { port } = new URL(server.url);
+const counts = new Map();
+const wrong = [];
+const count = (what) => counts.set(what, (counts.get(what) ?? 0) + 1);
+
+async function ask(what, expected, options, path = '/x') {
+  try {
+    const reply = await request(server.url + path, { dispatcher: agent, ...options });
+    const text = await reply.body.text();
+    count(`${what} ${reply.statusCode}`);
+    if (!expected.includes(reply.statusCode))
+      wrong.push(`${what}: ${reply.statusCode} ${text.slice(0, 100)}`);
+    return text;
+  } catch {
+    // The upstream broke it off, which the client must see.
+    count(`${what} broken`);
+    return '';
+  }
+}
+
+/** Sends bytes, does not care for the answer, and goes in one way or another. */
+function rude(bytes) {
+  const socket = connect(Number(port), '127.0.0.1', () => socket.write(bytes));
+  socket.on('error', () => undefined);
+  if (Math.random() < 0.5) socket.pause();
+  setTimeout(() => (Math.random() < 0.5 ? socket.resetAndDestroy() : socket.destroy()), Math.random() * 500);
+  count('rude');
+}
+
+const key = await server.token();
+const cookie = await server.session();
+const form = { 'Content-Type': 'application/x-www-form-urlencoded' };
+const forwarded = [200, 502];
+const KINDS = [
+  [60, () => ask('token', forwarded, { headers: { 'Service-Key': key } })],
+  [10, () => ask('session', forwarded, { headers: { Cookie: cookie } })],
+  [8, () => ask('upload', forwarded, { method: 'POST', headers: { 'Service-Key': key }, body: Buffer.alloc(20_000) })],
+  [5, () => ask('bad token', [401], { headers: { 'Service-Key': `lk${'a'.repeat(38)}` } })],
+  [1, () => ask('wrong login', [401, 429, 503], { method: 'POST', headers: form, body: `user=u${Math.random()}%40a&password=x` }, '/login')],
+  [1, async () => {
+    const made = await server.token();
+    await ask('new token', forwarded, { headers: { 'Service-Key': made } });
+    await ask('revoke', [204], { method: 'DELETE', headers: { 'Service-Key': made } }, '/tokens/self');
+    await ask('revoked', [401], { headers: { 'Service-Key': made } });
+  }],
+  [6, () => rude(`GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n\r\n`)],
+  [3, () => rude(`POST /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\nContent-Length: 1000\r\n\r\nhalf`)],
+  [2, () => rude('garbage\r\n\r\n')],
+  [1, () => rude('CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n')],
+  [1, () => rude(`GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`)],
+]; // prettier-ignore
+const total = KINDS.reduce((sum, [weight]) => sum + weight, 0);
+
+function one() {
+  let left = Math.random() * total;
+  const [, act] = KINDS.find(([weight]) => (left -= weight) < 0) ?? KINDS[0];
+  return act();
+}
+
+const samples = [];
+const startedAt = Date.now();
+const elapsed = () => (Date.now() - startedAt) / 1000;
+const traffic = setInterval(() => {
+  for (let i = 0; i < rate / 20; i++) void one();
+}, 50);
+while (elapsed() < seconds) {
+  await sleep(1_000);
+  const status = readFileSync(`/proc/${server.pid}/status`, 'utf8');
+  const rss = Number(/VmRSS:\s+(\d+)/.exec(status)[1]) / 1024;
+  samples.push({ at: elapsed(), rss, files: readdirSync(`/proc/${server.pid}/fd`).length });
+  const { rss: now, files } = samples.at(-1);
+  if (process.stdout.isTTY)
+    process.stdout.write(`\r${Math.round(elapsed())} s  ${Math.round(now)} MiB  ${files} files   `);
+}
+clearInterval(traffic);
+await sleep(3_000);
+await agent.close();
+await sleep(4_000);
+const filesAtRest = readdirSync(`/proc/${server.pid}/fd`).length;
+
+/** Growth in an hour, by least squares over what came after the first quarter. */
+function growth(name) {
+  const kept = samples.slice(Math.floor(samples.length / 4));
+  const mean = (of) => kept.reduce((sum, each) => sum + of(each), 0) / kept.length;
+  const [x, y] = [mean(({ at }) => at), mean((each) => each[name])];
+  const slope = mean((each) => (each.at - x) * (each[name] - y)) / mean(({ at }) => (at - x) ** 2);
+  return { mean: y, hourly: slope * 3600, during: slope * (kept.at(-1).at - kept[0].at) };
+}
+const [memory, files] = [growth('rss'), growth('files')];
+process.stdout.write(`\n${[...counts].toSorted().map(([what, n]) => `${what}: ${n}`).join(', ')}
+memory ${memory.mean.toFixed(0)} MiB, ${memory.during >= 0 ? '+' : ''}${memory.during.toFixed(1)} MiB while it was watched
+files ${files.mean.toFixed(0)}, ${files.during >= 0 ? '+' : ''}${files.during.toFixed(1)} while it was watched, ${filesAtRest} at rest (${server.filesAtStart} at the start)
+`); // prettier-ignore
+const faults = await server.stop();
+upstream.close();
+upstream.closeAllConnections();
+for (const line of [...wrong.slice(0, 10), ...faults.slice(0, 10)]) process.stdout.write(`${line}\n`);
+const grows = memory.during > memory.mean * 0.1 || filesAtRest > server.filesAtStart + 10;
+process.exit(grows || wrong.length > 0 || faults.length > 0 ? 1 : 0);
