@@ -2,7 +2,13 @@ import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
 import type { LoadedConfig } from '../config/load.js';
 import { createLog, type LogSink } from '../observe/log.js';
-import { readMetrics, renderMetrics, setWorkers, startProcessMetrics } from '../observe/metrics.js';
+import {
+  countAuditFailure,
+  readMetrics,
+  renderMetrics,
+  setWorkers,
+  startProcessMetrics,
+} from '../observe/metrics.js';
 import { startAdmin } from '../server/admin.js';
 import { startPool } from '../server/cluster.js';
 import { startCleaning } from '../server/cleaning.js';
@@ -33,7 +39,11 @@ export async function startServer(options: ServeOptions): Promise<void> {
   const sink = createLog(options.quietRequests);
   startProcessMetrics();
   const serves = cluster.isWorker || workersOf(options.loaded) === 1;
-  const room = await openStoreRoom(options.loaded.config, { log: sink.log, serves });
+  const room = await openStoreRoom(options.loaded.config, {
+    log: sink.log,
+    serves,
+    auditFailed: countAuditFailure,
+  });
   if (cluster.isWorker) await serveAsWorker(options.loaded, room, sink);
   else await serveAsPrimary(options, room, sink);
 }

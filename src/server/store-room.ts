@@ -5,11 +5,7 @@ import { loadSealingKey, Sealer } from '../accounts/sealing.js';
 import type { Config } from '../config/schema.js';
 import type { Log } from '../observe/log.js';
 import { type AuditLog, openAuditLog } from '../observe/audit.js';
-import { countAuditFailure, countCacheLookup, countStaleServed, setStoreLink } from '../observe/metrics.js';
-import { CACHED_NAMES, CachedStore } from '../store/cached.js';
 import { openLmdbStore } from '../store/lmdb.js';
-import { openRedisStore } from '../store/redis.js';
-import { InvalidationLink } from '../store/redis/invalidation.js';
 import type { Store } from '../store/store.js';
 
 /** The store of a configuration, with what belongs to it. */
@@ -28,6 +24,8 @@ export interface ServerProcess {
   readonly log: Log;
   /** It serves requests itself: a networked store then gets a cache in front. */
   readonly serves: boolean;
+  /** Called for each entry of the audit log that could not be written. */
+  readonly auditFailed: () => void;
 }
 
 /**
@@ -36,7 +34,7 @@ export interface ServerProcess {
  * @param server absent in commands, which have no log
  */
 export async function openStoreRoom(config: Config, server?: ServerProcess): Promise<StoreRoom> {
-  const audit = openAudit(config, server?.log);
+  const audit = openAudit(config, server);
   const { store, close } = await openStore(config, server?.serves === true ? server.log : undefined);
   const passwords = new Passwords(config.login.max_concurrent_hashes);
   const sealer = new Sealer(sealingKey(config));
@@ -56,12 +54,13 @@ export async function openStoreRoom(config: Config, server?: ServerProcess): Pro
 /** How often a failing audit log is told of. */
 const TELL_MS = 10_000;
 
-function openAudit({ audit }: Config, log: Log | undefined): AuditLog {
+function openAudit({ audit }: Config, server: ServerProcess | undefined): AuditLog {
+  const log = server?.log;
   let toldAt = -Infinity;
   return openAuditLog(audit, {
     ...(log === undefined ? {} : { writeToLog: (entry) => log.info(entry, 'audit') }),
     onFailure: (error) => {
-      countAuditFailure();
+      server?.auditFailed();
       if (performance.now() - toldAt < TELL_MS) return;
       toldAt = performance.now();
       const message = `the audit log can not be written: ${(error as Error).message}`;
@@ -84,45 +83,7 @@ async function openStore(
     const store = openLmdbStore(config.store.path, config.store.min_free);
     return { store, close: () => store.close() };
   }
-  const redis = await openRedisStore(config.store);
-  if (log === undefined) return { store: redis, close: () => redis.close() };
-  const failure = config.on_store_failure;
-  const cached = new CachedStore(
-    redis,
-    { ...config.cache, serveCachedFor: failure === 'deny' ? null : failure.serve_cached_for },
-    {
-      hit: () => countCacheLookup('hit'),
-      miss: () => countCacheLookup('miss'),
-      servedStale: () => {
-        countStaleServed();
-        staleOnce();
-      },
-    },
-  );
-  let said = false;
-  const staleOnce = (): void => {
-    if (!said) log.warn('the store can not be asked; tokens that were seen lately are let in from the cache');
-    said = true;
-  };
-  const link = new InvalidationLink(redis.client, config.store, CACHED_NAMES, {
-    armed: () => {
-      said = false;
-      setStoreLink(true);
-      cached.arm();
-      log.info('changes in the store are told; the cache is used');
-    },
-    lost: (reason) => {
-      setStoreLink(false);
-      cached.disarm();
-      log.warn({ reason }, 'changes in the store are not told any more; the cache is not used');
-    },
-    changed: (names) => cached.changed(names),
-  });
-  return {
-    store: cached,
-    close: async () => {
-      link.close();
-      await redis.close();
-    },
-  };
+  // Its client takes a tenth of a second to load, which a command on an embedded store should not wait for.
+  const { openNetworkedStore } = await import('./networked-store.js');
+  return openNetworkedStore(config, config.store, log);
 }
