@@ -133,7 +133,7 @@ function growth(name) {
   return { mean: y, hourly: slope * 3600, during: slope * (kept.at(-1).at - kept[0].at) };
 }
 const [memory, files] = [growth('rss'), growth('files')];
-process.stdout.write(`\n${[...counts].toSorted().map(([what, n]) => `${what}: ${n}`).join(', ')}
+process.stdout.write(`\n${[...counts].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([what, n]) => `${what}: ${n}`).join(', ')}
 memory ${memory.mean.toFixed(0)} MiB, ${memory.during >= 0 ? '+' : ''}${memory.during.toFixed(1)} MiB while it was watched
 files ${files.mean.toFixed(0)}, ${files.during >= 0 ? '+' : ''}${files.during.toFixed(1)} while it was watched, ${filesAtRest} at rest (${server.filesAtStart} at the start)
 `); // prettier-ignore

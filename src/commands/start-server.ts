@@ -1,7 +1,7 @@
 import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
 import type { LoadedConfig } from '../config/load.js';
-import { createLog, type LogSink } from '../observe/log.js';
+import { createLog, logWarnings, type LogSink } from '../observe/log.js';
 import {
   countAuditFailure,
   readMetrics,
@@ -37,6 +37,7 @@ export interface ServeOptions {
 /** Starts serving: in this process, or in workers that this process watches over. */
 export async function startServer(options: ServeOptions): Promise<void> {
   const sink = createLog(options.quietRequests);
+  logWarnings(sink.log);
   startProcessMetrics();
   const serves = cluster.isWorker || workersOf(options.loaded) === 1;
   const room = await openStoreRoom(options.loaded.config, {

@@ -12,6 +12,17 @@ export interface LogSink {
   flush(): Promise<void>;
 }
 
+/** http-proxy calls `util._extend`, which newer Node calls deprecated. Nobody who runs Latchkey can do anything about it. */
+const NOT_TOLD = 'DEP0060';
+
+/** Has Node's own warnings written to the log, as lines like all others, instead of to standard error. */
+export function logWarnings(log: Log): void {
+  process.removeAllListeners('warning');
+  process.on('warning', (warning: Error & { code?: string }) => {
+    if (warning.code !== NOT_TOLD) log.warn({ err: warning, code: warning.code }, 'a warning of Node');
+  });
+}
+
 /**
  * JSON lines on stdout. They are never waited for: what nobody takes is given up and counted.
  *
