@@ -1,5 +1,5 @@
 import { readAnswers } from '../../test/helpers/strict.mjs';
-import { talk } from '../../test/helpers/wire.mjs';
+import { abandon, talk } from '../../test/helpers/wire.mjs';
 import { judge, shapeOf, strictRequests } from './judge.mjs';
 
 /** Nothing for so long, and an input has no more answers. */
@@ -8,6 +8,8 @@ const SETTLE_MS = 4;
 /** So many inputs before may still have something on its way. */
 const EARLIER = 5;
 const MINIMISE_MS = 20_000;
+/** What a connection that was reset leads to has happened by then. */
+const ABANDONED_MS = 50;
 
 let earlier = [];
 
@@ -20,12 +22,7 @@ function isLate({ method, target }, text) {
 /** Sends one input, in pieces with secrets as `{{NAME}}`, and judges what came of it. */
 export async function execute(subject, input, patience = 1) {
   const { secrets, upstream } = subject;
-  const pieces = input.map((piece) =>
-    Buffer.from(
-      piece.replace(/\{\{([A-Z]+)\}\}/g, (all, name) => secrets[name]?.secret ?? all),
-      'latin1',
-    ),
-  );
+  const pieces = input.map((piece) => Buffer.from(fillIn(subject, piece), 'latin1'));
   const bytes = Buffer.concat(pieces);
   upstream.reset();
   const strict = strictRequests(bytes);
@@ -42,6 +39,20 @@ export async function execute(subject, input, patience = 1) {
   earlier = [text, ...earlier.slice(0, EARLIER - 1)];
   const { found, statuses } = judge({ bytes, talked, seen, log, secrets, alive: subject.alive() });
   return { found, statuses, seen, shape: shapeOf(statuses, seen, log) };
+}
+
+/** Sends inputs, goes away in the middle of each, and says what the server logged as a fault because of it. */
+export async function abandonAll(subject, random, inputs) {
+  const sent = inputs.map((input) =>
+    abandon(subject.port, Buffer.from(fillIn(subject, input.join('')), 'latin1'), random.below(8)),
+  );
+  await Promise.all(sent);
+  await new Promise((wait) => setTimeout(wait, ABANDONED_MS));
+  return subject.takeLog().lines.filter((line) => /"level":[56]0/.test(line));
+}
+
+function fillIn({ secrets }, text) {
+  return text.replace(/\{\{([A-Z]+)\}\}/g, (all, name) => secrets[name]?.secret ?? all);
 }
 
 /** Whether an input does it again, alone and with time to spare. */

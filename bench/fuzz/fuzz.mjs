@@ -6,12 +6,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { SEEDS } from './corpus.mjs';
-import { execute, minimise, reproduce } from './execute.mjs';
+import { abandonAll, execute, minimise, reproduce } from './execute.mjs';
 import { corrupt, mutate, serialise } from './mutate.mjs';
 import { createRandom } from './random.mjs';
 import { renew, startSubject } from './subject.mjs';
 
 const BATCH = 100;
+/** Inputs of a batch that are not waited for. */
+const ABANDONED = 20;
 const { values } = parseArgs({
   options: {
     seconds: { type: 'string', default: '60' },
@@ -85,7 +87,10 @@ async function work() {
         await report(subject, input, result.found[0][0]);
       else passing.push(result.found[0].join(': '));
     }
-    if (runs % BATCH === 0) await checkHealth(subject, input);
+    if (runs % BATCH === 0) {
+      await goAway(subject, random, pool, raws);
+      await checkHealth(subject, input);
+    }
     if (process.stdout.isTTY)
       process.stdout.write(
         `\r\u001b[K${runs} inputs, ${shapes.size} shapes, ${Math.round((until - Date.now()) / 1000)} s left`,
@@ -119,6 +124,13 @@ function split(random, text) {
     : [];
   const places = [0, ...cuts.toSorted((a, b) => a - b), text.length];
   return places.slice(1).map((to, i) => text.slice(places[i], to));
+}
+
+/** Clients that go away in the middle of what they send. */
+async function goAway(subject, random, pool, raws) {
+  const inputs = Array.from({ length: ABANDONED }, () => [next(random, pool, raws).text]);
+  const [fault] = await abandonAll(subject, random, inputs);
+  if (fault !== undefined) await report(subject, inputs[0], 'reset', fault);
 }
 
 /** After every batch a plain request still gets through, and the credentials hold again. */

@@ -3,7 +3,7 @@ import { readAnswer, readRequest, valuesOf } from '../../test/helpers/strict.mjs
 const IDENTITY = /^x-auth-(?:user-id|customer-id|login|role|scope|services|credential|token-id)$/;
 /** The host is the client's to say. */
 const OF_A_PROXY =
-  /^(?:x-forwarded-(?!host$).*|forwarded|x-original-.*|x-real-ip|x-request-id|proxy|x-http-method-override)$/;
+  /^(?:x-forwarded-(?!host$).*|forwarded|x-original-(?:url|uri|host|method)|x-real-ip|x-request-id|proxy|x-http-method-override)$/;
 const fold = (name) => name.toLowerCase().replace(/[_.]/g, '-');
 
 /** Requests of an input that is well-formed to its last byte; undefined when it is not. */

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { answerRefusal } from '../http/answers.js';
 import { writeRawAnswer } from '../http/write-answer.js';
@@ -67,12 +67,12 @@ export function createPublicServer(
     const refusal = { refusal: 'method_not_allowed', detail: 'the method CONNECT is not served' } as const;
     writeRawAnswer(socket, answerRefusal(refusal), newRequestId());
   });
-  server.on('clientError', refuseUnreadable);
+  server.on('clientError', (error, socket) => refuseUnreadable(error, socket as Socket));
   return server;
 }
 
 /** What came is no request. It never cuts short, and is never written into, the answer to one that was. */
-function refuseUnreadable(error: NodeJS.ErrnoException, socket: Duplex): void {
+function refuseUnreadable(error: NodeJS.ErrnoException, socket: Socket): void {
   const answer = answerUnderWay(socket);
   if (error.code === 'ECONNRESET') socket.destroy();
   else if (answer === undefined) writeRawAnswer(socket, answerRefusal(parseRefusal(error)), newRequestId());

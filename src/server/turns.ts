@@ -1,4 +1,5 @@
 import type { RequestListener, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
 /** Requests that a client may send on a connection before the first of them is answered. */
@@ -17,7 +18,7 @@ interface Turn {
 }
 
 /** A socket that requests came on. */
-type Connection = Duplex & { [TURN]?: Turn };
+type Connection = Socket & { [TURN]?: Turn };
 
 /**
  * Serves the requests of one connection one after the other. Clients may send several without waiting; serving them side
@@ -27,6 +28,8 @@ export function inTurn(serve: RequestListener): RequestListener {
   return (req, res) => {
     const connection: Connection = req.socket;
     const turn = connection[TURN];
+    // Its last answer is sent, or the client is gone; what was read before that still comes out of the parser.
+    if (!connection.writable) return;
     // Node gives an answer its socket when those before it are sent.
     if (res.socket !== null) {
       if (turn === undefined) connection[TURN] = { current: res, waiting: 0, ending: false };
@@ -38,6 +41,7 @@ export function inTurn(serve: RequestListener): RequestListener {
       turn.waiting += 1;
       res.once('socket', () => {
         turn.waiting -= 1;
+        if (!connection.writable) return;
         turn.current = res;
         if (turn.ending) endBehind(connection, turn);
         serve(req, res);
@@ -49,20 +53,33 @@ export function inTurn(serve: RequestListener): RequestListener {
 /** The answer that is under way on a connection; undefined when none is. */
 export function answerUnderWay(connection: Duplex): ServerResponse | undefined {
   const current = (connection as Connection)[TURN]?.current;
-  return current === undefined || current.writableFinished ? undefined : current;
+  // Node takes the socket away from an answer when it is done with it, which is later than its last byte was written.
+  return current === undefined || current.socket === null ? undefined : current;
+}
+
+/** Goes on when everything that a connection brought before is answered. One that ends before then is forgotten. */
+export function whenAnswered(connection: Duplex, goOn: () => void): void {
+  const current = answerUnderWay(connection);
+  if (current === undefined) {
+    goOn();
+    return;
+  }
+  current.once('finish', () => {
+    if (connection.writable) whenAnswered(connection, goOn);
+  });
 }
 
 /** Lets a connection end when the requests that it brought so far are answered. */
-export function endAfterAnswers(connection: Duplex): void {
-  const turn = (connection as Connection)[TURN];
+export function endAfterAnswers(connection: Connection): void {
+  const turn = connection[TURN];
   if (turn === undefined || turn.ending) return;
   turn.ending = true;
   endBehind(connection, turn);
 }
 
-function endBehind(connection: Duplex, turn: Turn): void {
+function endBehind(connection: Connection, turn: Turn): void {
   if (turn.waiting > 0) return;
   const { current } = turn;
   if (!current.headersSent) current.shouldKeepAlive = false;
-  current.once('finish', () => connection.end());
+  current.once('finish', () => connection.destroySoon());
 }

@@ -12,7 +12,7 @@ import { finishRecord, newRecord, type RequestRecord } from './record.js';
 import type { House } from './request.js';
 import { newRequestId } from './request-id.js';
 import type { Stream, Streams } from './streams.js';
-import { answerUnderWay } from './turns.js';
+import { whenAnswered } from './turns.js';
 
 /**
  * The entrance for WebSocket handshakes: the same head reader and the same gate, then the upgrade.
@@ -26,17 +26,16 @@ export function createUpgradeListener(
   server: () => Server,
 ) {
   return function onUpgrade(req: IncomingMessage, socket: Duplex, headBytes: Buffer): void {
-    const { house, upgrade } = rooms();
     socket.on('error', () => socket.destroy());
     // Its answer would fall into the middle of the one that is under way.
-    if (answerUnderWay(socket) !== undefined) {
-      socket.destroy();
-      return;
-    }
-    if (!asksForWebSocket(req)) {
-      readAgainWithoutUpgrade(server(), req, socket, headBytes);
-      return;
-    }
+    whenAnswered(socket, () => {
+      if (asksForWebSocket(req)) shakeHands(req, socket, headBytes);
+      else readAgainWithoutUpgrade(server(), req, socket, headBytes);
+    });
+  };
+
+  function shakeHands(req: IncomingMessage, socket: Duplex, headBytes: Buffer): void {
+    const { house, upgrade } = rooms();
     const record = newRecord(newRequestId());
     const refuse = (refusal: Refusal): void => {
       const answer = answerRefusal(refusal);
@@ -50,7 +49,7 @@ export function createUpgradeListener(
       house.logFault(error, 'handshake refused because of a fault', record.requestId);
       refuse(faultRefusal(error));
     });
-  };
+  }
 }
 
 interface Handshake {

@@ -43,6 +43,18 @@ export function talk(port, pieces, { enough, quietMs = 1_000, settleMs = 0, end 
   });
 }
 
+/** Sends bytes and resets the connection so many milliseconds later. */
+export function abandon(port, bytes, ms) {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true });
+    socket.on('connect', () => {
+      socket.write(bytes);
+      setTimeout(() => socket.resetAndDestroy(), ms);
+    });
+    socket.on('error', () => undefined).on('close', resolve);
+  });
+}
+
 /**
  * A raw upstream that reads requests strictly and answers each with 200. A request that can't be read is kept as a
  * fault and its connection closed. Where the target holds `switch` it becomes a tunnel that echoes.

@@ -85,16 +85,39 @@ t.test('a body that turns bad when its answer has begun ends the connection', as
   t.equal(outline(got), `[200]${'x'.repeat(700)}`);
 });
 
-t.test('a handshake or CONNECT behind a request that is not answered ends the connection', async (t) => {
+t.test('a handshake waits for the answer of the request before it, and CONNECT ends the connection', async (t) => {
   behave = (_req, res) => void setTimeout(() => res.end('ok'), 200);
   const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n';
-  for (const second of [`${head('GET /ws')}${upgrade}`, 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n']) {
-    arrived = [];
-    t.equal(await sendRaw(url, `${head('GET /a')}\r\n${second}`, 500), '');
-    await sleep(100);
-    t.notOk(arrived.includes('GET /ws'), arrived.join());
+  const text = await sendRaw(url, `${head('GET /a')}\r\n${head('GET /ws')}${upgrade}`, 800);
+  t.match(outline(text), /^\[200\]ok\[502\]/, 'the upstream takes no WebSocket');
+  arrived = [];
+  t.equal(await sendRaw(url, `${head('GET /a')}\r\nCONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n`, 500), '');
+  // Answered at once and in the same chunk: the server has not put its answer away when the next wish comes.
+  const unknown = 'GET /a HTTP/1.1\r\nHost: a\r\n\r\n';
+  const h2c = `${head('GET /b')}Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n`;
+  for (let i = 0; i < 20; i++) {
+    const answers = outline(await sendRaw(url, `${unknown}${h2c}${unknown}${unknown}`, 400)).replace(/\{.*?\}/g, '');
+    t.equal(answers, '[401][200]ok[401][401]');
   }
 }); // prettier-ignore
+
+t.test('requests behind an answer that ends the connection are not served', async (t) => {
+  // A body that is not read ends the connection behind its answer, which takes a moment.
+  const refused = 'POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n';
+  const { hostname, port } = new URL(url);
+  for (let i = 0; i < 60; i++) {
+    const socket = connect(Number(port), hostname).on('error', () => undefined);
+    socket.resume();
+    const closed = new Promise((done) => socket.on('close', done));
+    socket.write(`${refused}abc${head('PUT /evil')}\r\n`);
+    const more = setInterval(() => socket.destroyed || socket.write(`${head('PUT /evil')}\r\n`), i % 3);
+    setTimeout(() => (i % 2 === 0 ? socket.resetAndDestroy() : socket.end()), 5 + (i % 20));
+    await closed;
+    clearInterval(more);
+  }
+  t.notOk(arrived.includes('PUT /evil'), arrived.join());
+  t.notMatch(server.stdout(), /"level":[56]0/);
+});
 
 t.test('more than a hundred requests without an answer end the connection', async (t) => {
   behave = () => undefined;
