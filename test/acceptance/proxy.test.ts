@@ -31,9 +31,8 @@ t.teardown(() => {
   raw.close();
   for (const socket of rawSockets) socket.destroy();
 });
-const gone = createTcpServer();
-const goneUrl = await listenOnLoopback(gone);
-await new Promise((done) => gone.close(done));
+// A port that nobody listens on, and that no other test is given meanwhile.
+const goneUrl = 'http://127.0.0.1:1';
 
 const limits = { response_timeout: '700ms', idle_timeout: '700ms', connect_timeout: '500ms' };
 const { url, token, server } = await startFixture(t, {

@@ -97,7 +97,8 @@ t.test('a handshake waits for the answer of the request before it, and CONNECT e
   const h2c = `${head('GET /b')}Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n`;
   for (let i = 0; i < 20; i++) {
     const answers = outline(await sendRaw(url, `${unknown}${h2c}${unknown}${unknown}`, 400)).replace(/\{.*?\}/g, '');
-    t.equal(answers, '[401][200]ok[401][401]');
+    // Newer Node reads nothing behind such a wish before it is answered; what was sent with it is not served.
+    t.match(answers, /^\[401\]\[200\]ok(?:\[401\]\[401\])?$/);
   }
 }); // prettier-ignore
 
