@@ -93,8 +93,8 @@ class FileAudit implements AuditLog {
   }
 
   reopen(): void {
+    // The next entry opens it, or fails where a failure can still refuse something.
     this.close();
-    this.#attempt(() => this.#open());
   }
 
   close(): void {
@@ -113,6 +113,8 @@ class FileAudit implements AuditLog {
       this.#failing = false;
     } catch (cause) {
       this.#failing = true;
+      // The next entry looks for the file by its name again: whoever mends it may put another one there.
+      this.close();
       this.#onFailure(cause);
       if (this.#required)
         throw new AuditUnavailable(`the audit log can not be written: ${(cause as Error).message}`, {

@@ -43,6 +43,7 @@ export async function applyDirectoryFile({ config }: LoadedConfig, room: StoreRo
   const { file } = config.directory;
   if (file === null) return;
   const directory = loadDirectory(file, process.env, Object.keys(config.policy.roles));
+  room.audit.ensureWritable();
   const applied = await room.directory.apply(directory, Date.now());
   if ('refused' in applied) {
     throw new DirectoryRefused(`${file}: ${describeRefusedChange(applied.refused)}; nothing was changed`);
