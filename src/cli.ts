@@ -1,20 +1,20 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
-import { applyCommand } from './commands/apply.js';
-import { checkCommand } from './commands/check.js';
-import { completionCommand } from './commands/completion.js';
-import { demoCommand } from './commands/demo.js';
-import { explainCommand } from './commands/explain.js';
-import { WrongUsage } from './commands/failure.js';
-import { hashPasswordCommand } from './commands/hash-password.js';
-import { healthcheckCommand } from './commands/healthcheck.js';
-import { schemaCommand } from './commands/schema.js';
-import { serveCommand } from './commands/serve.js';
-import { sessionCommand } from './commands/session.js';
-import { storeCommand } from './commands/store.js';
-import { tokenCommand } from './commands/token.js';
-import { userCommand } from './commands/user.js';
+import { applyCommand } from './commands/operate/apply.js';
+import { checkCommand } from './commands/judge/check.js';
+import { completionCommand } from './commands/terminal/completion.js';
+import { demoCommand } from './commands/serve/demo.js';
+import { explainCommand } from './commands/judge/explain.js';
+import { WrongUsage } from './commands/terminal/failure.js';
+import { hashPasswordCommand } from './commands/operate/hash-password.js';
+import { healthcheckCommand } from './commands/serve/healthcheck.js';
+import { schemaCommand } from './commands/judge/schema.js';
+import { serveCommand } from './commands/serve/serve.js';
+import { sessionCommand } from './commands/operate/session.js';
+import { storeCommand } from './commands/operate/store.js';
+import { tokenCommand } from './commands/operate/token.js';
+import { userCommand } from './commands/operate/user.js';
 import { ConfigError, formatFault } from './config/fault.js';
 
 const FAILED = 1;

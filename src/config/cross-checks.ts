@@ -4,7 +4,7 @@ import type { Fault } from './fault.js';
 import { suggestion } from './nearest.js';
 import { checkPolicy } from './policy-checks.js';
 import { checkRoutes } from './route-checks.js';
-import type { Config } from './schema.js';
+import type { Config } from './schema/config.js';
 import type { Path } from './positions.js';
 import { resolvePath, type Source } from './source.js';
 import { UNAVAILABLE } from './unavailable.js';

@@ -1,4 +1,4 @@
-import type { Config } from './schema.js';
+import type { Config } from './schema/config.js';
 
 /** Names that follow from `interface.vendor`. */
 export interface VendorNames {

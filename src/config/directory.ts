@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { type DirectoryFile, directorySchema } from './directory-schema.js';
+import { type DirectoryFile, directorySchema } from './schema/directory-file.js';
 import { ConfigError, type Fault } from './fault.js';
 import { suggestion } from './nearest.js';
 import type { Path } from './positions.js';

@@ -2,11 +2,11 @@ import { z } from 'zod';
 import { METHODS } from '../domain/methods.js';
 import { ConfigError, type Fault } from './fault.js';
 import { suggestion } from './nearest.js';
-import type { Config } from './schema.js';
+import type { Config } from './schema/config.js';
 import { checkSource } from './check-source.js';
 import { readSource } from './source.js';
 import { resolve } from 'node:path';
-import { id, text } from './units.js';
+import { id, text } from './schema/units.js';
 
 /** Reasons that the gate can refuse a request for. */
 const REASONS = [

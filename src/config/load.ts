@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import type { Lines } from '../policy/rules.js';
 import { crossCheck } from './cross-checks.js';
 import { ConfigError } from './fault.js';
-import { type Config, configSchema } from './schema.js';
+import { type Config, configSchema } from './schema/config.js';
 import { checkSource } from './check-source.js';
 import { readSource, resolvePath, type Source } from './source.js';
 

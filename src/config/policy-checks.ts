@@ -5,7 +5,7 @@ import type { Lines } from '../policy/rules.js';
 import type { Add } from './cross-checks.js';
 import { isSlip, nearest } from './nearest.js';
 import { compilePolicy } from './policy.js';
-import type { Config } from './schema.js';
+import type { Config } from './schema/config.js';
 import type { Path } from './positions.js';
 
 /**

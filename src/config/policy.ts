@@ -2,7 +2,7 @@ import { Policy } from '../policy/decide.js';
 import { endpointRoutes } from '../policy/own-endpoints.js';
 import { Router } from '../policy/routes.js';
 import { type Lines, placeOf } from '../policy/rules.js';
-import type { Config } from './schema.js';
+import type { Config } from './schema/config.js';
 
 /** What decides about requests, compiled from a configuration. */
 export interface CompiledPolicy {

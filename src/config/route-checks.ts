@@ -3,7 +3,7 @@ import type { RouteDefinition } from '../policy/route.js';
 import type { Add } from './cross-checks.js';
 import { suggestion } from './nearest.js';
 import { compilePolicy } from './policy.js';
-import type { Config } from './schema.js';
+import type { Config } from './schema/config.js';
 import type { Path } from './positions.js';
 
 /** Characters that a path segment may have as they are (RFC 3986 3.3), and escapes. `;` and `%2F` never match. */

@@ -1,4 +1,4 @@
-import type { Config } from './schema.js';
+import type { Config } from './schema/config.js';
 
 /** Settings that are part of the interface and not served by this version; each is refused instead of ignored. */
 export const UNAVAILABLE: readonly {

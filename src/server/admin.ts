@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { Config } from '../config/schema.js';
+import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
-import { listen } from './listener.js';
-import type { Reloaded } from './reload.js';
+import { listen } from './public/listener.js';
+import type { Reloaded } from './reload/reload.js';
 
 /** One check of readiness: its name, and what is wrong or null. */
 export type ReadyCheck = () => Promise<Record<string, string | null>>;

@@ -28,11 +28,11 @@ import { createForward } from '../proxy/forward.js';
 import { createOutbound } from '../proxy/outbound.js';
 import { createUpstreams, type Upstream } from '../proxy/upstreams.js';
 import { createUpgrade, type Upgrade } from '../proxy/upgrade.js';
-import { Auditor, policyVersion } from './auditor.js';
-import { createFaultLog } from './fault-log.js';
-import type { House } from './request.js';
-import type { Recheck } from './streams.js';
-import type { StoreRoom } from './store-room.js';
+import { Auditor, policyVersion } from './public/auditor.js';
+import { createFaultLog } from './public/fault-log.js';
+import type { House } from './public/request.js';
+import type { Recheck } from './public/streams.js';
+import type { StoreRoom } from './stores/store-room.js';
 
 /** Everything that serves requests in one process. */
 export interface Runtime {

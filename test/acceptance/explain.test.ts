@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap';
-import { imaginedSession } from '../../src/commands/imagined.js';
+import { imaginedSession } from '../../src/commands/judge/imagined.js';
 import { loadConfig } from '../../src/config/load.js';
 import type { Explanation } from '../../src/gate/explain.js';
-import { type Question, Rehearsal } from '../../src/server/rehearsal.js';
+import { type Question, Rehearsal } from '../../src/server/reload/rehearsal.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { type Fixture, LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { type Reply, send } from '../helpers/http.js';

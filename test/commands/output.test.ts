@@ -1,5 +1,5 @@
 import t from 'tap';
-import { relativeTime, renderTable } from '../../src/commands/output.js';
+import { relativeTime, renderTable } from '../../src/commands/terminal/output.js';
 import { printable } from '../../src/observe/printable.js';
 import { forEachRow } from '../helpers/table.js';
 

@@ -1,0 +1,31 @@
+import { Command } from 'commander';
+import { z } from 'zod';
+import { directorySchema } from '../../config/schema/directory-file.js';
+import { configSchema } from '../../config/schema/config.js';
+import { expectSchema } from '../../config/expect.js';
+import { WrongUsage } from '../terminal/failure.js';
+
+const SCHEMAS = { config: configSchema, directory: directorySchema, expect: expectSchema } as const;
+
+/** `latchkey schema`: prints the JSON Schema of what may be written in a file. */
+export function schemaCommand(): Command {
+  return new Command('schema')
+    .description('print the JSON Schema of a file, for editors')
+    .argument('[kind]', 'config, directory, or expect (the table of check --expect)', 'config')
+    .action((kind: string) => {
+      if (!(kind in SCHEMAS))
+        throw new WrongUsage(`schema: expected ${Object.keys(SCHEMAS).join(', ')}, got ${kind}`);
+      print(kind as keyof typeof SCHEMAS);
+    });
+}
+
+function print(kind: keyof typeof SCHEMAS): void {
+  const json = z.toJSONSchema(SCHEMAS[kind], { io: 'input', unrepresentable: 'any' });
+  if (kind === 'config' && json.properties !== undefined) {
+    json.properties['upstream'] = {
+      type: 'string',
+      description: 'Short for upstreams: { api: { url: ... } }',
+    };
+  }
+  process.stdout.write(`${JSON.stringify(json, null, 2)}\n`);
+}

@@ -1,0 +1,94 @@
+import { Command } from 'commander';
+import { directoryFact } from '../../accounts/directory-fact.js';
+import type { Difference } from '../../accounts/directory-differences.js';
+import { describeRefusedChange } from '../../accounts/refused-change.js';
+import { loadDirectory } from '../../config/directory.js';
+import { type LoadedConfig, loadConfig } from '../../config/load.js';
+import { printable } from '../../observe/printable.js';
+import type { StoreRoom } from '../../server/stores/store-room.js';
+import { CommandFailed, WrongUsage } from '../terminal/failure.js';
+import { recordOperation } from './operator.js';
+import { configOption } from '../terminal/options.js';
+import { Progress } from '../terminal/progress.js';
+import { withStore } from './store-access.js';
+
+interface Options {
+  readonly config: string;
+  readonly file?: string;
+  readonly dryRun?: true;
+}
+
+/** `latchkey apply`: brings the store to what a directory file declares. */
+export function applyCommand(): Command {
+  return new Command('apply')
+    .description('bring customers, users, services and legacy keys in the store to what a file declares')
+    .addOption(configOption())
+    .option('-f, --file <file>', 'the directory file (default: directory.file of the configuration)')
+    .option('--dry-run', 'show what would change and change nothing')
+    .addHelpText(
+      'after',
+      `
+All of the file is applied, or nothing. What the file does not declare is removed from the store; a user who has
+active tokens is not, and then the rest is not applied either. It can run beside a server, which sees the changes
+at its next request. Applying a file twice changes nothing the second time.`,
+    )
+    .action(run);
+}
+
+async function run(options: Options): Promise<void> {
+  const loaded = loadConfig(options.config);
+  const file = options.file ?? directoryFileOf(loaded);
+  const progress = new Progress();
+  try {
+    progress.step(`reading ${file}`);
+    const directory = loadDirectory(file, process.env, Object.keys(loaded.config.policy.roles));
+    progress.step('comparing with the store');
+    await withStore(
+      loaded,
+      async (room) => {
+        const differences = options.dryRun
+          ? (await room.directory.plan(directory, Date.now())).differences
+          : await applyTo(room, file, directory);
+        progress.done();
+        process.stdout.write(render(differences, options.dryRun === true));
+      },
+      { create: true },
+    );
+  } finally {
+    progress.done();
+  }
+}
+
+function directoryFileOf({ config }: LoadedConfig): string {
+  if (config.directory.file !== null) return config.directory.file;
+  throw new WrongUsage('apply: the configuration names no directory.file; give one with -f FILE');
+}
+
+async function applyTo(
+  room: StoreRoom,
+  file: string,
+  directory: ReturnType<typeof loadDirectory>,
+): Promise<readonly Difference[]> {
+  const applied = await room.directory.apply(directory, Date.now());
+  if ('refused' in applied) {
+    throw new CommandFailed(`${file}: ${describeRefusedChange(applied.refused)}; nothing was changed`);
+  }
+  const fact = directoryFact(applied.differences);
+  if (fact !== undefined) recordOperation(room, fact);
+  return applied.differences;
+}
+
+const SIGNS = { add: '+', update: '~', remove: '-' } as const;
+
+function render(differences: readonly Difference[], dryRun: boolean): string {
+  if (differences.length === 0) return 'nothing to change\n';
+  const lines = differences.map(({ change, kind, id, details }) =>
+    printable(
+      kind === 'legacy_keys'
+        ? `${SIGNS[change]} legacy keys of customer ${id}: ${details.join(', ')}`
+        : `${SIGNS[change]} ${kind} ${id}: ${details.join(', ')}`,
+    ),
+  );
+  const count = `${lines.length} ${lines.length === 1 ? 'difference' : 'differences'}`;
+  return `${lines.join('\n')}\n${count}, ${dryRun ? 'not applied (--dry-run)' : 'applied'}\n`;
+}

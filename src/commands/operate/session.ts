@@ -1,0 +1,110 @@
+import { Command } from 'commander';
+import { loadConfig } from '../../config/load.js';
+import type { Config } from '../../config/schema/config.js';
+import type { Session } from '../../domain/session.js';
+import { formatTime } from '../../domain/time.js';
+import type { User } from '../../domain/user.js';
+import type { Store } from '../../store/store.js';
+import { CommandFailed, WrongUsage } from '../terminal/failure.js';
+import { sessionFact } from '../../endpoints/session-facts.js';
+import { recordOperation } from './operator.js';
+import { configOption, jsonOption } from '../terminal/options.js';
+import { findUser, listUsers } from './people.js';
+import { withStore } from './store-access.js';
+import { relativeTime, renderTable, report } from '../terminal/output.js';
+
+interface Common {
+  readonly config: string;
+  readonly json?: true;
+  readonly user?: string;
+}
+
+/** `latchkey session ...`: looks at login sessions and ends them, beside a running server. */
+export function sessionCommand(): Command {
+  const session = new Command('session').description('look at login sessions and end them, beside a running server');
+  const add = (name: string, description: string) =>
+    session.command(name).description(description).addOption(configOption()).addOption(jsonOption());
+  add('list', 'list the sessions that are on, the latest use first')
+    .option('--user <login>', 'only those of one user')
+    .action(list);
+  add('revoke', 'end sessions; they are refused from the next request on')
+    .argument('[ids...]', 'ids of sessions')
+    .option('--user <login>', 'every session of this user')
+    .action(revoke);
+  return session;
+} // prettier-ignore
+
+interface Owned {
+  readonly session: Session;
+  readonly user: User;
+}
+
+async function sessionsOf(store: Store, login: string | undefined): Promise<Owned[]> {
+  const users = login === undefined ? await listUsers(store) : [await findUser(store, login)];
+  const found: Owned[] = [];
+  for (const user of users) {
+    for (const session of await store.listSessions(user.id)) found.push({ session, user });
+  }
+  return found.toSorted((a, b) => b.session.lastSeenAt - a.session.lastSeenAt);
+}
+
+async function list(options: Common): Promise<void> {
+  const loaded = loadConfig(options.config);
+  await withStore(loaded, async ({ store }) => {
+    const now = Date.now();
+    const found = (await sessionsOf(store, options.user)).filter(({ session }) =>
+      isOn(session, loaded.config, now),
+    );
+    const rows = found.map(({ session, user }) => [
+      session.id,
+      user.login,
+      relativeTime(session.createdAt, now),
+      relativeTime(session.lastSeenAt, now),
+      relativeTime(session.endsAt, now),
+      session.ip,
+      session.userAgent ?? '',
+    ]);
+    const heading = ['ID', 'USER', 'STARTED', 'LAST USED', 'ENDS', 'ADDRESS', 'USER AGENT'];
+    report(
+      options,
+      found.map(sessionObject),
+      rows.length === 0 ? 'no sessions' : renderTable(heading, rows).trimEnd(),
+    );
+  });
+}
+
+function isOn(session: Session, { sessions }: Config, now: number): boolean {
+  return session.endsAt > now && now - session.lastSeenAt < sessions.idle_timeout;
+}
+
+function sessionObject({ session, user }: Owned) {
+  return {
+    id: session.id,
+    user_id: user.id,
+    login: user.login,
+    customer_id: user.customerId,
+    created_at: formatTime(session.createdAt),
+    last_seen_at: formatTime(session.lastSeenAt),
+    ends_at: formatTime(session.endsAt),
+    ip: session.ip,
+    user_agent: session.userAgent,
+  };
+}
+
+async function revoke(ids: readonly string[], options: Common): Promise<void> {
+  if ((ids.length === 0) === (options.user === undefined)) {
+    throw new WrongUsage('session revoke: give ids of sessions, or --user LOGIN for every session of a user');
+  }
+  await withStore(loadConfig(options.config), async (room) => {
+    const { store } = room;
+    const all = await sessionsOf(store, options.user);
+    const chosen = options.user === undefined ? all.filter(({ session }) => ids.includes(session.id)) : all;
+    const missing = ids.filter((id) => !chosen.some(({ session }) => session.id === id));
+    if (missing.length > 0)
+      throw new CommandFailed(`there is no session ${missing.join(', ')}; nothing was ended`);
+    for (const { session } of chosen) await store.endSession(session.digest);
+    recordOperation(room, ...chosen.map(({ session }) => sessionFact('session.ended', session, 'operator')));
+    const ended = chosen.map(({ session }) => session.id);
+    report(options, { revoked: ended }, ended.map((id) => `${id}: ended`).join('\n') || 'no sessions');
+  });
+}

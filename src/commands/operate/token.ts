@@ -1,0 +1,158 @@
+import { Command } from 'commander';
+import { Tokens } from '../../accounts/tokens.js';
+import { type LoadedConfig, loadConfig } from '../../config/load.js';
+import { compilePolicy } from '../../config/policy.js';
+import { formatTime } from '../../domain/time.js';
+import { isExpired } from '../../domain/token.js';
+import { createdTokenFact, revokedTokenFact } from '../../endpoints/token-facts.js';
+import { createdTokenObject, tokenObject } from '../../endpoints/token-object.js';
+import type { StoreRoom } from '../../server/stores/store-room.js';
+import type { TokenWithUse } from '../../store/store.js';
+import { CommandFailed, WrongUsage } from '../terminal/failure.js';
+import { recordOperation } from './operator.js';
+import { configOption, jsonOption, listOf } from '../terminal/options.js';
+import { findUser, listUsers } from './people.js';
+import { withStore } from './store-access.js';
+import { relativeTime, renderRecord, renderTable, report } from '../terminal/output.js';
+
+interface Common {
+  readonly config: string;
+  readonly json?: true;
+}
+
+interface CreateOptions extends Common {
+  readonly user: string;
+  readonly name?: string;
+  readonly scope?: string;
+  readonly services?: string[];
+  readonly expiresAt?: string;
+}
+
+/** `latchkey token ...`: looks at tokens, creates and revokes them, beside a running server. */
+export function tokenCommand(): Command {
+  const token = new Command('token').description('look at API tokens, create and revoke them, beside a running server');
+  const add = (name: string, description: string) =>
+    token.command(name).description(description).addOption(configOption()).addOption(jsonOption());
+
+  add('list', 'list the tokens, the oldest first')
+    .option('--user <login>', 'only those of one user')
+    .option('--customer <id>', 'only those of one customer')
+    .action(list);
+  add('show', 'show one token').argument('<id>', 'the id of the token').action(show);
+  add('create', 'create a token for a user and print its secret, which is shown this once')
+    .requiredOption('--user <login>', 'whose it is')
+    .option('--name <name>', 'what it is for')
+    .option('--scope <scopes>', 'scopes, separated by spaces (default: global)')
+    .option('--services <ids>', 'services that it is limited to, separated by commas', listOf)
+    .option('--expires-at <time>', 'when it ends, like 2030-01-31T12:00:00Z')
+    .action(create);
+  add('revoke', 'revoke tokens, all of them or none; they are refused from the next request on')
+    .argument('[ids...]', 'ids of tokens')
+    .option('--user <login>', 'every token of this user')
+    .action(revoke);
+  return token;
+} // prettier-ignore
+
+function tokensOf({ config, lines }: LoadedConfig, { store }: StoreRoom): Tokens {
+  const { policy } = compilePolicy(config, lines);
+  return new Tokens(store, { pending: () => undefined }, config.tokens, (name) => policy.hasScope(name));
+}
+
+async function list(options: Common & { user?: string; customer?: string }): Promise<void> {
+  const loaded = loadConfig(options.config);
+  await withStore(loaded, async (room) => {
+    const users =
+      options.user === undefined
+        ? await listUsers(room.store, options.customer)
+        : [await findUser(room.store, options.user)];
+    const logins = new Map(users.map(({ id, login }) => [id, login]));
+    const tokens = tokensOf(loaded, room);
+    const found: TokenWithUse[] = [];
+    for (const { id } of users) found.push(...(await tokens.ofUser(id)));
+    found.sort((a, b) => a.token.createdAt - b.token.createdAt);
+    const now = Date.now();
+    const rows = found.map(({ token, use }) => [
+      token.id,
+      token.name,
+      logins.get(token.userId) ?? token.userId,
+      token.scopes.join(' '),
+      token.services.join(','),
+      relativeTime(token.createdAt, now),
+      relativeTime(use?.at ?? null, now),
+      expiry(token.expiresAt, now),
+    ]);
+    const heading = ['ID', 'NAME', 'OWNER', 'SCOPE', 'SERVICES', 'CREATED', 'LAST USED', 'EXPIRES'];
+    report(
+      options,
+      found.map(tokenObject),
+      rows.length === 0 ? 'no tokens' : renderTable(heading, rows).trimEnd(),
+    );
+  });
+}
+
+function expiry(at: number | null, now: number): string {
+  if (at === null) return 'never';
+  return isExpired({ expiresAt: at }, now) ? `expired ${relativeTime(at, now)}` : relativeTime(at, now);
+}
+
+async function show(id: string, options: Common): Promise<void> {
+  await withStore(loadConfig(options.config), async ({ store }) => {
+    const found = await store.getToken(id);
+    if (found === undefined) throw new CommandFailed(`there is no token ${id} (latchkey token list shows them)`);
+    const { token, use } = found;
+    const owner = await store.getUser(token.userId);
+    const now = Date.now();
+    const text = renderRecord({
+      id: token.id,
+      name: token.name,
+      kind: token.kind,
+      owner: owner?.login ?? token.userId,
+      customer: token.customerId,
+      scope: token.scopes.join(' '),
+      services: token.services.join(', ') || 'all',
+      created: `${relativeTime(token.createdAt, now)}  ${formatTime(token.createdAt)}`,
+      'last used': use === null ? 'never' : `${relativeTime(use.at, now)}  from ${use.ip}  ${use.userAgent ?? ''}`,
+      expires: token.expiresAt === null ? 'never' : `${expiry(token.expiresAt, now)}  ${formatTime(token.expiresAt)}`,
+    });
+    report(options, tokenObject(found), text.trimEnd());
+  });
+} // prettier-ignore
+
+async function create(options: CreateOptions): Promise<void> {
+  const loaded = loadConfig(options.config);
+  await withStore(loaded, async (room) => {
+    const user = await findUser(room.store, options.user);
+    const request = {
+      name: options.name,
+      scope: options.scope,
+      services: options.services ?? [],
+      expiresAt: options.expiresAt,
+    };
+    const created = await tokensOf(loaded, room).create(user, request, Date.now());
+    if ('refusal' in created)
+      throw new CommandFailed('detail' in created ? created.detail : created.refusal);
+    const { token, secret } = created;
+    recordOperation(room, createdTokenFact(token));
+    if (!options.json) process.stderr.write(`token ${token.id} of ${user.login}; its secret is shown this once:\n`);
+    report(options, createdTokenObject(token, secret), secret);
+  });
+} // prettier-ignore
+
+async function revoke(ids: readonly string[], options: Common & { user?: string }): Promise<void> {
+  if ((ids.length === 0) === (options.user === undefined)) {
+    throw new WrongUsage('token revoke: give ids of tokens, or --user LOGIN for every token of a user');
+  }
+  await withStore(loadConfig(options.config), async (room) => {
+    const { store } = room;
+    const { user } = options;
+    const chosen =
+      user === undefined
+        ? [...new Set(ids)]
+        : (await store.listTokensOfUser((await findUser(store, user)).id)).map(({ token }) => token.id);
+    const missing = await store.revokeTokens(chosen);
+    if (missing.length > 0)
+      throw new CommandFailed(`there is no token ${missing.join(', ')}; nothing was revoked`);
+    recordOperation(room, ...chosen.map(revokedTokenFact));
+    report(options, { revoked: chosen }, chosen.map((id) => `${id}: revoked`).join('\n') || 'no tokens');
+  });
+}

@@ -1,0 +1,46 @@
+import stringWidth from 'string-width';
+import { printable } from '../../observe/printable.js';
+
+/** Prints a value for programs or a text for people. */
+export function report(options: { readonly json?: true }, value: unknown, text: string): void {
+  process.stdout.write(`${options.json ? JSON.stringify(value, null, 2) : text}\n`);
+}
+
+/** Aligned columns with a heading, two spaces apart. Columns that are empty in every row are left out. */
+export function renderTable(heading: readonly string[], rows: readonly (readonly string[])[]): string {
+  const kept = heading.map((_, column) => column).filter((c) => rows.some((row) => (row[c] ?? '') !== ''));
+  const cells = [heading, ...rows].map((row) => kept.map((c) => printable(row[c] ?? '')));
+  const widths = kept.map((_, c) => Math.max(...cells.map((row) => stringWidth(row[c] ?? ''))));
+  const lines = cells.map((row) =>
+    row
+      .map((text, c) => text + ' '.repeat((widths[c] ?? 0) - stringWidth(text)))
+      .join('  ')
+      .trimEnd(),
+  );
+  return `${lines.join('\n')}\n`;
+}
+
+/** Names and values, one a line, aligned. */
+export function renderRecord(record: Readonly<Record<string, string>>): string {
+  const width = Math.max(...Object.keys(record).map((name) => name.length));
+  return Object.entries(record)
+    .map(([name, value]) => `${name.padEnd(width)}  ${printable(value)}\n`)
+    .join('');
+}
+
+const STEPS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
+  ['year', 31_557_600_000],
+  ['month', 2_629_800_000],
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+];
+const relative = new Intl.RelativeTimeFormat('en', { numeric: 'always' });
+
+/** A time as people say it: `3 minutes ago`, `in 5 days`; `never` for none. */
+export function relativeTime(at: number | null, now: number, none = 'never'): string {
+  if (at === null) return none;
+  const step = STEPS.find(([, size]) => Math.abs(at - now) >= size);
+  if (step === undefined) return at <= now ? 'just now' : 'in a moment';
+  return relative.format(Math.trunc((at - now) / step[1]), step[0]);
+}

@@ -1,0 +1,21 @@
+import { z } from 'zod';
+import { positiveDuration, text } from './units.js';
+import { sourceUrl } from './urls.js';
+
+/** Where people come from. */
+export const directorySchema = z
+  .strictObject({
+    file: text
+      .nullable()
+      .default(null)
+      .describe('Customers, users, services and legacy keys, applied at start'),
+    http: z
+      .strictObject({
+        url: sourceUrl.describe('Asked by POST with {login, password, otp} at each login'),
+        timeout: positiveDuration.prefault('5s').describe('To the end of its answer'),
+      })
+      .nullable()
+      .default(null)
+      .describe('An API that knows the users already'),
+  })
+  .refine(({ file, http }) => file === null || http === null, 'give either file or http, not both');

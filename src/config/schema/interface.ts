@@ -1,0 +1,33 @@
+import { z } from 'zod';
+import { startsLikeOwnPath } from '../../policy/own-endpoints.js';
+import { flag, text } from './units.js';
+
+/** Segments of letters, digits and `-._~` that do not begin with a dot: such a path is read alike by everybody. */
+const PAGE_PATH = /^\/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*\/)+$/;
+
+/** What clients see of Latchkey itself. */
+export const interfaceSchema = z.strictObject({
+  vendor: text
+    .regex(/^[A-Za-z][A-Za-z0-9-]{0,31}$/, 'expected a name of letters, digits and "-"')
+    .default('Service'),
+  session_cookie: text
+    .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a cookie name')
+    .nullable()
+    .default(null),
+  token_endpoints: z
+    .enum(['session', 'session_or_token'], 'expected session or session_or_token')
+    .default('session'),
+  account_endpoints: flag.default(false),
+  ui: z
+    .strictObject({
+      enabled: flag.default(true),
+      path: text
+        .refine(
+          (path) => PAGE_PATH.test(path) && !startsLikeOwnPath(path),
+          'expected a path of its own like /_latchkey/ that starts and ends with "/"',
+        )
+        .default('/_latchkey/'),
+    })
+    .prefault({})
+    .describe('The web page, on which people see, create and revoke tokens'),
+});

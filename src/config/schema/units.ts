@@ -1,0 +1,60 @@
+import { z } from 'zod';
+import { ID } from '../../domain/id.js';
+
+const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+const durationText = z
+  .string('expected a duration like 250ms, 30s, 15m, 12h or 7d')
+  .regex(/^\d{1,9}(ms|s|m|h|d)$/, 'expected a duration like 250ms, 30s, 15m, 12h or 7d')
+  .describe('A duration: 250ms, 30s, 15m, 12h, 7d');
+
+function toMilliseconds(text: string): number {
+  const [, amount, unit] = /^(\d+)([a-z]+)$/.exec(text) ?? [];
+  return Number(amount) * UNITS[unit as keyof typeof UNITS];
+}
+
+/** A duration like `250ms`, `30s`, `15m`, `12h` or `7d`, as a number of milliseconds. */
+export const duration = durationText.transform(toMilliseconds);
+
+/** A duration that is longer than nothing. */
+export const positiveDuration = durationText
+  .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
+  .transform(toMilliseconds);
+
+const SIZE_UNITS = { B: 1, KiB: 1_024, MiB: 1_048_576, GiB: 1_073_741_824 } as const;
+const SIZE = /^(\d{1,9})(B|KiB|MiB|GiB)$/;
+
+/** A size like `64KiB` or `1MiB` from `min` to `max` bytes, as a number of bytes. */
+export function size(min: number, max: number) {
+  return z
+    .string('expected a size like 64KiB or 1MiB')
+    .regex(SIZE, 'expected a size like 64KiB or 1MiB')
+    .refine((text) => toBytes(text) >= min && toBytes(text) <= max, `expected ${min} to ${max} bytes`)
+    .describe('A size: 512B, 64KiB, 1MiB, 1GiB')
+    .transform(toBytes);
+}
+
+function toBytes(text: string): number {
+  const [, amount, unit] = SIZE.exec(text) ?? [];
+  return Number(amount) * SIZE_UNITS[unit as keyof typeof SIZE_UNITS];
+}
+
+/** A whole number from `min` to `max`. */
+export function whole(min: number, max: number) {
+  const message = `expected a whole number from ${min} to ${max}`;
+  return z.int(message).min(min, message).max(max, message);
+}
+
+/** Ids of customers, users and services. */
+export const id = z.string('expected an id').regex(ID, 'expected an id: 1 to 64 letters, digits, "_" or "-"');
+
+/** A field name (RFC 9110 5.1). */
+export const fieldName = z
+  .string('expected a header name')
+  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name: letters, digits and "-"');
+
+/** A string that is not empty. */
+export const text = z.string('expected text').min(1, 'expected text, found none');
+
+/** Yes or no. */
+export const flag = z.boolean('expected true or false');

@@ -1,0 +1,23 @@
+import { text } from './units.js';
+
+/** Where an upstream listens. */
+export const baseUrl = text.refine(
+  isUpstreamUrl,
+  'expected an http:// or https:// URL without user, query or fragment',
+);
+
+/** A service that Latchkey itself asks. */
+export const sourceUrl = text.refine(
+  (value) => URL.canParse(value) && isPlainUrl(new URL(value)),
+  'expected an http:// or https:// URL without user or fragment',
+);
+
+function isUpstreamUrl(value: string): boolean {
+  if (!URL.canParse(value)) return false;
+  const url = new URL(value);
+  return isPlainUrl(url) && url.search === '';
+}
+
+function isPlainUrl(url: URL): boolean {
+  return /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.hash}` === '';
+}

@@ -1,0 +1,133 @@
+import cluster, { type Worker as ClusterWorker } from 'node:cluster';
+import type { LoadedConfig } from '../../config/load.js';
+import type { Log } from '../../observe/log.js';
+import { readMetrics, renderSum, setWorkers } from '../../observe/metrics.js';
+import { baseUrl } from '../public/listener.js';
+import { askWorker, greetWorker } from './messages.js';
+import type { Serving } from './serving.js';
+
+const FIRST_RESPAWN_MS = 100;
+const MAX_RESPAWN_MS = 10_000;
+/** A worker that lived this long ends a series of crashes. */
+const STABLE_MS = 30_000;
+/** So many crashes in a row without a stable worker between end the process instead of spinning. */
+const MAX_CRASHES = 10;
+const METRICS_TIMEOUT_MS = 1_000;
+const RELOAD_TIMEOUT_MS = 10_000;
+
+/**
+ * Starts `count` copies of this process as workers on one port and replaces each one that dies.
+ *
+ * @param onCrashLoop called when workers keep dying and no more are started
+ */
+export async function startPool(
+  loaded: LoadedConfig,
+  count: number,
+  log: Log,
+  onCrashLoop: () => void,
+): Promise<Serving> {
+  let current = loaded;
+  let draining = false;
+  let crashes = 0;
+  const serving = new Set<ClusterWorker>();
+  /** What each worker runs by now. */
+  const runs = new Map<ClusterWorker, LoadedConfig>();
+  /** Ends a worker that runs something else than the rest; the one that takes its place gets what is current. */
+  const replaceStale = (worker: ClusterWorker): void => {
+    if (runs.get(worker) !== current) worker.process.kill('SIGTERM');
+  };
+
+  const fork = (): ClusterWorker => {
+    const startedAt = Date.now();
+    const worker = cluster.fork();
+    greetWorker(worker, () => {
+      runs.set(worker, current);
+      return current;
+    });
+    worker.on('listening', () => {
+      serving.add(worker);
+      setWorkers(serving.size);
+      replaceStale(worker);
+    });
+    worker.once('exit', (code, signal) => {
+      serving.delete(worker);
+      runs.delete(worker);
+      setWorkers(serving.size);
+      if (draining) return;
+      crashes = Date.now() - startedAt >= STABLE_MS ? 1 : crashes + 1;
+      log.error({ worker_pid: worker.process.pid, code, signal }, 'a worker died');
+      if (crashes > MAX_CRASHES) onCrashLoop();
+      else
+        setTimeout(
+          () => void (draining || fork()),
+          Math.min(MAX_RESPAWN_MS, FIRST_RESPAWN_MS * 2 ** (crashes - 1)),
+        );
+    });
+    return worker;
+  };
+
+  const url = await firstUrl(Array.from({ length: count }, fork));
+  return {
+    url,
+    size: () => serving.size,
+    metrics: async () => {
+      const asked = await Promise.allSettled(
+        [...serving].map((worker) => askWorker(worker, 'metrics', METRICS_TIMEOUT_MS)),
+      );
+      const answers = asked.filter((each) => each.status === 'fulfilled').map(({ value }) => value);
+      return renderSum([await readMetrics(), ...(answers as unknown[][])]);
+    },
+    prepare: async (next) => {
+      const asked = [...serving];
+      const tell = (ask: 'commit' | 'abort') =>
+        Promise.allSettled(asked.map((worker) => askWorker(worker, ask, RELOAD_TIMEOUT_MS)));
+      const prepared = await Promise.allSettled(
+        asked.map((worker) => askWorker(worker, 'prepare', RELOAD_TIMEOUT_MS, next)),
+      );
+      const failed = prepared.find((each) => each.status === 'rejected');
+      if (failed !== undefined) {
+        await tell('abort');
+        throw failed.reason as Error;
+      }
+      return {
+        commit: async () => {
+          current = next;
+          const told = await tell('commit');
+          told.forEach(({ status }, i) => {
+            if (status === 'fulfilled') runs.set(asked[i] as ClusterWorker, next);
+          });
+          serving.forEach(replaceStale);
+        },
+        abort: async () => void (await tell('abort')),
+      };
+    },
+    drain: async () => {
+      draining = true;
+      const gone = Object.values(cluster.workers ?? {}).map((worker) => endOf(worker));
+      await Promise.all(gone);
+    },
+  };
+}
+
+/** Resolves when every worker listens. */
+async function firstUrl(workers: readonly ClusterWorker[]): Promise<string> {
+  const urls = workers.map(
+    (worker) =>
+      new Promise<string>((resolve, reject) => {
+        worker.once('listening', ({ address, port }) =>
+          resolve(baseUrl({ address: address ?? '0.0.0.0', port })),
+        );
+        worker.once('exit', () =>
+          reject(new Error('a worker ended before it listened; its reason is in the log')),
+        );
+      }),
+  );
+  return (await Promise.all(urls))[0] ?? '';
+}
+
+async function endOf(worker: ClusterWorker | undefined): Promise<void> {
+  if (worker === undefined || worker.isDead()) return;
+  const gone = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
+  worker.process.kill('SIGTERM');
+  await gone;
+}

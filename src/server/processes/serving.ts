@@ -1,0 +1,24 @@
+import type { LoadedConfig } from '../../config/load.js';
+
+/** What serves the public port: this process, or the workers that it watches over. */
+export interface Serving {
+  readonly url: string;
+  /** Number of processes that serve now. */
+  readonly size: () => number;
+  /** Metrics of every process, summed, as Prometheus text. */
+  readonly metrics: () => Promise<{ type: string; text: string }>;
+  /**
+   * Gets everything ready that another configuration needs, and changes nothing yet.
+   * @throws Error when some process can't
+   */
+  readonly prepare: (next: LoadedConfig) => Promise<Prepared>;
+  /** Stops accepting, waits for what is in flight, writes last uses down. */
+  readonly drain: () => Promise<void>;
+}
+
+/** A configuration that waits to take over. One of both is called, once. */
+export interface Prepared {
+  /** From its return on, every request is judged by the new configuration. */
+  readonly commit: () => Promise<void>;
+  readonly abort: () => Promise<void>;
+}

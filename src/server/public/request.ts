@@ -1,0 +1,210 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { WritesLeft } from '../../accounts/write-limit.js';
+import { isRead } from '../../domain/methods.js';
+import type { Refusal } from '../../domain/refusal.js';
+import type { Handler } from '../../endpoints/call.js';
+import type { Admitted, Gate, Verdict } from '../../gate/gate.js';
+import { type IdentityNames, identityFields } from '../../gate/identity.js';
+import { type Answer, answerRefusal } from '../../http/answers.js';
+import { parseBody } from '../../http/body.js';
+import type { RequestHead } from '../../http/head.js';
+import { type BodyLimits, readBody } from '../../http/read-body.js';
+import type { HeadReader } from '../../http/read-head.js';
+import { writeAnswer } from '../../http/write-answer.js';
+import type { Log } from '../../observe/log.js';
+import type { EndpointName } from '../../policy/own-endpoints.js';
+import type { Carried, Forward, ForwardOutcome } from '../../proxy/forward.js';
+import type { Outbound } from '../../proxy/outbound.js';
+import type { Upstream } from '../../proxy/upstreams.js';
+import type { FaultLog } from './fault-log.js';
+import type { Auditor } from './auditor.js';
+import { faultRefusal } from './faults.js';
+import { finishRecord, newRecord, type RequestRecord } from './record.js';
+import { newRequestId } from './request-id.js';
+import type { Stream, Streams } from './streams.js';
+
+/** The rooms that a request walks through. */
+export interface House {
+  readonly readHead: HeadReader;
+  readonly bodyLimits: BodyLimits;
+  readonly gate: Gate;
+  readonly endpoints: Readonly<Record<EndpointName, Handler>>;
+  readonly outbound: Outbound;
+  readonly forward: Forward;
+  /** The upstream of a route. */
+  readonly upstreamOf: (name: string | null) => Upstream;
+  readonly identityNames: IdentityNames;
+  readonly sessionScope: string;
+  /** Names of the fields that tell what is left of a user's writes. */
+  readonly rateLimitNames: { readonly remaining: string; readonly reset: string };
+  readonly log: Log;
+  readonly auditor: Auditor;
+  readonly logFault: FaultLog;
+}
+
+/**
+ * The line that every request walks: head, gate, then an own endpoint or the upstream.
+ *
+ * @param house the rooms as they are now; a request walks those that it began in to its end
+ * @param streams where requests are watched while they are carried
+ */
+export function createRequestListener(house: () => House, streams: Streams) {
+  return function onRequest(req: IncomingMessage, res: ServerResponse): void {
+    const walk = new Walk(house(), streams, req, res);
+    walk.start();
+  };
+}
+
+const OUTCOME_OF_ABORT = {
+  client: 'aborted_by_client',
+  upstream: 'aborted_by_upstream',
+  cut: 'ended_by_recheck',
+} as const;
+
+/** One request on its way. */
+class Walk implements Stream {
+  readonly #house: House;
+  readonly #streams: Streams;
+  readonly #req: IncomingMessage;
+  readonly #res: ServerResponse;
+  readonly #record: RequestRecord;
+  #carried: Carried | undefined;
+
+  constructor(house: House, streams: Streams, req: IncomingMessage, res: ServerResponse) {
+    this.#house = house;
+    this.#streams = streams;
+    this.#req = req;
+    this.#res = res;
+    this.#record = newRecord(newRequestId());
+  }
+
+  start(): void {
+    try {
+      const head = this.#house.readHead(this.#req);
+      if ('refusal' in head) {
+        this.#refuse(head);
+        return;
+      }
+      this.#record.head = head;
+      const verdict = this.#house.gate.judge(head, Date.now());
+      if (verdict instanceof Promise)
+        verdict.then((v) => this.#follow(head, v)).catch((e: unknown) => this.#fault(e));
+      else this.#follow(head, verdict);
+    } catch (error) {
+      this.#fault(error);
+    }
+  }
+
+  #follow(head: RequestHead, verdict: Verdict): void {
+    const record = this.#record;
+    record.route = verdict.route?.path ?? null;
+    record.action = verdict.action;
+    record.subject = verdict.subject;
+    record.decision = verdict.decision;
+    if (this.#res.destroyed) finishRecord(record, this.#house.log);
+    else if (verdict.refusal !== undefined) this.#refuse(verdict.refusal);
+    else if (verdict.route.endpoint === null) this.#forward(head, verdict);
+    else
+      this.#serve(head, verdict, verdict.route.endpoint.name).catch((error: unknown) => this.#fault(error));
+  }
+
+  async #serve(head: RequestHead, { path, subject }: Admitted, endpoint: EndpointName): Promise<void> {
+    const { endpoints, auditor, bodyLimits } = this.#house;
+    const handler = endpoints[endpoint];
+    if (!isRead(head.method)) auditor.ensureWritable();
+    if (head.expectsContinue) this.#res.writeContinue();
+    const bytes = await readBody(this.#req, head.contentLength, bodyLimits);
+    if (bytes === undefined) {
+      finishRecord(this.#record, this.#house.log);
+      return;
+    }
+    const body = Buffer.isBuffer(bytes) ? parseBody(bytes, head.contentType) : bytes;
+    if ('refusal' in body) {
+      this.#refuse(body);
+      return;
+    }
+    const answer = await handler({ head, path, body, subject, now: Date.now() });
+    if ('refusal' in answer) this.#refuse(answer);
+    else {
+      auditor.record(answer.facts, this.#record);
+      this.#answer(answer, 'answered');
+    }
+  }
+
+  #forward(head: RequestHead, { route, subject, writes }: Admitted): void {
+    const { outbound, forward, upstreamOf, identityNames, sessionScope } = this.#house;
+    const identity = subject === null ? [] : identityFields(subject, identityNames, sessionScope);
+    const { requestId } = this.#record;
+    if (subject !== null) this.#streams.add(this);
+    this.#carried = forward({
+      head,
+      req: this.#req,
+      res: this.#res,
+      upstream: upstreamOf(route.upstream),
+      fields: outbound(head, identity, requestId),
+      responseFields: ['X-Request-Id', requestId, ...this.#limitFields(writes)],
+      refuse: (refusal) => {
+        this.#record.outcome = refusal.refusal;
+        this.#write(answerRefusal(refusal), refusal);
+      },
+      done: (outcome) => this.#carriedToEnd(outcome),
+    });
+  }
+
+  #carriedToEnd({ status, aborted }: ForwardOutcome): void {
+    const record = this.#record;
+    this.#streams.delete(this);
+    if (record.outcome === 'aborted') {
+      record.status = status;
+      record.outcome = aborted === null ? 'forwarded' : OUTCOME_OF_ABORT[aborted];
+    }
+    finishRecord(record, this.#house.log);
+  }
+
+  /** What it was let in with no longer holds. */
+  cut(reason: Refusal): void {
+    this.#record.detail = reason.refusal;
+    this.#house.auditor.streamEnded(reason, this.#record);
+    this.#carried?.cut();
+  }
+
+  get head(): RequestHead {
+    return this.#record.head as RequestHead;
+  }
+
+  #limitFields(writes: WritesLeft | undefined): string[] {
+    if (writes === undefined) return [];
+    const { remaining, reset } = this.#house.rateLimitNames;
+    const left = Math.max(0, writes.remaining);
+    return [remaining, String(left), reset, String(Math.floor(writes.resetAt / 1000))];
+  }
+
+  #refuse(refusal: Refusal): void {
+    this.#record.outcome = refusal.refusal;
+    this.#house.auditor.refused(refusal, this.#record);
+    const answer = answerRefusal(refusal);
+    const limit = refusal.refusal === 'rate_limited' ? { remaining: 0, resetAt: refusal.resetAt } : undefined;
+    this.#write({ ...answer, fields: [...(answer.fields ?? []), ...this.#limitFields(limit)] }, refusal);
+    finishRecord(this.#record, this.#house.log);
+  }
+
+  #answer(answer: Answer, outcome: string): void {
+    this.#record.outcome = outcome;
+    this.#write(answer);
+    finishRecord(this.#record, this.#house.log);
+  }
+
+  #write(answer: Answer, refusal?: Refusal): void {
+    this.#record.status = answer.status;
+    this.#record.detail = refusal !== undefined && 'detail' in refusal ? refusal.detail : undefined;
+    writeAnswer(this.#req, this.#res, answer, this.#record.requestId);
+  }
+
+  /** Faults deny. What went wrong is for the log, not for the client. */
+  #fault(error: unknown): void {
+    const refusal = faultRefusal(error);
+    this.#house.logFault(error, 'request refused because of a fault', this.#record.requestId);
+    if (this.#res.headersSent) this.#res.destroy();
+    else this.#refuse(refusal);
+  }
+}

@@ -1,0 +1,148 @@
+import { loadDirectory } from '../../config/directory.js';
+import { ConfigError, formatFault } from '../../config/fault.js';
+import { type LoadedConfig, loadConfig } from '../../config/load.js';
+import type { Config } from '../../config/schema/config.js';
+import { directoryFact } from '../../accounts/directory-fact.js';
+import { describeRefusedChange } from '../../accounts/refused-change.js';
+import type { AuditOutcome } from '../../domain/audit.js';
+import { AuditUnavailable } from '../../observe/audit.js';
+import type { Log } from '../../observe/log.js';
+import { setReloaded } from '../../observe/metrics.js';
+import type { Serving } from '../processes/serving.js';
+import type { StoreRoom } from '../stores/store-room.js';
+
+/** What became of a reload. */
+export interface Reloaded {
+  /** Why nothing was changed; empty when the new configuration serves. */
+  readonly faults: readonly string[];
+  /** Settings that differ and take effect only when the process starts again. */
+  readonly needsRestart: readonly string[];
+}
+
+/** The directory could not be applied; nothing was changed. */
+export class DirectoryRefused extends Error {
+  readonly code = 'DIRECTORY_REFUSED';
+}
+
+/** What a running process is built on. */
+const FIXED: readonly [string, (config: Config) => unknown][] = [
+  ['listen.host', (c) => c.listen.host],
+  ['listen.port', (c) => c.listen.port],
+  ['admin', (c) => c.admin],
+  ['workers', (c) => c.workers],
+  ['store', (c) => c.store],
+  ['cache', (c) => c.cache],
+  ['on_store_failure', (c) => c.on_store_failure],
+  ['limits', (c) => c.limits],
+  ['audit', (c) => c.audit],
+  ['login.max_concurrent_hashes', (c) => c.login.max_concurrent_hashes],
+];
+
+/** Brings the store to the directory file of a configuration, when it names one. @throws DirectoryRefused, ConfigError */
+export async function applyDirectoryFile({ config }: LoadedConfig, room: StoreRoom): Promise<void> {
+  const { file } = config.directory;
+  if (file === null) return;
+  const directory = loadDirectory(file, process.env, Object.keys(config.policy.roles));
+  room.audit.ensureWritable();
+  const applied = await room.directory.apply(directory, Date.now());
+  if ('refused' in applied) {
+    throw new DirectoryRefused(`${file}: ${describeRefusedChange(applied.refused)}; nothing was changed`);
+  }
+  const fact = directoryFact(applied.differences);
+  if (fact !== undefined) room.audit.record({ ...fact, actor: { file } });
+}
+
+/** Takes over the configuration file and the directory file as they are now: all of both, or nothing. */
+export class Reloader {
+  #current: LoadedConfig;
+  readonly #room: StoreRoom;
+  readonly #serving: Serving;
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #log: Log;
+  #running: Promise<unknown> = Promise.resolve();
+
+  /** @param env what the file's `${NAME}` expand to */
+  constructor(current: LoadedConfig, room: StoreRoom, serving: Serving, env: NodeJS.ProcessEnv, log: Log) {
+    this.#current = current;
+    this.#room = room;
+    this.#serving = serving;
+    this.#env = env;
+    this.#log = log;
+  }
+
+  /** The configuration that serves. */
+  get current(): LoadedConfig {
+    return this.#current;
+  }
+
+  /** Reloads when no other reload is under way. @param reason what asked for it, for the log */
+  async reload(reason: string): Promise<Reloaded> {
+    const turn = this.#running.then(() => this.#reload(reason));
+    this.#running = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async #reload(reason: string): Promise<Reloaded> {
+    try {
+      const read = loadConfig(this.#current.file, this.#env);
+      const needsRestart = FIXED.filter(
+        ([, of]) => JSON.stringify(of(read.config)) !== JSON.stringify(of(this.#current.config)),
+      ).map(([name]) => name);
+      // What a restart is needed for stays as it was at the start, in workers that are replaced later as well.
+      const next = withFixed(read, this.#current);
+      const prepared = await this.#serving.prepare(next);
+      try {
+        await applyDirectoryFile(next, this.#room);
+      } catch (error) {
+        await prepared.abort();
+        throw error;
+      }
+      await prepared.commit();
+      this.#current = next;
+      setReloaded(true);
+      this.#room.audit.reopen();
+      this.#audit('config.reloaded', 'success', reason);
+      this.#log.info({ reason, needs_restart: needsRestart }, 'reloaded');
+      return { faults: [], needsRestart };
+    } catch (error) {
+      const faults = faultsOf(error);
+      setReloaded(false);
+      this.#audit('config.refused', 'failure', reason);
+      this.#log.error({ reason, faults }, 'the reload was refused; the running configuration stays');
+      return { faults, needsRestart: [] };
+    }
+  }
+
+  /** A reload is no change that a client asked for, so it does not wait for its entry. */
+  #audit(event: 'config.reloaded' | 'config.refused', outcome: AuditOutcome, reason: string): void {
+    try {
+      this.#room.audit.record({ event, outcome, reason, actor: { file: this.#current.file } });
+    } catch (error) {
+      if (!(error instanceof AuditUnavailable)) throw error;
+    }
+  }
+}
+
+function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
+  const { listen, admin, workers, store, cache, on_store_failure, limits, audit, login } = before.config;
+  return {
+    ...next,
+    config: {
+      ...next.config,
+      listen: { ...next.config.listen, host: listen.host, port: listen.port },
+      admin,
+      workers,
+      store,
+      cache,
+      on_store_failure,
+      limits,
+      audit,
+      login: { ...next.config.login, max_concurrent_hashes: login.max_concurrent_hashes },
+    },
+  };
+}
+
+function faultsOf(error: unknown): string[] {
+  if (error instanceof ConfigError) return error.faults.map(formatFault);
+  return [error instanceof Error ? error.message : String(error)];
+}

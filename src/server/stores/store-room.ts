@@ -1,0 +1,89 @@
+import { join } from 'node:path';
+import { DirectoryApplier } from '../../accounts/directory.js';
+import { Passwords } from '../../accounts/passwords.js';
+import { loadSealingKey, Sealer } from '../../accounts/sealing.js';
+import type { Config } from '../../config/schema/config.js';
+import type { Log } from '../../observe/log.js';
+import { type AuditLog, openAuditLog } from '../../observe/audit.js';
+import { openLmdbStore } from '../../store/lmdb.js';
+import type { Store } from '../../store/store.js';
+
+/** The store of a configuration, with what belongs to it. */
+export interface StoreRoom {
+  readonly store: Store;
+  readonly passwords: Passwords;
+  readonly sealer: Sealer;
+  readonly directory: DirectoryApplier;
+  /** Where what changes it is written down. */
+  readonly audit: AuditLog;
+  close(): Promise<void>;
+}
+
+/** A server's process, as the store sees it. */
+export interface ServerProcess {
+  readonly log: Log;
+  /** It serves requests itself: a networked store then gets a cache in front. */
+  readonly serves: boolean;
+  /** Called for each entry of the audit log that could not be written. */
+  readonly auditFailed: () => void;
+}
+
+/**
+ * Opens the store that a configuration names, and the audit log beside it.
+ *
+ * @param server absent in commands, which have no log
+ */
+export async function openStoreRoom(config: Config, server?: ServerProcess): Promise<StoreRoom> {
+  const audit = openAudit(config, server);
+  const { store, close } = await openStore(config, server?.serves === true ? server.log : undefined);
+  const passwords = new Passwords(config.login.max_concurrent_hashes);
+  const sealer = new Sealer(sealingKey(config));
+  return {
+    store,
+    passwords,
+    sealer,
+    directory: new DirectoryApplier(store, passwords, sealer),
+    audit,
+    close: async () => {
+      audit.close();
+      await close();
+    },
+  };
+}
+
+/** How often a failing audit log is told of. */
+const TELL_MS = 10_000;
+
+function openAudit({ audit }: Config, server: ServerProcess | undefined): AuditLog {
+  const log = server?.log;
+  let toldAt = -Infinity;
+  return openAuditLog(audit, {
+    ...(log === undefined ? {} : { writeToLog: (entry) => log.info(entry, 'audit') }),
+    onFailure: (error) => {
+      server?.auditFailed();
+      if (performance.now() - toldAt < TELL_MS) return;
+      toldAt = performance.now();
+      const message = `the audit log can not be written: ${(error as Error).message}`;
+      if (log === undefined) process.stderr.write(`${message}\n`);
+      else log.error({ err: error }, message);
+    },
+  });
+}
+
+function sealingKey({ store }: Config): Buffer | null {
+  if (store.type === 'lmdb') return loadSealingKey(join(store.path, 'sealing.key'));
+  return store.sealing_key === null ? null : Buffer.from(store.sealing_key, 'hex');
+}
+
+async function openStore(
+  config: Config,
+  log: Log | undefined,
+): Promise<{ store: Store; close: () => Promise<void> }> {
+  if (config.store.type === 'lmdb') {
+    const store = openLmdbStore(config.store.path, config.store.min_free);
+    return { store, close: () => store.close() };
+  }
+  // Its client takes a tenth of a second to load, which a command on an embedded store should not wait for.
+  const { openNetworkedStore } = await import('./networked-store.js');
+  return openNetworkedStore(config, config.store, log);
+}
