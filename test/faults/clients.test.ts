@@ -35,6 +35,9 @@ function open(url: string, count: number, bytes: string) {
   return { sockets, closed, end: () => sockets.forEach((socket: Socket) => socket.destroy()) };
 }
 
+/** Far more than a busy machine's own pauses, and far less than a place behind all of the flood. */
+const HELD_UP_MS = 4_000;
+
 /** Milliseconds of the slowest of some requests, one after another. */
 async function slowest(url: string, key: string, count: number): Promise<number> {
   let worst = 0;
@@ -55,8 +58,8 @@ t.test('1,000 clients that never finish their head are answered 408 and closed; 
   const key = await token('superuser');
   const { closed } = open(url, 1_000, 'GET /x HTTP/1.1\r\nHost: a\r\nX-Slow: ');
   await until(async () => (await metric(server, 'latchkey_connections')) >= 1_000, 'they are connected');
-  t.ok((await slowest(url, key, 50)) < 1_000, 'a request among them');
-  await until(() => closed.count === 1_000, 'all are closed', 8_000);
+  t.ok((await slowest(url, key, 50)) < HELD_UP_MS, 'a request among them');
+  await until(() => closed.count === 1_000, 'all are closed', 20_000);
   t.ok(closed.answers.every((answer) => answer.startsWith('HTTP/1.1 408 ')));
 }); // prettier-ignore
 
@@ -92,7 +95,7 @@ t.test('with few open files the limit is lower, and the admin port still answers
   t.equal((await send(server.admin, '/readyz')).status, 200);
   flood.end();
   await until(async () => (await metric(server, 'latchkey_connections')) === 0, 'they are gone');
-  t.ok((await slowest(url, key, 20)) < 1_000, 'it serves again');
+  t.ok((await slowest(url, key, 20)) < HELD_UP_MS, 'it serves again');
   t.notMatch(server.stdout(), /EMFILE|"level":[56]0/);
 }); // prettier-ignore
 
@@ -133,7 +136,7 @@ t.test('a login flood has a bounded queue and leaves room for requests', async (
   const logins = Array.from({ length: 200 }, (_, i) =>
     send(url, '/login', { body: new URLSearchParams({ user: `nobody${i}@example.com`, password: 'x' }) }),
   );
-  t.ok((await slowest(url, key, 30)) < 1_000);
+  t.ok((await slowest(url, key, 30)) < HELD_UP_MS, 'no request waits behind the hashes');
   const statuses = (await Promise.all(logins)).map(({ status, headers }) =>
     status === 503 ? `503 ${headers['retry-after']}` : String(status),
   );

@@ -80,7 +80,7 @@ t.test('a log that nobody reads is not waited for', async (t) => {
   const ended = new Promise((done) => child.once('exit', done));
   child.kill('SIGTERM');
   t.equal(await ended, 0);
-  t.ok(Date.now() - stoppedAt < 8_000, 'it ends all the same');
+  t.ok(Date.now() - stoppedAt < 20_000, 'it ends all the same');
 });
 
 t.test('a clock that is set back or forward', async (t) => {

@@ -8,7 +8,7 @@ import { startRedis } from '../helpers/redis.js';
 
 /** The bound that is set here, and what the machine may take on top. */
 const BOUND_MS = 1_000;
-const SLACK_MS = 1_500;
+const SLACK_MS = 4_000;
 
 /** An upstream whose answers and WebSockets go on until somebody ends them. */
 async function startStreams(t: { teardown: (fn: () => void) => void }) {

@@ -91,7 +91,7 @@ t.test('a client that stops reading is let go after idle_timeout', async (t) => 
   socket.write(`GET /x HTTP/1.1\r\n${head}\r\n`);
   const startedAt = Date.now();
   await ended;
-  t.ok(Date.now() - startedAt < 5_000);
+  t.ok(Date.now() - startedAt < 20_000);
   await until(() => /"outcome":"aborted_by_client"/.test(server.stdout()), 'it is told');
   socket.destroy();
 });

@@ -6,6 +6,9 @@ import { join } from 'node:path';
 import { needPackages, runs } from './debian.js';
 import { refuseSecretsBelow } from './secrets.js';
 import type { RedisSettings } from '../../src/store/redis/settings.js';
+import { until } from './until.js';
+
+export { until };
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
@@ -137,15 +140,6 @@ export async function freePort(): Promise<number> {
   // A cluster node also uses the port 10,000 above.
   return port > 55_000 ? freePort() : port;
 }
-
-/** Waits until something holds. */
-export async function until(holds: () => boolean | Promise<boolean>, what: string, ms = 15_000): Promise<void> {
-  for (const limit = Date.now() + ms; Date.now() < limit; ) {
-    if (await holds()) return;
-    await new Promise((wait) => setTimeout(wait, 20));
-  }
-  throw new Error(`waited ${ms} ms in vain: ${what}`);
-} // prettier-ignore
 
 async function untilReady(cli: (...words: string[]) => string): Promise<void> {
   await until(() => cli('PING') === 'PONG', 'redis-server answers');
