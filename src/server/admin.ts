@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
 import { listen } from './public/listener.js';
+import type { Restarted } from './processes/restart.js';
 import type { Reloaded } from './reload/reload.js';
 
 /** One check of readiness: its name, and what is wrong or null. */
@@ -12,6 +13,9 @@ export interface AdminViews {
   readonly metrics: () => Promise<{ type: string; text: string }>;
   readonly ready: ReadyCheck;
   readonly reload: () => Promise<Reloaded>;
+  readonly restartWorkers: () => Promise<Restarted>;
+  /** The configuration that serves, without its secrets. */
+  readonly config: () => unknown;
 }
 
 const HEADERS_TIMEOUT_MS = 5_000;
@@ -44,10 +48,11 @@ export async function startAdmin(
 async function answer(req: IncomingMessage, res: ServerResponse, views: AdminViews): Promise<void> {
   req.resume();
   const path = (req.url ?? '').split('?', 1)[0] ?? '';
-  if (path === '/-/reload' && req.method === 'POST') {
-    sendReloaded(res, await views.reload());
-  } else if (path === '/-/reload' || (req.method !== 'GET' && req.method !== 'HEAD')) {
-    const detail = 'the admin port takes GET, and POST at /-/reload';
+  const task = TASKS[path];
+  if (task !== undefined && req.method === 'POST') {
+    await task(res, views);
+  } else if (task !== undefined || (req.method !== 'GET' && req.method !== 'HEAD')) {
+    const detail = `the admin port takes GET, and POST at ${Object.keys(TASKS).join(' and ')}`;
     sendJson(res, 405, { msg: 'Method not allowed', detail });
   } else if (path === '/healthz') {
     sendJson(res, 200, { status: 'ok' });
@@ -58,10 +63,25 @@ async function answer(req: IncomingMessage, res: ServerResponse, views: AdminVie
   } else if (path === '/metrics') {
     const { type, text } = await views.metrics();
     res.writeHead(200, { 'Content-Type': type, 'Cache-Control': 'no-store' }).end(text);
+  } else if (path === '/-/config') {
+    sendJson(res, 200, views.config());
   } else {
-    const detail = 'the admin port has /healthz, /readyz, /metrics and POST /-/reload';
+    const detail = `the admin port has /healthz, /readyz, /metrics, /-/config, and POST at ${Object.keys(TASKS).join(' and ')}`;
     sendJson(res, 404, { msg: 'Record not found', detail });
   }
+}
+
+/** What the admin port does when it is asked by POST. */
+const TASKS: Readonly<
+  Record<string, ((res: ServerResponse, views: AdminViews) => Promise<void>) | undefined>
+> = {
+  '/-/reload': async (res, views) => sendReloaded(res, await views.reload()),
+  '/-/restart-workers': async (res, views) => sendRestarted(res, await views.restartWorkers()),
+};
+
+function sendRestarted(res: ServerResponse, { fault }: Restarted): void {
+  if (fault === null) sendJson(res, 200, { restarted: true });
+  else sendJson(res, 409, { msg: 'Workers not replaced', detail: fault });
 }
 
 function sendReloaded(res: ServerResponse, { faults, needsRestart }: Reloaded): void {

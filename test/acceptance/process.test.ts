@@ -6,16 +6,10 @@ import t from 'tap';
 import { parse, stringify } from 'yaml';
 import { client, directory, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback, send } from '../helpers/http.js';
-import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { run, start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
-
-/** Process ids of the workers of a server. */
-function workersOf(pid: number): number[] {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
-  return children === '' ? [] : children.split(' ').map(Number);
-}
 
 t.test('two workers on one port and one folder', async (t) => {
   const { url, server, create, login, token } = await startFixture(t, { workers: 2 });

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { stringify } from 'yaml';
@@ -106,6 +106,12 @@ export function writeConfig(folder: string, config: object, directory?: object):
   }
   writeFileSync(file, stringify(whole));
   return file;
+}
+
+/** The processes that a server started. */
+export function workersOf(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
+  return children === '' ? [] : children.split(' ').map(Number);
 }
 
 function collect(child: ChildProcess): () => { stdout: string; stderr: string } {

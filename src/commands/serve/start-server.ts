@@ -1,6 +1,7 @@
 import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
 import type { LoadedConfig } from '../../config/load.js';
+import { maskSecrets } from '../../config/mask.js';
 import { createLog, logWarnings, type LogSink } from '../../observe/log.js';
 import {
   countAuditFailure,
@@ -14,6 +15,7 @@ import { startPool } from '../../server/processes/cluster.js';
 import { startCleaning } from '../../server/stores/cleaning.js';
 import { answerPrimary } from '../../server/processes/messages.js';
 import { applyDirectoryFile, Reloader } from '../../server/reload/reload.js';
+import { Restarter } from '../../server/processes/restart.js';
 import type { Serving } from '../../server/processes/serving.js';
 import { onSignals } from '../../server/processes/signals.js';
 import { openStoreRoom, type StoreRoom } from '../../server/stores/store-room.js';
@@ -81,6 +83,7 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
   const count = workersOf(loaded);
   const serving = count === 1 ? await startAlone(loaded, room, log) : await startWorkers(loaded, count, sink);
   const reloader = new Reloader(loaded, room, serving, options.env ?? process.env, log);
+  const restarter = new Restarter(serving, log);
   const watching = watchFiles(
     () => [loaded.file, reloader.current.config.directory.file ?? loaded.file],
     () => void reloader.reload('a changed file'),
@@ -99,6 +102,8 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
         draining: draining ? 'the server is shutting down' : null,
       }),
       reload: () => reloader.reload('POST /-/reload'),
+      config: () => maskSecrets(reloader.current.config),
+      restartWorkers: () => restarter.restart('POST /-/restart-workers'),
     },
     log,
   );
@@ -116,7 +121,10 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
       await room.close();
       log.info('stopped');
     },
-    () => void reloader.reload('SIGHUP'),
+    {
+      SIGHUP: () => void reloader.reload('SIGHUP'),
+      SIGUSR2: () => void restarter.restart('SIGUSR2'),
+    },
   );
   room.audit.record({ event: 'server.started', outcome: 'success', actor: null });
   log.info({ listen: serving.url, admin: admin.url, workers: count, config: loaded.file }, 'ready');
@@ -174,6 +182,9 @@ async function startAlone(loaded: LoadedConfig, room: StoreRoom, log: LogSink['l
     prepare: async (next) => {
       const { commit, abort } = worker.prepare(next);
       return { commit: async () => commit(), abort };
+    },
+    restart: async () => {
+      throw new Error('one process does everything; with workers: 2 or more they are replaced one by one');
     },
     drain: () => worker.drain(),
   };

@@ -32,6 +32,8 @@ export async function startPool(
   const serving = new Set<ClusterWorker>();
   /** What each worker runs by now. */
   const runs = new Map<ClusterWorker, LoadedConfig>();
+  /** Workers that were told to end; others have their places already. */
+  const leaving = new Set<ClusterWorker>();
   /** Ends a worker that runs something else than the rest; the one that takes its place gets what is current. */
   const replaceStale = (worker: ClusterWorker): void => {
     if (runs.get(worker) !== current) worker.process.kill('SIGTERM');
@@ -53,7 +55,7 @@ export async function startPool(
       serving.delete(worker);
       runs.delete(worker);
       setWorkers(serving.size);
-      if (draining) return;
+      if (leaving.delete(worker) || draining) return;
       crashes = Date.now() - startedAt >= STABLE_MS ? 1 : crashes + 1;
       log.error({ worker_pid: worker.process.pid, code, signal }, 'a worker died');
       if (crashes > MAX_CRASHES) onCrashLoop();
@@ -66,7 +68,7 @@ export async function startPool(
     return worker;
   };
 
-  const url = await firstUrl(Array.from({ length: count }, fork));
+  const [url = ''] = await Promise.all(Array.from({ length: count }, () => listening(fork())));
   return {
     url,
     size: () => serving.size,
@@ -101,6 +103,18 @@ export async function startPool(
         abort: async () => void (await tell('abort')),
       };
     },
+    restart: async () => {
+      const before = Array.from(serving);
+      for (const old of before) {
+        if (draining || !serving.has(old)) continue;
+        await listening(fork());
+        leaving.add(old);
+        serving.delete(old);
+        setWorkers(serving.size);
+        await endOf(old);
+        log.info({ worker_pid: old.process.pid }, 'a worker was replaced');
+      }
+    },
     drain: async () => {
       draining = true;
       const gone = Object.values(cluster.workers ?? {}).map((worker) => endOf(worker));
@@ -109,20 +123,16 @@ export async function startPool(
   };
 }
 
-/** Resolves when every worker listens. */
-async function firstUrl(workers: readonly ClusterWorker[]): Promise<string> {
-  const urls = workers.map(
-    (worker) =>
-      new Promise<string>((resolve, reject) => {
-        worker.once('listening', ({ address, port }) =>
-          resolve(baseUrl({ address: address ?? '0.0.0.0', port })),
-        );
-        worker.once('exit', () =>
-          reject(new Error('a worker ended before it listened; its reason is in the log')),
-        );
-      }),
-  );
-  return (await Promise.all(urls))[0] ?? '';
+/** The URL of a worker, when it listens. @throws Error when it ends before */
+async function listening(worker: ClusterWorker): Promise<string> {
+  return new Promise<string>((resolve, reject) => {
+    worker.once('listening', ({ address, port }) =>
+      resolve(baseUrl({ address: address ?? '0.0.0.0', port })),
+    );
+    worker.once('exit', () =>
+      reject(new Error('a worker ended before it listened; its reason is in the log')),
+    );
+  });
 }
 
 async function endOf(worker: ClusterWorker | undefined): Promise<void> {

@@ -12,6 +12,12 @@ export interface Serving {
    * @throws Error when some process can't
    */
   readonly prepare: (next: LoadedConfig) => Promise<Prepared>;
+  /**
+   * Puts a new process in the place of each that serves, one after another: the new one serves before the old one
+   * stops accepting and finishes what it has in flight.
+   * @throws Error when a new one does not start; the rest stays as it was
+   */
+  readonly restart: () => Promise<void>;
   /** Stops accepting, waits for what is in flight, writes last uses down. */
   readonly drain: () => Promise<void>;
 }

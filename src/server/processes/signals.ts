@@ -1,10 +1,16 @@
 import type { LogSink } from '../../observe/log.js';
 
 /**
- * Drains and ends the process with 0 on SIGTERM or SIGINT; a second signal ends it at once. SIGHUP reloads.
+ * Drains and ends the process with 0 on SIGTERM or SIGINT; a second signal ends it at once.
  * A fault that nobody caught is logged, and the process drains and ends with 1: it never goes on.
+ *
+ * @param tasks what SIGHUP and SIGUSR2 ask for
  */
-export function onSignals(sink: LogSink, drain: () => Promise<void>, reload?: () => void): void {
+export function onSignals(
+  sink: LogSink,
+  drain: () => Promise<void>,
+  tasks: { readonly SIGHUP?: () => void; readonly SIGUSR2?: () => void } = {},
+): void {
   const { log } = sink;
   let ending = false;
   const end = (code: number): void => {
@@ -23,8 +29,9 @@ export function onSignals(sink: LogSink, drain: () => Promise<void>, reload?: ()
   process.on('SIGINT', () => {
     if (process.send === undefined) end(0);
   });
-  // Workers get it too when a whole group is signalled, and are told by the primary what to do.
-  process.on('SIGHUP', () => reload?.());
+  // Workers get them too when a whole group is signalled, and are told by the primary what to do.
+  process.on('SIGHUP', () => tasks.SIGHUP?.());
+  process.on('SIGUSR2', () => tasks.SIGUSR2?.());
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'a fault that nobody caught');
     end(1);

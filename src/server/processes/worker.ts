@@ -1,4 +1,5 @@
 import type { Server, ServerResponse } from 'node:http';
+import { Server as TcpServer } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadedConfig } from '../../config/load.js';
@@ -12,6 +13,11 @@ import { Streams } from '../public/streams.js';
 import { asksForWebSocket, createUpgradeListener } from '../public/upgrade.js';
 
 const IDLE_SWEEP_MS = 50;
+/**
+ * How long a connection that waits for its next request is left open at a drain: a request that is on its way already
+ * gets its answer, which tells the client to come again on another connection (RFC 9112, section 9.6).
+ */
+const IDLE_GRACE_MS = 1_000;
 const RETIRE_SWEEP_MS = 200;
 /** A request may still be judged when a reload replaces its rooms; by then it has come to its upstream. */
 const JUDGED_MS = 5_000;
@@ -99,12 +105,18 @@ function trackTunnels(server: Server): Set<Duplex> {
 }
 
 async function closeServer(server: Server, tunnels: ReadonlySet<Duplex>, timeout: number): Promise<void> {
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  // The close of an HTTP server ends idle connections at once, so only that of its listener is called.
+  const closed = new Promise<void>((resolve) => TcpServer.prototype.close.call(server, () => resolve()));
   // A connection that becomes idle after its last answer would otherwise stay until its keep-alive ends.
-  const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS);
+  let sweep: NodeJS.Timeout | undefined;
+  const grace = setTimeout(() => {
+    server.closeIdleConnections();
+    sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS);
+  }, IDLE_GRACE_MS);
   const limit = setTimeout(() => server.closeAllConnections(), timeout);
   for (const socket of tunnels) socket.destroy();
   await closed;
+  clearTimeout(grace);
   clearInterval(sweep);
   clearTimeout(limit);
 }

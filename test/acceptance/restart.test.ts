@@ -1,0 +1,136 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { parse, stringify } from 'yaml';
+import { startFixture } from '../helpers/fixture.js';
+import { send } from '../helpers/http.js';
+import { workersOf } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
+
+/** Asks without a pause, on connections that are kept and on new ones, and keeps what did not go well. */
+function load(url: string, key: string) {
+  const failures: string[] = [];
+  let answered = 0;
+  const going = new AbortController();
+  const ask = (agent: Agent | false, method: string) =>
+    new Promise<void>((done) => {
+      const fail = (reason: string) => {
+        failures.push(`${method} ${agent === false ? 'new' : 'kept'}: ${reason}`);
+        done();
+      };
+      const headers = { 'Service-Key': key };
+      request(`${url}/service/SVC1`, { method, agent, headers }, (res) => {
+        let size = 0;
+        res.on('data', (chunk: Buffer) => (size += chunk.length));
+        res.on('error', (error) => fail(error.message));
+        res.on('end', () => {
+          answered += 1;
+          if (res.statusCode === 200 && size > 0) done();
+          else fail(`${res.statusCode}, ${size} bytes`);
+        });
+      })
+        .on('error', (error: NodeJS.ErrnoException) => fail(error.code ?? error.message))
+        .end(method === 'POST' ? 'x'.repeat(20_000) : undefined);
+    });
+  const agent = new Agent({ keepAlive: true, maxSockets: 6 });
+  const loop = async (kept: boolean, method: string) => {
+    while (!going.signal.aborted) await ask(kept ? agent : false, method);
+  };
+  const loops = [
+    ...Array.from({ length: 4 }, () => loop(true, 'GET')),
+    ...Array.from({ length: 2 }, () => loop(true, 'POST')),
+    loop(false, 'GET'),
+    loop(false, 'POST'),
+  ];
+  return {
+    answered: () => answered,
+    end: async () => {
+      going.abort();
+      await Promise.all(loops);
+      agent.destroy();
+      return failures;
+    },
+  };
+}
+
+t.test('20 reloads and a replacement of all workers under load fail no request', async (t) => {
+  const { url, server, token, configFile } = await startFixture(t, { workers: 2 });
+  const traffic = load(url, await token('superuser'));
+  const config = parse(readFileSync(configFile, 'utf8')) as object;
+  for (let i = 0; i < 20; i++) {
+    const before = traffic.answered();
+    writeFileSync(
+      configFile,
+      stringify({ ...config, routes: [{ path: `/other/${i}`, auth: 'none' }, { path: '/service/*', action: 'api' }] }),
+    );
+    t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
+    t.equal((await send(url, `/other/${i}`)).status, 200, 'the new configuration serves');
+    await until(() => traffic.answered() > before, 'requests go on');
+  }
+  for (const replace of [
+    async () => t.same(await send(server.admin, '/-/restart-workers', { method: 'POST' }).then(({ json }) => json), { restarted: true }),
+    async () => {
+      process.kill(server.pid, 'SIGUSR2');
+      await until(() => (server.stdout().match(/the workers were replaced/g) ?? []).length === 2, 'the second time', 60_000);
+    },
+  ]) {
+    const before = new Set(workersOf(server.pid));
+    await replace();
+    const after = workersOf(server.pid);
+    t.equal(after.length, 2);
+    t.notOk(after.some((pid) => before.has(pid)), 'every worker is another one');
+    t.equal((await send(url, '/other/19')).status, 200, 'with the configuration as it was reloaded');
+  }
+  const answered = traffic.answered();
+  t.same(await traffic.end(), []);
+  t.ok(answered > 200, `${answered} requests`);
+  t.notMatch(server.stdout(), /a worker died|"level":[56]0/);
+  t.same(await server.stop(), { code: 0, signal: null });
+}); // prettier-ignore
+
+t.test('of two servers one is stopped under load, by SIGTERM: connections that are kept fail no request', async (t) => {
+  const { url, server, token } = await startFixture(t);
+  const key = await token('superuser');
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const ask = () =>
+    new Promise<{ status: number; close: boolean }>((resolve, reject) => {
+      request(`${url}/service/SVC1`, { agent, headers: { 'Service-Key': key } }, (res) => {
+        res.resume().on('end', () =>
+          resolve({ status: res.statusCode ?? 0, close: res.headers.connection === 'close' }),
+        );
+      }).on('error', reject).end();
+    });
+  t.same(await ask(), { status: 200, close: false });
+  const stopped = server.stop('SIGTERM');
+  await until(() => server.stdout().includes('"msg":"draining"'), 'it drains');
+  await sleep(20);
+  t.same(await ask(), { status: 200, close: true }, 'a request that is on its way is answered, and told to go elsewhere');
+  t.same(await stopped, { code: 0, signal: null });
+}); // prettier-ignore
+
+t.test('where one process does everything there are no workers to replace', async (t) => {
+  const { url, server } = await startFixture(t);
+  const reply = await send(server.admin, '/-/restart-workers', { method: 'POST' });
+  t.match([reply.status, reply.json], [409, { msg: 'Workers not replaced', detail: /workers: 2/ }]);
+  process.kill(server.pid, 'SIGUSR2');
+  await until(
+    () => (server.stdout().match(/the workers could not be replaced/g) ?? []).length === 2,
+    'the log says so',
+  );
+  t.equal((await send(url, '/tokens')).status, 401, 'it goes on');
+  t.equal((await send(server.admin, '/-/restart-workers')).status, 405);
+});
+
+t.test('/-/config shows the configuration that serves, without its secrets', async (t) => {
+  const { server } = await startFixture(t, {
+    upstreams: { api: { url: 'http://127.0.0.1:9', max_connections: 7 } },
+    upstream: undefined,
+    directory: { http: { url: 'http://127.0.0.1:9/accounts?key=hidden-query' } },
+  });
+  const { status, json, text } = await send(server.admin, '/-/config');
+  t.equal(status, 200);
+  t.match(json, { upstreams: { api: { max_connections: 7, connect_timeout: 2_000 } }, admin: { port: 0 } });
+  t.equal(json.directory.http.url, 'http://127.0.0.1:9/accounts?***');
+  t.notMatch(text, /hidden/);
+});
