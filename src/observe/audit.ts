@@ -21,6 +21,8 @@ export interface AuditSettings {
 export interface AuditLog {
   /** Writes an entry. @throws AuditUnavailable when it can't be written and must be */
   record(entry: AuditEntry): void;
+  /** Writes an entry of something that stands, whether its entry can be written or not. */
+  note(entry: AuditEntry): void;
   /** Asked before something is changed. @throws AuditUnavailable when its entry could not be written and must be */
   ensureWritable(): void;
   /** Opens the file again by its name, after it was moved away. */
@@ -55,6 +57,10 @@ class LineAudit implements AuditLog {
     this.#write(entry);
   }
 
+  note(entry: AuditEntry): void {
+    this.#write(entry);
+  }
+
   ensureWritable(): void {}
   reopen(): void {}
   close(): void {}
@@ -75,17 +81,23 @@ class FileAudit implements AuditLog {
     this.#file = file;
     this.#required = required;
     this.#onFailure = onFailure;
-    this.#attempt(() => this.#open());
+    this.#throwIfRequired(this.#attempt(() => this.#open()));
   }
 
   record(entry: AuditEntry): void {
-    this.#attempt(() => {
-      const descriptor = this.#descriptor ?? this.#open();
-      const line = Buffer.from(`${formatEntry(entry)}\n`);
-      // A part of a line is of no use, and the rest of it would run into the next one.
-      if (writeSync(descriptor, line) !== line.length) throw new Error(`${this.#file}: the disk is full`);
-      if (this.#required) fdatasyncSync(descriptor);
-    });
+    this.#throwIfRequired(this.#attempt(() => this.#append(entry)));
+  }
+
+  note(entry: AuditEntry): void {
+    this.#attempt(() => this.#append(entry));
+  }
+
+  #append(entry: AuditEntry): void {
+    const descriptor = this.#descriptor ?? this.#open();
+    const line = Buffer.from(`${formatEntry(entry)}\n`);
+    // A part of a line is of no use, and the rest of it would run into the next one.
+    if (writeSync(descriptor, line) !== line.length) throw new Error(`${this.#file}: the disk is full`);
+    if (this.#required) fdatasyncSync(descriptor);
   }
 
   ensureWritable(): void {
@@ -107,20 +119,24 @@ class FileAudit implements AuditLog {
     return this.#descriptor;
   }
 
-  #attempt(work: () => void): void {
+  /** @returns what went wrong, or undefined */
+  #attempt(work: () => void): Error | undefined {
     try {
       work();
       this.#failing = false;
+      return undefined;
     } catch (cause) {
       this.#failing = true;
       // The next entry looks for the file by its name again: whoever mends it may put another one there.
       this.close();
       this.#onFailure(cause);
-      if (this.#required)
-        throw new AuditUnavailable(`the audit log can not be written: ${(cause as Error).message}`, {
-          cause,
-        });
+      return cause as Error;
     }
+  }
+
+  #throwIfRequired(cause: Error | undefined): void {
+    if (cause === undefined || !this.#required) return;
+    throw new AuditUnavailable(`the audit log can not be written: ${cause.message}`, { cause });
   }
 }
 

@@ -4,9 +4,8 @@ import type { Token } from '../types.js';
 import { nameOf } from '../words.js';
 import { formatDistance } from '../times.js';
 import { Dialog } from './dialog.js';
-import { LastUse } from './last-use.js';
-import { Moment } from './moment.js';
 import { Problem } from './problem.js';
+import { TokenFacts } from './token-facts.js';
 
 interface RevokeDialogProps {
   readonly token: Token;
@@ -42,26 +41,7 @@ export function RevokeDialog({ token, owner, now, onClose, onRevoked }: RevokeDi
           : `It was last used ${formatDistance(Date.parse(token.last_seen_at), now)}. `}
         Every request with it is refused from now on, and it can not be brought back.
       </p>
-      <dl class="facts">
-        {owner !== undefined && (
-          <div>
-            <dt>Owner</dt>
-            <dd>{owner}</dd>
-          </div>
-        )}
-        <div>
-          <dt>Created</dt>
-          <dd>
-            <Moment time={token.created_at} now={now} />
-          </dd>
-        </div>
-        <div>
-          <dt>Last used</dt>
-          <dd>
-            <LastUse token={token} now={now} />
-          </dd>
-        </div>
-      </dl>
+      <TokenFacts token={token} owner={owner} now={now} />
       {failure !== undefined && failure.kind !== 'ended' && <Problem failure={failure} />}
       <div class="buttons">
         <button type="button" class="button" disabled={busy} onClick={onClose}>

@@ -6,9 +6,8 @@ import { type RotationState, rotationState } from '../rotation.js';
 import { formatDistance } from '../times.js';
 import type { Token } from '../types.js';
 import { describeClient } from '../words.js';
-import { LastUse } from './last-use.js';
-import { Moment } from './moment.js';
 import { RevokeDialog } from './revoke-dialog.js';
+import { TokenFacts } from './token-facts.js';
 
 interface RotateWatchProps {
   readonly old: Token;
@@ -33,8 +32,8 @@ export function RotateWatch({ old, twin, refreshing, onRefresh, onStep }: Rotate
         {advice(state, old, now)}
       </p>
       <div class="pair">
-        <TokenFacts title="Old token" token={old} now={now} />
-        <TokenFacts title="New token" token={twin} now={now} />
+        <TokenCard title="Old token" token={old} now={now} />
+        <TokenCard title="New token" token={twin} now={now} />
       </div>
       <div class="buttons start">
         <button type="button" class={ready ? 'button danger' : 'button bad'} onClick={() => setAsking(true)}>
@@ -61,24 +60,11 @@ export function RotateWatch({ old, twin, refreshing, onRefresh, onStep }: Rotate
   );
 }
 
-function TokenFacts({ title, token, now }: { readonly title: string; readonly token: Token; readonly now: number }) {
+function TokenCard({ title, token, now }: { readonly title: string; readonly token: Token; readonly now: number }) {
   return (
     <div class="card">
       <h2>{title}</h2>
-      <dl class="facts">
-        <div>
-          <dt>Created</dt>
-          <dd>
-            <Moment time={token.created_at} now={now} />
-          </dd>
-        </div>
-        <div>
-          <dt>Last used</dt>
-          <dd>
-            <LastUse token={token} now={now} />
-          </dd>
-        </div>
-      </dl>
+      <TokenFacts token={token} now={now} />
     </div>
   );
 } // prettier-ignore

@@ -3,7 +3,7 @@ import type { Config } from '../../config/schema/config.js';
 import type { AuditFact } from '../../domain/audit.js';
 import type { Subject } from '../../domain/credential.js';
 import type { Refusal } from '../../domain/refusal.js';
-import { type AuditLog, AuditUnavailable } from '../../observe/audit.js';
+import type { AuditLog } from '../../observe/audit.js';
 import { describePlace } from '../../policy/rules.js';
 import type { RequestRecord } from './record.js';
 
@@ -31,20 +31,16 @@ export class Auditor {
 
   /** Writes a refusal down where it belongs in the audit log. It stands, whether its entry can be written or not. */
   refused(refusal: Refusal, record: RequestRecord): void {
-    this.#tryRecord(factsOf(refusal), record);
+    this.#note(factsOf(refusal), record);
   }
 
   /** Writes down that a request or WebSocket was broken off because it would not be let in any more. */
   streamEnded({ refusal }: Refusal, record: RequestRecord): void {
-    this.#tryRecord([{ event: 'stream.ended', outcome: 'denied', reason: refusal }], record);
+    this.#note([{ event: 'stream.ended', outcome: 'denied', reason: refusal }], record);
   }
 
-  #tryRecord(facts: readonly AuditFact[] | undefined, record: RequestRecord): void {
-    try {
-      this.record(facts, record);
-    } catch (error) {
-      if (!(error instanceof AuditUnavailable)) throw error;
-    }
+  #note(facts: readonly AuditFact[] | undefined, record: RequestRecord): void {
+    for (const fact of facts ?? []) this.#log.note({ ...fact, ...this.#contextOf(record) });
   }
 
   #contextOf(record: RequestRecord) {

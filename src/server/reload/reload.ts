@@ -5,7 +5,6 @@ import type { Config } from '../../config/schema/config.js';
 import { directoryFact } from '../../accounts/directory-fact.js';
 import { describeRefusedChange } from '../../accounts/refused-change.js';
 import type { AuditOutcome } from '../../domain/audit.js';
-import { AuditUnavailable } from '../../observe/audit.js';
 import type { Log } from '../../observe/log.js';
 import { setReloaded } from '../../observe/metrics.js';
 import type { Serving } from '../processes/serving.js';
@@ -49,7 +48,8 @@ export async function applyDirectoryFile({ config }: LoadedConfig, room: StoreRo
     throw new DirectoryRefused(`${file}: ${describeRefusedChange(applied.refused)}; nothing was changed`);
   }
   const fact = directoryFact(applied.differences);
-  if (fact !== undefined) room.audit.record({ ...fact, actor: { file } });
+  // It is applied by now, whether its entry can be written or not; the next change waits until entries can be.
+  if (fact !== undefined) room.audit.note({ ...fact, actor: { file } });
 }
 
 /** Takes over the configuration file and the directory file as they are now: all of both, or nothing. */
@@ -115,11 +115,7 @@ export class Reloader {
 
   /** A reload is no change that a client asked for, so it does not wait for its entry. */
   #audit(event: 'config.reloaded' | 'config.refused', outcome: AuditOutcome, reason: string): void {
-    try {
-      this.#room.audit.record({ event, outcome, reason, actor: { file: this.#current.file } });
-    } catch (error) {
-      if (!(error instanceof AuditUnavailable)) throw error;
-    }
+    this.#room.audit.note({ event, outcome, reason, actor: { file: this.#current.file } });
   }
 }
 
