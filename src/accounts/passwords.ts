@@ -1,5 +1,7 @@
-import { hash, verify } from '@node-rs/argon2';
 import pLimit from 'p-limit';
+
+/** Loaded at the first password: most commands never see one, and its native code takes a tenth of their time. */
+const argon2 = async () => import('@node-rs/argon2');
 
 /** OWASP's first choice for argon2id (the library's default algorithm): 46 MiB, one pass, one lane. */
 const PARAMETERS = { memoryCost: 47_104, timeCost: 1, parallelism: 1 } as const;
@@ -32,7 +34,7 @@ export class Passwords {
 
   /** Makes the PHC string of a password. */
   async hash(password: string): Promise<string> {
-    return this.#queue(() => hash(normalize(password), PARAMETERS));
+    return this.#queue(() => hash(normalize(password)));
   }
 
   /**
@@ -45,8 +47,11 @@ export class Passwords {
   async verify(phc: string | null, password: string): Promise<boolean> {
     if (phc !== null) this.#decoy = phc;
     // Kept as a promise from the first moment, or many at once would each make their own.
-    const against = await (this.#decoy ??= hash('no password has this hash', PARAMETERS));
-    const right = await this.#queue(() => verify(against, normalize(password)).catch(() => false));
+    const against = await (this.#decoy ??= hash('no password has this hash'));
+    const right = await this.#queue(async () => {
+      const { verify } = await argon2();
+      return verify(against, normalize(password)).catch(() => false);
+    });
     return right && phc !== null;
   }
 
@@ -54,6 +59,10 @@ export class Passwords {
     if (this.#limit.pendingCount >= MAX_WAITING) throw new PasswordsBusy();
     return this.#limit(work);
   }
+}
+
+async function hash(password: string): Promise<string> {
+  return (await argon2()).hash(password, PARAMETERS);
 }
 
 /** Each way to type the same letters counts as the same password (NIST SP 800-63B 3.1.1.2). */

@@ -35,12 +35,12 @@ const STEPS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
   ['hour', 3_600_000],
   ['minute', 60_000],
 ];
-const relative = new Intl.RelativeTimeFormat('en', { numeric: 'always' });
 
 /** A time as people say it: `3 minutes ago`, `in 5 days`; `never` for none. */
 export function relativeTime(at: number | null, now: number, none = 'never'): string {
   if (at === null) return none;
   const step = STEPS.find(([, size]) => Math.abs(at - now) >= size);
   if (step === undefined) return at <= now ? 'just now' : 'in a moment';
+  const relative = new Intl.RelativeTimeFormat('en', { numeric: 'always' });
   return relative.format(Math.trunc((at - now) / step[1]), step[0]);
 }
