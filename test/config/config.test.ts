@@ -140,11 +140,11 @@ t.test('environment variables and files expand inside strings', async (t) => {
   t.match(config, { upstreams: { api: { url: 'http://u:1' } }, listen: { port: 8081, host: '[::1]' } });
   writeFileSync(
     file,
-    `${UP}interface: { session_cookie: "\${file:secret}" }\nidentity: { assertion: { issuer: "$\${x}" } }`,
+    `${UP}interface: { session_cookie: "\${file:secret}" }\nidentity: { assertion: { audience: "$\${x}" } }`,
   );
   t.match(loadConfig(file, ENV).config, {
     interface: { session_cookie: 'from-file' },
-    identity: { assertion: { issuer: '${x}' } },
+    identity: { assertion: { audience: '${x}' } },
   });
 });
 
