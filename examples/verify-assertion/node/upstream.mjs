@@ -18,6 +18,9 @@ const keys = createRemoteJWKSet(new URL(JWKS_URL), {
   timeoutDuration: 5_000,
 });
 
+// What jose says when the keys can not be fetched, which says nothing about an assertion.
+const NO_KEYS = new Set(['ERR_JOSE_GENERIC', 'ERR_JWKS_TIMEOUT']);
+
 /** The claims of an assertion. Throws when it does not hold. */
 async function verify(assertion) {
   const { payload } = await jwtVerify(assertion, keys, {
@@ -25,6 +28,7 @@ async function verify(assertion) {
     issuer: ISSUER,
     audience: AUDIENCE,
     requiredClaims: ['exp', 'iat', 'sub'],
+    maxTokenAge: '1h', // the longest that Latchkey gives one; with it jose also refuses one from the future
     clockTolerance: 5, // seconds that the clocks of both machines may differ
   });
   return payload;
@@ -38,7 +42,7 @@ const server = createServer(async (req, res) => {
     answer(200, { hello: caller.login, caller });
   } catch (error) {
     // A signature that can not be checked because the keys can not be fetched is no reason to believe it.
-    if (error instanceof errors.JOSEError) answer(401, { error: error.code });
+    if (error instanceof errors.JOSEError && !NO_KEYS.has(error.code)) answer(401, { error: error.code });
     else answer(503, { error: 'the keys can not be fetched' });
   }
 });
