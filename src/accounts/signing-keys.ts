@@ -6,7 +6,7 @@ import {
   importJWK,
   type JWK,
 } from 'jose';
-import type { SigningAlgorithm, SigningKey, SigningKeys } from '../domain/signing-key.js';
+import { ownerOf, type SigningAlgorithm, type SigningKey, type SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
 import { RecordUnreadable, type Store, StoreUnavailable } from '../store/store.js';
 import { SealBroken, type Sealer } from './sealing.js';
@@ -140,7 +140,7 @@ export class KeyRing {
     return {
       kid,
       algorithm,
-      sealedKey: this.#sealer.seal(JSON.stringify(jwk), ownerOf(kid, algorithm)),
+      sealedKey: this.#sealer.seal(JSON.stringify(jwk), ownerOf({ kid, algorithm })),
       signsFrom,
     };
   }
@@ -149,7 +149,7 @@ export class KeyRing {
     const known = this.#keys.find((key) => key.kid === kid && key.sealedKey === sealedKey);
     if (known !== undefined) return { ...known, signsFrom };
     try {
-      const jwk = JSON.parse(this.#sealer.open(sealedKey, ownerOf(kid, algorithm))) as JWK;
+      const jwk = JSON.parse(this.#sealer.open(sealedKey, ownerOf({ kid, algorithm }))) as JWK;
       const key = (await importJWK(jwk, algorithm)) as CryptoKey;
       const { kty, crv, x, y } = jwk as JWK & Record<'kty' | 'crv' | 'x', string>;
       const half = { kty, crv, x, ...(y === undefined ? {} : { y }) };
@@ -167,11 +167,6 @@ export class KeyRing {
       throw cause;
     }
   }
-}
-
-/** What a sealed key is bound to. */
-export function ownerOf(kid: string, algorithm: SigningAlgorithm): string {
-  return `signing key ${algorithm} ${kid}`;
 }
 
 function unusable(reason: string, cause: Error): SigningUnavailable {

@@ -23,3 +23,8 @@ export interface SigningKeys {
   readonly revision: number;
   readonly keys: readonly SigningKey[];
 }
+
+/** What the sealed halves of a key are bound to. */
+export function ownerOf({ kid, algorithm }: Pick<SigningKey, 'kid' | 'algorithm'>): string {
+  return `signing key ${algorithm} ${kid}`;
+}

@@ -11,7 +11,7 @@ import t from 'tap';
 import { WebSocket, WebSocketServer } from 'ws';
 import { parse, stringify } from 'yaml';
 import { loadSealingKey, Sealer } from '../../src/accounts/sealing.js';
-import { ownerOf } from '../../src/accounts/signing-keys.js';
+import { ownerOf } from '../../src/domain/signing-key.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { type directory, type Fixture, LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { type Reply, send, startUpstream } from '../helpers/http.js';
@@ -186,7 +186,7 @@ t.test('the assertion', async (t) => {
     t.equal(keys.length, 2);
     await store.close();
     for (const { kid, algorithm, sealedKey } of keys) {
-      const { d } = JSON.parse(sealer.open(sealedKey, ownerOf(kid, algorithm))) as { d: string };
+      const { d } = JSON.parse(sealer.open(sealedKey, ownerOf({ kid, algorithm }))) as { d: string };
       t.match(d, /^[\w-]{43}$/);
       // Files, standard output and error are searched for it at the end.
       rememberSecret(d);

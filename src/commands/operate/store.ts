@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Command } from 'commander';
 import type { Sealer } from '../../accounts/sealing.js';
-import { ownerOf } from '../../accounts/signing-keys.js';
 import { loadConfig } from '../../config/load.js';
+import { ownerOf } from '../../domain/signing-key.js';
 import type { Store } from '../../store/store.js';
 import { recordKey, recordsOf, RecordWriter, type StoreRecord } from '../../store/transfer.js';
 import { readBackup, writeBackup } from './backup-file.js';
@@ -92,7 +92,7 @@ function resealing(from: Sealer, to: Sealer): (record: StoreRecord) => StoreReco
   return (record) => {
     if (record.kind === 'signing_keys') {
       const keys = record.value.keys.map((key) => {
-        const owner = ownerOf(key.kid, key.algorithm);
+        const owner = ownerOf(key);
         return { ...key, sealedKey: to.seal(from.open(key.sealedKey, owner), owner) };
       });
       return { ...record, value: { ...record.value, keys } };
@@ -190,8 +190,7 @@ function refuseUnopenable(records: readonly StoreRecord[], sealer: Sealer): void
     if (record.kind === 'user' && record.value.otpSecret !== null)
       sealer.open(record.value.otpSecret, record.value.id);
     if (record.kind !== 'signing_keys') continue;
-    for (const { kid, algorithm, sealedKey } of record.value.keys)
-      sealer.open(sealedKey, ownerOf(kid, algorithm));
+    for (const key of record.value.keys) sealer.open(key.sealedKey, ownerOf(key));
   }
 }
 
