@@ -10,7 +10,7 @@ export class SealingKeyMissing extends Error {
   readonly code = 'SEALING_KEY_MISSING';
   constructor() {
     super(
-      'store.sealing_key is not set; two-factor authentication needs it (openssl rand -hex 32 makes one)',
+      'store.sealing_key is not set; two-factor authentication and signed assertions need it (openssl rand -hex 32 makes one)',
     );
   }
 }
@@ -21,7 +21,7 @@ export class SealBroken extends Error {
 }
 
 /**
- * Encrypts what must be kept and can't be a digest: the secrets of one-time passwords.
+ * Encrypts what must be kept and can't be a digest: the secrets of one-time passwords and the keys of assertions.
  *
  * AES-256-GCM with the owner's id as associated data, so a value can't be moved to another owner.
  */

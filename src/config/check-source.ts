@@ -85,7 +85,11 @@ function knownKeys(schema: z.ZodType, path: Path): string[] {
 }
 
 function unwrap(schema: unknown): unknown {
-  let here = schema as { def?: { innerType?: unknown } } | undefined;
-  while (here?.def?.innerType !== undefined) here = here.def.innerType as typeof here;
+  let here = schema as { def?: { innerType?: unknown; in?: unknown } } | undefined;
+  for (let inner = here; inner !== undefined;) {
+    here = inner;
+    // What a default or a transformation stands around.
+    inner = (here.def?.innerType ?? here.def?.in) as typeof here;
+  }
   return here;
 }

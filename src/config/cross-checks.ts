@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
-import { vendorNames } from './derived.js';
 import type { Fault } from './fault.js';
+import { checkIdentity } from './identity-checks.js';
 import { suggestion } from './nearest.js';
 import { checkPolicy } from './policy-checks.js';
 import { checkRoutes } from './route-checks.js';
@@ -55,37 +55,4 @@ function checkUpstreams(config: Config, add: Add): void {
   }
   check(['default_route', 'upstream'], config.default_route.upstream);
   config.routes.forEach((route, i) => check(['routes', i, 'upstream'], route.upstream));
-}
-
-/** Fields that frame a request, route it, carry a credential, or that the proxy itself sets. */
-const TAKEN = new Set([
-  'host', 'content-length', 'content-type', 'content-encoding', 'transfer-encoding', 'connection', 'upgrade', 'te', 'trailer',
-  'keep-alive', 'expect', 'cookie', 'forwarded', 'via', 'x-request-id', 'x-real-ip',
-]); // prettier-ignore
-
-function isTaken(name: string, config: Config): boolean {
-  const { key, otp } = vendorNames(config.interface);
-  return (
-    TAKEN.has(name) ||
-    name.startsWith('x-forwarded-') ||
-    name.startsWith('proxy-') ||
-    name.startsWith('sec-') ||
-    name === key.toLowerCase() ||
-    name === otp.toLowerCase()
-  );
-}
-
-function checkIdentity(config: Config, add: Add): void {
-  const seen = new Map<string, string>();
-  for (const [key, name] of Object.entries(config.identity.headers)) {
-    if (name === null) continue;
-    if (isTaken(name.toLowerCase(), config)) {
-      const message = `identity.headers.${key}: ${name} means something else already; choose a name that nothing else uses`;
-      add(['identity', 'headers', key], message);
-    }
-    const other = seen.get(name.toLowerCase());
-    if (other !== undefined)
-      add(['identity', 'headers', key], `identity.headers.${key}: ${name} is the name of ${other} already`);
-    seen.set(name.toLowerCase(), key);
-  }
 }

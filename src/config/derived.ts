@@ -1,3 +1,4 @@
+import { identityPreset } from './identity-presets.js';
 import type { Config } from './schema/config.js';
 
 /** Names that follow from `interface.vendor`. */
@@ -23,4 +24,14 @@ export function vendorNames(settings: Config['interface']): VendorNames {
 /** The upstream of a route that names none. */
 export function defaultUpstream(config: Config): string {
   return config.default_route.upstream ?? Object.keys(config.upstreams)[0] ?? '';
+}
+
+/** Names of request fields that say who is calling; what a client sends under them is never forwarded. */
+export function reservedIdentity({ identity }: Config): { names: string[]; prefixes: readonly string[] } {
+  const { headers, reserved, reservedPrefixes } = identityPreset(identity.preset);
+  const given = Object.values(identity.headers).filter((name) => name !== null);
+  return {
+    names: [...given, ...Object.values(headers), ...reserved, identity.assertion.header],
+    prefixes: reservedPrefixes,
+  };
 }

@@ -15,7 +15,11 @@ export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
   const routes = config.routes.map((route, i) => ({ ...route, place: placeOf(['routes', i], lines) }));
   const fallback = { ...config.default_route, place: placeOf(['default_route'], lines) };
   const { token_endpoints: tokenEndpoints, ui } = config.interface;
-  const own = endpointRoutes({ tokenEndpoints, page: ui.enabled ? ui.path : null });
+  const own = endpointRoutes({
+    tokenEndpoints,
+    page: ui.enabled ? ui.path : null,
+    assertion: config.identity.assertion.enabled,
+  });
   return {
     router: new Router(routes, fallback, own),
     policy: new Policy(config.policy, lines),

@@ -19,6 +19,7 @@ export type AuditEvent =
   | 'user.changed'
   | 'user.deleted'
   | 'store.restored'
+  | 'signing_keys.removed'
   | 'server.started'
   | 'server.stopped';
 

@@ -54,5 +54,7 @@ export type Refusal =
   | { readonly refusal: 'account_source_unavailable' }
   /** `audit.required` is set and the audit log can't be written. */
   | { readonly refusal: 'audit_unavailable' }
+  /** The assertion of a request that is let in can't be signed, and without it none is forwarded. */
+  | { readonly refusal: 'signing_unavailable' }
   | { readonly refusal: 'overloaded'; readonly detail: string }
   | { readonly refusal: 'fault' };

@@ -11,6 +11,7 @@ export function endpointHandlers(
   tokens: TokenEndpoints,
   sessions: SessionEndpoints,
   page: PageEndpoints,
+  showSigningKeys: Handler,
 ): Readonly<Record<EndpointName, Handler>> {
   return {
     login,
@@ -30,5 +31,6 @@ export function endpointHandlers(
     show_page_asset: page.showAsset,
     describe_caller: page.describeCaller,
     list_people: page.listPeople,
+    show_signing_keys: showSigningKeys,
   };
 }

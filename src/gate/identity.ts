@@ -1,4 +1,7 @@
+import type { Awaitable } from '../domain/awaitable.js';
 import type { Subject } from '../domain/credential.js';
+import type { EpochMs } from '../domain/time.js';
+import type { Assertions } from './assertion.js';
 
 /** Name of each injected field by what it says; null leaves it out (`identity.headers`). */
 export interface IdentityNames {
@@ -10,6 +13,35 @@ export interface IdentityNames {
   readonly services: string | null;
   readonly credential: string | null;
   readonly token_id: string | null;
+}
+
+/**
+ * The fields that say who is calling, with the signed assertion when there is one. A promise only when it has to be signed.
+ *
+ * @throws SigningUnavailable, StoreUnavailable: then the request goes nowhere
+ */
+export type Identify = (subject: Subject, now: EpochMs) => Awaitable<string[]>;
+
+/** Makes the one function that every entrance tells the upstream by. @param assertion null when none is signed */
+export function createIdentify(
+  names: IdentityNames,
+  sessionScope: string,
+  assertion: { readonly header: string; readonly assertions: Assertions } | null,
+): Identify {
+  if (assertion === null) return (subject) => identityFields(subject, names, sessionScope);
+  const { header, assertions } = assertion;
+  return (subject, now) => {
+    const fields = identityFields(subject, names, sessionScope);
+    const jwt = assertions.of(subject, now);
+    if (typeof jwt === 'string') {
+      fields.push(header, jwt);
+      return fields;
+    }
+    return jwt.then((text) => {
+      fields.push(header, text);
+      return fields;
+    });
+  };
 }
 
 /**

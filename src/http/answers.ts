@@ -9,6 +9,8 @@ export interface Answer {
   readonly json?: unknown;
   /** For the audit log; no part of what is sent. */
   readonly facts?: readonly AuditFact[];
+  /** Seconds that anybody may keep it; without this it is never stored. */
+  readonly maxAge?: number;
   /** A body that is no JSON: a file of the web page. */
   readonly content?: Content;
 }
@@ -86,6 +88,8 @@ export function answerRefusal(refusal: Refusal): Answer {
       return unavailable('The account source can not answer now');
     case 'audit_unavailable':
       return unavailable('The audit log can not be written now');
+    case 'signing_unavailable':
+      return unavailable('The identity can not be signed now');
     case 'overloaded':
       return unavailable(refusal.detail);
     case 'fault':

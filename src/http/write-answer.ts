@@ -12,7 +12,7 @@ const answeredForGood = new WeakSet<object>();
 function ownFields(answer: Answer, requestId: string, body: Buffer | undefined): string[] {
   const fields = [
     'Cache-Control',
-    answer.content?.immutable === true ? 'public, max-age=31536000, immutable' : 'no-store',
+    cacheControlOf(answer),
     'X-Content-Type-Options',
     'nosniff',
     'X-Request-Id',
@@ -27,6 +27,11 @@ function ownFields(answer: Answer, requestId: string, body: Buffer | undefined):
     );
   if (answer.fields !== undefined) fields.push(...answer.fields);
   return fields;
+}
+
+function cacheControlOf({ content, maxAge }: Answer): string {
+  if (content?.immutable === true) return 'public, max-age=31536000, immutable';
+  return maxAge === undefined ? 'no-store' : `public, max-age=${maxAge}`;
 }
 
 function bodyOf(answer: Answer): Buffer | undefined {

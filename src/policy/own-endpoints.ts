@@ -44,13 +44,16 @@ export type EndpointName =
   | 'show_page'
   | 'show_page_asset'
   | 'describe_caller'
-  | 'list_people';
+  | 'list_people'
+  | 'show_signing_keys';
 
 /** What the table of own endpoints depends on. */
 export interface EndpointSettings {
   readonly tokenEndpoints: TokenEndpointsTake;
   /** Where the web page is; null when it is off. */
   readonly page: string | null;
+  /** Whether assertions are signed, which somebody has to be able to verify. */
+  readonly assertion: boolean;
 }
 
 const OPEN = { takes: 'nothing', id: null, othersAction: null, action: null } as const;
@@ -84,6 +87,17 @@ function table(manage: TokenEndpointsTake): Row[] {
   ]; // prettier-ignore
 }
 
+/** Where the keys that verify assertions are. Other paths below `/.well-known` belong to the upstream. */
+export const SIGNING_KEYS_PATH = '/.well-known/jwks.json';
+
+const SIGNING_KEYS: Row = {
+  ...OPEN,
+  name: 'show_signing_keys',
+  method: 'GET',
+  path: SIGNING_KEYS_PATH,
+  success: 200,
+};
+
 /** The web page and what it needs beyond the token endpoints. The specification has none of these paths. */
 function pageTable(page: string): Row[] {
   return [
@@ -103,8 +117,12 @@ function pageTable(page: string): Row[] {
 }
 
 /** Routes of the own endpoints. Their paths belong to Latchkey: other methods on them are not there. */
-export function endpointRoutes({ tokenEndpoints, page }: EndpointSettings): RouteDefinition[] {
-  const rows = [...table(tokenEndpoints), ...(page === null ? [] : pageTable(page))];
+export function endpointRoutes({ tokenEndpoints, page, assertion }: EndpointSettings): RouteDefinition[] {
+  const rows = [
+    ...table(tokenEndpoints),
+    ...(page === null ? [] : pageTable(page)),
+    ...(assertion ? [SIGNING_KEYS] : []),
+  ];
   const owned = new Set(['/tokens/*', ...(page === null ? [] : [`${page}*`])]);
   const routes = rows.map(({ method, path, action, ...endpoint }): RouteDefinition => {
     owned.add(path);

@@ -3,8 +3,10 @@ import type { RequestHead } from '../http/head.js';
 
 /** What the configuration adds to the fields that no client gets through. */
 export interface OutboundSettings {
-  /** Names of the injected identity fields. */
+  /** Names of fields that say who is calling: those injected, and others that an upstream may believe. */
   readonly protectedNames: readonly string[];
+  /** Folded beginnings of such names. */
+  readonly protectedPrefixes: readonly string[];
   /** Names of the key and one-time-password fields. */
   readonly credentialNames: readonly string[];
   /** Exact name of the session cookie. */
@@ -24,12 +26,13 @@ const MAX_REMEMBERED = 2_000;
 export function createOutbound(settings: OutboundSettings): Outbound {
   const dropped = new Set([...NEVER_FORWARDED, ...settings.protectedNames.map(foldName)]);
   if (!settings.forwardCredentials) for (const name of settings.credentialNames) dropped.add(foldName(name));
+  const prefixes = [FORWARDED_PREFIX, ...settings.protectedPrefixes];
   const remembered = new Map<string, Treatment>();
 
   const treatmentOf = (name: string): Treatment => {
     const known = remembered.get(name);
     if (known !== undefined) return known;
-    const treatment = treat(foldName(name), dropped, settings.forwardCredentials);
+    const treatment = treat(foldName(name), dropped, prefixes, settings.forwardCredentials);
     if (remembered.size < MAX_REMEMBERED) remembered.set(name, treatment);
     return treatment;
   };
@@ -57,8 +60,13 @@ export function createOutbound(settings: OutboundSettings): Outbound {
   };
 }
 
-function treat(folded: string, dropped: ReadonlySet<string>, forwardCredentials: boolean): Treatment {
-  if (dropped.has(folded) || folded.startsWith(FORWARDED_PREFIX)) return 'drop';
+function treat(
+  folded: string,
+  dropped: ReadonlySet<string>,
+  prefixes: readonly string[],
+  forwardCredentials: boolean,
+): Treatment {
+  if (dropped.has(folded) || prefixes.some((prefix) => folded.startsWith(prefix))) return 'drop';
   return folded === 'cookie' && !forwardCredentials ? 'cookie' : 'keep';
 }
 

@@ -9,16 +9,19 @@ import { Tokens } from '../accounts/tokens.js';
 import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
-import { defaultUpstream, vendorNames } from '../config/derived.js';
+import { defaultUpstream, reservedIdentity, vendorNames } from '../config/derived.js';
 import { whenReady } from '../domain/awaitable.js';
 import { endpointHandlers } from '../endpoints/endpoints.js';
 import { loginHandler, logoutHandler } from '../endpoints/login.js';
 import { PageEndpoints } from '../endpoints/page.js';
 import { readPageFiles } from '../endpoints/page-files.js';
 import { SessionEndpoints } from '../endpoints/sessions.js';
+import { signingKeysHandler } from '../endpoints/signing-keys.js';
 import { TokenEndpoints } from '../endpoints/tokens.js';
+import { Assertions } from '../gate/assertion.js';
 import { Authenticator } from '../gate/authenticate.js';
 import { Gate } from '../gate/gate.js';
+import { createIdentify } from '../gate/identity.js';
 import { Ownership } from '../gate/ownership.js';
 import { createClientReader } from '../http/client-address.js';
 import { createHeadReader } from '../http/read-head.js';
@@ -32,6 +35,7 @@ import { Auditor, policyVersion } from './public/auditor.js';
 import { createFaultLog } from './public/fault-log.js';
 import type { House } from './public/request.js';
 import type { Recheck } from './public/streams.js';
+import { openKeyRing } from './stores/signing-keys.js';
 import type { StoreRoom } from './stores/store-room.js';
 
 /** Everything that serves requests in one process. */
@@ -49,11 +53,8 @@ export interface Runtime {
 }
 
 /** Puts the rooms together. It is the only place that does. */
-export function createRuntime(
-  { config, lines }: LoadedConfig,
-  { store, passwords, sealer, audit }: StoreRoom,
-  log: Log,
-): Runtime {
+export function createRuntime({ config, lines }: LoadedConfig, room: StoreRoom, log: Log): Runtime {
+  const { store, passwords, sealer, audit } = room;
   const logFault = createFaultLog(log);
   const names = vendorNames(config.interface);
   const { router, policy } = compilePolicy(config, lines);
@@ -74,6 +75,11 @@ export function createRuntime(
   const accounts = source ?? new StoredAccounts(store, passwords, new OneTimePasswords(store, sealer));
   const logins = new Logins(accounts, new BackOff(store, config.login));
   const ownership = new Ownership(tokens, policy);
+  const { assertion } = config.identity;
+  const keys = openKeyRing(config, room, (error) =>
+    logFault(error, 'the signing keys could not be read again; those that are known go on signing'),
+  );
+  const reserved = reservedIdentity(config);
   const { writes_per_hour: perHour } = config.rate_limit;
   const upstreams = createUpstreams(config.upstreams);
   const fallback = defaultUpstream(config);
@@ -109,17 +115,33 @@ export function createRuntime(
         maxLifetime: config.tokens.max_lifetime,
         idleTimeout: config.sessions.idle_timeout,
       }),
+      signingKeysHandler(keys),
     ),
     outbound: createOutbound({
-      protectedNames: Object.values(config.identity.headers).filter((name) => name !== null),
+      protectedNames: reserved.names,
+      protectedPrefixes: reserved.prefixes,
       credentialNames: [names.key, names.otp],
       sessionCookie: names.sessionCookie,
       forwardCredentials: config.identity.forward_credentials,
     }),
     forward: createForward({ sessionCookie: names.sessionCookie }),
     upstreamOf: (name) => upstreamNamed(upstreams, name ?? fallback),
-    identityNames: config.identity.headers,
-    sessionScope: policy.sessionScope,
+    identify: createIdentify(
+      config.identity.headers,
+      policy.sessionScope,
+      keys === null
+        ? null
+        : {
+            header: assertion.header,
+            assertions: new Assertions(keys, {
+              issuer: required(assertion.issuer),
+              audience: required(assertion.audience),
+              ttl: assertion.ttl,
+              idleTimeout: config.sessions.idle_timeout,
+              sessionScope: policy.sessionScope,
+            }),
+          },
+    ),
     rateLimitNames: { remaining: names.rateLimitRemaining, reset: names.rateLimitReset },
     log,
     auditor: new Auditor(audit, policyVersion(config)),
@@ -139,6 +161,12 @@ export function createRuntime(
       await upstreams.close();
     },
   };
+}
+
+/** What the configuration was checked to have. */
+function required(value: string | null): string {
+  if (value === null) throw new Error('identity.assertion is enabled without an issuer or audience');
+  return value;
 }
 
 function upstreamNamed(upstreams: { get(name: string): Upstream | undefined }, name: string): Upstream {

@@ -1,4 +1,5 @@
 import type { Session } from '../domain/session.js';
+import type { SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 import type { Changes, Store, Uses } from './store.js';
@@ -100,6 +101,15 @@ export abstract class ForwardingStore implements Store {
   }
   clearLoginFailures(key: string) {
     return this.inner.clearLoginFailures(key);
+  }
+  getSigningKeys() {
+    return this.inner.getSigningKeys();
+  }
+  replaceSigningKeys(next: SigningKeys) {
+    return this.inner.replaceSigningKeys(next);
+  }
+  removeSigningKeys() {
+    return this.inner.removeSigningKeys();
   }
   removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number) {
     return this.inner.removeExpired(now, tokensBefore, limit);

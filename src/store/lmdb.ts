@@ -1,4 +1,5 @@
 import type { Session } from '../domain/session.js';
+import type { SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 import { type Customer, loginKey, type Service, type User } from '../domain/user.js';
@@ -16,6 +17,7 @@ import {
   readUse,
   readUser,
 } from './lmdb/read.js';
+import { readSigningKeys, removeSigningKeys, replaceSigningKeys } from './lmdb/signing-keys.js';
 import { addSession, recordSessionUse, removeSession } from './lmdb/sessions.js';
 import { countLegacyKeys, createToken, isNewDigest, recordTokenUse, revokeTokens } from './lmdb/tokens.js';
 import {
@@ -209,6 +211,18 @@ class LmdbStore implements Store {
 
   async clearLoginFailures(key: string): Promise<void> {
     this.#write((dbs) => removeFailures(dbs, key));
+  }
+
+  getSigningKeys(): SigningKeys | undefined {
+    return this.#read(readSigningKeys);
+  }
+
+  async replaceSigningKeys(next: SigningKeys): Promise<boolean> {
+    return this.#write((dbs) => replaceSigningKeys(dbs, next));
+  }
+
+  async removeSigningKeys(): Promise<boolean> {
+    return this.#remove(removeSigningKeys);
   }
 
   async removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number> {

@@ -1,7 +1,8 @@
 import type { Session } from '../domain/session.js';
+import type { SigningKey, SigningKeys } from '../domain/signing-key.js';
 import type { Token, TokenUse } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
-import { StoreUnavailable } from './store.js';
+import { RecordUnreadable } from './store.js';
 
 /** Version of every record written now. */
 export const RECORD_VERSION = 1;
@@ -18,14 +19,14 @@ export function encode<T extends object>(value: T): Stored<T> {
  * Gives back the value of a stored record.
  *
  * @param required names of fields that every version has; one that is missing means damage
- * @throws StoreUnavailable for a damaged record or one of a newer form: it is never taken for "not there"
+ * @throws RecordUnreadable for a damaged record or one of a newer form: it is never taken for "not there"
  */
 export function decode<T extends object>(kind: string, stored: unknown, required: readonly (keyof T)[]): T {
   if (typeof stored !== 'object' || stored === null) throw damaged(kind);
   const { v, ...value } = stored as Stored<T>;
   if (typeof v !== 'number' || required.some((name) => !(name in value))) throw damaged(kind);
   if (v > RECORD_VERSION) {
-    throw new StoreUnavailable(
+    throw new RecordUnreadable(
       `a ${kind} record has version ${v}; this Latchkey reads up to ${RECORD_VERSION}`,
     );
   }
@@ -42,7 +43,7 @@ const REQUIRED = {
   session: ['id', 'digest', 'userId', 'endsAt', 'lastSeenAt'],
 } as const;
 
-/** Gives back the value of a stored record of each kind. @throws StoreUnavailable as {@link decode} */
+/** Gives back the value of a stored record of each kind. @throws RecordUnreadable as {@link decode} */
 export const userOf = (stored: unknown): User => decode<User>('user', stored, REQUIRED.user);
 export const customerOf = (stored: unknown): Customer =>
   decode<Customer>('customer', stored, REQUIRED.customer);
@@ -51,6 +52,26 @@ export const tokenOf = (stored: unknown): Token => decode<Token>('token', stored
 export const useOf = (stored: unknown): TokenUse => decode<TokenUse>('use', stored, REQUIRED.use);
 export const sessionOf = (stored: unknown): Session => decode<Session>('session', stored, REQUIRED.session);
 
-function damaged(kind: string): StoreUnavailable {
-  return new StoreUnavailable(`a ${kind} record is damaged`);
+/** Gives back the signing keys, each of them whole. @throws RecordUnreadable as {@link decode} */
+export function signingKeysOf(stored: unknown): SigningKeys {
+  const { revision, keys } = decode<SigningKeys>('signing key', stored, ['revision', 'keys']);
+  if (!Number.isSafeInteger(revision) || !Array.isArray(keys) || !keys.every(isSigningKey))
+    throw damaged('signing key');
+  return { revision, keys };
+}
+
+function isSigningKey(value: unknown): value is SigningKey {
+  if (typeof value !== 'object' || value === null) return false;
+  const { kid, algorithm, sealedKey, signsFrom } = value as Partial<SigningKey>;
+  return (
+    typeof kid === 'string' &&
+    (algorithm === 'EdDSA' || algorithm === 'ES256') &&
+    typeof sealedKey === 'string' &&
+    Number.isSafeInteger(signsFrom)
+  );
+}
+
+/** The fault of a record that can't be read. */
+export function damaged(kind: string): RecordUnreadable {
+  return new RecordUnreadable(`a ${kind} record is damaged`);
 }

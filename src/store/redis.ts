@@ -1,4 +1,5 @@
 import type { Session } from '../domain/session.js';
+import type { SigningKeys } from '../domain/signing-key.js';
 import { digestOf } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token, TokenUse } from '../domain/token.js';
@@ -11,6 +12,7 @@ import {
   customerFrom,
   serviceFrom,
   sessionFrom,
+  signingKeysFrom,
   tokenFrom,
   tokensWithUses,
   userFrom,
@@ -204,6 +206,18 @@ export class RedisStore implements Store {
 
   async clearLoginFailures(key: string): Promise<void> {
     await this.client.script('clearFailures', digestOf(key));
+  }
+
+  async getSigningKeys(): Promise<SigningKeys | undefined> {
+    return this.#read('signing_keys', signingKeysFrom);
+  }
+
+  async replaceSigningKeys(next: SigningKeys): Promise<boolean> {
+    return (await this.client.script('replaceSigningKeys', text(next))) === 1;
+  }
+
+  async removeSigningKeys(): Promise<boolean> {
+    return (await this.client.script('removeSigningKeys')) === 1;
   }
 
   async removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number> {

@@ -1,5 +1,6 @@
 import type { Awaitable } from '../domain/awaitable.js';
 import type { Session } from '../domain/session.js';
+import type { SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token, TokenUse } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
@@ -149,6 +150,16 @@ export interface Store {
   addLoginFailure(key: string, now: EpochMs, forgetAt: EpochMs): Promise<LoginFailures>;
   clearLoginFailures(key: string): Promise<void>;
 
+  /** The keys that sign assertions; `undefined` when none were made. */
+  getSigningKeys(): Awaitable<SigningKeys | undefined>;
+  /**
+   * Writes the signing keys when those that are there have the revision before, or none are there and the revision is 1.
+   * Returns whether it wrote. The check and the write are one step.
+   */
+  replaceSigningKeys(next: SigningKeys): Promise<boolean>;
+  /** Removes the signing keys, readable or not. Returns whether some were there. */
+  removeSigningKeys(): Promise<boolean>;
+
   /**
    * Removes what nobody can use any more: sessions past their end, tokens that expired before
    * `tokensBefore`, forgotten login failures. Removes at most `limit` records and returns how many.
@@ -181,3 +192,6 @@ export class StoreUnavailable extends Error {
     this.name = 'StoreUnavailable';
   }
 }
+
+/** A record is damaged, or written by a newer Latchkey. It is never taken for "not there". */
+export class RecordUnreadable extends StoreUnavailable {}

@@ -1,4 +1,5 @@
 import type { Session } from '../domain/session.js';
+import type { SigningKeys } from '../domain/signing-key.js';
 import type { Token, TokenUse } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
 import type { Store } from './store.js';
@@ -10,7 +11,8 @@ export type StoreRecord =
   | { readonly kind: 'user'; readonly value: User; readonly otpStep: number }
   | { readonly kind: 'token'; readonly value: Token; readonly use: TokenUse | null }
   | { readonly kind: 'session'; readonly value: Session }
-  | { readonly kind: 'revoked'; readonly value: string };
+  | { readonly kind: 'revoked'; readonly value: string }
+  | { readonly kind: 'signing_keys'; readonly value: SigningKeys };
 
 /** Records that are written together. */
 const BATCH = 1_000;
@@ -21,6 +23,8 @@ const BATCH = 1_000;
  */
 export async function* recordsOf(store: Store): AsyncGenerator<StoreRecord> {
   for (const digest of await store.listRevokedDigests()) yield { kind: 'revoked', value: digest };
+  const signingKeys = await store.getSigningKeys();
+  if (signingKeys !== undefined) yield { kind: 'signing_keys', value: signingKeys };
   for (const customer of await store.listCustomers()) {
     yield { kind: 'customer', value: customer };
     for (const value of await store.listServices(customer.id)) yield { kind: 'service', value };
@@ -71,12 +75,22 @@ export class RecordWriter {
       tokens: new Map(tokens.flatMap(({ value, use }) => (use === null ? [] : [[value.id, use]]))),
       sessions: new Map(),
     });
-    for (const record of batch) if (record.kind === 'session') await this.#store.createSession(record.value);
+    for (const record of batch) {
+      if (record.kind === 'session') await this.#store.createSession(record.value);
+      else if (record.kind === 'signing_keys') await this.#replaceSigningKeys(record.value);
+    }
+  }
+
+  async #replaceSigningKeys({ keys }: SigningKeys): Promise<void> {
+    const known = await this.#store.getSigningKeys();
+    if (!(await this.#store.replaceSigningKeys({ revision: (known?.revision ?? 0) + 1, keys })))
+      throw new Error('the signing keys were changed meanwhile; run it again');
   }
 }
 
 /** A name of a record that is the same in every store. */
 export function recordKey({ kind, value }: StoreRecord): string {
   if (kind === 'revoked') return `revoked ${value}`;
+  if (kind === 'signing_keys') return 'signing_keys';
   return `${kind} ${value.id}`;
 }

@@ -109,6 +109,24 @@ t.test('each fault of a configuration names its place and the mend', async (t) =
       ['an identity header that is the credential', `${UP}identity: { headers: { role: service-key } }`, ['2:30: identity.headers.role: service-key means something else already; choose a name that nothing else uses']],
       ['unknown method', `${UP}routes:\n  - { path: /a, action: a, methods: [FETCH] }`, ['3:38: routes.0.methods.0: expected one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, PURGE (did you mean "PATCH"?), found "FETCH"']],
       ['same identity header twice', `${UP}identity: { headers: { role: X-A, login: x-a } }`, ['2:30: identity.headers.role: X-A is the name of login already']],
+      ['an assertion of nobody for nobody', `${UP}identity: { assertion: { enabled: true } }`, ['2:24: identity.assertion.issuer: is required when assertions are enabled', '2:24: identity.assertion.audience: is required when assertions are enabled']],
+      ['an issuer that is no URL', `${UP}identity: { assertion: { issuer: auth.example.com } }`, ['2:34: identity.assertion.issuer: expected an http:// or https:// URL without user or fragment, found "auth.example.com"']],
+      ['an assertion without a key to seal its keys', `${UP}identity: { assertion: { enabled: true, issuer: "https://a", audience: a } }\nstore: { type: redis, url: "redis://a" }`, ['3:8: store.sealing_key: is required when identity.assertion is enabled; "openssl rand -hex 32" makes one']],
+      ['an assertion that lives too long', `${UP}identity: { assertion: { ttl: 2h } }`, ['2:31: identity.assertion.ttl: expected 1s to 1h, found "2h"']],
+      ['an assertion that lives too short', `${UP}identity: { assertion: { ttl: 500ms } }`, ['2:31: identity.assertion.ttl: expected 1s to 1h, found "500ms"']],
+      ['keys that rotate too often', `${UP}identity: { assertion: { rotate_after: 3s } }`, ['2:40: identity.assertion.rotate_after: expected 4s or longer, found "3s"']],
+      ['an algorithm with a shared secret', `${UP}identity: { assertion: { algorithm: HS256 } }`, ['2:37: identity.assertion.algorithm: expected EdDSA or ES256 (did you mean "ES256"?), found "HS256"']],
+      ['no algorithm', `${UP}identity: { assertion: { algorithm: none } }`, ['2:37: identity.assertion.algorithm: expected EdDSA or ES256, found "none"']],
+      ['unknown key of the assertion', `${UP}identity: { assertion: { audiense: a } }`, ['2:26: unknown key "audiense" (did you mean "audience"?)']],
+      ['unknown identity header', `${UP}identity: { headers: { rolle: X-A } }`, ['2:24: unknown key "rolle" (did you mean "role"?)']],
+      ['the header of an assertion is taken', `${UP}identity: { assertion: { enabled: true, issuer: "https://a", audience: a, header: x-auth-role } }`, ['2:83: identity.assertion.header: x-auth-role is the name of role already']],
+      ['the header of an assertion means something else', `${UP}identity: { assertion: { enabled: true, issuer: "https://a", audience: a, header: Cookie } }`, ['2:83: identity.assertion.header: Cookie means something else already; choose a name that nothing else uses']],
+      ['unknown preset', `${UP}identity: { preset: konk }`, ['2:21: identity.preset: expected latchkey, oauth2-proxy, kong, remote-user (did you mean "kong"?), found "konk"']],
+      ['a header of the preset given twice', `${UP}identity: { preset: kong, headers: { role: X-Consumer-ID } }`, ['2:44: identity.headers.role: X-Consumer-ID is the name of user_id already']],
+      ['an identity header that says where a request came from', `${UP}identity: { headers: { role: X-Forwarded-For } }`, ['2:30: identity.headers.role: X-Forwarded-For means something else already; choose a name that nothing else uses']],
+      ['an identity header beside those', `${UP}identity: { headers: { login: X-Forwarded-Email } }`, []],
+      ['a role that reads as two', `${UP}identity: { preset: remote-user }\npolicy: { roles: { "a,b": { allow: ["*"] } } }`, ['3:27: policy.roles.a,b: its name has a comma, and with identity.preset: remote-user upstreams read the role as a list']],
+      ['a role that nobody reads', `${UP}identity: { preset: remote-user, headers: { role: null } }\npolicy: { roles: { "a,b": { allow: ["*"] } } }`, []],
       ['not served yet', `${UP}decision: {}`, ['2:11: decision: this setting is not available in this version']],
       ['redis without an address', `${UP}store: { type: redis }`, ['2:8: store: give one of url, cluster and sentinel']],
       ['redis twice', `${UP}store: { type: redis, url: "redis://a", cluster: ["b:1"] }`, ['2:8: store: give one of url, cluster and sentinel']],
@@ -140,11 +158,11 @@ t.test('environment variables and files expand inside strings', async (t) => {
   t.match(config, { upstreams: { api: { url: 'http://u:1' } }, listen: { port: 8081, host: '[::1]' } });
   writeFileSync(
     file,
-    `${UP}interface: { session_cookie: "\${file:secret}" }\nidentity: { assertion: { issuer: "$\${x}" } }`,
+    `${UP}interface: { session_cookie: "\${file:secret}" }\nidentity: { assertion: { audience: "$\${x}" } }`,
   );
   t.match(loadConfig(file, ENV).config, {
     interface: { session_cookie: 'from-file' },
-    identity: { assertion: { issuer: '${x}' } },
+    identity: { assertion: { audience: '${x}' } },
   });
 });
 

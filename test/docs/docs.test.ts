@@ -3,6 +3,7 @@ import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t from 'tap';
 import { parse, parseDocument, stringify } from 'yaml';
+import { IDENTITY_FACTS, IDENTITY_PRESETS, identityPreset } from '../../src/config/identity-presets.js';
 import { loadConfig } from '../../src/config/load.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { startRedis } from '../helpers/redis.js';
@@ -72,7 +73,7 @@ t.test('docs/accounts.md: the configuration passes', async (t) => {
 });
 
 t.test('links between the pages lead somewhere', async (t) => {
-  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/judging.md', 'docs/operating.md', 'docs/storage.md', 'docs/scale.md', 'docs/interface.md', 'docs/limits.md', 'docs/audit.md', 'docs/ui.md', 'docs/threat-model.md', 'SECURITY.md', 'examples/account-source/README.md']) {
+  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/judging.md', 'docs/identity.md', 'docs/operating.md', 'docs/storage.md', 'docs/scale.md', 'docs/interface.md', 'docs/limits.md', 'docs/audit.md', 'docs/ui.md', 'docs/threat-model.md', 'SECURITY.md', 'examples/account-source/README.md', 'examples/verify-assertion/README.md']) {
     const links = [...readFileSync(page, 'utf8').matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)/g)];
     for (const [, path = '', anchor] of links) {
       const target = path === '' ? page : join(page, '..', path);
@@ -125,6 +126,24 @@ t.test('docs/audit.md names each event that there is, and its configuration pass
   writeFileSync(file, `upstream: http://127.0.0.1:3000\n${blocksOf('docs/audit.md')[0]?.text}`);
   t.match(loadConfig(file).config.audit, { to: /audit.jsonl$/, required: true });
 });
+
+t.test('docs/identity.md: the presets are those that there are, and its configuration passes', async (t) => {
+  const page = readFileSync('docs/identity.md', 'utf8');
+  const names = Object.keys(IDENTITY_PRESETS) as (keyof typeof IDENTITY_PRESETS)[];
+  const cells = (row: string) => row.split('|').slice(1, -1).map((cell) => cell.trim().replaceAll('`', ''));
+  const rows = page.slice(page.indexOf('## Presets')).split('\n').filter((line) => line.startsWith('|'));
+  t.same(cells(rows[0] ?? ''), ['fact', ...names]);
+  const table = rows.slice(2, 2 + IDENTITY_FACTS.length).map(cells);
+  t.same(table, IDENTITY_FACTS.map((fact) => [fact, ...names.map((name) => identityPreset(name).headers[fact] ?? '')]));
+  for (const name of names) {
+    const { reserved, reservedPrefixes } = identityPreset(name);
+    const item = page.split('\n- ').find((text) => text.startsWith(`\`${name}\``) && text.includes(':'))?.toLowerCase();
+    for (const each of [...reserved, ...reservedPrefixes]) t.ok(item?.includes(`\`${each.toLowerCase()}`), `${name}: ${each}`);
+  }
+  const file = join(temporaryFolder(t), 'latchkey.yaml');
+  writeFileSync(file, `upstream: http://127.0.0.1:3000\n${blocksOf('docs/identity.md')[0]?.text}`);
+  t.match(loadConfig(file).config.identity.assertion, { enabled: true, ttl: 60_000, rotate_after: 2_592_000_000 });
+}); // prettier-ignore
 
 t.test('SECURITY.md names tests that exist', async (t) => {
   const files = [...readFileSync('SECURITY.md', 'utf8').matchAll(/`(test\/[^`]+)`/g)].map(([, file = '']) => file);

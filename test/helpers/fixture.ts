@@ -1,3 +1,4 @@
+import type { Server } from 'node:http';
 import { hash } from '@node-rs/argon2';
 import { Secret, TOTP } from 'otpauth';
 import { type Running, start, temporaryFolder, writeConfig } from './latchkey.js';
@@ -54,7 +55,7 @@ export async function directory() {
 export interface Fixture {
   readonly server: Running;
   readonly url: string;
-  readonly upstream: { readonly url: string; readonly received: Received[] };
+  readonly upstream: { readonly url: string; readonly received: Received[]; readonly server: Server };
   readonly folder: string;
   readonly configFile: string;
   readonly login: (user: string) => Promise<string>;

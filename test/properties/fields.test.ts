@@ -100,6 +100,7 @@ const requests = fc.record({
 
 const outbound = createOutbound({
   protectedNames: IDENTITY,
+  protectedPrefixes: [],
   credentialNames: ['service-key', 'service-otp'],
   sessionCookie: 'service.session',
   forwardCredentials: false,

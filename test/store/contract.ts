@@ -1,5 +1,6 @@
 import type { Test } from 'tap';
 import type { Session } from '../../src/domain/session.js';
+import type { SigningKey, SigningKeys } from '../../src/domain/signing-key.js';
 import type { Token } from '../../src/domain/token.js';
 import type { User } from '../../src/domain/user.js';
 import type { Changes, Store } from '../../src/store/store.js';
@@ -27,6 +28,10 @@ function session(digest: string, more: Partial<Session> = {}): Session {
     ip: '127.0.0.1', userAgent: null, ...more,
   }; // prettier-ignore
 }
+
+function signingKey(kid: string): SigningKey {
+  return { kid, algorithm: 'EdDSA', sealedKey: 'v1.a.b', signsFrom: NOW };
+} // prettier-ignore
 
 export const BASE: Changes = {
   customers: [{ id: 'C1', name: 'One' }, { id: 'C2', name: 'Two' }],
@@ -287,6 +292,24 @@ export async function storeContract(
     t.same((await store.listRevokedDigests()).toSorted(), ['digest-K1', 'digest-K2']);
     await store.change({ tokens: [token('K1', { kind: 'legacy_key' })] }, NOW);
     t.equal(await store.findToken('digest-K1'), undefined);
+  }); // prettier-ignore
+
+  await check('signing keys are replaced by who knows their revision, once', async (t, store, reopen) => {
+    t.equal(await store.getSigningKeys(), undefined);
+    const keys = (revision: number, ...kids: string[]): SigningKeys => ({ revision, keys: kids.map(signingKey) });
+    t.equal(await store.replaceSigningKeys(keys(2, 'A')), false, 'nothing has revision 1');
+    const first = await Promise.all(['A', 'B', 'C'].map((kid) => store.replaceSigningKeys(keys(1, kid))));
+    t.equal(first.filter(Boolean).length, 1, 'of several at once one is taken');
+    const [kid = ''] = ['A', 'B', 'C'].filter((_, i) => first[i]);
+    t.same(await store.getSigningKeys(), keys(1, kid));
+    t.equal(await store.replaceSigningKeys(keys(3, 'X')), false);
+    t.equal(await store.replaceSigningKeys(keys(2, kid, 'D')), true);
+    const again = await reopen();
+    t.same(await again.getSigningKeys(), keys(2, kid, 'D'), 'after a restart too');
+    t.equal(await again.removeSigningKeys(), true);
+    t.equal(await again.removeSigningKeys(), false);
+    t.equal(await again.getSigningKeys(), undefined);
+    t.equal(await again.replaceSigningKeys(keys(1, 'E')), true, 'and it begins anew');
   }); // prettier-ignore
 
   await check('login failures add up until they are cleared or forgotten', async (t, store) => {

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { Command } from 'commander';
 import type { Sealer } from '../../accounts/sealing.js';
 import { loadConfig } from '../../config/load.js';
+import { ownerOf } from '../../domain/signing-key.js';
 import type { Store } from '../../store/store.js';
 import { recordKey, recordsOf, RecordWriter, type StoreRecord } from '../../store/transfer.js';
 import { readBackup, writeBackup } from './backup-file.js';
@@ -46,6 +47,17 @@ The key that opens the sealed ones (sealing.key in store.path, or store.sealing_
     .argument('<file>', 'the file that backup wrote')
     .addOption(configOption())
     .action(restore);
+  store
+    .command('forget-signing-keys')
+    .description('remove the keys that sign assertions; the servers make new ones')
+    .addOption(configOption())
+    .addHelpText(
+      'after',
+      `
+For keys that somebody else may know, or that can not be opened any more. Servers notice within minutes, and until
+verifiers have fetched the new keys, upstreams refuse what is signed with them. Keys rotate without this.`,
+    )
+    .action(forgetSigningKeys);
   return store;
 }
 
@@ -75,9 +87,16 @@ async function copy(options: { from: string; to: string }): Promise<void> {
   );
 }
 
-/** Secrets of one-time passwords are encrypted under a key of each store, with values that differ each time. */
+/** What is sealed is encrypted under a key of each store, with values that differ each time. */
 function resealing(from: Sealer, to: Sealer): (record: StoreRecord) => StoreRecord {
   return (record) => {
+    if (record.kind === 'signing_keys') {
+      const keys = record.value.keys.map((key) => {
+        const owner = ownerOf(key);
+        return { ...key, sealedKey: to.seal(from.open(key.sealedKey, owner), owner) };
+      });
+      return { ...record, value: { ...record.value, keys } };
+    }
     if (record.kind !== 'user' || record.value.otpSecret === null) return record;
     const { id, otpSecret } = record.value;
     return { ...record, value: { ...record.value, otpSecret: to.seal(from.open(otpSecret, id), id) } };
@@ -112,6 +131,8 @@ function essence(record: StoreRecord): unknown {
       return { ...record, value: { ...record.value, otpSecret: record.value.otpSecret !== null } };
     case 'token':
       return record.value;
+    case 'signing_keys':
+      return record.value.keys.map(({ kid, signsFrom }) => ({ kid, signsFrom }));
     case 'session':
       return { ...record.value, lastSeenAt: 0, ip: '', userAgent: null };
     default:
@@ -168,5 +189,16 @@ function refuseUnopenable(records: readonly StoreRecord[], sealer: Sealer): void
   for (const record of records) {
     if (record.kind === 'user' && record.value.otpSecret !== null)
       sealer.open(record.value.otpSecret, record.value.id);
+    if (record.kind !== 'signing_keys') continue;
+    for (const key of record.value.keys) sealer.open(key.sealedKey, ownerOf(key));
   }
+}
+
+async function forgetSigningKeys(options: { config: string }): Promise<void> {
+  await withStore(loadConfig(options.config), async (room) => {
+    room.audit.ensureWritable();
+    if (!(await room.store.removeSigningKeys())) throw new CommandFailed('the store holds no signing keys');
+    recordOperation(room, { event: 'signing_keys.removed', outcome: 'success' });
+    process.stdout.write('the signing keys are removed\n');
+  });
 }

@@ -20,6 +20,7 @@ import type { Serving } from '../../server/processes/serving.js';
 import { onSignals } from '../../server/processes/signals.js';
 import { openStoreRoom, type StoreRoom } from '../../server/stores/store-room.js';
 import { StoreUnavailable } from '../../store/store.js';
+import { checkSigningKeys } from '../../server/stores/signing-keys.js';
 import { watchFiles } from '../../server/reload/watch.js';
 import { startWorker } from '../../server/processes/worker.js';
 
@@ -79,6 +80,7 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
   const { config } = loaded;
   const { log } = sink;
   const directory = await applyAtStart(loaded, room, log);
+  await checkSigningKeys(config, room);
   const cleaning = startCleaning(room.store, log);
   const count = workersOf(loaded);
   const serving = count === 1 ? await startAlone(loaded, room, log) : await startWorkers(loaded, count, sink);

@@ -1,22 +1,55 @@
 import { z } from 'zod';
-import { fieldName, flag } from './units.js';
+import {
+  IDENTITY_FACTS,
+  IDENTITY_PRESET_NAMES,
+  type IdentityFact,
+  identityPreset,
+} from '../identity-presets.js';
+import { durationBetween, fieldName, flag, text } from './units.js';
+import { issuerUrl } from './urls.js';
 
-const identityHeader = (name: string) => fieldName.nullable().default(name);
+type Names = Record<IdentityFact, string | null>;
+
+const header = fieldName.nullable().optional();
+
+/** The signed assertion. */
+const assertionSchema = z.strictObject({
+  enabled: flag.default(false),
+  header: fieldName.default('X-Auth-Assertion'),
+  issuer: issuerUrl.nullable().default(null).describe('The claim iss; required when enabled'),
+  audience: text.nullable().default(null).describe('The claim aud; required when enabled'),
+  // An assertion can't be taken back, so its life is short.
+  ttl: durationBetween(1_000, 3_600_000, 'expected 1s to 1h')
+    .prefault('60s')
+    .describe('How long an assertion is valid; never longer than its token or session'),
+  algorithm: z.enum(['EdDSA', 'ES256'], 'expected EdDSA or ES256').default('EdDSA'),
+  // A key is published half of this time, ten minutes at most, before it signs.
+  rotate_after: durationBetween(4_000, Infinity, 'expected 4s or longer')
+    .prefault('30d')
+    .describe('How long a key signs before the next one does'),
+});
 
 /** What upstreams are told of the caller. */
-export const identitySchema = z.strictObject({
-  headers: z
-    .strictObject({
-      user_id: identityHeader('X-Auth-User-Id'),
-      customer_id: identityHeader('X-Auth-Customer-Id'),
-      login: identityHeader('X-Auth-Login'),
-      role: identityHeader('X-Auth-Role'),
-      scope: identityHeader('X-Auth-Scope'),
-      services: identityHeader('X-Auth-Services'),
-      credential: identityHeader('X-Auth-Credential'),
-      token_id: identityHeader('X-Auth-Token-Id'),
-    })
-    .prefault({}),
-  forward_credentials: flag.default(false),
-  assertion: z.looseObject({ enabled: flag.default(false) }).prefault({}),
-});
+export const identitySchema = z
+  .strictObject({
+    preset: z
+      .enum(IDENTITY_PRESET_NAMES, `expected ${IDENTITY_PRESET_NAMES.join(', ')}`)
+      .default('latchkey')
+      .describe('Whose header names to use; names given under headers win'),
+    headers: z
+      .strictObject(Object.fromEntries(IDENTITY_FACTS.map((fact) => [fact, header])) as Record<IdentityFact, typeof header>)
+      .prefault({})
+      .describe('The name of each header; null leaves it out'),
+    forward_credentials: flag.default(false),
+    assertion: assertionSchema.prefault({}),
+  })
+  .transform(({ headers, ...identity }) => ({ ...identity, headers: namesOf(identity.preset, headers) })); // prettier-ignore
+
+function namesOf(
+  preset: (typeof IDENTITY_PRESET_NAMES)[number],
+  given: Partial<Record<IdentityFact, string | null | undefined>>,
+): Names {
+  const defaults = identityPreset(preset).headers;
+  const name = (fact: IdentityFact) => (given[fact] === undefined ? (defaults[fact] ?? null) : given[fact]);
+  return Object.fromEntries(IDENTITY_FACTS.map((fact) => [fact, name(fact)])) as Names;
+}

@@ -45,7 +45,9 @@ const redis = z
       .regex(/^[0-9A-Fa-f]{64}$/, 'expected 64 hexadecimal digits, as "openssl rand -hex 32" prints')
       .nullable()
       .default(null)
-      .describe('Encrypts the secrets of one-time passwords; the same for the whole fleet'),
+      .describe(
+        'Encrypts the secrets of one-time passwords and the signing keys; the same for the whole fleet',
+      ),
   })
   .refine(
     ({ url, cluster, sentinel }) => [url, cluster, sentinel].filter((each) => each !== null).length === 1,

@@ -21,6 +21,13 @@ export const positiveDuration = durationText
   .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
   .transform(toMilliseconds);
 
+/** A duration from `min` to `max` milliseconds. @param expected says so to people */
+export function durationBetween(min: number, max: number, expected: string) {
+  return durationText
+    .refine((text) => toMilliseconds(text) >= min && toMilliseconds(text) <= max, expected)
+    .transform(toMilliseconds);
+}
+
 const SIZE_UNITS = { B: 1, KiB: 1_024, MiB: 1_048_576, GiB: 1_073_741_824 } as const;
 const SIZE = /^(\d{1,9})(B|KiB|MiB|GiB)$/;
 

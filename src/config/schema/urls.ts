@@ -12,6 +12,12 @@ export const sourceUrl = text.refine(
   'expected an http:// or https:// URL without user or fragment',
 );
 
+/** Who signed an assertion: compared as text by whoever verifies it, so it is kept as it is written. */
+export const issuerUrl = text.refine(
+  (value) => URL.canParse(value) && isPlainUrl(new URL(value)),
+  'expected an http:// or https:// URL without user or fragment',
+);
+
 function isUpstreamUrl(value: string): boolean {
   if (!URL.canParse(value)) return false;
   const url = new URL(value);

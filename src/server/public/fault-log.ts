@@ -1,19 +1,23 @@
 import { AccountSourceUnavailable } from '../../accounts/http-accounts.js';
+import { SigningUnavailable } from '../../accounts/signing-keys.js';
 import { AuditUnavailable } from '../../observe/audit.js';
 import type { Log } from '../../observe/log.js';
 import { StoreUnavailable } from '../../store/store.js';
 
-/** A store or an account source that is away fails every request; the reason is told this often. */
+/** A store that is away, or keys that can't be used, fail every request; the reason is told this often. */
 const INTERVAL_MS = 10_000;
 
 /** Logs a fault of a request. */
 export type FaultLog = (error: unknown, message: string, requestId?: string) => void;
 
-function isAway(error: unknown): error is StoreUnavailable | AccountSourceUnavailable | AuditUnavailable {
+function isAway(
+  error: unknown,
+): error is StoreUnavailable | AccountSourceUnavailable | AuditUnavailable | SigningUnavailable {
   return (
     error instanceof StoreUnavailable ||
     error instanceof AccountSourceUnavailable ||
-    error instanceof AuditUnavailable
+    error instanceof AuditUnavailable ||
+    error instanceof SigningUnavailable
   );
 }
 

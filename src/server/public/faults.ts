@@ -1,4 +1,5 @@
 import { AccountSourceUnavailable } from '../../accounts/http-accounts.js';
+import { SigningUnavailable } from '../../accounts/signing-keys.js';
 import type { Refusal } from '../../domain/refusal.js';
 import { AuditUnavailable } from '../../observe/audit.js';
 import { StoreUnavailable } from '../../store/store.js';
@@ -8,6 +9,7 @@ export function faultRefusal(error: unknown): Refusal {
   if (error instanceof StoreUnavailable) return { refusal: 'store_unavailable' };
   if (error instanceof AccountSourceUnavailable) return { refusal: 'account_source_unavailable' };
   if (error instanceof AuditUnavailable) return { refusal: 'audit_unavailable' };
+  if (error instanceof SigningUnavailable) return { refusal: 'signing_unavailable' };
   return { refusal: 'fault' };
 }
 

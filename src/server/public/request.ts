@@ -4,7 +4,7 @@ import { isRead } from '../../domain/methods.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Handler } from '../../endpoints/call.js';
 import type { Admitted, Gate, Verdict } from '../../gate/gate.js';
-import { type IdentityNames, identityFields } from '../../gate/identity.js';
+import type { Identify } from '../../gate/identity.js';
 import { type Answer, answerRefusal } from '../../http/answers.js';
 import { parseBody } from '../../http/body.js';
 import type { RequestHead } from '../../http/head.js';
@@ -33,8 +33,7 @@ export interface House {
   readonly forward: Forward;
   /** The upstream of a route. */
   readonly upstreamOf: (name: string | null) => Upstream;
-  readonly identityNames: IdentityNames;
-  readonly sessionScope: string;
+  readonly identify: Identify;
   /** Names of the fields that tell what is left of a user's writes. */
   readonly rateLimitNames: { readonly remaining: string; readonly reset: string };
   readonly log: Log;
@@ -54,6 +53,9 @@ export function createRequestListener(house: () => House, streams: Streams) {
     walk.start();
   };
 }
+
+/** Nothing is told of a request without authentication. */
+const NOBODY: readonly string[] = [];
 
 const OUTCOME_OF_ABORT = {
   client: 'aborted_by_client',
@@ -103,7 +105,7 @@ class Walk implements Stream {
     record.decision = verdict.decision;
     if (this.#res.destroyed) finishRecord(record, this.#house.log);
     else if (verdict.refusal !== undefined) this.#refuse(verdict.refusal);
-    else if (verdict.route.endpoint === null) this.#forward(head, verdict);
+    else if (verdict.route.endpoint === null) this.#tell(head, verdict);
     else
       this.#serve(head, verdict, verdict.route.endpoint.name).catch((error: unknown) => this.#fault(error));
   }
@@ -131,9 +133,22 @@ class Walk implements Stream {
     }
   }
 
-  #forward(head: RequestHead, { route, subject, writes }: Admitted): void {
-    const { outbound, forward, upstreamOf, identityNames, sessionScope } = this.#house;
-    const identity = subject === null ? [] : identityFields(subject, identityNames, sessionScope);
+  /** Finds out how the upstream is told who is calling, and only then forwards. */
+  #tell(head: RequestHead, admitted: Admitted): void {
+    const { subject } = admitted;
+    const identity = subject === null ? NOBODY : this.#house.identify(subject, Date.now());
+    if (!(identity instanceof Promise)) this.#forward(head, admitted, identity);
+    else
+      identity
+        .then((fields) => {
+          if (this.#res.destroyed) finishRecord(this.#record, this.#house.log);
+          else this.#forward(head, admitted, fields);
+        })
+        .catch((error: unknown) => this.#fault(error));
+  }
+
+  #forward(head: RequestHead, { route, subject, writes }: Admitted, identity: readonly string[]): void {
+    const { outbound, forward, upstreamOf } = this.#house;
     const { requestId } = this.#record;
     if (subject !== null) this.#streams.add(this);
     this.#carried = forward({

@@ -2,7 +2,6 @@ import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Admitted } from '../../gate/gate.js';
-import { identityFields } from '../../gate/identity.js';
 import { answerRefusal } from '../../http/answers.js';
 import type { RequestHead } from '../../http/head.js';
 import { writeRawAnswer } from '../../http/write-answer.js';
@@ -82,8 +81,13 @@ async function walk(house: House, upgrade: Upgrade, handshake: Handshake): Promi
     verdict.route.endpoint === null
       ? refuseHandshake(head)
       : ({ refusal: 'malformed', detail: 'this endpoint is no WebSocket' } as const);
-  if (malformed !== undefined) refuse(malformed);
-  else carry(house, upgrade, handshake, head, verdict);
+  if (malformed !== undefined) {
+    refuse(malformed);
+    return;
+  }
+  const { subject } = verdict;
+  const identity = subject === null ? [] : await house.identify(subject, Date.now());
+  carry(house, upgrade, handshake, head, verdict, identity);
 }
 
 function carry(
@@ -92,8 +96,8 @@ function carry(
   { socket, headBytes, record, refuse, streams }: Handshake,
   head: RequestHead,
   { route, subject }: Admitted,
+  identity: readonly string[],
 ): void {
-  const identity = subject === null ? [] : identityFields(subject, house.identityNames, house.sessionScope);
   let refused = false;
   upgrade({
     head,

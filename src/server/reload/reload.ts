@@ -8,6 +8,7 @@ import type { AuditOutcome } from '../../domain/audit.js';
 import type { Log } from '../../observe/log.js';
 import { setReloaded } from '../../observe/metrics.js';
 import type { Serving } from '../processes/serving.js';
+import { checkSigningKeys } from '../stores/signing-keys.js';
 import type { StoreRoom } from '../stores/store-room.js';
 
 /** What became of a reload. */
@@ -90,6 +91,7 @@ export class Reloader {
       ).map(([name]) => name);
       // What a restart is needed for stays as it was at the start, in workers that are replaced later as well.
       const next = withFixed(read, this.#current);
+      await checkSigningKeys(next.config, this.#room);
       const prepared = await this.#serving.prepare(next);
       try {
         await applyDirectoryFile(next, this.#room);

@@ -2,6 +2,7 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Database, open, type RootDatabase } from 'lmdb';
 import type { Session } from '../../domain/session.js';
+import type { SigningKeys } from '../../domain/signing-key.js';
 import type { EpochMs } from '../../domain/time.js';
 import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
@@ -45,6 +46,8 @@ export interface Databases {
   readonly expiry: Database<true, [number, Expiring, string]>;
   /** Digests of legacy keys that were revoked, so that none comes back. */
   readonly revoked: Database<true, string>;
+  /** One record with all keys. */
+  readonly signingKeys: Database<Stored<SigningKeys>, string>;
   readonly meta: Database<number, string>;
 }
 
@@ -85,6 +88,7 @@ export function openDatabases(path: string): Databases {
     sessionsOf: db('sessions_of_user'),
     expiry: db('expiry'),
     revoked: db('revoked_legacy_keys'),
+    signingKeys: db('signing_keys'),
     meta: db('meta'),
   };
   checkFormat(databases, path);

@@ -1,8 +1,18 @@
 import type { Session } from '../../domain/session.js';
+import type { SigningKeys } from '../../domain/signing-key.js';
 import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
-import { customerOf, serviceOf, sessionOf, tokenOf, useOf, userOf } from '../records.js';
-import { StoreUnavailable, type TokenWithUse } from '../store.js';
+import {
+  customerOf,
+  damaged,
+  serviceOf,
+  sessionOf,
+  signingKeysOf,
+  tokenOf,
+  useOf,
+  userOf,
+} from '../records.js';
+import type { TokenWithUse } from '../store.js';
 
 /** Reads one record of each kind. @throws StoreUnavailable for one that is damaged, foreign or of a newer form */
 export function userFrom(text: string): User {
@@ -21,6 +31,10 @@ export function serviceFrom(text: string): Service {
 
 export function tokenFrom(text: string): Token {
   return tokenOf(parse('token', text));
+}
+
+export function signingKeysFrom(text: string): SigningKeys {
+  return signingKeysOf(parse('signing key', text));
 }
 
 function useFrom(text: string): TokenUse {
@@ -49,6 +63,6 @@ function parse(kind: string, text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    throw new StoreUnavailable(`a ${kind} record is damaged`);
+    throw damaged(kind);
   }
 }

@@ -204,6 +204,16 @@ redis.call('ZREM', P('expiry:others'), 'failure:' .. ARGV[2])
 return 0
 `;
 
+/** Writes the signing keys over those of the revision before. */
+const REPLACE_SIGNING_KEYS = `
+local known = read(P('signing_keys'))
+if (known and known.revision or 0) ~= cjson.decode(ARGV[2]).revision - 1 then return 0 end
+redis.call('SET', P('signing_keys'), ARGV[2])
+return 1
+`;
+
+const REMOVE_SIGNING_KEYS = `return redis.call('DEL', P('signing_keys'))`;
+
 const REMOVE_EXPIRED = `
 local now, tokensBefore, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local removed = 0
@@ -245,6 +255,8 @@ export const SCRIPTS = {
   takeOtpStep: TAKE_OTP_STEP,
   addFailure: ADD_FAILURE,
   clearFailures: CLEAR_FAILURES,
+  replaceSigningKeys: REPLACE_SIGNING_KEYS,
+  removeSigningKeys: REMOVE_SIGNING_KEYS,
   removeExpired: REMOVE_EXPIRED,
   change: CHANGE,
 } as const;

@@ -1,0 +1,3 @@
+module example.com/verify-assertion
+
+go 1.19

@@ -1,0 +1,60 @@
+// An upstream that believes a caller only by Latchkey's signed assertion. Needs nothing but Go's standard library.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+)
+
+func setting(name, otherwise string) string {
+	if value, given := os.LookupEnv(name); given {
+		return value
+	}
+	return otherwise
+}
+
+func main() {
+	// Seconds; what Latchkey's Cache-Control says.
+	maxAge, err := strconv.Atoi(setting("JWKS_MAX_AGE", "300"))
+	if err != nil {
+		log.Fatal("JWKS_MAX_AGE: ", err)
+	}
+	verifier := &Verifier{
+		Issuer:   setting("ISSUER", "https://auth.example.com"),
+		Audience: setting("AUDIENCE", "example-api"),
+		Keys: &Keys{
+			URL:    setting("JWKS_URL", "http://127.0.0.1:8080/.well-known/jwks.json"),
+			MaxAge: time.Duration(maxAge) * time.Second,
+		},
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:"+setting("PORT", "3000"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("listening on http://%s\n", listener.Addr())
+	log.Fatal(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller, err := verifier.Verify(r.Header.Get("X-Auth-Assertion"))
+		switch {
+		case err == nil:
+			answer(w, http.StatusOK, map[string]any{"hello": caller["login"], "caller": caller})
+		case errors.Is(err, ErrRefused):
+			answer(w, http.StatusUnauthorized, map[string]any{"error": err.Error()})
+		default:
+			// A signature that can not be checked because the keys can not be fetched is no reason to believe it.
+			answer(w, http.StatusServiceUnavailable, map[string]any{"error": "the keys can not be fetched"})
+		}
+	})))
+}
+
+func answer(w http.ResponseWriter, status int, body map[string]any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}

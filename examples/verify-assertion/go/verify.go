@@ -1,0 +1,129 @@
+package main
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+)
+
+// ErrRefused is what an assertion that does not hold is refused with.
+var ErrRefused = errors.New("the assertion does not hold")
+
+// Leeway is how far the clocks of both machines may differ.
+const Leeway = 5 * time.Second
+
+// Claims are what an assertion says of the caller.
+type Claims map[string]any
+
+// Verifier checks assertions (RFC 7519 7.2).
+type Verifier struct {
+	Issuer   string
+	Audience string
+	Keys     *Keys
+}
+
+// Verify returns the claims of an assertion, or ErrRefused when it does not hold.
+func (v *Verifier) Verify(assertion string) (Claims, error) {
+	parts := strings.Split(assertion, ".")
+	if len(parts) != 3 {
+		return nil, refused("it has not three parts")
+	}
+	var header struct {
+		Alg  string   `json:"alg"`
+		Kid  string   `json:"kid"`
+		Crit []string `json:"crit"`
+	}
+	if err := decodePart(parts[0], &header); err != nil {
+		return nil, refused("its header can not be read")
+	}
+	if header.Crit != nil {
+		return nil, refused("it has a header that is not understood")
+	}
+	key, err := v.Keys.Find(header.Kid)
+	if err != nil {
+		return nil, err
+	}
+	// The algorithm is that of the key, whatever the assertion says: never "none", never a shared secret.
+	if header.Alg != key.Algorithm {
+		return nil, refused("its algorithm is not that of the key")
+	}
+	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
+	if err != nil || !isSigned(key.Public, []byte(parts[0]+"."+parts[1]), signature) {
+		return nil, refused("its signature is wrong")
+	}
+	claims := Claims{}
+	if err := decodePart(parts[1], &claims); err != nil {
+		return nil, refused("its claims can not be read")
+	}
+	return claims, v.check(claims, time.Now())
+}
+
+func (v *Verifier) check(claims Claims, now time.Time) error {
+	if claims["iss"] != v.Issuer {
+		return refused("another issuer")
+	}
+	if !isFor(claims["aud"], v.Audience) {
+		return refused("another audience")
+	}
+	expires, ok := claims["exp"].(float64)
+	if !ok || now.Add(-Leeway).Unix() >= int64(expires) {
+		return refused("it has expired")
+	}
+	issued, ok := claims["iat"].(float64)
+	if !ok || now.Add(Leeway).Unix() < int64(issued) {
+		return refused("it is from the future")
+	}
+	if subject, _ := claims["sub"].(string); subject == "" {
+		return refused("it names nobody")
+	}
+	return nil
+}
+
+func isSigned(public crypto.PublicKey, message, signature []byte) bool {
+	switch key := public.(type) {
+	case ed25519.PublicKey:
+		return ed25519.Verify(key, message, signature)
+	case *ecdsa.PublicKey:
+		// Two numbers of 32 bytes (RFC 7518 3.4).
+		if len(signature) != 64 {
+			return false
+		}
+		digest := sha256.Sum256(message)
+		r, s := new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])
+		return ecdsa.Verify(key, digest[:], r, s)
+	}
+	return false
+}
+
+// isFor says whether the claim aud, one name or a list, has a name.
+func isFor(audience any, name string) bool {
+	if list, ok := audience.([]any); ok {
+		for _, each := range list {
+			if each == name {
+				return true
+			}
+		}
+		return false
+	}
+	return audience == name
+}
+
+func decodePart(part string, into any) error {
+	content, err := base64.RawURLEncoding.DecodeString(part)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(content, into)
+}
+
+func refused(why string) error {
+	return fmt.Errorf("%w: %s", ErrRefused, why)
+}

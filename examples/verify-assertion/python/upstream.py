@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""An upstream that believes a caller only by Latchkey's signed assertion.
+
+Needs PyJWT and cryptography: apt-get install python3-jwt python3-cryptography, or pip install "pyjwt[crypto]".
+"""
+import json
+import os
+import threading
+import time
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import jwt
+
+PORT = int(os.environ.get("PORT", "3000"))
+JWKS_URL = os.environ.get("JWKS_URL", "http://127.0.0.1:8080/.well-known/jwks.json")
+ISSUER = os.environ.get("ISSUER", "https://auth.example.com")
+AUDIENCE = os.environ.get("AUDIENCE", "example-api")
+# Seconds; what Latchkey's Cache-Control says.
+JWKS_MAX_AGE = float(os.environ.get("JWKS_MAX_AGE", "300"))
+# A key that is not known is looked for at most this often, so that made-up names do not become a flood of requests.
+COOLDOWN = 5.0
+# Never "none", never a shared secret.
+ALGORITHMS = {"EdDSA", "ES256"}
+
+
+class Keys:
+    """The keys that Latchkey publishes, fetched when they are too old or when one is missing."""
+
+    def __init__(self, url):
+        self._url = url
+        self._lock = threading.Lock()
+        self._keys = {}
+        self._fetched = float("-inf")
+
+    def find(self, kid):
+        with self._lock:
+            age = time.monotonic() - self._fetched
+            if age > JWKS_MAX_AGE or (kid not in self._keys and age > COOLDOWN):
+                self._fetch()
+            if kid not in self._keys:
+                raise jwt.InvalidTokenError("no key has this name")
+            return self._keys[kid]
+
+    def _fetch(self):
+        with urllib.request.urlopen(self._url, timeout=5) as answer:
+            jwks = json.load(answer)
+        known = [key for key in jwks["keys"] if key.get("alg") in ALGORITHMS]
+        self._keys = {key["kid"]: (jwt.PyJWK(key).key, key["alg"]) for key in known}
+        self._fetched = time.monotonic()
+
+
+KEYS = Keys(JWKS_URL)
+
+
+def verify(assertion):
+    """Returns the claims of an assertion. Raises jwt.InvalidTokenError when it does not hold."""
+    kid = jwt.get_unverified_header(assertion).get("kid")
+    key, algorithm = KEYS.find(kid)
+    return jwt.decode(
+        assertion,
+        key,
+        algorithms=[algorithm],  # the one of the key, whatever the assertion says
+        issuer=ISSUER,
+        audience=AUDIENCE,
+        leeway=5,  # seconds that the clocks of both machines may differ
+        options={"require": ["iss", "aud", "exp", "iat", "sub"]},
+    )
+
+
+class Upstream(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        try:
+            caller = verify(self.headers.get("X-Auth-Assertion", ""))
+        except jwt.InvalidTokenError as error:
+            self.answer(401, {"error": str(error)})
+        except (OSError, ValueError, KeyError, jwt.PyJWTError):
+            # A signature that can not be checked because the keys can not be fetched is no reason to believe it.
+            self.answer(503, {"error": "the keys can not be fetched"})
+        else:
+            self.answer(200, {"hello": caller["login"], "caller": caller})
+
+    def answer(self, status, body):
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        pass
+
+
+if __name__ == "__main__":
+    server = ThreadingHTTPServer(("127.0.0.1", PORT), Upstream)
+    print(f"listening on http://127.0.0.1:{server.server_port}", flush=True)
+    server.serve_forever()

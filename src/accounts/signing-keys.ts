@@ -1,0 +1,177 @@
+import {
+  calculateJwkThumbprint,
+  type CryptoKey,
+  exportJWK,
+  generateKeyPair,
+  importJWK,
+  type JWK,
+} from 'jose';
+import { ownerOf, type SigningAlgorithm, type SigningKey, type SigningKeys } from '../domain/signing-key.js';
+import type { EpochMs } from '../domain/time.js';
+import { RecordUnreadable, type Store, StoreUnavailable } from '../store/store.js';
+import { SealBroken, type Sealer } from './sealing.js';
+import { SigningSchedule, type SigningSettings } from './signing-schedule.js';
+
+/** Nothing can be signed. The request is refused with 503: without its assertion none is forwarded. */
+export class SigningUnavailable extends Error {
+  readonly code = 'SIGNING_UNAVAILABLE';
+}
+
+/** A key that can sign. */
+export interface Signer {
+  readonly kid: string;
+  readonly algorithm: SigningAlgorithm;
+  readonly signsFrom: EpochMs;
+  readonly key: CryptoKey;
+}
+
+interface OpenKey extends Signer {
+  readonly sealedKey: string;
+  /** What is published (RFC 7517 4). */
+  readonly publicKey: JWK;
+}
+
+/** While the store can't be asked, it is asked this often. */
+const RETRY_MS = 1_000;
+/** Somebody else changed the keys each time; more often than this is no coincidence. */
+const MAX_TRIES = 20;
+
+type KeyStore = Pick<Store, 'getSigningKeys' | 'replaceSigningKeys'>;
+
+/**
+ * The keys of assertions: makes them, rotates them, and keeps them sealed in the store that all processes share.
+ *
+ * A change is written only over the revision that it was worked out from, so processes that start or rotate at once agree
+ * on one key.
+ */
+export class KeyRing {
+  readonly #store: KeyStore;
+  readonly #sealer: Sealer;
+  readonly #schedule: SigningSchedule;
+  readonly #onAway: (error: StoreUnavailable) => void;
+  #keys: readonly OpenKey[] = [];
+  /** `performance.now()` from which on the store is asked again. */
+  #refreshAt = -Infinity;
+  #refreshing: Promise<void> | undefined;
+
+  /** @param onAway told when the store can't be asked and the keys known go on signing */
+  constructor(
+    store: KeyStore,
+    sealer: Sealer,
+    settings: SigningSettings,
+    onAway: (error: StoreUnavailable) => void,
+  ) {
+    this.#store = store;
+    this.#sealer = sealer;
+    this.#schedule = new SigningSchedule(settings);
+    this.#onAway = onAway;
+  }
+
+  /** Seconds that verifiers may keep what {@link published} gives. */
+  get maxAge(): number {
+    return this.#schedule.maxAge / 1000;
+  }
+
+  /** The key that signs, when that is known without asking the store. */
+  signer(now: EpochMs): Signer | undefined {
+    return performance.now() < this.#refreshAt ? this.#schedule.signer(this.#keys, now) : undefined;
+  }
+
+  /** The key that signs. @throws SigningUnavailable, StoreUnavailable */
+  async findSigner(now: EpochMs): Promise<Signer> {
+    await this.#refresh(now);
+    const signer = this.#schedule.signer(this.#keys, now);
+    if (signer === undefined) throw new SigningUnavailable('there is no signing key');
+    return signer;
+  }
+
+  /** The public halves of all keys: those that sign, that will sign, and whose signatures are in use. */
+  async published(now: EpochMs): Promise<JWK[]> {
+    await this.#refresh(now);
+    return this.#keys.map(({ publicKey }) => publicKey);
+  }
+
+  async #refresh(now: EpochMs): Promise<void> {
+    if (performance.now() < this.#refreshAt) return;
+    this.#refreshing ??= this.#load(now).finally(() => (this.#refreshing = undefined));
+    await this.#refreshing;
+  }
+
+  async #load(now: EpochMs): Promise<void> {
+    try {
+      this.#keys = await this.#maintain(now);
+      this.#refreshAt = performance.now() + this.#schedule.refresh;
+    } catch (error) {
+      if (error instanceof RecordUnreadable) throw unusable(error.message, error);
+      if (!(error instanceof StoreUnavailable) || this.#keys.length === 0) throw error;
+      // A key that is known stays good; verifiers refuse it if it is gone from the store meanwhile.
+      this.#refreshAt = performance.now() + RETRY_MS;
+      this.#onAway(error);
+    }
+  }
+
+  /** Reads the keys, and writes them when one is due or over. */
+  async #maintain(now: EpochMs): Promise<OpenKey[]> {
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
+      const stored = (await this.#store.getSigningKeys()) ?? { revision: 0, keys: [] };
+      // Before anything is written: who can't open the keys must not add one that nobody else can open.
+      const open = await Promise.all(stored.keys.map((key) => this.#open(key)));
+      const next = await this.#changed(stored, now);
+      if (next === undefined) return open;
+      if (await this.#store.replaceSigningKeys(next))
+        return Promise.all(next.keys.map((key) => this.#open(key)));
+    }
+    throw new SigningUnavailable('the signing keys are changed by others all the time');
+  }
+
+  async #changed({ revision, keys }: SigningKeys, now: EpochMs): Promise<SigningKeys | undefined> {
+    const kept = this.#schedule.kept(keys, now);
+    const due = this.#schedule.dueKey(kept, now);
+    if (due === undefined && kept.length === keys.length) return undefined;
+    const added = due === undefined ? [] : [await this.#make(due)];
+    return { revision: revision + 1, keys: [...kept, ...added] };
+  }
+
+  async #make(signsFrom: EpochMs): Promise<SigningKey> {
+    const { algorithm } = this.#schedule;
+    const { privateKey } = await generateKeyPair(algorithm, { extractable: true });
+    const jwk = await exportJWK(privateKey);
+    const kid = await calculateJwkThumbprint(jwk);
+    return {
+      kid,
+      algorithm,
+      sealedKey: this.#sealer.seal(JSON.stringify(jwk), ownerOf({ kid, algorithm })),
+      signsFrom,
+    };
+  }
+
+  async #open({ kid, algorithm, sealedKey, signsFrom }: SigningKey): Promise<OpenKey> {
+    const known = this.#keys.find((key) => key.kid === kid && key.sealedKey === sealedKey);
+    if (known !== undefined) return { ...known, signsFrom };
+    try {
+      const jwk = JSON.parse(this.#sealer.open(sealedKey, ownerOf({ kid, algorithm }))) as JWK;
+      const key = (await importJWK(jwk, algorithm)) as CryptoKey;
+      const { kty, crv, x, y } = jwk as JWK & Record<'kty' | 'crv' | 'x', string>;
+      const half = { kty, crv, x, ...(y === undefined ? {} : { y }) };
+      return {
+        kid,
+        algorithm,
+        sealedKey,
+        signsFrom,
+        key,
+        publicKey: { ...half, kid, alg: algorithm, use: 'sig' },
+      };
+    } catch (cause) {
+      if (cause instanceof SealBroken)
+        throw unusable('they can not be opened: they are damaged, or sealed with another sealing key', cause);
+      throw cause;
+    }
+  }
+}
+
+function unusable(reason: string, cause: Error): SigningUnavailable {
+  return new SigningUnavailable(
+    `the signing keys in the store can not be used (${reason}); set the sealing key that they were made with, or make new ones with "latchkey store forget-signing-keys"`,
+    { cause },
+  );
+}

@@ -1,0 +1,69 @@
+import type { Add } from './cross-checks.js';
+import { vendorNames } from './derived.js';
+import { FORWARDED_IDENTITY, identityPreset } from './identity-presets.js';
+import type { Config } from './schema/config.js';
+
+/** Fields that frame a request, route it, carry a credential, or that the proxy itself sets. */
+const TAKEN = new Set([
+  'host', 'content-length', 'content-type', 'content-encoding', 'transfer-encoding', 'connection', 'upgrade', 'te', 'trailer',
+  'keep-alive', 'expect', 'cookie', 'forwarded', 'via', 'x-request-id', 'x-real-ip',
+]); // prettier-ignore
+
+function isTaken(name: string, config: Config): boolean {
+  const { key, otp } = vendorNames(config.interface);
+  return (
+    TAKEN.has(name) ||
+    (name.startsWith('x-forwarded-') && !FORWARDED_IDENTITY.has(name)) ||
+    name.startsWith('proxy-') ||
+    name.startsWith('sec-') ||
+    name === key.toLowerCase() ||
+    name === otp.toLowerCase()
+  );
+}
+
+/** Checks the names of the injected headers, and that what an assertion needs is there. */
+export function checkIdentity(config: Config, add: Add): void {
+  const { headers, assertion } = config.identity;
+  const seen = new Map<string, string>();
+  const names: [string, readonly string[], string | null][] = Object.entries(headers).map(([fact, name]) => [
+    fact,
+    ['headers', fact],
+    name,
+  ]);
+  names.push(['assertion', ['assertion', 'header'], assertion.enabled ? assertion.header : null]);
+  for (const [what, path, name] of names) {
+    if (name === null) continue;
+    const at = `identity.${path.join('.')}`;
+    if (isTaken(name.toLowerCase(), config)) {
+      const message = `${at}: ${name} means something else already; choose a name that nothing else uses`;
+      add(['identity', ...path], message);
+    }
+    const other = seen.get(name.toLowerCase());
+    if (other !== undefined) add(['identity', ...path], `${at}: ${name} is the name of ${other} already`);
+    seen.set(name.toLowerCase(), what);
+  }
+  checkRoleNames(config, add);
+  if (assertion.enabled) checkAssertion(config, add);
+}
+
+/** Upstreams of some presets read the role as a list: a comma in it would give the caller another group. */
+function checkRoleNames({ identity, policy }: Config, add: Add): void {
+  if (!identityPreset(identity.preset).roleIsList || identity.headers.role === null) return;
+  for (const role of Object.keys(policy.roles)) {
+    if (!role.includes(',')) continue;
+    const message = `policy.roles.${role}: its name has a comma, and with identity.preset: ${identity.preset} upstreams read the role as a list`;
+    add(['policy', 'roles', role], message);
+  }
+}
+
+function checkAssertion({ identity, store }: Config, add: Add): void {
+  for (const key of ['issuer', 'audience'] as const) {
+    if (identity.assertion[key] !== null) continue;
+    add(['identity', 'assertion', key], `identity.assertion.${key}: is required when assertions are enabled`);
+  }
+  if (store.type === 'redis' && store.sealing_key === null) {
+    const message =
+      'store.sealing_key: is required when identity.assertion is enabled; "openssl rand -hex 32" makes one';
+    add(['store', 'sealing_key'], message);
+  }
+}

@@ -1,0 +1,144 @@
+import { SignJWT } from 'jose';
+import { LRUCache } from 'lru-cache';
+import { type KeyRing, type Signer, SigningUnavailable } from '../accounts/signing-keys.js';
+import type { Awaitable } from '../domain/awaitable.js';
+import type { Subject } from '../domain/credential.js';
+import type { EpochMs } from '../domain/time.js';
+
+/** Settings of the signed assertion; times in milliseconds. */
+export interface AssertionSettings {
+  readonly issuer: string;
+  readonly audience: string;
+  readonly ttl: number;
+  /** A session without a request for so long has ended. */
+  readonly idleTimeout: number;
+  /** The scope of a session. */
+  readonly sessionScope: string;
+}
+
+/** Subjects whose assertion is kept; about 2 KiB each. */
+const MAX_KEPT = 10_000;
+
+interface Entry {
+  readonly subject: Subject;
+  readonly kid: string;
+  readonly signedAt: EpochMs;
+  /** From here on a new one would be valid for much longer. */
+  readonly freshUntil: EpochMs;
+  /** A promise while it is being signed. */
+  jwt: Awaitable<string>;
+}
+
+/**
+ * Signs who is calling, as a JSON Web Token (RFC 7519) that an upstream can check by itself.
+ *
+ * Called for requests that the gate let in, never instead of the gate. One that was signed is used again while half of its
+ * life is left, and the facts and the key are the same.
+ */
+export class Assertions {
+  readonly #keys: Pick<KeyRing, 'signer' | 'findSigner'>;
+  readonly #settings: AssertionSettings;
+  readonly #kept = new LRUCache<string, Entry>({ max: MAX_KEPT });
+
+  constructor(keys: Pick<KeyRing, 'signer' | 'findSigner'>, settings: AssertionSettings) {
+    this.#keys = keys;
+    this.#settings = settings;
+  }
+
+  /** The assertion of a subject. @throws SigningUnavailable, StoreUnavailable: then the request goes nowhere */
+  of(subject: Subject, now: EpochMs): Awaitable<string> {
+    const signer = this.#keys.signer(now);
+    if (signer !== undefined) return this.#signedBy(signer, subject, now);
+    return this.#keys.findSigner(now).then((found) => this.#signedBy(found, subject, now));
+  }
+
+  #signedBy(signer: Signer, subject: Subject, now: EpochMs): Awaitable<string> {
+    const id = subject.credential === 'session' ? subject.session.digest : subject.token.digest;
+    const known = this.#kept.get(id);
+    if (known !== undefined && isUsable(known, signer, subject, now)) return known.jwt;
+
+    const issuedAt = Math.floor(now / 1000);
+    const wanted = issuedAt * 1000 + this.#settings.ttl;
+    const end = Math.min(wanted, this.#endOf(subject, now));
+    const expiresAt = Math.floor(end / 1000);
+    const jwt = sign(signer, this.#claimsOf(subject, issuedAt, expiresAt));
+    // A new one of a credential that ends before would be valid no longer.
+    const freshUntil = end < wanted ? expiresAt * 1000 : expiresAt * 1000 - this.#settings.ttl / 2;
+    const entry: Entry = { subject, kid: signer.kid, signedAt: now, freshUntil, jwt };
+    this.#kept.set(id, entry);
+    jwt.then(
+      (text) => (entry.jwt = text),
+      () => {
+        if (this.#kept.peek(id) === entry) this.#kept.delete(id);
+      },
+    );
+    return jwt;
+  }
+
+  /** When the credential itself ends. */
+  #endOf(subject: Subject, now: EpochMs): EpochMs {
+    if (subject.credential !== 'session') return subject.token.expiresAt ?? Infinity;
+    return Math.min(subject.session.endsAt, now + this.#settings.idleTimeout);
+  }
+
+  #claimsOf(subject: Subject, issuedAt: number, expiresAt: number): Record<string, unknown> {
+    const { issuer, audience, sessionScope } = this.#settings;
+    const { user, credential } = subject;
+    const token = subject.credential === 'session' ? undefined : subject.token;
+    return {
+      iss: issuer,
+      aud: audience,
+      sub: user.id,
+      iat: issuedAt,
+      exp: expiresAt,
+      customer_id: user.customerId,
+      login: user.login,
+      role: user.role,
+      scope: token === undefined ? sessionScope : token.scopes.join(' '),
+      ...(token === undefined || token.services.length === 0 ? {} : { services: token.services }),
+      credential,
+      ...(token === undefined ? {} : { token_id: token.id }),
+    };
+  }
+}
+
+async function sign({ kid, algorithm, key }: Signer, claims: Record<string, unknown>): Promise<string> {
+  try {
+    return await new SignJWT(claims).setProtectedHeader({ alg: algorithm, kid, typ: 'JWT' }).sign(key);
+  } catch (cause) {
+    throw new SigningUnavailable('the assertion could not be signed', { cause });
+  }
+}
+
+function isUsable(known: Entry, signer: Signer, subject: Subject, now: EpochMs): boolean {
+  return (
+    known.kid === signer.kid &&
+    // A clock that went back would otherwise give it a longer life.
+    now >= known.signedAt &&
+    now < known.freshUntil &&
+    saysTheSame(known.subject, subject)
+  );
+}
+
+function saysTheSame(a: Subject, b: Subject): boolean {
+  const [x, y] = [a.user, b.user];
+  if (x !== y && (x.id !== y.id || x.customerId !== y.customerId || x.login !== y.login || x.role !== y.role))
+    return false;
+  if (a.credential === 'session') return b.credential === 'session' && a.session.endsAt === b.session.endsAt;
+  if (b.credential === 'session' || a.credential !== b.credential) return false;
+  const [s, t] = [a.token, b.token];
+  if (s === t) return true;
+  return (
+    s.id === t.id &&
+    s.expiresAt === t.expiresAt &&
+    isSameList(s.scopes, t.scopes) &&
+    isSameList(s.services, t.services)
+  );
+}
+
+function isSameList(a: readonly string[], b: readonly string[]): boolean {
+  if (a === b) return true;
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
+}

@@ -1,0 +1,27 @@
+import { KeyRing } from '../../accounts/signing-keys.js';
+import type { Config } from '../../config/schema/config.js';
+import { StoreUnavailable } from '../../store/store.js';
+import type { StoreRoom } from './store-room.js';
+
+/** The keys of assertions; null when none are signed. @param onAway told when the store can't be asked and known keys go on signing */
+export function openKeyRing(
+  { identity }: Config,
+  { store, sealer }: Pick<StoreRoom, 'store' | 'sealer'>,
+  onAway: (error: StoreUnavailable) => void,
+): KeyRing | null {
+  const { assertion } = identity;
+  return assertion.enabled ? new KeyRing(store, sealer, assertion, onAway) : null;
+}
+
+/**
+ * Makes sure that what a configuration signs with is there and can be used. A store that can't be asked now is no fault:
+ * nothing is forwarded until it can.
+ *
+ * @throws SigningUnavailable
+ */
+export async function checkSigningKeys(config: Config, room: StoreRoom): Promise<void> {
+  const keys = openKeyRing(config, room, () => undefined);
+  await keys?.findSigner(Date.now()).catch((error: unknown) => {
+    if (!(error instanceof StoreUnavailable)) throw error;
+  });
+}

@@ -1,0 +1,206 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { exportJWK, generateKeyPair, type JSONWebKeySet, SignJWT } from 'jose';
+import t, { type Test } from 'tap';
+import { parse } from 'yaml';
+import { client, directory } from '../helpers/fixture.js';
+import { listenOnLoopback, send } from '../helpers/http.js';
+import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { needPackages, runs } from '../helpers/debian.js';
+import { until } from '../helpers/redis.js';
+
+const EXAMPLE = 'examples/verify-assertion';
+const CONFIG = parse(readFileSync(join(EXAMPLE, 'latchkey.yaml'), 'utf8'));
+const { issuer, audience } = CONFIG.identity.assertion as { issuer: string; audience: string };
+
+/** Debian's Python, which has Debian's packages whatever else is in the path. */
+const PYTHON = '/usr/bin/python3';
+
+/** How each example is run; undefined where what it needs is not there. */
+const PROGRAMS = {
+  node: () => [process.execPath, join(EXAMPLE, 'node/upstream.mjs')],
+  python: () => {
+    needPackages(() => runs(PYTHON, '-c', 'import jwt, cryptography'), 'python3-jwt', 'python3-cryptography');
+    return [PYTHON, join(EXAMPLE, 'python/upstream.py')];
+  },
+  // Its toolchain is large, so it is run where it is there already.
+  go: (t: Test) => {
+    if (!runs('go', 'version')) return undefined;
+    const program = join(temporaryFolder(t), 'upstream.bin');
+    const built = spawnSync('go', ['build', '-o', program, '.'], {
+      cwd: join(EXAMPLE, 'go'),
+      env: { ...process.env, CGO_ENABLED: '0', GOTOOLCHAIN: 'local' },
+    });
+    if (built.status !== 0) throw new Error(built.stderr.toString());
+    return [program];
+  },
+} as const;
+
+/** Starts an example, which believes the keys at an address. */
+async function startExample(t: Test, command: readonly string[], jwks: string): Promise<string> {
+  const [program = '', ...args] = command;
+  const env = {
+    ...process.env,
+    PORT: '0',
+    JWKS_URL: jwks,
+    ISSUER: issuer,
+    AUDIENCE: audience,
+    JWKS_MAX_AGE: '1',
+  };
+  const child = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  t.teardown(() => void child.kill());
+  return urlOf(child);
+}
+
+function urlOf(child: ChildProcess): Promise<string> {
+  return new Promise((found, failed) => {
+    child.stdout?.on('data', (chunk: Buffer) => {
+      const [url] = /http:\S+/.exec(chunk.toString()) ?? [];
+      if (url !== undefined) found(url);
+    });
+    child.once('close', () => failed(new Error('the example ended')));
+  });
+}
+
+/** Serves the published keys of a test's own, and counts how often they are asked for. */
+async function startIssuer(t: Test) {
+  const pairs = {
+    good: await generateKeyPair('EdDSA'),
+    curve: await generateKeyPair('ES256'),
+    other: await generateKeyPair('EdDSA'),
+  };
+  const keys: JSONWebKeySet['keys'] = [
+    { ...(await exportJWK(pairs.good.publicKey)), kid: 'good', alg: 'EdDSA', use: 'sig' },
+    { ...(await exportJWK(pairs.curve.publicKey)), kid: 'curve', alg: 'ES256', use: 'sig' },
+  ];
+  let fetched = 0;
+  let status = 200;
+  const server = createServer((_req, res) => {
+    fetched += 1;
+    res.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify({ keys }));
+  });
+  t.teardown(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return {
+    url: await listenOnLoopback(server),
+    pairs,
+    keys,
+    fetched: () => fetched,
+    answer: (next: number) => (status = next),
+  };
+}
+
+const now = () => Math.floor(Date.now() / 1000);
+const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+const claims = (more: object = {}) => ({
+  iss: issuer,
+  aud: audience,
+  sub: 'U1',
+  login: 'ada',
+  iat: now(),
+  exp: now() + 60,
+  ...more,
+});
+
+for (const [language, prepare] of Object.entries(PROGRAMS)) {
+  t.test(`${language}: what does not hold is refused`, async (t) => {
+    const command = prepare(t);
+    if (command === undefined) {
+      t.comment('there is no Go on this machine, so its example is not run');
+      t.pass('not run');
+      return;
+    }
+    const { url, pairs, keys, fetched, answer } = await startIssuer(t);
+    const upstream = await startExample(t, command, url);
+    const ask = async (assertion?: string) => (await send(upstream, '/', { headers: assertion === undefined ? {} : { 'X-Auth-Assertion': assertion } })).status;
+    const sign = (more: object = {}, { kid = 'good', alg = 'EdDSA', key = pairs.good.privateKey } = {}) =>
+      new SignJWT(claims(more) as never).setProtectedHeader({ alg, kid, typ: 'JWT' }).sign(key);
+    const good = await sign();
+    t.equal(await ask(good), 200);
+    t.equal(await ask(await sign({}, { kid: 'curve', alg: 'ES256', key: pairs.curve.privateKey })), 200, 'ES256');
+    t.equal(await ask(await sign({ aud: ['another', audience] })), 200, 'a list of audiences');
+    const [head = '', body = '', signature = ''] = good.split('.');
+    const unsigned = (alg: string) => `${encode({ alg, kid: 'good', typ: 'JWT' })}.${body}.`;
+    const secret = Buffer.from(keys[0]?.x ?? '', 'base64url');
+    const rows: [string, string | undefined][] = [
+      ['none', undefined],
+      ['empty', ''],
+      ['no assertion at all', 'forged'],
+      ['another key', await sign({}, { key: pairs.other.privateKey })],
+      ['a key that is not published', await sign({}, { kid: 'other', key: pairs.other.privateKey })],
+      ['no name of a key', `${encode({ alg: 'EdDSA' })}.${body}.${signature}`],
+      ['alg none', unsigned('none')],
+      ['alg None', unsigned('None')],
+      ['alg none with a signature', `${unsigned('none')}${signature}`],
+      ['no signature', `${head}.${body}.`],
+      ['signed with the public key as a secret', await new SignJWT(claims() as never).setProtectedHeader({ alg: 'HS256', kid: 'good' }).sign(secret)],
+      ['the algorithm of another key', await sign({}, { kid: 'good', alg: 'ES256', key: pairs.curve.privateKey })],
+      ['other claims', `${head}.${encode(claims({ sub: 'root' }))}.${signature}`],
+      ['expired', await sign({ iat: now() - 120, exp: now() - 60 })],
+      ['from the future', await sign({ iat: now() + 600, exp: now() + 660 })],
+      ['no expiry', await sign({ exp: undefined })],
+      ['another audience', await sign({ aud: 'another' })],
+      ['no audience', await sign({ aud: undefined })],
+      ['another issuer', await sign({ iss: 'https://evil.example' })],
+      ['no issuer', await sign({ iss: undefined })],
+      ['nobody', await sign({ sub: undefined })],
+    ];
+    for (const [name, assertion] of rows) t.equal(await ask(assertion), 401, name);
+    const before = fetched();
+    for (let i = 0; i < 30; i++) await ask(await sign({}, { kid: `made-up-${i}` }));
+    t.ok(fetched() - before < 15, `made-up names of keys: ${fetched() - before} fetches for 30`);
+    answer(500);
+    await until(async () => (await ask(good)) === 503, 'without keys nothing is believed');
+    answer(200);
+    await until(async () => (await ask(good)) === 200, 'and then it is again');
+  }); // prettier-ignore
+}
+
+t.test('behind Latchkey, all of them through rotations of its keys', async (t) => {
+  const commands = Object.values(PROGRAMS).map((prepare) => prepare(t)).filter((command) => command !== undefined);
+  // An address for the keys before the server that publishes them is there.
+  const forward = { to: '' };
+  const relay = createServer((req, res) => {
+    send(forward.to, req.url ?? '').then(
+      ({ status, text }) => res.writeHead(status, { 'Content-Type': 'application/json' }).end(text),
+      () => res.destroy(),
+    );
+  });
+  const jwks = `${await listenOnLoopback(relay)}/.well-known/jwks.json`;
+  t.teardown(() => {
+    relay.close();
+    relay.closeAllConnections();
+  });
+  const urls = await Promise.all(commands.map((command) => startExample(t, command, jwks)));
+  const upstreams = Object.fromEntries(urls.map((url, i) => [`u${i}`, { url }]));
+  const config = writeConfig(temporaryFolder(t), {
+    upstreams,
+    default_route: { upstream: 'u0' },
+    routes: urls.map((_, i) => ({ path: `/u${i}`, upstream: `u${i}`, action: 'api' })),
+    identity: { assertion: { ...CONFIG.identity.assertion, ttl: '2s', rotate_after: '4s' } },
+  }, await directory());
+  const { url } = await start(t, config);
+  forward.to = url;
+  const key = await client(url).token('superuser');
+  const kids = new Set<string>();
+  const wrong: string[] = [];
+  let asked = 0;
+  await until(async () => {
+    await new Promise((pause) => setTimeout(pause, 150));
+    for (const [i] of urls.entries()) {
+      const reply = await send(url, `/u${i}`, { headers: { 'Service-Key': key, 'X-Auth-Assertion': 'forged' } });
+      asked += 1;
+      if (reply.json?.hello !== 'superuser@example.com' || reply.json.caller.role !== 'superuser') wrong.push(`${i}: ${reply.status} ${reply.text}`);
+    }
+    for (const { kid = '' } of (await send(url, '/.well-known/jwks.json')).json.keys as JSONWebKeySet['keys']) kids.add(kid);
+    // The last one may still wait for its turn.
+    return kids.size >= 4;
+  }, 'three keys that signed', 60_000);
+  t.same(wrong, [], `${asked} requests`);
+  t.ok(asked > 20);
+  for (const direct of urls) t.equal((await send(direct, '/', { headers: { 'X-Auth-User-Id': 'superuser', 'X-Auth-Role': 'superuser' } })).status, 401, 'past Latchkey nobody is believed');
+}); // prettier-ignore
