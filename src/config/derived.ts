@@ -24,3 +24,8 @@ export function vendorNames(settings: Config['interface']): VendorNames {
 export function defaultUpstream(config: Config): string {
   return config.default_route.upstream ?? Object.keys(config.upstreams)[0] ?? '';
 }
+
+/** The addresses of an upstream: `url`, or all of `urls`. */
+export function addressesOf({ url, urls }: Config['upstreams'][string]): readonly string[] {
+  return urls ?? (url === undefined ? [] : [url]);
+}
