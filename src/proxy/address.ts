@@ -65,7 +65,9 @@ export class Address {
   /** Opens a connection of its own: TLS is verified by then. It fails after `connect_timeout`. */
   connect(callback: (error: Error | null, socket: Socket | null) => void): void {
     const { protocol, hostname, port } = this.#url;
-    this.#connector({ protocol, hostname: hostname.replace(/^\[|\]$/g, ''), port }, callback);
+    const target = { protocol, hostname: hostname.replace(/^\[|\]$/g, ''), port };
+    // With an error there is no second argument, whatever the types say.
+    this.#connector(target, (error, socket) => callback(error, (socket as Socket | undefined) ?? null));
   }
 }
 

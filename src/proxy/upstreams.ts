@@ -78,15 +78,20 @@ export class Upstream {
   choose(tried: readonly Address[] = NONE): Address | undefined {
     if (this.#only !== undefined) return tried.length === 0 ? this.#only : undefined;
     const { addresses } = this;
-    this.#turn = (this.#turn + 1) % addresses.length;
     let best: Address | undefined;
+    let at = 0;
     for (let i = 0; i < addresses.length; i++) {
-      const address = addresses[(this.#turn + i) % addresses.length] as Address;
+      const index = (this.#turn + i) % addresses.length;
+      const address = addresses[index] as Address;
       if (tried.includes(address)) continue;
       const { standing } = address;
       if (!standing.usable && standing.takeTrial(performance.now())) return address;
-      if (best === undefined || isBetter(address, best)) best = address;
+      if (best === undefined || isBetter(address, best)) {
+        best = address;
+        at = index;
+      }
     }
+    this.#turn = at + 1;
     return best;
   }
 
