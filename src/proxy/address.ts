@@ -63,11 +63,10 @@ export class Address {
   }
 
   /** Opens a connection of its own: TLS is verified by then. It fails after `connect_timeout`. */
-  connect(callback: (error: Error | null, socket: Socket | null) => void): void {
+  connect(callback: (opened: Socket | Error) => void): void {
     const { protocol, hostname, port } = this.#url;
     const target = { protocol, hostname: hostname.replace(/^\[|\]$/g, ''), port };
-    // With an error there is no second argument, whatever the types say.
-    this.#connector(target, (error, socket) => callback(error, (socket as Socket | undefined) ?? null));
+    this.#connector(target, (...[error, socket]) => callback(error ?? socket));
   }
 }
 
@@ -76,19 +75,20 @@ export class Address {
  * configuration only, never from a request; an IP address is looked for as such.
  */
 function createConnector(url: URL, { connect_timeout, tls }: AddressSettings): buildConnector.connector {
-  const read = (file: string | null | undefined) => (file == null ? undefined : readFileSync(file));
-  const [ca, cert, key] = [read(tls?.ca), read(tls?.cert), read(tls?.key)];
-  const connector = buildConnector({
-    timeout: connect_timeout,
-    rejectUnauthorized: true,
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-  });
+  const connector = buildConnector({ timeout: connect_timeout, rejectUnauthorized: true, ...readFiles(tls) });
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const serverName = tls?.server_name ?? (isIP(host) === 0 ? host : undefined);
   return (options, callback) => {
     const { servername: _, ...rest } = options;
     connector(serverName === undefined ? { ...rest, host } : { ...rest, servername: serverName }, callback);
+  };
+}
+
+function readFiles(tls: TlsSettings | null): { ca?: Buffer; cert?: Buffer; key?: Buffer } {
+  const { ca = null, cert = null, key = null } = tls ?? {};
+  return {
+    ...(ca === null ? {} : { ca: readFileSync(ca) }),
+    ...(cert === null ? {} : { cert: readFileSync(cert) }),
+    ...(key === null ? {} : { key: readFileSync(key) }),
   };
 }

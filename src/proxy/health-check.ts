@@ -68,9 +68,9 @@ export class HealthCheck {
     const { path, timeout } = this.#settings;
     const client = new Client(this.#address.origin, {
       connect: (_options, callback) =>
-        this.#address.connect((error, socket) => {
-          if (socket === null) callback(error as Error, null);
-          else callback(null, socket);
+        this.#address.connect((opened) => {
+          if (opened instanceof Error) callback(opened, null);
+          else callback(null, opened);
         }),
     });
     this.#client = client;

@@ -109,10 +109,10 @@ class Handshake {
 
   /** Nothing is sent before a connection stands, so one that fails is tried at another address. */
   #connect(address: Address): void {
-    address.connect((error, socket) => {
-      if (this.#over) socket?.destroy();
-      else if (socket === null) this.#failed(error as Error);
-      else this.#send(address, socket);
+    address.connect((opened) => {
+      if (opened instanceof Error) this.#failed(opened);
+      else if (this.#over) opened.destroy();
+      else this.#send(address, opened);
     });
   }
 

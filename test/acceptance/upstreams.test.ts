@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import {
   Agent,
   createServer,
@@ -15,7 +15,7 @@ import t from 'tap';
 import { WebSocket, WebSocketServer } from 'ws';
 import { startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback, send, startUpstream } from '../helpers/http.js';
-import { temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { options, told } from '../helpers/property.js';
 import { freePort, until } from '../helpers/redis.js';
 
@@ -84,7 +84,9 @@ const handshakes: IncomingMessage[] = [];
 for (const server of [echo.server, named.server, pair[0]?.server]) {
   server?.on('upgrade', (req, socket, head) => {
     handshakes.push(req);
-    sockets.handleUpgrade(req, socket, head, (ws) => ws.on('message', (data) => ws.send(data.toString())));
+    sockets.handleUpgrade(req, socket, head, (ws) =>
+      ws.on('message', (data: Buffer) => ws.send(data.toString())),
+    );
   });
 }
 t.teardown(() => sockets.clients.forEach((client) => client.terminate()));
@@ -252,7 +254,7 @@ t.test(
 t.test(
   'an address that is killed under load costs no request that only reads, and none is served twice that does not',
   async (t) => {
-  const files = ports.load.map((port) => join(folder, `${port}.log`));
+    const files = ports.load.map((port) => join(folder, `${port}.log`));
     const startNode = async (i: number): Promise<ChildProcess> => {
       const child = spawn(
         process.execPath,
@@ -276,22 +278,22 @@ t.test(
         req.on('error', reject).end(method === 'POST' ? 'x' : undefined);
       });
     const results: { method: string; path: string; status: number }[] = [];
-    let stop = false;
+    const load = new AbortController();
     const clients = Array.from({ length: 12 }, async (_, client) => {
-      for (let i = 0; !stop; i++) {
+      for (let i = 0; !load.signal.aborted; i++) {
         const method = client % 3 === 0 ? 'POST' : 'GET';
         const path = `/load/${client}-${i}`;
         results.push({ method, path, status: await ask(method, path) });
       }
     });
     await until(() => results.length > 300, 'it is under load');
-  nodes[1]?.kill('SIGKILL');
+    nodes[1]?.kill('SIGKILL');
     const killedAt = results.length;
     await until(() => results.length > killedAt + 120, 'it goes on');
     await startNode(1);
     const beforeReturn = readFileSync(files[1] ?? '', 'utf8').length;
     await until(() => readFileSync(files[1] ?? '', 'utf8').length > beforeReturn, 'it comes back');
-    stop = true;
+    load.abort();
     await Promise.all(clients);
     const failed = results.filter(({ status }) => status !== 200);
     t.same(
@@ -354,7 +356,7 @@ t.test(
     const before = await retries('once');
     const statuses = await Promise.all([get('/once/a'), get('/once/b')]);
     t.same(
-      statuses.map(({ status }) => status).toSorted(),
+      statuses.map(({ status }) => status).toSorted((a, b) => a - b),
       [200, 502],
       'without retries there is no other address',
     );
@@ -529,14 +531,62 @@ t.test('the Host field says what is set', async (t) => {
   }
 });
 
+t.test(
+  'a host name is looked up for each new connection, not for each request, and a connection does not last for ever',
+  async (t) => {
+    const table = join(folder, 'hosts.json');
+    const lookups = join(folder, 'lookups');
+    const preload = join(folder, 'lookup.cjs');
+    writeFileSync(
+      preload,
+      `const dns = require('node:dns'), fs = require('node:fs'), real = dns.lookup;
+dns.lookup = (name, options, done) => {
+  if (name !== 'api.test') return real(name, options, done);
+  fs.appendFileSync(${JSON.stringify(lookups)}, '.');
+  const address = JSON.parse(fs.readFileSync(${JSON.stringify(table)}, 'utf8'));
+  if (address === null) return process.nextTick(done, Object.assign(new Error('getaddrinfo ENOTFOUND ' + name), { code: 'ENOTFOUND' }));
+  process.nextTick(done, null, options.all ? [{ address, family: 4 }] : address, 4);
+};`,
+    );
+    const counted = () => readFileSync(lookups, 'utf8').length;
+    const old = createServer((_req, res) => res.end('old'));
+    const port = Number(new URL(await listenOnLoopback(old)).port);
+    const next = createServer((_req, res) => res.end('new'));
+    await new Promise<void>((done) => void next.listen(port, '127.0.0.2', done));
+    t.teardown(() => [old, next].forEach((each) => each.close() && each.closeAllConnections()));
+    writeFileSync(table, '"127.0.0.1"');
+    const other = writeConfig(temporaryFolder(t), {
+      upstream: `http://api.test:${port}`,
+      routes: [{ path: '/*', auth: 'none' }],
+    });
+    const named = await start(t, other, { env: { NODE_OPTIONS: `--require ${preload}` } });
+    const ask = async () => (await send(named.url, '/x')).text;
+    for (let i = 0; i < 20; i++) t.equal(await ask(), 'old');
+    t.equal(counted(), 1, 'one connection, one look-up');
+    writeFileSync(table, '"127.0.0.2"');
+    t.equal(await ask(), 'old', 'a connection that is open goes on');
+    let asked = 21;
+    while ((await ask()) === 'old' && asked < 1_100) asked += 1;
+    t.ok(asked <= 1_000, `the new address serves after ${asked} requests`);
+    t.equal(counted(), 2);
+    writeFileSync(table, 'null');
+    t.equal(await ask(), 'new', 'while no name can be looked up, open connections serve');
+    next.closeAllConnections();
+    await until(async () => (await send(named.url, '/x')).status === 502, 'new ones can not be opened');
+    t.match(named.stdout(), /"reason":"getaddrinfo ENOTFOUND api\.test/);
+    writeFileSync(table, '"127.0.0.1"');
+    t.equal(await ask(), 'old', 'until it can be looked up again');
+  },
+);
+
 t.test('addresses change at a reload without a failed request', async (t) => {
   for (const node of three) node.behave = (_req, res) => res.end('ok');
   const more = [new Node(), new Node()];
   const lists = [config.upstreams.three.urls, await Promise.all(more.map((node) => node.listen()))];
-  let stop = false;
+  const load = new AbortController();
   const statuses: number[] = [];
   const clients = Array.from({ length: 4 }, async () => {
-    while (!stop) statuses.push((await get('/three/x')).status);
+    while (!load.signal.aborted) statuses.push((await get('/three/x')).status);
   });
   for (let i = 1; i <= 6; i++) {
     const upstreams = {
@@ -563,7 +613,7 @@ t.test('addresses change at a reload without a failed request', async (t) => {
       'and only what was under way by the old ones',
     );
   }
-  stop = true;
+  load.abort();
   await Promise.all(clients);
   t.same(
     statuses.filter((status) => status !== 200),

@@ -58,11 +58,3 @@ export const text = z.string('expected text').min(1, 'expected text, found none'
 
 /** Yes or no. */
 export const flag = z.boolean('expected true or false');
-
-/** A host with an optional port, as a Host field holds it (RFC 9110 7.2). */
-export const hostAndPort = z
-  .string('expected a host name')
-  .regex(
-    /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::\d{1,5})?$/,
-    'expected a host name, with a port if need be',
-  );

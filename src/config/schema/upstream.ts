@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { hostAndPort, positiveDuration, text, whole } from './units.js';
+import { positiveDuration, text, whole } from './units.js';
 import { baseUrl } from './urls.js';
 
 const healthCheck = z.strictObject({
@@ -22,6 +22,14 @@ const tls = z.strictObject({
     .describe('The name that the certificate must hold; the one in the URL when it is not set'),
 }); // prettier-ignore
 
+/** `upstream`, `preserve`, or a host with an optional port (RFC 9110 7.2). */
+const hostField = z
+  .string('expected upstream, preserve, or a host name')
+  .regex(
+    /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::\d{1,5})?$/,
+    'expected upstream, preserve, or a host name',
+  );
+
 /** One of `upstreams`. */
 export const upstreamSchema = z
   .strictObject({
@@ -39,9 +47,7 @@ export const upstreamSchema = z
     max_waiting: whole(0, 1_000_000).default(1_024).describe('Requests that wait for a free connection'),
     wait_timeout: positiveDuration.prefault('10s').describe('For a free connection'),
     health_check: healthCheck.nullable().default(null),
-    host: z
-      .union([z.enum(['upstream', 'preserve']), hostAndPort], 'expected upstream, preserve, or a host name')
-      .default('upstream')
+    host: hostField.default('upstream')
       .describe('The Host field: the host of the URL, the one that the client sent, or this name'),
     tls: tls.nullable().default(null).describe('For https; the certificate is always verified'),
   })
