@@ -37,7 +37,8 @@ export function causeOf(error: Error): string {
   return message.includes(code) ? message : `${code}: ${message}`;
 }
 
-function codeOf(error: Error): string {
+/** The code of an error, or of what caused it; empty when it has none. */
+export function codeOf(error: Error): string {
   const { code, cause } = error as NodeJS.ErrnoException & { errors?: unknown };
   return code ?? (cause instanceof Error ? codeOf(cause) : '');
 }

@@ -2,7 +2,7 @@ import type { RequestHead } from '../http/head.js';
 import { Address, type AddressSettings } from './address.js';
 import { HealthCheck, type HealthCheckSettings } from './health-check.js';
 import { Places } from './places.js';
-import { causeOf } from './upstream-faults.js';
+import { causeOf, codeOf } from './upstream-faults.js';
 
 /** Settings of one upstream; times in milliseconds. */
 export interface UpstreamSettings extends AddressSettings {
@@ -29,6 +29,8 @@ export interface AddressChange {
 export interface AddressFault {
   readonly upstream: string;
   readonly address: string;
+  /** Of the system, of undici or of the TLS library. */
+  readonly code: string;
   readonly cause: string;
 }
 
@@ -112,7 +114,7 @@ export class Upstream {
   /** A request could not be sent, or its connection broke before the answer. */
   failed(address: Address, error: Error): void {
     const cause = causeOf(error);
-    this.#events.failed({ upstream: this.name, address: address.origin, cause });
+    this.#events.failed({ upstream: this.name, address: address.origin, code: codeOf(error), cause });
     // With nothing to turn to, leaving it out would only turn a hiccup into an outage.
     if (this.#only !== undefined) return;
     const { usable } = address.standing;

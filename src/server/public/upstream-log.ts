@@ -3,7 +3,7 @@ import { countUpstreamRetry } from '../../observe/metrics.js';
 import { printable } from '../../observe/printable.js';
 import type { UpstreamEvents } from '../../proxy/upstreams.js';
 
-/** An address that is away fails every request; its cause is told this often. */
+/** An address that is away fails every request; each kind of cause is told this often. */
 const INTERVAL_MS = 10_000;
 
 /** Makes the listener that logs what happens to upstreams and counts what is sent again. */
@@ -15,8 +15,8 @@ export function createUpstreamLog(log: Log): UpstreamEvents {
       if (usable) log.info(line, 'an address of an upstream is used again');
       else log.warn(line, 'an address of an upstream is left out');
     },
-    failed: ({ upstream, address, cause }) => {
-      const key = `${upstream} ${address}`;
+    failed: ({ upstream, address, code, cause }) => {
+      const key = `${upstream} ${address} ${code}`;
       const last = told.get(key);
       const now = performance.now();
       if (last !== undefined && now - last.at < INTERVAL_MS) {
