@@ -286,10 +286,10 @@ t.test(
         results.push({ method, path, status: await ask(method, path) });
       }
     });
-    await until(() => results.length > 300, 'it is under load');
+    await until(() => results.length > 150, 'it is under load');
     nodes[1]?.kill('SIGKILL');
     const killedAt = results.length;
-    await until(() => results.length > killedAt + 120, 'it goes on');
+    await until(() => results.length > killedAt + 60, 'it goes on');
     await startNode(1);
     const beforeReturn = readFileSync(files[1] ?? '', 'utf8').length;
     await until(() => readFileSync(files[1] ?? '', 'utf8').length > beforeReturn, 'it comes back');
@@ -308,7 +308,7 @@ t.test(
     const arrived = files.flatMap((file) => readFileSync(file, 'utf8').trim().split('\n'));
     const posts = arrived.filter((line) => line.startsWith('POST'));
     t.equal(new Set(posts).size, posts.length, 'no POST came twice');
-    t.ok(posts.length > 100 && failed.length < 20, `${posts.length} came, ${failed.length} failed`);
+    t.ok(posts.length > 40 && failed.length < 20, `${posts.length} came, ${failed.length} failed`);
   },
 );
 
@@ -573,7 +573,10 @@ dns.lookup = (name, options, done) => {
     t.equal(await ask(), 'new', 'while no name can be looked up, open connections serve');
     next.closeAllConnections();
     await until(async () => (await send(named.url, '/x')).status === 502, 'new ones can not be opened');
-    t.ok(named.stdout().includes('"reason":"getaddrinfo ENOTFOUND api.test'), 'and the log says why');
+    await until(
+      () => named.stdout().includes('"reason":"getaddrinfo ENOTFOUND api.test'),
+      'and the log says why',
+    );
     writeFileSync(table, '"127.0.0.1"');
     t.equal(await ask(), 'old', 'until it can be looked up again');
   },
