@@ -35,3 +35,8 @@ export function reservedIdentity({ identity }: Config): { names: string[]; prefi
     prefixes: reservedPrefixes,
   };
 }
+
+/** The addresses of an upstream: `url`, or all of `urls`. */
+export function addressesOf({ url, urls }: Config['upstreams'][string]): readonly string[] {
+  return urls ?? (url === undefined ? [] : [url]);
+}

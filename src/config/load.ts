@@ -47,7 +47,7 @@ function withoutShorthand(source: Source): Source {
 }
 
 function withAbsolutePaths(config: Config, source: Source): Config {
-  const { store, directory, audit } = config;
+  const { store, directory, audit, upstreams } = config;
   const toFile = audit.to !== null && audit.to !== 'stdout';
   return {
     ...config,
@@ -56,6 +56,12 @@ function withAbsolutePaths(config: Config, source: Source): Config {
       store.type === 'lmdb'
         ? { ...store, path: resolvePath(source, store.path) }
         : { ...store, tls: withAbsoluteFiles(store.tls, source) },
+    upstreams: Object.fromEntries(
+      Object.entries(upstreams).map(([name, each]) => [
+        name,
+        { ...each, tls: withAbsoluteFiles(each.tls, source) },
+      ]),
+    ),
     directory: {
       ...directory,
       file: directory.file === null ? null : resolvePath(source, directory.file),

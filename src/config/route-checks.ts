@@ -24,7 +24,7 @@ export function checkRoutes(config: Config, add: Add): boolean {
   return true;
 }
 
-type Key = 'path' | 'service' | 'refuse_if_active_tokens' | null;
+type Key = 'path' | 'service' | 'refuse_if_active_tokens' | 'strip_prefix' | null;
 
 function faultsOf(route: RouteDefinition): [Key, string][] {
   const faults: [Key, string][] = [];
@@ -35,6 +35,8 @@ function faultsOf(route: RouteDefinition): [Key, string][] {
   if ((route.auth ?? 'required') === 'required' && route.action == null) {
     faults.push([null, 'expected an action, or auth: none or auth: deny']);
   }
+  const unstrippable = prefixFault(route.path, route.strip_prefix);
+  if (unstrippable !== undefined) faults.push(['strip_prefix', unstrippable]);
   for (const key of ['service', 'refuse_if_active_tokens'] as const) {
     const name = route[key];
     if (name == null || parameters.includes(name)) continue;
@@ -58,6 +60,18 @@ function segmentFault(path: string, segments: readonly string[]): string | undef
   const odd = segments.find((s) => s !== '*' && !s.startsWith(':') && !SEGMENT.test(s));
   if (odd === undefined) return undefined;
   return `no request has this path: "${odd}" has a character that must be percent-encoded`;
+}
+
+/** What is taken off must be fixed segments that each request of the route begins with. */
+function prefixFault(path: string, prefix: string | null | undefined): string | undefined {
+  if (prefix == null) return undefined;
+  if (prefix.endsWith('/')) return `write it without "/" at its end: ${prefix.replace(/\/+$/, '') || '/api'}`;
+  const segments = path.split('/');
+  const wanted = prefix.split('/');
+  if (wanted.some((segment) => segment.startsWith(':') || segment === '*'))
+    return 'only fixed segments can be stripped, no ":name" and no "*"';
+  if (wanted.every((segment, i) => segment === segments[i])) return undefined;
+  return `is no beginning of the path ${path}`;
 }
 
 function parameterFault(parameters: readonly string[]): string | undefined {
@@ -166,6 +180,7 @@ function meansTheSame(a: RouteDefinition, b: RouteDefinition): boolean {
     a.action === b.action &&
     a.auth === b.auth &&
     a.upstream === b.upstream &&
+    a.strip_prefix === b.strip_prefix &&
     a.service == null &&
     b.service == null &&
     a.refuse_if_active_tokens == null &&

@@ -59,3 +59,19 @@ export function segmentAt(path: string, index: number): string | undefined {
   const end = path.indexOf('/', from);
   return path.slice(from, end < 0 ? path.length : end);
 }
+
+/**
+ * A path or a request target without its first segments; `/` stands for nothing left. Segments end at a literal slash, of
+ * which decoding makes none and takes none away, so that the same ones are cut off however a path is escaped.
+ */
+export function withoutSegments(target: string, count: number): string {
+  const query = target.indexOf('?');
+  const end = query < 0 ? target.length : query;
+  let from = 0;
+  for (let i = 0; i < count; i++) {
+    const slash = target.indexOf('/', from + 1);
+    if (slash < 0 || slash >= end) return `/${target.slice(end)}`;
+    from = slash;
+  }
+  return target.slice(from);
+}

@@ -158,3 +158,40 @@ export async function renderSum(processes: readonly unknown[][]): Promise<{ type
   const summed = AggregatorRegistry.aggregate(processes as object[]);
   return { type: summed.contentType, text: await summed.metrics() };
 }
+
+/** One address of an upstream. */
+export interface AddressState {
+  readonly upstream: string;
+  readonly address: string;
+  readonly usable: boolean;
+}
+
+let addressStates: () => readonly AddressState[] = () => [];
+
+/** Names the source of `latchkey_upstream_healthy`. It is asked when metrics are read, so what a reload removes is gone. */
+export function watchAddresses(states: () => readonly AddressState[]): void {
+  addressStates = states;
+}
+
+const upstreamHealthy = new Gauge({
+  name: 'latchkey_upstream_healthy',
+  help: 'Whether an address of an upstream is used (1) or left out (0) because it fails; 0 when one process leaves it out.',
+  labelNames: ['upstream', 'address'] as const,
+  aggregator: 'min',
+  collect: () => {
+    upstreamHealthy.reset();
+    for (const { upstream, address, usable } of addressStates())
+      upstreamHealthy.set({ upstream, address }, usable ? 1 : 0);
+  },
+});
+
+const upstreamRetries = new Counter({
+  name: 'latchkey_upstream_retries_total',
+  help: 'Requests that were sent again, or to another address, because the first one failed.',
+  labelNames: ['upstream'] as const,
+});
+
+/** Counts a request that was sent again. */
+export function countUpstreamRetry(upstream: string): void {
+  upstreamRetries.inc({ upstream });
+}

@@ -14,6 +14,8 @@ export interface RouteDefinition {
   /** Path parameter with a user's id; the request is refused while that user has active tokens. */
   readonly refuse_if_active_tokens?: string | null | undefined;
   readonly upstream?: string | null | undefined;
+  /** Beginning of the path, in fixed segments, that the upstream does not get. */
+  readonly strip_prefix?: string | null | undefined;
   readonly endpoint?: EndpointRule | undefined;
   /** Where it stands in the configuration, to be named when a decision is explained. */
   readonly place?: Place | undefined;
@@ -35,6 +37,8 @@ export interface Route {
   readonly auth: 'required' | 'none' | 'deny';
   readonly refuseIfActiveTokens: number | null;
   readonly upstream: string | null;
+  /** Segments at the beginning of the path that the upstream does not get. */
+  readonly strippedSegments: number;
   readonly endpoint: EndpointRule | null;
   /** The path ends in `*`, so what stands there is data. */
   readonly wildcard: boolean;
@@ -54,6 +58,7 @@ export function compileRoute(definition: RouteDefinition, wildcard: boolean): Ro
     auth: definition.auth ?? 'required',
     refuseIfActiveTokens: guarded == null ? null : parameterIndex(path, guarded),
     upstream: definition.upstream ?? null,
+    strippedSegments: definition.strip_prefix == null ? 0 : definition.strip_prefix.split('/').length - 1,
     endpoint: definition.endpoint ?? null,
     wildcard,
     place: definition.place ?? null,

@@ -1,4 +1,4 @@
-import { decodeAscii, readings, segmentAt } from '../domain/path.js';
+import { decodeAscii, readings, segmentAt, withoutSegments } from '../domain/path.js';
 import { compileRoute, type Route, type RouteDefinition } from './route.js';
 
 /** The route of a request and the path in which its parameters stand. */
@@ -57,6 +57,11 @@ export class Router {
     if (ways.needsWildcard && !match.route.wildcard) {
       return 'the path has an empty segment or an encoded slash where no route ends in "*"';
     }
+    if (
+      match.route.strippedSegments > 0 &&
+      isHostLike(withoutSegments(ways.literal, match.route.strippedSegments))
+    )
+      return 'the path would begin with an empty segment, an encoded slash or ";" for the upstream';
     for (const reading of ways.lenient) {
       if (!meansTheSame(match, this.#match(method, reading))) {
         return 'the path can be read in two ways that lead to different rules';
@@ -127,7 +132,12 @@ function childOf(node: Node, segment: string): Node {
   return child;
 }
 
-/** Whether two matches lead to the same decision for everybody. */
+/** Whether some reader would take the beginning of a path, as `domain/path` decodes it, for `//` and so for a host. */
+function isHostLike(path: string): boolean {
+  return /^\/(?:\/|;|%2F)/.test(path);
+}
+
+/** Whether two matches lead to the same decision for everybody, and to the same request. */
 function meansTheSame(a: Match, b: Match): boolean {
   const [x, y] = [a.route, b.route];
   return (
@@ -135,6 +145,7 @@ function meansTheSame(a: Match, b: Match): boolean {
     x.writeAction === y.writeAction &&
     x.auth === y.auth &&
     x.upstream === y.upstream &&
+    x.strippedSegments === y.strippedSegments &&
     x.endpoint?.name === y.endpoint?.name &&
     // An endpoint without parameters answers the same however its path was written.
     (x.endpoint === null || a.path === b.path || !x.path.includes(':')) &&

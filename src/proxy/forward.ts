@@ -1,10 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Dispatcher } from 'undici';
+import { isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
+import type { Address } from './address.js';
 import { inboundFields, inboundTrailers } from './inbound.js';
 import type { Waiting } from './places.js';
-import { isConnectionFault, refusalOf } from './upstream-faults.js';
+import { type Repeatable, Tries } from './tries.js';
+import { refusalOf } from './upstream-faults.js';
 import { Upload } from './upload.js';
 import type { Upstream } from './upstreams.js';
 
@@ -14,6 +17,8 @@ export interface ForwardJob {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly upstream: Upstream;
+  /** What the upstream is asked for, without the path of its address. */
+  readonly target: string;
   /** Outbound fields, flat. */
   readonly fields: string[];
   /** Fields to add to the answer, flat. */
@@ -41,6 +46,11 @@ export interface Carried {
 /** Carries a judged request to its upstream and the answer back, both streamed. */
 export type Forward = (job: ForwardJob) => Carried;
 
+/** What undici takes; its types lack the last one. */
+interface PoolRequest extends Dispatcher.DispatchOptions {
+  readonly servername: string | undefined;
+}
+
 /** Informational answers (1xx) that an upstream may send before the real one; they are not passed on. */
 const MAX_INFORMATIONAL = 50;
 
@@ -64,7 +74,7 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
   #abort: ((reason?: Error) => void) | undefined;
   #resume: (() => void) | undefined;
   #stalled: NodeJS.Timeout | undefined;
-  #attempts = 0;
+  readonly #tries: Tries;
   #informational = 0;
   #status: number | null = null;
   #wrote = false;
@@ -73,6 +83,7 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
   constructor(job: ForwardJob, sessionCookie: string) {
     this.#job = job;
     this.#sessionCookie = sessionCookie;
+    this.#tries = new Tries(job.upstream);
   }
 
   start(): void {
@@ -95,7 +106,9 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
       this.#upload.on('error', () => undefined);
       if (head.contentLength !== undefined) fields.push('Content-Length', String(head.contentLength));
     }
-    this.#dispatch();
+    const host = upstream.hostFor(head);
+    if (host !== undefined) fields.push('Host', host);
+    this.#dispatch(this.#tries.begin());
   }
 
   giveUp(): void {
@@ -117,19 +130,17 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
     this.#job.done({ status: null, aborted: null });
   }
 
-  #dispatch(): void {
-    const { head, upstream, fields } = this.#job;
-    this.#attempts += 1;
+  #dispatch(address: Address): void {
+    const { head, target, fields } = this.#job;
+    const options: PoolRequest = {
+      method: head.method,
+      path: address.prefix + target,
+      headers: fields,
+      body: this.#upload ?? null,
+      servername: address.poolServerName,
+    };
     try {
-      upstream.pool.dispatch(
-        {
-          method: head.method,
-          path: upstream.prefix + head.target,
-          headers: fields,
-          body: this.#upload ?? null,
-        },
-        this,
-      );
+      address.pool.dispatch(options, this);
     } catch (error) {
       this.onError(error as Error);
     }
@@ -137,6 +148,7 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
 
   onConnect(abort: (reason?: Error) => void): void {
     this.#abort = abort;
+    this.#tries.sent = true;
     if (this.#over) abort();
   }
 
@@ -149,6 +161,7 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
       return true;
     }
     const { res, responseFields } = this.#job;
+    this.#tries.answered();
     this.#resume = resume;
     res.writeHead(status, statusText, inboundFields(raw, responseFields, this.#sessionCookie));
     this.#status = status;
@@ -183,10 +196,13 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
       // The answer began: the client must see it break, never a clean end.
       this.#finish('upstream');
       res.destroy();
-    } else if (this.#mayRetry(error)) {
-      this.#dispatch();
+      return;
+    }
+    const another = this.#tries.another(error, this.#repeatable());
+    if (another !== undefined) {
+      this.#dispatch(another);
     } else {
-      refuse(refusalOf(error));
+      refuse(refusalOf(error, this.#tries.sent));
       this.#finish('upstream');
     }
   }
@@ -196,19 +212,20 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
     if (!this.#wrote && !this.#over) this.#job.res.flushHeaders();
   }
 
-  #mayRetry(error: Error): boolean {
-    const { head, upstream, res } = this.#job;
-    if (this.#attempts > upstream.settings.retries || this.#upload !== undefined || res.destroyed)
-      return false;
-    const { method } = head;
-    if (method !== 'GET' && method !== 'HEAD' && method !== 'OPTIONS') return false;
-    return this.#informational === 0 && isConnectionFault(error);
+  #repeatable(): Repeatable {
+    const { head, res } = this.#job;
+    const upload = this.#upload;
+    return {
+      whole: !res.destroyed && upload?.isUntouched !== false,
+      harmless: !res.destroyed && upload === undefined && this.#informational === 0 && isRead(head.method),
+    };
   }
 
   #finish(aborted: ForwardOutcome['aborted']): void {
     this.#over = true;
     const { res, upstream, done } = this.#job;
     clearTimeout(this.#stalled);
+    this.#tries.leave();
     upstream.places.leave(this);
     res.off('close', this.#onClientClose).off('drain', this.#onDrain);
     this.#upload?.destroy();

@@ -5,7 +5,9 @@ import type { Duplex } from 'node:stream';
 import httpProxy from 'http-proxy';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
+import type { Address } from './address.js';
 import { inboundFields } from './inbound.js';
+import { Tries } from './tries.js';
 import { refusalOf } from './upstream-faults.js';
 import type { Upstream } from './upstreams.js';
 
@@ -16,6 +18,8 @@ export interface UpgradeJob {
   /** Bytes that the client sent behind the handshake. */
   readonly headBytes: Buffer;
   readonly upstream: Upstream;
+  /** What the upstream is asked for, without the path of its address. */
+  readonly target: string;
   readonly fields: readonly string[];
   readonly responseFields: readonly string[];
   /** Called at most once, while nothing was sent to the client; it answers and ends the socket. */
@@ -51,79 +55,136 @@ function handshakeFault(head: RequestHead): string | undefined {
 /**
  * Makes the carrier of handshakes on http-proxy.
  *
- * http-proxy gets a request made from the judged head, never the client's own, and nothing of the client's bytes
- * reaches the upstream before its 101. Any other answer is turned into a refusal.
+ * http-proxy gets a request made from the judged head, never the client's own, on a connection that is open already, and
+ * nothing of the client's bytes reaches the upstream before its 101. Any other answer is turned into a refusal.
  */
 export function createUpgrade({ sessionCookie }: { readonly sessionCookie: string }): Upgrade {
   const proxy = httpProxy.createProxyServer({});
-  // One connection for one tunnel: nothing is kept for another request.
-  const agent = new HttpAgent({ keepAlive: false });
-  return (job) => {
-    const { head, socket, headBytes, upstream, refuse, done } = job;
-    let over = false;
-    const finish = (status: number | null, refusal?: Refusal): void => {
-      if (over) return;
-      over = true;
-      clearTimeout(limit);
-      if (refusal !== undefined) refuse(refusal);
-      done({ status });
-    };
-    let request: ClientRequest | undefined;
-    const limit = setTimeout(() => {
-      finish(null, { refusal: 'upstream_too_slow', detail: 'The upstream did not answer in time' });
-      request?.destroy();
-    }, upstream.settings.connect_timeout + upstream.settings.response_timeout);
+  return (job) => new Handshake(job, proxy, sessionCookie).start();
+}
 
-    const onRequest = (proxyRequest: ClientRequest, _req: unknown, forSocket: unknown): void => {
-      if (forSocket !== socket) return;
-      request = proxyRequest;
-      // http-proxy joins and merges slashes; the upstream gets the target byte for byte.
-      proxyRequest.path = upstream.prefix + head.target;
-      proxyRequest.prependListener('upgrade', (answer: IncomingMessage, upstreamSocket: Socket) => {
-        if (answer.statusCode !== 101 || over) {
-          upstreamSocket.destroy();
-          return;
-        }
-        replaceHeaders(answer, job, sessionCookie);
-        tieTogether(socket, upstreamSocket);
-        upstreamSocket.setKeepAlive(true, TCP_KEEP_ALIVE_MS);
-        finish(101);
-      });
-      proxyRequest.prependListener('response', (answer: IncomingMessage) => {
-        // Marked as upgraded so that http-proxy leaves it to us; it would write the answer as it came.
-        Object.assign(answer, { upgrade: true });
-        answer.destroy();
-        finish(answer.statusCode ?? null, {
-          refusal: 'upstream_broken',
-          detail: `The upstream did not accept the WebSocket (${answer.statusCode})`,
-        });
-      });
-      socket.once('close', () => {
-        finish(null);
-        proxyRequest.destroy();
-      });
+/** One connection for one tunnel: it is open, and nothing is kept for another request. */
+class OpenConnection extends HttpAgent {
+  readonly #socket: Socket;
+
+  constructor(socket: Socket) {
+    super({ keepAlive: false });
+    this.#socket = socket;
+  }
+
+  override createConnection(): Socket {
+    return this.#socket;
+  }
+}
+
+/** Where an open connection leads does not matter any more; TLS, if any, is inside it. */
+const TARGET = 'http://upstream';
+
+class Handshake {
+  readonly #job: UpgradeJob;
+  readonly #proxy: httpProxy;
+  readonly #sessionCookie: string;
+  readonly #tries: Tries;
+  #limit: NodeJS.Timeout | undefined;
+  #over = false;
+
+  constructor(job: UpgradeJob, proxy: httpProxy, sessionCookie: string) {
+    this.#job = job;
+    this.#proxy = proxy;
+    this.#sessionCookie = sessionCookie;
+    this.#tries = new Tries(job.upstream);
+  }
+
+  start(): void {
+    if (this.#job.socket.destroyed) {
+      this.#finish(null);
+      return;
+    }
+    this.#job.socket.once('close', () => {
+      this.#finish(null);
+      this.#tries.leave();
+    });
+    this.#connect(this.#tries.begin());
+  }
+
+  /** Nothing is sent before a connection stands, so one that fails is tried at another address. */
+  #connect(address: Address): void {
+    address.connect((opened) => {
+      if (opened instanceof Error) this.#failed(opened);
+      else if (this.#over) opened.destroy();
+      else this.#send(address, opened);
+    });
+  }
+
+  #failed(error: Error): void {
+    if (this.#over) return;
+    const { sent } = this.#tries;
+    const another = this.#tries.another(error, { whole: !this.#job.socket.destroyed, harmless: false });
+    if (another !== undefined) this.#connect(another);
+    else this.#finish(null, refusalOf(error, sent));
+  }
+
+  #finish(status: number | null, refusal?: Refusal): void {
+    if (this.#over) return;
+    this.#over = true;
+    clearTimeout(this.#limit);
+    if (refusal !== undefined) this.#job.refuse(refusal);
+    this.#job.done({ status });
+  }
+
+  #send(address: Address, upstreamSocket: Socket): void {
+    const { socket, headBytes, upstream } = this.#job;
+    this.#tries.sent = true;
+    this.#limit = setTimeout(() => {
+      this.#finish(null, { refusal: 'upstream_too_slow', detail: 'The upstream did not answer in time' });
+      upstreamSocket.destroy();
+    }, upstream.settings.response_timeout);
+    const onRequest = (request: ClientRequest, _req: unknown, forSocket: unknown): void => {
+      if (forSocket === socket) this.#follow(request, address);
     };
-    proxy.on('proxyReqWs', onRequest);
-    proxy.ws(
-      handshakeRequest(job) as IncomingMessage,
+    this.#proxy.on('proxyReqWs', onRequest);
+    this.#proxy.ws(
+      handshakeRequest(this.#job, address) as IncomingMessage,
       socket,
       headBytes,
-      {
-        target: upstream.url.origin,
-        agent: upstream.url.protocol === 'http:' ? agent : undefined,
-        xfwd: false,
-      },
-      (error: Error) => {
-        finish(null, refusalOf(error));
-      },
+      { target: TARGET, agent: new OpenConnection(upstreamSocket), xfwd: false },
+      (error: Error) => this.#failed(error),
     );
     // It was emitted inside the call; another handshake must not meet this listener.
-    proxy.off('proxyReqWs', onRequest);
-  };
+    this.#proxy.off('proxyReqWs', onRequest);
+  }
+
+  #follow(request: ClientRequest, address: Address): void {
+    const { socket, target } = this.#job;
+    // http-proxy joins and merges slashes; the upstream gets the target byte for byte.
+    request.path = address.prefix + target;
+    request.prependListener('upgrade', (answer: IncomingMessage, upstreamSocket: Socket) => {
+      if (answer.statusCode !== 101 || this.#over) {
+        upstreamSocket.destroy();
+        return;
+      }
+      this.#tries.answered();
+      replaceHeaders(answer, this.#job, this.#sessionCookie);
+      tieTogether(socket, upstreamSocket);
+      upstreamSocket.setKeepAlive(true, TCP_KEEP_ALIVE_MS);
+      this.#finish(101);
+    });
+    request.prependListener('response', (answer: IncomingMessage) => {
+      // Marked as upgraded so that http-proxy leaves it to us; it would write the answer as it came.
+      Object.assign(answer, { upgrade: true });
+      answer.destroy();
+      this.#tries.answered();
+      this.#finish(answer.statusCode ?? null, {
+        refusal: 'upstream_broken',
+        detail: `The upstream did not accept the WebSocket (${answer.statusCode})`,
+      });
+    });
+    socket.once('close', () => request.destroy());
+  }
 }
 
 /** What http-proxy reads of a request. */
-function handshakeRequest({ head, fields, upstream }: UpgradeJob): Partial<IncomingMessage> {
+function handshakeRequest({ head, target, fields, upstream }: UpgradeJob, address: Address): Partial<IncomingMessage> {
   const headers: Record<string, string | string[]> = Object.create(null) as Record<string, string | string[]>;
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] as string;
@@ -131,11 +192,11 @@ function handshakeRequest({ head, fields, upstream }: UpgradeJob): Partial<Incom
     const value = fields[i + 1] as string;
     headers[name] = known === undefined ? value : [known, value].flat();
   }
-  headers['host'] = upstream.url.host;
+  headers['host'] = upstream.hostFor(head) ?? address.host;
   headers['connection'] = 'Upgrade';
   headers['upgrade'] = 'websocket';
-  return { method: 'GET', url: head.target, headers };
-}
+  return { method: 'GET', url: target, headers };
+} // prettier-ignore
 
 /** http-proxy writes what stands in `headers`; so that is where the answer is rebuilt. */
 function replaceHeaders(

@@ -27,6 +27,11 @@ export class Upload extends Readable {
     req.pause();
   }
 
+  /** Nothing of it was taken, so it can still be given to another connection. */
+  get isUntouched(): boolean {
+    return !this.#started && !this.destroyed;
+  }
+
   override _read(): void {
     if (!this.#started) {
       this.#started = true;

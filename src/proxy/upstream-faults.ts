@@ -1,38 +1,44 @@
 import type { Refusal } from '../domain/refusal.js';
 
-const UNREACHABLE = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'EADDRNOTAVAIL',
-]);
 const TOO_SLOW = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
   'UND_ERR_HEADERS_TIMEOUT',
   'UND_ERR_BODY_TIMEOUT',
   'ETIMEDOUT',
 ]);
-const CONNECTION = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE', 'ECONNREFUSED']);
+const CONNECTION = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
-/** What a client is told when the upstream failed before it answered. */
-export function refusalOf(error: Error): Refusal {
-  const code = codeOf(error);
-  if (UNREACHABLE.has(code)) {
-    return { refusal: 'upstream_unreachable', detail: 'The upstream can not be reached' };
-  }
-  if (TOO_SLOW.has(code))
+/** What a client is told when the upstream failed before it answered. @param sent whether the request could be sent */
+export function refusalOf(error: Error, sent: boolean): Refusal {
+  if (TOO_SLOW.has(codeOf(error)))
     return { refusal: 'upstream_too_slow', detail: 'The upstream did not answer in time' };
+  if (!sent && isUnreached(error))
+    return { refusal: 'upstream_unreachable', detail: 'The upstream can not be reached' };
   return { refusal: 'upstream_broken', detail: 'The upstream did not send a well-formed answer' };
 }
 
-/** Whether the connection failed, so that a request without side effects may be sent again on another one. */
-export function isConnectionFault(error: Error): boolean {
+/** Whether a connection that was open broke, so that a request without side effects may be sent again on another one. */
+export function isBrokenConnection(error: Error): boolean {
   return CONNECTION.has(codeOf(error));
 }
 
-function codeOf(error: Error): string {
+/** Whether no connection came about, of an error that was met before anything was sent. Others are of our own making. */
+export function isUnreached(error: Error): boolean {
+  const code = codeOf(error);
+  if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'UND_ERR_SOCKET') return true;
+  return code !== '' && !code.startsWith('UND_ERR_');
+}
+
+/** What went wrong in words for operators: the code and the message that the system or the TLS library gave. */
+export function causeOf(error: Error): string {
+  const code = codeOf(error);
+  const { message } = error;
+  if (message === '') return code;
+  return message.includes(code) ? message : `${code}: ${message}`;
+}
+
+/** The code of an error, or of what caused it; empty when it has none. */
+export function codeOf(error: Error): string {
   const { code, cause } = error as NodeJS.ErrnoException & { errors?: unknown };
   return code ?? (cause instanceof Error ? codeOf(cause) : '');
 }

@@ -9,7 +9,7 @@ import { Tokens } from '../accounts/tokens.js';
 import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
-import { defaultUpstream, reservedIdentity, vendorNames } from '../config/derived.js';
+import { addressesOf, defaultUpstream, reservedIdentity, vendorNames } from '../config/derived.js';
 import { whenReady } from '../domain/awaitable.js';
 import { endpointHandlers } from '../endpoints/endpoints.js';
 import { loginHandler, logoutHandler } from '../endpoints/login.js';
@@ -26,16 +26,17 @@ import { Ownership } from '../gate/ownership.js';
 import { createClientReader } from '../http/client-address.js';
 import { createHeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
-import { countLastSeenFailure } from '../observe/metrics.js';
+import { type AddressState, countLastSeenFailure } from '../observe/metrics.js';
 import { createForward } from '../proxy/forward.js';
 import { createOutbound } from '../proxy/outbound.js';
-import { createUpstreams, type Upstream } from '../proxy/upstreams.js';
+import { createUpstreams, type Upstream, type Upstreams } from '../proxy/upstreams.js';
 import { createUpgrade, type Upgrade } from '../proxy/upgrade.js';
 import { Auditor, policyVersion } from './public/auditor.js';
 import { createFaultLog } from './public/fault-log.js';
 import type { House } from './public/request.js';
 import type { Recheck } from './public/streams.js';
 import { openKeyRing } from './stores/signing-keys.js';
+import { createUpstreamLog } from './public/upstream-log.js';
 import type { StoreRoom } from './stores/store-room.js';
 
 /** Everything that serves requests in one process. */
@@ -48,6 +49,10 @@ export interface Runtime {
   readonly streamRecheck: number;
   /** Requests that it forwards now. */
   pending(): number;
+  /** The addresses of its upstreams as they are now. */
+  addresses(): readonly AddressState[];
+  /** Another one serves from now on: what is under way goes on, health checks end. */
+  retire(): void;
   /** Writes last uses down and closes the connections to the upstreams. The store is closed by who opened it. */
   close(): Promise<void>;
 }
@@ -81,7 +86,7 @@ export function createRuntime({ config, lines }: LoadedConfig, room: StoreRoom, 
   );
   const reserved = reservedIdentity(config);
   const { writes_per_hour: perHour } = config.rate_limit;
-  const upstreams = createUpstreams(config.upstreams);
+  const upstreams = openUpstreams(config, log);
   const fallback = defaultUpstream(config);
 
   const gate = new Gate({
@@ -152,6 +157,8 @@ export function createRuntime({ config, lines }: LoadedConfig, room: StoreRoom, 
     recheck: (head, now) => whenReady(lasting.judge(head, now), (verdict) => verdict.refusal),
     streamRecheck: config.proxy.stream_recheck,
     pending: () => upstreams.pending(),
+    addresses: () => addressStates(upstreams),
+    retire: () => upstreams.stopChecks(),
     upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),
     close: async () => {
       await lastSeen
@@ -167,6 +174,19 @@ export function createRuntime({ config, lines }: LoadedConfig, room: StoreRoom, 
 function required(value: string | null): string {
   if (value === null) throw new Error('identity.assertion is enabled without an issuer or audience');
   return value;
+}
+
+function openUpstreams({ upstreams }: LoadedConfig['config'], log: Log): Upstreams {
+  const settings = Object.entries(upstreams).map(
+    ([name, each]) => [name, { ...each, urls: addressesOf(each) }] as const,
+  );
+  return createUpstreams(Object.fromEntries(settings), createUpstreamLog(log));
+}
+
+function addressStates({ all }: Upstreams): AddressState[] {
+  return all.flatMap(({ name, addresses }) =>
+    addresses.map(({ origin, standing }) => ({ upstream: name, address: origin, usable: standing.usable })),
+  );
 }
 
 function upstreamNamed(upstreams: { get(name: string): Upstream | undefined }, name: string): Upstream {

@@ -5,6 +5,7 @@ import t from 'tap';
 import { parse, parseDocument, stringify } from 'yaml';
 import { IDENTITY_FACTS, IDENTITY_PRESETS, identityPreset } from '../../src/config/identity-presets.js';
 import { loadConfig } from '../../src/config/load.js';
+import { needPackages, runs } from '../helpers/debian.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { startRedis } from '../helpers/redis.js';
 
@@ -73,7 +74,7 @@ t.test('docs/accounts.md: the configuration passes', async (t) => {
 });
 
 t.test('links between the pages lead somewhere', async (t) => {
-  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/judging.md', 'docs/identity.md', 'docs/operating.md', 'docs/storage.md', 'docs/scale.md', 'docs/interface.md', 'docs/limits.md', 'docs/audit.md', 'docs/ui.md', 'docs/threat-model.md', 'SECURITY.md', 'examples/account-source/README.md', 'examples/verify-assertion/README.md']) {
+  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/judging.md', 'docs/identity.md', 'docs/operating.md', 'docs/storage.md', 'docs/scale.md', 'docs/interface.md', 'docs/limits.md', 'docs/upstreams.md', 'docs/audit.md', 'docs/ui.md', 'docs/threat-model.md', 'SECURITY.md', 'examples/account-source/README.md', 'examples/verify-assertion/README.md']) {
     const links = [...readFileSync(page, 'utf8').matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)/g)];
     for (const [, path = '', anchor] of links) {
       const target = path === '' ? page : join(page, '..', path);
@@ -114,6 +115,30 @@ t.test('docs/limits.md: each default is that of the schema', async (t) => {
     document.setIn(path, another(value));
     t.notSame(read(String(document)), defaults, `${setting} is a setting`);
   }
+}); // prettier-ignore
+
+t.test('docs/upstreams.md: its configuration passes, and each default is that of the schema', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'latchkey.yaml');
+  const page = readFileSync('docs/upstreams.md', 'utf8');
+  needPackages(() => runs('openssl', 'version'), 'openssl');
+  const command = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', '/CN=a', '-keyout', 'latchkey-key.pem', '-out', 'latchkey.pem'];
+  execFileSync('openssl', command, { cwd: folder, stdio: 'pipe' });
+  writeFileSync(join(folder, 'internal-ca.pem'), readFileSync(join(folder, 'latchkey.pem')));
+  const [block, ...more] = blocksOf('docs/upstreams.md');
+  t.equal(more.length, 0);
+  writeFileSync(file, block?.text ?? '');
+  t.match(loadConfig(file).config.upstreams, { api: { urls: { length: 2 } }, billing: { tls: { ca: join(folder, 'internal-ca.pem') } } });
+  const rows = [...page.matchAll(/^\| `upstreams\.\*\.([a-z_.]+)` +\| `([^`]+)`/gm)];
+  t.ok(rows.length >= 9);
+  const set = (path: readonly string[], value: unknown) => {
+    const document = parseDocument(stringify({ upstreams: { api: { url: 'https://a', health_check: { path: '/' }, tls: {} } } }));
+    if (path.length > 0) document.setIn(['upstreams', 'api', ...path], value);
+    writeFileSync(file, String(document));
+    return loadConfig(file).config.upstreams;
+  };
+  for (const [, setting = '', value = ''] of rows)
+    t.same(set(setting.split('.'), parse(value)), set([], null), `${setting}: ${value}`);
 }); // prettier-ignore
 
 t.test('docs/audit.md names each event that there is, and its configuration passes', async (t) => {

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { segmentAt } from '../../src/domain/path.js';
+import { segmentAt, withoutSegments } from '../../src/domain/path.js';
 import { parseTarget } from '../../src/http/target.js';
 import { type Match, Router } from '../../src/policy/routes.js';
 import { property, Share } from '../helpers/property.js';
@@ -99,6 +99,51 @@ property(
   },
 );
 
+const stripping = new Router(
+  [
+    { path: '/service/*', action: 'a', strip_prefix: '/service' },
+    { path: '/service/:service_id/purge/*', action: 'b', strip_prefix: '/service' },
+    { path: '/a b/:x', action: 'c', strip_prefix: '/a b' },
+    { path: '/public', action: 'd', strip_prefix: '/public' },
+    { path: '/public/x/*', action: 'd', strip_prefix: '/public/x' },
+  ],
+  FALLBACK,
+);
+const strippedOf = new Share();
+
+property(
+  'what is left of a stripped target is the rest of the segments that were judged, and never looks like a host',
+  12_000,
+  fc.tuple(
+    methods,
+    targets,
+    fc.constantFrom('', '', '/service', '/%73ervice', '/public/x', '/a%20b', '/%61%20b'),
+  ),
+  ([method, tail, prefix]) => {
+    const target = `${prefix}${tail}`;
+    const parsed = parseTarget(target);
+    if (typeof parsed === 'string') return;
+    const match = stripping.find(method, parsed.path, parsed.plain);
+    if (typeof match === 'string') return;
+    const { strippedSegments: count } = match.route;
+    strippedOf.note(count > 0);
+    const sent = withoutSegments(target, count);
+    if (count === 0) same(sent, target, target);
+    const [path = '', ...query] = sent.split('?');
+    same(query, target.split('?').slice(1), `${target}: the query stays`);
+    const rest = segmentsOf(target).slice(count);
+    same(segmentsOf(sent), rest.length === 0 ? [''] : rest, target);
+    same(
+      target.endsWith(sent) || sent.replace(/^\//, '') === target.slice(parsed.path.length),
+      true,
+      `${target}: byte for byte`,
+    );
+    if (count > 0 && /^\/(?:\/|;|%2f|%3b)/i.test(path)) throw new Error(`${target} became ${sent}`);
+    if (typeof parseTarget(sent) === 'string')
+      throw new Error(`${target} became ${sent}, which is refused itself`);
+  },
+);
+
 type Reader = (path: string) => string;
 
 const decode: Reader = (path) =>
@@ -194,6 +239,7 @@ property(
 );
 
 t.test('enough of the targets are accepted to say something', async (t) => {
+  t.ok(strippedOf.part > 0.3, `${Math.round(strippedOf.part * 100)} % are stripped`);
   t.ok(accepted.part > 0.3 && accepted.part < 0.9, `${Math.round(accepted.part * 100)} %`);
 });
 

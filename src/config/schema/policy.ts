@@ -33,6 +33,10 @@ export const routeSchema = z.strictObject({
   auth: auth.optional(),
   refuse_if_active_tokens: text.optional().describe('The path parameter with the id of the user'),
   upstream: text.optional(),
+  strip_prefix: text
+    .regex(/^\/./, 'expected a path like /api')
+    .optional()
+    .describe('Beginning of the path that the upstream does not get'),
 });
 
 /** The tables of roles and scopes. */

@@ -1,21 +1,55 @@
 import { z } from 'zod';
-import { positiveDuration, whole } from './units.js';
+import { positiveDuration, text, whole } from './units.js';
 import { baseUrl } from './urls.js';
 
-/** Keys of the interface that this version does not serve; `unavailable.ts` refuses them by name. */
-const notYet = z.unknown().optional();
+const healthCheck = z.strictObject({
+  path: text
+    .regex(/^\/(?!\/)[!-~]*$/, 'expected a path like /healthz')
+    .refine((path) => !path.includes('#'), 'expected a path without a fragment')
+    .describe('Asked for by GET as it stands; the path of the URL is not put in front'),
+  interval: positiveDuration.prefault('5s'),
+  timeout: positiveDuration.prefault('2s').describe('From the start of the connection to the status'),
+});
+
+const tls = z.strictObject({
+  ca: text.nullable().default(null).describe('File with the authorities to trust instead of the public ones (PEM)'),
+  cert: text.nullable().default(null).describe('File with a client certificate and its chain (PEM)'),
+  key: text.nullable().default(null).describe('File with its private key (PEM)'),
+  server_name: text
+    .regex(/^(?=.*[A-Za-z])[A-Za-z0-9._-]+$/, 'expected a host name')
+    .nullable()
+    .default(null)
+    .describe('The name that the certificate must hold; the one in the URL when it is not set'),
+}); // prettier-ignore
+
+/** `upstream`, `preserve`, or a host with an optional port (RFC 9110 7.2). */
+const hostField = z
+  .string('expected upstream, preserve, or a host name')
+  .regex(
+    /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::\d{1,5})?$/,
+    'expected upstream, preserve, or a host name',
+  );
 
 /** One of `upstreams`. */
-export const upstreamSchema = z.strictObject({
-  health_check: notYet,
-  url: baseUrl.describe('http or https; a path is put in front of each target'),
-  connect_timeout: positiveDuration.prefault('2s'),
-  response_timeout: positiveDuration.prefault('30s').describe('To the first byte of the answer'),
-  idle_timeout: positiveDuration.prefault('60s').describe('Between bytes, in either direction'),
-  retries: whole(0, 10)
-    .default(1)
-    .describe('Only for requests without side effects, before a byte was answered'),
-  max_connections: whole(1, 65_535).default(256),
-  max_waiting: whole(0, 1_000_000).default(1_024).describe('Requests that wait for a free connection'),
-  wait_timeout: positiveDuration.prefault('10s').describe('For a free connection'),
-});
+export const upstreamSchema = z
+  .strictObject({
+    url: baseUrl.optional().describe('http or https; a path is put in front of each target'),
+    urls: z.array(baseUrl).min(1, 'expected at least one URL').optional().describe('Several addresses, instead of url'),
+    connect_timeout: positiveDuration.prefault('2s'),
+    response_timeout: positiveDuration.prefault('30s').describe('To the first byte of the answer'),
+    idle_timeout: positiveDuration.prefault('60s').describe('Between bytes, in either direction'),
+    retries: whole(0, 10)
+      .default(1)
+      .describe('Only for requests without side effects, before a byte was answered; or before anything was sent'),
+    max_connections: whole(1, 65_535)
+      .default(256)
+      .describe('Requests at once to all addresses together'),
+    max_waiting: whole(0, 1_000_000).default(1_024).describe('Requests that wait for a free connection'),
+    wait_timeout: positiveDuration.prefault('10s').describe('For a free connection'),
+    health_check: healthCheck.nullable().default(null),
+    host: hostField.default('upstream')
+      .describe('The Host field: the host of the URL, the one that the client sent, or this name'),
+    tls: tls.nullable().default(null).describe('For https; the certificate is always verified'),
+  })
+  .refine(({ url, urls }) => url !== undefined || urls !== undefined, 'give url, or urls for several addresses')
+  .refine(({ url, urls }) => url === undefined || urls === undefined, 'give either url or urls, not both'); // prettier-ignore

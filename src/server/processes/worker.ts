@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
 import { limitConnections } from '../public/connections.js';
+import { watchAddresses } from '../../observe/metrics.js';
 import { createPublicServer, listen } from '../public/listener.js';
 import { createRequestListener } from '../public/request.js';
 import { createRuntime, type Runtime } from '../runtime.js';
@@ -34,6 +35,7 @@ export interface Worker {
 /** Starts serving the public port in this process. */
 export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Log): Promise<Worker> {
   let runtime = createRuntime(loaded, room, log);
+  watchAddresses(() => runtime.addresses());
   let draining = false;
   let closed = false;
   const streams = new Streams(
@@ -71,6 +73,7 @@ export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Lo
         commit: () => {
           const ending = retire(runtime).finally(() => retiring.delete(ending));
           retiring.add(ending);
+          runtime.retire();
           runtime = prepared;
         },
         abort: () => prepared.close(),

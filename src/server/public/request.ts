@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { WritesLeft } from '../../accounts/write-limit.js';
 import { isRead } from '../../domain/methods.js';
+import { withoutSegments } from '../../domain/path.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Handler } from '../../endpoints/call.js';
 import type { Admitted, Gate, Verdict } from '../../gate/gate.js';
@@ -156,6 +157,8 @@ class Walk implements Stream {
       req: this.#req,
       res: this.#res,
       upstream: upstreamOf(route.upstream),
+      target:
+        route.strippedSegments === 0 ? head.target : withoutSegments(head.target, route.strippedSegments),
       fields: outbound(head, identity, requestId),
       responseFields: ['X-Request-Id', requestId, ...this.#limitFields(writes)],
       refuse: (refusal) => {

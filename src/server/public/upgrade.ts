@@ -1,5 +1,6 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { withoutSegments } from '../../domain/path.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Admitted } from '../../gate/gate.js';
 import { answerRefusal } from '../../http/answers.js';
@@ -104,6 +105,7 @@ function carry(
     socket,
     headBytes,
     upstream: house.upstreamOf(route.upstream),
+    target: withoutSegments(head.target, route.strippedSegments),
     fields: house.outbound(head, identity, record.requestId),
     responseFields: ['X-Request-Id', record.requestId],
     refuse: (refusal) => {

@@ -1,0 +1,52 @@
+import type { Add } from './cross-checks.js';
+import { addressesOf } from './derived.js';
+import { suggestion } from './nearest.js';
+import type { Path } from './positions.js';
+import type { Config } from './schema/config.js';
+import { resolvePath, type Source } from './source.js';
+import { tlsFileFaults } from './tls-files.js';
+
+/** Checks the upstreams, each for itself, and the names by which routes refer to them. */
+export function checkUpstreams(config: Config, source: Source, add: Add): void {
+  const names = Object.keys(config.upstreams);
+  if (names.length === 0) {
+    add([], 'no upstream is set; the smallest configuration is "upstream: http://127.0.0.1:3000"');
+    return;
+  }
+  for (const name of names) checkUpstream(config, name, source, add);
+  const check = (path: Path, name: string | null | undefined) => {
+    if (name == null || names.includes(name)) return;
+    add(path, `${path.map(String).join('.')}: no upstream is named "${name}"${suggestion(name, names)}`);
+  };
+  if (config.default_route.upstream === null && names.length > 1) {
+    add(['default_route'], `default_route.upstream: say which of ${names.join(', ')} it is`);
+  }
+  check(['default_route', 'upstream'], config.default_route.upstream);
+  config.routes.forEach((route, i) => check(['routes', i, 'upstream'], route.upstream));
+}
+
+function checkUpstream(config: Config, name: string, source: Source, add: Add): void {
+  const upstream = config.upstreams[name] as Config['upstreams'][string];
+  const { tls } = upstream;
+  const at = ['upstreams', name];
+  const fault = (below: Path, message: string) =>
+    add([...at, ...below], `${[...at, ...below].map(String).join('.')}: ${message}`);
+  const addresses = addressesOf(upstream).map((each) => new URL(each));
+  const origins = addresses.map(({ origin }) => origin);
+  origins.forEach((origin, i) => {
+    const first = origins.indexOf(origin);
+    if (first < i) fault(['urls', i], `${origin} is given in urls.${first} already`);
+  });
+  if (tls === null) return;
+  if (!addresses.some(({ protocol }) => protocol === 'https:')) {
+    fault(['tls'], 'none of the addresses is an https:// URL; write https:// or remove tls');
+  }
+  const file = (path: string | null) => (path === null ? null : resolvePath(source, path));
+  for (const [key, message] of tlsFileFaults({
+    ca: file(tls.ca),
+    cert: file(tls.cert),
+    key: file(tls.key),
+  })) {
+    fault(['tls', key], message);
+  }
+}

@@ -1,0 +1,230 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import { createServer, type ServerOptions } from 'node:https';
+import type { TLSSocket } from 'node:tls';
+import { join } from 'node:path';
+import t from 'tap';
+import { WebSocket, WebSocketServer } from 'ws';
+import { ConfigError, formatFault } from '../../src/config/fault.js';
+import { loadConfig } from '../../src/config/load.js';
+import { needPackages, runs } from '../helpers/debian.js';
+import { startFixture } from '../helpers/fixture.js';
+import { listenOnLoopback, send } from '../helpers/http.js';
+import { temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { until } from '../helpers/redis.js';
+
+needPackages(() => runs('openssl', 'version'), 'openssl');
+const folder = temporaryFolder(t);
+const path = (name: string) => join(folder, name);
+const openssl = (...args: string[]) => void execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' });
+
+function authority(name: string): void {
+  openssl('req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '30', '-subj', `/CN=${name}`, '-keyout', `${name}.key`, '-out', `${name}.pem`);
+} // prettier-ignore
+
+/** A certificate by an authority. @param names its subject alternative names */
+function certificate(name: string, by: string, names: string, days = 30): void {
+  writeFileSync(path(`${name}.ext`), `subjectAltName=${names}\n`);
+  openssl('req', '-new', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', `/CN=${name}`, '-keyout', `${name}.key`, '-out', `${name}.csr`);
+  openssl('x509', '-req', '-in', `${name}.csr`, '-CA', `${by}.pem`, '-CAkey', `${by}.key`, '-CAcreateserial', '-days', String(days), '-extfile', `${name}.ext`, '-out', `${name}.pem`);
+} // prettier-ignore
+
+authority('ca');
+authority('other-ca');
+certificate('server', 'ca', 'DNS:localhost,IP:127.0.0.1');
+certificate('named', 'ca', 'DNS:api.internal');
+certificate('expired', 'ca', 'DNS:localhost', -1);
+certificate('client', 'ca', 'DNS:client');
+const pem = (name: string) => readFileSync(path(name));
+
+const sockets = new WebSocketServer({ noServer: true });
+t.teardown(() => sockets.clients.forEach((client) => client.terminate()));
+/** What the last request said by TLS and by its Host field. */
+let last: { sni: unknown; client: string | undefined; host: string | undefined } | undefined;
+const connections = new Map<string, number>();
+
+function note(req: IncomingMessage): void {
+  const socket = req.socket as TLSSocket;
+  last = {
+    sni: (socket as TLSSocket & { servername?: unknown }).servername,
+    client: socket.getPeerCertificate().subject?.CN?.toString(),
+    host: req.headers.host,
+  };
+}
+
+/** An https server that speaks WebSocket too; its port. */
+async function startTls(name: string, more: ServerOptions = {}): Promise<string> {
+  const server = createServer({ cert: pem(`${name}.pem`), key: pem(`${name}.key`), ...more }, (req, res) => {
+    if (req.headers['user-agent'] !== 'latchkey-health-check') note(req);
+    res.end('secret place');
+  });
+  server.on('tlsClientError', () => undefined);
+  server.on('upgrade', (req, socket, head) => {
+    note(req);
+    sockets.handleUpgrade(req, socket, head, (ws) =>
+      ws.on('message', (data: Buffer) => ws.send(data.toString())),
+    );
+  });
+  t.teardown(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const { port } = new URL(await listenOnLoopback(server));
+  server.on('secureConnection', () => connections.set(port, (connections.get(port) ?? 0) + 1));
+  return port;
+}
+
+const port = {
+  server: await startTls('server'),
+  named: await startTls('named'),
+  kept: await startTls('server'),
+  expired: await startTls('expired'),
+  client: await startTls('server', { ca: pem('ca.pem'), requestCert: true, rejectUnauthorized: true }),
+};
+const at = (which: keyof typeof port, host = 'localhost') => `https://${host}:${port[which]}`;
+const ca = path('ca.pem');
+const upstreams = {
+  plain: { url: at('server'), tls: { ca } },
+  address: { url: at('server', '127.0.0.1'), tls: { ca } },
+  unknown: { url: at('server') },
+  other: { url: at('server'), tls: { ca: path('other-ca.pem') } },
+  expired: { url: at('expired'), tls: { ca } },
+  misnamed: { url: at('named'), tls: { ca } },
+  named: { url: at('named', '127.0.0.1'), tls: { ca, server_name: 'api.internal' } },
+  preserved: { url: at('kept'), tls: { ca }, host: 'preserve' },
+  preserved_address: { url: at('kept', '127.0.0.1'), tls: { ca }, host: 'preserve' },
+  anonymous: { url: at('client'), tls: { ca } },
+  client: { url: at('client'), tls: { ca, cert: path('client.pem'), key: path('client.key') } },
+  pair: {
+    urls: [at('expired'), at('server')],
+    tls: { ca },
+    health_check: { path: '/', interval: '100ms', timeout: '5s' },
+  },
+};
+const config = {
+  upstream: undefined,
+  upstreams,
+  routes: Object.keys(upstreams).map((name) => ({ path: `/${name}`, auth: 'none', upstream: name })),
+  default_route: { auth: 'deny', upstream: 'plain' },
+};
+const { url, server, configFile } = await startFixture(t, config);
+
+const webSocket = (name: string, headers = {}) =>
+  new Promise<string>((done) => {
+    const ws = new WebSocket(`${url.replace('http', 'ws')}/${name}`, { headers });
+    ws.on('open', () => ws.send('hello'));
+    ws.on('message', (data: Buffer) => {
+      ws.terminate();
+      done(data.toString());
+    });
+    ws.on('unexpected-response', (req, res) => {
+      req.destroy();
+      done(String(res.statusCode));
+    });
+    ws.on('error', () => undefined);
+  });
+
+t.test('a certificate is verified for requests and WebSockets alike, and the log says what is wrong with it', async (t) => {
+  for (const [name, reason] of [
+    ['unknown', /UNABLE_TO_VERIFY_LEAF_SIGNATURE/],
+    ['other', /UNABLE_TO_VERIFY_LEAF_SIGNATURE/],
+    ['expired', /CERT_HAS_EXPIRED/],
+    ['misnamed', /ERR_TLS_CERT_ALTNAME_INVALID.*localhost.*api\.internal/],
+    ['anonymous', /CERTIFICATE_REQUIRED|ECONNRESET|other side closed/],
+  ] as const) {
+    last = undefined;
+    const reply = await send(url, `/${name}`);
+    t.equal(reply.status, 502, name);
+    t.notMatch(reply.text, /CERT|certificate|localhost/i, 'the client is not told why');
+    t.equal(await webSocket(name), '502', `${name}, WebSocket`);
+    t.equal(last, undefined, 'nothing of it got there');
+    const line = server.stdout().split('\n').find((each) => each.includes(`"upstream":"${name}"`)) ?? '';
+    t.match(line, /"level":40.*"msg":"an address of an upstream failed"/);
+    t.match(line, reason);
+  }
+  for (const name of ['plain', 'address', 'named', 'client', 'preserved', 'preserved_address']) {
+    t.equal((await send(url, `/${name}`)).text, 'secret place', name);
+    t.equal(await webSocket(name), 'hello', `${name}, WebSocket`);
+  }
+}); // prettier-ignore
+
+t.test('the name that is sent and verified never comes from a request', async (t) => {
+  const ask = async (name: string, Host: string) => {
+    await send(url, `/${name}`, { headers: { Host } });
+    const asked = last;
+    await webSocket(name, { Host });
+    t.same(last, asked, `${name}, WebSocket`);
+    return asked;
+  };
+  const host = (name: keyof typeof upstreams & ('plain' | 'named')) => new URL(upstreams[name].url).host;
+  t.same(await ask('plain', 'a.example'), { sni: 'localhost', client: undefined, host: host('plain') });
+  t.same(await ask('named', 'a.example'), { sni: 'api.internal', client: undefined, host: host('named') });
+  t.same(await ask('client', 'a.example'), { sni: 'localhost', client: 'client', host: `localhost:${port.client}` });
+  for (const [name, sni] of [['preserved', 'localhost'], ['preserved_address', false]] as const) {
+    await send(url, `/${name}`);
+    const before = connections.get(port.kept);
+    for (const Host of ['a.example', 'b.example', 'a.example', 'c.example']) {
+      await send(url, `/${name}`, { headers: { Host } });
+      t.same(last, { sni, client: undefined, host: Host });
+    }
+    t.equal(connections.get(port.kept), before, 'another Host is no other connection');
+  }
+}); // prettier-ignore
+
+t.test(
+  'an address with a bad certificate fails its health check, and requests go to the other one',
+  async (t) => {
+    await until(async () => {
+      const { text } = await send(server.admin, '/metrics');
+      return text.includes(`latchkey_upstream_healthy{upstream="pair",address="${at('expired')}"} 0`);
+    }, 'it is out');
+    for (let i = 0; i < 4; i++) t.equal((await send(url, '/pair')).status, 200);
+  },
+);
+
+t.test('files are read again at a reload, and a broken one refuses it', async (t) => {
+  writeFileSync(path('swapped.pem'), pem('other-ca.pem'));
+  const swapped = { ...config, upstreams: { ...upstreams, plain: { url: at('server'), tls: { ca: path('swapped.pem') } } } };
+  const rest = configFile.slice(0, configFile.lastIndexOf('/'));
+  writeConfig(rest, { directory: { file: './directory.yaml' }, ...swapped });
+  const reload = () => send(server.admin, '/-/reload', { method: 'POST' });
+  t.equal((await reload()).status, 200);
+  t.equal((await send(url, '/plain')).status, 502);
+  writeFileSync(path('swapped.pem'), pem('ca.pem'));
+  t.equal((await reload()).status, 200);
+  t.equal((await send(url, '/plain')).status, 200);
+  writeFileSync(path('swapped.pem'), 'no certificate');
+  t.match(await reload(), { text: /latchkey\.yaml:\d+:\d+: upstreams\.plain\.tls\.ca: .*swapped\.pem holds no certificate/ });
+  t.equal((await send(url, '/plain')).status, 200, 'what serves goes on');
+}); // prettier-ignore
+
+t.test('each fault of tls names its place and the mend', async (t) => {
+  const file = path('f.yaml');
+  writeFileSync(path('garbage.pem'), '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
+  openssl('pkey', '-in', 'client.key', '-aes256', '-passout', 'pass:x', '-out', 'locked.key');
+  for (const [tls, expected] of [
+    ['{ ca: ca.pem }', []],
+    ['{ cert: client.pem, key: client.key }', []],
+    ['{ ca: none.pem }', [`2:14: upstreams.api.tls.ca: there is no file ${path('none.pem')}`]],
+    ['{ ca: . }', [`2:14: upstreams.api.tls.ca: ${folder} can not be read (EISDIR)`]],
+    ['{ ca: client.key }', [`2:14: upstreams.api.tls.ca: ${path('client.key')} holds no certificate in PEM form, or a broken one`]],
+    ['{ ca: garbage.pem }', [`2:14: upstreams.api.tls.ca: ${path('garbage.pem')} holds no certificate in PEM form, or a broken one`]],
+    ['{ cert: client.pem }', ['2:16: upstreams.api.tls.cert: a certificate needs its key; set key']],
+    ['{ key: client.key }', ['2:15: upstreams.api.tls.key: a key needs its certificate; set cert']],
+    ['{ cert: client.pem, key: server.key }', [`2:33: upstreams.api.tls.key: ${path('server.key')} is not the key of the certificate in ${path('client.pem')}`]],
+    ['{ cert: client.pem, key: locked.key }', [`2:33: upstreams.api.tls.key: ${path('locked.key')} holds no private key in PEM form, or one with a passphrase`]],
+    ['{ server_name: 127.0.0.1 }', ['2:23: upstreams.api.tls.server_name: expected a host name, found "127.0.0.1"']],
+    ['{ verify: false }', ['2:10: unknown key "verify" (known: ca, cert, key, server_name)']],
+  ] as const) {
+    writeFileSync(file, `upstreams: { api: { url: "https://localhost",\n  tls: ${tls} } }`);
+    let faults: string[] = [];
+    try {
+      loadConfig(file);
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      faults = error.faults.map((fault) => formatFault(fault).replace(`${file}:`, ''));
+    }
+    t.same(faults, expected, tls);
+  }
+}); // prettier-ignore
