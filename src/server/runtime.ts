@@ -25,9 +25,10 @@ import { createHeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
 import { countLastSeenFailure } from '../observe/metrics.js';
 import { createForward } from '../proxy/forward.js';
-import { createOutbound } from '../proxy/outbound.js';
+import { createOutbound, type OutboundSettings } from '../proxy/outbound.js';
 import { createUpstreams, type Upstream } from '../proxy/upstreams.js';
 import { createUpgrade, type Upgrade } from '../proxy/upgrade.js';
+import { createPassOn, type PassOn } from './decision/pass-on.js';
 import { Auditor, policyVersion } from './public/auditor.js';
 import { createFaultLog } from './public/fault-log.js';
 import type { House } from './public/request.js';
@@ -38,6 +39,8 @@ import type { StoreRoom } from './stores/store-room.js';
 export interface Runtime {
   readonly house: House;
   readonly upgrade: Upgrade;
+  /** What the decision port says to proxies. */
+  readonly passOn: PassOn;
   /** Judges again what lasts. */
   readonly recheck: Recheck;
   /** Milliseconds (`proxy.stream_recheck`). */
@@ -89,6 +92,13 @@ export function createRuntime(
   });
   const lasting = gate.forLasting();
 
+  const outboundSettings: OutboundSettings = {
+    protectedNames: Object.values(config.identity.headers).filter((name) => name !== null),
+    credentialNames: [names.key, names.otp],
+    sessionCookie: names.sessionCookie,
+    forwardCredentials: config.identity.forward_credentials,
+  };
+
   const house: House = {
     bodyLimits: config.limits,
     readHead: createHeadReader(
@@ -110,12 +120,7 @@ export function createRuntime(
         idleTimeout: config.sessions.idle_timeout,
       }),
     ),
-    outbound: createOutbound({
-      protectedNames: Object.values(config.identity.headers).filter((name) => name !== null),
-      credentialNames: [names.key, names.otp],
-      sessionCookie: names.sessionCookie,
-      forwardCredentials: config.identity.forward_credentials,
-    }),
+    outbound: createOutbound(outboundSettings),
     forward: createForward({ sessionCookie: names.sessionCookie }),
     upstreamOf: (name) => upstreamNamed(upstreams, name ?? fallback),
     identityNames: config.identity.headers,
@@ -127,6 +132,7 @@ export function createRuntime(
   };
   return {
     house,
+    passOn: createPassOn(outboundSettings),
     recheck: (head, now) => whenReady(lasting.judge(head, now), (verdict) => verdict.refusal),
     streamRecheck: config.proxy.stream_recheck,
     pending: () => upstreams.pending(),

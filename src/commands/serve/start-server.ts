@@ -119,7 +119,8 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
     () => void reloader.reload('SIGHUP'),
   );
   room.audit.record({ event: 'server.started', outcome: 'success', actor: null });
-  log.info({ listen: serving.url, admin: admin.url, workers: count, config: loaded.file }, 'ready');
+  const urls = { listen: serving.url, admin: admin.url, decision: serving.decisionUrl ?? undefined };
+  log.info({ ...urls, workers: count, config: loaded.file }, 'ready');
   if (options.welcome !== undefined) sink.print(options.welcome(serving.url, admin.url));
 }
 
@@ -169,6 +170,7 @@ async function startAlone(loaded: LoadedConfig, room: StoreRoom, log: LogSink['l
   setWorkers(1);
   return {
     url: worker.url,
+    decisionUrl: worker.decisionUrl,
     size: () => 1,
     metrics: renderMetrics,
     prepare: async (next) => {

@@ -37,6 +37,8 @@ export async function startPool(
     if (runs.get(worker) !== current) worker.process.kill('SIGTERM');
   };
 
+  const listeners = loaded.config.decision === null ? 1 : 2;
+
   const fork = (): ClusterWorker => {
     const startedAt = Date.now();
     const worker = cluster.fork();
@@ -44,7 +46,7 @@ export async function startPool(
       runs.set(worker, current);
       return current;
     });
-    worker.on('listening', () => {
+    whenListening(worker, listeners, () => {
       serving.add(worker);
       setWorkers(serving.size);
       replaceStale(worker);
@@ -66,9 +68,10 @@ export async function startPool(
     return worker;
   };
 
-  const url = await firstUrl(Array.from({ length: count }, fork));
+  const [url = '', decisionUrl = null] = await firstUrls(Array.from({ length: count }, fork), listeners);
   return {
     url,
+    decisionUrl,
     size: () => serving.size,
     metrics: async () => {
       const asked = await Promise.allSettled(
@@ -109,20 +112,27 @@ export async function startPool(
   };
 }
 
-/** Resolves when every worker listens. */
-async function firstUrl(workers: readonly ClusterWorker[]): Promise<string> {
+/** Calls back when a worker listens everywhere, with the URLs in the order in which it began to. */
+function whenListening(worker: ClusterWorker, listeners: number, listens: (urls: string[]) => void): void {
+  const urls: string[] = [];
+  worker.on('listening', ({ address, port }) => {
+    urls.push(baseUrl({ address: address ?? '0.0.0.0', port }));
+    if (urls.length === listeners) listens(urls);
+  });
+}
+
+/** Resolves to the URLs of the workers when every one of them listens. */
+async function firstUrls(workers: readonly ClusterWorker[], listeners: number): Promise<readonly string[]> {
   const urls = workers.map(
     (worker) =>
-      new Promise<string>((resolve, reject) => {
-        worker.once('listening', ({ address, port }) =>
-          resolve(baseUrl({ address: address ?? '0.0.0.0', port })),
-        );
+      new Promise<string[]>((resolve, reject) => {
+        whenListening(worker, listeners, resolve);
         worker.once('exit', () =>
           reject(new Error('a worker ended before it listened; its reason is in the log')),
         );
       }),
   );
-  return (await Promise.all(urls))[0] ?? '';
+  return (await Promise.all(urls))[0] ?? [];
 }
 
 async function endOf(worker: ClusterWorker | undefined): Promise<void> {
