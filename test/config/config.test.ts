@@ -109,7 +109,7 @@ t.test('each fault of a configuration names its place and the mend', async (t) =
       ['an identity header that is the credential', `${UP}identity: { headers: { role: service-key } }`, ['2:30: identity.headers.role: service-key means something else already; choose a name that nothing else uses']],
       ['unknown method', `${UP}routes:\n  - { path: /a, action: a, methods: [FETCH] }`, ['3:38: routes.0.methods.0: expected one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, PURGE (did you mean "PATCH"?), found "FETCH"']],
       ['same identity header twice', `${UP}identity: { headers: { role: X-A, login: x-a } }`, ['2:30: identity.headers.role: X-A is the name of login already']],
-      ['not served yet', `${UP}decision: {}`, ['2:11: decision: this setting is not available in this version']],
+      ['not served yet', `${UP}interface: { account_endpoints: true }`, ['2:33: interface.account_endpoints: this setting is not available in this version']],
       ['redis without an address', `${UP}store: { type: redis }`, ['2:8: store: give one of url, cluster and sentinel']],
       ['redis twice', `${UP}store: { type: redis, url: "redis://a", cluster: ["b:1"] }`, ['2:8: store: give one of url, cluster and sentinel']],
       ['no redis URL', `${UP}store: { type: redis, url: "localhost:6379" }`, ['2:28: store.url: expected a redis:// or rediss:// URL, found "localhost:6379"']],

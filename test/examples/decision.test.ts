@@ -1,0 +1,168 @@
+import { createServer } from 'node:http';
+import t from 'tap';
+import { WebSocket, WebSocketServer } from 'ws';
+import { identityOf } from '../helpers/checks.js';
+import { client } from '../helpers/fixture.js';
+import { startFront } from '../helpers/front.js';
+import { type Received, send, startUpstream } from '../helpers/http.js';
+
+const SPOOFED = {
+  'X-Auth-User-Id': 'spoofed', 'X-Auth-Customer-Id': 'spoofed', 'X-Auth-Login': 'spoofed', 'X-Auth-Role': 'spoofed', 'X-Auth-Scope': 'spoofed',
+  'X-Auth-Services': 'spoofed', 'X-Auth-Credential': 'spoofed', 'X-Auth-Token-Id': 'spoofed', 'X-Request-Id': 'spoofed',
+}; // prettier-ignore
+const TAKEN = [
+  'x-original-url',
+  'x-original-uri',
+  'x-original-method',
+  'x-rewrite-url',
+  'x-http-method',
+  'x-http-method-override',
+  'x-method-override',
+];
+const OVERRIDES = Object.fromEntries(TAKEN.map((name) => [name, '/status']));
+
+for (const proxy of ['nginx', 'caddy'] as const) {
+  t.test(`${proxy} in front of an API, by its example`, async (t) => {
+    const upstream = await startUpstream(t);
+    const sockets = new WebSocketServer({ noServer: true });
+    upstream.server.on('upgrade', (req, socket, head) => {
+      upstream.received.push({ method: 'GET', target: req.url ?? '', headers: req.headers, rawHeaders: req.rawHeaders, body: '' });
+      sockets.handleUpgrade(req, socket, head, (ws) => ws.on('message', (data) => ws.send(`${req.url} ${String(data)}`)));
+    });
+    t.teardown(() => sockets.clients.forEach((each) => each.terminate()));
+    const { url, latchkey } = await startFront(t, proxy, upstream.url);
+    const { login, token } = client(url);
+
+    // Own paths go to Latchkey: all of these come through the proxy.
+    const session = await login('ada');
+    const key = await token('ada');
+    const CREDENTIALS: Record<string, Record<string, string>> = {
+      nobody: {},
+      'a bad key': { 'Service-Key': 'bad', Cookie: session },
+      token: { 'Service-Key': key },
+      'engineer, with cookies of others': { 'Service-Key': await token('bob'), Cookie: `a=1; ${session}; b=2` },
+      'limited token': { 'Service-Key': await token('ada', { service_id: 'S1' }) },
+      session: { Cookie: session },
+      'session among cookies': { Cookie: `a={env.HOME}; ${session}; b="x y"` },
+    };
+    const REQUESTS: [string, string, string?][] = [
+      ['GET', '/service/S1?a=1&b=%20c'], ['POST', '/service/S1', 'name=x&y=\u00e4'], ['PUT', '/service/S2/x', 'x'.repeat(300_000)], ['HEAD', '/service/S1'],
+      ['DELETE', '/billing/1'], ['PURGE', '/a/b'], ['POST', '/purge/http://www.example.com/a?x=1', ''], ['GET', '/status'], ['OPTIONS', '/status'],
+      ['GET', '/'], ['GET', '//service/S1'], ['GET', '/service//S1'], ['GET', '/service/%2e%2e/billing'], ['GET', '/service/S1/../../status'], ['GET', '/status/../billing'],
+      ['GET', '/status;a=b'], ['GET', '/%62illing'], ['GET', '/service/S1%2f..%2fbilling'], ['GET', '/service/S1/{env.HOME}?{http.request.uri}'], ['GET', '/a%20b?c+d'],
+      ['GET', '/?%zz'], ['GET', '/x?y=//../'], ['GET', '/statu%73'], ['GET', '/service/S1/a%5cb'],
+    ];
+
+    /** What the upstream got of a request, and what the client got. */
+    const ask = async (base: string, method: string, path: string, body: string | undefined, headers: Record<string, string>) => {
+      upstream.received.length = 0;
+      const reply = await send(base, path, { method, headers, ...(body === undefined ? {} : { body }) });
+      return { reply, received: upstream.received.slice() };
+    };
+    const told = ({ method, target, headers, body }: Received) => ({ method, target, body, ...identityOf(headers) });
+
+    t.test('it lets in what Latchkey lets in, and the API gets the same', async (t) => {
+      let allowed = 0;
+      for (const [method, target, body] of REQUESTS) {
+        for (const [who, headers] of Object.entries(CREDENTIALS)) {
+          const what = `${method} ${target} by ${who}`;
+          const direct = await ask(latchkey.url, method, target, body, { ...headers, ...SPOOFED });
+          const asked = await ask(url, method, target, body, { ...headers, ...SPOOFED, ...OVERRIDES, ...(proxy === 'caddy' ? { 'Latchkey-Cookie': 'spoofed' } : {}) });
+          const { status } = asked.reply;
+          if (direct.reply.status !== 200) {
+            // Some of these the proxy refuses by itself.
+            t.ok(direct.reply.status === 401 ? status === 401 || status === 400 : status === 403 || status === 400, `${what}: ${direct.reply.status} is ${status}`);
+            t.same(asked.received, [], what);
+            continue;
+          }
+          allowed += 1;
+          t.same([status, asked.reply.text === '' ? method : ''], [200, method === 'HEAD' ? method : ''], what);
+          t.same(asked.received.map(told), direct.received.map(told), what);
+          const [received] = asked.received;
+          const left = ['service-key', 'service-otp', 'latchkey-cookie', ...TAKEN].filter((name) => name in (received?.headers ?? {}));
+          t.same(left, [], what);
+          t.notMatch(JSON.stringify(received?.rawHeaders), /spoofed|service\.session|lk[A-Za-z0-9]{38}/, what);
+          t.match(received?.headers['x-request-id'], /^[\w-]{10,}$/);
+        }
+      }
+      t.ok(allowed > 50, `${allowed} let in`);
+    });
+
+    t.test('its own paths are those of Latchkey', async (t) => {
+      const { received } = await ask(url, 'GET', '/_latchkey/', undefined, {});
+      t.same(received, []);
+      t.match((await send(url, '/_latchkey/')).text, '<!doctype html>');
+      t.equal((await send(url, '/_latchkey')).status < 400, true);
+      t.match((await send(url, '/tokens', { headers: { Cookie: session } })).json, [{ user_id: 'U1' }]);
+      t.equal((await send(url, '/customer/C1/tokens', { headers: { Cookie: session } })).status, 200);
+      const victim = await token('ada');
+      t.match((await send(url, '/tokens/self', { headers: { 'Service-Key': victim } })).json, { user_id: 'U1', ip: '127.0.0.1' });
+      t.equal((await send(url, '/service/S1', { headers: { 'Service-Key': victim } })).status, 200);
+      t.equal((await send(url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': victim } })).status, 204);
+      t.equal((await send(url, '/service/S1', { headers: { 'Service-Key': victim } })).status, 401, 'a revoked token is refused at once');
+      const denied = await send(url, '/billing', { headers: CREDENTIALS['engineer, with cookies of others'] ?? {} });
+      t.equal(denied.status, 403);
+      const nobody = await send(url, '/service/S1');
+      t.equal(nobody.headers['www-authenticate'], 'ApiKey realm="api"');
+      t.notMatch(latchkey.stdout(), 'has to be mended');
+    });
+
+    t.test('a field of Connection takes nothing away from what the API is told', async (t) => {
+      const limited = CREDENTIALS['limited token'] ?? {};
+      const plain = await ask(url, 'GET', '/service/S1', undefined, limited);
+      t.equal(plain.received[0]?.headers['x-auth-services'], 'S1');
+      for (const name of ['X-Auth-Services', 'x-auth-user-id, X-Auth-Role', 'Cookie', 'X-Original-URI', 'X-Forwarded-Uri', 'Service-Key']) {
+        const { reply, received } = await ask(url, 'GET', '/service/S1', undefined, { ...limited, Connection: `close, ${name}` });
+        if (reply.status === 200) t.same(received.map(({ headers }) => identityOf(headers)), plain.received.map(({ headers }) => identityOf(headers)), name);
+        else t.same([received.length, reply.status < 500], [0, true], `${name}: ${reply.status}`);
+      }
+      for (const name of ['X_Auth_User_Id', 'X.Auth.Role']) {
+        const { received } = await ask(url, 'GET', '/status', undefined, { [name]: 'spoofed' });
+        t.notMatch(JSON.stringify(received), 'spoofed', name);
+      }
+    });
+
+    t.test('large cookies', async (t) => {
+      const { reply, received } = await ask(url, 'GET', '/service/S1', undefined, { Cookie: `${session}; big=${'x'.repeat(6_000)}` });
+      t.equal(reply.status, 200);
+      t.equal(received[0]?.headers.cookie?.length, 6_004);
+    });
+
+    t.test('WebSockets', async (t) => {
+      const open = (headers: Record<string, string>) => new Promise<string>((done) => {
+        const socket = new WebSocket(`${url.replace('http', 'ws')}/service/S1/live`, { headers });
+        socket.on('open', () => socket.send('hello'));
+        socket.on('message', (data) => { done(String(data)); socket.close(); });
+        socket.on('unexpected-response', (_req, res) => { done(String(res.statusCode)); res.destroy(); });
+        socket.on('error', (error) => done(error.message));
+      });
+      upstream.received.length = 0;
+      t.equal(await open({}), '401');
+      t.equal(await open({ Cookie: session, Origin: 'http://evil.example' }), '403');
+      t.same(upstream.received, []);
+      t.equal(await open({ Cookie: session, Origin: url }), '/service/S1/live hello');
+      t.equal(await open({ 'Service-Key': key, ...SPOOFED }), '/service/S1/live hello');
+      t.same(upstream.received.map(({ headers }) => [headers['x-auth-user-id'], headers.cookie, headers['service-key']]), [['U1', undefined, undefined], ['U1', undefined, undefined]]);
+    });
+
+    t.test('nobody is let in while Latchkey is away, or answers anything else', async (t) => {
+      const headers = { 'Service-Key': key };
+      t.equal((await ask(url, 'GET', '/service/S1', undefined, headers)).reply.status, 200);
+      await latchkey.stop('SIGKILL');
+      for (const path of ['/service/S1', '/status', '/login']) {
+        const { reply, received } = await ask(url, 'GET', path, undefined, headers);
+        t.ok(reply.status >= 500, `${path}: ${reply.status}`);
+        t.same(received, []);
+      }
+      const other = createServer((_req, res) => res.writeHead(status, { 'X-Auth-User-Id': 'U1' }).end());
+      let status = 500;
+      await new Promise<void>((done) => void other.listen(Number(new URL(latchkey.decision).port), '127.0.0.1', done));
+      t.teardown(() => { other.close(); other.closeAllConnections(); });
+      for (status of [500, 503, 403, 401, 404, 429, 302]) {
+        const { reply, received } = await ask(url, 'GET', '/service/S1', undefined, headers);
+        t.ok(reply.status >= 300, `${status} is ${reply.status}`);
+        t.same(received, []);
+      }
+    });
+  });
+} // prettier-ignore
