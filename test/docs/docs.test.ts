@@ -77,6 +77,8 @@ t.test('docs/decision-endpoint.md: the configuration passes', async (t) => {
   const file = join(temporaryFolder(t), 'latchkey.yaml');
   writeFileSync(file, block?.text ?? '');
   t.same(loadConfig(file).config.decision, { host: '127.0.0.1', port: 9902 });
+  writeFileSync(file, 'upstream: http://127.0.0.1:3000');
+  t.equal(loadConfig(file).config.decision, null, 'off unless it is set');
 });
 
 t.test('links between the pages lead somewhere', async (t) => {

@@ -1,9 +1,12 @@
 import { createServer } from 'node:http';
 import t from 'tap';
 import { WebSocket, WebSocketServer } from 'ws';
-import { identityOf } from '../helpers/checks.js';
+import { readFileSync } from 'node:fs';
+import { parse } from 'yaml';
+import { endpointRoutes } from '../../src/policy/own-endpoints.js';
+import { identityOf, PROXIES } from '../helpers/checks.js';
 import { client } from '../helpers/fixture.js';
-import { startFront } from '../helpers/front.js';
+import { startExample, startFront } from '../helpers/front.js';
 import { type Received, send, startUpstream } from '../helpers/http.js';
 
 const SPOOFED = {
@@ -27,7 +30,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
     const sockets = new WebSocketServer({ noServer: true });
     upstream.server.on('upgrade', (req, socket, head) => {
       upstream.received.push({ method: 'GET', target: req.url ?? '', headers: req.headers, rawHeaders: req.rawHeaders, body: '' });
-      sockets.handleUpgrade(req, socket, head, (ws) => ws.on('message', (data) => ws.send(`${req.url} ${String(data)}`)));
+      sockets.handleUpgrade(req, socket, head, (ws) => ws.on('message', (data) => ws.send(`${req.url} ${(data as Buffer).toString()}`)));
     });
     t.teardown(() => sockets.clients.forEach((each) => each.terminate()));
     const { url, latchkey } = await startFront(t, proxy, upstream.url);
@@ -59,7 +62,8 @@ for (const proxy of ['nginx', 'caddy'] as const) {
       const reply = await send(base, path, { method, headers, ...(body === undefined ? {} : { body }) });
       return { reply, received: upstream.received.slice() };
     };
-    const told = ({ method, target, headers, body }: Received) => ({ method, target, body, ...identityOf(headers) });
+    // Caddy escapes braces, in what it asks about as well.
+    const told = ({ method, target, headers, body }: Received) => ({ method, target: target.replaceAll('%7B', '{').replaceAll('%7D', '}'), body, ...identityOf(headers) });
 
     t.test('it lets in what Latchkey lets in, and the API gets the same', async (t) => {
       let allowed = 0;
@@ -132,7 +136,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
       const open = (headers: Record<string, string>) => new Promise<string>((done) => {
         const socket = new WebSocket(`${url.replace('http', 'ws')}/service/S1/live`, { headers });
         socket.on('open', () => socket.send('hello'));
-        socket.on('message', (data) => { done(String(data)); socket.close(); });
+        socket.on('message', (data) => { done((data as Buffer).toString()); socket.close(); });
         socket.on('unexpected-response', (_req, res) => { done(String(res.statusCode)); res.destroy(); });
         socket.on('error', (error) => done(error.message));
       });
@@ -166,3 +170,132 @@ for (const proxy of ['nginx', 'caddy'] as const) {
     });
   });
 } // prettier-ignore
+
+interface Patterns {
+  readonly patterns: { readonly exact?: string; readonly safe_regex?: { readonly regex: string } }[];
+}
+
+/** What the examples of Traefik and Envoy say, as far as it concerns the check. */
+const TRAEFIK = parse(readFileSync('examples/traefik/dynamic.yaml', 'utf8')).http;
+const ENVOY = parse(readFileSync('examples/envoy/envoy.yaml', 'utf8')).static_resources.listeners[0]
+  .filter_chains[0].filters[0].typed_config;
+const ENVOY_CHECK = ENVOY.http_filters[0].typed_config;
+
+const matches = ({ patterns }: Patterns, name: string) =>
+  patterns.some(
+    ({ exact, safe_regex: pattern }) =>
+      exact === name.toLowerCase() ||
+      (pattern !== undefined && new RegExp(`^${pattern.regex.replace('(?i)', '')}$`, 'i').test(name)),
+  );
+const lowerCase = (headers: Record<string, string>) =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+
+/** What the API gets of an allowed request, as each of them makes it by the settings of its example; undefined when it is refused. */
+const THROUGH: Record<
+  string,
+  (
+    decision: string,
+    target: string,
+    headers: Record<string, string>,
+  ) => Promise<Record<string, unknown> | undefined>
+> = {
+  Traefik: async (decision, target, headers) => {
+    const reply = await PROXIES.Traefik(decision, { method: 'GET', target, headers });
+    if (reply.status !== 200) return undefined;
+    const out: Record<string, unknown> = lowerCase(headers);
+    for (const name of TRAEFIK.middlewares['ask-latchkey'].forwardAuth.authResponseHeaders as string[]) {
+      delete out[name.toLowerCase()];
+      if (reply.headers[name.toLowerCase()] !== undefined)
+        out[name.toLowerCase()] = reply.headers[name.toLowerCase()];
+    }
+    for (const [name, value] of Object.entries(TRAEFIK.middlewares['keep-here'].headers.customRequestHeaders))
+      if (value === '') delete out[name.toLowerCase()];
+    return out;
+  },
+  Envoy: async (decision, target, headers) => {
+    const asked = Object.fromEntries(
+      Object.entries(headers).filter(([name]) => matches(ENVOY_CHECK.allowed_headers, name)),
+    );
+    const reply = await PROXIES.Envoy(decision, { method: 'GET', target, headers: asked });
+    if (reply.status !== 200) return undefined;
+    const out: Record<string, unknown> = lowerCase(headers);
+    for (const [name, value] of Object.entries(reply.headers))
+      if (matches(ENVOY_CHECK.http_service.authorization_response.allowed_upstream_headers, name))
+        out[name] = value;
+    for (const name of String(reply.headers['x-envoy-auth-headers-to-remove']).split(',')) delete out[name];
+    return out;
+  },
+};
+
+t.test('Traefik and Envoy, by what their examples say', async (t) => {
+  const upstream = await startUpstream(t);
+  const { latchkey } = await startExample(t, 'traefik', upstream.url);
+  const { login, token } = client(latchkey.url);
+  const session = await login('ada');
+  const CREDENTIALS: Record<string, Record<string, string>> = {
+    nobody: {},
+    token: { 'Service-Key': await token('ada') },
+    'engineer, with cookies of others': { 'Service-Key': await token('bob'), Cookie: `a=1; ${session}; b=2` },
+    'limited token': { 'Service-Key': await token('ada', { service_id: 'S1' }) },
+    session: { Cookie: session },
+    'foreign page': {
+      Cookie: session,
+      Origin: 'http://evil.example',
+      'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==',
+    },
+    'a one-time password': { Cookie: 'a=1', 'Service-OTP': '123456' },
+  };
+  for (const [proxy, through] of Object.entries(THROUGH)) {
+    for (const [who, headers] of Object.entries(CREDENTIALS)) {
+      for (const target of ['/service/S1?a=b', '/service/S2', '/billing', '/status']) {
+        upstream.received.length = 0;
+        const { 'Sec-WebSocket-Key': handshake, ...direct } = headers;
+        await send(latchkey.url, target, { headers: { ...direct, ...SPOOFED } });
+        const out = await through(latchkey.decision, target, { ...headers, ...SPOOFED, ...OVERRIDES });
+        const wanted = target !== '/status' && handshake !== undefined ? undefined : upstream.received[0];
+        t.equal(out === undefined, wanted === undefined, `${target} by ${who}, ${proxy}`);
+        if (out === undefined || wanted === undefined) continue;
+        t.same(
+          identityOf(out as Record<string, string>),
+          identityOf(wanted.headers),
+          `${target} by ${who}, ${proxy}`,
+        );
+        t.same(
+          ['service-key', 'service-otp', ...TAKEN].filter((name) => name in out),
+          [],
+        );
+        t.match(out['x-request-id'], /^(?!spoofed)[\w-]{10,}$/);
+      }
+    }
+    t.equal(await through(latchkey.decision, '/status', { X_Auth_User_Id: 'spoofed' }), undefined);
+  }
+  t.match(ENVOY_CHECK, { failure_mode_allow: false, http_service: { path_prefix: '/ext_authz' } });
+  t.equal(ENVOY.http_filters.at(-1).name, 'envoy.filters.http.router', 'the check comes first');
+  t.match(TRAEFIK.middlewares['ask-latchkey'].forwardAuth, {
+    address: 'http://127.0.0.1:9902/forward-auth',
+    trustForwardHeader: false,
+  });
+  t.same(TRAEFIK.routers.api.middlewares, ['ask-latchkey', 'keep-here']);
+});
+
+t.test('each example sends every path of Latchkey to it, and no other', async (t) => {
+  const read = (file: string) => readFileSync(`examples/${file}`, 'utf8');
+  const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  const envoy = (ENVOY.route_config.virtual_hosts[0].routes as { match: Record<string, any>; typed_per_filter_config?: unknown }[]) // oxlint-disable-line typescript/no-explicit-any -- YAML
+    .filter(({ typed_per_filter_config: unasked }) => unasked !== undefined)
+    .map(({ match }) => `^${match['path'] !== undefined ? `${escaped(match['path'])}$` : match['prefix'] !== undefined ? escaped(match['prefix']) : `${match['safe_regex'].regex}$`}`);
+  const patterns: Record<string, string[]> = {
+    nginx: [...read('nginx/nginx.conf').matchAll(/location (= |~ )?(\S+) \{ include latchkey-own/g)].map(([, kind, path = '']) => (kind === '~ ' ? path : `^${escaped(path)}${kind === '= ' ? '$' : ''}`)),
+    caddy: [...read('caddy/Caddyfile').matchAll(/path_regexp (\S+)/g)].map(([, pattern = '']) => pattern),
+    traefik: [...String(TRAEFIK.routers.latchkey.rule).matchAll(/(Path|PathPrefix|PathRegexp)\(`([^`]*)`\)/g)].map(([, kind, path = '']) => (kind === 'PathRegexp' ? path : `^${escaped(path)}${kind === 'Path' ? '$' : ''}`)),
+    envoy,
+  };
+  const own = endpointRoutes({ tokenEndpoints: 'session', page: '/_latchkey/' }).filter(({ auth }) => auth !== 'deny').map(({ path }) => path.replace(/:\w+/g, 'x1'));
+  t.ok(own.length > 15);
+  for (const [proxy, all] of Object.entries(patterns)) {
+    const isOwn = (path: string) => all.some((pattern) => new RegExp(pattern).test(path));
+    t.ok(all.length > 0, proxy);
+    t.same(own.filter((path) => !isOwn(path)), [], proxy);
+    t.same(['/', '/loginx', '/x/login', '/tokensx', '/customer/x', '/customer/x/y/tokens', '/customer/x/tokens/y', '/_latchkeyx', '/service/tokens/'].filter(isOwn), [], proxy);
+  }
+}); // prettier-ignore

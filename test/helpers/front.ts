@@ -34,26 +34,41 @@ const PROGRAMS: Readonly<Record<'nginx' | 'caddy', (folder: string) => ChildProc
   },
 }; // prettier-ignore
 
-/** Copies an example with free ports, and starts Latchkey and the proxy. @param upstream the API */
-export async function startFront(t: Test, proxy: 'nginx' | 'caddy', upstream: string): Promise<Front> {
+/** Latchkey as an example has it, on free ports. */
+export interface Example {
+  /** The copy of the example. */
+  readonly folder: string;
+  /** Where the proxy is to listen. */
+  readonly port: number;
+  readonly latchkey: Running;
+}
+
+/** Copies an example with free ports and starts its Latchkey. @param upstream the API */
+export async function startExample(t: Test, name: string, upstream: string): Promise<Example> {
   const root = temporaryFolder(t);
-  const folder = join(root, proxy);
-  cpSync(join('examples', proxy), folder, { recursive: true });
+  const folder = join(root, name);
+  // The copy is searched for secrets, and the page tells the password to log in with.
+  cpSync(join('examples', name), folder, { recursive: true, filter: (file) => !file.endsWith('.md') });
   cpSync('examples/directory.yaml', join(root, 'directory.yaml'));
   const port = await freePort();
   const ports: Record<string, string> = {
     '3000': new URL(upstream).port, '8080': String(port), '8081': String(await freePort()), '9902': String(await freePort()),
   }; // prettier-ignore
-  for (const name of readdirSync(folder)) {
-    const text = readFileSync(join(folder, name), 'utf8');
+  for (const file of readdirSync(folder)) {
+    const text = readFileSync(join(folder, file), 'utf8');
     writeFileSync(
-      join(folder, name),
+      join(folder, file),
       text.replace(/\b(?:3000|8080|8081|9902)\b/g, (found) => ports[found] ?? found),
     );
   }
   const config = join(folder, 'latchkey.yaml');
   writeFileSync(config, `${readFileSync(config, 'utf8')}admin: { port: 0 }\n`);
-  const latchkey = await start(t, config);
+  return { folder, port, latchkey: await start(t, config) };
+}
+
+/** Starts an example with its proxy. */
+export async function startFront(t: Test, proxy: 'nginx' | 'caddy', upstream: string): Promise<Front> {
+  const { folder, port, latchkey } = await startExample(t, proxy, upstream);
   const child = PROGRAMS[proxy](folder);
   const gone = new Promise((done) => child.once('close', done));
   t.teardown(async () => {
