@@ -6,6 +6,5 @@ export const UNAVAILABLE: readonly {
   readonly isSet: (config: Config) => boolean;
 }[] = [
   { path: ['listen', 'tls'], isSet: (c) => c.listen.tls !== null },
-  { path: ['decision'], isSet: (c) => c.decision !== null },
   { path: ['interface', 'account_endpoints'], isSet: (c) => c.interface.account_endpoints },
 ];

@@ -30,6 +30,10 @@ export type Refusal =
   | { readonly refusal: 'cross_origin'; readonly detail: string }
   | { readonly refusal: 'other_customer'; readonly detail: string }
   | { readonly refusal: 'active_tokens' }
+  /** A proxy asked for a decision and did not say about which request. */
+  | { readonly refusal: 'malformed_check'; readonly detail: string }
+  /** A proxy asked about a path that Latchkey serves itself. */
+  | { readonly refusal: 'own_endpoint'; readonly detail: string }
   | { readonly refusal: 'not_found'; readonly detail: string }
   /** Errors of POST /login and POST /tokens, with the code that the specification names. */
   | {

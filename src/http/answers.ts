@@ -47,6 +47,10 @@ export function answerRefusal(refusal: Refusal): Answer {
     case 'cross_origin':
     case 'other_customer':
       return problem(403, 'You are not authorized to perform this action', refusal.detail);
+    case 'malformed_check':
+      return problem(403, 'The check request is incomplete', refusal.detail);
+    case 'own_endpoint':
+      return problem(403, 'This path is not decided here', refusal.detail);
     case 'not_found':
       return problem(404, 'Record not found', refusal.detail);
     case 'method_not_allowed':

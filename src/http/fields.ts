@@ -15,11 +15,26 @@ export function firstField(fields: readonly string[], name: string): string | un
 }
 
 /**
+ * Folded names of fields by which an upstream may take another method or target than the request line's, and so
+ * another one than was judged.
+ */
+export const JUDGEMENT_OVERRIDES: readonly string[] = [
+  'x-original-url',
+  'x-original-uri',
+  'x-original-method',
+  'x-rewrite-url',
+  'x-http-method',
+  'x-http-method-override',
+  'x-method-override',
+];
+
+/**
  * Folded names of request fields that a client never gets through to an upstream: addresses and
  * overrides that upstreams trust a proxy for, hop-by-hop fields (RFC 9110 7.6.1), and framing,
  * which the forwarder writes itself. Identity and credential names of the configuration come on top.
  */
 export const NEVER_FORWARDED: readonly string[] = [
+  ...JUDGEMENT_OVERRIDES,
   'connection',
   'keep-alive',
   'proxy',
@@ -39,14 +54,7 @@ export const NEVER_FORWARDED: readonly string[] = [
   'x-client-ip',
   'x-cluster-client-ip',
   'true-client-ip',
-  'x-original-url',
-  'x-original-uri',
-  'x-original-method',
   'x-original-host',
-  'x-rewrite-url',
-  'x-http-method',
-  'x-http-method-override',
-  'x-method-override',
   'x-request-id',
 ];
 

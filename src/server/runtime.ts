@@ -28,9 +28,10 @@ import { createHeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
 import { type AddressState, countLastSeenFailure } from '../observe/metrics.js';
 import { createForward } from '../proxy/forward.js';
-import { createOutbound } from '../proxy/outbound.js';
 import { createUpstreams, type Upstream, type Upstreams } from '../proxy/upstreams.js';
+import { createOutbound, type OutboundSettings } from '../proxy/outbound.js';
 import { createUpgrade, type Upgrade } from '../proxy/upgrade.js';
+import { createPassOn, type PassOn } from './decision/pass-on.js';
 import { Auditor, policyVersion } from './public/auditor.js';
 import { createFaultLog } from './public/fault-log.js';
 import type { House } from './public/request.js';
@@ -43,6 +44,8 @@ import type { StoreRoom } from './stores/store-room.js';
 export interface Runtime {
   readonly house: House;
   readonly upgrade: Upgrade;
+  /** What the decision port says to proxies. */
+  readonly passOn: PassOn;
   /** Judges again what lasts. */
   readonly recheck: Recheck;
   /** Milliseconds (`proxy.stream_recheck`). */
@@ -100,6 +103,14 @@ export function createRuntime({ config, lines }: LoadedConfig, room: StoreRoom, 
   });
   const lasting = gate.forLasting();
 
+  const outboundSettings: OutboundSettings = {
+    protectedNames: reserved.names,
+    protectedPrefixes: reserved.prefixes,
+    credentialNames: [names.key, names.otp],
+    sessionCookie: names.sessionCookie,
+    forwardCredentials: config.identity.forward_credentials,
+  };
+
   const house: House = {
     bodyLimits: config.limits,
     readHead: createHeadReader(
@@ -122,13 +133,7 @@ export function createRuntime({ config, lines }: LoadedConfig, room: StoreRoom, 
       }),
       signingKeysHandler(keys),
     ),
-    outbound: createOutbound({
-      protectedNames: reserved.names,
-      protectedPrefixes: reserved.prefixes,
-      credentialNames: [names.key, names.otp],
-      sessionCookie: names.sessionCookie,
-      forwardCredentials: config.identity.forward_credentials,
-    }),
+    outbound: createOutbound(outboundSettings),
     forward: createForward({ sessionCookie: names.sessionCookie }),
     upstreamOf: (name) => upstreamNamed(upstreams, name ?? fallback),
     identify: createIdentify(
@@ -154,6 +159,7 @@ export function createRuntime({ config, lines }: LoadedConfig, room: StoreRoom, 
   };
   return {
     house,
+    passOn: createPassOn(outboundSettings),
     recheck: (head, now) => whenReady(lasting.judge(head, now), (verdict) => verdict.refusal),
     streamRecheck: config.proxy.stream_recheck,
     pending: () => upstreams.pending(),

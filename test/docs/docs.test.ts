@@ -73,8 +73,18 @@ t.test('docs/accounts.md: the configuration passes', async (t) => {
   });
 });
 
+t.test('docs/decision-endpoint.md: the configuration passes', async (t) => {
+  const [block, ...more] = blocksOf('docs/decision-endpoint.md');
+  t.equal(more.length, 0);
+  const file = join(temporaryFolder(t), 'latchkey.yaml');
+  writeFileSync(file, block?.text ?? '');
+  t.same(loadConfig(file).config.decision, { host: '127.0.0.1', port: 9902 });
+  writeFileSync(file, 'upstream: http://127.0.0.1:3000');
+  t.equal(loadConfig(file).config.decision, null, 'off unless it is set');
+});
+
 t.test('links between the pages lead somewhere', async (t) => {
-  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/judging.md', 'docs/identity.md', 'docs/operating.md', 'docs/storage.md', 'docs/scale.md', 'docs/interface.md', 'docs/limits.md', 'docs/upstreams.md', 'docs/audit.md', 'docs/ui.md', 'docs/threat-model.md', 'SECURITY.md', 'examples/account-source/README.md', 'examples/verify-assertion/README.md']) {
+  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/decision-endpoint.md', 'docs/judging.md', 'docs/identity.md', 'docs/operating.md', 'docs/storage.md', 'docs/scale.md', 'docs/interface.md', 'docs/limits.md', 'docs/upstreams.md', 'docs/audit.md', 'docs/ui.md', 'docs/threat-model.md', 'SECURITY.md', 'examples/account-source/README.md', 'examples/verify-assertion/README.md', 'examples/nginx/README.md', 'examples/caddy/README.md', 'examples/traefik/README.md', 'examples/envoy/README.md']) {
     const links = [...readFileSync(page, 'utf8').matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)/g)];
     for (const [, path = '', anchor] of links) {
       const target = path === '' ? page : join(page, '..', path);

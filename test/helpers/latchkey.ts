@@ -37,6 +37,8 @@ export async function run(
 export interface Running {
   readonly url: string;
   readonly admin: string;
+  /** The decision port; empty when it is off. */
+  readonly decision: string;
   readonly pid: number;
   readonly stdout: () => string;
   readonly stderr: () => string;
@@ -85,6 +87,7 @@ export async function startCommand(
   return {
     url: ready.listen,
     admin: ready.admin,
+    decision: ready.decision ?? '',
     pid: child.pid ?? 0,
     stdout: () => output().stdout,
     stderr: () => output().stderr,
@@ -122,16 +125,23 @@ function collect(child: ChildProcess): () => { stdout: string; stderr: string } 
   return () => ({ stdout, stderr });
 }
 
+/** What the line says that tells of a server's start. */
+interface Ready {
+  readonly listen: string;
+  readonly admin: string;
+  readonly decision?: string;
+}
+
 async function waitForReady(
   child: ChildProcess,
   output: () => { stdout: string; stderr: string },
-): Promise<{ listen: string; admin: string }> {
+): Promise<Ready> {
   const limit = Date.now() + START_MS;
   while (child.exitCode === null && child.signalCode === null && Date.now() < limit) {
     const line = output()
       .stdout.split('\n')
       .find((text) => text.includes('"msg":"ready"'));
-    if (line !== undefined) return JSON.parse(line) as { listen: string; admin: string };
+    if (line !== undefined) return JSON.parse(line) as Ready;
     await new Promise((wait) => setTimeout(wait, 10));
   }
   child.kill('SIGKILL');

@@ -129,7 +129,8 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
     },
   );
   room.audit.record({ event: 'server.started', outcome: 'success', actor: null });
-  log.info({ listen: serving.url, admin: admin.url, workers: count, config: loaded.file }, 'ready');
+  const urls = { listen: serving.url, admin: admin.url, decision: serving.decisionUrl ?? undefined };
+  log.info({ ...urls, workers: count, config: loaded.file }, 'ready');
   if (options.welcome !== undefined) sink.print(options.welcome(serving.url, admin.url));
 }
 
@@ -179,6 +180,7 @@ async function startAlone(loaded: LoadedConfig, room: StoreRoom, log: LogSink['l
   setWorkers(1);
   return {
     url: worker.url,
+    decisionUrl: worker.decisionUrl,
     size: () => 1,
     metrics: renderMetrics,
     prepare: async (next) => {

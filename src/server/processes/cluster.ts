@@ -39,6 +39,8 @@ export async function startPool(
     if (runs.get(worker) !== current) worker.process.kill('SIGTERM');
   };
 
+  const listeners = loaded.config.decision === null ? 1 : 2;
+
   const fork = (): ClusterWorker => {
     const startedAt = Date.now();
     const worker = cluster.fork();
@@ -46,7 +48,7 @@ export async function startPool(
       runs.set(worker, current);
       return current;
     });
-    worker.on('listening', () => {
+    whenListening(worker, listeners, () => {
       serving.add(worker);
       setWorkers(serving.size);
       replaceStale(worker);
@@ -68,9 +70,11 @@ export async function startPool(
     return worker;
   };
 
-  const [url = ''] = await Promise.all(Array.from({ length: count }, () => listening(fork())));
+  const [urls = []] = await Promise.all(Array.from({ length: count }, () => listening(fork(), listeners)));
+  const [url = '', decisionUrl = null] = urls;
   return {
     url,
+    decisionUrl,
     size: () => serving.size,
     metrics: async () => {
       const asked = await Promise.allSettled(
@@ -107,7 +111,7 @@ export async function startPool(
       const before = Array.from(serving);
       for (const old of before) {
         if (draining || !serving.has(old)) continue;
-        await listening(fork());
+        await listening(fork(), listeners);
         leaving.add(old);
         serving.delete(old);
         setWorkers(serving.size);
@@ -123,12 +127,19 @@ export async function startPool(
   };
 }
 
-/** The URL of a worker, when it listens. @throws Error when it ends before */
-async function listening(worker: ClusterWorker): Promise<string> {
-  return new Promise<string>((resolve, reject) => {
-    worker.once('listening', ({ address, port }) =>
-      resolve(baseUrl({ address: address ?? '0.0.0.0', port })),
-    );
+/** Calls back when a worker listens everywhere, with the URLs in the order in which it began to. */
+function whenListening(worker: ClusterWorker, listeners: number, listens: (urls: string[]) => void): void {
+  const urls: string[] = [];
+  worker.on('listening', ({ address, port }) => {
+    urls.push(baseUrl({ address: address ?? '0.0.0.0', port }));
+    if (urls.length === listeners) listens(urls);
+  });
+}
+
+/** The URLs of a worker, when it listens everywhere. @throws Error when it ends before */
+async function listening(worker: ClusterWorker, listeners: number): Promise<readonly string[]> {
+  return new Promise((resolve, reject) => {
+    whenListening(worker, listeners, resolve);
     worker.once('exit', () =>
       reject(new Error('a worker ended before it listened; its reason is in the log')),
     );

@@ -3,6 +3,8 @@ import type { LoadedConfig } from '../../config/load.js';
 /** What serves the public port: this process, or the workers that it watches over. */
 export interface Serving {
   readonly url: string;
+  /** The decision port; null when it is off. */
+  readonly decisionUrl: string | null;
   /** Number of processes that serve now. */
   readonly size: () => number;
   /** Metrics of every process, summed, as Prometheus text. */

@@ -1,5 +1,5 @@
-import type { Server, ServerResponse } from 'node:http';
 import { Server as TcpServer } from 'node:net';
+import type { RequestListener, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadedConfig } from '../../config/load.js';
@@ -8,6 +8,7 @@ import { limitConnections } from '../public/connections.js';
 import { watchAddresses } from '../../observe/metrics.js';
 import { createPublicServer, listen } from '../public/listener.js';
 import { createRequestListener } from '../public/request.js';
+import { createDecisionListener, createDecisionServer } from '../decision/listener.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import type { StoreRoom } from '../stores/store-room.js';
 import { Streams } from '../public/streams.js';
@@ -23,16 +24,18 @@ const RETIRE_SWEEP_MS = 200;
 /** A request may still be judged when a reload replaces its rooms; by then it has come to its upstream. */
 const JUDGED_MS = 5_000;
 
-/** A process that serves the public port. */
+/** A process that serves the public port and the decision port. */
 export interface Worker {
   readonly url: string;
+  /** The decision port; null when it is off. */
+  readonly decisionUrl: string | null;
   /** Builds what another configuration needs. It takes over by `commit`. */
   prepare(next: LoadedConfig): { readonly commit: () => void; readonly abort: () => Promise<void> };
   /** Stops accepting, waits for what is in flight, writes last uses down. */
   drain(): Promise<void>;
 }
 
-/** Starts serving the public port in this process. */
+/** Starts serving in this process. */
 export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Log): Promise<Worker> {
   let runtime = createRuntime(loaded, room, log);
   watchAddresses(() => runtime.addresses());
@@ -42,24 +45,34 @@ export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Lo
     () => runtime.streamRecheck,
     (head, now) => runtime.recheck(head, now),
   );
-  const serve = createRequestListener(() => runtime.house, streams);
-  const { limits } = loaded.config;
-  const server: Server = createPublicServer(
-    limits,
-    (req, res: ServerResponse) => {
+  const { limits, listen: place, decision: decisionPlace } = loaded.config;
+  const untilDrained =
+    (serve: RequestListener): RequestListener =>
+    (req, res) => {
       if (draining) res.shouldKeepAlive = false;
       serve(req, res);
-    },
+    };
+  const server: Server = createPublicServer(
+    limits,
+    untilDrained(createRequestListener(() => runtime.house, streams)),
     createUpgradeListener(
       () => runtime,
       streams,
       () => server,
     ),
   );
-  limitConnections(server, limits.connections, log);
+  const decision =
+    decisionPlace === null
+      ? null
+      : createDecisionServer(limits, untilDrained(createDecisionListener(() => runtime)));
+  limitConnections(decision === null ? [server] : [server, decision], limits.connections, log);
   const tunnels = trackTunnels(server);
-  const { host, port } = loaded.config.listen;
-  const url = await listen(server, host, port);
+  // In this order in every worker: a port that the system picks is shared by the order in which it was asked for.
+  const url = await listen(server, place.host, place.port);
+  const decisionUrl =
+    decision === null || decisionPlace === null
+      ? null
+      : await listen(decision, decisionPlace.host, decisionPlace.port);
   const retire = (old: Runtime): Promise<void> =>
     whenUnused(old, () => closed)
       .then(() => old.close())
@@ -67,6 +80,7 @@ export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Lo
   const retiring = new Set<Promise<void>>();
   return {
     url,
+    decisionUrl,
     prepare: (next) => {
       const prepared = createRuntime(next, room, log);
       return {
@@ -81,7 +95,10 @@ export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Lo
     },
     drain: async () => {
       draining = true;
-      await closeServer(server, tunnels, limits.drain_timeout);
+      await Promise.all([
+        closeServer(server, tunnels, limits.drain_timeout),
+        decision === null ? null : closeServer(decision, new Set(), limits.drain_timeout),
+      ]);
       closed = true;
       streams.close();
       await Promise.all([...retiring, runtime.close()]);

@@ -14,9 +14,10 @@ const TELL_MS = 10_000;
  * Keeps the connections of clients below a limit. At the limit, connections that wait for their next request are closed
  * to make room; what still comes is closed at once, and everything that is in flight goes on.
  *
+ * @param servers what clients connect to; they share the limit
  * @param limit connections of this process
  */
-export function limitConnections(server: Server, limit: number, log: Log): void {
+export function limitConnections(servers: readonly Server[], limit: number, log: Log): void {
   const allowed = Math.max(1, Math.min(limit, allowedByFiles()));
   if (allowed < limit) {
     log.info(
@@ -32,7 +33,7 @@ export function limitConnections(server: Server, limit: number, log: Log): void 
     const now = performance.now();
     if (now - madeRoomAt >= INTERVAL_MS) {
       madeRoomAt = now;
-      server.closeIdleConnections();
+      for (const server of servers) server.closeIdleConnections();
       for (const socket of open) if (socket.destroyed) open.delete(socket);
     }
     if (open.size >= allowed && now - toldAt >= TELL_MS) {
@@ -41,8 +42,7 @@ export function limitConnections(server: Server, limit: number, log: Log): void 
     }
   };
 
-  // In front of node's own listener, which would start to parse.
-  server.prependListener('connection', (socket) => {
+  const onConnection = (socket: Socket): void => {
     // A socket comes here a second time when its wish to change protocols was ignored.
     if (open.has(socket)) return;
     if (open.size >= allowed) makeRoom();
@@ -57,7 +57,9 @@ export function limitConnections(server: Server, limit: number, log: Log): void 
       open.delete(socket);
       setConnections(open.size);
     });
-  });
+  };
+  // In front of node's own listener, which would start to parse.
+  for (const server of servers) server.prependListener('connection', onConnection);
 }
 
 /** Each client may need a second file, for its upstream. Node raises its soft limit to the hard one by itself. */

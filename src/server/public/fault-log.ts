@@ -3,9 +3,7 @@ import { SigningUnavailable } from '../../accounts/signing-keys.js';
 import { AuditUnavailable } from '../../observe/audit.js';
 import type { Log } from '../../observe/log.js';
 import { StoreUnavailable } from '../../store/store.js';
-
-/** A store that is away, or keys that can't be used, fail every request; the reason is told this often. */
-const INTERVAL_MS = 10_000;
+import { createSeldom } from './seldom.js';
 
 /** Logs a fault of a request. */
 export type FaultLog = (error: unknown, message: string, requestId?: string) => void;
@@ -23,19 +21,15 @@ function isAway(
 
 /** Makes a {@link FaultLog}: one line for a neighbour that is away, not one for each request; any other fault each time. */
 export function createFaultLog(log: Log): FaultLog {
-  const told = new Map<string, { at: number; suppressed: number }>();
+  // A store or an account source that is away fails every request.
+  const seldom = createSeldom();
   return (error, message, requestId) => {
     if (!isAway(error)) {
       log.error({ err: error, request_id: requestId }, message);
       return;
     }
-    const last = told.get(error.code);
-    const now = Date.now();
-    if (last !== undefined && now - last.at < INTERVAL_MS) {
-      last.suppressed += 1;
-      return;
-    }
-    told.set(error.code, { at: now, suppressed: 0 });
-    log.error({ reason: error.message, request_id: requestId, suppressed: last?.suppressed ?? 0 }, message);
+    const suppressed = seldom(error.code);
+    if (suppressed !== undefined)
+      log.error({ reason: error.message, request_id: requestId, suppressed }, message);
   };
 }

@@ -1,7 +1,8 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { answerRefusal } from '../../http/answers.js';
+import type { Refusal } from '../../domain/refusal.js';
+import { type Answer, answerRefusal } from '../../http/answers.js';
 import { writeRawAnswer } from '../../http/write-answer.js';
 import { parseRefusal } from './faults.js';
 import { newRequestId } from './request-id.js';
@@ -26,11 +27,14 @@ export type UpgradeListener = (req: IncomingMessage, socket: Duplex, head: Buffe
 /**
  * Makes the public server. Everything the parser accepts goes to the same listener, whatever it expects;
  * everything it does not is answered here and its connection closed.
+ *
+ * @param answerOf the answer to what can't be read
  */
 export function createPublicServer(
   limits: ListenerLimits,
   serve: RequestListener,
   onUpgrade: UpgradeListener,
+  answerOf: (refusal: Refusal) => Answer = answerRefusal,
 ): Server {
   const onRequest = inTurn(serve);
   // Node 24.9 and newer ask before they take a connection away from the parser; older ones ignore the option.
@@ -67,18 +71,23 @@ export function createPublicServer(
     const refusal = { refusal: 'method_not_allowed', detail: 'the method CONNECT is not served' } as const;
     writeRawAnswer(socket, answerRefusal(refusal), newRequestId());
   });
-  server.on('clientError', (error, socket) => refuseUnreadable(error, socket as Socket));
+  server.on('clientError', (error, socket) => refuseUnreadable(error, socket as Socket, answerOf));
   return server;
 }
 
 /** What came is no request. It never cuts short, and is never written into, the answer to one that was. */
-function refuseUnreadable(error: NodeJS.ErrnoException, socket: Socket): void {
+function refuseUnreadable(
+  error: NodeJS.ErrnoException,
+  socket: Socket,
+  answerOf: (refusal: Refusal) => Answer,
+): void {
   const answer = answerUnderWay(socket);
+  const refuse = () => writeRawAnswer(socket, answerOf(parseRefusal(error)), newRequestId());
   if (error.code === 'ECONNRESET') socket.destroy();
-  else if (answer === undefined) writeRawAnswer(socket, answerRefusal(parseRefusal(error)), newRequestId());
+  else if (answer === undefined) refuse();
   else if (answer.req.complete) endAfterAnswers(socket);
   else if (answer.headersSent) socket.destroy();
-  else writeRawAnswer(socket, answerRefusal(parseRefusal(error)), newRequestId());
+  else refuse();
 }
 
 /** Listens and returns the base URL, with the port that was chosen when 0 was asked for. */

@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { WritesLeft } from '../../accounts/write-limit.js';
 import { isRead } from '../../domain/methods.js';
 import { withoutSegments } from '../../domain/path.js';
 import type { Refusal } from '../../domain/refusal.js';
@@ -20,6 +19,7 @@ import type { Upstream } from '../../proxy/upstreams.js';
 import type { FaultLog } from './fault-log.js';
 import type { Auditor } from './auditor.js';
 import { faultRefusal } from './faults.js';
+import { type RateLimitNames, rateLimitFields, refusedLimitFields } from './rate-limit-fields.js';
 import { finishRecord, newRecord, type RequestRecord } from './record.js';
 import { newRequestId } from './request-id.js';
 import type { Stream, Streams } from './streams.js';
@@ -35,8 +35,7 @@ export interface House {
   /** The upstream of a route. */
   readonly upstreamOf: (name: string | null) => Upstream;
   readonly identify: Identify;
-  /** Names of the fields that tell what is left of a user's writes. */
-  readonly rateLimitNames: { readonly remaining: string; readonly reset: string };
+  readonly rateLimitNames: RateLimitNames;
   readonly log: Log;
   readonly auditor: Auditor;
   readonly logFault: FaultLog;
@@ -149,7 +148,7 @@ class Walk implements Stream {
   }
 
   #forward(head: RequestHead, { route, subject, writes }: Admitted, identity: readonly string[]): void {
-    const { outbound, forward, upstreamOf } = this.#house;
+    const { outbound, forward, upstreamOf, rateLimitNames } = this.#house;
     const { requestId } = this.#record;
     if (subject !== null) this.#streams.add(this);
     this.#carried = forward({
@@ -160,7 +159,7 @@ class Walk implements Stream {
       target:
         route.strippedSegments === 0 ? head.target : withoutSegments(head.target, route.strippedSegments),
       fields: outbound(head, identity, requestId),
-      responseFields: ['X-Request-Id', requestId, ...this.#limitFields(writes)],
+      responseFields: ['X-Request-Id', requestId, ...rateLimitFields(rateLimitNames, writes)],
       refuse: (refusal) => {
         this.#record.outcome = refusal.refusal;
         this.#write(answerRefusal(refusal), refusal);
@@ -190,19 +189,12 @@ class Walk implements Stream {
     return this.#record.head as RequestHead;
   }
 
-  #limitFields(writes: WritesLeft | undefined): string[] {
-    if (writes === undefined) return [];
-    const { remaining, reset } = this.#house.rateLimitNames;
-    const left = Math.max(0, writes.remaining);
-    return [remaining, String(left), reset, String(Math.floor(writes.resetAt / 1000))];
-  }
-
   #refuse(refusal: Refusal): void {
     this.#record.outcome = refusal.refusal;
     this.#house.auditor.refused(refusal, this.#record);
     const answer = answerRefusal(refusal);
-    const limit = refusal.refusal === 'rate_limited' ? { remaining: 0, resetAt: refusal.resetAt } : undefined;
-    this.#write({ ...answer, fields: [...(answer.fields ?? []), ...this.#limitFields(limit)] }, refusal);
+    const left = refusedLimitFields(this.#house.rateLimitNames, refusal);
+    this.#write({ ...answer, fields: [...(answer.fields ?? []), ...left] }, refusal);
     finishRecord(this.#record, this.#house.log);
   }
 

@@ -147,8 +147,16 @@ export function asksForWebSocket(req: IncomingMessage): boolean {
   return req.httpVersion === '1.1' && req.headers.upgrade?.toLowerCase() === 'websocket';
 }
 
-/** For Node before 24.9, which has no `shouldUpgradeCallback`. Gives the connection back to the parser with the same head, less the wish to change protocols. */
-function readAgainWithoutUpgrade(server: Server, req: IncomingMessage, socket: Duplex, rest: Buffer): void {
+/**
+ * Gives the connection back to the parser with the same head, less the wish to change protocols.
+ * Node before 24.9 has no `shouldUpgradeCallback`, which would have left it there.
+ */
+export function readAgainWithoutUpgrade(
+  server: Server,
+  req: IncomingMessage,
+  socket: Duplex,
+  rest: Buffer,
+): void {
   let head = `${req.method} ${req.url} HTTP/${req.httpVersion}\r\n`;
   for (let i = 0; i < req.rawHeaders.length; i += 2) {
     const name = req.rawHeaders[i] ?? '';

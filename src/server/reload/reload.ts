@@ -29,6 +29,7 @@ const FIXED: readonly [string, (config: Config) => unknown][] = [
   ['listen.host', (c) => c.listen.host],
   ['listen.port', (c) => c.listen.port],
   ['admin', (c) => c.admin],
+  ['decision', (c) => c.decision],
   ['workers', (c) => c.workers],
   ['store', (c) => c.store],
   ['cache', (c) => c.cache],
@@ -122,13 +123,15 @@ export class Reloader {
 }
 
 function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
-  const { listen, admin, workers, store, cache, on_store_failure, limits, audit, login } = before.config;
+  const { listen, admin, decision, workers, store, cache, on_store_failure, limits, audit, login } =
+    before.config;
   return {
     ...next,
     config: {
       ...next.config,
       listen: { ...next.config.listen, host: listen.host, port: listen.port },
       admin,
+      decision,
       workers,
       store,
       cache,

@@ -1,0 +1,363 @@
+import t from 'tap';
+import { type Ask, identityOf, PROXIES } from '../helpers/checks.js';
+import { client, directory, LEGACY_KEY, startFixture } from '../helpers/fixture.js';
+import { type Reply, send, sendRaw } from '../helpers/http.js';
+import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { startRedis, until } from '../helpers/redis.js';
+
+const ON = {
+  decision: { host: '127.0.0.1', port: 0 },
+  listen: { host: '127.0.0.1', port: 0, trusted_proxies: ['127.0.0.1'] },
+};
+const ROUTES = [
+  { path: '/service/:service_id/purge_all', methods: ['POST'], action: 'purge:all', service: 'service_id' },
+  { path: '/service/:service_id', action: 'service', service: 'service_id' },
+  { path: '/service/:service_id/*', action: 'service', service: 'service_id' },
+  { path: '/by-query/*', action: 'service', service: 'query:svc' },
+  { path: '/by-field/*', action: 'service', service: 'header:X-Svc' },
+  { path: '/purge/*', methods: ['POST'], action: 'purge:select' },
+  { path: '/*', methods: ['PURGE'], action: 'purge:select' },
+  { path: '/billing', action: 'billing' },
+  { path: '/billing/*', action: 'billing' },
+  { path: '/user/:user_id', methods: ['DELETE'], action: 'user', refuse_if_active_tokens: 'user_id' },
+  { path: '/status', auth: 'none' },
+  { path: '/hidden/*', auth: 'deny' },
+]; // prettier-ignore
+const fixture = await startFixture(t, { ...ON, routes: ROUTES });
+const { url, server, upstream, token, login } = fixture;
+const { decision } = server;
+const forms = Object.entries(PROXIES);
+const good = await token('superuser');
+const session = await login('superuser');
+
+const CREDENTIALS: Record<string, Record<string, string>> = {
+  nobody: {},
+  'a bad key': { 'Service-Key': 'bad' },
+  'a bad key and a session': { 'Service-Key': 'bad', Cookie: session },
+  'superuser token': { 'Service-Key': good },
+  'engineer token': { 'Service-Key': await token('engineer') },
+  'limited token': { 'Service-Key': await token('superuser', { service_id: 'SVC1' }) },
+  'read token': { 'Service-Key': await token('superuser', { scope: 'global:read' }) },
+  'purge token': { 'Service-Key': await token('superuser', { scope: 'purge_select' }) },
+  'legacy key': { 'Service-Key': LEGACY_KEY },
+  session: { Cookie: session },
+  'session among cookies': { Cookie: `theme=dark; ${session}; lang=en` },
+  'billing session': { Cookie: await login('billing') },
+};
+const TARGETS: [string, string][] = [
+  ['GET', '/service/SVC1'], ['PUT', '/service/SVC1'], ['GET', '/service/SVC2/version?a=1'], ['HEAD', '/service/SVC2'],
+  ['POST', '/service/SVC1/purge_all'], ['POST', '/purge/http://www.example.com/a?x=1'], ['PURGE', '/a/b'],
+  ['GET', '/by-query/a?svc=SVC1'], ['GET', '/by-query/a?svc=SVC2&svc=SVC1'], ['GET', '/by-field/a'],
+  ['GET', '/billing'], ['PATCH', '/billing/x'], ['DELETE', '/user/superuser'], ['DELETE', '/user/nobody'],
+  ['GET', '/status'], ['POST', '/status'], ['GET', '/hidden/x'], ['OPTIONS', '/anything'], ['GET', '/'],
+]; // prettier-ignore
+/** What can be read in two ways, or not at all. */
+const AMBIGUOUS: [string, string][] = [
+  ['GET', '//service/SVC1'], ['GET', '/service//SVC1'], ['GET', '/service/%2e%2e/billing'], ['GET', '/service/SVC1/%2e/x'],
+  ['GET', '/status;x=/../billing'], ['GET', '/billing;a=b'], ['GET', '/%62illing'], ['GET', '/service/SVC1%2fversion'],
+  ['GET', '/a%00b'], ['GET', '/a%zz'], ['GET', '/a\\b'], ['POST', '/service/SVC1/purge_all/'], ['GET', `/a?${'q'.repeat(300)}`],
+  ['GET', `/${'a'.repeat(8_200)}`],
+]; // prettier-ignore
+
+/** What the answer of the proxy becomes where a proxy in front asks. */
+function asDecision(status: number): number {
+  if (status < 300) return 200;
+  return status === 401 ? 401 : 403;
+}
+
+t.test('each form decides as the proxy does, and tells the same of the caller', async (t) => {
+  const seen = new Set<number>();
+  const few = Object.entries(CREDENTIALS).filter(([who]) => ['nobody', 'limited token', 'session among cookies'].includes(who));
+  for (const [method, target] of [...TARGETS, ...AMBIGUOUS]) {
+    for (const [who, headers] of TARGETS.some((row) => row[1] === target) ? Object.entries(CREDENTIALS) : few) {
+      upstream.received.length = 0;
+      const sent = { ...headers, 'X-Svc': 'SVC1', 'X-Auth-User-Id': 'spoofed', 'X-Auth-Services': 'spoofed' };
+      const proxied = await send(url, target, { method, headers: sent });
+      const [received] = upstream.received;
+      const wanted = asDecision(proxied.status);
+      seen.add(proxied.status);
+      const identity = wanted === 200 ? identityOf(received?.headers ?? { none: 'received' }) : {};
+      // An answer to HEAD has no body; Envoy asks with the client's method.
+      const text = (reply: Reply, proxy: string) => (method === 'HEAD' || wanted === 200 ? proxy !== 'Envoy' && wanted !== 200 : reply.text);
+      const answers = await Promise.all(forms.map(async ([proxy, ask]) => {
+        const reply = await ask(decision, { method, target, headers: sent });
+        return { proxy, status: reply.status, identity: identityOf(reply.headers), text: text(reply, proxy) };
+      }));
+      const expected = forms.map(([proxy]) => ({ proxy, status: wanted, identity, text: text(proxied, proxy) }));
+      t.same(answers, expected, `${method} ${target.slice(0, 60)} by ${who}`);
+    }
+  }
+  t.same([...seen].toSorted((a, b) => a - b), [200, 400, 401, 403, 404, 414], 'the table has all kinds');
+}); // prettier-ignore
+
+t.test('an answer that lets in has no body, an id, and what must not go on', async (t) => {
+  const headers = { 'Service-Key': good, Cookie: 'theme=dark' };
+  for (const [proxy, ask] of forms) {
+    const reply = await ask(decision, { method: 'GET', target: '/service/SVC1', headers });
+    t.equal(reply.text, '', proxy);
+    t.match(reply.headers, { 'content-length': '0', 'cache-control': 'no-store', 'x-request-id': /^.{10,}$/ });
+    t.equal(reply.headers['set-cookie'], undefined);
+  }
+  const removed = async (headers: Record<string, string>, target = '/x') => {
+    const reply = await PROXIES.Envoy(decision, { method: 'GET', target, headers });
+    t.equal(reply.status, 200);
+    return String(reply.headers['x-envoy-auth-headers-to-remove']).split(',').toSorted();
+  };
+  const always = ['service-key', 'service-otp', 'x-http-method', 'x-http-method-override', 'x-method-override', 'x-original-method', 'x-original-uri', 'x-original-url', 'x-rewrite-url'];
+  const all = ['credential', 'customer-id', 'login', 'role', 'scope', 'services', 'token-id', 'user-id'].map((name) => `x-auth-${name}`);
+  t.same(await removed(headers), [...always, 'x-auth-services'].toSorted());
+  t.same(await removed({ Cookie: session }), [...always, 'cookie', 'x-auth-services', 'x-auth-token-id'].toSorted());
+  t.same(await removed(CREDENTIALS['limited token'] ?? {}, '/service/SVC1'), [...always, 'cookie'].toSorted());
+  t.same(await removed({ Cookie: session }, '/status'), [...always, ...all, 'cookie'].toSorted());
+  for (const ask of [PROXIES.nginx, PROXIES.Traefik, PROXIES.Caddy]) {
+    const reply = await ask(decision, { method: 'GET', target: '/x', headers });
+    t.equal(reply.headers['x-envoy-auth-headers-to-remove'], undefined);
+  }
+}); // prettier-ignore
+
+t.test('a field that upstreams may take for an identity field is refused', async (t) => {
+  for (const name of ['X_Auth_User_Id', 'x.auth.user.id', 'X-Auth_Services', 'X_AUTH-ROLE']) {
+    for (const [proxy, ask] of forms) {
+      const reply = await ask(decision, { method: 'GET', target: '/status', headers: { [name]: 'x' } });
+      t.equal(reply.status, 403, `${name}, ${proxy}`);
+      t.match(reply.json, { msg: 'Bad request', detail: `the field ${name} can be taken for one that only Latchkey sets` });
+    }
+  }
+  const other = await PROXIES.nginx(decision, { method: 'GET', target: '/status', headers: { x_auth_other: 'x' } });
+  t.equal(other.status, 200);
+}); // prettier-ignore
+
+t.test('a check that does not say what it asks about is refused, with what to mend, and logged once', async (t) => {
+  const ask = (path: string, headers: Record<string, string | string[]>) =>
+    send(decision, path, { headers: { 'Service-Key': good, ...headers } });
+  const nginx = ['X-Original-Method', 'X-Original-URI', 'proxy_set_header X-Original-'] as const;
+  const traefik = ['X-Forwarded-Method', 'X-Forwarded-Uri', 'Traefik and Caddy set it by themselves'] as const;
+  for (const [path, [method, uri, mend]] of [['/auth-request', nginx], ['/forward-auth', traefik]] as const) {
+    t.equal((await ask(path, { [method]: 'GET', [uri]: '/x' })).status, 200);
+    const rows: [string, Record<string, string | string[]>][] = [
+      [`the field ${method} is missing`, { [uri]: '/x' }],
+      [`the field ${uri} is missing`, { [method]: 'GET' }],
+      [`the field ${method} is empty`, { [method]: '', [uri]: '/x' }],
+      [`the field ${uri} is empty`, { [method]: 'GET', [uri]: '' }],
+      [`the field ${method} came more than once`, { [method]: ['GET', 'GET'], [uri]: '/x' }],
+      [`the field ${uri} came more than once`, { [method]: 'GET', [uri]: ['/status', '/x'] }],
+    ];
+    for (const [fault, headers] of rows) {
+      for (let i = 0; i < 3; i++) {
+        const reply = await ask(path, headers);
+        t.equal(reply.status, 403, fault);
+        t.equal(reply.json.msg, 'The check request is incomplete');
+        t.equal(reply.json.detail.startsWith(`${fault}; `), true, reply.json.detail);
+        t.match(reply.json.detail, mend);
+      }
+      const lines = server.stdout().split('\n').filter((line) => line.includes(fault) && line.includes('has to be mended'));
+      t.equal(lines.length, 1, 'one line of the log');
+      t.match(lines[0] ?? '', '"level":40');
+    }
+  }
+  for (const [method, uri] of [['get', '/x'], ['TRACE', '/x'], ['GET ', 'x'], ['GET', 'http://a/x'], ['GET', '/x#y'], ['GET', '/x y'], ['GET', '/\u00e4'], ['GET, GET', '/x']] as const) {
+    const reply = await ask('/auth-request', { 'X-Original-Method': method, 'X-Original-URI': uri });
+    t.equal(reply.status, 403, `${method} ${uri}`);
+  }
+}); // prettier-ignore
+
+t.test('only the fields of the asked form count', async (t) => {
+  const open = { 'X-Original-Method': 'GET', 'X-Original-URI': '/status' };
+  const shut = { 'X-Forwarded-Method': 'GET', 'X-Forwarded-Uri': '/billing' };
+  t.equal((await send(decision, '/forward-auth', { headers: { ...open, ...shut } })).status, 401);
+  t.equal((await send(decision, '/auth-request', { headers: { ...open, ...shut } })).status, 200);
+  t.equal((await send(decision, '/ext_authz/billing', { headers: { ...open } })).status, 401);
+  t.equal((await send(decision, '/forward-auth', { headers: open })).status, 403);
+  t.equal((await send(decision, '/forward-auth?X-Forwarded-Uri=/status', { headers: shut })).status, 401);
+  t.equal((await send(decision, '/forward-auth?x=%zz//..#', { headers: { ...shut, 'X-Forwarded-Uri': '/status' } })).status, 200);
+}); // prettier-ignore
+
+t.test('nothing else is on the decision port, and checks are on no other', async (t) => {
+  for (const path of ['/', '/ext_authz', '/ext_authzz/x', '/auth-request/', '/auth-request/x', '/forward%2dauth', '//auth-request', '/Forward-Auth', '/login', '/tokens/self', '/_latchkey/', '/metrics', '/healthz', '/service/SVC1', '*']) {
+    const reply = await send(decision, path, { headers: { 'Service-Key': good, 'X-Original-Method': 'GET', 'X-Original-URI': '/x' } });
+    t.equal(reply.status, 404, path);
+    t.same(reply.json, { msg: 'Record not found', detail: 'the decision port has /auth-request, /forward-auth, /ext_authz/*' });
+  }
+  const asked = { 'X-Original-Method': 'GET', 'X-Original-URI': '/status' };
+  t.equal((await send(url, '/auth-request', { headers: asked })).status, 401, 'a path of the API on the public port');
+  t.equal((await send(server.admin, '/auth-request', { headers: asked })).status, 404);
+}); // prettier-ignore
+
+t.test('own endpoints are never let in and nothing happens at them', async (t) => {
+  const victim = await token('superuser');
+  const rows: [string, string, Record<string, string>][] = [
+    ['POST', '/login', {}], ['POST', '/tokens', {}], ['GET', '/tokens', { Cookie: session }], ['GET', '/tokens/self', { 'Service-Key': victim }],
+    ['DELETE', '/tokens/self', { 'Service-Key': victim }], ['POST', '/logout', { Cookie: session }], ['GET', '/customer/C1/tokens', { Cookie: session }],
+    ['GET', '/_latchkey/', {}], ['GET', '/_latchkey/session', { Cookie: session }], ['POST', '/%6cogin', {}], ['GET', '/tokens', {}],
+  ];
+  for (const [method, target, headers] of rows) {
+    for (const [proxy, ask] of forms) {
+      const reply = await ask(decision, { method, target, headers });
+      t.equal(reply.status, 403, `${method} ${target}, ${proxy}`);
+      t.match(reply.json, { msg: 'This path is not decided here', detail: `Latchkey serves ${target} itself; let the proxy send it to Latchkey's own listener (listen) without asking` });
+    }
+  }
+  t.equal((await send(url, '/tokens/self', { headers: { 'Service-Key': victim } })).status, 200);
+  t.equal((await send(url, '/tokens', { headers: { Cookie: session } })).status, 200);
+  t.match(server.stdout(), /"detail":"Latchkey serves \/login itself;[^\n]*has to be mended/);
+}); // prettier-ignore
+
+t.test('what a check leaves behind: last use, a record, the audit log, metrics', async (t) => {
+  const key = await token('engineer', { name: 'used' });
+  const reply = await PROXIES.nginx(decision, { method: 'GET', target: '/service/SVC1?secret=1', headers: { 'Service-Key': key, 'User-Agent': 'curl/9' } });
+  t.equal(reply.status, 200);
+  const records = () => server.stdout().split('\n').filter((line) => line.includes('"msg":"request"')).map((line) => JSON.parse(line));
+  await until(() => records().some((record) => record.request_id === reply.headers['x-request-id']), 'the record');
+  t.match(records().find((record) => record.request_id === reply.headers['x-request-id']), {
+    method: 'GET', path: '/service/SVC1', status: 200, outcome: 'allowed', route: '/service/:service_id', action: 'service:read',
+    client: '203.0.113.9', user_id: 'engineer', credential: 'token', token_id: reply.headers['x-auth-token-id'],
+  });
+  const self = await send(url, '/tokens', { headers: { Cookie: session } });
+  t.equal(self.status, 200);
+  const used = async () => {
+    const { json } = await send(url, `/tokens/${String(reply.headers['x-auth-token-id'])}`, { headers: { Cookie: session } });
+    return json;
+  };
+  await until(async () => (await used()).ip === '203.0.113.9', 'the last use');
+  t.match(await used(), { user_agent: 'curl/9', last_seen_at: /^20/ });
+
+  const denied = await PROXIES.Envoy(decision, { method: 'GET', target: '/billing', headers: { 'Service-Key': key } });
+  t.equal(denied.status, 403);
+  t.match(denied.json, { detail: 'The role engineer is not allowed to perform billing:read' });
+  const id = denied.headers['x-request-id'];
+  await until(() => server.stdout().includes(`"request_id":"${String(id)}"`), 'the audit entry');
+  const audit = server.stdout().split('\n').filter((line) => line.includes('"access.denied"')).map((line) => JSON.parse(line));
+  t.match(audit.find((entry) => entry.request_id === id), { event: 'access.denied', reason: 'role', address: '203.0.113.9', action: 'billing:read', actor: { user_id: 'engineer' } });
+  const metrics = (await send(server.admin, '/metrics')).text;
+  t.match(metrics, /latchkey_requests_total\{outcome="allowed",status_class="2xx"\} \d/);
+  t.match(metrics, /latchkey_requests_total\{outcome="malformed_check",status_class="4xx"\} \d/);
+}); // prettier-ignore
+
+t.test('requests by cookie come from the same origin, WebSocket handshakes too', async (t) => {
+  const Host = 'api.example.com';
+  const socket = { 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==', 'Sec-WebSocket-Version': '13' };
+  const rows: [string, Record<string, string>, number][] = [
+    ['POST', {}, 200], ['POST', { Origin: 'https://api.example.com' }, 200], ['POST', { Origin: 'https://evil.example' }, 403],
+    ['POST', { 'Sec-Fetch-Site': 'same-origin' }, 200], ['POST', { 'Sec-Fetch-Site': 'cross-site' }, 403], ['GET', { Origin: 'https://evil.example' }, 200],
+    ['GET', { ...socket }, 200], ['GET', { ...socket, Origin: 'http://api.example.com' }, 200], ['GET', { ...socket, Origin: 'https://evil.example' }, 403],
+    ['GET', { ...socket, 'Sec-Fetch-Site': 'same-site' }, 403],
+  ];
+  for (const [method, headers, status] of rows) {
+    for (const [proxy, ask] of forms) {
+      const reply = await ask(decision, { method, target: '/service/SVC1', headers: { Host, Cookie: session, ...headers } });
+      t.equal(reply.status, status, `${method} ${JSON.stringify(headers)}, ${proxy}`);
+      if (status === 403) t.match(reply.json, { detail: 'The request comes from another origin' });
+    }
+  }
+  const byKey = await PROXIES.nginx(decision, { method: 'GET', target: '/x', headers: { ...socket, Origin: 'https://evil.example', 'Service-Key': good } });
+  t.equal(byKey.status, 200, 'a key is sent by no browser on its own');
+}); // prettier-ignore
+
+t.test('what a check request itself may be', async (t) => {
+  const asked = { 'X-Original-Method': 'POST', 'X-Original-URI': '/service/SVC1', 'Service-Key': good };
+  for (const method of ['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS']) {
+    const reply = await send(decision, '/auth-request', { method, headers: asked });
+    t.equal(reply.status, 200, method);
+    t.equal(reply.headers['x-auth-user-id'], 'superuser');
+  }
+  t.equal((await send(decision, '/auth-request', { method: 'TRACE', headers: asked })).status, 403);
+  t.equal((await send(decision, '/auth-request', { headers: asked, body: 'x'.repeat(300_000) })).status, 200, 'a body is not needed');
+  const fields = Object.entries(asked).map(([name, value]) => `${name}: ${value}\r\n`).join('');
+  const first = `POST /auth-request HTTP/1.1\r\nHost: a\r\n${fields}`;
+  const smuggled = `GET /ext_authz/status HTTP/1.1\r\nHost: a\r\n\r\n`;
+  const inBody = await sendRaw(decision, `${first}Content-Length: ${smuggled.length}\r\n\r\n${smuggled}`);
+  t.equal(inBody.match(/HTTP\/1\.1 \d+/g)?.join(), 'HTTP/1.1 200', 'a body never becomes a request');
+  for (const [what, bytes] of [
+    ['two lengths', `${first}Content-Length: 1\r\nContent-Length: 2\r\n\r\nx`],
+    ['length and chunks', `${first}Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
+    ['another coding', `${first}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`],
+    ['two hosts', `${first}Host: b\r\n\r\n`],
+    ['two keys', `${first}Service-Key: ${good}\r\n\r\n`],
+    ['no HTTP', 'what is this\r\n\r\n'],
+    ['a bare line end', `${first}X: a\nY: b\r\n\r\n`],
+    ['a head that is too large', `${first}X: ${'x'.repeat(20_000)}\r\n\r\n`],
+    ['too many fields', `${first}${'X: x\r\n'.repeat(120)}\r\n`],
+    ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+  ] as const) {
+    const answer = await sendRaw(decision, bytes);
+    t.match(answer, /^HTTP\/1\.1 (?:403|404) /, what);
+    t.notMatch(answer, /HTTP\/1\.1 200|X-Auth/i, what);
+  }
+  const old = await sendRaw(decision, `GET /auth-request HTTP/1.0\r\n${fields}\r\n`);
+  t.match(old, /^HTTP\/1\.1 200 [\s\S]*X-Auth-User-Id: superuser/, 'nginx asks by HTTP/1.0 unless told otherwise');
+  // Caddy hands the wish for a WebSocket to whom it asks.
+  const upgrade = `GET /forward-auth HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n`;
+  const about = (more: string) => `${upgrade}X-Forwarded-Method: GET\r\nX-Forwarded-Uri: /x\r\n${more}\r\n`;
+  const byKey = about(`Service-Key: ${good}\r\n`);
+  t.equal((await sendRaw(decision, byKey + byKey)).match(/HTTP\/1\.1 200 OK/g)?.length, 2, 'answered, and the connection goes on');
+  t.match(await sendRaw(decision, about(`Cookie: ${session}\r\nOrigin: http://evil.example\r\n`)), /^HTTP\/1\.1 403 /);
+  t.match(await sendRaw(decision, about(`Cookie: ${session}\r\nOrigin: http://a\r\n`)), /^HTTP\/1\.1 200 /);
+}); // prettier-ignore
+
+t.test('writes are counted, of all ports together; and a store that is away lets nobody in', async (t) => {
+  const untilHour = 3_600_000 - (Date.now() % 3_600_000);
+  if (untilHour < 15_000) await new Promise((wait) => setTimeout(wait, untilHour + 100));
+  const redis = await startRedis(t);
+  const store = { store: { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32) } };
+  const { url, server, token } = await startFixture(t, { ...ON, ...store, rate_limit: { writes_per_hour: 4 } });
+  const headers = { 'Service-Key': await token('engineer') };
+  const ask = (ask: Ask, method = 'PUT') => ask(server.decision, { method, target: '/service/SVC1', headers });
+  const left = ({ headers }: Reply) => headers['service-ratelimit-remaining'];
+  t.equal(left(await ask(PROXIES.nginx)), '3');
+  t.equal(left(await send(url, '/service/SVC1', { method: 'PUT', headers })), '2');
+  t.equal(left(await ask(PROXIES.Envoy)), '1');
+  t.equal(left(await ask(PROXIES.Traefik)), '0');
+  const over = await ask(PROXIES.Caddy);
+  t.equal(over.status, 403, 'nginx would make an error of its own of a 429');
+  t.match(over.json, { msg: 'Too many requests', detail: 'The writes of this hour are used up' });
+  t.match(over.headers, { 'retry-after': /^\d+$/, 'service-ratelimit-remaining': '0' });
+  t.equal((await ask(PROXIES.nginx, 'GET')).status, 200);
+
+  const all = () => Promise.all(forms.map(([, ask]) => ask(server.decision, { method: 'GET', target: '/x', headers })));
+  t.same((await all()).map(({ status }) => status), [200, 200, 200, 200]);
+  await redis.kill();
+  await until(async () => (await all()).every(({ status }) => status === 503), 'refused');
+  for (const reply of await all()) {
+    t.match(reply.json, { msg: 'Service unavailable' });
+    t.same(identityOf(reply.headers), {});
+  }
+  const open = await PROXIES.nginx(server.decision, { method: 'GET', target: '/status', headers: {} });
+  t.equal(open.status, 200, 'what needs no credential needs no store');
+  await redis.restart();
+}); // prettier-ignore
+
+t.test('workers share the port; a reload changes what is decided there; a drain ends it', async (t) => {
+  const folder = temporaryFolder(t);
+  const base = { upstream: 'http://127.0.0.1:9', workers: 2, decision: ON.decision };
+  const users = await directory();
+  const server = await start(t, writeConfig(folder, base, users));
+  const { token, login } = client(server.url);
+  const headers = { 'Service-Key': await token('engineer') };
+  const statuses = async () => {
+    const replies = [];
+    for (let i = 0; i < 8; i++) replies.push((await PROXIES.nginx(server.decision, { method: 'GET', target: '/new', headers })).status);
+    return replies.join();
+  };
+  t.not(server.decision, server.url);
+  t.equal(await statuses(), Array(8).fill(200).join());
+  t.equal(new Set(server.stdout().match(/"pid":\d+[^\n]*"outcome":"allowed"/g)?.map((line) => /\d+/.exec(line)?.[0])).size, 2, 'both workers answer');
+
+  const bySession = { Cookie: await login('engineer'), Origin: 'http://api.example.com', Host: 'api.example.com' };
+  const request = { method: 'POST', target: '/service/SVC1', headers: bySession };
+  t.equal((await PROXIES.nginx(server.decision, request)).status, 200, "Host is the client's");
+  t.equal((await PROXIES.Traefik(server.decision, request)).status, 403, 'X-Forwarded-Host of nobody who is trusted');
+  t.notMatch(server.stdout(), '203.0.113.9', 'nor X-Forwarded-For');
+
+  writeConfig(folder, { ...base, decision: { host: '127.0.0.1', port: 9 }, routes: [{ path: '/new', auth: 'deny' }] }, users);
+  const reloaded = await send(server.admin, '/-/reload', { method: 'POST' });
+  t.same(reloaded.json, { reloaded: true, needs_restart: ['decision'] });
+  t.equal(await statuses(), Array(8).fill(403).join());
+
+  const pid = Number(/"pid":(\d+)[^\n]*"outcome":"allowed"/.exec(server.stdout())?.[1]);
+  process.kill(pid, 'SIGKILL');
+  await until(() => /a worker died/.test(server.stdout()), 'the worker is gone');
+  await until(async () => /latchkey_workers 2/.test((await send(server.admin, '/metrics')).text), 'another one serves');
+  t.equal(await statuses(), Array(8).fill(403).join(), 'on the same port');
+  t.same(await server.stop(), { code: 0, signal: null });
+  await t.rejects(send(server.decision, '/auth-request'));
+}); // prettier-ignore

@@ -1,0 +1,301 @@
+import { createServer } from 'node:http';
+import t from 'tap';
+import { WebSocket, WebSocketServer } from 'ws';
+import { readFileSync } from 'node:fs';
+import { parse } from 'yaml';
+import { endpointRoutes } from '../../src/policy/own-endpoints.js';
+import { identityOf, PROXIES } from '../helpers/checks.js';
+import { client } from '../helpers/fixture.js';
+import { startExample, startFront } from '../helpers/front.js';
+import { type Received, send, startUpstream } from '../helpers/http.js';
+
+const SPOOFED = {
+  'X-Auth-User-Id': 'spoofed', 'X-Auth-Customer-Id': 'spoofed', 'X-Auth-Login': 'spoofed', 'X-Auth-Role': 'spoofed', 'X-Auth-Scope': 'spoofed',
+  'X-Auth-Services': 'spoofed', 'X-Auth-Credential': 'spoofed', 'X-Auth-Token-Id': 'spoofed', 'X-Request-Id': 'spoofed',
+}; // prettier-ignore
+const TAKEN = [
+  'x-original-url',
+  'x-original-uri',
+  'x-original-method',
+  'x-rewrite-url',
+  'x-http-method',
+  'x-http-method-override',
+  'x-method-override',
+];
+const OVERRIDES = Object.fromEntries(TAKEN.map((name) => [name, '/status']));
+
+for (const proxy of ['nginx', 'caddy'] as const) {
+  t.test(`${proxy} in front of an API, by its example`, async (t) => {
+    const upstream = await startUpstream(t);
+    const sockets = new WebSocketServer({ noServer: true });
+    upstream.server.on('upgrade', (req, socket, head) => {
+      upstream.received.push({ method: 'GET', target: req.url ?? '', headers: req.headers, rawHeaders: req.rawHeaders, body: '' });
+      sockets.handleUpgrade(req, socket, head, (ws) => ws.on('message', (data) => ws.send(`${req.url} ${(data as Buffer).toString()}`)));
+    });
+    t.teardown(() => sockets.clients.forEach((each) => each.terminate()));
+    const { url, latchkey } = await startFront(t, proxy, upstream.url);
+    const { login, token } = client(url);
+
+    // Own paths go to Latchkey: all of these come through the proxy.
+    const session = await login('ada');
+    const key = await token('ada');
+    const CREDENTIALS: Record<string, Record<string, string>> = {
+      nobody: {},
+      'a bad key': { 'Service-Key': 'bad', Cookie: session },
+      token: { 'Service-Key': key },
+      'engineer, with cookies of others': { 'Service-Key': await token('bob'), Cookie: `a=1; ${session}; b=2` },
+      'limited token': { 'Service-Key': await token('ada', { service_id: 'S1' }) },
+      session: { Cookie: session },
+      'session among cookies': { Cookie: `a={env.HOME}; ${session}; b="x y"` },
+    };
+    const REQUESTS: [string, string, string?][] = [
+      ['GET', '/service/S1?a=1&b=%20c'], ['POST', '/service/S1', 'name=x&y=\u00e4'], ['PUT', '/service/S2/x', 'x'.repeat(300_000)], ['HEAD', '/service/S1'],
+      ['DELETE', '/billing/1'], ['PURGE', '/a/b'], ['POST', '/purge/http://www.example.com/a?x=1', ''], ['GET', '/status'], ['OPTIONS', '/status'],
+      ['GET', '/'], ['GET', '//service/S1'], ['GET', '/service//S1'], ['GET', '/service/%2e%2e/billing'], ['GET', '/service/S1/../../status'], ['GET', '/status/../billing'],
+      ['GET', '/status;a=b'], ['GET', '/%62illing'], ['GET', '/service/S1%2f..%2fbilling'], ['GET', '/service/S1/{env.HOME}?{http.request.uri}'], ['GET', '/a%20b?c+d'],
+      ['GET', '/?%zz'], ['GET', '/x?y=//../'], ['GET', '/statu%73'], ['GET', '/service/S1/a%5cb'],
+    ];
+
+    /** What the upstream got of a request, and what the client got. */
+    const ask = async (base: string, method: string, path: string, body: string | undefined, headers: Record<string, string>) => {
+      upstream.received.length = 0;
+      const reply = await send(base, path, { method, headers, ...(body === undefined ? {} : { body }) });
+      return { reply, received: upstream.received.slice() };
+    };
+    // Caddy escapes braces, in what it asks about as well.
+    const told = ({ method, target, headers, body }: Received) => ({ method, target: target.replaceAll('%7B', '{').replaceAll('%7D', '}'), body, ...identityOf(headers) });
+
+    t.test('it lets in what Latchkey lets in, and the API gets the same', async (t) => {
+      let allowed = 0;
+      for (const [method, target, body] of REQUESTS) {
+        for (const [who, headers] of Object.entries(CREDENTIALS)) {
+          const what = `${method} ${target} by ${who}`;
+          const direct = await ask(latchkey.url, method, target, body, { ...headers, ...SPOOFED });
+          const asked = await ask(url, method, target, body, { ...headers, ...SPOOFED, ...OVERRIDES, ...(proxy === 'caddy' ? { 'Latchkey-Cookie': 'spoofed' } : {}) });
+          const { status } = asked.reply;
+          if (direct.reply.status !== 200) {
+            // Some of these the proxy refuses by itself.
+            t.ok(direct.reply.status === 401 ? status === 401 || status === 400 : status === 403 || status === 400, `${what}: ${direct.reply.status} is ${status}`);
+            t.same(asked.received, [], what);
+            continue;
+          }
+          allowed += 1;
+          t.same([status, asked.reply.text === '' ? method : ''], [200, method === 'HEAD' ? method : ''], what);
+          t.same(asked.received.map(told), direct.received.map(told), what);
+          const [received] = asked.received;
+          const left = ['service-key', 'service-otp', 'latchkey-cookie', ...TAKEN].filter((name) => name in (received?.headers ?? {}));
+          t.same(left, [], what);
+          t.notMatch(JSON.stringify(received?.rawHeaders), /spoofed|service\.session|lk[A-Za-z0-9]{38}/, what);
+          t.match(received?.headers['x-request-id'], /^[\w-]{10,}$/);
+        }
+      }
+      t.ok(allowed > 50, `${allowed} let in`);
+    });
+
+    t.test('its own paths are those of Latchkey', async (t) => {
+      const { received } = await ask(url, 'GET', '/_latchkey/', undefined, {});
+      t.same(received, []);
+      t.match((await send(url, '/_latchkey/')).text, '<!doctype html>');
+      t.equal((await send(url, '/_latchkey')).status < 400, true);
+      t.match((await send(url, '/tokens', { headers: { Cookie: session } })).json, [{ user_id: 'U1' }]);
+      t.equal((await send(url, '/customer/C1/tokens', { headers: { Cookie: session } })).status, 200);
+      const victim = await token('ada');
+      t.match((await send(url, '/tokens/self', { headers: { 'Service-Key': victim } })).json, { user_id: 'U1', ip: '127.0.0.1' });
+      t.equal((await send(url, '/service/S1', { headers: { 'Service-Key': victim } })).status, 200);
+      t.equal((await send(url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': victim } })).status, 204);
+      t.equal((await send(url, '/service/S1', { headers: { 'Service-Key': victim } })).status, 401, 'a revoked token is refused at once');
+      const denied = await send(url, '/billing', { headers: CREDENTIALS['engineer, with cookies of others'] ?? {} });
+      t.equal(denied.status, 403);
+      const nobody = await send(url, '/service/S1');
+      t.equal(nobody.headers['www-authenticate'], 'ApiKey realm="api"');
+      t.notMatch(latchkey.stdout(), 'has to be mended');
+    });
+
+    t.test('a field of Connection takes nothing away from what the API is told', async (t) => {
+      const limited = CREDENTIALS['limited token'] ?? {};
+      const plain = await ask(url, 'GET', '/service/S1', undefined, limited);
+      t.equal(plain.received[0]?.headers['x-auth-services'], 'S1');
+      for (const name of ['X-Auth-Services', 'x-auth-user-id, X-Auth-Role', 'Cookie', 'X-Original-URI', 'X-Forwarded-Uri', 'Service-Key']) {
+        const { reply, received } = await ask(url, 'GET', '/service/S1', undefined, { ...limited, Connection: `close, ${name}` });
+        if (reply.status === 200) t.same(received.map(({ headers }) => identityOf(headers)), plain.received.map(({ headers }) => identityOf(headers)), name);
+        else t.same([received.length, reply.status < 500], [0, true], `${name}: ${reply.status}`);
+      }
+      for (const name of ['X_Auth_User_Id', 'X.Auth.Role']) {
+        const { received } = await ask(url, 'GET', '/status', undefined, { [name]: 'spoofed' });
+        t.notMatch(JSON.stringify(received), 'spoofed', name);
+      }
+    });
+
+    t.test('large cookies', async (t) => {
+      const { reply, received } = await ask(url, 'GET', '/service/S1', undefined, { Cookie: `${session}; big=${'x'.repeat(6_000)}` });
+      t.equal(reply.status, 200);
+      t.equal(received[0]?.headers.cookie?.length, 6_004);
+    });
+
+    t.test('WebSockets', async (t) => {
+      const open = (headers: Record<string, string>) => new Promise<string>((done) => {
+        const socket = new WebSocket(`${url.replace('http', 'ws')}/service/S1/live`, { headers });
+        socket.on('open', () => socket.send('hello'));
+        socket.on('message', (data) => { done((data as Buffer).toString()); socket.close(); });
+        socket.on('unexpected-response', (_req, res) => { done(String(res.statusCode)); res.destroy(); });
+        socket.on('error', (error) => done(error.message));
+      });
+      upstream.received.length = 0;
+      t.equal(await open({}), '401');
+      t.equal(await open({ Cookie: session, Origin: 'http://evil.example' }), '403');
+      t.same(upstream.received, []);
+      t.equal(await open({ Cookie: session, Origin: url }), '/service/S1/live hello');
+      t.equal(await open({ 'Service-Key': key, ...SPOOFED }), '/service/S1/live hello');
+      t.same(upstream.received.map(({ headers }) => [headers['x-auth-user-id'], headers.cookie, headers['service-key']]), [['U1', undefined, undefined], ['U1', undefined, undefined]]);
+    });
+
+    t.test('nobody is let in while Latchkey is away, or answers anything else', async (t) => {
+      const headers = { 'Service-Key': key };
+      t.equal((await ask(url, 'GET', '/service/S1', undefined, headers)).reply.status, 200);
+      await latchkey.stop('SIGKILL');
+      for (const path of ['/service/S1', '/status', '/login']) {
+        const { reply, received } = await ask(url, 'GET', path, undefined, headers);
+        t.ok(reply.status >= 500, `${path}: ${reply.status}`);
+        t.same(received, []);
+      }
+      const other = createServer((_req, res) => res.writeHead(status, { 'X-Auth-User-Id': 'U1' }).end());
+      let status = 500;
+      await new Promise<void>((done) => void other.listen(Number(new URL(latchkey.decision).port), '127.0.0.1', done));
+      t.teardown(() => { other.close(); other.closeAllConnections(); });
+      for (status of [500, 503, 403, 401, 404, 429, 302]) {
+        const { reply, received } = await ask(url, 'GET', '/service/S1', undefined, headers);
+        t.ok(reply.status >= 300, `${status} is ${reply.status}`);
+        t.same(received, []);
+      }
+    });
+  });
+} // prettier-ignore
+
+interface Patterns {
+  readonly patterns: { readonly exact?: string; readonly safe_regex?: { readonly regex: string } }[];
+}
+
+/** What the examples of Traefik and Envoy say, as far as it concerns the check. */
+const TRAEFIK = parse(readFileSync('examples/traefik/dynamic.yaml', 'utf8')).http;
+const ENVOY = parse(readFileSync('examples/envoy/envoy.yaml', 'utf8')).static_resources.listeners[0]
+  .filter_chains[0].filters[0].typed_config;
+const ENVOY_CHECK = ENVOY.http_filters[0].typed_config;
+
+const matches = ({ patterns }: Patterns, name: string) =>
+  patterns.some(
+    ({ exact, safe_regex: pattern }) =>
+      exact === name.toLowerCase() ||
+      (pattern !== undefined && new RegExp(`^${pattern.regex.replace('(?i)', '')}$`, 'i').test(name)),
+  );
+const lowerCase = (headers: Record<string, string>) =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+
+/** What the API gets of an allowed request, as each of them makes it by the settings of its example; undefined when it is refused. */
+const THROUGH: Record<
+  string,
+  (
+    decision: string,
+    target: string,
+    headers: Record<string, string>,
+  ) => Promise<Record<string, unknown> | undefined>
+> = {
+  Traefik: async (decision, target, headers) => {
+    const reply = await PROXIES.Traefik(decision, { method: 'GET', target, headers });
+    if (reply.status !== 200) return undefined;
+    const out: Record<string, unknown> = lowerCase(headers);
+    for (const name of TRAEFIK.middlewares['ask-latchkey'].forwardAuth.authResponseHeaders as string[]) {
+      delete out[name.toLowerCase()];
+      if (reply.headers[name.toLowerCase()] !== undefined)
+        out[name.toLowerCase()] = reply.headers[name.toLowerCase()];
+    }
+    for (const [name, value] of Object.entries(TRAEFIK.middlewares['keep-here'].headers.customRequestHeaders))
+      if (value === '') delete out[name.toLowerCase()];
+    return out;
+  },
+  Envoy: async (decision, target, headers) => {
+    const asked = Object.fromEntries(
+      Object.entries(headers).filter(([name]) => matches(ENVOY_CHECK.allowed_headers, name)),
+    );
+    const reply = await PROXIES.Envoy(decision, { method: 'GET', target, headers: asked });
+    if (reply.status !== 200) return undefined;
+    const out: Record<string, unknown> = lowerCase(headers);
+    for (const [name, value] of Object.entries(reply.headers))
+      if (matches(ENVOY_CHECK.http_service.authorization_response.allowed_upstream_headers, name))
+        out[name] = value;
+    for (const name of String(reply.headers['x-envoy-auth-headers-to-remove']).split(',')) delete out[name];
+    return out;
+  },
+};
+
+t.test('Traefik and Envoy, by what their examples say', async (t) => {
+  const upstream = await startUpstream(t);
+  const { latchkey } = await startExample(t, 'traefik', upstream.url);
+  const { login, token } = client(latchkey.url);
+  const session = await login('ada');
+  const CREDENTIALS: Record<string, Record<string, string>> = {
+    nobody: {},
+    token: { 'Service-Key': await token('ada') },
+    'engineer, with cookies of others': { 'Service-Key': await token('bob'), Cookie: `a=1; ${session}; b=2` },
+    'limited token': { 'Service-Key': await token('ada', { service_id: 'S1' }) },
+    session: { Cookie: session },
+    'foreign page': {
+      Cookie: session,
+      Origin: 'http://evil.example',
+      'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==',
+    },
+    'a one-time password': { Cookie: 'a=1', 'Service-OTP': '123456' },
+  };
+  for (const [proxy, through] of Object.entries(THROUGH)) {
+    for (const [who, headers] of Object.entries(CREDENTIALS)) {
+      for (const target of ['/service/S1?a=b', '/service/S2', '/billing', '/status']) {
+        upstream.received.length = 0;
+        const { 'Sec-WebSocket-Key': handshake, ...direct } = headers;
+        await send(latchkey.url, target, { headers: { ...direct, ...SPOOFED } });
+        const out = await through(latchkey.decision, target, { ...headers, ...SPOOFED, ...OVERRIDES });
+        const wanted = target !== '/status' && handshake !== undefined ? undefined : upstream.received[0];
+        t.equal(out === undefined, wanted === undefined, `${target} by ${who}, ${proxy}`);
+        if (out === undefined || wanted === undefined) continue;
+        t.same(
+          identityOf(out as Record<string, string>),
+          identityOf(wanted.headers),
+          `${target} by ${who}, ${proxy}`,
+        );
+        t.same(
+          ['service-key', 'service-otp', ...TAKEN].filter((name) => name in out),
+          [],
+        );
+        t.match(out['x-request-id'], /^(?!spoofed)[\w-]{10,}$/);
+      }
+    }
+    t.equal(await through(latchkey.decision, '/status', { X_Auth_User_Id: 'spoofed' }), undefined);
+  }
+  t.match(ENVOY_CHECK, { failure_mode_allow: false, http_service: { path_prefix: '/ext_authz' } });
+  t.equal(ENVOY.http_filters.at(-1).name, 'envoy.filters.http.router', 'the check comes first');
+  t.match(TRAEFIK.middlewares['ask-latchkey'].forwardAuth, {
+    address: 'http://127.0.0.1:9902/forward-auth',
+    trustForwardHeader: false,
+  });
+  t.same(TRAEFIK.routers.api.middlewares, ['ask-latchkey', 'keep-here']);
+});
+
+t.test('each example sends every path of Latchkey to it, and no other', async (t) => {
+  const read = (file: string) => readFileSync(`examples/${file}`, 'utf8');
+  const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  const envoy = (ENVOY.route_config.virtual_hosts[0].routes as { match: Record<string, any>; typed_per_filter_config?: unknown }[]) // oxlint-disable-line typescript/no-explicit-any -- YAML
+    .filter(({ typed_per_filter_config: unasked }) => unasked !== undefined)
+    .map(({ match }) => `^${match['path'] !== undefined ? `${escaped(match['path'])}$` : match['prefix'] !== undefined ? escaped(match['prefix']) : `${match['safe_regex'].regex}$`}`);
+  const patterns: Record<string, string[]> = {
+    nginx: [...read('nginx/nginx.conf').matchAll(/location (= |~ )?(\S+) \{ include latchkey-own/g)].map(([, kind, path = '']) => (kind === '~ ' ? path : `^${escaped(path)}${kind === '= ' ? '$' : ''}`)),
+    caddy: [...read('caddy/Caddyfile').matchAll(/path_regexp (\S+)/g)].map(([, pattern = '']) => pattern),
+    traefik: [...String(TRAEFIK.routers.latchkey.rule).matchAll(/(Path|PathPrefix|PathRegexp)\(`([^`]*)`\)/g)].map(([, kind, path = '']) => (kind === 'PathRegexp' ? path : `^${escaped(path)}${kind === 'Path' ? '$' : ''}`)),
+    envoy,
+  };
+  const own = endpointRoutes({ tokenEndpoints: 'session', page: '/_latchkey/', assertion: true }).filter(({ auth }) => auth !== 'deny').map(({ path }) => path.replace(/:\w+/g, 'x1'));
+  t.ok(own.length > 15);
+  for (const [proxy, all] of Object.entries(patterns)) {
+    const isOwn = (path: string) => all.some((pattern) => new RegExp(pattern).test(path));
+    t.ok(all.length > 0, proxy);
+    t.same(own.filter((path) => !isOwn(path)), [], proxy);
+    t.same(['/', '/loginx', '/x/login', '/tokensx', '/customer/x', '/customer/x/y/tokens', '/customer/x/tokens/y', '/_latchkeyx', '/service/tokens/'].filter(isOwn), [], proxy);
+  }
+}); // prettier-ignore
