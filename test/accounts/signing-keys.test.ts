@@ -1,7 +1,7 @@
 import { importJWK, jwtVerify } from 'jose';
 import t from 'tap';
 import { Sealer } from '../../src/accounts/sealing.js';
-import { KeyRing } from '../../src/accounts/signing-keys.js';
+import { KeyRing, type Signer } from '../../src/accounts/signing-keys.js';
 import { SigningSchedule, type SigningSettings } from '../../src/accounts/signing-schedule.js';
 import type { Subject } from '../../src/domain/credential.js';
 import type { SigningKey, SigningKeys } from '../../src/domain/signing-key.js';
@@ -226,11 +226,11 @@ t.test('no assertion outlives its credential', async (t) => {
 
 t.test('signing that fails is a fault each time, and is not kept', async (t) => {
   const good = await ring(keyStore()).ring.findSigner(NOW);
-  let signer = { ...good, algorithm: 'ES256' as const };
-  const assertions = new Assertions({ signer: () => signer as never, findSigner: async () => signer as never }, { issuer: 'a', audience: 'b', ttl: 60_000, idleTimeout: 1, sessionScope: '' });
+  let signer: Signer = { ...good, algorithm: 'ES256' };
+  const assertions = new Assertions({ signer: () => signer, findSigner: async () => signer }, { issuer: 'a', audience: 'b', ttl: 60_000, idleTimeout: 1, sessionScope: '' });
   await t.rejects(async () => assertions.of(subject(), NOW), { code: 'SIGNING_UNAVAILABLE' });
   await t.rejects(async () => assertions.of(subject(), NOW), { code: 'SIGNING_UNAVAILABLE' });
-  signer = good as never;
+  signer = good;
   t.equal(headerOf(await assertions.of(subject(), NOW)).kid, good.kid);
 }); // prettier-ignore
 

@@ -34,7 +34,7 @@ async function verify(assertion) {
   return payload;
 }
 
-const server = createServer(async (req, res) => {
+async function serve(req, res) {
   const answer = (status, body) =>
     res.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body));
   try {
@@ -45,7 +45,9 @@ const server = createServer(async (req, res) => {
     if (error instanceof errors.JOSEError && !NO_KEYS.has(error.code)) answer(401, { error: error.code });
     else answer(503, { error: 'the keys can not be fetched' });
   }
-});
+}
+
+const server = createServer((req, res) => void serve(req, res));
 server.listen(Number(PORT), '127.0.0.1', () => {
   console.log(`listening on http://127.0.0.1:${server.address().port}`);
 });
