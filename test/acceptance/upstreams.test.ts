@@ -502,10 +502,10 @@ t.test('a stripped prefix: targets made up', { timeout: 120_000 }, async (t) => 
       if (sent.target !== `/base${expected}`) throw new Error(`${target} became ${sent.target}`);
       if (/^\/(?:\/|%2f|;)/i.test(expected)) throw new Error(`a host could be read out of ${expected}`);
     }),
-    options<[string]>(250),
+    options<[string]>(150),
   );
   t.notOk(details.failed, told(details));
-  t.ok(accepted > 25, `${accepted} were accepted`);
+  t.ok(accepted > 15, `${accepted} were accepted`);
 });
 
 t.test('the Host field says what is set', async (t) => {
@@ -560,7 +560,17 @@ dns.lookup = (name, options, done) => {
       routes: [{ path: '/*', auth: 'none' }],
     });
     const named = await start(t, other, { env: { NODE_OPTIONS: `--require ${preload}` } });
-    const ask = async () => (await send(named.url, '/x')).text;
+    const agent = new Agent({ keepAlive: true });
+    t.teardown(() => agent.destroy());
+    const ask = () =>
+      new Promise<string>((done, reject) => {
+        request(`${named.url}/x`, { agent }, (res) => {
+          let text = '';
+          res.on('data', (chunk: Buffer) => (text += chunk.toString())).on('end', () => done(text));
+        })
+          .on('error', reject)
+          .end();
+      });
     for (let i = 0; i < 20; i++) t.equal(await ask(), 'old');
     t.equal(counted(), 1, 'one connection, one look-up');
     writeFileSync(table, '"127.0.0.2"');
