@@ -42,6 +42,8 @@ export interface Upstreams {
   get(name: string): Upstream | undefined;
   /** Requests that are on their way to any of them. */
   pending(): number;
+  /** What is on its way to each of them. */
+  loads(): { readonly name: string; readonly active: number; readonly waiting: number }[];
   /** Cuts every connection. */
   close(): Promise<void>;
 }
@@ -52,6 +54,12 @@ export function createUpstreams(settings: Readonly<Record<string, UpstreamSettin
   return {
     get: (name) => upstreams.get(name),
     pending: () => [...upstreams.values()].reduce((sum, upstream) => sum + upstream.places.pending, 0),
+    loads: () =>
+      [...upstreams].map(([name, { places }]) => ({
+        name,
+        active: places.pending - places.waiting,
+        waiting: places.waiting,
+      })),
     close: async () => {
       await Promise.all([...upstreams.values()].map((upstream) => upstream.pool.destroy()));
     },

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
+import { type MetricsPage, metricsPage } from './metrics-page.js';
 import { listen } from './public/listener.js';
 import type { Reloaded } from './reload/reload.js';
 
@@ -15,6 +16,8 @@ export interface AdminViews {
 }
 
 const HEADERS_TIMEOUT_MS = 5_000;
+/** For the whole of the metrics, to whoever asked for them. */
+const READ_TIMEOUT_MS = 10_000;
 
 /** Starts the admin port: metrics, health, readiness and reload. It is no part of the public port. */
 export async function startAdmin(
@@ -22,17 +25,11 @@ export async function startAdmin(
   views: AdminViews,
   log: Log,
 ): Promise<{ server: Server; url: string }> {
-  const { metrics } = views;
-  // However many ask at once, it is put together once.
-  let rendering: ReturnType<typeof metrics> | null = null;
-  const once: AdminViews = {
-    ...views,
-    metrics: () => (rendering ??= metrics().finally(() => (rendering = null))),
-  };
+  const metrics = metricsPage(views.metrics);
   const server = createServer(
     { headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: HEADERS_TIMEOUT_MS },
     (req, res) => {
-      answer(req, res, once).catch((error: unknown) => {
+      answer(req, res, views, metrics).catch((error: unknown) => {
         log.error({ err: error }, 'the admin port could not answer');
         if (!res.headersSent) sendJson(res, 500, { msg: 'Internal error', detail: 'see the log' });
       });
@@ -41,7 +38,12 @@ export async function startAdmin(
   return { server, url: await listen(server, settings.host, settings.port) };
 }
 
-async function answer(req: IncomingMessage, res: ServerResponse, views: AdminViews): Promise<void> {
+async function answer(
+  req: IncomingMessage,
+  res: ServerResponse,
+  views: AdminViews,
+  metrics: () => Promise<MetricsPage>,
+): Promise<void> {
   req.resume();
   const path = (req.url ?? '').split('?', 1)[0] ?? '';
   if (path === '/-/reload' && req.method === 'POST') {
@@ -56,12 +58,20 @@ async function answer(req: IncomingMessage, res: ServerResponse, views: AdminVie
     const ready = Object.values(checks).every((fault) => fault === null);
     sendJson(res, ready ? 200 : 503, { ready, checks: describe(checks) });
   } else if (path === '/metrics') {
-    const { type, text } = await views.metrics();
-    res.writeHead(200, { 'Content-Type': type, 'Cache-Control': 'no-store' }).end(text);
+    sendMetrics(res, await metrics());
   } else {
     const detail = 'the admin port has /healthz, /readyz, /metrics and POST /-/reload';
     sendJson(res, 404, { msg: 'Record not found', detail });
   }
+}
+
+/** A reader that does not take them in time is let go. */
+function sendMetrics(res: ServerResponse, { type, body }: MetricsPage): void {
+  const timer = setTimeout(() => res.destroy(), READ_TIMEOUT_MS);
+  res.once('close', () => clearTimeout(timer));
+  res
+    .writeHead(200, { 'Content-Type': type, 'Content-Length': body.length, 'Cache-Control': 'no-store' })
+    .end(body);
 }
 
 function sendReloaded(res: ServerResponse, { faults, needsRestart }: Reloaded): void {

@@ -23,11 +23,15 @@ import { Ownership } from '../gate/ownership.js';
 import { createClientReader } from '../http/client-address.js';
 import { createHeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
-import { countLastSeenFailure } from '../observe/metrics.js';
+import { countLogin } from '../observe/metrics.js';
+import type { UpstreamLoad } from '../observe/metrics/requests.js';
+import { countLastSeenFailure } from '../observe/metrics/store.js';
+import type { Tracing } from '../observe/tracing.js';
 import { createForward } from '../proxy/forward.js';
 import { createOutbound } from '../proxy/outbound.js';
 import { createUpstreams, type Upstream } from '../proxy/upstreams.js';
 import { createUpgrade, type Upgrade } from '../proxy/upgrade.js';
+import { AccessLog } from './public/access-log.js';
 import { Auditor, policyVersion } from './public/auditor.js';
 import { createFaultLog } from './public/fault-log.js';
 import type { House } from './public/request.js';
@@ -44,6 +48,8 @@ export interface Runtime {
   readonly streamRecheck: number;
   /** Requests that it forwards now. */
   pending(): number;
+  /** What is on its way to each upstream. */
+  loads(): readonly UpstreamLoad[];
   /** Writes last uses down and closes the connections to the upstreams. The store is closed by who opened it. */
   close(): Promise<void>;
 }
@@ -53,6 +59,7 @@ export function createRuntime(
   { config, lines }: LoadedConfig,
   { store, passwords, sealer, audit }: StoreRoom,
   log: Log,
+  tracing?: Tracing,
 ): Runtime {
   const logFault = createFaultLog(log);
   const names = vendorNames(config.interface);
@@ -72,11 +79,10 @@ export function createRuntime(
   const { http } = config.directory;
   const source = http === null ? null : new HttpAccounts(store, http);
   const accounts = source ?? new StoredAccounts(store, passwords, new OneTimePasswords(store, sealer));
-  const logins = new Logins(accounts, new BackOff(store, config.login));
+  const logins = new Logins(accounts, new BackOff(store, config.login), countLogin);
   const ownership = new Ownership(tokens, policy);
   const { writes_per_hour: perHour } = config.rate_limit;
   const upstreams = createUpstreams(config.upstreams);
-  const fallback = defaultUpstream(config);
 
   const gate = new Gate({
     router,
@@ -115,13 +121,17 @@ export function createRuntime(
       credentialNames: [names.key, names.otp],
       sessionCookie: names.sessionCookie,
       forwardCredentials: config.identity.forward_credentials,
+      tracing: tracing !== undefined,
     }),
     forward: createForward({ sessionCookie: names.sessionCookie }),
-    upstreamOf: (name) => upstreamNamed(upstreams, name ?? fallback),
+    upstreamOf: (name) => upstreamNamed(upstreams, name),
+    defaultUpstream: defaultUpstream(config),
     identityNames: config.identity.headers,
     sessionScope: policy.sessionScope,
     rateLimitNames: { remaining: names.rateLimitRemaining, reset: names.rateLimitReset },
     log,
+    accessLog: new AccessLog(log, config.log),
+    tracing,
     auditor: new Auditor(audit, policyVersion(config)),
     logFault,
   };
@@ -130,6 +140,7 @@ export function createRuntime(
     recheck: (head, now) => whenReady(lasting.judge(head, now), (verdict) => verdict.refusal),
     streamRecheck: config.proxy.stream_recheck,
     pending: () => upstreams.pending(),
+    loads: () => upstreams.loads(),
     upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),
     close: async () => {
       await lastSeen

@@ -101,6 +101,9 @@ export abstract class ForwardingStore implements Store {
   clearLoginFailures(key: string) {
     return this.inner.clearLoginFailures(key);
   }
+  countActiveTokens(now: EpochMs) {
+    return this.inner.countActiveTokens(now);
+  }
   removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number) {
     return this.inner.removeExpired(now, tokensBefore, limit);
   }

@@ -206,6 +206,10 @@ export class RedisStore implements Store {
     await this.client.script('clearFailures', digestOf(key));
   }
 
+  async countActiveTokens(now: EpochMs): Promise<number> {
+    return (await this.client.script('countActive', now)) as number;
+  }
+
   async removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number> {
     return (await this.client.script('removeExpired', now, tokensBefore, limit)) as number;
   }

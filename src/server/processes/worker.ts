@@ -3,7 +3,10 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
+import { countUnreadable, readUpstreamLoads } from '../../observe/metrics/requests.js';
+import type { Tracing } from '../../observe/tracing.js';
 import { limitConnections } from '../public/connections.js';
+import { parseRefusal } from '../public/faults.js';
 import { createPublicServer, listen } from '../public/listener.js';
 import { createRequestListener } from '../public/request.js';
 import { createRuntime, type Runtime } from '../runtime.js';
@@ -26,8 +29,13 @@ export interface Worker {
 }
 
 /** Starts serving the public port in this process. */
-export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Log): Promise<Worker> {
-  let runtime = createRuntime(loaded, room, log);
+export async function startWorker(
+  loaded: LoadedConfig,
+  room: StoreRoom,
+  log: Log,
+  tracing?: Tracing,
+): Promise<Worker> {
+  let runtime = createRuntime(loaded, room, log, tracing);
   let draining = false;
   let closed = false;
   const streams = new Streams(
@@ -49,6 +57,8 @@ export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Lo
     ),
   );
   limitConnections(server, limits.connections, log);
+  countUnreadables(server);
+  readUpstreamLoads(() => runtime.loads());
   const tunnels = trackTunnels(server);
   const { host, port } = loaded.config.listen;
   const url = await listen(server, host, port);
@@ -60,12 +70,13 @@ export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Lo
   return {
     url,
     prepare: (next) => {
-      const prepared = createRuntime(next, room, log);
+      const prepared = createRuntime(next, room, log, tracing);
       return {
         commit: () => {
           const ending = retire(runtime).finally(() => retiring.delete(ending));
           retiring.add(ending);
           runtime = prepared;
+          log.level = next.config.log.level;
         },
         abort: () => prepared.close(),
       };
@@ -78,6 +89,13 @@ export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Lo
       await Promise.all([...retiring, runtime.close()]);
     },
   };
+}
+
+/** What came on a connection and was no request has no record; it is counted. A connection that broke is nothing. */
+function countUnreadables(server: Server): void {
+  server.on('clientError', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ECONNRESET') countUnreadable(parseRefusal(error).refusal);
+  });
 }
 
 /** Requests that began before a reload end in the rooms they began in; those are closed behind the last one. */

@@ -12,6 +12,7 @@ import { type BodyLimits, readBody } from '../../http/read-body.js';
 import type { HeadReader } from '../../http/read-head.js';
 import { writeAnswer } from '../../http/write-answer.js';
 import type { Log } from '../../observe/log.js';
+import type { Tracing } from '../../observe/tracing.js';
 import type { EndpointName } from '../../policy/own-endpoints.js';
 import type { Carried, Forward, ForwardOutcome } from '../../proxy/forward.js';
 import type { Outbound } from '../../proxy/outbound.js';
@@ -19,7 +20,9 @@ import type { Upstream } from '../../proxy/upstreams.js';
 import type { FaultLog } from './fault-log.js';
 import type { Auditor } from './auditor.js';
 import { faultRefusal } from './faults.js';
-import { finishRecord, newRecord, type RequestRecord } from './record.js';
+import type { AccessLog } from './access-log.js';
+import { finishRecord, newRecord, noteVerdict, type RequestRecord } from './record.js';
+import { beginTrace, judgeTraced, traceCall } from './request-trace.js';
 import { newRequestId } from './request-id.js';
 import type { Stream, Streams } from './streams.js';
 
@@ -31,13 +34,17 @@ export interface House {
   readonly endpoints: Readonly<Record<EndpointName, Handler>>;
   readonly outbound: Outbound;
   readonly forward: Forward;
-  /** The upstream of a route. */
-  readonly upstreamOf: (name: string | null) => Upstream;
+  readonly upstreamOf: (name: string) => Upstream;
+  /** Name of the upstream of a route that names none. */
+  readonly defaultUpstream: string;
   readonly identityNames: IdentityNames;
   readonly sessionScope: string;
   /** Names of the fields that tell what is left of a user's writes. */
   readonly rateLimitNames: { readonly remaining: string; readonly reset: string };
   readonly log: Log;
+  readonly accessLog: AccessLog;
+  /** undefined while tracing is off. */
+  readonly tracing: Tracing | undefined;
   readonly auditor: Auditor;
   readonly logFault: FaultLog;
 }
@@ -79,14 +86,18 @@ class Walk implements Stream {
   }
 
   start(): void {
+    const { readHead, gate, tracing } = this.#house;
+    const record = this.#record;
     try {
-      const head = this.#house.readHead(this.#req);
+      const head = readHead(this.#req);
+      if (tracing !== undefined) beginTrace(tracing, record, 'refusal' in head ? null : head);
       if ('refusal' in head) {
         this.#refuse(head);
         return;
       }
-      this.#record.head = head;
-      const verdict = this.#house.gate.judge(head, Date.now());
+      record.head = head;
+      const verdict =
+        record.trace === undefined ? gate.judge(head, Date.now()) : judgeTraced(record.trace, gate, head);
       if (verdict instanceof Promise)
         verdict.then((v) => this.#follow(head, v)).catch((e: unknown) => this.#fault(e));
       else this.#follow(head, verdict);
@@ -97,11 +108,8 @@ class Walk implements Stream {
 
   #follow(head: RequestHead, verdict: Verdict): void {
     const record = this.#record;
-    record.route = verdict.route?.path ?? null;
-    record.action = verdict.action;
-    record.subject = verdict.subject;
-    record.decision = verdict.decision;
-    if (this.#res.destroyed) finishRecord(record, this.#house.log);
+    noteVerdict(record, verdict);
+    if (this.#res.destroyed) finishRecord(record, this.#house.accessLog);
     else if (verdict.refusal !== undefined) this.#refuse(verdict.refusal);
     else if (verdict.route.endpoint === null) this.#forward(head, verdict);
     else
@@ -115,7 +123,7 @@ class Walk implements Stream {
     if (head.expectsContinue) this.#res.writeContinue();
     const bytes = await readBody(this.#req, head.contentLength, bodyLimits);
     if (bytes === undefined) {
-      finishRecord(this.#record, this.#house.log);
+      finishRecord(this.#record, this.#house.accessLog);
       return;
     }
     const body = Buffer.isBuffer(bytes) ? parseBody(bytes, head.contentType) : bytes;
@@ -123,7 +131,9 @@ class Walk implements Stream {
       this.#refuse(body);
       return;
     }
-    const answer = await handler({ head, path, body, subject, now: Date.now() });
+    const call = { head, path, body, subject, now: Date.now() };
+    const { trace } = this.#record;
+    const answer = await (trace === undefined ? handler(call) : trace.run(() => handler(call)));
     if ('refusal' in answer) this.#refuse(answer);
     else {
       auditor.record(answer.facts, this.#record);
@@ -134,14 +144,19 @@ class Walk implements Stream {
   #forward(head: RequestHead, { route, subject, writes }: Admitted): void {
     const { outbound, forward, upstreamOf, identityNames, sessionScope } = this.#house;
     const identity = subject === null ? [] : identityFields(subject, identityNames, sessionScope);
-    const { requestId } = this.#record;
+    const { requestId, trace } = this.#record;
+    const name = route.upstream ?? this.#house.defaultUpstream;
+    const upstream = upstreamOf(name);
+    const fields = outbound(head, identity, requestId);
+    this.#record.upstream = name;
+    if (trace !== undefined) fields.push(...traceCall(trace, name, upstream.url, head));
     if (subject !== null) this.#streams.add(this);
     this.#carried = forward({
       head,
       req: this.#req,
       res: this.#res,
-      upstream: upstreamOf(route.upstream),
-      fields: outbound(head, identity, requestId),
+      upstream,
+      fields,
       responseFields: ['X-Request-Id', requestId, ...this.#limitFields(writes)],
       refuse: (refusal) => {
         this.#record.outcome = refusal.refusal;
@@ -151,14 +166,17 @@ class Walk implements Stream {
     });
   }
 
-  #carriedToEnd({ status, aborted }: ForwardOutcome): void {
+  #carriedToEnd({ status, aborted, sentAt, firstByteAt }: ForwardOutcome): void {
     const record = this.#record;
     this.#streams.delete(this);
+    record.sentAt = sentAt;
+    record.firstByteAt = firstByteAt;
+    record.upstreamStatus = status;
     if (record.outcome === 'aborted') {
       record.status = status;
       record.outcome = aborted === null ? 'forwarded' : OUTCOME_OF_ABORT[aborted];
     }
-    finishRecord(record, this.#house.log);
+    finishRecord(record, this.#house.accessLog);
   }
 
   /** What it was let in with no longer holds. */
@@ -185,13 +203,13 @@ class Walk implements Stream {
     const answer = answerRefusal(refusal);
     const limit = refusal.refusal === 'rate_limited' ? { remaining: 0, resetAt: refusal.resetAt } : undefined;
     this.#write({ ...answer, fields: [...(answer.fields ?? []), ...this.#limitFields(limit)] }, refusal);
-    finishRecord(this.#record, this.#house.log);
+    finishRecord(this.#record, this.#house.accessLog);
   }
 
   #answer(answer: Answer, outcome: string): void {
     this.#record.outcome = outcome;
     this.#write(answer);
-    finishRecord(this.#record, this.#house.log);
+    finishRecord(this.#record, this.#house.accessLog);
   }
 
   #write(answer: Answer, refusal?: Refusal): void {
@@ -204,7 +222,12 @@ class Walk implements Stream {
   #fault(error: unknown): void {
     const refusal = faultRefusal(error);
     this.#house.logFault(error, 'request refused because of a fault', this.#record.requestId);
-    if (this.#res.headersSent) this.#res.destroy();
-    else this.#refuse(refusal);
+    if (!this.#res.headersSent) {
+      this.#refuse(refusal);
+      return;
+    }
+    this.#res.destroy();
+    // What is carried ends with its answer.
+    if (this.#carried === undefined) finishRecord(this.#record, this.#house.accessLog);
   }
 }

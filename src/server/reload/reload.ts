@@ -35,6 +35,7 @@ const FIXED: readonly [string, (config: Config) => unknown][] = [
   ['on_store_failure', (c) => c.on_store_failure],
   ['limits', (c) => c.limits],
   ['audit', (c) => c.audit],
+  ['tracing', (c) => c.tracing],
   ['login.max_concurrent_hashes', (c) => c.login.max_concurrent_hashes],
 ];
 
@@ -99,6 +100,7 @@ export class Reloader {
       }
       await prepared.commit();
       this.#current = next;
+      this.#log.level = next.config.log.level;
       setReloaded(true);
       this.#room.audit.reopen();
       this.#audit('config.reloaded', 'success', reason);
@@ -124,7 +126,8 @@ export class Reloader {
 }
 
 function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
-  const { listen, admin, workers, store, cache, on_store_failure, limits, audit, login } = before.config;
+  const { listen, admin, workers, store, cache, on_store_failure, limits, audit, tracing, login } =
+    before.config;
   return {
     ...next,
     config: {
@@ -137,6 +140,7 @@ function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
       on_store_failure,
       limits,
       audit,
+      tracing,
       login: { ...next.config.login, max_concurrent_hashes: login.max_concurrent_hashes },
     },
   };
