@@ -67,11 +67,14 @@ class Spans implements RequestTrace {
   readonly #request: TracedRequest | null;
   readonly #server: Span;
   readonly #inServer: Context;
+  /** What is added to a time of `performance.now()`: one clock for all of a request's spans, so that they are in order. */
+  readonly #epoch = Date.now() - performance.now();
   #gate: Span | undefined;
   #upstream: Span | undefined;
   #reads = 0;
 
-  constructor(tracer: Tracer, startTime: number, request: TracedRequest | null) {
+  constructor(tracer: Tracer, startedAt: number, request: TracedRequest | null) {
+    const startTime = this.#epoch + startedAt;
     const options = { kind: SpanKind.SERVER, startTime };
     this.#tracer = tracer;
     this.#request = request;
@@ -85,16 +88,17 @@ class Spans implements RequestTrace {
     return runInTrace(this, work);
   }
 
-  stored(operation: string, startTime: number, failed: boolean, left: boolean): void {
+  stored(operation: string, startedAt: number, failed: boolean, left: boolean): void {
     if (!left) {
       this.#reads += 1;
       return;
     }
     const parent = this.#gate === undefined ? this.#inServer : trace.setSpan(ROOT_CONTEXT, this.#gate);
-    const options = { kind: SpanKind.CLIENT, startTime, attributes: { 'db.operation.name': operation } };
+    const attributes = { 'db.operation.name': operation };
+    const options = { kind: SpanKind.CLIENT, startTime: this.#epoch + startedAt, attributes };
     const span = this.#tracer.startSpan(`store ${operation}`, options, parent);
     if (failed) span.setStatus({ code: SpanStatusCode.ERROR });
-    span.end(performance.now());
+    span.end(this.#epoch + performance.now());
   }
 
   judged(at: number, values: TracedValues): void {
@@ -103,14 +107,14 @@ class Spans implements RequestTrace {
     this.#gate = undefined;
     setValues(gate, values);
     if (this.#reads > 0) gate.setAttribute('latchkey.store.reads', this.#reads);
-    gate.end(at);
+    gate.end(this.#epoch + at);
   }
 
   call({ upstream, origin, method, path }: TracedCall): string {
     const { hostname: address, port, protocol } = new URL(origin);
     const span = this.#tracer.startSpan(
       method,
-      { kind: SpanKind.CLIENT, startTime: performance.now() },
+      { kind: SpanKind.CLIENT, startTime: this.#epoch + performance.now() },
       this.#inServer,
     );
     setValues(span, {
@@ -150,7 +154,7 @@ class Spans implements RequestTrace {
         server.setStatus({ code: SpanStatusCode.ERROR });
       }
     }
-    server.end(at);
+    server.end(this.#epoch + at);
   }
 
   #endUpstream(at: number, outcome: string, status: number | null): void {
@@ -162,7 +166,7 @@ class Spans implements RequestTrace {
       span.setAttribute('error.type', outcome === 'forwarded' ? String(status) : outcome);
       span.setStatus({ code: SpanStatusCode.ERROR });
     }
-    span.end(at);
+    span.end(this.#epoch + at);
   }
 }
 

@@ -91,10 +91,12 @@ export async function startWorker(
   };
 }
 
-/** What came on a connection and was no request has no record; it is counted. A connection that broke is nothing. */
+/** What came on a connection and was no request has no record; it is counted. A connection that broke off is nothing. */
 function countUnreadables(server: Server): void {
   server.on('clientError', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ECONNRESET') countUnreadable(parseRefusal(error).refusal);
+    const { code } = error;
+    if (code !== 'ECONNRESET' && code !== 'HPE_INVALID_EOF_STATE')
+      countUnreadable(parseRefusal(error).refusal);
   });
 }
 
