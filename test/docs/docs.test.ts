@@ -72,7 +72,7 @@ t.test('docs/accounts.md: the configuration passes', async (t) => {
 });
 
 t.test('links between the pages lead somewhere', async (t) => {
-  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/judging.md', 'docs/operating.md', 'docs/storage.md', 'docs/scale.md', 'docs/interface.md', 'docs/limits.md', 'docs/audit.md', 'docs/ui.md', 'docs/threat-model.md', 'SECURITY.md', 'examples/account-source/README.md']) {
+  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/judging.md', 'docs/operating.md', 'docs/storage.md', 'docs/scale.md', 'docs/interface.md', 'docs/limits.md', 'docs/audit.md', 'docs/metrics.md', 'docs/logs.md', 'docs/tracing.md', 'examples/monitoring/README.md', 'docs/ui.md', 'docs/threat-model.md', 'SECURITY.md', 'examples/account-source/README.md']) {
     const links = [...readFileSync(page, 'utf8').matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)/g)];
     for (const [, path = '', anchor] of links) {
       const target = path === '' ? page : join(page, '..', path);
@@ -124,6 +124,18 @@ t.test('docs/audit.md names each event that there is, and its configuration pass
   const file = join(temporaryFolder(t), 'latchkey.yaml');
   writeFileSync(file, `upstream: http://127.0.0.1:3000\n${blocksOf('docs/audit.md')[0]?.text}`);
   t.match(loadConfig(file).config.audit, { to: /audit.jsonl$/, required: true });
+});
+
+t.test('docs/tracing.md: its configuration passes, and says the defaults', async (t) => {
+  const file = join(temporaryFolder(t), 'latchkey.yaml');
+  const read = (text: string) => {
+    writeFileSync(file, `upstream: http://127.0.0.1:3000\n${text}`);
+    return loadConfig(file).config.tracing;
+  };
+  const [block, ...more] = blocksOf('docs/tracing.md');
+  t.equal(more.length, 0);
+  t.same(read(block?.text ?? ''), read('tracing: { otlp: http://127.0.0.1:4318 }'));
+  t.equal(read(''), null, 'off unless present');
 });
 
 t.test('SECURITY.md names tests that exist', async (t) => {
