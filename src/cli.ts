@@ -1,5 +1,4 @@
 #!/usr/bin/env node
-import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { applyCommand } from './commands/operate/apply.js';
 import { checkCommand } from './commands/judge/check.js';
@@ -16,18 +15,14 @@ import { storeCommand } from './commands/operate/store.js';
 import { tokenCommand } from './commands/operate/token.js';
 import { userCommand } from './commands/operate/user.js';
 import { ConfigError, formatFault } from './config/fault.js';
+import { readVersion } from './observe/version.js';
 
 const FAILED = 1;
 const WRONG_USAGE = 2;
 
-function version(): string {
-  const file = new URL('../package.json', import.meta.url);
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
-}
-
 const program = new Command('latchkey')
   .description('An authentication sidecar: checks API tokens and sessions in front of your HTTP APIs.')
-  .version(version())
+  .version(readVersion())
   .option('--debug', 'show the stack trace of an error')
   .commandsGroup('Serving:')
   .addCommand(serveCommand())

@@ -33,11 +33,17 @@ const MAX_WAITING_PER_ACCOUNT = 20;
 export class Logins {
   readonly #accounts: Accounts;
   readonly #backOff: BackOff;
+  readonly #onOutcome: (outcome: string) => void;
   readonly #perAccount = new Map<string, ReturnType<typeof pLimit>>();
 
-  constructor(accounts: Accounts, backOff: BackOff) {
+  /**
+   * @param onOutcome told how each check ended: `succeeded`, the code or tag of its refusal, or `unavailable` when it
+   * could not be made
+   */
+  constructor(accounts: Accounts, backOff: BackOff, onOutcome: (outcome: string) => void) {
     this.#accounts = accounts;
     this.#backOff = backOff;
+    this.#onOutcome = onOutcome;
   }
 
   /**
@@ -46,6 +52,17 @@ export class Logins {
    * @param wrongStatus status of `invalid_grant`: 401 at POST /login, 400 at POST /tokens
    */
   async check(attempt: LoginAttempt, wrongStatus: 400 | 401): Promise<LoggedIn | Refusal> {
+    try {
+      const checked = await this.#check(attempt, wrongStatus);
+      this.#onOutcome('refusal' in checked ? outcomeOf(checked) : 'succeeded');
+      return checked;
+    } catch (error) {
+      this.#onOutcome('unavailable');
+      throw error;
+    }
+  }
+
+  async #check(attempt: LoginAttempt, wrongStatus: 400 | 401): Promise<LoggedIn | Refusal> {
     const { login, password } = attempt;
     if (!login || !password) return invalidRequest('The username and password are required');
     if (Buffer.byteLength(password) > MAX_PASSWORD) {
@@ -102,6 +119,10 @@ export class Logins {
       if (limit.activeCount === 0 && limit.pendingCount === 0) this.#perAccount.delete(key);
     }
   }
+}
+
+function outcomeOf(refusal: Refusal): string {
+  return refusal.refusal === 'grant' ? refusal.code : refusal.refusal;
 }
 
 function invalidRequest(detail: string): Refusal {

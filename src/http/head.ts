@@ -1,3 +1,5 @@
+import type { TraceParent } from './trace-parent.js';
+
 /** Who is at the other end of the connection, or of the trusted proxy in front. */
 export interface Client {
   /** IP address, without port; IPv4 in its own form even on a dual-stack socket. */
@@ -46,4 +48,6 @@ export interface RequestHead {
   readonly origin: string | undefined;
   readonly fetchSite: string | undefined;
   readonly userAgent: string | undefined;
+  /** The trace that the request belongs to; undefined when it names none, or not in one well-formed way. */
+  readonly trace: TraceParent | undefined;
 }

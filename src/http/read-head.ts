@@ -4,6 +4,7 @@ import type { ClientReader, PeerSocket } from './client-address.js';
 import { cookieValues } from './cookies.js';
 import type { RequestHead } from './head.js';
 import { parseTarget } from './target.js';
+import { parseTraceParent } from './trace-parent.js';
 
 /** Limits of a head. The size of all of it is a setting of the listener's parser. */
 export interface HeadLimits {
@@ -79,6 +80,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
     let otp: string | undefined;
     let session: string | undefined;
     let connection: string | undefined;
+    let trace: string | undefined;
     for (let i = 0; i < fields.length; i += 2) {
       const name = (fields[i] as string).toLowerCase();
       const value = fields[i + 1] as string;
@@ -100,6 +102,10 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
           break;
         case 'connection':
           connection = connection === undefined ? value : `${connection}, ${value}`;
+          break;
+        case 'traceparent':
+          // Two of them name no trace; nobody is refused for it.
+          trace = trace === undefined ? value : '';
           break;
         case 'host':
         case 'content-length':
@@ -144,6 +150,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       origin: single.origin,
       fetchSite: single['sec-fetch-site'],
       userAgent: single['user-agent'],
+      trace: trace === undefined ? undefined : parseTraceParent(trace),
     };
   };
 }

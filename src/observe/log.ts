@@ -26,20 +26,19 @@ export function logWarnings(log: Log): void {
 /**
  * JSON lines on stdout. They are never waited for: what nobody takes is given up and counted.
  *
- * @param quietRequests leave out the record of each request (level `info`), for people who watch a terminal
+ * @param level lines below it are not written; it may be changed while the process runs
  */
-export function createLog(quietRequests = false): LogSink {
+export function createLog(level: string): LogSink {
   const destination = openStdout();
   const write = (line: string): void => destination.write(line);
-  const writeFew = (line: string): void => {
-    if (!line.includes('"msg":"request"')) destination.write(line);
-  };
   return {
-    log: pino(
-      { level: 'info', base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime },
-      { write: quietRequests ? writeFew : write },
-    ),
+    log: pino({ level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime }, { write }),
     print: write,
     flush: () => destination.flush(),
   };
+}
+
+/** The same log for lines that are written whatever its level is. */
+export function alwaysWritten(log: Log): Log {
+  return log.child({}, { level: 'info' });
 }

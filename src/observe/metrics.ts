@@ -1,40 +1,4 @@
-import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, Histogram, register } from 'prom-client';
-
-const requests = new Counter({
-  name: 'latchkey_requests_total',
-  help: 'Requests by how they ended: "forwarded", "answered", or the reason of the refusal.',
-  labelNames: ['outcome', 'status_class'] as const,
-});
-
-const duration = new Histogram({
-  name: 'latchkey_request_duration_seconds',
-  help: 'Time from a read head to the end of the answer.',
-  labelNames: ['outcome'] as const,
-  buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
-});
-
-const lastSeenFailures = new Counter({
-  name: 'latchkey_last_seen_write_failures_total',
-  help: 'Writes of last uses that failed and were kept for the next one.',
-});
-
-const cacheLookups = new Counter({
-  name: 'latchkey_cache_lookups_total',
-  help: 'Look-ups of tokens in the cache before a networked store.',
-  labelNames: ['result'] as const,
-});
-const cacheHits = cacheLookups.labels('hit');
-const cacheMisses = cacheLookups.labels('miss');
-
-const staleServed = new Counter({
-  name: 'latchkey_stale_tokens_served_total',
-  help: 'Requests let in by a token from the cache because the store could not be asked (on_store_failure).',
-});
-
-const storeLink = new Gauge({
-  name: 'latchkey_store_links_up',
-  help: 'Processes that are told of changes in a networked store. Without it their cache is not used.',
-});
+import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, register } from 'prom-client';
 
 const connections = new Gauge({
   name: 'latchkey_connections',
@@ -74,29 +38,30 @@ const reloadSuccessful = new Gauge({
 });
 reloadSuccessful.set(1);
 
-/** How a request ended, as the metrics tell it. */
-export type Outcome = string;
+const reloadTime = new Gauge({
+  name: 'latchkey_config_last_reload_success_timestamp_seconds',
+  help: 'When the configuration that serves was taken over, as Unix time.',
+  aggregator: 'first',
+});
+reloadTime.setToCurrentTime();
 
-/** Counts one request. */
-export function countRequest(outcome: Outcome, status: number | null, seconds: number): void {
-  requests.inc({ outcome, status_class: status === null ? 'none' : `${Math.floor(status / 100)}xx` });
-  duration.observe({ outcome }, seconds);
-}
+const buildInfo = new Gauge({
+  name: 'latchkey_build_info',
+  help: 'Always 1; the labels say which Latchkey runs on which Node.js.',
+  labelNames: ['version', 'node'] as const,
+  aggregator: 'first',
+});
 
-/** Counts a failed write of last uses. */
-export function countLastSeenFailure(): void {
-  lastSeenFailures.inc();
-}
+const logins = new Counter({
+  name: 'latchkey_logins_total',
+  help: 'Checks of a login name and password, at POST /login and POST /tokens, by how they ended.',
+  labelNames: ['outcome'] as const,
+});
 
-/** Counts a look-up in the cache. */
-export function countCacheLookup(result: 'hit' | 'miss'): void {
-  (result === 'hit' ? cacheHits : cacheMisses).inc();
-}
-
-/** Counts a token that was let in from the cache while the store could not be asked. */
-export function countStaleServed(): void {
-  staleServed.inc();
-}
+const droppedSpans = new Counter({
+  name: 'latchkey_spans_dropped_total',
+  help: 'Spans that were given up because the collector did not take them or too many waited for it.',
+});
 
 /** Tells how many clients are connected. */
 export function setConnections(count: number): void {
@@ -123,14 +88,20 @@ export function countAuditFailure(): void {
   auditFailures.inc();
 }
 
-/** Tells whether this process is told of changes in the store. */
-export function setStoreLink(up: boolean): void {
-  storeLink.set(up ? 1 : 0);
-}
-
 /** Tells whether the last reload took effect. */
 export function setReloaded(successful: boolean): void {
   reloadSuccessful.set(successful ? 1 : 0);
+  if (successful) reloadTime.setToCurrentTime();
+}
+
+/** Counts a check of a login name and password. @param outcome from a closed list: see `accounts/login` */
+export function countLogin(outcome: string): void {
+  logins.inc({ outcome });
+}
+
+/** Counts spans that were given up. */
+export function countDroppedSpans(count: number): void {
+  droppedSpans.inc(count);
 }
 
 /** Tells how many processes serve. */
@@ -138,8 +109,9 @@ export function setWorkers(count: number): void {
   workers.set(count);
 }
 
-/** Starts the process metrics (memory, event loop, open files). */
-export function startProcessMetrics(): void {
+/** Starts the process metrics (memory, event loop, open files). @param version of Latchkey */
+export function startProcessMetrics(version: string): void {
+  buildInfo.set({ version, node: process.version }, 1);
   collectDefaultMetrics({ prefix: 'latchkey_' });
 }
 

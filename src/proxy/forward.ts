@@ -35,6 +35,10 @@ export interface ForwardOutcome {
   readonly status: number | null;
   /** Who broke it off before its end; `cut` for {@link Carried.cut}. */
   readonly aborted: 'client' | 'upstream' | 'cut' | null;
+  /** `performance.now()` when it was sent, for the last time when it was sent again; null when it never was. */
+  readonly sentAt: number | null;
+  /** `performance.now()` of the head of the answer; null when there was none. */
+  readonly firstByteAt: number | null;
 }
 
 /** A request that is being carried. */
@@ -77,6 +81,8 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
   readonly #tries: Tries;
   #informational = 0;
   #status: number | null = null;
+  #sentAt: number | null = null;
+  #firstByteAt: number | null = null;
   #wrote = false;
   #over = false;
 
@@ -127,7 +133,7 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
   #refuseBusy(detail: string): void {
     this.#over = true;
     this.#job.refuse({ refusal: 'overloaded', detail });
-    this.#job.done({ status: null, aborted: null });
+    this.#job.done({ status: null, aborted: null, sentAt: null, firstByteAt: null });
   }
 
   #dispatch(address: Address): void {
@@ -139,6 +145,7 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
       body: this.#upload ?? null,
       servername: address.poolServerName,
     };
+    this.#sentAt = performance.now();
     try {
       address.pool.dispatch(options, this);
     } catch (error) {
@@ -162,6 +169,7 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
     }
     const { res, responseFields } = this.#job;
     this.#tries.answered();
+    this.#firstByteAt = performance.now();
     this.#resume = resume;
     res.writeHead(status, statusText, inboundFields(raw, responseFields, this.#sessionCookie));
     this.#status = status;
@@ -229,7 +237,7 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
     upstream.places.leave(this);
     res.off('close', this.#onClientClose).off('drain', this.#onDrain);
     this.#upload?.destroy();
-    done({ status: this.#status, aborted });
+    done({ status: this.#status, aborted, sentAt: this.#sentAt, firstByteAt: this.#firstByteAt });
   }
 
   readonly #onDrain = (): void => {

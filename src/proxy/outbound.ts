@@ -12,12 +12,16 @@ export interface OutboundSettings {
   /** Exact name of the session cookie. */
   readonly sessionCookie: string;
   readonly forwardCredentials: boolean;
+  /** This process writes spans of its own: the upstream is told of them instead of the client's. */
+  readonly tracing: boolean;
 }
 
 /** Builds the fields of an outbound request: a flat list of names and values, the injected ones last. */
 export type Outbound = (head: RequestHead, injected: readonly string[], requestId: string) => string[];
 
-type Treatment = 'keep' | 'drop' | 'cookie';
+type Treatment = 'keep' | 'drop' | 'cookie' | 'trace';
+
+const TRACEPARENT = 'traceparent';
 
 /** Clients make names up; only so many are remembered. */
 const MAX_REMEMBERED = 2_000;
@@ -25,6 +29,7 @@ const MAX_REMEMBERED = 2_000;
 /** Makes the builder of outbound fields. Fields are rebuilt from what was received, never passed through. */
 export function createOutbound(settings: OutboundSettings): Outbound {
   const dropped = new Set([...NEVER_FORWARDED, ...settings.protectedNames.map(foldName)]);
+  if (settings.tracing) dropped.add(TRACEPARENT);
   if (!settings.forwardCredentials) for (const name of settings.credentialNames) dropped.add(foldName(name));
   const prefixes = [FORWARDED_PREFIX, ...settings.protectedPrefixes];
   const remembered = new Map<string, Treatment>();
@@ -47,7 +52,10 @@ export function createOutbound(settings: OutboundSettings): Outbound {
       const treatment = treatmentOf(name);
       if (treatment === 'drop' || listed?.has(name.toLowerCase()) === true) continue;
       if (treatment === 'keep') out.push(name, value);
-      else {
+      else if (treatment === 'trace') {
+        // State without a trace means nothing (W3C Trace Context 4.3), and a malformed trace goes no further.
+        if (head.trace !== undefined) out.push(name, value);
+      } else {
         const cookies = withoutCookie(value, settings.sessionCookie);
         if (cookies !== '') out.push(name, cookies);
       }
@@ -67,6 +75,7 @@ function treat(
   forwardCredentials: boolean,
 ): Treatment {
   if (dropped.has(folded) || prefixes.some((prefix) => folded.startsWith(prefix))) return 'drop';
+  if (folded === TRACEPARENT || folded === 'tracestate') return 'trace';
   return folded === 'cookie' && !forwardCredentials ? 'cookie' : 'keep';
 }
 

@@ -26,6 +26,11 @@ export class Places {
     this.#timeout = timeout;
   }
 
+  /** Requests that wait for a place. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
   /** Requests that have a place or wait for one. */
   get pending(): number {
     return this.#taken + this.#waiting.size;

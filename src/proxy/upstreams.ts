@@ -179,6 +179,8 @@ export interface Upstreams {
   pending(): number;
   /** Ends the health checks; requests go on. */
   stopChecks(): void;
+  /** What is on its way to each of them. */
+  loads(): { readonly name: string; readonly active: number; readonly waiting: number }[];
   /** Cuts every connection. */
   close(): Promise<void>;
 }
@@ -195,6 +197,12 @@ export function createUpstreams(
     all,
     get: (name) => byName.get(name),
     pending: () => all.reduce((sum, upstream) => sum + upstream.places.pending, 0),
+    loads: () =>
+      all.map(({ name, places }) => ({
+        name,
+        active: places.pending - places.waiting,
+        waiting: places.waiting,
+      })),
     stopChecks: () => all.forEach((upstream) => upstream.stopChecks()),
     close: async () => {
       await Promise.all(all.map((upstream) => upstream.close()));

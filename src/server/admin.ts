@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
+import { type MetricsPage, metricsPage } from './metrics-page.js';
 import { listen } from './public/listener.js';
 import type { Restarted } from './processes/restart.js';
 import type { Reloaded } from './reload/reload.js';
@@ -19,6 +20,8 @@ export interface AdminViews {
 }
 
 const HEADERS_TIMEOUT_MS = 5_000;
+/** For the whole of the metrics, to whoever asked for them. */
+const READ_TIMEOUT_MS = 10_000;
 
 /** Starts the admin port: metrics, health, readiness and reload. It is no part of the public port. */
 export async function startAdmin(
@@ -26,17 +29,11 @@ export async function startAdmin(
   views: AdminViews,
   log: Log,
 ): Promise<{ server: Server; url: string }> {
-  const { metrics } = views;
-  // However many ask at once, it is put together once.
-  let rendering: ReturnType<typeof metrics> | null = null;
-  const once: AdminViews = {
-    ...views,
-    metrics: () => (rendering ??= metrics().finally(() => (rendering = null))),
-  };
+  const metrics = metricsPage(views.metrics);
   const server = createServer(
     { headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: HEADERS_TIMEOUT_MS },
     (req, res) => {
-      answer(req, res, once).catch((error: unknown) => {
+      answer(req, res, views, metrics).catch((error: unknown) => {
         log.error({ err: error }, 'the admin port could not answer');
         if (!res.headersSent) sendJson(res, 500, { msg: 'Internal error', detail: 'see the log' });
       });
@@ -45,7 +42,12 @@ export async function startAdmin(
   return { server, url: await listen(server, settings.host, settings.port) };
 }
 
-async function answer(req: IncomingMessage, res: ServerResponse, views: AdminViews): Promise<void> {
+async function answer(
+  req: IncomingMessage,
+  res: ServerResponse,
+  views: AdminViews,
+  metrics: () => Promise<MetricsPage>,
+): Promise<void> {
   req.resume();
   const path = (req.url ?? '').split('?', 1)[0] ?? '';
   const task = TASKS[path];
@@ -61,8 +63,7 @@ async function answer(req: IncomingMessage, res: ServerResponse, views: AdminVie
     const ready = Object.values(checks).every((fault) => fault === null);
     sendJson(res, ready ? 200 : 503, { ready, checks: describe(checks) });
   } else if (path === '/metrics') {
-    const { type, text } = await views.metrics();
-    res.writeHead(200, { 'Content-Type': type, 'Cache-Control': 'no-store' }).end(text);
+    sendMetrics(res, await metrics());
   } else if (path === '/-/config') {
     sendJson(res, 200, views.config());
   } else {
@@ -82,6 +83,15 @@ const TASKS: Readonly<
 function sendRestarted(res: ServerResponse, { fault }: Restarted): void {
   if (fault === null) sendJson(res, 200, { restarted: true });
   else sendJson(res, 409, { msg: 'Workers not replaced', detail: fault });
+}
+
+/** A reader that does not take them in time is let go. */
+function sendMetrics(res: ServerResponse, { type, body }: MetricsPage): void {
+  const timer = setTimeout(() => res.destroy(), READ_TIMEOUT_MS);
+  res.once('close', () => clearTimeout(timer));
+  res
+    .writeHead(200, { 'Content-Type': type, 'Content-Length': body.length, 'Cache-Control': 'no-store' })
+    .end(body);
 }
 
 function sendReloaded(res: ServerResponse, { faults, needsRestart }: Reloaded): void {

@@ -26,12 +26,16 @@ import { Ownership } from '../gate/ownership.js';
 import { createClientReader } from '../http/client-address.js';
 import { createHeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
-import { type AddressState, countLastSeenFailure } from '../observe/metrics.js';
+import { type AddressState, countLogin } from '../observe/metrics.js';
+import type { UpstreamLoad } from '../observe/metrics/requests.js';
+import { countLastSeenFailure } from '../observe/metrics/store.js';
+import type { Tracing } from '../observe/tracing.js';
 import { createForward } from '../proxy/forward.js';
 import { createUpstreams, type Upstream, type Upstreams } from '../proxy/upstreams.js';
 import { createOutbound, type OutboundSettings } from '../proxy/outbound.js';
 import { createUpgrade, type Upgrade } from '../proxy/upgrade.js';
 import { createPassOn, type PassOn } from './decision/pass-on.js';
+import { AccessLog } from './public/access-log.js';
 import { Auditor, policyVersion } from './public/auditor.js';
 import { createFaultLog } from './public/fault-log.js';
 import type { House } from './public/request.js';
@@ -56,12 +60,19 @@ export interface Runtime {
   addresses(): readonly AddressState[];
   /** Another one serves from now on: what is under way goes on, health checks end. */
   retire(): void;
+  /** What is on its way to each upstream. */
+  loads(): readonly UpstreamLoad[];
   /** Writes last uses down and closes the connections to the upstreams. The store is closed by who opened it. */
   close(): Promise<void>;
 }
 
 /** Puts the rooms together. It is the only place that does. */
-export function createRuntime({ config, lines }: LoadedConfig, room: StoreRoom, log: Log): Runtime {
+export function createRuntime(
+  { config, lines }: LoadedConfig,
+  room: StoreRoom,
+  log: Log,
+  tracing?: Tracing,
+): Runtime {
   const { store, passwords, sealer, audit } = room;
   const logFault = createFaultLog(log);
   const names = vendorNames(config.interface);
@@ -81,7 +92,7 @@ export function createRuntime({ config, lines }: LoadedConfig, room: StoreRoom, 
   const { http } = config.directory;
   const source = http === null ? null : new HttpAccounts(store, http);
   const accounts = source ?? new StoredAccounts(store, passwords, new OneTimePasswords(store, sealer));
-  const logins = new Logins(accounts, new BackOff(store, config.login));
+  const logins = new Logins(accounts, new BackOff(store, config.login), countLogin);
   const ownership = new Ownership(tokens, policy);
   const { assertion } = config.identity;
   const keys = openKeyRing(config, room, (error) =>
@@ -90,7 +101,6 @@ export function createRuntime({ config, lines }: LoadedConfig, room: StoreRoom, 
   const reserved = reservedIdentity(config);
   const { writes_per_hour: perHour } = config.rate_limit;
   const upstreams = openUpstreams(config, log);
-  const fallback = defaultUpstream(config);
 
   const gate = new Gate({
     router,
@@ -109,6 +119,7 @@ export function createRuntime({ config, lines }: LoadedConfig, room: StoreRoom, 
     credentialNames: [names.key, names.otp],
     sessionCookie: names.sessionCookie,
     forwardCredentials: config.identity.forward_credentials,
+    tracing: tracing !== undefined,
   };
 
   const house: House = {
@@ -135,7 +146,8 @@ export function createRuntime({ config, lines }: LoadedConfig, room: StoreRoom, 
     ),
     outbound: createOutbound(outboundSettings),
     forward: createForward({ sessionCookie: names.sessionCookie }),
-    upstreamOf: (name) => upstreamNamed(upstreams, name ?? fallback),
+    upstreamOf: (name) => upstreamNamed(upstreams, name),
+    defaultUpstream: defaultUpstream(config),
     identify: createIdentify(
       config.identity.headers,
       policy.sessionScope,
@@ -154,6 +166,8 @@ export function createRuntime({ config, lines }: LoadedConfig, room: StoreRoom, 
     ),
     rateLimitNames: { remaining: names.rateLimitRemaining, reset: names.rateLimitReset },
     log,
+    accessLog: new AccessLog(log, config.log),
+    tracing,
     auditor: new Auditor(audit, policyVersion(config)),
     logFault,
   };
@@ -165,6 +179,7 @@ export function createRuntime({ config, lines }: LoadedConfig, room: StoreRoom, 
     pending: () => upstreams.pending(),
     addresses: () => addressStates(upstreams),
     retire: () => upstreams.stopChecks(),
+    loads: () => upstreams.loads(),
     upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),
     close: async () => {
       await lastSeen

@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { type Awaitable, whenReady } from '../domain/awaitable.js';
 import type { User } from '../domain/user.js';
 import { ForwardingStore } from './forwarding.js';
+import { Lag } from './lag.js';
 import type { Changes, Store, TokenWithOwner } from './store.js';
 import { StoreUnavailable } from './store.js';
 
@@ -20,6 +21,8 @@ export interface CacheEvents {
   readonly miss: () => void;
   /** A token was let in from the cache because the store could not be asked. */
   readonly servedStale: () => void;
+  /** A change of a token by this process was told to it. @param ms since it was sent to the store */
+  readonly told: (ms: number) => void;
 }
 
 interface Entry {
@@ -46,6 +49,7 @@ export class CachedStore extends ForwardingStore {
   readonly #missing: LRUCache<string, true>;
   readonly #digests = new Map<string, string>();
   readonly #fills = new Map<string, Promise<TokenWithOwner | undefined>>();
+  readonly #lag: Lag;
   #legacyKeys: boolean | undefined;
   #armed = false;
   /** Grows with every change that is told, so that an answer from before it is recognised. */
@@ -55,6 +59,7 @@ export class CachedStore extends ForwardingStore {
     super(inner);
     this.#settings = settings;
     this.#events = events;
+    this.#lag = new Lag(events.told);
     const max = Math.max(1, settings.size);
     this.#tokens = new LRUCache({
       max,
@@ -76,6 +81,7 @@ export class CachedStore extends ForwardingStore {
   /** Changes are not told any more. */
   disarm(): void {
     this.#armed = false;
+    this.#lag.clear();
     if (this.#settings.serveCachedFor === null) this.#forgetAll();
     else this.#begin();
   }
@@ -88,7 +94,7 @@ export class CachedStore extends ForwardingStore {
     }
     this.#begin();
     for (const name of names) {
-      if (name.startsWith('token:')) this.#forgetToken(name.slice('token:'.length));
+      if (name.startsWith('token:')) this.#toldOf(name.slice('token:'.length));
       else if (name.startsWith('user:')) this.#owners.delete(name.slice('user:'.length));
       else if (name === 'legacy_keys') this.#legacyKeys = undefined;
     }
@@ -131,16 +137,22 @@ export class CachedStore extends ForwardingStore {
   }
 
   override async createToken(...args: Parameters<Store['createToken']>) {
+    const { digest } = args[0];
+    this.#send(digest);
     const result = await super.createToken(...args);
+    if (result !== 'created') this.#lag.notChanged(digest);
     this.#begin();
-    this.#forgetToken(args[0].digest);
+    this.#forgetToken(digest);
     return result;
   }
 
   override async revokeTokens(ids: readonly string[]): Promise<string[]> {
     // Before, so that a fault in between leaves nothing behind, and after, for what was read meanwhile.
+    const digests = ids.map((id) => this.#digests.get(id)).filter((digest) => digest !== undefined);
     for (const id of ids) this.#forgetId(id);
+    for (const digest of digests) this.#send(digest);
     const missing = await super.revokeTokens(ids);
+    if (missing.length > 0) for (const digest of digests) this.#lag.notChanged(digest);
     this.#begin();
     for (const id of ids) this.#forgetId(id);
     this.#legacyKeys = undefined;
@@ -199,6 +211,15 @@ export class CachedStore extends ForwardingStore {
     return this.#owners.get(found.owner.id) === found.owner && performance.now() - at < ttl;
   }
 
+  #send(digest: string): void {
+    if (this.#armed) this.#lag.sent(digest);
+  }
+
+  #toldOf(digest: string): void {
+    this.#lag.told(digest);
+    this.#forgetToken(digest);
+  }
+
   #forgetId(id: string): void {
     const digest = this.#digests.get(id);
     if (digest !== undefined) this.#forgetToken(digest);
@@ -216,6 +237,7 @@ export class CachedStore extends ForwardingStore {
     this.#owners.clear();
     this.#missing.clear();
     this.#digests.clear();
+    this.#lag.clear();
     this.#legacyKeys = undefined;
   }
 

@@ -111,6 +111,9 @@ export abstract class ForwardingStore implements Store {
   removeSigningKeys() {
     return this.inner.removeSigningKeys();
   }
+  countActiveTokens(now: EpochMs) {
+    return this.inner.countActiveTokens(now);
+  }
   removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number) {
     return this.inner.removeExpired(now, tokensBefore, limit);
   }

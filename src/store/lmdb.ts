@@ -5,7 +5,7 @@ import type { Token } from '../domain/token.js';
 import { type Customer, loginKey, type Service, type User } from '../domain/user.js';
 import { applyChanges } from './lmdb/changes.js';
 import { type Databases, listIndex, openDatabases } from './lmdb/databases.js';
-import { removeExpired } from './lmdb/expiry.js';
+import { countExpired, removeExpired } from './lmdb/expiry.js';
 import { DiskSpace } from './lmdb/disk-space.js';
 import { addFailure, readFailures, removeFailures } from './lmdb/failures.js';
 import {
@@ -19,7 +19,14 @@ import {
 } from './lmdb/read.js';
 import { readSigningKeys, removeSigningKeys, replaceSigningKeys } from './lmdb/signing-keys.js';
 import { addSession, recordSessionUse, removeSession } from './lmdb/sessions.js';
-import { countLegacyKeys, createToken, isNewDigest, recordTokenUse, revokeTokens } from './lmdb/tokens.js';
+import {
+  countLegacyKeys,
+  countTokens,
+  createToken,
+  isNewDigest,
+  recordTokenUse,
+  revokeTokens,
+} from './lmdb/tokens.js';
 import {
   type ChangeRefused,
   type Changes,
@@ -223,6 +230,10 @@ class LmdbStore implements Store {
 
   async removeSigningKeys(): Promise<boolean> {
     return this.#remove(removeSigningKeys);
+  }
+
+  countActiveTokens(now: EpochMs): number {
+    return this.#read((dbs) => countTokens(dbs) - countExpired(dbs, now));
   }
 
   async removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number> {

@@ -220,6 +220,10 @@ export class RedisStore implements Store {
     return (await this.client.script('removeSigningKeys')) === 1;
   }
 
+  async countActiveTokens(now: EpochMs): Promise<number> {
+    return (await this.client.script('countActive', now)) as number;
+  }
+
   async removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number> {
     return (await this.client.script('removeExpired', now, tokensBefore, limit)) as number;
   }

@@ -161,6 +161,12 @@ export interface Store {
   removeSigningKeys(): Promise<boolean>;
 
   /**
+   * How many tokens and legacy keys are not expired. It is cheap, however many there are, and right behind
+   * {@link removeExpired}: a store may take for an expired token what else expired since then.
+   */
+  countActiveTokens(now: EpochMs): Awaitable<number>;
+
+  /**
    * Removes what nobody can use any more: sessions past their end, tokens that expired before
    * `tokensBefore`, forgotten login failures. Removes at most `limit` records and returns how many.
    */

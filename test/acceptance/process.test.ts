@@ -56,7 +56,7 @@ t.test('two workers on one port and one folder', async (t) => {
   await t.test('metrics are summed over the workers', async (t) => {
     // The replacement counts once it serves.
     let reply = await send(server.admin, '/metrics');
-    for (let i = 0; i < 100 && !/^latchkey_workers 2$/m.test(reply.text); i++) {
+    for (let i = 0; i < 400 && !/^latchkey_workers 2$/m.test(reply.text); i++) {
       await wait(50);
       reply = await send(server.admin, '/metrics');
     }

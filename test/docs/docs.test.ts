@@ -84,7 +84,7 @@ t.test('docs/decision-endpoint.md: the configuration passes', async (t) => {
 });
 
 t.test('links between the pages lead somewhere', async (t) => {
-  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/decision-endpoint.md', 'docs/judging.md', 'docs/identity.md', 'docs/operating.md', 'docs/storage.md', 'docs/scale.md', 'docs/interface.md', 'docs/limits.md', 'docs/upstreams.md', 'docs/audit.md', 'docs/ui.md', 'docs/threat-model.md', 'SECURITY.md', 'examples/account-source/README.md', 'examples/verify-assertion/README.md', 'examples/nginx/README.md', 'examples/caddy/README.md', 'examples/traefik/README.md', 'examples/envoy/README.md']) {
+  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/decision-endpoint.md', 'docs/judging.md', 'docs/identity.md', 'docs/operating.md', 'docs/storage.md', 'docs/scale.md', 'docs/interface.md', 'docs/limits.md', 'docs/upstreams.md', 'docs/audit.md', 'docs/ui.md', 'docs/threat-model.md', 'SECURITY.md', 'examples/account-source/README.md', 'examples/verify-assertion/README.md', 'examples/nginx/README.md', 'examples/caddy/README.md', 'examples/traefik/README.md', 'examples/envoy/README.md', 'docs/metrics.md', 'docs/logs.md', 'docs/tracing.md', 'examples/monitoring/README.md']) {
     const links = [...readFileSync(page, 'utf8').matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)/g)];
     for (const [, path = '', anchor] of links) {
       const target = path === '' ? page : join(page, '..', path);
@@ -179,6 +179,18 @@ t.test('docs/identity.md: the presets are those that there are, and its configur
   writeFileSync(file, `upstream: http://127.0.0.1:3000\n${blocksOf('docs/identity.md')[0]?.text}`);
   t.match(loadConfig(file).config.identity.assertion, { enabled: true, ttl: 60_000, rotate_after: 2_592_000_000 });
 }); // prettier-ignore
+
+t.test('docs/tracing.md: its configuration passes, and says the defaults', async (t) => {
+  const file = join(temporaryFolder(t), 'latchkey.yaml');
+  const read = (text: string) => {
+    writeFileSync(file, `upstream: http://127.0.0.1:3000\n${text}`);
+    return loadConfig(file).config.tracing;
+  };
+  const [block, ...more] = blocksOf('docs/tracing.md');
+  t.equal(more.length, 0);
+  t.same(read(block?.text ?? ''), read('tracing: { otlp: http://127.0.0.1:4318 }'));
+  t.equal(read(''), null, 'off unless present');
+});
 
 t.test('SECURITY.md names tests that exist', async (t) => {
   const files = [...readFileSync('SECURITY.md', 'utf8').matchAll(/`(test\/[^`]+)`/g)].map(([, file = '']) => file);

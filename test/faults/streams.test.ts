@@ -90,7 +90,7 @@ t.test('what a credential opened ends when it no longer holds', async (t) => {
   }
   t.equal(lasting.over(), 0, 'another one goes on');
   const { text } = await send(server.admin, '/metrics');
-  t.match(text, /^latchkey_requests_total\{outcome="ended_by_recheck",status_class="2xx"\} 3$/m);
+  t.match(text, /^latchkey_requests_total\{route="\/",outcome="ended_by_recheck",status_class="2xx"\} 3$/m);
 }); // prettier-ignore
 
 t.test('a narrowed policy ends what it no longer allows', async (t) => {

@@ -104,6 +104,7 @@ const outbound = createOutbound({
   credentialNames: ['service-key', 'service-otp'],
   sessionCookie: 'service.session',
   forwardCredentials: false,
+  tracing: false,
 });
 
 /** What of a head counts here. */

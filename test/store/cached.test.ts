@@ -43,15 +43,17 @@ class SlowStore extends ForwardingStore {
     return false;
   }
 
-  override async createToken(): Promise<'created'> {
-    return 'created';
+  created: 'created' | 'limit_reached' = 'created';
+
+  override async createToken() {
+    return this.created;
   }
 }
 
 function setUp(more: Partial<CacheSettings> = {}) {
   const inner = new SlowStore();
   for (const id of ['A', 'B', 'C']) inner.tokens.set(`digest-${id}`, { token: token(id), owner: user('U1') });
-  const events = { hits: 0, misses: 0, stale: 0 };
+  const events = { hits: 0, misses: 0, stale: 0, told: [] as number[] };
   const cached = new CachedStore(
     inner,
     { size: 100, ttl: 30_000, negative_ttl: 2_000, serveCachedFor: null, ...more },
@@ -59,6 +61,7 @@ function setUp(more: Partial<CacheSettings> = {}) {
       hit: () => (events.hits += 1),
       miss: () => (events.misses += 1),
       servedStale: () => (events.stale += 1),
+      told: (ms) => events.told.push(ms),
     },
   );
   return { inner, cached, events };
@@ -205,4 +208,27 @@ t.test('entries end with their time; while the store is away they serve only whe
   serving.inner.fails = true;
   await t.rejects(async () => serving.cached.findToken('digest-B'), StoreUnavailable, 'nor for longer');
   t.equal(serving.events.stale, 1);
+});
+
+t.test('the time is taken until this process is told of its own changes', async (t) => {
+  const { inner, cached, events } = setUp();
+  const create = (id: string) => cached.createToken(token(id), null, 0);
+  await create('D');
+  cached.changed(['token:digest-D']);
+  t.equal(events.told.length, 0, 'not before changes are told');
+  cached.arm();
+  await create('E');
+  await new Promise((wait) => setTimeout(wait, 30));
+  cached.changed(['token:digest-E', 'token:digest-A']);
+  t.equal(events.told.length, 1, 'and not for those of others');
+  t.ok((events.told[0] ?? 0) >= 25);
+  await cached.findToken('digest-A');
+  await cached.revokeTokens(['A']);
+  cached.changed(['token:digest-A']);
+  cached.changed(['token:digest-A']);
+  t.equal(events.told.length, 2, 'a revocation, once');
+  inner.created = 'limit_reached';
+  await create('F');
+  cached.changed(['token:digest-F']);
+  t.equal(events.told.length, 2, 'nothing was written, so nothing was told of it');
 });

@@ -345,5 +345,15 @@ export async function storeContract(
         (await store.getToken('forever')),
     );
     t.ok(await store.findSession('on'));
+    t.equal(await store.countActiveTokens(NOW), 2, 'one of three is expired');
+    t.equal(await store.countActiveTokens(NOW - 6), 3);
+    await store.change({ tokens: [token('old key', { kind: 'legacy_key' }), token('forever')] }, NOW);
+    t.equal(await store.countActiveTokens(NOW), 3, 'what is there already is not counted again');
+    await store.revokeTokens(['forever', 'recent']);
+    t.equal(await store.countActiveTokens(NOW), 2);
+    t.same(await store.revokeTokens(['later', 'gone']), ['gone']);
+    t.equal(await store.countActiveTokens(NOW), 2, 'a refused revocation takes nothing away');
+    await store.begin();
+    t.equal(await store.countActiveTokens(NOW), 2, 'nor does another start');
   });
 }

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { openRedisStore } from '../../src/store/redis.js';
 import { redisSettings, startCluster, startRedis, startSentinel } from '../helpers/redis.js';
-import { storeContract } from './contract.js';
+import { BASE, NOW, storeContract, token } from './contract.js';
 
 let number = 0;
 /** A prefix of its own for each case, so that one server serves all. */
@@ -30,3 +30,16 @@ t.test('the store contract on a cluster of three', async (t) => {
     return { open: () => openRedisStore(settings) };
   });
 });
+
+t.test('tokens of a store from before they were counted are counted at the next start', async (t) => {
+  const { url, cli } = await startRedis(t);
+  const store = await openRedisStore(redisSettings({ url }));
+  await store.begin();
+  await store.change(BASE, NOW);
+  for (const [id, userId] of [['T1', 'U1'], ['T2', 'U1'], ['T3', 'U3']] as const)
+    await store.createToken(token(id, { userId }), null, NOW);
+  t.equal(cli('DEL', '{latchkey:}count:tokens'), '1');
+  await store.begin();
+  t.equal(await store.countActiveTokens(NOW), 3);
+  await store.close();
+}); // prettier-ignore

@@ -51,7 +51,6 @@ async function demo(options: DemoOptions): Promise<void> {
   await startServer({
     loaded,
     env,
-    quietRequests: true,
     welcome: (url, admin) =>
       welcome({
         url,

@@ -2,7 +2,7 @@ import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
 import type { LoadedConfig } from '../../config/load.js';
 import { maskSecrets } from '../../config/mask.js';
-import { createLog, logWarnings, type LogSink } from '../../observe/log.js';
+import { alwaysWritten, createLog, logWarnings, type LogSink } from '../../observe/log.js';
 import {
   countAuditFailure,
   readMetrics,
@@ -10,7 +10,10 @@ import {
   setWorkers,
   startProcessMetrics,
 } from '../../observe/metrics.js';
+import type { Tracing } from '../../observe/tracing.js';
+import { readVersion } from '../../observe/version.js';
 import { startAdmin } from '../../server/admin.js';
+import { startTracing, storeObserver } from '../../server/observing.js';
 import { startPool } from '../../server/processes/cluster.js';
 import { startCleaning } from '../../server/stores/cleaning.js';
 import { answerPrimary } from '../../server/processes/messages.js';
@@ -31,29 +34,38 @@ export interface ServeOptions {
   readonly loaded: LoadedConfig;
   /** What the configuration's `${NAME}` expand to, also when it is reloaded. */
   readonly env?: NodeJS.ProcessEnv;
-  /** Leave the record of each request out of the log. */
-  readonly quietRequests?: boolean;
   /** What to print for people when the server is ready. */
   readonly welcome?: (url: string, admin: string) => string;
 }
 
 /** Starts serving: in this process, or in workers that this process watches over. */
 export async function startServer(options: ServeOptions): Promise<void> {
-  const sink = createLog(options.quietRequests);
+  const { config } = options.loaded;
+  const sink = createLog(config.log.level);
   logWarnings(sink.log);
-  startProcessMetrics();
+  startProcessMetrics(readVersion());
   const serves = cluster.isWorker || workersOf(options.loaded) === 1;
-  const room = await openStoreRoom(options.loaded.config, {
+  const tracing = serves ? await startTracing(config, sink.log) : undefined;
+  const room = await openStoreRoom(config, {
     log: sink.log,
     serves,
     auditFailed: countAuditFailure,
+    onOperation: storeObserver(tracing),
   });
-  if (cluster.isWorker) await serveAsWorker(options.loaded, room, sink);
-  else await serveAsPrimary(options, room, sink);
+  const parts = { room, sink, tracing };
+  if (cluster.isWorker) await serveAsWorker(options.loaded, parts);
+  else await serveAsPrimary(options, parts);
 }
 
-async function serveAsWorker(loaded: LoadedConfig, room: StoreRoom, sink: LogSink): Promise<void> {
-  const worker = await startWorker(loaded, room, sink.log);
+/** What a process that serves is made of. */
+interface Parts {
+  readonly room: StoreRoom;
+  readonly sink: LogSink;
+  readonly tracing: Tracing | undefined;
+}
+
+async function serveAsWorker(loaded: LoadedConfig, { room, sink, tracing }: Parts): Promise<void> {
+  const worker = await startWorker(loaded, room, sink.log, tracing);
   let prepared: ReturnType<typeof worker.prepare> | undefined;
   answerPrimary({
     metrics: readMetrics,
@@ -70,12 +82,13 @@ async function serveAsWorker(loaded: LoadedConfig, room: StoreRoom, sink: LogSin
   onSignals(sink, async () => {
     await worker.drain();
     await room.close();
+    await tracing?.close();
   });
   // Without its primary a worker has nobody to stop it.
   process.once('disconnect', () => process.exit(1));
 }
 
-async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogSink): Promise<void> {
+async function serveAsPrimary(options: ServeOptions, { room, sink, tracing }: Parts): Promise<void> {
   const { loaded } = options;
   const { config } = loaded;
   const { log } = sink;
@@ -83,7 +96,8 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
   await checkSigningKeys(config, room);
   const cleaning = startCleaning(room.store, log);
   const count = workersOf(loaded);
-  const serving = count === 1 ? await startAlone(loaded, room, log) : await startWorkers(loaded, count, sink);
+  const serving =
+    count === 1 ? await startAlone(loaded, room, log, tracing) : await startWorkers(loaded, count, sink);
   const reloader = new Reloader(loaded, room, serving, options.env ?? process.env, log);
   const restarter = new Restarter(serving, log);
   const watching = watchFiles(
@@ -121,6 +135,7 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
       admin.server.close();
       admin.server.closeAllConnections();
       await room.close();
+      await tracing?.close();
       log.info('stopped');
     },
     {
@@ -130,7 +145,8 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
   );
   room.audit.record({ event: 'server.started', outcome: 'success', actor: null });
   const urls = { listen: serving.url, admin: admin.url, decision: serving.decisionUrl ?? undefined };
-  log.info({ ...urls, workers: count, config: loaded.file }, 'ready');
+  const ready = { ...urls, workers: count, config: loaded.file };
+  alwaysWritten(log).info(ready, 'ready');
   if (options.welcome !== undefined) sink.print(options.welcome(serving.url, admin.url));
 }
 
@@ -175,8 +191,13 @@ async function applyAtStart(
   return { pending: () => pending };
 }
 
-async function startAlone(loaded: LoadedConfig, room: StoreRoom, log: LogSink['log']): Promise<Serving> {
-  const worker = await startWorker(loaded, room, log);
+async function startAlone(
+  loaded: LoadedConfig,
+  room: StoreRoom,
+  log: LogSink['log'],
+  tracing: Tracing | undefined,
+): Promise<Serving> {
+  const worker = await startWorker(loaded, room, log, tracing);
   setWorkers(1);
   return {
     url: worker.url,

@@ -5,6 +5,7 @@ import { identitySchema } from './identity.js';
 import { interfaceSchema } from './interface.js';
 import { auditSchema, limitsSchema, proxySchema } from './limits.js';
 import { adminSchema, decisionSchema, listenSchema } from './listen.js';
+import { logSchema, tracingSchema } from './observe.js';
 import { defaultRouteSchema, policySchema, routeSchema } from './policy.js';
 import { storeSchema } from './store.js';
 import { duration, positiveDuration, text, whole } from './units.js';
@@ -63,6 +64,8 @@ export const configSchema = z.strictObject({
   limits: limitsSchema.prefault({}),
   proxy: proxySchema.prefault({}),
   audit: auditSchema.prefault({}),
+  log: logSchema.prefault({}),
+  tracing: tracingSchema.nullable().default(null).describe('Off unless present'),
   upstreams: z.record(text, upstreamSchema).default({}),
   identity: identitySchema.prefault({}),
   policy: policySchema.prefault({}),

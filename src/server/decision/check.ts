@@ -7,7 +7,8 @@ import type { RequestHead } from '../../http/head.js';
 import { writeAnswer } from '../../http/write-answer.js';
 import { faultRefusal } from '../public/faults.js';
 import { rateLimitFields, refusedLimitFields } from '../public/rate-limit-fields.js';
-import { finishRecord, newRecord, type RequestRecord } from '../public/record.js';
+import { finishRecord, newRecord, noteVerdict, type RequestRecord } from '../public/record.js';
+import { beginTrace, judgeTraced } from '../public/request-trace.js';
 import type { House } from '../public/request.js';
 import { newRequestId } from '../public/request-id.js';
 import { asksAboutHandshake, type Form, formOf, FORMS, readAsked } from './forms.js';
@@ -59,6 +60,8 @@ export class Check {
         return;
       }
       const head = this.#readHead(form);
+      const { tracing } = this.#rooms.house;
+      if (tracing !== undefined) beginTrace(tracing, this.#record, 'refusal' in head ? null : head);
       if ('refusal' in head) {
         this.#refuse(head);
         return;
@@ -92,7 +95,9 @@ export class Check {
   }
 
   #judge(form: Form, head: RequestHead): void {
-    const verdict = this.#rooms.house.gate.judge(head, Date.now());
+    const { gate } = this.#rooms.house;
+    const { trace } = this.#record;
+    const verdict = trace === undefined ? gate.judge(head, Date.now()) : judgeTraced(trace, gate, head);
     if (verdict instanceof Promise)
       verdict.then((v) => this.#follow(form, head, v)).catch((error: unknown) => this.#fault(error));
     else this.#follow(form, head, verdict);
@@ -100,12 +105,9 @@ export class Check {
 
   #follow(form: Form, head: RequestHead, verdict: Verdict): void {
     const record = this.#record;
-    record.route = verdict.route?.path ?? null;
-    record.action = verdict.action;
-    record.subject = verdict.subject;
-    record.decision = verdict.decision;
-    if (this.#res.destroyed) finishRecord(record, this.#rooms.house.log);
-    else if (verdict.route !== null && verdict.route.endpoint !== null) this.#refuse(ownEndpoint(head));
+    noteVerdict(record, verdict);
+    if (this.#res.destroyed) finishRecord(record, this.#rooms.house.accessLog);
+    else if (record.endpoint !== null) this.#refuse(ownEndpoint(head));
     else if (verdict.refusal !== undefined) this.#refuse(verdict.refusal);
     else this.#tell(form, head, verdict);
   }
@@ -132,6 +134,8 @@ export class Check {
 
   #refuse(refusal: Refusal, answer = denial(refusal)): void {
     const { house } = this.#rooms;
+    // The gate lets own endpoints through that are served elsewhere.
+    if (this.#record.admitted !== null) this.#record.admitted = false;
     this.#record.outcome = refusal.refusal;
     this.#record.detail = 'detail' in refusal ? refusal.detail : undefined;
     if (refusal.refusal === 'malformed_check' || refusal.refusal === 'own_endpoint')
@@ -144,7 +148,7 @@ export class Check {
   #write(answer: Answer): void {
     this.#record.status = answer.status;
     writeAnswer(this.#req, this.#res, answer, this.#record.requestId);
-    finishRecord(this.#record, this.#rooms.house.log);
+    finishRecord(this.#record, this.#rooms.house.accessLog);
   }
 
   /** Faults deny. What went wrong is for the log. */

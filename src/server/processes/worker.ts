@@ -4,8 +4,11 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
+import { countUnreadable, readUpstreamLoads } from '../../observe/metrics/requests.js';
+import type { Tracing } from '../../observe/tracing.js';
 import { limitConnections } from '../public/connections.js';
 import { watchAddresses } from '../../observe/metrics.js';
+import { parseRefusal } from '../public/faults.js';
 import { createPublicServer, listen } from '../public/listener.js';
 import { createRequestListener } from '../public/request.js';
 import { createDecisionListener, createDecisionServer } from '../decision/listener.js';
@@ -36,9 +39,15 @@ export interface Worker {
 }
 
 /** Starts serving in this process. */
-export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Log): Promise<Worker> {
-  let runtime = createRuntime(loaded, room, log);
+export async function startWorker(
+  loaded: LoadedConfig,
+  room: StoreRoom,
+  log: Log,
+  tracing?: Tracing,
+): Promise<Worker> {
+  let runtime = createRuntime(loaded, room, log, tracing);
   watchAddresses(() => runtime.addresses());
+  readUpstreamLoads(() => runtime.loads());
   let draining = false;
   let closed = false;
   const streams = new Streams(
@@ -65,7 +74,9 @@ export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Lo
     decisionPlace === null
       ? null
       : createDecisionServer(limits, untilDrained(createDecisionListener(() => runtime)));
-  limitConnections(decision === null ? [server] : [server, decision], limits.connections, log);
+  const servers = decision === null ? [server] : [server, decision];
+  limitConnections(servers, limits.connections, log);
+  for (const each of servers) countUnreadables(each);
   const tunnels = trackTunnels(server);
   // In this order in every worker: a port that the system picks is shared by the order in which it was asked for.
   const url = await listen(server, place.host, place.port);
@@ -82,13 +93,14 @@ export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Lo
     url,
     decisionUrl,
     prepare: (next) => {
-      const prepared = createRuntime(next, room, log);
+      const prepared = createRuntime(next, room, log, tracing);
       return {
         commit: () => {
           const ending = retire(runtime).finally(() => retiring.delete(ending));
           retiring.add(ending);
           runtime.retire();
           runtime = prepared;
+          log.level = next.config.log.level;
         },
         abort: () => prepared.close(),
       };
@@ -104,6 +116,15 @@ export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Lo
       await Promise.all([...retiring, runtime.close()]);
     },
   };
+}
+
+/** What came on a connection and was no request has no record; it is counted. A connection that broke off is nothing. */
+function countUnreadables(server: Server): void {
+  server.on('clientError', (error: NodeJS.ErrnoException) => {
+    const { code } = error;
+    if (code !== 'ECONNRESET' && code !== 'HPE_INVALID_EOF_STATE')
+      countUnreadable(parseRefusal(error).refusal);
+  });
 }
 
 /** Requests that began before a reload end in the rooms they began in; those are closed behind the last one. */

@@ -1,80 +1,102 @@
 import type { Subject } from '../../domain/credential.js';
+import type { Verdict } from '../../gate/gate.js';
 import type { RequestHead } from '../../http/head.js';
-import { countRequest } from '../../observe/metrics.js';
-import { printable } from '../../observe/printable.js';
-import type { Log } from '../../observe/log.js';
+import {
+  countBegun,
+  countRequest,
+  observeDecision,
+  observeFirstByte,
+} from '../../observe/metrics/requests.js';
+import type { RequestTrace } from '../../observe/tracing.js';
 import type { Decision } from '../../policy/decide.js';
-import { describePlace } from '../../policy/rules.js';
+import type { EndpointName } from '../../policy/own-endpoints.js';
+import type { AccessLog } from './access-log.js';
+import { endTrace } from './request-trace.js';
 
-/** Longest path and detail that are logged. */
-const MAX_PATH = 512;
-const MAX_DETAIL = 512;
-
-/** What is known of one request when it ends; one log record and one count are made of it. */
+/** What is known of one request when it ends; one log record, one count and one span are made of it. */
 export interface RequestRecord {
   readonly requestId: string;
-  /** `performance.now()` when the head was read. */
+  /** `performance.now()` when the head was read; the times below are of the same clock. */
   readonly startedAt: number;
   head: RequestHead | null;
   /** Path pattern of the route, or null. */
   route: string | null;
+  /** The own endpoint that the route leads to, or null. */
+  endpoint: EndpointName | null;
   action: string | null;
   subject: Subject | null;
   /** What the policy said; null where it was not asked. */
   decision: Decision | null;
+  /** Whether the gate let it through; null when it was not asked. */
+  admitted: boolean | null;
+  judgedAt: number | null;
+  /** Name of the upstream that it was carried to, or null. */
+  upstream: string | null;
+  /** When it was sent to the upstream, and when the first byte of the answer came. */
+  sentAt: number | null;
+  firstByteAt: number | null;
+  upstreamStatus: number | null;
   /** `forwarded`, `answered`, `aborted`, or the tag of the refusal. */
   outcome: string;
   status: number | null;
   detail: string | undefined;
+  trace: RequestTrace | undefined;
+  finished: boolean;
 }
 
-/** A record for a request that has just come in. */
+/** A record for a request that has just come in. {@link finishRecord} ends it. */
 export function newRecord(requestId: string): RequestRecord {
+  countBegun();
   return {
     requestId,
     startedAt: performance.now(),
     head: null,
     route: null,
+    endpoint: null,
     action: null,
     subject: null,
     decision: null,
+    admitted: null,
+    judgedAt: null,
+    upstream: null,
+    sentAt: null,
+    firstByteAt: null,
+    upstreamStatus: null,
     outcome: 'aborted',
     status: null,
     detail: undefined,
+    trace: undefined,
+    finished: false,
   };
 }
 
-/** The rule that refused the request and its line, for whoever wonders why. */
-function ruleOf(decision: Decision | null): string | undefined {
-  if (decision === null || decision.allowed || decision.rule === null) return undefined;
-  return describePlace(decision.rule.place);
+/** Notes what the gate said. */
+export function noteVerdict(record: RequestRecord, verdict: Verdict): void {
+  const { route } = verdict;
+  record.route = route === null ? null : route.path;
+  record.endpoint = route === null || route.endpoint === null ? null : route.endpoint.name;
+  record.action = verdict.action;
+  record.subject = verdict.subject;
+  record.decision = verdict.decision;
+  record.admitted = verdict.refusal === undefined;
+  record.judgedAt = performance.now();
+  observeDecision((record.judgedAt - record.startedAt) / 1000);
+  record.trace?.judged(record.judgedAt, {
+    'latchkey.action': record.action,
+    'latchkey.decision': verdict.refusal === undefined ? 'allowed' : 'refused',
+    'latchkey.reason': verdict.refusal?.refusal,
+  });
 }
 
-/** Writes the record down. Ids only: no secret, no query, no body. */
-export function finishRecord(record: RequestRecord, log: Log): void {
+/** Counts the record, ends its span and writes it down. The second time nothing happens. */
+export function finishRecord(record: RequestRecord, log: AccessLog): void {
+  if (record.finished) return;
+  record.finished = true;
   const ms = performance.now() - record.startedAt;
-  countRequest(record.outcome, record.status, ms / 1000);
-  if (!log.isLevelEnabled('info')) return;
-  const { head, subject } = record;
-  log.info(
-    {
-      request_id: record.requestId,
-      method: head?.method,
-      path: head?.path.slice(0, MAX_PATH),
-      status: record.status,
-      outcome: record.outcome,
-      detail: record.detail === undefined ? undefined : printable(record.detail.slice(0, MAX_DETAIL)),
-      route: record.route,
-      action: record.action,
-      rule: ruleOf(record.decision),
-      client: head?.client.address,
-      user_id: subject?.user.id,
-      customer_id: subject?.user.customerId,
-      credential: subject?.credential,
-      token_id: subject === null || subject.credential === 'session' ? undefined : subject.token.id,
-      session_id: subject?.credential === 'session' ? subject.session.id : undefined,
-      ms: Math.round(ms * 1000) / 1000,
-    },
-    'request',
-  );
+  countRequest(record.endpoint ?? record.route, record.outcome, record.status, ms / 1000);
+  const { upstream, sentAt, firstByteAt } = record;
+  if (upstream !== null && sentAt !== null && firstByteAt !== null)
+    observeFirstByte(upstream, (firstByteAt - sentAt) / 1000);
+  if (record.trace !== undefined) endTrace(record.trace, record);
+  if (log.wants(record)) log.write(record, ms);
 }

@@ -12,6 +12,7 @@ import { type BodyLimits, readBody } from '../../http/read-body.js';
 import type { HeadReader } from '../../http/read-head.js';
 import { writeAnswer } from '../../http/write-answer.js';
 import type { Log } from '../../observe/log.js';
+import type { Tracing } from '../../observe/tracing.js';
 import type { EndpointName } from '../../policy/own-endpoints.js';
 import type { Carried, Forward, ForwardOutcome } from '../../proxy/forward.js';
 import type { Outbound } from '../../proxy/outbound.js';
@@ -20,7 +21,9 @@ import type { FaultLog } from './fault-log.js';
 import type { Auditor } from './auditor.js';
 import { faultRefusal } from './faults.js';
 import { type RateLimitNames, rateLimitFields, refusedLimitFields } from './rate-limit-fields.js';
-import { finishRecord, newRecord, type RequestRecord } from './record.js';
+import type { AccessLog } from './access-log.js';
+import { finishRecord, newRecord, noteVerdict, type RequestRecord } from './record.js';
+import { beginTrace, judgeTraced, traceCall } from './request-trace.js';
 import { newRequestId } from './request-id.js';
 import type { Stream, Streams } from './streams.js';
 
@@ -32,11 +35,15 @@ export interface House {
   readonly endpoints: Readonly<Record<EndpointName, Handler>>;
   readonly outbound: Outbound;
   readonly forward: Forward;
-  /** The upstream of a route. */
-  readonly upstreamOf: (name: string | null) => Upstream;
   readonly identify: Identify;
   readonly rateLimitNames: RateLimitNames;
+  readonly upstreamOf: (name: string) => Upstream;
+  /** Name of the upstream of a route that names none. */
+  readonly defaultUpstream: string;
   readonly log: Log;
+  readonly accessLog: AccessLog;
+  /** undefined while tracing is off. */
+  readonly tracing: Tracing | undefined;
   readonly auditor: Auditor;
   readonly logFault: FaultLog;
 }
@@ -81,14 +88,18 @@ class Walk implements Stream {
   }
 
   start(): void {
+    const { readHead, gate, tracing } = this.#house;
+    const record = this.#record;
     try {
-      const head = this.#house.readHead(this.#req);
+      const head = readHead(this.#req);
+      if (tracing !== undefined) beginTrace(tracing, record, 'refusal' in head ? null : head);
       if ('refusal' in head) {
         this.#refuse(head);
         return;
       }
-      this.#record.head = head;
-      const verdict = this.#house.gate.judge(head, Date.now());
+      record.head = head;
+      const verdict =
+        record.trace === undefined ? gate.judge(head, Date.now()) : judgeTraced(record.trace, gate, head);
       if (verdict instanceof Promise)
         verdict.then((v) => this.#follow(head, v)).catch((e: unknown) => this.#fault(e));
       else this.#follow(head, verdict);
@@ -99,11 +110,8 @@ class Walk implements Stream {
 
   #follow(head: RequestHead, verdict: Verdict): void {
     const record = this.#record;
-    record.route = verdict.route?.path ?? null;
-    record.action = verdict.action;
-    record.subject = verdict.subject;
-    record.decision = verdict.decision;
-    if (this.#res.destroyed) finishRecord(record, this.#house.log);
+    noteVerdict(record, verdict);
+    if (this.#res.destroyed) finishRecord(record, this.#house.accessLog);
     else if (verdict.refusal !== undefined) this.#refuse(verdict.refusal);
     else if (verdict.route.endpoint === null) this.#tell(head, verdict);
     else
@@ -117,7 +125,7 @@ class Walk implements Stream {
     if (head.expectsContinue) this.#res.writeContinue();
     const bytes = await readBody(this.#req, head.contentLength, bodyLimits);
     if (bytes === undefined) {
-      finishRecord(this.#record, this.#house.log);
+      finishRecord(this.#record, this.#house.accessLog);
       return;
     }
     const body = Buffer.isBuffer(bytes) ? parseBody(bytes, head.contentType) : bytes;
@@ -125,7 +133,9 @@ class Walk implements Stream {
       this.#refuse(body);
       return;
     }
-    const answer = await handler({ head, path, body, subject, now: Date.now() });
+    const call = { head, path, body, subject, now: Date.now() };
+    const { trace } = this.#record;
+    const answer = await (trace === undefined ? handler(call) : trace.run(() => handler(call)));
     if ('refusal' in answer) this.#refuse(answer);
     else {
       auditor.record(answer.facts, this.#record);
@@ -141,7 +151,7 @@ class Walk implements Stream {
     else
       identity
         .then((fields) => {
-          if (this.#res.destroyed) finishRecord(this.#record, this.#house.log);
+          if (this.#res.destroyed) finishRecord(this.#record, this.#house.accessLog);
           else this.#forward(head, admitted, fields);
         })
         .catch((error: unknown) => this.#fault(error));
@@ -149,16 +159,22 @@ class Walk implements Stream {
 
   #forward(head: RequestHead, { route, subject, writes }: Admitted, identity: readonly string[]): void {
     const { outbound, forward, upstreamOf, rateLimitNames } = this.#house;
-    const { requestId } = this.#record;
+    const { requestId, trace } = this.#record;
+    const name = route.upstream ?? this.#house.defaultUpstream;
+    const upstream = upstreamOf(name);
+    const fields = outbound(head, identity, requestId);
+    this.#record.upstream = name;
+    const { strippedSegments: stripped } = route;
+    const target = stripped === 0 ? head.target : withoutSegments(head.target, stripped);
+    if (trace !== undefined) fields.push(...traceCall(trace, upstream, head.method, target));
     if (subject !== null) this.#streams.add(this);
     this.#carried = forward({
       head,
       req: this.#req,
       res: this.#res,
-      upstream: upstreamOf(route.upstream),
-      target:
-        route.strippedSegments === 0 ? head.target : withoutSegments(head.target, route.strippedSegments),
-      fields: outbound(head, identity, requestId),
+      upstream,
+      target,
+      fields,
       responseFields: ['X-Request-Id', requestId, ...rateLimitFields(rateLimitNames, writes)],
       refuse: (refusal) => {
         this.#record.outcome = refusal.refusal;
@@ -168,14 +184,17 @@ class Walk implements Stream {
     });
   }
 
-  #carriedToEnd({ status, aborted }: ForwardOutcome): void {
+  #carriedToEnd({ status, aborted, sentAt, firstByteAt }: ForwardOutcome): void {
     const record = this.#record;
     this.#streams.delete(this);
+    record.sentAt = sentAt;
+    record.firstByteAt = firstByteAt;
+    record.upstreamStatus = status;
     if (record.outcome === 'aborted') {
       record.status = status;
       record.outcome = aborted === null ? 'forwarded' : OUTCOME_OF_ABORT[aborted];
     }
-    finishRecord(record, this.#house.log);
+    finishRecord(record, this.#house.accessLog);
   }
 
   /** What it was let in with no longer holds. */
@@ -195,13 +214,13 @@ class Walk implements Stream {
     const answer = answerRefusal(refusal);
     const left = refusedLimitFields(this.#house.rateLimitNames, refusal);
     this.#write({ ...answer, fields: [...(answer.fields ?? []), ...left] }, refusal);
-    finishRecord(this.#record, this.#house.log);
+    finishRecord(this.#record, this.#house.accessLog);
   }
 
   #answer(answer: Answer, outcome: string): void {
     this.#record.outcome = outcome;
     this.#write(answer);
-    finishRecord(this.#record, this.#house.log);
+    finishRecord(this.#record, this.#house.accessLog);
   }
 
   #write(answer: Answer, refusal?: Refusal): void {
@@ -214,7 +233,12 @@ class Walk implements Stream {
   #fault(error: unknown): void {
     const refusal = faultRefusal(error);
     this.#house.logFault(error, 'request refused because of a fault', this.#record.requestId);
-    if (this.#res.headersSent) this.#res.destroy();
-    else this.#refuse(refusal);
+    if (!this.#res.headersSent) {
+      this.#refuse(refusal);
+      return;
+    }
+    this.#res.destroy();
+    // What is carried ends with its answer.
+    if (this.#carried === undefined) finishRecord(this.#record, this.#house.accessLog);
   }
 }

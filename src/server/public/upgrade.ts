@@ -8,7 +8,9 @@ import type { RequestHead } from '../../http/head.js';
 import { writeRawAnswer } from '../../http/write-answer.js';
 import { refuseHandshake, type Upgrade } from '../../proxy/upgrade.js';
 import { faultRefusal } from './faults.js';
-import { finishRecord, newRecord, type RequestRecord } from './record.js';
+import { countWebSocket } from '../../observe/metrics/requests.js';
+import { finishRecord, newRecord, noteVerdict, type RequestRecord } from './record.js';
+import { beginTrace, judgeTraced, traceCall } from './request-trace.js';
 import type { House } from './request.js';
 import { newRequestId } from './request-id.js';
 import type { Stream, Streams } from './streams.js';
@@ -43,7 +45,7 @@ export function createUpgradeListener(
       record.status = answer.status;
       house.auditor.refused(refusal, record);
       writeRawAnswer(socket, answer, record.requestId);
-      finishRecord(record, house.log);
+      finishRecord(record, house.accessLog);
     };
     walk(house, upgrade, { req, socket, headBytes, record, refuse, streams }).catch((error: unknown) => {
       house.logFault(error, 'handshake refused because of a fault', record.requestId);
@@ -63,17 +65,18 @@ interface Handshake {
 
 async function walk(house: House, upgrade: Upgrade, handshake: Handshake): Promise<void> {
   const { req, record, refuse } = handshake;
+  const { gate, tracing } = house;
   const head = house.readHead(req);
+  if (tracing !== undefined) beginTrace(tracing, record, 'refusal' in head ? null : head);
   if ('refusal' in head) {
     refuse(head);
     return;
   }
   record.head = head;
-  const verdict = await house.gate.judge(head, Date.now());
-  record.route = verdict.route?.path ?? null;
-  record.action = verdict.action;
-  record.subject = verdict.subject;
-  record.decision = verdict.decision;
+  const verdict = await (record.trace === undefined
+    ? gate.judge(head, Date.now())
+    : judgeTraced(record.trace, gate, head));
+  noteVerdict(record, verdict);
   if (verdict.refusal !== undefined) {
     refuse(verdict.refusal);
     return;
@@ -99,14 +102,21 @@ function carry(
   { route, subject }: Admitted,
   identity: readonly string[],
 ): void {
+  const name = route.upstream ?? house.defaultUpstream;
+  const upstream = house.upstreamOf(name);
+  const fields = house.outbound(head, identity, record.requestId);
+  record.upstream = name;
+  record.sentAt = performance.now();
+  const target = withoutSegments(head.target, route.strippedSegments);
+  if (record.trace !== undefined) fields.push(...traceCall(record.trace, upstream, head.method, target));
   let refused = false;
   upgrade({
     head,
     socket,
     headBytes,
-    upstream: house.upstreamOf(route.upstream),
-    target: withoutSegments(head.target, route.strippedSegments),
-    fields: house.outbound(head, identity, record.requestId),
+    upstream,
+    target,
+    fields,
     responseFields: ['X-Request-Id', record.requestId],
     refuse: (refusal) => {
       refused = true;
@@ -115,11 +125,19 @@ function carry(
     done: ({ status }) => {
       if (refused) return;
       record.status = status;
+      record.upstreamStatus = status;
+      record.firstByteAt = status === null ? null : performance.now();
       record.outcome = 'forwarded';
-      finishRecord(record, house.log);
+      finishRecord(record, house.accessLog);
+      if (status === 101) countOpen(socket);
       if (status === 101 && subject !== null) watch(streams, head, socket, house, record);
     },
   });
+}
+
+function countOpen(socket: Duplex): void {
+  countWebSocket(1);
+  socket.once('close', () => countWebSocket(-1));
 }
 
 /** A WebSocket ends when what it was let in with no longer holds. */

@@ -36,6 +36,7 @@ const FIXED: readonly [string, (config: Config) => unknown][] = [
   ['on_store_failure', (c) => c.on_store_failure],
   ['limits', (c) => c.limits],
   ['audit', (c) => c.audit],
+  ['tracing', (c) => c.tracing],
   ['login.max_concurrent_hashes', (c) => c.login.max_concurrent_hashes],
 ];
 
@@ -102,6 +103,7 @@ export class Reloader {
       }
       await prepared.commit();
       this.#current = next;
+      this.#log.level = next.config.log.level;
       setReloaded(true);
       this.#room.audit.reopen();
       this.#audit('config.reloaded', 'success', reason);
@@ -123,7 +125,7 @@ export class Reloader {
 }
 
 function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
-  const { listen, admin, decision, workers, store, cache, on_store_failure, limits, audit, login } =
+  const { listen, admin, decision, workers, store, cache, on_store_failure, limits, audit, tracing, login } =
     before.config;
   return {
     ...next,
@@ -138,6 +140,7 @@ function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
       on_store_failure,
       limits,
       audit,
+      tracing,
       login: { ...next.config.login, max_concurrent_hashes: login.max_concurrent_hashes },
     },
   };

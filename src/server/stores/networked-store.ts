@@ -1,7 +1,14 @@
 import type { Config } from '../../config/schema/config.js';
 import type { Log } from '../../observe/log.js';
-import { countCacheLookup, countStaleServed, setStoreLink } from '../../observe/metrics.js';
+import {
+  countCacheLookup,
+  countStaleServed,
+  noteLinkAlive,
+  observeInvalidationLag,
+  setStoreLink,
+} from '../../observe/metrics/store.js';
 import { CACHED_NAMES, CachedStore } from '../../store/cached.js';
+import { measured, type OnOperation } from '../../store/measured.js';
 import { openRedisStore } from '../../store/redis.js';
 import { InvalidationLink } from '../../store/redis/invalidation.js';
 import type { Store } from '../../store/store.js';
@@ -11,18 +18,19 @@ type Settings = Extract<Config['store'], { type: 'redis' }>;
 /**
  * Opens a store on Redis.
  *
- * @param log given by a process that serves requests, which gets a cache in front and the link that keeps it true
+ * @param server given by a process that serves requests, which gets a cache in front and the link that keeps it true
  */
 export async function openNetworkedStore(
   config: Config,
   settings: Settings,
-  log: Log | undefined,
+  server: { readonly log: Log; readonly onOperation: OnOperation } | undefined,
 ): Promise<{ store: Store; close: () => Promise<void> }> {
   const redis = await openRedisStore(settings);
-  if (log === undefined) return { store: redis, close: () => redis.close() };
+  if (server === undefined) return { store: redis, close: () => redis.close() };
+  const { log, onOperation } = server;
   const failure = config.on_store_failure;
   const cached = new CachedStore(
-    redis,
+    measured(redis, onOperation),
     { ...config.cache, serveCachedFor: failure === 'deny' ? null : failure.serve_cached_for },
     {
       hit: () => countCacheLookup('hit'),
@@ -31,6 +39,7 @@ export async function openNetworkedStore(
         countStaleServed();
         staleOnce();
       },
+      told: (ms) => observeInvalidationLag(ms / 1000),
     },
   );
   let said = false;
@@ -38,13 +47,16 @@ export async function openNetworkedStore(
     if (!said) log.warn('the store can not be asked; tokens that were seen lately are let in from the cache');
     said = true;
   };
+  noteLinkAlive();
   const link = new InvalidationLink(redis.client, settings, CACHED_NAMES, {
     armed: () => {
       said = false;
       setStoreLink(true);
+      noteLinkAlive();
       cached.arm();
       log.info('changes in the store are told; the cache is used');
     },
+    alive: noteLinkAlive,
     lost: (reason) => {
       setStoreLink(false);
       cached.disarm();

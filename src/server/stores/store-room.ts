@@ -3,9 +3,10 @@ import { DirectoryApplier } from '../../accounts/directory.js';
 import { Passwords } from '../../accounts/passwords.js';
 import { loadSealingKey, Sealer } from '../../accounts/sealing.js';
 import type { Config } from '../../config/schema/config.js';
-import type { Log } from '../../observe/log.js';
+import { alwaysWritten, type Log } from '../../observe/log.js';
 import { type AuditLog, openAuditLog } from '../../observe/audit.js';
 import { openLmdbStore } from '../../store/lmdb.js';
+import { measured, type OnOperation } from '../../store/measured.js';
 import type { Store } from '../../store/store.js';
 
 /** The store of a configuration, with what belongs to it. */
@@ -26,6 +27,8 @@ export interface ServerProcess {
   readonly serves: boolean;
   /** Called for each entry of the audit log that could not be written. */
   readonly auditFailed: () => void;
+  /** Told of each operation of the store when it is over. */
+  readonly onOperation: OnOperation;
 }
 
 /**
@@ -35,7 +38,7 @@ export interface ServerProcess {
  */
 export async function openStoreRoom(config: Config, server?: ServerProcess): Promise<StoreRoom> {
   const audit = openAudit(config, server);
-  const { store, close } = await openStore(config, server?.serves === true ? server.log : undefined);
+  const { store, close } = await openStore(config, server?.serves === true ? server : undefined);
   const passwords = new Passwords(config.login.max_concurrent_hashes);
   const sealer = new Sealer(sealingKey(config));
   return {
@@ -56,9 +59,10 @@ const TELL_MS = 10_000;
 
 function openAudit({ audit }: Config, server: ServerProcess | undefined): AuditLog {
   const log = server?.log;
+  const lines = log === undefined ? undefined : alwaysWritten(log);
   let toldAt = -Infinity;
   return openAuditLog(audit, {
-    ...(log === undefined ? {} : { writeToLog: (entry) => log.info(entry, 'audit') }),
+    ...(lines === undefined ? {} : { writeToLog: (entry) => lines.info(entry, 'audit') }),
     onFailure: (error) => {
       server?.auditFailed();
       if (performance.now() - toldAt < TELL_MS) return;
@@ -77,13 +81,14 @@ function sealingKey({ store }: Config): Buffer | null {
 
 async function openStore(
   config: Config,
-  log: Log | undefined,
+  server: ServerProcess | undefined,
 ): Promise<{ store: Store; close: () => Promise<void> }> {
   if (config.store.type === 'lmdb') {
-    const store = openLmdbStore(config.store.path, config.store.min_free);
-    return { store, close: () => store.close() };
+    const lmdb = openLmdbStore(config.store.path, config.store.min_free);
+    const store = server === undefined ? lmdb : measured(lmdb, server.onOperation);
+    return { store, close: () => lmdb.close() };
   }
   // Its client takes a tenth of a second to load, which a command on an embedded store should not wait for.
   const { openNetworkedStore } = await import('./networked-store.js');
-  return openNetworkedStore(config, config.store, log);
+  return openNetworkedStore(config, config.store, server);
 }

@@ -5,6 +5,9 @@ import { readToken } from './read.js';
 import { removeSession } from './sessions.js';
 import { removeToken } from './tokens.js';
 
+/** Behind every kind in the order of keys. */
+const LAST_KIND = '\uffff' as Expiring;
+
 /**
  * Removes what expired, at most `limit` records, and returns how many. Run it in a write transaction.
  *
@@ -21,6 +24,15 @@ export function removeExpired(dbs: Databases, now: EpochMs, tokensBefore: EpochM
   return removed;
 }
 
+/** How many records are past their time: right behind {@link removeExpired} these are tokens that are kept a while. */
+export function countExpired(dbs: Databases, now: EpochMs): number {
+  return dbs.expiry.getKeysCount(until(now));
+}
+
+function until(now: EpochMs): { start: [number, Expiring, string]; end: [number, Expiring, string] } {
+  return { start: [0, 'failure', ''], end: [now, LAST_KIND, ''] };
+}
+
 function dueKeys(
   dbs: Databases,
   now: EpochMs,
@@ -28,7 +40,7 @@ function dueKeys(
   limit: number,
 ): [number, Expiring, string][] {
   const due: [number, Expiring, string][] = [];
-  for (const key of dbs.expiry.getKeys({ start: [0, 'failure', ''], end: [now, '\uffff', ''] })) {
+  for (const key of dbs.expiry.getKeys(until(now))) {
     if (key[1] === 'token' && key[0] >= tokensBefore) continue;
     due.push([...key]);
     if (due.length === limit) break;

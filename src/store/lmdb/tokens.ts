@@ -21,6 +21,11 @@ export function countLegacyKeys(dbs: Databases): number {
   return dbs.meta.get(LEGACY_COUNT) ?? 0;
 }
 
+/** How many tokens and legacy keys there are, expired ones included. */
+export function countTokens(dbs: Databases): number {
+  return (dbs.tokens.getStats() as { entryCount: number }).entryCount;
+}
+
 /** Writes a token with its indexes. Run it in a write transaction. */
 export function addToken(dbs: Databases, token: Token): void {
   dbs.tokens.putSync(token.digest, encode(token));

@@ -14,6 +14,8 @@ const MAX_RETRY_MS = 1_000;
 export interface InvalidationEvents {
   /** From now on every change is told. What was read before may have changed unseen. */
   readonly armed: () => void;
+  /** Changes would still be told: both connections answered. */
+  readonly alive: () => void;
   /** Changes are not told any more. */
   readonly lost: (reason: string) => void;
   /** Keys that changed, without the prefix; null when any may have (FLUSHALL). */
@@ -100,7 +102,8 @@ export class InvalidationLink {
 
   async #check(subscriber: Redis, tracker: Redis): Promise<void> {
     const [, role] = await Promise.all([subscriber.ping(), tracker.role()]);
-    if (role[0] !== 'master') this.#cut('the node is no master any more');
+    if (role[0] === 'master') this.#events.alive();
+    else this.#cut('the node is no master any more');
   }
 
   #tell(keys: unknown): void {

@@ -22,12 +22,14 @@ end
 local function addToken(token, text)
   redis.call('SET', P('token:' .. token.digest), text)
   redis.call('SET', P('id:' .. token.id), token.digest)
+  redis.call('INCR', P('count:tokens'))
   redis.call('SADD', P('tokens:' .. token.userId), token.id)
   if type(token.expiresAt) == 'number' then redis.call('ZADD', P('expiry:tokens'), token.expiresAt, token.id) end
   if token.kind == 'legacy_key' then redis.call('INCR', P('legacy_keys')) end
 end
 local function removeToken(token)
   redis.call('DEL', P('token:' .. token.digest), P('id:' .. token.id))
+  redis.call('DECR', P('count:tokens'))
   redis.call('SREM', P('tokens:' .. token.userId), token.id)
   redis.call('HDEL', P('uses'), token.id)
   redis.call('ZREM', P('expiry:tokens'), token.id)
@@ -214,6 +216,12 @@ return 1
 
 const REMOVE_SIGNING_KEYS = `return redis.call('DEL', P('signing_keys'))`;
 
+/** All tokens less the expired ones. */
+const COUNT_ACTIVE = `
+local all = tonumber(redis.call('GET', P('count:tokens')) or '0')
+return all - redis.call('ZCOUNT', P('expiry:tokens'), '-inf', ARGV[2])
+`;
+
 const REMOVE_EXPIRED = `
 local now, tokensBefore, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local removed = 0
@@ -257,6 +265,7 @@ export const SCRIPTS = {
   clearFailures: CLEAR_FAILURES,
   replaceSigningKeys: REPLACE_SIGNING_KEYS,
   removeSigningKeys: REMOVE_SIGNING_KEYS,
+  countActive: COUNT_ACTIVE,
   removeExpired: REMOVE_EXPIRED,
   change: CHANGE,
 } as const;
@@ -266,10 +275,20 @@ export type ScriptName = keyof typeof SCRIPTS;
 
 /**
  * Begins a store in an empty Redis. Every other script refuses to run without this mark, so that a Redis that was
- * emptied is not taken for one that knows no token.
+ * emptied is not taken for one that knows no token. One from before tokens were counted gets its count.
  */
 export const BEGIN = `
-redis.call('SET', ARGV[1] .. 'meta', ARGV[2], 'NX')
+local function P(name) return ARGV[1] .. name end
+redis.call('SET', P('meta'), ARGV[2], 'NX')
+if redis.call('EXISTS', P('count:tokens')) == 0 then
+  local count = 0
+  for _, customer in ipairs(redis.call('SMEMBERS', P('customers'))) do
+    for _, user in ipairs(redis.call('SMEMBERS', P('users:' .. customer))) do
+      count = count + redis.call('SCARD', P('tokens:' .. user))
+    end
+  end
+  redis.call('SET', P('count:tokens'), count)
+end
 return redis.call('GET', ARGV[1] .. 'meta')
 `;
 

@@ -1,0 +1,129 @@
+import { Counter, Gauge } from 'prom-client';
+import { type Cell, Counts, gaugeOnDemand, OTHER, Timings } from './cells.js';
+
+/**
+ * Series of `latchkey_requests_total` in one process. Routes, outcomes and classes are all bounded by the configuration and
+ * the program, but a configuration may have very many routes, and reloads bring new ones.
+ */
+export const MAX_REQUEST_SERIES = 5_000;
+
+const requests = new Counts(
+  'latchkey_requests_total',
+  'Requests by route, by how they ended (forwarded, answered, or the reason of the refusal), and by class of status.',
+);
+const duration = new Timings(
+  'latchkey_request_duration_seconds',
+  'Time from a read head to the end of the answer.',
+  'outcome',
+);
+const decision = new Timings(
+  'latchkey_decision_duration_seconds',
+  'Time from a read head to the decision about it.',
+).of('');
+const firstByte = new Timings(
+  'latchkey_upstream_first_byte_seconds',
+  'Time from the sending of a request to an upstream to the first byte of its answer.',
+  'upstream',
+);
+
+let inFlight = 0;
+gaugeOnDemand(
+  'latchkey_requests_in_flight',
+  'Requests whose head was read and whose answer is not at its end.',
+  () => inFlight,
+);
+
+const unreadable = new Counter({
+  name: 'latchkey_unreadable_requests_total',
+  help: 'What came on a connection and was no request: not well-formed HTTP, too long, or not whole in time.',
+  labelNames: ['reason'] as const,
+});
+
+const webSockets = new Gauge({
+  name: 'latchkey_websockets',
+  help: 'Open WebSockets.',
+});
+
+/** Cells by route, then by outcome, then by class of status. */
+const byRoute = new Map<string, Map<string, Cell[]>>();
+const CLASSES = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const;
+
+/** Counts one request. @param route path of its route or name of its own endpoint; null when it got to none */
+export function countRequest(
+  route: string | null,
+  outcome: string,
+  status: number | null,
+  seconds: number,
+): void {
+  inFlight -= 1;
+  cellOf(route ?? 'none', outcome, status === null ? 0 : Math.min(5, Math.floor(status / 100))).value += 1;
+  duration.of(outcome).observe(seconds);
+}
+
+function cellOf(route: string, outcome: string, statusClass: number): Cell {
+  const known = byRoute.get(route)?.get(outcome)?.[statusClass];
+  if (known !== undefined) return known;
+  if (requests.size >= MAX_REQUEST_SERIES && route !== OTHER) return cellOf(OTHER, outcome, statusClass);
+  const ofRoute = byRoute.get(route) ?? new Map<string, Cell[]>();
+  byRoute.set(route, ofRoute);
+  const ofOutcome = ofRoute.get(outcome) ?? [];
+  ofRoute.set(outcome, ofOutcome);
+  const cell = requests.add({ route, outcome, status_class: CLASSES[statusClass] ?? 'none' });
+  ofOutcome[statusClass] = cell;
+  return cell;
+}
+
+/** Counts a request that begins; {@link countRequest} is called at its end. */
+export function countBegun(): void {
+  inFlight += 1;
+}
+
+/** Takes the time of a decision. */
+export function observeDecision(seconds: number): void {
+  decision.observe(seconds);
+}
+
+/** Takes the time of an upstream to its first byte. @param upstream its name in the configuration */
+export function observeFirstByte(upstream: string, seconds: number): void {
+  firstByte.of(upstream).observe(seconds);
+}
+
+/** Counts what was no request. @param reason tag of its refusal */
+export function countUnreadable(reason: string): void {
+  unreadable.inc({ reason });
+}
+
+/** Counts an opened (1) or a closed (-1) WebSocket. */
+export function countWebSocket(change: 1 | -1): void {
+  webSockets.inc(change);
+}
+
+/** What is on its way to one upstream. */
+export interface UpstreamLoad {
+  readonly name: string;
+  /** Requests that have a connection. */
+  readonly active: number;
+  /** Requests that wait for one. */
+  readonly waiting: number;
+}
+
+let loads: () => Iterable<UpstreamLoad> = () => [];
+
+/** Says where the load of the upstreams is read when somebody asks for the metrics. */
+export function readUpstreamLoads(from: () => Iterable<UpstreamLoad>): void {
+  loads = from;
+}
+
+gaugeOnDemand(
+  'latchkey_upstream_active_requests',
+  'Requests that have a connection to an upstream.',
+  () => Array.from(loads(), ({ name, active }) => [name, active] as const),
+  { label: 'upstream' },
+);
+
+gaugeOnDemand(
+  'latchkey_upstream_waiting_requests',
+  'Requests that wait for a free connection to an upstream (upstreams.*.max_connections).',
+  () => Array.from(loads(), ({ name, waiting }) => [name, waiting] as const),
+  { label: 'upstream' },
+);

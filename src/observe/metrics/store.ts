@@ -1,0 +1,99 @@
+import { Counter, Gauge } from 'prom-client';
+import { Counts, gaugeOnDemand, Timings } from './cells.js';
+
+/** Kinds of what is asked of a store. */
+export type StoreOperation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
+
+const lastSeenFailures = new Counter({
+  name: 'latchkey_last_seen_write_failures_total',
+  help: 'Writes of last uses that failed and were kept for the next one.',
+});
+
+const cacheLookups = new Counts(
+  'latchkey_cache_lookups_total',
+  'Look-ups of tokens in the cache before a networked store.',
+);
+const cacheHits = cacheLookups.add({ result: 'hit' });
+const cacheMisses = cacheLookups.add({ result: 'miss' });
+
+const staleServed = new Counter({
+  name: 'latchkey_stale_tokens_served_total',
+  help: 'Requests let in by a token from the cache because the store could not be asked (on_store_failure).',
+});
+
+const operations = new Timings(
+  'latchkey_store_operation_duration_seconds',
+  'Time of an operation of the store, below the cache, whether it succeeded or failed.',
+  'operation',
+);
+
+const failures = new Counter({
+  name: 'latchkey_store_errors_total',
+  help: 'Operations that the store could not answer.',
+  labelNames: ['operation'] as const,
+});
+
+const storeLink = new Gauge({
+  name: 'latchkey_store_links_up',
+  help: 'Processes that are told of changes in a networked store. Without it their cache is not used.',
+});
+
+let aliveAt: number | null = null;
+gaugeOnDemand(
+  'latchkey_invalidation_link_age_seconds',
+  'Time since it was last seen that changes in a networked store are told to this process; 0 for the embedded store.',
+  () => (aliveAt === null ? 0 : (performance.now() - aliveAt) / 1000),
+  { aggregator: 'max' },
+);
+
+const invalidationLag = new Timings(
+  'latchkey_invalidation_lag_seconds',
+  'Time from the sending of a change of a token to a networked store until the process that sent it is told of it.',
+).of('');
+
+const activeTokens = new Gauge({
+  name: 'latchkey_tokens_active',
+  help: 'Tokens and legacy keys in the store that are not expired, counted once a minute.',
+  aggregator: 'first',
+});
+
+/** Counts a failed write of last uses. */
+export function countLastSeenFailure(): void {
+  lastSeenFailures.inc();
+}
+
+/** Counts a look-up in the cache. */
+export function countCacheLookup(result: 'hit' | 'miss'): void {
+  (result === 'hit' ? cacheHits : cacheMisses).value += 1;
+}
+
+/** Counts a token that was let in from the cache while the store could not be asked. */
+export function countStaleServed(): void {
+  staleServed.inc();
+}
+
+/** Takes the time of an operation of the store, and counts a failed one. */
+export function observeStoreOperation(operation: StoreOperation, seconds: number, failed: boolean): void {
+  operations.of(operation).observe(seconds);
+  if (failed) failures.inc({ operation });
+}
+
+/** Tells whether this process is told of changes in the store. */
+export function setStoreLink(up: boolean): void {
+  storeLink.set(up ? 1 : 0);
+}
+
+/** Notes that this process would be told of a change now, or that it begins to wait for that. */
+export function noteLinkAlive(): void {
+  aliveAt = performance.now();
+}
+
+/** Takes the time that a change of this process took to be told to it. */
+export function observeInvalidationLag(seconds: number): void {
+  invalidationLag.observe(seconds);
+}
+
+/** Tells how many tokens work. */
+export function setActiveTokens(count: number): void {
+  activeTokens.set(count);
+}

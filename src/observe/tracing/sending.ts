@@ -1,0 +1,68 @@
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
+import {
+  BatchSpanProcessor,
+  type ReadableSpan,
+  type SpanExporter,
+  type SpanProcessor,
+} from '@opentelemetry/sdk-trace-base';
+import type { TracingEvents } from '../tracing.js';
+
+/** Spans that may wait for the collector; more are given up. */
+const MAX_WAITING = 8_192;
+const BATCH = 512;
+const DELAY_MS = 1_000;
+const TIMEOUT_MS = 5_000;
+/** How often it is told that spans are given up. */
+const TELL_MS = 60_000;
+type Done = Parameters<SpanExporter['export']>[1];
+type Code = Parameters<Done>[0]['code'];
+
+/** `ExportResultCode.SUCCESS` */
+const SUCCESS = 0 as Code; // oxlint-disable-line typescript/no-unsafe-enum-assignment -- its enumeration is in a package that is none of ours
+
+/**
+ * Sends spans in batches, in the background. Requests never wait for it: beyond a bounded number of spans that wait,
+ * and when the collector does not take them, spans are given up and counted.
+ */
+export function createSending(url: string, events: TracingEvents): SpanProcessor {
+  let toldAt = -Infinity;
+  const drop = (spans: number, reason: string): void => {
+    const now = performance.now();
+    const tell = now - toldAt >= TELL_MS;
+    if (tell) toldAt = now;
+    events.dropped(spans, tell ? reason : null);
+  };
+  let waiting = 0;
+  const exporter = new OTLPTraceExporter({ url, timeoutMillis: TIMEOUT_MS });
+  const counting: SpanExporter = {
+    export: (spans: ReadableSpan[], done: Done) => {
+      exporter.export(spans, (result) => {
+        waiting -= spans.length;
+        if (result.code !== SUCCESS) drop(spans.length, result.error?.message ?? 'the collector refused');
+        // It is told here; the library would tell it once more, in its own way.
+        done({ code: SUCCESS });
+      });
+    },
+    forceFlush: () => exporter.forceFlush(),
+    shutdown: () => exporter.shutdown(),
+  };
+  const batches = new BatchSpanProcessor(counting, {
+    maxQueueSize: MAX_WAITING,
+    maxExportBatchSize: BATCH,
+    scheduledDelayMillis: DELAY_MS,
+    exportTimeoutMillis: TIMEOUT_MS * 2,
+  });
+  return {
+    onStart: (span, context) => batches.onStart(span, context),
+    onEnd: (span) => {
+      if (waiting >= MAX_WAITING) {
+        drop(1, 'more spans wait for the collector than are kept');
+        return;
+      }
+      waiting += 1;
+      batches.onEnd(span);
+    },
+    forceFlush: () => batches.forceFlush(),
+    shutdown: () => batches.shutdown(),
+  };
+}

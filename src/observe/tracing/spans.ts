@@ -1,0 +1,187 @@
+import {
+  type Context,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  type Tracer,
+} from '@opentelemetry/api';
+import { resourceFromAttributes } from '@opentelemetry/resources';
+import {
+  BasicTracerProvider,
+  ParentBasedSampler,
+  TraceIdRatioBasedSampler,
+} from '@opentelemetry/sdk-trace-base';
+import { hostname } from 'node:os';
+import {
+  type RequestTrace,
+  runInTrace,
+  type TracedCall,
+  type TracedEnd,
+  type TracedRequest,
+  type TracedValues,
+  type Tracing,
+  type TracingEvents,
+  type TracingSettings,
+} from '../tracing.js';
+import { readVersion } from '../version.js';
+import { createSending } from './sending.js';
+
+const PATH = '/v1/traces';
+/** A process that ends waits no longer than this for its collector. */
+const CLOSE_MS = 2_000;
+/** Longest value that a span is given. */
+const MAX_VALUE = 512;
+
+/** Makes what {@link Tracing} promises on the SDK of OpenTelemetry. Nothing of it is registered globally. */
+export function createTracing(settings: TracingSettings, events: TracingEvents): Tracing {
+  const base = settings.otlp.replace(/\/+$/, '');
+  const provider = new BasicTracerProvider({
+    resource: resourceFromAttributes({
+      'service.name': settings.service_name,
+      'service.version': readVersion(),
+      'host.name': hostname(),
+      'process.pid': process.pid,
+    }),
+    sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(settings.sample_ratio) }),
+    spanLimits: { attributeValueLengthLimit: MAX_VALUE },
+    spanProcessors: [createSending(base.endsWith(PATH) ? base : base + PATH, events)],
+  });
+  const tracer = provider.getTracer('latchkey');
+  return {
+    begin: (startedAt, request) => new Spans(tracer, startedAt, request),
+    close: async () => {
+      let timer: NodeJS.Timeout | undefined;
+      const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, CLOSE_MS)));
+      await Promise.race([provider.shutdown().catch(() => undefined), late]);
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** The spans of one request: its own, and below it those of the gate, the store and the upstream. */
+class Spans implements RequestTrace {
+  readonly traceId: string;
+  readonly #tracer: Tracer;
+  readonly #request: TracedRequest | null;
+  readonly #server: Span;
+  readonly #inServer: Context;
+  /** What is added to a time of `performance.now()`: one clock for all of a request's spans, so that they are in order. */
+  readonly #epoch = Date.now() - performance.now();
+  #gate: Span | undefined;
+  #upstream: Span | undefined;
+  #reads = 0;
+
+  constructor(tracer: Tracer, startedAt: number, request: TracedRequest | null) {
+    const startTime = this.#epoch + startedAt;
+    const options = { kind: SpanKind.SERVER, startTime };
+    this.#tracer = tracer;
+    this.#request = request;
+    this.#server = tracer.startSpan(request?.method ?? 'HTTP', options, contextOf(request?.parent));
+    this.#inServer = trace.setSpan(ROOT_CONTEXT, this.#server);
+    this.traceId = this.#server.spanContext().traceId;
+    if (request !== null) this.#gate = tracer.startSpan('gate', { startTime }, this.#inServer);
+  }
+
+  run<T>(work: () => T): T {
+    return runInTrace(this, work);
+  }
+
+  stored(operation: string, startedAt: number, failed: boolean, left: boolean): void {
+    if (!left) {
+      this.#reads += 1;
+      return;
+    }
+    const parent = this.#gate === undefined ? this.#inServer : trace.setSpan(ROOT_CONTEXT, this.#gate);
+    const attributes = { 'db.operation.name': operation };
+    const options = { kind: SpanKind.CLIENT, startTime: this.#epoch + startedAt, attributes };
+    const span = this.#tracer.startSpan(`store ${operation}`, options, parent);
+    if (failed) span.setStatus({ code: SpanStatusCode.ERROR });
+    span.end(this.#epoch + performance.now());
+  }
+
+  judged(at: number, values: TracedValues): void {
+    const gate = this.#gate;
+    if (gate === undefined) return;
+    this.#gate = undefined;
+    setValues(gate, values);
+    if (this.#reads > 0) gate.setAttribute('latchkey.store.reads', this.#reads);
+    gate.end(this.#epoch + at);
+  }
+
+  call({ upstream, origin, method, path }: TracedCall): string {
+    const span = this.#tracer.startSpan(
+      method,
+      { kind: SpanKind.CLIENT, startTime: this.#epoch + performance.now() },
+      this.#inServer,
+    );
+    setValues(span, {
+      'http.request.method': method,
+      'latchkey.upstream': upstream,
+      ...(origin === null ? { 'url.path': path } : addressed(new URL(origin), path)),
+    });
+    this.#upstream = span;
+    const { traceId, spanId, traceFlags } = span.spanContext();
+    return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`;
+  }
+
+  end({ route, status, outcome, values }: TracedEnd, upstreamStatus: number | null): void {
+    const at = performance.now();
+    this.judged(at, {});
+    this.#endUpstream(at, outcome, upstreamStatus);
+    const server = this.#server;
+    if (server.isRecording()) {
+      const request = this.#request;
+      if (request !== null && route !== null) server.updateName(`${request.method} ${route}`);
+      setValues(server, {
+        'http.request.method': request?.method,
+        'url.path': request?.path,
+        'url.scheme': request?.scheme,
+        'server.address': request?.host,
+        'client.address': request?.client,
+        'user_agent.original': request?.userAgent,
+        'http.route': route,
+        'http.response.status_code': status,
+        'latchkey.outcome': outcome,
+        ...values,
+      });
+      if (status === null || status >= 500) {
+        server.setAttribute('error.type', outcome);
+        server.setStatus({ code: SpanStatusCode.ERROR });
+      }
+    }
+    server.end(this.#epoch + at);
+  }
+
+  #endUpstream(at: number, outcome: string, status: number | null): void {
+    const span = this.#upstream;
+    if (span === undefined) return;
+    setValues(span, { 'http.response.status_code': status });
+    // A client's span is at fault from 400 on (semantic conventions for HTTP).
+    if (status === null || status >= 400 || outcome !== 'forwarded') {
+      span.setAttribute('error.type', outcome === 'forwarded' ? String(status) : outcome);
+      span.setStatus({ code: SpanStatusCode.ERROR });
+    }
+    span.end(this.#epoch + at);
+  }
+}
+
+function contextOf(parent: TracedRequest['parent']): Context {
+  if (parent === undefined) return ROOT_CONTEXT;
+  const { traceId, spanId, sampled } = parent;
+  return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: sampled ? 1 : 0, isRemote: true });
+}
+
+function setValues(span: Span, values: TracedValues): void {
+  for (const [name, value] of Object.entries(values))
+    if (value !== undefined && value !== null) span.setAttribute(name, value);
+}
+
+function addressed({ origin, hostname, port, protocol }: URL, path: string): TracedValues {
+  return {
+    'url.full': origin + path,
+    'server.address': hostname,
+    'server.port': port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port),
+  };
+}

@@ -1,0 +1,30 @@
+import type { Config } from '../config/schema/config.js';
+import type { Log } from '../observe/log.js';
+import { countDroppedSpans } from '../observe/metrics.js';
+import { observeStoreOperation } from '../observe/metrics/store.js';
+import { currentTrace, openTracing, type Tracing } from '../observe/tracing.js';
+import type { OnOperation } from '../store/measured.js';
+
+/** Starts to write spans when the configuration asks for it; otherwise nothing of that is loaded. */
+export async function startTracing({ tracing }: Config, log: Log): Promise<Tracing | undefined> {
+  if (tracing === null) return undefined;
+  return openTracing(tracing, {
+    dropped: (spans, reason) => {
+      countDroppedSpans(spans);
+      if (reason !== null)
+        log.warn({ reason, otlp: tracing.otlp }, 'spans can not be sent to the collector and are given up');
+    },
+  });
+}
+
+/** Counts the operations of the store, and tells the trace of the request that they are for. */
+export function storeObserver(tracing: Tracing | undefined): OnOperation {
+  if (tracing === undefined) return measure;
+  return (operation, startedAt, failed, left) => {
+    measure(operation, startedAt, failed, left);
+    currentTrace()?.stored(operation, startedAt, failed, left);
+  };
+}
+
+const measure: OnOperation = (operation, startedAt, failed) =>
+  observeStoreOperation(operation, (performance.now() - startedAt) / 1000, failed);

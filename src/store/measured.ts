@@ -1,0 +1,114 @@
+import type { Awaitable } from '../domain/awaitable.js';
+import type { Store } from './store.js';
+
+/** Kinds of what is asked of a store, so that there are few of them. */
+export type Operation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
+
+/**
+ * Told of each operation when it is over.
+ *
+ * @param startedAt `performance.now()`
+ * @param left whether it was waited for: it left this thread, or writes
+ */
+export type OnOperation = (operation: Operation, startedAt: number, failed: boolean, left: boolean) => void;
+
+const KINDS: Readonly<Record<Exclude<keyof Store, 'begin' | 'probe' | 'close'>, Operation>> = {
+  findToken: 'find_token',
+  findSession: 'find_session',
+  hasLegacyKeys: 'read',
+  getCustomer: 'read',
+  getService: 'read',
+  getUser: 'read',
+  getUserByLogin: 'read',
+  listCustomers: 'read',
+  listServices: 'read',
+  listUsers: 'read',
+  change: 'write',
+  createToken: 'write',
+  filterNewDigests: 'read',
+  getToken: 'read',
+  listTokensOfUser: 'read',
+  listTokensOfCustomer: 'read',
+  revokeTokens: 'write',
+  createSession: 'write',
+  listSessions: 'read',
+  endSession: 'write',
+  endSessionsOfUser: 'write',
+  recordUses: 'record_uses',
+  takeOtpStep: 'write',
+  countWrite: 'write',
+  getOtpStep: 'read',
+  listRevokedDigests: 'read',
+  addRevokedDigests: 'write',
+  getLoginFailures: 'read',
+  addLoginFailure: 'write',
+  clearLoginFailures: 'write',
+  getSigningKeys: 'read',
+  replaceSigningKeys: 'write',
+  removeSigningKeys: 'write',
+  countActiveTokens: 'read',
+  removeExpired: 'write',
+};
+
+type Method = (...args: unknown[]) => Awaitable<unknown>;
+
+/** A store whose operations are timed. It answers exactly what the inner one answers. */
+export function measured(inner: Store, onOperation: OnOperation): Store {
+  const methods: Record<string, Method> = {};
+  for (const [name, kind] of Object.entries(KINDS)) {
+    const method = (inner[name as keyof Store] as Method).bind(inner);
+    methods[name] = (...args) => timed(() => method(...args), kind, onOperation);
+  }
+  return {
+    ...(methods as unknown as Store),
+    // Of every request; the others may pay for a closure.
+    findToken: (digest) => {
+      const startedAt = performance.now();
+      let found: ReturnType<Store['findToken']>;
+      try {
+        found = inner.findToken(digest);
+      } catch (error) {
+        onOperation('find_token', startedAt, true, false);
+        throw error;
+      }
+      if (found instanceof Promise) return settled(found, 'find_token', startedAt, onOperation);
+      onOperation('find_token', startedAt, false, false);
+      return found;
+    },
+    begin: () => inner.begin(),
+    probe: () => inner.probe(),
+    close: () => inner.close(),
+  };
+}
+
+function timed<T>(work: () => Awaitable<T>, kind: Operation, onOperation: OnOperation): Awaitable<T> {
+  const startedAt = performance.now();
+  let result: Awaitable<T>;
+  try {
+    result = work();
+  } catch (error) {
+    onOperation(kind, startedAt, true, false);
+    throw error;
+  }
+  if (result instanceof Promise) return settled(result, kind, startedAt, onOperation);
+  onOperation(kind, startedAt, false, false);
+  return result;
+}
+
+function settled<T>(
+  result: Promise<T>,
+  kind: Operation,
+  startedAt: number,
+  onOperation: OnOperation,
+): Promise<T> {
+  return result.then(
+    (value) => {
+      onOperation(kind, startedAt, false, true);
+      return value;
+    },
+    (error: unknown) => {
+      onOperation(kind, startedAt, true, true);
+      throw error;
+    },
+  );
+}

@@ -1,0 +1,152 @@
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import t from 'tap';
+import { parse, stringify } from 'yaml';
+import { loadConfig } from '../../src/config/load.js';
+import { type Fixture, startFixture } from '../helpers/fixture.js';
+import { type Reply, send, sendRaw } from '../helpers/http.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+import { until } from '../helpers/redis.js';
+
+type Line = Record<string, unknown>;
+
+const PAGE = readFileSync('docs/logs.md', 'utf8');
+
+function linesOf(stdout: string, msg: string): Line[] {
+  const lines = stdout.split('\n').filter((line) => line.startsWith('{') && line.endsWith('}'));
+  return lines.map((line) => JSON.parse(line) as Line).filter((line) => line['msg'] === msg);
+}
+
+/** The one record of a request. */
+async function recordOf({ server }: Fixture, reply: Reply): Promise<Line> {
+  const id = reply.headers['x-request-id'];
+  const found = () => linesOf(server.stdout(), 'request').filter((line) => line['request_id'] === id);
+  await until(() => found().length > 0, 'it is logged');
+  return found()[0] ?? {};
+}
+
+t.test('one record for each request, with the fields that docs/logs.md names and no other', async (t) => {
+  const fixture = await startFixture(t, {
+    log: { fields: ['path', 'query', 'client', 'host', 'user_agent', 'timings'] },
+  });
+  const { url, server, token, login } = fixture;
+  const get = (path: string, headers: Record<string, string> = {}) => send(url, path, { headers });
+  const key = await token('engineer', { scope: 'purge_select' });
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  const served = await get('/status?a=first%20secret&b&key=other', { traceparent, 'User-Agent': 'one\u00a0\u0085two' });
+  const refused = await get('/service/SVC1', { 'Service-Key': key });
+  const own = await get('/tokens', { Cookie: await login('superuser') });
+  const first = await recordOf(fixture, served);
+  t.match(first, {
+    trace_id: '4bf92f3577b34da6a3ce929d0e0e4736', method: 'GET', path: '/status', query: 'a&b&key', status: 200,
+    outcome: 'forwarded', route: '/status', action: null, decision: 'allowed', upstream: 'api', client: '127.0.0.1',
+    host: new URL(url).host, user_agent: 'one\u00a0\\u0085two',
+  });
+  const times = ['decision_ms', 'upstream_ms', 'ms'].map((name) => Number(first[name]));
+  t.ok(times.every((ms) => ms > 0) && Math.max(...times) === times[2], 'parts of the whole time');
+  const second = await recordOf(fixture, refused);
+  t.match(second, {
+    status: 403, outcome: 'scope', detail: /scope/, action: 'service:read', decision: 'refused', rule: /^scope "purge_select"|policy\.scopes/,
+    user_id: 'engineer', customer_id: 'C1', credential: 'token', token_id: /^\w{22}$/,
+  });
+  const third = await recordOf(fixture, own);
+  t.match(third, { outcome: 'answered', route: '/tokens', credential: 'session', session_id: /./ });
+  const table = [...PAGE.matchAll(/^\| `([a-z_]+)` /gm)].map(([, name]) => name);
+  t.same(new Set([first, second, third].flatMap((line) => Object.keys(line))), new Set(table));
+  t.notMatch(server.stdout(), /first%20secret|first secret/, 'no value of a query');
+
+  // Each of these ends in another way.
+  await send(url, '/login', { body: new URLSearchParams({ user: 'a', password: 'b' }) });
+  await send(url, '/%zz');
+  await send(url, '/x', { method: 'TRACE' });
+  await get('/x', { 'Service-Key': 'x' });
+  await send(url, '/x', { headers: { Upgrade: 'websocket', Connection: 'Upgrade' } });
+  const req = request(`${url}/login`, { method: 'POST', headers: { 'Content-Length': 10 } });
+  req.on('error', () => undefined);
+  req.write('a');
+  await once(req, 'socket');
+  setTimeout(() => req.destroy(), 100);
+  const outcomes = () => linesOf(server.stdout(), 'request').map((line) => line['outcome']);
+  await until(() => outcomes().includes('aborted'), 'one that broke off');
+  t.match(await sendRaw(url, 'no request at all\r\n\r\n'), /^HTTP\/1.1 400/);
+  await until(async () => /^latchkey_unreadable_requests_total\{reason="malformed"\} 1$/m.test((await send(server.admin, '/metrics')).text), 'what is no request is counted');
+  const records = linesOf(server.stdout(), 'request');
+  t.equal(new Set(records.map((line) => line['request_id'])).size, records.length, 'never two of one');
+  t.same(outcomes().slice(-6), ['grant', 'malformed', 'method_not_allowed', 'unauthenticated', 'unauthenticated', 'aborted']);
+  await until(async () => /^latchkey_requests_in_flight 0$/m.test((await send(server.admin, '/metrics')).text), 'none is left over');
+}); // prettier-ignore
+
+t.test('by default a record looks as docs/logs.md shows it', async (t) => {
+  const fixture = await startFixture(t);
+  const key = await fixture.token('engineer', { scope: 'global:read' });
+  const headers = { 'Service-Key': key, 'User-Agent': 'probe' };
+  const reply = await send(fixture.url, '/service/SVC1/purge_all?a=b', { method: 'POST', headers });
+  const [, shown = ''] = /```json\n([\s\S]*?)```/.exec(PAGE) ?? [];
+  t.same(Object.keys(await recordOf(fixture, reply)), Object.keys(JSON.parse(shown) as Line));
+});
+
+t.test('level, sampling and fields; each at a reload', async (t) => {
+  const fixture = await startFixture(t, { log: { level: 'warn' }, workers: 2 });
+  const { url, server, configFile } = fixture;
+  const reload = async (log: object) => {
+    writeFileSync(configFile, stringify({ ...(parse(readFileSync(configFile, 'utf8')) as object), log }));
+    t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
+  };
+  const logged = () => linesOf(server.stdout(), 'request').length;
+  const serve = async (count: number) => {
+    for (let i = 0; i < count; i++) await send(url, '/status');
+  };
+  /** Lines come in order, so a refusal that is there says that what was before it is not. */
+  const refuse = async () => recordOf(fixture, await send(url, '/x'));
+
+  t.equal(linesOf(server.stdout(), 'ready').length, 1, 'this line is there at any level');
+  await serve(3);
+  await fixture.token('superuser');
+  await until(() => linesOf(server.stdout(), 'audit').some((line) => line['event'] === 'token.created'), 'and so is the audit log');
+  t.equal(logged(), 0);
+
+  await reload({ level: 'info' });
+  await serve(4);
+  await refuse();
+  await until(() => logged() === 5, 'all of them, by both workers');
+
+  await reload({ sample: 0 });
+  await serve(4);
+  for (let i = 0; i < 2; i++) await refuse();
+  t.equal(logged(), 7, 'only those that were refused');
+
+  await reload({ sample: 0.5, fields: [] });
+  await serve(100);
+  const bare = await refuse();
+  t.ok(logged() > 7 + 15 && logged() < 8 + 85, `${logged() - 8} of 100 and the refused one`);
+  for (const field of ['path', 'client', 'decision_ms']) t.notOk(field in bare, field);
+  t.ok('ms' in bare);
+
+  await reload({ requests: 'refused' });
+  const before = logged();
+  await serve(4);
+  for (let i = 0; i < 2; i++) await refuse();
+  t.equal(logged(), before + 2);
+
+  await reload({ requests: 'none' });
+  await serve(2);
+  for (let i = 0; i < 2; i++) await send(url, '/x');
+  await reload({ level: 'debug' });
+  for (let i = 0; i < 2; i++) await refuse();
+  t.equal(logged(), before + 4);
+}); // prettier-ignore
+
+t.test('the configurations of docs/logs.md pass, and say the defaults', async (t) => {
+  const file = join(temporaryFolder(t), 'latchkey.yaml');
+  const read = (text: string) => {
+    writeFileSync(file, `upstream: http://127.0.0.1:3000\n${text}`);
+    return loadConfig(file).config.log;
+  };
+  const [whole, short] = [...PAGE.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, text = '']) => read(text));
+  t.same(whole, read(''));
+  t.match(short, { sample: 0.01, fields: ['path', 'timings'] });
+  for (const bad of ['level: loud', 'requests: some', 'sample: 2', 'fields: [password]'])
+    t.throws(() => read(`log: { ${bad} }`), { code: 'CONFIG_REFUSED' }, bad);
+});

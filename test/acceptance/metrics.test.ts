@@ -1,0 +1,285 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import t from 'tap';
+import { parse, stringify } from 'yaml';
+import { readMetrics } from '../../src/observe/metrics.js';
+import { countRequest, MAX_REQUEST_SERIES, observeFirstByte } from '../../src/observe/metrics/requests.js';
+import { metricsPage } from '../../src/server/metrics-page.js';
+import { runs } from '../helpers/debian.js';
+import { PASSWORD, startFixture } from '../helpers/fixture.js';
+import { send } from '../helpers/http.js';
+import { start, temporaryFolder } from '../helpers/latchkey.js';
+import { startRedis, until } from '../helpers/redis.js';
+
+interface Metric {
+  readonly type: string;
+  readonly labels: Set<string>;
+  readonly values: { readonly labels: Readonly<Record<string, string>>; readonly value: number }[];
+}
+
+/** What a text in Prometheus' format holds, by name; buckets, sums and counts belong to their histogram. */
+function parseMetrics(text: string): Map<string, Metric> {
+  const metrics = new Map<string, Metric>();
+  for (const line of text.split('\n').filter((each) => each !== '')) {
+    const [, typed, type = ''] = /^# TYPE (\S+) (\S+)$/.exec(line) ?? [];
+    if (typed !== undefined) metrics.set(typed, { type, labels: new Set(), values: [] });
+    if (line.startsWith('#')) continue;
+    const [, series = '', labelText = '', value] = /^([a-z_0-9]+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
+    const metric = metrics.get(series) ?? metrics.get(series.replace(/_(bucket|sum|count)$/, ''));
+    if (metric === undefined) throw new Error(`a line of no metric: ${line}`);
+    const labels = Object.fromEntries([...labelText.matchAll(/([a-z_]+)="([^"]*)"/g)].map(([, k = '', v = '']) => [k, v]));
+    for (const name of Object.keys(labels)) if (name !== 'le') metric.labels.add(name);
+    metric.values.push({ labels: { ...labels, __name__: series }, value: Number(value) });
+  }
+  return metrics;
+} // prettier-ignore
+
+/** The rows of the tables in docs/metrics.md: type and labels by name. */
+function documented(): Map<string, { type: string; labels: string[] }> {
+  const rows = readFileSync('docs/metrics.md', 'utf8').matchAll(/^\| `(latchkey_[a-z0-9_]+)`\s*\| (\w+)\s*\| ([^|]*)\|/gm);
+  return new Map([...rows].map(([, name = '', type = '', labels = '']) => [name, { type, labels: [...labels.matchAll(/`([a-z_]+)`/g)].map(([, label = '']) => label) }]));
+} // prettier-ignore
+
+/** Value of one series, by its name and some of its labels; NaN when it is not there. */
+function valueOf(text: string, name: string, labels: Record<string, string> = {}): number {
+  const metric =
+    parseMetrics(text).get(name.replace(/_(bucket|sum|count)$/, '')) ?? parseMetrics(text).get(name);
+  const wanted = Object.entries({ ...labels, __name__: name });
+  const found = metric?.values.filter((each) =>
+    wanted.every(([label, value]) => each.labels[label] === value),
+  );
+  return found?.length === 1 ? (found[0]?.value ?? NaN) : NaN;
+}
+
+/** Everything that was seen in this file, for what is only there at times. */
+const seen: string[] = [];
+const scrape = async (admin: string) => {
+  const { text } = await send(admin, '/metrics');
+  seen.push(text);
+  return text;
+};
+
+/** Sends many requests in a row on each of some connections, and resolves when all are answered or their connection is gone. */
+async function flood(url: string, connections: number, each: number, line: () => string): Promise<void> {
+  const one = () =>
+    new Promise<void>((done) => {
+      let answers = 0;
+      const socket = connect(Number(new URL(url).port), '127.0.0.1');
+      socket.on('data', (chunk: Buffer) => {
+        answers += chunk.toString('latin1').match(/HTTP\/1\.1 \d/g)?.length ?? 0;
+        if (answers >= each) socket.destroy();
+      });
+      socket.on('close', () => done()).on('error', () => undefined);
+      socket.write(Array.from({ length: each }, line).join(''));
+    });
+  await Promise.all(Array.from({ length: connections }, one));
+}
+
+t.test('requests, upstreams, logins and the process', async (t) => {
+  const { url, server, token, login, configFile } = await startFixture(t, {
+    routes: [{ path: '/service/:id', action: 'service', service: 'id' }, { path: '/status', auth: 'none' }],
+  });
+  const key = await token('engineer');
+  for (let i = 0; i < 3; i++) await send(url, '/service/SVC1', { headers: { 'Service-Key': key } });
+  await send(url, '/service/SVC1', { headers: { 'Service-Key': 'x' } });
+  await send(url, '/%zz');
+  await send(url, '/tokens', { headers: { Cookie: await login('superuser') } });
+  await send(url, '/login', { body: new URLSearchParams({ user: 'user@example.com', password: 'wrong' }) });
+
+  await t.test('are counted by route, outcome and class', async (t) => {
+    const text = await scrape(server.admin);
+    const requests = (labels: Record<string, string>) => valueOf(text, 'latchkey_requests_total', labels);
+    t.equal(requests({ route: '/service/:id', outcome: 'forwarded', status_class: '2xx' }), 3);
+    t.equal(requests({ route: '/service/:id', outcome: 'unauthenticated', status_class: '4xx' }), 1);
+    t.equal(requests({ route: 'none', outcome: 'malformed', status_class: '4xx' }), 1);
+    t.equal(requests({ route: 'list_tokens', outcome: 'answered', status_class: '2xx' }), 1);
+    t.equal(valueOf(text, 'latchkey_request_duration_seconds_count', { outcome: 'forwarded' }), 3);
+    t.equal(valueOf(text, 'latchkey_request_duration_seconds_bucket', { outcome: 'forwarded', le: '+Inf' }), 3);
+    t.equal(valueOf(text, 'latchkey_decision_duration_seconds_count'), 8, 'all but the malformed one got to the gate');
+    const [whole, upstream] = [valueOf(text, 'latchkey_request_duration_seconds_sum', { outcome: 'forwarded' }), valueOf(text, 'latchkey_upstream_first_byte_seconds_sum', { upstream: 'api' })];
+    t.ok(upstream > 0 && upstream < whole, 'seconds, and the part is less than the whole');
+    t.equal(valueOf(text, 'latchkey_upstream_first_byte_seconds_count', { upstream: 'api' }), 3);
+    t.equal(valueOf(text, 'latchkey_logins_total', { outcome: 'succeeded' }), 2);
+    t.equal(valueOf(text, 'latchkey_logins_total', { outcome: 'invalid_grant' }), 1);
+    t.ok(valueOf(text, 'latchkey_store_operation_duration_seconds_count', { operation: 'find_token' }) >= 3);
+    t.ok(valueOf(text, 'latchkey_store_operation_duration_seconds_count', { operation: 'write' }) >= 2);
+    t.equal(valueOf(text, 'latchkey_upstream_waiting_requests', { upstream: 'api' }), 0);
+    const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+    t.equal(valueOf(text, 'latchkey_build_info', { version, node: process.version }), 1);
+    const buckets = parseMetrics(text).get('latchkey_decision_duration_seconds')?.values.map(({ labels }) => labels['le']);
+    t.ok(buckets?.includes('0.00005') && buckets.includes('30'), 'from 50 µs to 30 s');
+  });
+
+  await t.test('a reload changes its time, a refused one only its success', async (t) => {
+    const at = (text: string) => valueOf(text, 'latchkey_config_last_reload_success_timestamp_seconds');
+    const before = at(await scrape(server.admin));
+    t.ok(Math.abs(before - Date.now() / 1000) < 300, 'Unix time in seconds');
+    await send(server.admin, '/-/reload', { method: 'POST' });
+    await until(async () => at(await scrape(server.admin)) > before, 'it is told');
+    const after = at(await scrape(server.admin));
+    const good = readFileSync(configFile, 'utf8');
+    writeFileSync(configFile, `${good}nonsense: 1\n`);
+    await send(server.admin, '/-/reload', { method: 'POST' });
+    await until(async () => valueOf(await scrape(server.admin), 'latchkey_config_last_reload_successful') === 0, 'it is told');
+    t.equal(at(await scrape(server.admin)), after);
+    writeFileSync(configFile, good);
+  });
+
+  await t.test('whatever clients send makes no series, and none of it shows', async (t) => {
+    const random = () => Math.random().toString(36).slice(2, 12);
+    const methods = ['GET', 'POST', 'PUT', 'DELETE', 'PURGE', 'HEAD', 'OPTIONS', 'MKCOL', 'REPORT'];
+    const line = () => {
+      const method = methods[Math.floor(Math.random() * methods.length)];
+      const path = Math.random() < 0.5 ? `/service/probe${random()}` : `/probe${random()}/%70robe?q=probe${random()}`;
+      return `${method} ${path} HTTP/1.1\r\nHost: probe${random()}.example\r\nService-Key: probe${random()}\r\nUser-Agent: probe${random()}\r\nX-Probe${random()}: a\r\n\r\n`;
+    };
+    const series = async () => [...parseMetrics(await scrape(server.admin)).entries()].filter(([name]) => !name.startsWith('latchkey_nodejs')).flatMap(([, { values }]) => values).length;
+    const total = async () => (parseMetrics(await scrape(server.admin)).get('latchkey_requests_total')?.values ?? []).reduce((sum, { value }) => sum + value, 0);
+    await flood(url, 2, 50, line);
+    const [before, counted] = [await series(), await total()];
+    await flood(url, 40, 50, line);
+    await until(async () => (await total()) >= counted + 2_000, 'they are counted');
+    const after = await series();
+    t.ok(after - before < 60, `${before} series, then ${after}`);
+    t.ok(after < 700, 'as few as docs/metrics.md says');
+    t.notMatch(await scrape(server.admin), /probe/i);
+  }); // prettier-ignore
+
+  await t.test('one render a second serves everybody, and those who do not read hold nobody', async (t) => {
+    const lazy = Array.from({ length: 50 }, () => {
+      const socket = connect(Number(new URL(server.admin).port), '127.0.0.1');
+      socket.on('error', () => undefined).pause();
+      socket.write('GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(20));
+      return socket;
+    });
+    const texts = await Promise.all(Array.from({ length: 50 }, () => scrape(server.admin)));
+    t.ok(new Set(texts).size <= 10, `${new Set(texts).size} different ones for 50 that asked`);
+    t.equal((await send(server.admin, '/healthz')).status, 200);
+    t.equal((await send(url, '/status')).status, 200);
+    for (const socket of lazy) socket.destroy();
+  });
+
+  await t.test('tokens that work are counted at the start', async (t) => {
+    t.equal(valueOf(await scrape(server.admin), 'latchkey_tokens_active'), 1, 'the legacy key of the directory');
+    await token('superuser', { expires_at: new Date(Date.now() + 1_000).toISOString() });
+    await token('superuser');
+    await new Promise((wait) => setTimeout(wait, 1_100));
+    await server.stop();
+    const again = await start(t, configFile);
+    t.equal(valueOf(await scrape(again.admin), 'latchkey_tokens_active'), 3, 'less the expired one');
+  });
+}); // prettier-ignore
+
+t.test('a store in Redis: cache, lag of changes, age of the link, errors', async (t) => {
+  const redis = await startRedis(t);
+  const { url, server, token, create } = await startFixture(t, { store: { type: 'redis', url: redis.url, sealing_key: '0'.repeat(64) } });
+  const metric = async (name: string, labels = {}) => valueOf(await scrape(server.admin), name, labels);
+  await until(async () => (await metric('latchkey_store_links_up')) === 1, 'the link is up');
+  const headers = { 'Service-Key': await token('engineer') };
+  for (let i = 0; i < 5; i++) await send(url, '/x', { headers });
+  await send(url, '/tokens/self', { method: 'DELETE', headers });
+  await until(async () => (await metric('latchkey_invalidation_lag_seconds_count')) === 2, 'a new token and a revoked one were told');
+  const sum = await metric('latchkey_invalidation_lag_seconds_sum');
+  t.ok(sum > 0 && sum < 5, `${sum} seconds for both`);
+  t.ok((await metric('latchkey_cache_lookups_total', { result: 'hit' })) >= 4);
+  t.ok((await metric('latchkey_invalidation_link_age_seconds')) < 5);
+  await redis.kill();
+  t.equal((await create('superuser')).status, 503);
+  await until(async () => (await metric('latchkey_invalidation_link_age_seconds')) > 2, 'the age grows');
+  t.equal(await metric('latchkey_store_links_up'), 0);
+  const failed = parseMetrics(await scrape(server.admin)).get('latchkey_store_errors_total')?.values.map(({ value }) => value);
+  t.ok((failed ?? []).some((value) => value > 0), 'and failures are counted');
+  t.notMatch(seen.join(), PASSWORD);
+}); // prettier-ignore
+
+t.test('docs/metrics.md has each metric with its type and labels, and no other', async (t) => {
+  const real = seen.map(parseMetrics);
+  const names = new Set(real.flatMap((metrics) => [...metrics.keys()]));
+  const page = documented();
+  t.same([...page.keys()].toSorted(), [...names].toSorted());
+  for (const [name, { type, labels }] of page) {
+    t.equal(real.find((metrics) => metrics.has(name))?.get(name)?.type, type, name);
+    const found = new Set(real.flatMap((metrics) => [...(metrics.get(name)?.labels ?? [])]));
+    // Nothing of this kind happened here.
+    if (['latchkey_unreadable_requests_total', 'latchkey_nodejs_active_requests'].includes(name)) continue;
+    t.same([...found].toSorted(), labels.toSorted(), `labels of ${name}`);
+  }
+});
+
+t.test('with very many routes and upstreams the rest is counted together', async (t) => {
+  for (let i = 0; i < MAX_REQUEST_SERIES * 2; i++) countRequest(`/route${i}`, 'forwarded', 200, 0.001);
+  for (let i = 0; i < 1_000; i++) observeFirstByte(`upstream${i}`, 0.001);
+  const metrics = (await readMetrics()) as { name: string; values: { labels: Record<string, string>; value: number }[] }[];
+  const of = (name: string) => metrics.find((metric) => metric.name === name)?.values ?? [];
+  const requests = of('latchkey_requests_total');
+  t.equal(requests.length, MAX_REQUEST_SERIES + 1);
+  t.equal(requests.find(({ labels }) => labels['route'] === 'other')?.value, MAX_REQUEST_SERIES);
+  t.equal(new Set(of('latchkey_upstream_first_byte_seconds').map(({ labels }) => labels['upstream'])).size, 101);
+}); // prettier-ignore
+
+t.test('the page of metrics is made once at a time and once a second; a failure is not kept', async (t) => {
+  let made = 0;
+  const page = metricsPage(async () => {
+    made += 1;
+    if (made === 1) throw new Error('no');
+    return { type: 'text/plain', text: `made ${made}` };
+  });
+  await t.rejects(page(), /no/);
+  const pages = await Promise.all(Array.from({ length: 100 }, () => page()));
+  t.equal(made, 2);
+  t.equal(new Set(pages.map(({ body }) => body)).size, 1, 'the same bytes in memory for everybody');
+  await until(async () => (await page()).body.toString() === 'made 3', 'it is made anew');
+});
+
+interface Dashboard {
+  readonly panels: readonly { readonly title: string; readonly type: string; readonly targets?: readonly { readonly expr: string }[]; readonly datasource?: { readonly uid: string } }[];
+  readonly annotations: { readonly list: readonly { readonly expr: string }[] };
+  readonly templating: { readonly list: readonly { readonly definition?: string }[] };
+} // prettier-ignore
+
+t.test('the dashboard and the alert rules ask for what there is', async (t) => {
+  const dashboard = JSON.parse(readFileSync('examples/monitoring/dashboard.json', 'utf8')) as Dashboard;
+  const rules = (parse(readFileSync('examples/monitoring/alerts.yaml', 'utf8')) as { groups: { rules: { alert: string; expr: string; annotations: { summary: string } }[] }[] }).groups.flatMap((group) => group.rules);
+  const expressions = [
+    ...dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)),
+    ...dashboard.annotations.list.map(({ expr }) => expr),
+    ...dashboard.templating.list.flatMap(({ definition }) => (definition === undefined ? [] : [definition])),
+    ...rules.map(({ expr }) => expr),
+  ];
+  t.ok(expressions.length > 50 && rules.length > 10);
+  for (const { title, type, datasource } of dashboard.panels) if (type !== 'row') t.equal(datasource?.uid, '${datasource}', title);
+  const page = documented();
+  const text = readFileSync('docs/metrics.md', 'utf8');
+  for (const expr of expressions) {
+    const labelsThere = new Set(['instance', 'job', 'le']);
+    const selectors = [...expr.matchAll(/\b(latchkey_[a-z0-9_]+|up\b)(\{[^}]*\})?/g)];
+    t.ok(selectors.length > 0, expr);
+    for (const [, name = '', selector = ''] of selectors) {
+      const metric = page.get(name) ?? page.get(name.replace(/_(bucket|sum|count)$/, ''));
+      t.ok(name === 'up' || (metric !== undefined && (page.has(name) || metric.type === 'histogram')), `${name} is a metric`);
+      const allowed = ['instance', 'job', ...(metric?.labels ?? []), ...(metric?.type === 'histogram' ? ['le'] : [])];
+      for (const label of allowed) labelsThere.add(label);
+      for (const [, label = '', operator, value = ''] of selector.matchAll(/([a-z_]+)(=~|!~|!=|=)"([^"]*)"/g)) {
+        t.ok(allowed.includes(label), `${label} of ${name}`);
+        if (operator === '=' && label !== 'job') t.ok(text.includes(`\`${value}\``), `${label}="${value}"`);
+      }
+    }
+    for (const [, list = ''] of expr.matchAll(/\b(?:by|without|on) \(([^)]*)\)/g))
+      for (const label of list.split(',').map((each) => each.trim())) t.ok(labelsThere.has(label), `${label} in ${expr}`);
+  }
+  for (const file of ['dashboard.json', 'alerts.yaml'])
+    t.equal(readFileSync(`helm/latchkey/files/${file}`, 'utf8'), readFileSync(`examples/monitoring/${file}`, 'utf8'), `${file} of the chart is the same`);
+  if (!runs('promtool', '--version')) {
+    t.comment('promtool is not here (Debian package prometheus): the expressions are not parsed');
+    return;
+  }
+  t.match(execFileSync('promtool', ['check', 'config', 'examples/monitoring/prometheus.yml']).toString(), /SUCCESS: \d+ rules found/);
+  const asked = expressions.filter((expr) => !expr.startsWith('label_values')).map((expr, i) => ({ record: `probe:${i}`, expr: expr.replaceAll('$__rate_interval', '5m').replaceAll('$instance', '.*') }));
+  const file = join(temporaryFolder(t), 'dashboard.yaml');
+  writeFileSync(file, stringify({ groups: [{ name: 'dashboard', rules: asked }] }));
+  t.match(execFileSync('promtool', ['check', 'rules', file]).toString(), /SUCCESS: \d+ rules found/, 'every expression can be parsed');
+  const metrics = seen[0] ?? '';
+  t.equal(execFileSync('promtool', ['check', 'metrics'], { input: metrics.split('\n').filter((line) => !/nodejs|process_/.test(line)).join('\n') }).toString(), '', 'names and units are as they should be');
+}); // prettier-ignore

@@ -1,0 +1,225 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import t from 'tap';
+import { WebSocket, WebSocketServer } from 'ws';
+import { startCollector } from '../helpers/collector.js';
+import { directory, PASSWORD, startFixture } from '../helpers/fixture.js';
+import { listenOnLoopback, send, sendRaw, startUpstream } from '../helpers/http.js';
+import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { startRedis, until } from '../helpers/redis.js';
+import { refuseSecretsIn } from '../helpers/secrets.js';
+
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
+const SPAN = '00f067aa0ba902b7';
+const parent = (trace: string, flags: string) => `00-${trace}-${SPAN}-${flags}`;
+const [SERVER, CLIENT] = [2, 3];
+
+/** The record of the request that was made with a field of the upstream's answer, or the last one. */
+function lastRecord(stdout: string): Record<string, unknown> {
+  const lines = stdout.split('\n').filter((line) => line.includes('"msg":"request"'));
+  return JSON.parse(lines.at(-1) ?? '{}') as Record<string, unknown>;
+}
+
+t.test('the spans of requests', async (t) => {
+  const collector = await startCollector(t);
+  const { url, server, token, upstream } = await startFixture(t, {
+    tracing: { otlp: collector.url, service_name: 'gateway' },
+    routes: [{ path: '/service/:id', action: 'service', service: 'id' }, { path: '/open', auth: 'none' }],
+  });
+  const key = await token('engineer');
+
+  await t.test('a proxied one: its own, the gate below it, and the upstream, which is told of the last', async (t) => {
+    const headers = { 'Service-Key': key, traceparent: parent(TRACE, '01'), tracestate: 'a=1,b=2', 'User-Agent': 'probe' };
+    const reply = await send(url, '/service/SVC1?token=of-another-system', { headers });
+    t.equal(reply.status, 200);
+    await until(() => collector.ofTrace(TRACE).length === 3, 'three spans arrive');
+    const spans = collector.ofTrace(TRACE);
+    const own = spans.find(({ kind }) => kind === SERVER);
+    const gate = spans.find(({ name }) => name === 'gate');
+    const call = spans.find(({ kind }) => kind === CLIENT);
+    t.match(own, { name: 'GET /service/:id', parentSpanId: SPAN, failed: false });
+    t.match(own?.attributes, {
+      'http.request.method': 'GET',
+      'url.path': '/service/SVC1',
+      'url.scheme': 'http',
+      'server.address': '127.0.0.1',
+      'client.address': '127.0.0.1',
+      'user_agent.original': 'probe',
+      'http.route': '/service/:id',
+      'http.response.status_code': 200,
+      'latchkey.outcome': 'forwarded',
+      'latchkey.credential': 'token',
+      'latchkey.request_id': reply.headers['x-request-id'] ?? '',
+      'user.id': 'engineer',
+    });
+    t.match(gate, { parentSpanId: own?.spanId, attributes: { 'latchkey.action': 'service:read', 'latchkey.decision': 'allowed' } });
+    t.ok(Number(gate?.attributes['latchkey.store.reads']) >= 1, 'the embedded store was read within the gate');
+    t.match(call, { name: 'GET', parentSpanId: own?.spanId, attributes: { 'http.response.status_code': 200, 'latchkey.upstream': 'api', 'url.full': `${upstream.url}/service/SVC1` } });
+    t.ok(own && gate && call && own.start <= gate.start && gate.end <= call.start && call.end <= own.end, 'in this order');
+    const got = upstream.received.at(-1)?.headers;
+    t.equal(got?.['traceparent'], `00-${TRACE}-${call?.spanId}-01`);
+    t.equal(got?.['tracestate'], 'a=1,b=2', 'what others keep there is carried on');
+    t.match(collector.resources[0], { 'service.name': 'gateway', 'service.version': /^\d+\./ });
+    t.equal(lastRecord(server.stdout())['trace_id'], TRACE);
+    t.notMatch(collector.bodies.join(), 'of-another-system');
+  });
+
+  await t.test('one without a trace begins one; a refused one ends at the gate', async (t) => {
+    const reply = await send(url, '/service/SVC1');
+    t.equal(reply.status, 401);
+    await until(() => lastRecord(server.stdout())['request_id'] === reply.headers['x-request-id'], 'it is logged');
+    const trace = String(lastRecord(server.stdout())['trace_id']);
+    t.match(trace, /^[0-9a-f]{32}$/);
+    await until(() => collector.ofTrace(trace).length === 2, 'two spans arrive');
+    const own = collector.ofTrace(trace).find(({ kind }) => kind === SERVER);
+    t.match(own, { parentSpanId: undefined, failed: false, attributes: { 'http.response.status_code': 401, 'latchkey.outcome': 'unauthenticated' } });
+    t.match(collector.ofTrace(trace).find(({ name }) => name === 'gate')?.attributes, { 'latchkey.decision': 'refused', 'latchkey.reason': 'unauthenticated' });
+  });
+
+  await t.test('whoever began the trace does not want it kept', async (t) => {
+    const trace = TRACE.replace('4', '5');
+    t.equal((await send(url, '/open', { headers: { traceparent: parent(trace, '00') } })).status, 200);
+    const got = upstream.received.at(-1)?.headers['traceparent'];
+    t.match(got, new RegExp(`^00-${trace}-[0-9a-f]{16}-00$`));
+    t.notMatch(got, SPAN, 'the upstream hears of a span of its own');
+    const later = TRACE.replace('4', '6');
+    await send(url, '/open', { headers: { traceparent: parent(later, '01') } });
+    await until(() => collector.ofTrace(later).length === 3, 'a later one arrives');
+    t.equal(collector.ofTrace(trace).length, 0);
+  });
+
+  await t.test('an own endpoint: what it writes into the store is below it', async (t) => {
+    const trace = TRACE.replace('4', '7');
+    const body = new URLSearchParams({ username: 'superuser@example.com', password: PASSWORD });
+    t.equal((await send(url, '/tokens', { body, headers: { traceparent: parent(trace, '01') } })).status, 200);
+    await until(() => collector.ofTrace(trace).some(({ kind }) => kind === SERVER), 'it arrives');
+    const spans = collector.ofTrace(trace);
+    const own = spans.find(({ kind }) => kind === SERVER);
+    t.match(own, { name: 'POST /tokens', attributes: { 'latchkey.outcome': 'answered' } });
+    t.ok(spans.some(({ name, parentSpanId }) => name === 'store write' && parentSpanId === own?.spanId));
+  });
+
+  await t.test('a head that can not be read', async (t) => {
+    const before = collector.spans.length;
+    t.match(await sendRaw(url, `GET /%zz HTTP/1.1\r\nHost: a\r\ntraceparent: ${parent(TRACE, '01')}\r\n\r\n`), /^HTTP\/1.1 400/);
+    await until(() => collector.spans.length > before, 'it arrives');
+    t.match(collector.spans.at(-1), { name: 'HTTP', parentSpanId: undefined, attributes: { 'http.response.status_code': 400, 'latchkey.outcome': 'malformed' } });
+  });
+
+  await t.test('a drain sends what is left, and nothing that was sent is a secret', async (t) => {
+    const trace = TRACE.replace('4', '8');
+    await send(url, '/open', { headers: { traceparent: parent(trace, '01') } });
+    t.same(await server.stop(), { code: 0, signal: null });
+    t.equal(collector.ofTrace(trace).length, 3);
+    refuseSecretsIn(collector.bodies.join('\n'), 'what the collector got');
+  });
+}); // prettier-ignore
+
+t.test('a WebSocket: its handshake has the same spans, and an upstream that refuses is told as failed', async (t) => {
+  const collector = await startCollector(t);
+  const http = createServer((_req, res) => void res.writeHead(500).end());
+  const sockets = new WebSocketServer({ server: http, path: '/ws' });
+  const got: (string | undefined)[] = [];
+  sockets.on('connection', (_socket, req) => got.push(req.headers['traceparent'] as string));
+  const upstream = await listenOnLoopback(http);
+  t.teardown(() => {
+    for (const client of sockets.clients) client.terminate();
+    http.close();
+    http.closeAllConnections();
+  });
+  const { url, server, token } = await startFixture(t, { upstream, tracing: { otlp: `${collector.url}/v1/traces` } });
+  const headers = { 'Service-Key': await token('engineer'), traceparent: parent(TRACE, '01') };
+  const socket = new WebSocket(`${url.replace('http', 'ws')}/ws`, { headers });
+  await once(socket, 'open');
+  await until(() => collector.ofTrace(TRACE).length === 3, 'three spans arrive');
+  const call = collector.ofTrace(TRACE).find(({ kind }) => kind === CLIENT);
+  t.equal(got[0], `00-${TRACE}-${call?.spanId}-01`);
+  t.match(collector.ofTrace(TRACE).find(({ kind }) => kind === SERVER)?.attributes, { 'http.response.status_code': 101 });
+  await until(async () => /^latchkey_websockets 1$/m.test((await send(server.admin, '/metrics')).text), 'it is counted');
+  socket.close();
+  await until(async () => /^latchkey_websockets 0$/m.test((await send(server.admin, '/metrics')).text), 'it is over');
+
+  const trace = TRACE.replace('4', '5');
+  t.equal((await send(url, '/x', { headers: { ...headers, traceparent: parent(trace, '01') } })).status, 500);
+  await until(() => collector.ofTrace(trace).length === 3, 'they arrive');
+  for (const span of collector.ofTrace(trace).filter(({ name }) => name !== 'gate')) {
+    t.match(span, { failed: true, attributes: { 'http.response.status_code': 500 } });
+  }
+}); // prettier-ignore
+
+t.test('a look-up in Redis is a span of the gate', async (t) => {
+  const collector = await startCollector(t);
+  const redis = await startRedis(t);
+  const { url, token } = await startFixture(t, {
+    store: { type: 'redis', url: redis.url, sealing_key: '0'.repeat(64) },
+    cache: { size: 0 },
+    tracing: { otlp: collector.url },
+  });
+  const headers = { 'Service-Key': await token('engineer'), traceparent: parent(TRACE, '01') };
+  t.equal((await send(url, '/x', { headers })).status, 200);
+  await until(() => collector.ofTrace(TRACE).length >= 4, 'four spans arrive');
+  const gate = collector.ofTrace(TRACE).find(({ name }) => name === 'gate');
+  t.match(
+    collector.ofTrace(TRACE).find(({ name }) => name === 'store find_token'),
+    {
+      kind: CLIENT,
+      parentSpanId: gate?.spanId,
+      failed: false,
+    },
+  );
+});
+
+t.test('a collector that is down, or takes and never answers, keeps nobody waiting', async (t) => {
+  const deaf = await startCollector(t, false);
+  for (const [name, otlp] of [['down', 'http://127.0.0.1:1'], ['deaf', deaf.url]] as const) {
+    await t.test(name, async (t) => {
+      const { url, server } = await startFixture(t, { tracing: { otlp } });
+      const dropped = async () => Number(/^latchkey_spans_dropped_total (\d+)/m.exec((await send(server.admin, '/metrics')).text)?.[1]);
+      await until(async () => (await send(url, '/status')).status === 200 && (await dropped()) > 0, 'spans are given up and counted', 30_000);
+      const told = server.stdout().match(/spans can not be sent/g)?.length;
+      t.equal(told, 1, 'told once');
+      t.same(await server.stop(), { code: 0, signal: null }, 'and the process ends');
+    });
+  }
+}); // prettier-ignore
+
+t.test('sample_ratio: 0 keeps no trace that begins here, and those of others all the same', async (t) => {
+  const collector = await startCollector(t);
+  const { url, server } = await startFixture(t, { tracing: { otlp: collector.url, sample_ratio: 0 } });
+  for (let i = 0; i < 5; i++) await send(url, '/status');
+  await send(url, '/status', { headers: { traceparent: parent(TRACE, '01') } });
+  await server.stop();
+  t.equal(collector.spans.length, 3);
+  t.equal(collector.ofTrace(TRACE).length, 3);
+});
+
+t.test('off: a trace is carried on as it came, and nothing of the SDK is loaded', async (t) => {
+  const upstream = await startUpstream(t);
+  const folder = temporaryFolder(t);
+  const hook = `export async function resolve(name, context, next) {
+    if (name.startsWith('@opentelemetry/')) throw new Error('refused: ' + name);
+    return next(name, context);
+  }`;
+  const register = `import { register } from 'node:module'; register(${JSON.stringify(`data:text/javascript,${encodeURIComponent(hook)}`)});`;
+  const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(register)}` };
+  const config = { upstream: upstream.url };
+  const server = await start(t, writeConfig(folder, config, await directory()), { env });
+  const got = async (...fields: string[]) => {
+    const lines = fields.map((field) => `${field}\r\n`).join('');
+    t.match(await sendRaw(server.url, `GET /status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${lines}\r\n`, 3_000), /^HTTP\/1.1 200/);
+    const { headers } = upstream.received.at(-1) ?? {};
+    return [headers?.['traceparent'], headers?.['tracestate']];
+  };
+  const good = parent(TRACE, '01');
+  t.same(await got(`traceparent: ${good}`, 'tracestate: a=1', 'tracestate: b=2'), [good, 'a=1, b=2']);
+  await until(() => lastRecord(server.stdout())['trace_id'] === TRACE, 'the record says so');
+  const later = `cc-${TRACE}-${SPAN}-01-what-the-future-says`;
+  t.same(await got(`Traceparent: ${later}`), [later, undefined]);
+  for (const bad of ['', 'x', `${good}-x`, good.toUpperCase(), good.replace('00-', 'ff-'), parent('0'.repeat(32), '01'), good.replace(SPAN, '0'.repeat(16))])
+    t.same(await got(`traceparent: ${bad}`, 'tracestate: a=1'), [undefined, undefined], bad);
+  t.same(await got(`traceparent: ${good}`, `TraceParent: ${good}`, 'tracestate: a=1'), [undefined, undefined], 'repeated');
+  t.notOk('trace_id' in lastRecord(server.stdout()));
+
+  const on = writeConfig(folder, { ...config, tracing: { otlp: 'http://127.0.0.1:1' } }, await directory());
+  await t.rejects(start(t, on, { env }), /refused: @opentelemetry/, 'the hook does see it when tracing is on');
+}); // prettier-ignore
