@@ -1,13 +1,19 @@
 import { createRequire } from 'node:module';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { isMap, parse, parseDocument } from 'yaml';
 import { type KubernetesObject, render, type Rendered } from '../helpers/helm.js';
 import { faultsOf } from '../helpers/kubernetes.js';
-import { run, temporaryFolder } from '../helpers/latchkey.js';
+import { loadDirectory } from '../../src/config/directory.js';
+import { ConfigError, formatFault } from '../../src/config/fault.js';
+import { loadConfig } from '../../src/config/load.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
 import { forEachRow } from '../helpers/table.js';
 import { CHART, EVERYTHING, EXAMPLE, HAS_ALERTS, HAS_DASHBOARD, MISFITS, REFUSED, RIGHT } from './cases.js';
+
+/** Settings of the interface that are refused until they are served. */
+const UNSERVED = /is not available in this version/;
 
 const right = render(RIGHT).map((result, i) => ({ ...RIGHT[i]!, ...result }));
 const require = createRequire(import.meta.url);
@@ -18,7 +24,7 @@ function podsOf(objects: readonly KubernetesObject[]): { metadata: KubernetesObj
 } // prettier-ignore
 
 const containersOf = (spec: any): any[] => [...spec.containers, ...(spec.initContainers ?? [])]; // oxlint-disable-line typescript/no-explicit-any -- as rendered
-const kindsOf = (objects: readonly KubernetesObject[]) => objects.map(({ kind }) => kind).sort();
+const kindsOf = (objects: readonly KubernetesObject[]) => objects.map(({ kind }) => kind).toSorted();
 const of = (name: string) => right.find((each) => each.name === name)!;
 const only = ({ objects }: Rendered, kind: string) => objects.find((object) => object.kind === kind)!;
 
@@ -38,13 +44,13 @@ t.test('every rendering is what Kubernetes takes', async (t) => {
 
 t.test('what is rendered', async (t) => {
   const always = ['ConfigMap', 'NetworkPolicy', 'Pod', 'PodDisruptionBudget', 'Service', 'Service', 'ServiceAccount'];
-  t.same(kindsOf(of('gateway').objects), [...always, 'StatefulSet'].sort());
-  t.same(kindsOf(of('fleet').objects), [...always, 'Deployment', 'HorizontalPodAutoscaler', 'Ingress', 'ServiceMonitor'].sort());
+  t.same(kindsOf(of('gateway').objects), [...always, 'StatefulSet'].toSorted());
+  t.same(kindsOf(of('fleet').objects), [...always, 'Deployment', 'HorizontalPodAutoscaler', 'Ingress', 'ServiceMonitor'].toSorted());
   t.same(kindsOf(of('nothing optional').objects), ['ConfigMap', 'Deployment', 'Pod', 'Service', 'Service']);
   t.same(kindsOf(of('sidecar').objects), ['ConfigMap', 'Deployment', 'NetworkPolicy', 'Service']);
   t.same(kindsOf(of('sidecar, monitored').objects), ['ConfigMap', 'Deployment', 'NetworkPolicy', 'PodMonitor', 'Service']);
   const extras = [...(HAS_ALERTS ? ['PrometheusRule'] : []), ...(HAS_DASHBOARD ? ['ConfigMap'] : [])];
-  t.same(kindsOf(of('everything').objects), [...always, 'Deployment', 'HorizontalPodAutoscaler', 'HTTPRoute', 'Ingress', 'ServiceMonitor', ...extras].sort());
+  t.same(kindsOf(of('everything').objects), [...always, 'Deployment', 'HorizontalPodAutoscaler', 'HTTPRoute', 'Ingress', 'ServiceMonitor', ...extras].toSorted());
 }); // prettier-ignore
 
 t.test('names, selectors, ports and volumes fit together', async (t) => {
@@ -118,6 +124,18 @@ t.test('pods are restricted, and stop in time', async (t) => {
   }
 }); // prettier-ignore
 
+/** What `latchkey check` would say, less settings that this version does not serve yet. */
+function configFaults(file: string): string[] {
+  try {
+    const { config } = loadConfig(file, { REDIS_PASSWORD: 'x' });
+    if (config.directory.file !== null) loadDirectory(config.directory.file, {}, Object.keys(config.policy.roles));
+    return [];
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return error.faults.map(formatFault).filter((line) => !UNSERVED.test(line));
+  }
+} // prettier-ignore
+
 t.test('the configuration passes, with the files that are mounted', async (t) => {
   for (const { name, objects } of right) {
     const folder = temporaryFolder(t);
@@ -131,9 +149,7 @@ t.test('the configuration passes, with the files that are mounted', async (t) =>
         writeFileSync(join(folder, path), key === 'directory.yaml' ? 'customers: []\n' : 'ab'.repeat(32));
       }
     }
-    const { code, stdout, stderr } = await run(['check', '--config', join(folder, 'latchkey.yaml')], { env: { REDIS_PASSWORD: 'x' } });
-    const faults = `${stdout}${stderr}`.split('\n').filter((line) => line !== '' && !/not served by this version|not available/.test(line));
-    t.ok(code === 0 || faults.length === 0, `${name}: ${faults.join(' ')}`);
+    t.same(configFaults(join(folder, 'latchkey.yaml')), [], name);
   }
 }); // prettier-ignore
 
@@ -163,7 +179,7 @@ t.test('the schema takes what is right and refuses what is not', async (t) => {
   });
   const document = parse(readFileSync(`${CHART}/values.schema.json`, 'utf8'));
   const values = parse(readFileSync(`${CHART}/values.yaml`, 'utf8'));
-  t.same(Object.keys(document.properties).filter((key) => key !== 'global').sort(), Object.keys(values).sort(), 'the same keys');
+  t.same(Object.keys(document.properties).filter((key) => key !== 'global').toSorted(), Object.keys(values).toSorted(), 'the same keys');
 }); // prettier-ignore
 
 /** Every place of values.yaml that holds a value. */
@@ -193,6 +209,7 @@ t.test('every value of values.yaml changes something', async (t) => {
     if (typeof value === 'boolean') return !value;
     if (typeof value === 'number') return value + 7;
     if (Array.isArray(value)) return [{ name: 'other', keys: ['k'], topologyKey: 'zone' }];
+    if (value === 'sidecar') return 'gateway';
     return typeof value === 'string' ? 'other' : { other: 'other' };
   };
   const cases = places.flatMap((path) => bases.map(({ chart, values }) => {
@@ -210,14 +227,15 @@ t.test('every value of values.yaml changes something', async (t) => {
 }); // prettier-ignore
 
 t.test('README.md lists every value with its default', async (t) => {
-  const rows = [...readFileSync(`${CHART}/README.md`, 'utf8').matchAll(/^\| `([A-Za-z.]+)` +\| `([^`]*)` +\|/gm)].map(([, path = '', value = '']) => [path, value]);
+  const rows = [...readFileSync(`${CHART}/README.md`, 'utf8').matchAll(/^\| `([A-Za-z_.]+)` +\| `([^`]*)` +\|/gm)].map(([, path = '', value = '']) => [path, value]);
   const defaults = parse(readFileSync(`${CHART}/values.yaml`, 'utf8'));
   const tables = ['podSecurityContext', 'securityContext', 'resources', 'topologySpreadConstraints'];
   const expected = leaves().filter(([key = '']) => !tables.includes(key)).map((path) => {
     const value = path.reduce((table, key) => table[key], defaults);
     return [path.join('.'), JSON.stringify(value)];
   });
-  t.same(rows.sort(), expected.sort());
+  const inOrder = (list: readonly (readonly string[])[]) => list.map((row) => row.join(' ')).toSorted();
+  t.same(inOrder(rows), inOrder(expected));
 }); // prettier-ignore
 
 t.test('pods are replaced for settings that can not be reloaded, and for no others', async (t) => {

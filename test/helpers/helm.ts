@@ -49,7 +49,16 @@ export function render(cases: readonly Case[]): Rendered[] {
   });
   if (status !== 0) throw new Error(stderr.toString());
   const results = JSON.parse(stdout.toString()) as Omit<Rendered, 'objects'>[];
-  return results.map((result) => ({ ...result, objects: result.error === '' ? objectsOf(result.files) : [] }));
+  return results.map((result) => {
+    let objects: KubernetesObject[] | undefined;
+    // Read when they are asked for: many renderings are only compared.
+    return {
+      ...result,
+      get objects() {
+        return (objects ??= result.error === '' ? objectsOf(result.files) : []);
+      },
+    };
+  });
 }
 
 /** The built renderer; it is built once for each state of its source. */
@@ -61,7 +70,7 @@ function renderer(): string {
     'golang-gopkg-yaml.v2-dev',
   );
   const digest = createHash('sha256');
-  for (const name of readdirSync(RENDERER).sort()) digest.update(readFileSync(join(RENDERER, name)));
+  for (const name of readdirSync(RENDERER).toSorted()) digest.update(readFileSync(join(RENDERER, name)));
   const built = join(tmpdir(), `latchkey-helm-render-${digest.digest('hex').slice(0, 16)}`);
   if (existsSync(built)) return built;
   const fresh = join(mkdtempSync(join(tmpdir(), 'latchkey-helm-')), 'render');
