@@ -11,7 +11,9 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readDockerfile, readDockerignore, stagesOf, wordsOf } from './dockerfile.mjs';
 
-const HOST = ['/usr/bin', '/usr/sbin', '/usr/lib', '/usr/lib64', '/usr/share'].filter((path) => existsSync(path));
+const HOST = ['/usr/bin', '/usr/sbin', '/usr/lib', '/usr/lib64', '/usr/share'].filter((path) =>
+  existsSync(path),
+);
 const MERGED = ['bin', 'sbin', 'lib', 'lib64'];
 const USER = 65532;
 const node = process.env.NODE ?? process.execPath;
@@ -22,7 +24,9 @@ chmodSync(work, 0o755);
 const mountsOf = (root) =>
   [...HOST, '/proc', '/dev'].map((path) => {
     mkdirSync(join(root, path), { recursive: true });
-    return path === '/proc' ? `mount -t proc proc ${root}/proc` : `mount --rbind -o ro ${path} ${root}${path}`;
+    return path === '/proc'
+      ? `mount -t proc proc ${root}/proc`
+      : `mount --rbind -o ro ${path} ${root}${path}`;
   });
 
 /** A command in a root of its own, as a shell line for `unshare`. */
@@ -41,7 +45,10 @@ function chroot(root, command, { readOnly = false, volumes = {}, user = 0, cwd =
 
 function run(root, command, options = {}) {
   const [program, args] = chroot(root, command, options);
-  const { status, stdout, stderr } = spawnSync(program, args, { env: options.env ?? {}, input: options.input });
+  const { status, stdout, stderr } = spawnSync(program, args, {
+    env: options.env ?? {},
+    input: options.input,
+  });
   return { status, stdout: stdout.toString(), stderr: stderr.toString() };
 }
 
@@ -132,7 +139,13 @@ async function tryOut(image) {
   rmSync(join(root, 'tmp'), { recursive: true });
   const entry = wordsOf(image.ENTRYPOINT);
   const env = { PATH: '/usr/local/bin:/usr/bin', NODE_ENV: 'production' };
-  const options = { readOnly: true, user: USER, cwd, env, volumes: { [volume]: data, '/etc/latchkey': config } };
+  const options = {
+    readOnly: true,
+    user: USER,
+    cwd,
+    env,
+    volumes: { [volume]: data, '/etc/latchkey': config },
+  };
   const as = (words, more = {}) => run(root, words.map(quote).join(' '), { ...options, ...more });
 
   const password = 'correct horse battery staple';
@@ -158,7 +171,8 @@ async function tryOut(image) {
   child.stdout.on('data', (chunk) => (log += chunk));
   const gone = new Promise((done) => child.once('close', (code, signal) => done({ code, signal })));
   try {
-    for (let i = 0; i < 600 && !log.includes('"msg":"ready"') && child.exitCode === null; i++) await sleep(50);
+    for (let i = 0; i < 600 && !log.includes('"msg":"ready"') && child.exitCode === null; i++)
+      await sleep(50);
     assert.match(log, /"msg":"ready"/);
     assert.equal(as(wordsOf(health)).status, 0, 'HEALTHCHECK');
     const login = await fetch(`http://127.0.0.1:${port}/login`, { method: 'POST', body: new URLSearchParams({ user: 'a@example.com', password }) }); // prettier-ignore

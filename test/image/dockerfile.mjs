@@ -9,7 +9,10 @@ export function readDockerfile(file) {
     .split('\n')
     .filter((line) => !/^\s*(#|$)/.test(line));
   const instructions = [];
-  for (const line of lines.join('\n').replace(/\\\n\s*/g, ' ').split('\n')) {
+  for (const line of lines
+    .join('\n')
+    .replace(/\\\n\s*/g, ' ')
+    .split('\n')) {
     const [, name = '', rest = ''] = /^(\w+)\s+(.*)$/.exec(line) ?? [];
     instructions.push({ name, rest: rest.trim() });
   }
