@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseAllDocuments } from 'yaml';
@@ -73,13 +73,15 @@ function renderer(): string {
   for (const name of readdirSync(RENDERER).toSorted()) digest.update(readFileSync(join(RENDERER, name)));
   const built = join(tmpdir(), `latchkey-helm-render-${digest.digest('hex').slice(0, 16)}`);
   if (existsSync(built)) return built;
-  const fresh = join(mkdtempSync(join(tmpdir(), 'latchkey-helm-')), 'render');
+  const folder = mkdtempSync(join(tmpdir(), 'latchkey-helm-'));
+  const fresh = join(folder, 'render');
   const { status, stderr } = spawnSync('go', ['build', '-o', fresh, '.'], {
     cwd: RENDERER,
     env: { ...process.env, GO111MODULE: 'off', GOPATH: GO_SOURCES },
   });
   if (status !== 0) throw new Error(`the renderer can not be built: ${stderr.toString()}`);
   renameSync(fresh, built);
+  rmdirSync(folder);
   return built;
 }
 
