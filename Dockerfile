@@ -1,0 +1,44 @@
+# syntax=docker/dockerfile:1
+
+# The base has glibc, for which lmdb and @node-rs/argon2 ship prebuilt binaries (linux/amd64 and linux/arm64). No package
+# runs an install script, so nothing is compiled.
+FROM node:26-trixie-slim AS base
+WORKDIR /app
+
+# The program itself is the same for every platform, so it is built on the builder's own.
+FROM --platform=$BUILDPLATFORM node:26-trixie-slim AS build
+WORKDIR /app
+COPY package.json package-lock.json ./
+RUN npm ci --ignore-scripts --no-audit --no-fund
+COPY tsconfig.json tsconfig.build.json ./
+COPY src ./src
+RUN npm run build && find dist -name '*.map' -delete
+
+FROM base AS dependencies
+COPY package.json package-lock.json ./
+RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
+
+FROM base AS image
+LABEL org.opencontainers.image.title="latchkey" \
+      org.opencontainers.image.description="An authentication sidecar in front of HTTP APIs" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="0.1.0"
+ENV NODE_ENV=production
+# Package managers have no use here; the data folder belongs to the user that serves.
+RUN rm -rf /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack \
+      /usr/local/bin/yarn /usr/local/bin/yarnpkg /opt/yarn-* \
+    && install -d -o 65532 -g 65532 -m 0700 /var/lib/latchkey
+COPY LICENSE package.json ./
+COPY config ./config
+COPY --from=dependencies /app/node_modules ./node_modules
+COPY --from=build /app/dist ./dist
+
+USER 65532:65532
+VOLUME ["/var/lib/latchkey"]
+# Public and admin ports, and the one for proxies that ask first.
+EXPOSE 8080 9901 9902
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=3 \
+  CMD ["node", "/app/dist/cli.js", "healthcheck", "--config", "/etc/latchkey/latchkey.yaml"]
+ENTRYPOINT ["node", "/app/dist/cli.js"]
+CMD ["serve", "--config", "/etc/latchkey/latchkey.yaml"]

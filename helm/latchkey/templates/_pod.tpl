@@ -1,0 +1,142 @@
+{{/* The container, the same in a gateway and beside your API. */}}
+{{- define "latchkey.container" -}}
+name: latchkey
+image: {{ include "latchkey.image" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+args: [serve, --config, /etc/latchkey/latchkey.yaml]
+{{- with .Values.env }}
+env:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+ports:
+  - name: lk-public
+    containerPort: {{ include "latchkey.publicPort" . }}
+  - name: lk-admin
+    containerPort: {{ include "latchkey.adminPort" . }}
+  {{- with include "latchkey.decisionPort" . }}
+  - name: lk-decision
+    containerPort: {{ . }}
+  {{- end }}
+startupProbe:
+  httpGet: { path: /healthz, port: lk-admin }
+  periodSeconds: 1
+  failureThreshold: 60
+livenessProbe:
+  httpGet: { path: /healthz, port: lk-admin }
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet: { path: /readyz, port: lk-admin }
+  periodSeconds: 5
+  timeoutSeconds: 3
+  failureThreshold: 2
+lifecycle:
+  preStop:
+    sleep: { seconds: {{ int .Values.preStopSeconds }} }
+resources:
+  {{- toYaml .Values.resources | nindent 2 }}
+securityContext:
+  {{- toYaml .Values.securityContext | nindent 2 }}
+volumeMounts:
+  - name: latchkey-config
+    mountPath: /etc/latchkey
+    readOnly: true
+  {{- if eq (include "latchkey.storeType" .) "lmdb" }}
+  - name: latchkey-data
+    mountPath: /var/lib/latchkey
+  {{- end }}
+  {{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{/* One volume for configuration and Secrets, mounted as a folder: the kubelet swaps all of it at once, and Latchkey reloads. */}}
+{{- define "latchkey.configVolume" -}}
+- name: latchkey-config
+  projected:
+    defaultMode: 292 # 0444
+    sources:
+      - configMap:
+          name: {{ include "latchkey.fullname" . }}
+          items: [{ key: latchkey.yaml, path: latchkey.yaml }]
+      {{- range $secret := .Values.secrets }}
+      - secret:
+          name: {{ $secret.name }}
+          items:
+            {{- range $secret.keys }}
+            - { key: {{ . | quote }}, path: {{ printf "secrets/%s/%s" $secret.name . | quote }} }
+            {{- end }}
+      {{- end }}
+{{- end -}}
+
+{{/* Where the embedded store is kept, unless a StatefulSet claims it. */}}
+{{- define "latchkey.dataVolume" -}}
+{{- if eq (include "latchkey.storeType" .) "lmdb" -}}
+{{- if .Values.persistence.existingClaim -}}
+- name: latchkey-data
+  persistentVolumeClaim:
+    claimName: {{ .Values.persistence.existingClaim }}
+{{- else if not .Values.persistence.enabled -}}
+- name: latchkey-data
+  emptyDir: {}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "latchkey.podTemplate" -}}
+metadata:
+  annotations:
+    latchkey/restart-checksum: {{ include "latchkey.restartChecksum" . }}
+    {{- with .Values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  labels:
+    {{- include "latchkey.labels" . | nindent 4 }}
+    {{- with .Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "latchkey.serviceAccountName" . }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  terminationGracePeriodSeconds: {{ include "latchkey.stopSeconds" . }}
+  securityContext:
+    {{- toYaml .Values.podSecurityContext | nindent 4 }}
+  containers:
+    - {{ include "latchkey.container" . | nindent 6 | trim }}
+  volumes:
+    {{- include "latchkey.configVolume" . | nindent 4 }}
+    {{- with include "latchkey.dataVolume" . }}
+    {{- . | nindent 4 }}
+    {{- end }}
+    {{- with .Values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .Values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.topologySpreadConstraints }}
+  topologySpreadConstraints:
+    {{- $selector := dict "matchLabels" (include "latchkey.selectorLabels" $ | fromYaml) }}
+    {{- range . }}
+    - {{ toYaml (merge (dict) . (dict "labelSelector" $selector)) | nindent 6 | trim }}
+    {{- end }}
+  {{- end }}
+{{- end -}}

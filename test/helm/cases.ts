@@ -1,0 +1,106 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { parse } from 'yaml';
+
+export const CHART = 'helm/latchkey';
+export const EXAMPLE = 'examples/kubernetes/chart';
+const ciValues = (name: string) => parse(readFileSync(`${CHART}/ci/${name}-values.yaml`, 'utf8')) as object;
+
+/** Files that the chart carries for Prometheus and Grafana. */
+export const HAS_ALERTS = existsSync(`${CHART}/files/alerts.yaml`);
+export const HAS_DASHBOARD = existsSync(`${CHART}/files/dashboard.json`);
+
+const upstream = 'http://my-api:3000';
+const redis = { type: 'redis', url: 'redis://redis:6379/0' };
+const monitoring = [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'monitoring' } } }];
+
+/** Every feature of a gateway at once. */
+export const EVERYTHING = {
+  replicas: 2,
+  nameOverride: 'guard',
+  image: { repository: 'registry.example.com/latchkey', digest: `sha256:${'a'.repeat(64)}`, pullPolicy: 'Always' },
+  imagePullSecrets: [{ name: 'registry' }],
+  config: {
+    upstream,
+    store: { ...redis, password: '${REDIS_PASSWORD}' },
+    decision: { host: '0.0.0.0' },
+    listen: { port: 8443, tls: { cert: 'secrets/api-tls/tls.crt', key: 'secrets/api-tls/tls.key' } },
+    limits: { drain_timeout: '2m' },
+    cache: { size: 1_000_000 },
+  },
+  secrets: [{ name: 'api-tls', keys: ['tls.crt', 'tls.key'] }],
+  env: [{ name: 'REDIS_PASSWORD', valueFrom: { secretKeyRef: { name: 'redis', key: 'password' } } }],
+  extraVolumes: [{ name: 'audit', emptyDir: {} }],
+  extraVolumeMounts: [{ name: 'audit', mountPath: '/var/log/latchkey' }],
+  service: { type: 'LoadBalancer', port: 443, annotations: { team: 'a' } },
+  ingress: { enabled: true, className: 'nginx', annotations: { team: 'a' }, hosts: ['a.example.com', 'b.example.com'], tls: [{ secretName: 'web', hosts: ['a.example.com'] }] },
+  httpRoute: { enabled: true, annotations: { team: 'a' }, parentRefs: [{ name: 'gateway', namespace: 'infra' }], hostnames: ['a.example.com'] },
+  serviceAccount: { annotations: { team: 'a' } },
+  podAnnotations: { team: 'a' },
+  podLabels: { team: 'a' },
+  nodeSelector: { disk: 'fast' },
+  tolerations: [{ key: 'edge', operator: 'Exists' }],
+  affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: [{ key: 'edge', operator: 'Exists' }] }] } } },
+  priorityClassName: 'high',
+  autoscaling: { enabled: true },
+  networkPolicy: { publicFrom: monitoring, adminFrom: monitoring, decisionFrom: monitoring, egress: [{ to: [{ ipBlock: { cidr: '10.0.0.0/8' } }] }] },
+  serviceMonitor: { enabled: true, labels: { release: 'prometheus' } },
+  prometheusRule: { enabled: HAS_ALERTS, labels: { release: 'prometheus' } },
+  dashboard: { enabled: HAS_DASHBOARD, annotations: { folder: 'Latchkey' } },
+}; // prettier-ignore
+
+/** What is rendered and has to be right. */
+export const RIGHT: readonly { readonly name: string; readonly chart: string; readonly release?: string; readonly values: object }[] = [
+  { name: 'gateway', chart: CHART, values: ciValues('gateway') },
+  { name: 'fleet', chart: CHART, values: ciValues('fleet') },
+  { name: 'everything', chart: CHART, release: 'everything', values: EVERYTHING },
+  { name: 'a name too long', chart: CHART, release: 'r'.repeat(53), values: { config: { upstream }, nameOverride: 'n'.repeat(60) } },
+  { name: 'no persistence', chart: CHART, values: { config: { upstream }, persistence: { enabled: false } } },
+  { name: 'a claim of your own', chart: CHART, values: { config: { upstream }, persistence: { existingClaim: 'tokens' } } },
+  { name: 'nothing optional', chart: CHART, values: { config: { upstreams: { api: { url: upstream } }, store: redis }, networkPolicy: { enabled: false }, podDisruptionBudget: { enabled: false }, serviceAccount: { create: false }, topologySpreadConstraints: [] } },
+  { name: 'sidecar', chart: EXAMPLE, release: 'shop', values: {} },
+  { name: 'sidecar, monitored', chart: EXAMPLE, release: 'shop', values: { latchkey: { serviceMonitor: { enabled: true }, networkPolicy: { adminFrom: monitoring }, sidecar: { podLabels: { app: 'my-api' } } } } },
+]; // prettier-ignore
+
+/** What is refused, and what the operator is told. */
+export const REFUSED: readonly (readonly [string, object, RegExp, string?])[] = [
+  ['no upstream', {}, /config\.upstream must be the URL of your API/],
+  ['several pods with an embedded store', { replicas: 2, config: { upstream } }, /several replicas need config\.store\.type redis/],
+  ['scaling an embedded store', { autoscaling: { enabled: true }, config: { upstream } }, /several replicas need config\.store\.type redis/],
+  ['a password', { config: { upstream, store: { ...redis, password: 'geheim' } } }, /config\.store\.password is a secret/],
+  ['a sealing key', { config: { upstream, store: { ...redis, sealing_key: 'ab' } } }, /config\.store\.sealing_key is a secret/],
+  ['a password in a URL', { config: { upstream, store: { type: 'redis', url: 'redis://u:geheim@redis' } } }, /a URL in config holds a password/],
+  ['a password in the URL of the API', { config: { upstream: 'http://u:geheim@api' } }, /a URL in config holds a password/],
+  ['a Secret that is not mounted', { config: { upstream, directory: { file: 'secrets/users/directory.yaml' } } }, /secrets does not list the key directory\.yaml of the Secret users/],
+  ['a key that is not mounted', { config: { upstream, store: { ...redis, password: '${file:secrets/r/password}' } }, secrets: [{ name: 'r', keys: ['other'] }] }, /secrets does not list the key password of the Secret r/],
+  ['a free port', { config: { upstream, admin: { port: 70_000 } } }, /config\.admin\.port must be a number/],
+  ['a drain that is no duration', { config: { upstream, limits: { drain_timeout: 'soon' } } }, /drain_timeout must be a duration/],
+  ['a monitor that can not come in', { config: { upstream }, serviceMonitor: { enabled: true } }, /networkPolicy\.adminFrom must let Prometheus in/],
+  ['an ingress without hosts', { config: { upstream }, ingress: { enabled: true } }, /ingress\.hosts must name the hosts/],
+  ['a route without a gateway', { config: { upstream }, httpRoute: { enabled: true } }, /httpRoute\.parentRefs must name a Gateway/],
+  ['a sidecar in mode gateway', { latchkey: { mode: 'gateway' } }, /set latchkey\.mode to sidecar/, EXAMPLE],
+  ['sidecars with an embedded store', { latchkey: { config: { store: null } } }, /sidecars need config\.store\.type redis/, EXAMPLE],
+  ['sidecars that nobody finds', { latchkey: { sidecar: { podLabels: null } } }, /sidecar\.podLabels must be the labels of your pods/, EXAMPLE],
+]; // prettier-ignore
+
+/** Values that the schema refuses. */
+export const MISFITS: readonly object[] = [
+  { replica: 2 },
+  { replicas: '2' },
+  { mode: 'both' },
+  { image: { repo: 'x' } },
+  { image: { digest: 'sha256:abc' } },
+  { config: { store: { type: 'mysql' } } },
+  { config: { admin: { port: 0 } } },
+  { config: { limits: { drain_timeout: 30 } } },
+  { secrets: ['latchkey-redis'] },
+  { secrets: [{ name: 'x', keys: [] }] },
+  { service: { type: 'ExternalName' } },
+  { service: { port: 0 } },
+  { ingress: { hosts: 'api.example.com' } },
+  { podLabels: { tier: 1 } },
+  { preStopSeconds: 0 },
+  { networkPolicy: { from: [] } },
+  { podDisruptionBudget: { maxUnavailable: 0 } },
+  { persistence: { size: 'large' } },
+  { autoscaling: { targetCPUUtilizationPercentage: 700 } },
+];

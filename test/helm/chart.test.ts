@@ -1,0 +1,280 @@
+import { createRequire } from 'node:module';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import t from 'tap';
+import { isMap, parse, parseDocument } from 'yaml';
+import { type KubernetesObject, render, type Rendered } from '../helpers/helm.js';
+import { faultsOf } from '../helpers/kubernetes.js';
+import { loadDirectory } from '../../src/config/directory.js';
+import { ConfigError, formatFault } from '../../src/config/fault.js';
+import { loadConfig } from '../../src/config/load.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+import { forEachRow } from '../helpers/table.js';
+import { CHART, EVERYTHING, EXAMPLE, HAS_ALERTS, HAS_DASHBOARD, MISFITS, REFUSED, RIGHT } from './cases.js';
+
+/** Settings of the interface that are refused until they are served. */
+const UNSERVED = /is not available in this version/;
+
+const right = render(RIGHT).map((result, i) => ({ ...RIGHT[i]!, ...result }));
+const require = createRequire(import.meta.url);
+
+/** The pods that objects describe, with their labels. */
+function podsOf(objects: readonly KubernetesObject[]): { metadata: KubernetesObject['metadata']; spec: any }[] { // oxlint-disable-line typescript/no-explicit-any -- as rendered
+  return objects.flatMap((object) => (object.kind === 'Pod' ? [object] : object['spec']?.template ? [object['spec'].template] : []));
+} // prettier-ignore
+
+const containersOf = (spec: any): any[] => [...spec.containers, ...(spec.initContainers ?? [])]; // oxlint-disable-line typescript/no-explicit-any -- as rendered
+const kindsOf = (objects: readonly KubernetesObject[]) => objects.map(({ kind }) => kind).toSorted();
+const of = (name: string) => right.find((each) => each.name === name)!;
+const only = ({ objects }: Rendered, kind: string) => objects.find((object) => object.kind === kind)!;
+
+t.test('every rendering is what Kubernetes takes', async (t) => {
+  forEachRow(right, ({ name, error, files }) => {
+    t.equal(error, '', name);
+    for (const [file, text] of Object.entries(files)) t.notMatch(text, /<no value>|<nil>|%!/, `${name}: ${file}`);
+  });
+  const bad = structuredClone(only(of('fleet'), 'Deployment'));
+  bad['spec'].template.spec.terminationGracePeriod = 30;
+  const worse = structuredClone(only(of('fleet'), 'Deployment'));
+  worse['spec'].template.spec.containers[0].ports[0].containerPort = 'eighty';
+  // Two that are wrong, with the right ones: so it is shown that they would be seen.
+  const faults = faultsOf([...right.flatMap(({ objects }) => objects), bad, worse]);
+  t.match(faults, [/containerPort must be integer/, /terminationGracePeriod.* does not exist/, /'string' is not assignable to type 'number'/]);
+  t.equal(faults.length, 3);
+}); // prettier-ignore
+
+t.test('what is rendered', async (t) => {
+  const always = ['ConfigMap', 'NetworkPolicy', 'Pod', 'PodDisruptionBudget', 'Service', 'Service', 'ServiceAccount'];
+  t.same(kindsOf(of('gateway').objects), [...always, 'StatefulSet'].toSorted());
+  t.same(kindsOf(of('fleet').objects), [...always, 'Deployment', 'HorizontalPodAutoscaler', 'Ingress', 'ServiceMonitor'].toSorted());
+  t.same(kindsOf(of('nothing optional').objects), ['ConfigMap', 'Deployment', 'Pod', 'Service', 'Service']);
+  t.same(kindsOf(of('sidecar').objects), ['ConfigMap', 'Deployment', 'NetworkPolicy', 'Service']);
+  t.same(kindsOf(of('sidecar, monitored').objects), ['ConfigMap', 'Deployment', 'NetworkPolicy', 'PodMonitor', 'Service']);
+  const extras = [...(HAS_ALERTS ? ['PrometheusRule'] : []), ...(HAS_DASHBOARD ? ['ConfigMap'] : [])];
+  t.same(kindsOf(of('everything').objects), [...always, 'Deployment', 'HorizontalPodAutoscaler', 'HTTPRoute', 'Ingress', 'ServiceMonitor', ...extras].toSorted());
+}); // prettier-ignore
+
+t.test('names, selectors, ports and volumes fit together', async (t) => {
+  for (const { name, objects } of right) {
+    const names = objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+    t.equal(new Set(names).size, names.length, `${name}: each name once`);
+    for (const object of objects) {
+      const limit = object.kind === 'StatefulSet' ? 52 : 63;
+      t.match(object.metadata.name, /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, `${name}: ${object.kind}`);
+      t.ok(object.metadata.name.length <= limit, `${name}: ${object.kind} ${object.metadata.name}`);
+      for (const value of Object.values(object.metadata.labels ?? {}))
+        t.match(value, /^(?=.{1,63}$)[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?$/, `${name}: label ${value}`);
+    }
+    const pods = podsOf(objects.filter(({ kind }) => kind !== 'Pod'));
+    t.equal(pods.length, 1, name);
+    const [{ metadata, spec }] = pods as [(typeof pods)[0]];
+    for (const object of objects) {
+      const { selector, podSelector } = object['spec'] ?? {};
+      const labels = podSelector?.matchLabels ?? selector?.matchLabels ?? selector;
+      if (labels === undefined) continue;
+      t.notMatch(Object.keys(labels), /version|chart/, `${name}: the selector of ${object.kind} holds no version`);
+      const target = object.kind === 'ServiceMonitor' ? objects.find((each) => each.metadata.name.endsWith('-internal'))?.metadata.labels : metadata.labels;
+      t.has(target, labels, `${name}: ${object.kind} selects its pods`);
+    }
+    const latchkey = containersOf(spec).find((container) => container.name === 'latchkey');
+    const ports = new Map<string, number>(latchkey.ports.map((port: { name: string; containerPort: number }) => [port.name, port.containerPort]));
+    const config = parse(only({ objects } as Rendered, 'ConfigMap')['data']['latchkey.yaml']);
+    t.equal(ports.get('lk-public'), config.listen.port, name);
+    t.equal(ports.get('lk-admin'), config.admin.port, name);
+    t.equal(config.admin.host, '0.0.0.0', 'the kubelet reaches it');
+    for (const [probe, path] of Object.entries({ startupProbe: '/healthz', livenessProbe: '/healthz', readinessProbe: '/readyz' }))
+      t.same(latchkey[probe].httpGet, { path, port: 'lk-admin' }, `${name}: ${probe}`);
+    for (const service of objects.filter(({ kind }) => kind === 'Service'))
+      for (const { targetPort } of service['spec'].ports) t.ok(ports.has(targetPort) || [...ports.values()].includes(targetPort), `${name}: port ${targetPort}`);
+    const claimed = objects.flatMap((object) => object['spec']?.volumeClaimTemplates ?? []).map((claim) => claim.metadata.name);
+    const volumes = [...claimed, ...(spec.volumes ?? []).map((volume: { name: string }) => volume.name)];
+    t.equal(new Set(volumes).size, volumes.length, `${name}: each volume once`);
+    for (const container of containersOf(spec))
+      for (const mount of container.volumeMounts ?? []) {
+        t.ok(volumes.includes(mount.name), `${name}: the volume ${mount.name}`);
+        t.equal(mount.subPath, undefined, 'a subPath is never swapped by the kubelet');
+      }
+    t.equal(volumes.includes('latchkey-data'), config.store.type === 'lmdb', `${name}: a data folder only for an embedded store`);
+  }
+  const monitor = only(of('fleet'), 'ServiceMonitor');
+  const internal = of('fleet').objects.find(({ metadata }) => metadata.name.endsWith('-internal'));
+  t.equal(internal?.['spec'].ports[0].name, monitor['spec'].endpoints[0].port);
+  t.equal(internal?.['spec'].type, 'ClusterIP');
+  t.same(monitor['spec'].endpoints[0].relabelings, [{ targetLabel: 'job', replacement: 'latchkey' }]);
+  t.same(only(of('everything'), 'Service')['spec'].ports.length, 1, 'a load balancer carries the public port only');
+}); // prettier-ignore
+
+t.test('pods are restricted, and stop in time', async (t) => {
+  for (const { name, objects } of right) {
+    for (const { spec } of podsOf(objects)) {
+      t.equal(spec.automountServiceAccountToken, false, name);
+      const container = containersOf(spec).find((each) => each.name === 'latchkey' || each.name === 'test');
+      t.match(container.securityContext, {
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        runAsNonRoot: true,
+        runAsUser: 65532,
+        capabilities: { drop: ['ALL'] },
+        seccompProfile: { type: 'RuntimeDefault' },
+      }, name);
+      t.ok(container.resources.requests.cpu && container.resources.limits.memory, name);
+      if (container.name === 'test') continue;
+      const [, seconds = '30', unit = 's'] = /drain_timeout: (\d+)(\w)/.exec(only({ objects } as Rendered, 'ConfigMap')['data']['latchkey.yaml']) ?? [];
+      const drain = Number(seconds) * (unit === 'm' ? 60 : 1);
+      t.ok(spec.terminationGracePeriodSeconds > container.lifecycle.preStop.sleep.seconds + drain, name);
+    }
+  }
+}); // prettier-ignore
+
+/** What `latchkey check` would say, less settings that this version does not serve yet. */
+function configFaults(file: string): string[] {
+  try {
+    const { config } = loadConfig(file, { REDIS_PASSWORD: 'x' });
+    if (config.directory.file !== null) loadDirectory(config.directory.file, {}, Object.keys(config.policy.roles));
+    return [];
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return error.faults.map(formatFault).filter((line) => !UNSERVED.test(line));
+  }
+} // prettier-ignore
+
+t.test('the configuration passes, with the files that are mounted', async (t) => {
+  for (const { name, objects } of right) {
+    const folder = temporaryFolder(t);
+    const config = only({ objects } as Rendered, 'ConfigMap')['data']['latchkey.yaml'] as string;
+    writeFileSync(join(folder, 'latchkey.yaml'), config);
+    const [{ spec }] = podsOf(objects.filter(({ kind }) => kind !== 'Pod')) as [ReturnType<typeof podsOf>[0]];
+    const volume = spec.volumes.find((each: { name: string }) => each.name === 'latchkey-config');
+    for (const { secret } of volume.projected.sources) {
+      for (const { key, path } of secret?.items ?? []) {
+        mkdirSync(dirname(join(folder, path)), { recursive: true });
+        writeFileSync(join(folder, path), key === 'directory.yaml' ? 'customers: []\n' : 'ab'.repeat(32));
+      }
+    }
+    t.same(configFaults(join(folder, 'latchkey.yaml')), [], name);
+  }
+}); // prettier-ignore
+
+t.test('what can not work is refused with its mend', async (t) => {
+  const results = render(REFUSED.map(([, values, , chart = CHART]) => ({ chart, values })));
+  REFUSED.forEach(([name, , message], i) => t.match(results[i]?.error, message, name));
+});
+
+t.test('two releases share a namespace', async (t) => {
+  const [one, two] = render([{ chart: CHART, release: 'one', values: EVERYTHING }, { chart: CHART, release: 'two', values: EVERYTHING }]) as [Rendered, Rendered];
+  const names = ({ objects }: Rendered) => objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+  t.same(names(one).filter((name) => names(two).includes(name)), []);
+  t.notSame(only(one, 'Deployment')['spec'].selector, only(two, 'Deployment')['spec'].selector);
+}); // prettier-ignore
+
+t.test('the schema takes what is right and refuses what is not', async (t) => {
+  const { default: Ajv } = createRequire(require.resolve('@kubernetes-models/validate'))('ajv') as { default: new (options: object) => { compile(schema: object): { (value: unknown): boolean; errors?: unknown } } };
+  const check = new Ajv({ strict: true, strictTypes: false, allErrors: true }).compile(parse(readFileSync(`${CHART}/values.schema.json`, 'utf8')));
+  const sees = (value: unknown) => (check(value) ? null : check.errors);
+  for (const { name, values } of right) {
+    const own = Object.entries(values).find(([path]) => path.endsWith('latchkey'))?.[1];
+    t.same(sees(own), null, name);
+  }
+  const misfits = render(MISFITS.map((values) => ({ chart: CHART, values })));
+  forEachRow(misfits, ({ values }) => t.not(sees(values['latchkey']), null, JSON.stringify(values)));
+  const document = parse(readFileSync(`${CHART}/values.schema.json`, 'utf8'));
+  const values = parse(readFileSync(`${CHART}/values.yaml`, 'utf8'));
+  t.same(Object.keys(document.properties).filter((key) => key !== 'global').toSorted(), Object.keys(values).toSorted(), 'the same keys');
+}); // prettier-ignore
+
+/** Every place of values.yaml that holds a value. */
+function leaves(): string[][] {
+  const found: string[][] = [];
+  const walk = (node: unknown, path: string[]) => {
+    if (isMap(node) && node.items.length > 0) node.items.forEach((pair) => walk(pair.value, [...path, String(pair.key)]));
+    else found.push(path);
+  };
+  walk(parseDocument(readFileSync(`${CHART}/values.yaml`, 'utf8')).contents, []);
+  return found;
+} // prettier-ignore
+
+t.test('every value of values.yaml changes something', async (t) => {
+  const defaults = parseDocument(readFileSync(`${CHART}/values.yaml`, 'utf8'));
+  const lmdb = { config: { upstream: 'http://a:1' } };
+  const bases: { chart: string; values: object }[] = [
+    { chart: CHART, values: { ...EVERYTHING, autoscaling: { enabled: true, minReplicas: 3 }, nameOverride: '', prometheusRule: { enabled: false }, dashboard: { enabled: false } } },
+    { chart: CHART, values: { ...EVERYTHING, autoscaling: { enabled: false }, image: {}, serviceAccount: { create: false }, prometheusRule: { enabled: false }, dashboard: { enabled: false } } },
+    { chart: CHART, values: lmdb },
+    { chart: CHART, values: { ...lmdb, prometheusRule: { enabled: HAS_ALERTS }, dashboard: { enabled: HAS_DASHBOARD } } },
+    { chart: CHART, values: { ...lmdb, topologySpreadConstraints: [], mode: 'sidecar', sidecar: { podLabels: { a: 'b' } } } },
+  ];
+  const places = leaves().filter(([key]) => !((key === 'prometheusRule' && !HAS_ALERTS) || (key === 'dashboard' && !HAS_DASHBOARD)));
+  t.ok(places.length > 60);
+  const another = (value: unknown) => {
+    if (typeof value === 'boolean') return !value;
+    if (typeof value === 'number') return value + 7;
+    if (Array.isArray(value)) return [{ name: 'other', keys: ['k'], topologyKey: 'zone' }];
+    if (value === 'sidecar') return 'gateway';
+    return typeof value === 'string' ? 'other' : { other: 'other' };
+  };
+  const changed = ({ chart, values }: (typeof bases)[0], path: readonly string[]) => {
+    const document = parseDocument(JSON.stringify(values));
+    const value = document.getIn(path) ?? defaults.getIn(path);
+    document.setIn(path, another(value instanceof Object && 'toJSON' in value ? (value.toJSON as () => unknown)() : value));
+    return { chart, values: document.toJS() as object };
+  };
+  const pending = new Set(places);
+  for (const base of bases) {
+    const paths = [...pending];
+    const [plain, ...others] = render([base, ...paths.map((path) => changed(base, path))]);
+    others.forEach(({ error, files }, i) => {
+      if (error === '' && JSON.stringify(files) !== JSON.stringify(plain?.files)) pending.delete(paths[i]!);
+    });
+  }
+  t.same([...pending].map((path) => path.join('.')), [], 'these change nothing');
+}); // prettier-ignore
+
+t.test('README.md lists every value with its default', async (t) => {
+  const rows = [...readFileSync(`${CHART}/README.md`, 'utf8').matchAll(/^\| `([A-Za-z_.]+)` +\| `([^`]*)` +\|/gm)].map(([, path = '', value = '']) => [path, value]);
+  const defaults = parse(readFileSync(`${CHART}/values.yaml`, 'utf8'));
+  const tables = ['podSecurityContext', 'securityContext', 'resources', 'topologySpreadConstraints'];
+  const expected = leaves().filter(([key = '']) => !tables.includes(key)).map((path) => {
+    const value = path.reduce((table, key) => table[key], defaults);
+    return [path.join('.'), JSON.stringify(value)];
+  });
+  const inOrder = (list: readonly (readonly string[])[]) => list.map((row) => row.join(' ')).toSorted();
+  t.same(inOrder(rows), inOrder(expected));
+}); // prettier-ignore
+
+t.test('pods are replaced for settings that can not be reloaded, and for no others', async (t) => {
+  const source = readFileSync('src/server/reload/reload.ts', 'utf8');
+  const fixed = [...source.matchAll(/\['([a-z_.]+)', \(c\) =>/g)].map(([, path = '']) => path.split('.'));
+  t.ok(fixed.length > 5);
+  const reloaded = ['listen.trusted_proxies', 'interface.vendor', 'sessions.idle_timeout', 'tokens.max_per_user', 'login.lockout', 'rate_limit.writes_per_hour', 'proxy.stream_recheck', 'identity.forward_credentials', 'policy.roles', 'routes', 'default_route.auth', 'directory.file', 'upstream'].map((path) => path.split('.'));
+  const sample = (path: readonly string[]) => (path.join('.') === 'store' ? { type: 'lmdb', path: '/x' } : path.length > 1 || path[0] === 'upstream' ? '9999' : { x: 1 });
+  const withSetting = (path: readonly string[]) => {
+    const document = parseDocument(JSON.stringify({ config: { upstream: 'http://a:1', listen: {}, login: {} } }));
+    document.setIn(['config', ...path], path.join('.') === 'listen.port' ? 9999 : sample(path));
+    return { chart: CHART, values: document.toJS() as object };
+  };
+  const [plain, ...others] = render([withSetting(['sessions', 'x']), ...[...fixed, ...reloaded].map(withSetting)]);
+  const checksum = (result: Rendered | undefined) => podsOf(result?.objects ?? []).map(({ metadata }) => (metadata as { annotations?: Record<string, string> }).annotations?.['latchkey/restart-checksum']).join('');
+  t.match(checksum(plain), /^[0-9a-f]{64}$/);
+  fixed.forEach((path, i) => t.not(checksum(others[i]), checksum(plain), path.join('.')));
+  reloaded.forEach((path, i) => t.equal(checksum(others[fixed.length + i]), checksum(plain), path.join('.')));
+}); // prettier-ignore
+
+t.test('alerts and dashboard come from the files of the chart', async (t) => {
+  const config = { upstream: 'http://a:1' };
+  const [rule, dashboard] = render([{ chart: CHART, values: { config, prometheusRule: { enabled: true } } }, { chart: CHART, values: { config, dashboard: { enabled: true } } }]) as [Rendered, Rendered];
+  if (HAS_ALERTS) {
+    t.same(only(rule, 'PrometheusRule')['spec'], parse(readFileSync(`${CHART}/files/alerts.yaml`, 'utf8')));
+    for (const [, job] of rule.files['latchkey/templates/prometheusrule.yaml']?.matchAll(/job="([^"]*)"/g) ?? []) t.equal(job, 'latchkey', 'the job of the monitor');
+  }
+  if (!HAS_ALERTS) t.match(rule.error, /the chart has no files\/alerts\.yaml/);
+  const found = dashboard.objects.find(({ metadata }) => metadata.labels?.['grafana_dashboard'] === '1');
+  if (HAS_DASHBOARD) t.equal(found?.['data']['latchkey.json'], readFileSync(`${CHART}/files/dashboard.json`, 'utf8'));
+  else t.match(dashboard.error, /the chart has no files\/dashboard\.json/);
+}); // prettier-ignore
+
+t.test('the example chart depends on the version that is here', async (t) => {
+  const version = (file: string) => parse(readFileSync(file, 'utf8'));
+  const chart = version(`${CHART}/Chart.yaml`);
+  t.equal(chart.appVersion, version('package.json').version);
+  t.equal(version(`${EXAMPLE}/Chart.yaml`).dependencies[0].version, chart.version);
+});

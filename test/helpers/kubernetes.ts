@@ -1,0 +1,71 @@
+import { createRequire } from 'node:module';
+import { resolve } from 'node:path';
+import ts from 'typescript';
+import { z } from 'zod';
+import type { KubernetesObject } from './helm.js';
+
+const require = createRequire(import.meta.url);
+
+/** No package here has the Gateway API; this is the part of it that the chart uses. */
+const httpRoute = z.strictObject({
+  parentRefs: z.array(z.strictObject({ name: z.string(), namespace: z.string().optional(), sectionName: z.string().optional() })).min(1),
+  hostnames: z.array(z.string()).optional(),
+  rules: z.array(z.strictObject({ backendRefs: z.array(z.strictObject({ name: z.string(), port: z.number().int() })) })),
+}); // prettier-ignore
+
+function moduleOf({ apiVersion, kind }: KubernetesObject): string {
+  const library = apiVersion.startsWith('monitoring.coreos.com/') ? '@kubernetes-models/prometheus-operator' : 'kubernetes-models';
+  return `${library}/${apiVersion}/${kind}`;
+} // prettier-ignore
+
+/** What an API server would find wrong with objects: values that do not fit, and fields that it does not know. */
+export function faultsOf(objects: readonly KubernetesObject[]): string[] {
+  const known = objects.filter(({ kind }) => kind !== 'HTTPRoute');
+  return [...objects.flatMap(valueFaults), ...unknownFields(known)];
+}
+
+function valueFaults(object: KubernetesObject): string[] {
+  const name = `${object.kind} ${object.metadata.name}`;
+  if (object.kind === 'HTTPRoute') {
+    const { error } = httpRoute.safeParse(object['spec']);
+    return error === undefined ? [] : [`${name}: ${error.message}`];
+  }
+  const models = require(moduleOf(object)) as Record<string, new (data: object) => { validate(): void }>;
+  const Model = models[object.kind];
+  if (Model === undefined) return [`${name}: no such kind`];
+  try {
+    new Model(object).validate();
+    return [];
+  } catch (error) {
+    return [`${name}: ${(error as Error).message}`];
+  }
+}
+
+/** The schemas take fields that they do not know, so the types are asked: a literal may have no others. */
+function unknownFields(objects: readonly KubernetesObject[]): string[] {
+  const lines = objects.map((object, i) => [
+    `import type { I${object.kind} as Kind${i} } from '${moduleOf(object)}';`,
+    `export const object${i}: Kind${i} = ${JSON.stringify(object)};`,
+  ]);
+  // Fields like these are text for the schemas, and names of known texts for the types.
+  const file = resolve(import.meta.dirname, '../../rendered-objects.ts');
+  const options: ts.CompilerOptions = {
+    strict: true,
+    noEmit: true,
+    skipLibCheck: true,
+    types: [],
+    module: ts.ModuleKind.ESNext,
+    moduleResolution: ts.ModuleResolutionKind.Bundler,
+    target: ts.ScriptTarget.ES2022,
+  };
+  const host = ts.createCompilerHost(options);
+  const read = host.getSourceFile.bind(host);
+  const text = lines.flat().join('\n');
+  host.getSourceFile = (name, ...rest) =>
+    name === file ? ts.createSourceFile(name, text, ts.ScriptTarget.ES2022) : read(name, ...rest);
+  const program = ts.createProgram([file], options, host);
+  return ts.getPreEmitDiagnostics(program).map(({ messageText, start = 0 }) => {
+    const { kind, metadata } = objects[Math.floor((text.slice(0, start).split('\n').length - 1) / 2)] ?? {};
+    return `${kind} ${metadata?.name}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`;
+  });
+}

@@ -1,0 +1,61 @@
+import { readFileSync } from 'node:fs';
+
+/**
+ * Reads the instructions of a Dockerfile; lines that go on are one.
+ * @param {string} file
+ */
+export function readDockerfile(file) {
+  const lines = readFileSync(file, 'utf8')
+    .split('\n')
+    .filter((line) => !/^\s*(#|$)/.test(line));
+  const instructions = [];
+  for (const line of lines
+    .join('\n')
+    .replace(/\\\n\s*/g, ' ')
+    .split('\n')) {
+    const [, name = '', rest = ''] = /^(\w+)\s+(.*)$/.exec(line) ?? [];
+    instructions.push({ name, rest: rest.trim() });
+  }
+  return instructions;
+}
+
+/**
+ * The stages of a Dockerfile by their names, in order.
+ * @param {readonly { name: string, rest: string }[]} instructions
+ */
+export function stagesOf(instructions) {
+  const stages = [];
+  for (const { name, rest } of instructions) {
+    if (name !== 'FROM') stages.at(-1)?.instructions.push({ name, rest });
+    else {
+      const [, from = '', as = ''] = /^(?:--platform=\S+ )?(\S+) AS (\S+)$/.exec(rest) ?? [];
+      stages.push({ from, name: as, instructions: [] });
+    }
+  }
+  return stages;
+}
+
+/**
+ * Which paths a .dockerignore lets into a build: of all the lines that fit a path or a folder above it, the last one holds.
+ * @param {string} file
+ */
+export function readDockerignore(file) {
+  const rules = readFileSync(file, 'utf8')
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '' && !line.startsWith('#'))
+    .map((line) => {
+      const pattern = line.replace(/^!/, '').replace(/\/$/, '');
+      const source = pattern.replace(/[.+^${}()|[\]\\]/g, '\\$&').replaceAll('*', '[^/]*');
+      return { takesIn: line.startsWith('!'), fits: new RegExp(`^${source}(/|$)`) };
+    });
+  return (/** @type {string} */ path) => rules.findLast(({ fits }) => fits.test(path))?.takesIn ?? true;
+}
+
+/**
+ * The words of an instruction in exec form, or of COPY.
+ * @param {string} rest
+ */
+export function wordsOf(rest) {
+  return rest.startsWith('[') ? JSON.parse(rest) : rest.split(/\s+/);
+}

@@ -1,0 +1,112 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'; // prettier-ignore
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { stringify } from 'yaml';
+import { adminSchema, decisionSchema, listenSchema } from '../../src/config/schema/listen.js';
+import { send } from '../helpers/http.js';
+import { freePort } from '../helpers/redis.js';
+import { readDockerfile, readDockerignore, stagesOf, wordsOf } from './dockerfile.mjs';
+
+const stages = stagesOf(readDockerfile('Dockerfile'));
+const image = stages.at(-1)!;
+const given = (name: string) => image.instructions.findLast((each) => each.name === name)?.rest ?? '';
+const lock = JSON.parse(readFileSync('package-lock.json', 'utf8')).packages as Record<string, { dev?: boolean; devOptional?: boolean; libc?: string[] }>; // prettier-ignore
+const isRoot = process.getuid?.() === 0;
+
+t.test('the Dockerfile keeps the rules of the trade', async (t) => {
+  const all = stages.flatMap(({ instructions }) => instructions);
+  for (const { from } of stages) {
+    const known = stages.some(({ name }) => name === from);
+    t.match(from, known ? /^\w+$/ : /^node:\d+-trixie-slim$/, 'a tag that names the version, and glibc');
+  }
+  t.notOk(all.some(({ name }) => name === 'ADD' || name === 'MAINTAINER'));
+  for (const { name, rest } of all) {
+    if (name === 'WORKDIR') t.match(rest, /^\//);
+    if (name === 'RUN') t.notMatch(rest, /sudo|apt-get|curl|npm install/, rest);
+    if (name === 'RUN' && rest.includes('npm ci')) t.match(rest, /--ignore-scripts/, 'no script of a package runs');
+    if (['CMD', 'ENTRYPOINT', 'VOLUME'].includes(name)) t.ok(Array.isArray(wordsOf(rest)) && rest.startsWith('['), `${name} in exec form`);
+  }
+  const [user = '', group = ''] = given('USER').split(':');
+  t.ok(Number(user) >= 10_000 && Number(group) >= 10_000, 'a numeric user that is not root: Kubernetes can tell');
+  t.equal(given('STOPSIGNAL'), 'SIGTERM');
+  t.equal(/image\.version="([^"]*)"/.exec(given('LABEL'))?.[1], JSON.parse(readFileSync('package.json', 'utf8')).version);
+  const ports = [listenSchema, adminSchema, decisionSchema].map((schema) => String(schema.parse({}).port));
+  t.same(given('EXPOSE').split(' '), ports);
+  t.match(wordsOf(/CMD (.*)$/.exec(given('HEALTHCHECK'))?.[1] ?? ''), [...wordsOf(given('ENTRYPOINT')), 'healthcheck', ...wordsOf(given('CMD')).slice(1)]);
+}); // prettier-ignore
+
+t.test('what comes into a build, and nothing else', async (t) => {
+  const takesIn = readDockerignore('.dockerignore');
+  const copied = stages.flatMap(({ instructions }) => instructions)
+    .filter(({ name, rest }) => name === 'COPY' && !rest.startsWith('--from'))
+    .flatMap(({ rest }) => wordsOf(rest).slice(0, -1));
+  t.ok(copied.length > 5);
+  for (const path of copied) t.ok(existsSync(path) && takesIn(path), path);
+  t.ok(takesIn('src/config/load.ts'));
+  for (const path of ['.git/config', '.env', 'node_modules/zod/package.json', 'test/tap.ts', 'data/store/data.mdb', 'docs/limits.md', 'dist/cli.js', 'secrets/x'])
+    t.notOk(takesIn(path), path);
+  const known = new Set([...copied, 'package.json', 'package-lock.json']);
+  for (const path of readdirSync('.').filter(takesIn)) t.ok(known.has(path), `${path} is in the build and used`);
+}); // prettier-ignore
+
+t.test('the native parts have binaries for both platforms, so that nothing is compiled', async (t) => {
+  for (const cpu of ['x64', 'arm64']) {
+    t.ok(lock[`node_modules/@lmdb/lmdb-linux-${cpu}`]);
+    t.same(lock[`node_modules/@node-rs/argon2-linux-${cpu}-gnu`]?.libc, ['glibc']);
+  }
+});
+
+t.test('it runs with production packages alone, as nobody, from folders that it can not write', async (t) => {
+  const root = mkdtempSync(join(tmpdir(), 'latchkey-image-'));
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  chmodSync(root, 0o755);
+  const app = join(root, 'app');
+  mkdirSync(app);
+  const packages = Object.keys(lock).filter((path) => /^node_modules\/(@[^/]+\/)?[^/]+$/.test(path) && lock[path]?.dev !== true && existsSync(path));
+  const paths = ['LICENSE', 'package.json', 'config', 'dist', ...packages];
+  // Links take no time; across file systems there are none.
+  if (spawnSync('cp', ['-rl', '--parents', ...paths, app]).status !== 0) spawnSync('cp', ['-r', '--parents', ...paths, app]);
+  t.notOk(existsSync(join(app, 'node_modules/typescript')));
+  const data = join(root, 'data');
+  mkdirSync(data, { mode: 0o700 });
+  const user = isRoot ? ['setpriv', '--reuid', '65532', '--regid', '65532', '--clear-groups', '--no-new-privs', '--bounding-set=-all'] : [];
+  if (isRoot) chownSync(data, 65_532, 65_532);
+  const [port, admin] = [await freePort(), await freePort()];
+  const file = join(root, 'latchkey.yaml');
+  writeFileSync(file, stringify({
+    listen: { host: '127.0.0.1', port }, admin: { host: '0.0.0.0', port: admin }, upstream: 'http://127.0.0.1:9', store: { type: 'lmdb', path: join(data, 'store') },
+  }));
+  const words = (text: string) => wordsOf(text).map((word) => (word === 'node' ? process.execPath : word === '/etc/latchkey/latchkey.yaml' ? file : word.replace(/^\/app/, app)));
+  // tap adds modules of its own to every process by NODE_OPTIONS; these have to do without.
+  const alone = ['env', '-i', 'NODE_ENV=production', 'TMPDIR=/nowhere', ...user];
+  const options = { cwd: '/' };
+  const health = () => {
+    const [program = '', ...args] = [...alone, ...words(/CMD (.*)$/.exec(given('HEALTHCHECK'))?.[1] ?? '[]')];
+    return spawnSync(program, args, options).status;
+  };
+  t.equal(health(), 1, 'nothing runs yet');
+  const [program = '', ...args] = [...alone, ...words(given('ENTRYPOINT')), ...words(given('CMD'))];
+  const child = spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'inherit'] });
+  t.teardown(() => child.kill('SIGKILL'));
+  const log = await untilReady(child);
+  t.equal(health(), 0, 'HEALTHCHECK');
+  t.equal((await send(`http://127.0.0.1:${port}`, '/tokens/self')).status, 401);
+  const ended = new Promise((done) => child.once('close', (code, signal) => done({ code, signal })));
+  child.kill('SIGTERM');
+  t.same(await ended, { code: 0, signal: null }, log());
+}); // prettier-ignore
+
+/** Waits until it serves; gives its log from then on. */
+async function untilReady(child: ChildProcess): Promise<() => string> {
+  let log = '';
+  await new Promise<void>((ready, failed) => {
+    child.stdout?.on('data', (chunk: Buffer) => {
+      log += chunk.toString();
+      if (log.includes('"msg":"ready"')) ready();
+    });
+    child.once('close', () => failed(new Error(log)));
+  });
+  return () => log;
+}
