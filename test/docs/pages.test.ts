@@ -1,0 +1,63 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join, normalize } from 'node:path';
+import t from 'tap';
+import { startRedis } from '../helpers/redis.js';
+import { anchorsOf, blocksOf, linksOf, pages } from './markdown.js';
+import { PageRun } from './page-run.js';
+
+/** A page's blocks that nothing else runs. */
+function toRun(page: string) {
+  return blocksOf(page).filter(({ notRun, runBy }) => notRun === undefined && runBy === undefined);
+}
+
+for (const page of pages().filter((each) => toRun(each).length > 0)) {
+  t.test(`${page}: what it says holds`, async (t) => {
+    const needsRedis = blocksOf(page).some(({ text }) => text.includes('127.0.0.1:6379'));
+    const redis = needsRedis ? new URL((await startRedis(t)).url).host : '';
+    const run = await PageRun.begin(t, needsRedis ? new Map([['127.0.0.1:6379', redis]]) : undefined);
+    for (const block of toRun(page)) await run.take(block);
+    run.checkFiles();
+  });
+}
+
+t.test('a block that is not run here says why, or by which test it is run', async (t) => {
+  let count = 0;
+  for (const page of pages()) {
+    for (const { line, notRun, runBy } of blocksOf(page)) {
+      if (notRun !== undefined) t.match(notRun, /\w+ \w+/, `${page}, line ${line}: a reason`);
+      if (runBy !== undefined) t.ok(existsSync(runBy), `${page}, line ${line}: ${runBy}`);
+      if (notRun !== undefined || runBy !== undefined) count += 1;
+    }
+  }
+  t.ok(count > 0);
+});
+
+t.test('links between the pages lead somewhere', async (t) => {
+  let count = 0;
+  for (const page of pages()) {
+    for (const { path, anchor } of linksOf(page)) {
+      count += 1;
+      const target = path === '' ? page : normalize(join(page, '..', path));
+      if (!existsSync(target)) t.fail(`${page}: there is no ${target}`);
+      else if (anchor !== undefined && !anchorsOf(target).includes(anchor)) {
+        t.fail(`${page}: ${target} has no heading for #${anchor}`);
+      }
+    }
+  }
+  t.ok(count > 100, `${count} links`);
+});
+
+t.test('docs/README.md leads to every page', async (t) => {
+  const linked = linksOf('docs/README.md').map(({ path }) => normalize(join('docs', path)));
+  for (const page of pages().filter((each) => each.startsWith('docs/') && each !== 'docs/README.md')) {
+    t.ok(linked.includes(page), page);
+  }
+});
+
+t.test('docs/configuration.md is what the schema says, and no key is without a meaning', async (t) => {
+  const { status, stderr } = spawnSync(process.execPath, ['scripts/configuration-page.mjs', '--check'], {
+    encoding: 'utf8',
+  });
+  t.equal(status, 0, stderr);
+});
