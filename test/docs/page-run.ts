@@ -1,4 +1,5 @@
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, existsSync, writeFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { parse } from 'yaml';
@@ -122,7 +123,7 @@ export class PageRun {
     this.#printed = '';
     for (const part of text.split(/^(latchkey serve .*)$/m)) {
       const [, config] = /^latchkey serve --config (\S+)/.exec(part) ?? [];
-      if (config === undefined) this.#printed += this.#bash(part, place);
+      if (config === undefined) this.#printed += await this.#bash(part, place);
       else {
         await this.#server?.stop();
         this.#server = await start(this.#t, join(this.folder, config));
@@ -131,21 +132,25 @@ export class PageRun {
     }
   }
 
-  #bash(lines: string, place: string): string {
+  async #bash(lines: string, place: string): Promise<string> {
     if (lines.trim() === '') return '';
     const state = existsSync(join(this.folder, STATE)) ? `. ./${STATE}\n` : '';
     const script = `${state}set -a\ntrap 'export -p > ${STATE}' EXIT\n${this.#exchanged(lines)}`;
     // The test runner has every node process that is started load its hooks, which takes longer than most commands.
     const { NODE_OPTIONS: _hooks, ...inherited } = process.env;
     const env = { ...inherited, PATH: `${this.folder}:${process.env['PATH']}` };
-    const { status, stdout, stderr } = spawnSync('bash', ['-euo', 'pipefail', '-c', script], {
+    const child = spawn('bash', ['-euo', 'pipefail', '-c', script], {
       cwd: this.folder,
       env,
       timeout: SHELL_MS,
-      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
     });
+    let [stdout, stderr] = ['', ''];
+    child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+    child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+    const [code] = (await once(child, 'close')) as [number | null];
     for (const [secret] of `${stdout}${stderr}`.matchAll(/\blk[0-9A-Za-z]{38}\b/g)) rememberSecret(secret);
-    this.#t.equal(status, 0, `${place}: runs\n${stderr}`);
+    this.#t.equal(code, 0, `${place}: runs\n${stderr}`);
     return stdout;
   }
 
