@@ -1,10 +1,11 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { parse, parseDocument, stringify } from 'yaml';
 import { loadConfig } from '../../src/config/load.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
-import { blocksOf } from './markdown.js';
+import { endpointRoutes } from '../../src/policy/own-endpoints.js';
+import { blocksOf, pages } from './markdown.js';
 
 t.test('docs/accounts.md: the configuration passes', async (t) => {
   const [block, ...more] = blocksOf('docs/accounts.md');
@@ -60,3 +61,39 @@ t.test('SECURITY.md names tests that exist', async (t) => {
   t.ok(files.length > 15);
   for (const file of new Set(files)) t.ok(existsSync(file), file);
 }); // prettier-ignore
+
+t.test('docs/storage.md names each key in Redis', async (t) => {
+  const page = readFileSync('docs/storage.md', 'utf8');
+  const source = readdirSync('src/store', { recursive: true, encoding: 'utf8' })
+    .filter((file) => /^redis.*\.ts$/.test(file))
+    .map((file) => readFileSync(join('src/store', file), 'utf8'))
+    .join('');
+  const keys = new Set([...source.matchAll(/\bP\('([a-z_:]+)'/g)].map(([, key = '']) => key));
+  t.ok(keys.size > 12, [...keys].join(' '));
+  for (const key of keys) t.ok(page.includes(`\`${key}`), key);
+});
+
+t.test('docs/interface.md names each own endpoint', async (t) => {
+  const page = readFileSync('docs/interface.md', 'utf8');
+  const routes = endpointRoutes({ tokenEndpoints: 'session', page: '/_latchkey/' });
+  const endpoints = routes.filter(({ endpoint }) => endpoint !== undefined);
+  t.ok(endpoints.length > 10);
+  for (const { path, methods = [], endpoint } of endpoints) {
+    // The page without its slash is sent to the page, and its files are named by a digest.
+    if (endpoint?.name === 'show_page' || endpoint?.name === 'show_page_asset') continue;
+    t.match(page, `\`${methods[0]} ${path}\``);
+  }
+});
+
+t.test('each metric that a page names is there', async (t) => {
+  const sources = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((file) =>
+    file.endsWith('.ts'),
+  );
+  const source = sources.map((file) => readFileSync(join('src', file), 'utf8')).join('');
+  const named = pages().flatMap((page) => {
+    const found = readFileSync(page, 'utf8').matchAll(/`(latchkey_[a-z_]+?)(?:_bucket|_sum|_count)?[`{]/g);
+    return [...found].map(([, name = '']) => [page, name] as const);
+  });
+  t.ok(named.length > 5);
+  for (const [page, name] of named) t.ok(source.includes(`'${name}'`), `${page}: ${name}`);
+});
