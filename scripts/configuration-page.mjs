@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Writes docs/configuration.md from the schema of the configuration (`npm run docs:config`). With --check it only says
 // whether the page is up to date. A key without a meaning is an error either way.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { format, resolveConfig } from 'prettier';
 import { stringify } from 'yaml';
 import { jsonSchemaOf } from '../dist/commands/judge/schema.js';
@@ -15,19 +15,24 @@ const SIZE = 'A size: 512B, 64KiB, 1MiB, 1GiB';
 const LONG = 48;
 const WIDE = 100;
 
-/** Where more is said about a section. */
+/** Where more is said about a section: the first of these pages that is there. */
 const MORE = {
-  interface: 'interface.md',
-  store: 'storage.md',
-  on_store_failure: 'storage.md#when-redis-is-away',
-  cache: 'storage.md#the-cache',
-  directory: 'accounts.md',
-  limits: 'limits.md',
-  proxy: 'limits.md#streams',
-  audit: 'audit.md',
-  upstreams: 'limits.md#what-an-upstream-may-take-up',
-  policy: 'judging.md#routes-and-actions',
-  routes: 'policy-cookbook.md',
+  listen: ['tls.md'],
+  decision: ['decision-endpoint.md'],
+  identity: ['identity.md'],
+  log: ['logs.md'],
+  tracing: ['tracing.md'],
+  interface: ['interface.md'],
+  store: ['storage.md'],
+  on_store_failure: ['storage.md#when-redis-is-away'],
+  cache: ['storage.md#the-cache'],
+  directory: ['accounts.md'],
+  limits: ['limits.md'],
+  proxy: ['limits.md#streams'],
+  audit: ['audit.md'],
+  upstreams: ['upstreams.md', 'limits.md#what-an-upstream-may-take-up'],
+  policy: ['judging.md#routes-and-actions'],
+  routes: ['policy-cookbook.md'],
 };
 
 const HEAD = `<!-- Written by "npm run docs:config" from src/config/schema. Change it there. -->
@@ -106,7 +111,8 @@ function variant(name, schema) {
 function about(name, schema) {
   const { description } = schema;
   if (description === undefined) missing.push(name);
-  const more = MORE[name] === undefined ? '' : ` More: [${MORE[name].split('#')[0]}](${MORE[name]}).`;
+  const link = MORE[name]?.find((page) => existsSync(`docs/${page.split('#')[0]}`));
+  const more = link === undefined ? '' : ` More: [${link.split('#')[0]}](${link}).`;
   const { type } = schema.default ?? {};
   const without = type === undefined ? '' : ` Without it: ${code(`type: ${type}`)}.`;
   return `${sentence(description ?? '')}${without}${more}\n`;

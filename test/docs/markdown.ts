@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** A code block of a page. */
@@ -37,9 +37,14 @@ export function pages(): string[] {
       .filter((file) => name.test(file))
       .map((file) => join(folder, file));
   return [
-    ...['README.md', 'SECURITY.md', 'CONTRIBUTING.md', 'CHANGELOG.md'],
+    'README.md',
+    'SECURITY.md',
+    'CONTRIBUTING.md',
+    'CHANGELOG.md',
     ...below('docs', /\.md$/),
-    ...below('examples', /README\.md$/),
+    ...['examples', 'helm']
+      .filter((folder) => existsSync(folder))
+      .flatMap((folder) => below(folder, /README\.md$/)),
   ];
 }
 

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, writeFileSync } from 'node:fs';
-import { basename, join, resolve } from 'node:path';
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import type { Test } from 'tap';
 import { checkExpectations } from '../../src/commands/judge/check.js';
@@ -109,6 +109,7 @@ export class PageRun {
 
   #write(name: string, text: string): string {
     const file = join(this.folder, name);
+    mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, this.#exchanged(text), { mode: 0o600 });
     return file;
   }
@@ -157,12 +158,9 @@ export class PageRun {
   /** What the lines before printed, when there are any; `...` stands for anything on a line. */
   #text(text: string, place: string): void {
     if (this.#printed === undefined) return;
-    const pattern = text.split('...').map(escaped).join('.*');
-    this.#t.match(
-      this.#restored(this.#printed),
-      new RegExp(`^${pattern}$`),
-      `${place}: this is what is printed`,
-    );
+    const pattern = text.trimEnd().split('...').map(escaped).join('.*');
+    const printed = this.#restored(this.#printed).trimEnd();
+    this.#t.match(printed, new RegExp(`^${pattern}$`), `${place}: this is what is printed`);
   }
 
   #json(text: string, place: string): void {

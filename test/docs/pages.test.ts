@@ -1,13 +1,14 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, normalize } from 'node:path';
 import t from 'tap';
 import { startRedis } from '../helpers/redis.js';
 import { anchorsOf, blocksOf, linksOf, pages } from './markdown.js';
 import { PageRun } from './page-run.js';
 
-/** A page's blocks that nothing else runs. */
+/** A page's blocks that nothing else runs. Examples and charts have tests of their own. */
 function toRun(page: string) {
+  if (/^(examples|helm)\//.test(page)) return [];
   return blocksOf(page).filter(({ notRun, runBy }) => notRun === undefined && runBy === undefined);
 }
 
@@ -62,4 +63,14 @@ t.test('docs/configuration.md is what the schema says, and no key is without a m
     encoding: 'utf8',
   });
   t.equal(status, 0, stderr);
+});
+
+t.test('each example is named by a test', async (t) => {
+  const tests = readdirSync('test', { recursive: true, encoding: 'utf8' }).filter((file) =>
+    file.endsWith('.test.ts'),
+  );
+  const text = tests.map((file) => readFileSync(join('test', file), 'utf8')).join('');
+  const examples = readdirSync('examples', { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  t.ok(examples.length > 0);
+  for (const { name } of examples) t.match(text, name);
 });
