@@ -13,7 +13,7 @@ import { freePort } from '../helpers/redis.js';
 import { rememberSecret } from '../helpers/secrets.js';
 import type { Block } from './markdown.js';
 
-const SHELL_MS = 120_000;
+const SHELL_MS = 300_000;
 /** What a page's shell knows: kept from block to block, as in the terminal of a reader. */
 const STATE = 'shell-state.txt';
 

@@ -14,8 +14,11 @@ function toRun(page: string) {
 
 // Most of the time goes into commands that are started, so that pages next to each other take less.
 t.jobs = 3;
+// Some 25 seconds on an idle machine with two cores; only a hanging command should ever meet this.
+const LIMIT_MS = 600_000;
+t.setTimeout(LIMIT_MS);
 for (const page of pages().filter((each) => toRun(each).length > 0)) {
-  t.test(`${page}: what it says holds`, { buffered: true }, async (t) => {
+  t.test(`${page}: what it says holds`, { buffered: true, timeout: LIMIT_MS }, async (t) => {
     const needsRedis = blocksOf(page).some(({ text }) => text.includes('127.0.0.1:6379'));
     const redis = needsRedis ? new URL((await startRedis(t)).url).host : '';
     const run = await PageRun.begin(t, needsRedis ? new Map([['127.0.0.1:6379', redis]]) : undefined);
