@@ -1,10 +1,8 @@
 import { execFile } from 'node:child_process';
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { loadDirectory } from '../../src/config/directory.js';
-import { loadConfig } from '../../src/config/load.js';
 import { startUpstream } from '../helpers/http.js';
 import { run, startCommand, temporaryFolder } from '../helpers/latchkey.js';
 
@@ -65,19 +63,4 @@ t.test('each printed curl line works as pasted, and the next start has the same 
   const taken = await run(['demo', '--port', port, '--data', join(temporaryFolder(t), 'b')]);
   t.equal(taken.code, 1);
   t.equal(taken.stderr, `latchkey: port ${port} is in use already; choose another, or 0 for a free one\n`);
-});
-
-t.test('the configuration and the directory of the README pass', async (t) => {
-  const blocks = [...readFileSync('README.md', 'utf8').matchAll(/```yaml\n([\s\S]*?)```/g)].map(
-    ([, text = '']) => text,
-  );
-  const [config = '', directory = ''] = blocks;
-  t.equal(blocks.length, 2);
-  const folder = temporaryFolder(t);
-  writeFileSync(join(folder, 'latchkey.yaml'), `${config}directory: { file: ./directory.yaml }\n`);
-  writeFileSync(join(folder, 'directory.yaml'), directory);
-  t.match(loadConfig(join(folder, 'latchkey.yaml')).config.upstreams, {
-    api: { url: 'http://127.0.0.1:3000' },
-  });
-  t.equal(loadDirectory(join(folder, 'directory.yaml'), {}, ['superuser']).users.length, 1);
 });

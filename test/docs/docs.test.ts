@@ -1,66 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { parse, parseDocument, stringify } from 'yaml';
 import { IDENTITY_FACTS, IDENTITY_PRESETS, identityPreset } from '../../src/config/identity-presets.js';
 import { loadConfig } from '../../src/config/load.js';
 import { needPackages, runs } from '../helpers/debian.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
-import { startRedis } from '../helpers/redis.js';
-
-interface Block {
-  readonly kind: string;
-  readonly text: string;
-}
-
-function blocksOf(file: string): Block[] {
-  const blocks = [...readFileSync(file, 'utf8').matchAll(/```(\w+)\n([\s\S]*?)```/g)];
-  return blocks.map(([, kind = '', text = '']) => ({ kind, text }));
-}
-
-t.test('docs/commands.md: files are written, lines are run, and what they print is what it says', async (t) => {
-  const folder = temporaryFolder(t);
-  writeFileSync(join(folder, 'latchkey'), `#!/bin/sh\nexec '${process.execPath}' '${resolve('dist/cli.js')}' "$@"\n`);
-  chmodSync(join(folder, 'latchkey'), 0o755);
-  const env = { ...process.env, PATH: `${folder}:${process.env['PATH']}` };
-  const counts = { yaml: 0, sh: 0, text: 0 };
-  let printed = '';
-  for (const { kind, text } of blocksOf('docs/commands.md')) {
-    if (kind === 'yaml') {
-      const [, name = ''] = /^# (\S+)\n/.exec(text) ?? [];
-      t.match(name, /\.yaml$/, 'a file says its name');
-      writeFileSync(join(folder, name), text);
-    } else if (kind === 'sh') {
-      printed = execFileSync('bash', ['-euo', 'pipefail', '-c', text], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] }).toString();
-      t.pass(text);
-    } else if (kind === 'text') t.equal(printed, text);
-    else t.fail(`a block of ${kind} is not run`);
-    counts[kind as keyof typeof counts] += 1;
-  }
-  t.ok(counts.yaml >= 3 && counts.sh >= 6 && counts.text >= 2, JSON.stringify(counts));
-}); // prettier-ignore
-
-t.test('docs/storage.md: a store is moved, backed up and restored by its lines', async (t) => {
-  const folder = temporaryFolder(t);
-  const { url } = await startRedis(t);
-  const latchkey = join(folder, 'latchkey');
-  writeFileSync(latchkey, `#!/bin/sh\nexec '${process.execPath}' '${resolve('dist/cli.js')}' "$@"\n`);
-  chmodSync(latchkey, 0o755);
-  const upstream = 'upstream: http://127.0.0.1:3000\n';
-  writeFileSync(join(folder, 'lmdb.yaml'), `${upstream}store: { type: lmdb, path: ./a }\n`);
-  writeFileSync(join(folder, 'latchkey.yaml'), `${upstream}store: { type: lmdb, path: ./a }\n`);
-  writeFileSync(join(folder, 'redis.yaml'), `${upstream}store: { type: redis, url: "${url}" }\n`);
-  writeFileSync(join(folder, 'empty.yaml'), `${upstream}store: { type: lmdb, path: ./b }\n`);
-  writeFileSync(join(folder, 'directory.yaml'), 'customers: [{ id: C1, name: One }]\n');
-  const env = { ...process.env, PATH: `${folder}:${process.env['PATH']}` };
-  const sh = (text: string) =>
-    execFileSync('bash', ['-euo', 'pipefail', '-c', text], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] }).toString();
-  sh('latchkey apply --config lmdb.yaml -f directory.yaml');
-  const blocks = blocksOf('docs/storage.md').filter(({ kind }) => kind === 'sh');
-  t.equal(blocks.length, 1);
-  t.match(sh(blocks[0]?.text ?? ''), /1 records copied.*backup.jsonl: 1 records.*1 records restored/s);
-}); // prettier-ignore
+import { endpointRoutes } from '../../src/policy/own-endpoints.js';
+import { blocksOf, pages } from './markdown.js';
 
 t.test('docs/accounts.md: the configuration passes', async (t) => {
   const [block, ...more] = blocksOf('docs/accounts.md');
@@ -82,23 +30,6 @@ t.test('docs/decision-endpoint.md: the configuration passes', async (t) => {
   writeFileSync(file, 'upstream: http://127.0.0.1:3000');
   t.equal(loadConfig(file).config.decision, null, 'off unless it is set');
 });
-
-t.test('links between the pages lead somewhere', async (t) => {
-  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/decision-endpoint.md', 'docs/judging.md', 'docs/identity.md', 'docs/operating.md', 'docs/storage.md', 'docs/scale.md', 'docs/interface.md', 'docs/limits.md', 'docs/upstreams.md', 'docs/audit.md', 'docs/ui.md', 'docs/threat-model.md', 'SECURITY.md', 'examples/account-source/README.md', 'examples/verify-assertion/README.md', 'examples/nginx/README.md', 'examples/caddy/README.md', 'examples/traefik/README.md', 'examples/envoy/README.md', 'docs/metrics.md', 'docs/logs.md', 'docs/tracing.md', 'examples/monitoring/README.md']) {
-    const links = [...readFileSync(page, 'utf8').matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)/g)];
-    for (const [, path = '', anchor] of links) {
-      const target = path === '' ? page : join(page, '..', path);
-      const text = readFileSync(target, 'utf8');
-      if (anchor === undefined) t.pass(`${page} to ${target}`);
-      else {
-        const anchors = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
-          heading.toLowerCase().replace(/[^\w\- ]/g, '').replaceAll(' ', '-'),
-        );
-        t.ok(anchors.includes(anchor), `${page} to ${target}#${anchor}`);
-      }
-    }
-  }
-}); // prettier-ignore
 
 t.test('docs/limits.md: each default is that of the schema', async (t) => {
   const folder = temporaryFolder(t);
@@ -197,3 +128,39 @@ t.test('SECURITY.md names tests that exist', async (t) => {
   t.ok(files.length > 15);
   for (const file of new Set(files)) t.ok(existsSync(file), file);
 }); // prettier-ignore
+
+t.test('docs/storage.md names each key in Redis', async (t) => {
+  const page = readFileSync('docs/storage.md', 'utf8');
+  const source = readdirSync('src/store', { recursive: true, encoding: 'utf8' })
+    .filter((file) => /^redis.*\.ts$/.test(file))
+    .map((file) => readFileSync(join('src/store', file), 'utf8'))
+    .join('');
+  const keys = new Set([...source.matchAll(/\bP\('([a-z_:]+)'/g)].map(([, key = '']) => key));
+  t.ok(keys.size > 12, [...keys].join(' '));
+  for (const key of keys) t.ok(page.includes(`\`${key}`), key);
+});
+
+t.test('docs/interface.md names each own endpoint', async (t) => {
+  const page = readFileSync('docs/interface.md', 'utf8');
+  const routes = endpointRoutes({ tokenEndpoints: 'session', page: '/_latchkey/', assertion: true });
+  const endpoints = routes.filter(({ endpoint }) => endpoint !== undefined);
+  t.ok(endpoints.length > 10);
+  for (const { path, methods = [], endpoint } of endpoints) {
+    // The page without its slash is sent to the page, and its files are named by a digest.
+    if (endpoint?.name === 'show_page' || endpoint?.name === 'show_page_asset') continue;
+    t.match(page, `\`${methods[0]} ${path}\``);
+  }
+});
+
+t.test('each metric that a page names is there', async (t) => {
+  const sources = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((file) =>
+    file.endsWith('.ts'),
+  );
+  const source = sources.map((file) => readFileSync(join('src', file), 'utf8')).join('');
+  const named = pages().flatMap((page) => {
+    const found = readFileSync(page, 'utf8').matchAll(/`(latchkey_[a-z_]+?)(?:_bucket|_sum|_count)?[`{]/g);
+    return [...found].map(([, name = '']) => [page, name] as const);
+  });
+  t.ok(named.length > 5);
+  for (const [page, name] of named) t.ok(source.includes(`'${name}'`), `${page}: ${name}`);
+});

@@ -57,7 +57,8 @@ async function check(options: Options): Promise<number> {
   }
 }
 
-async function checkExpectations(loaded: LoadedConfig, file: string): Promise<number> {
+/** Judges a table of requests; returns how many. @throws ConfigError with those that are not judged as expected */
+export async function checkExpectations(loaded: LoadedConfig, file: string): Promise<number> {
   const { requests, fault } = loadExpectations(file, loaded.config);
   const rehearsal = new Rehearsal(loaded, null);
   const faults = [];

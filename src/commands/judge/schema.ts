@@ -20,6 +20,11 @@ export function schemaCommand(): Command {
 }
 
 function print(kind: keyof typeof SCHEMAS): void {
+  process.stdout.write(`${JSON.stringify(jsonSchemaOf(kind), null, 2)}\n`);
+}
+
+/** The JSON Schema of what may be written in a file. */
+export function jsonSchemaOf(kind: keyof typeof SCHEMAS): z.core.JSONSchema.BaseSchema {
   const json = z.toJSONSchema(SCHEMAS[kind], { io: 'input', unrepresentable: 'any' });
   if (kind === 'config' && json.properties !== undefined) {
     json.properties['upstream'] = {
@@ -27,5 +32,5 @@ function print(kind: keyof typeof SCHEMAS): void {
       description: 'Short for upstreams: { api: { url: ... } }',
     };
   }
-  process.stdout.write(`${JSON.stringify(json, null, 2)}\n`);
+  return json;
 }

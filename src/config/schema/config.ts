@@ -13,64 +13,123 @@ import { upstreamSchema } from './upstream.js';
 
 /** The configuration file: types, checks, defaults and JSON Schema come from here. */
 export const configSchema = z.strictObject({
-  listen: listenSchema.prefault({}),
-  admin: adminSchema.prefault({}),
+  listen: listenSchema.prefault({}).describe('The public listener, which clients talk to'),
+  admin: adminSchema
+    .prefault({})
+    .describe(
+      'The listener for operators: health, readiness, metrics, reload. It asks for no credential, so keep it private',
+    ),
   decision: decisionSchema.nullable().default(null),
   workers: z
     .union([whole(1, 256), z.literal('auto')], 'expected a number from 1 to 256, or auto')
     .default(1)
     .describe('Processes that serve; auto is one per core'),
-  interface: interfaceSchema.prefault({}),
-  store: storeSchema.prefault({ type: 'lmdb' }),
+  interface: interfaceSchema.prefault({}).describe('What clients see of Latchkey itself'),
+  store: storeSchema.prefault({ type: 'lmdb' }).describe('Where users, tokens and sessions are kept'),
   on_store_failure: z
     .union(
-      [z.literal('deny'), z.strictObject({ serve_cached_for: positiveDuration })],
+      [
+        z.literal('deny'),
+        z.strictObject({
+          serve_cached_for: positiveDuration.describe(
+            'Let in tokens that this process looked up no longer ago than this',
+          ),
+        }),
+      ],
       'expected deny, or { serve_cached_for: 60s }',
     )
-    .default('deny')
+    .prefault('deny')
     .describe('What happens to tokens that were seen lately while a networked store can not be asked'),
   cache: z
     .strictObject({
-      size: whole(0, 100_000_000).default(100_000),
-      ttl: duration.prefault('30s'),
-      negative_ttl: duration.prefault('2s'),
+      size: whole(0, 100_000_000).default(100_000).describe('Tokens that each process keeps; 0 keeps none'),
+      ttl: duration.prefault('30s').describe('How long a token that was found is kept'),
+      negative_ttl: duration.prefault('2s').describe('How long it is kept that a token is unknown'),
     })
     .prefault({})
     .describe('For networked stores; the embedded store reads its own memory map and needs none'),
-  directory: directorySchema.prefault({}),
+  directory: directorySchema
+    .prefault({})
+    .describe('Who may log in; without it, what the store holds already'),
   sessions: z
     .strictObject({
-      idle_timeout: positiveDuration.prefault('30m'),
-      absolute_timeout: positiveDuration.prefault('12h'),
+      idle_timeout: positiveDuration
+        .prefault('30m')
+        .describe('A session ends after this long without a request'),
+      absolute_timeout: positiveDuration
+        .prefault('12h')
+        .describe('A session ends this long after the login, however active'),
     })
-    .prefault({}),
+    .prefault({})
+    .describe('Logins by cookie'),
   tokens: z
     .strictObject({
-      max_per_user: whole(1, 1_000_000).nullable().default(null),
-      max_lifetime: positiveDuration.nullable().default(null),
-      last_seen_interval: positiveDuration.prefault('1s'),
+      max_per_user: whole(1, 1_000_000)
+        .nullable()
+        .default(null)
+        .describe('Active tokens that a user may have; null is no limit'),
+      max_lifetime: positiveDuration
+        .nullable()
+        .prefault(null)
+        .describe('The longest expiry of a new token; one without an expiry gets this one. null is no limit'),
+      last_seen_interval: positiveDuration
+        .prefault('1s')
+        .describe('Last uses of tokens are written to the store together, this often'),
     })
-    .prefault({}),
+    .prefault({})
+    .describe('API tokens'),
   login: z
     .strictObject({
-      max_failures: whole(1, 100).default(5),
-      lockout: positiveDuration.prefault('15m'),
-      max_concurrent_hashes: whole(1, 64).default(2),
+      max_failures: whole(1, 100)
+        .default(5)
+        .describe('Failed logins of an account before each further one doubles the wait, from 1s'),
+      lockout: positiveDuration.prefault('15m').describe('The longest such wait'),
+      max_concurrent_hashes: whole(1, 64)
+        .default(2)
+        .describe('Password checks at once, in each process; each takes a core and 46 MiB for a moment'),
     })
-    .prefault({}),
+    .prefault({})
+    .describe('How guessing of passwords is slowed down'),
   rate_limit: z
-    .strictObject({ writes_per_hour: whole(1, 1_000_000_000).nullable().default(null) })
-    .prefault({}),
-  limits: limitsSchema.prefault({}),
-  proxy: proxySchema.prefault({}),
-  audit: auditSchema.prefault({}),
-  log: logSchema.prefault({}),
-  tracing: tracingSchema.nullable().default(null).describe('Off unless present'),
-  upstreams: z.record(text, upstreamSchema).default({}),
-  identity: identitySchema.prefault({}),
-  policy: policySchema.prefault({}),
-  routes: z.array(routeSchema).prefault(ROUTES as z.input<typeof routeSchema>[]),
-  default_route: defaultRouteSchema.prefault({}),
+    .strictObject({
+      writes_per_hour: whole(1, 1_000_000_000)
+        .nullable()
+        .default(null)
+        .describe(
+          'Requests of a user in a clock hour that change something; null is no limit. Reading and purging by key or URL are free',
+        ),
+    })
+    .prefault({})
+    .describe('How much a user may change'),
+  limits: limitsSchema.prefault({}).describe('What clients may take up'),
+  proxy: proxySchema.prefault({}).describe('How judged requests are carried'),
+  audit: auditSchema
+    .prefault({})
+    .describe('The audit log: logins, tokens, sessions, refusals, reloads and operations'),
+  log: logSchema.prefault({}).describe('The log on standard output'),
+  tracing: tracingSchema
+    .nullable()
+    .default(null)
+    .describe('Spans for an OpenTelemetry collector; off unless present'),
+  upstreams: z
+    .record(text, upstreamSchema)
+    .default({})
+    .describe(
+      'The APIs that requests are forwarded to, by a name of your choice. `upstream: URL` is short for one of the name api',
+    ),
+  identity: identitySchema.prefault({}).describe('What upstreams are told of the caller'),
+  policy: policySchema
+    .prefault({})
+    .describe(
+      'What roles and scopes may do, as patterns over actions. Setting one of its tables replaces that table',
+    ),
+  routes: z
+    .array(routeSchema)
+    .prefault(ROUTES as z.input<typeof routeSchema>[])
+    .describe(
+      'Which action a request asks for, by path and method; the most specific path wins. Setting it replaces the built-in routes',
+    ),
+  default_route: defaultRouteSchema.prefault({}).describe('Where requests go that no route names'),
 });
 
 /** A checked configuration: names as in the file, durations in milliseconds. */

@@ -8,14 +8,14 @@ export const directorySchema = z
     file: text
       .nullable()
       .default(null)
-      .describe('Customers, users, services and legacy keys, applied at start'),
+      .describe('Customers, users, services and legacy keys, applied at start and on reload'),
     http: z
       .strictObject({
         url: sourceUrl.describe('Asked by POST with {login, password, otp} at each login'),
         timeout: positiveDuration.prefault('5s').describe('To the end of its answer'),
       })
       .nullable()
-      .default(null)
+      .prefault(null)
       .describe('An API that knows the users already'),
   })
   .refine(({ file, http }) => file === null || http === null, 'give either file or http, not both');

@@ -10,19 +10,33 @@ import { issuerUrl } from './urls.js';
 
 type Names = Record<IdentityFact, string | null>;
 
-const header = fieldName.nullable().optional();
+const MEANING: Readonly<Record<IdentityFact, string>> = {
+  user_id: 'The id of the user',
+  customer_id: 'The id of the organisation',
+  login: 'The login name',
+  role: 'The role',
+  scope: 'The scopes of the token, separated by spaces; of a session the one that allows everything',
+  services: 'The services that the token is limited to, comma-separated; absent when it is not',
+  credential: 'token, legacy_key or session',
+  token_id: 'The id of the token; absent for a session',
+};
+
+const header = (fact: IdentityFact) => fieldName.nullable().optional().describe(MEANING[fact]);
 
 /** The signed assertion. */
 const assertionSchema = z.strictObject({
-  enabled: flag.default(false),
-  header: fieldName.default('X-Auth-Assertion'),
+  enabled: flag.default(false).describe('Sign who is calling, for upstreams that check it themselves'),
+  header: fieldName.default('X-Auth-Assertion').describe('The header that it is sent in'),
   issuer: issuerUrl.nullable().default(null).describe('The claim iss; required when enabled'),
   audience: text.nullable().default(null).describe('The claim aud; required when enabled'),
   // An assertion can't be taken back, so its life is short.
   ttl: durationBetween(1_000, 3_600_000, 'expected 1s to 1h')
     .prefault('60s')
     .describe('How long an assertion is valid; never longer than its token or session'),
-  algorithm: z.enum(['EdDSA', 'ES256'], 'expected EdDSA or ES256').default('EdDSA'),
+  algorithm: z
+    .enum(['EdDSA', 'ES256'], 'expected EdDSA or ES256')
+    .default('EdDSA')
+    .describe('How it is signed'),
   // A key is published half of this time, ten minutes at most, before it signs.
   rotate_after: durationBetween(4_000, Infinity, 'expected 4s or longer')
     .prefault('30d')
@@ -37,11 +51,13 @@ export const identitySchema = z
       .default('latchkey')
       .describe('Whose header names to use; names given under headers win'),
     headers: z
-      .strictObject(Object.fromEntries(IDENTITY_FACTS.map((fact) => [fact, header])) as Record<IdentityFact, typeof header>)
+      .strictObject(Object.fromEntries(IDENTITY_FACTS.map((fact) => [fact, header(fact)])) as Record<IdentityFact, ReturnType<typeof header>>)
       .prefault({})
       .describe('The name of each header; null leaves it out'),
-    forward_credentials: flag.default(false),
-    assertion: assertionSchema.prefault({}),
+    forward_credentials: flag
+      .default(false)
+      .describe('Let the key, the one-time password and the session cookie through to the upstream'),
+    assertion: assertionSchema.prefault({}).describe('The same facts as a signed JWT'),
   })
   .transform(({ headers, ...identity }) => ({ ...identity, headers: namesOf(identity.preset, headers) })); // prettier-ignore
 

@@ -9,24 +9,28 @@ const PAGE_PATH = /^\/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*\/)+$/;
 export const interfaceSchema = z.strictObject({
   vendor: text
     .regex(/^[A-Za-z][A-Za-z0-9-]{0,31}$/, 'expected a name of letters, digits and "-"')
-    .default('Service'),
+    .default('Service')
+    .describe('Builds the names Service-Key, Service-OTP, service.session and Service-RateLimit-*'),
   session_cookie: text
     .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a cookie name')
     .nullable()
-    .default(null),
+    .default(null)
+    .describe('Another name for the session cookie; __Host-session under TLS is the safest'),
   token_endpoints: z
     .enum(['session', 'session_or_token'], 'expected session or session_or_token')
-    .default('session'),
+    .default('session')
+    .describe('What lists and deletes of tokens take: a session only, or a token as well'),
   account_endpoints: flag.default(false),
   ui: z
     .strictObject({
-      enabled: flag.default(true),
+      enabled: flag.default(true).describe('Whether the page is served'),
       path: text
         .refine(
           (path) => PAGE_PATH.test(path) && !startsLikeOwnPath(path),
           'expected a path of its own like /_latchkey/ that starts and ends with "/"',
         )
-        .default('/_latchkey/'),
+        .default('/_latchkey/')
+        .describe('Where; it starts and ends with "/"'),
     })
     .prefault({})
     .describe('The web page, on which people see, create and revoke tokens'),

@@ -11,8 +11,8 @@ const pattern = z
   );
 
 const rules = z.strictObject({
-  allow: z.array(pattern).default([]),
-  deny: z.array(pattern).default([]),
+  allow: z.array(pattern).default([]).describe('Actions that are allowed'),
+  deny: z.array(pattern).default([]).describe('Actions that are not, whatever allow says'),
 });
 
 const auth = z.enum(['required', 'none', 'deny'], 'expected required, none or deny');
@@ -20,19 +20,31 @@ const action = text.regex(/^[a-z0-9_]+(:[a-z0-9_]+)?$/, 'expected an action like
 
 /** One of `routes`. */
 export const routeSchema = z.strictObject({
-  path: text.regex(
-    /^\/(?!.*\*.)/,
-    'expected a path like /a/:id/* that starts with "/" and has "*" only at its end',
-  ),
+  path: text
+    .regex(/^\/(?!.*\*.)/, 'expected a path like /a/:id/* that starts with "/" and has "*" only at its end')
+    .describe('Segments, `:parameters`, and at the end perhaps `*`'),
   methods: z
     .array(z.enum(METHODS, `expected one of ${METHODS.join(', ')}`))
     .min(1)
-    .optional(),
-  action: action.optional(),
-  service: text.optional().describe('A path parameter, header:NAME or query:NAME'),
-  auth: auth.optional(),
-  refuse_if_active_tokens: text.optional().describe('The path parameter with the id of the user'),
-  upstream: text.optional(),
+    .optional()
+    .describe('The methods it is for; all when absent'),
+  action: action
+    .optional()
+    .describe(
+      'What is asked: `billing:read`, or `billing`, to which the method adds the verb. Needed unless auth says otherwise',
+    ),
+  service: text
+    .optional()
+    .describe('Where the service of a request stands: a path parameter, header:NAME or query:NAME'),
+  auth: auth
+    .optional()
+    .describe('required when not set; none lets everybody through and tells no identity; deny answers 404'),
+  refuse_if_active_tokens: text
+    .optional()
+    .describe(
+      'The path parameter with the id of a user; the request is refused while that user has active tokens',
+    ),
+  upstream: text.optional().describe('The upstream it goes to, when not that of default_route'),
   strip_prefix: text
     .regex(/^\/./, 'expected a path like /api')
     .optional()
@@ -41,14 +53,22 @@ export const routeSchema = z.strictObject({
 
 /** The tables of roles and scopes. */
 export const policySchema = z.strictObject({
-  roles: z.record(text, rules).prefault(ROLES),
-  scopes: z.record(text.regex(/^\S+$/, 'a scope has no spaces'), rules).prefault(SCOPES),
-  service_limited: z.strictObject({ deny: z.array(pattern).default([]) }).prefault(SERVICE_LIMITED),
+  roles: z.record(text, rules).prefault(ROLES).describe('What each role of users may do'),
+  scopes: z
+    .record(text.regex(/^\S+$/, 'a scope has no spaces'), rules)
+    .prefault(SCOPES)
+    .describe('What each scope of tokens may do'),
+  service_limited: z
+    .strictObject({ deny: z.array(pattern).default([]).describe('Actions that are not allowed to it') })
+    .prefault(SERVICE_LIMITED)
+    .describe('What a token that is limited to services may not do'),
 });
 
 /** Where requests go that no route names. */
 export const defaultRouteSchema = z.strictObject({
-  action: action.default('api'),
-  upstream: text.nullable().default(null),
-  auth: auth.optional(),
+  action: action.default('api').describe('The action of such a request'),
+  upstream: text.nullable().default(null).describe('Where it goes; needed when there are several upstreams'),
+  auth: auth
+    .optional()
+    .describe('required when not set; deny answers 404 to every such path; none lets everybody through'),
 });

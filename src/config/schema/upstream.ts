@@ -7,7 +7,7 @@ const healthCheck = z.strictObject({
     .regex(/^\/(?!\/)[!-~]*$/, 'expected a path like /healthz')
     .refine((path) => !path.includes('#'), 'expected a path without a fragment')
     .describe('Asked for by GET as it stands; the path of the URL is not put in front'),
-  interval: positiveDuration.prefault('5s'),
+  interval: positiveDuration.prefault('5s').describe('Between two checks, a tenth more or less'),
   timeout: positiveDuration.prefault('2s').describe('From the start of the connection to the status'),
 });
 
@@ -35,7 +35,7 @@ export const upstreamSchema = z
   .strictObject({
     url: baseUrl.optional().describe('http or https; a path is put in front of each target'),
     urls: z.array(baseUrl).min(1, 'expected at least one URL').optional().describe('Several addresses, instead of url'),
-    connect_timeout: positiveDuration.prefault('2s'),
+    connect_timeout: positiveDuration.prefault('2s').describe('For a new connection, TLS included'),
     response_timeout: positiveDuration.prefault('30s').describe('To the first byte of the answer'),
     idle_timeout: positiveDuration.prefault('60s').describe('Between bytes, in either direction'),
     retries: whole(0, 10)
@@ -43,10 +43,10 @@ export const upstreamSchema = z
       .describe('Only for requests without side effects, before a byte was answered; or before anything was sent'),
     max_connections: whole(1, 65_535)
       .default(256)
-      .describe('Requests at once to all addresses together'),
+      .describe('Requests at once to all addresses together, in each process'),
     max_waiting: whole(0, 1_000_000).default(1_024).describe('Requests that wait for a free connection'),
     wait_timeout: positiveDuration.prefault('10s').describe('For a free connection'),
-    health_check: healthCheck.nullable().default(null),
+    health_check: healthCheck.nullable().default(null).describe('Asks each address whether it can be used'),
     host: hostField.default('upstream')
       .describe('The Host field: the host of the URL, the one that the client sent, or this name'),
     tls: tls.nullable().default(null).describe('For https; the certificate is always verified'),

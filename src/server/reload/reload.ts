@@ -40,6 +40,9 @@ const FIXED: readonly [string, (config: Config) => unknown][] = [
   ['login.max_concurrent_hashes', (c) => c.login.max_concurrent_hashes],
 ];
 
+/** Settings that a reload leaves as they are, with all that is below them. */
+export const NEEDS_RESTART: readonly string[] = FIXED.map(([name]) => name);
+
 /** Brings the store to the directory file of a configuration, when it names one. @throws DirectoryRefused, ConfigError */
 export async function applyDirectoryFile({ config }: LoadedConfig, room: StoreRoom): Promise<void> {
   const { file } = config.directory;

@@ -1,0 +1,258 @@
+#!/usr/bin/env node
+// Writes docs/configuration.md from the schema of the configuration (`npm run docs:config`). With --check it only says
+// whether the page is up to date. A key without a meaning is an error either way.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { format, resolveConfig } from 'prettier';
+import { stringify } from 'yaml';
+import { jsonSchemaOf } from '../dist/commands/judge/schema.js';
+import { UNAVAILABLE } from '../dist/config/unavailable.js';
+import { NEEDS_RESTART } from '../dist/server/reload/reload.js';
+
+const PAGE = 'docs/configuration.md';
+const DURATION = 'A duration: 250ms, 30s, 15m, 12h, 7d';
+const SIZE = 'A size: 512B, 64KiB, 1MiB, 1GiB';
+/** Defaults longer than this stand below the table. */
+const LONG = 48;
+const WIDE = 100;
+
+/** Where more is said about a section: the first of these pages that is there. */
+const MORE = {
+  listen: ['tls.md'],
+  decision: ['decision-endpoint.md'],
+  identity: ['identity.md'],
+  log: ['logs.md'],
+  tracing: ['tracing.md'],
+  interface: ['interface.md'],
+  store: ['storage.md'],
+  on_store_failure: ['storage.md#when-redis-is-away'],
+  cache: ['storage.md#the-cache'],
+  directory: ['accounts.md'],
+  limits: ['limits.md'],
+  proxy: ['limits.md#streams'],
+  audit: ['audit.md'],
+  upstreams: ['upstreams.md', 'limits.md#what-an-upstream-may-take-up'],
+  policy: ['judging.md#routes-and-actions'],
+  routes: ['policy-cookbook.md'],
+};
+
+const HEAD = `<!-- Written by "npm run docs:config" from src/config/schema. Change it there. -->
+
+# Configuration
+
+Every key of the configuration file, with its default and what it means. [config/latchkey.yaml](../config/latchkey.yaml) is the same
+as one file to copy from, and \`latchkey schema\` prints a JSON Schema for your editor. The file is YAML. The smallest one that works is
+
+\`\`\`yaml
+upstream: http://127.0.0.1:3000
+\`\`\`
+
+- \`latchkey check --config FILE\` names each fault with its line and column. An unknown key, or one given twice, is a fault.
+- **Durations** are written \`250ms\`, \`30s\`, \`15m\`, \`12h\`, \`7d\`; **sizes** \`512B\`, \`64KiB\`, \`1MiB\`, \`1GiB\`.
+- **\`\${NAME}\`** in a value is an environment variable and **\`\${file:/run/secrets/x}\`** the text of a file. \`$\${\` is a plain \`\${\`.
+- **Paths** of files are relative to the folder of the configuration file.
+- **Takes effect**: a change is taken over by a [reload](operating.md#reload), or needs a restart of the process.
+- In the names of keys, \`NAME\` is a name of your choice and \`[]\` each entry of a list.
+`;
+
+const missing = [];
+
+const { properties: sections } = jsonSchemaOf('config');
+delete sections.upstream;
+const names = Object.keys(sections).filter((name) => isAvailable([name]));
+const text = await format(
+  [HEAD, overview(names), ...names.map((name) => section(name, sections[name]))].join('\n'),
+  { ...(await resolveConfig(PAGE)), parser: 'markdown' },
+);
+if (missing.length > 0)
+  fail(`say what these keys mean, by .describe() in src/config/schema: ${missing.join(', ')}`);
+if (process.argv.includes('--check')) {
+  if (readFileSync(PAGE, 'utf8') !== text) fail(`${PAGE} is behind the schema: npm run docs:config`);
+} else writeFileSync(PAGE, text);
+
+function fail(message) {
+  process.stderr.write(`${message}\n`);
+  process.exitCode = 1;
+}
+
+function overview(names) {
+  const rows = names.map((name) => [`[\`${name}\`](#${name})`, sections[name].description ?? '']);
+  return table(['section', ''], rows);
+}
+
+function section(name, schema) {
+  const rows = [];
+  const long = [];
+  const branches = (schema.oneOf ?? []).filter(({ properties }) => properties !== undefined);
+  if (branches.length > 0) {
+    return [`## ${name}\n\n${about(name, schema)}`, ...branches.map((branch) => variant(name, branch))].join(
+      '\n',
+    );
+  }
+  if (isLeaf(schema) || isChoice(schema)) rows.push(row([name], schema, true, long));
+  collect([name], schema, rows, long);
+  return [`## ${name}\n\n${about(name, schema)}`, ...(rows.length > 0 ? [keys(rows)] : []), ...long].join(
+    '\n',
+  );
+}
+
+/** One of several forms of a section, told apart by its type. */
+function variant(name, schema) {
+  const rows = [];
+  const long = [];
+  const { type, ...others } = schema.properties;
+  collect([name], { ...schema, properties: others }, rows, long);
+  return [
+    `### ${name} of type ${type.const}\n\n${sentence(type.description ?? '')}\n`,
+    keys(rows),
+    ...long,
+  ].join('\n');
+}
+
+function about(name, schema) {
+  const { description } = schema;
+  if (description === undefined) missing.push(name);
+  const link = MORE[name]?.find((page) => existsSync(`docs/${page.split('#')[0]}`));
+  const more = link === undefined ? '' : ` More: [${link.split('#')[0]}](${link}).`;
+  const { type } = schema.default ?? {};
+  const without = type === undefined ? '' : ` Without it: ${code(`type: ${type}`)}.`;
+  return `${sentence(description ?? '')}${without}${more}\n`;
+}
+
+/** Adds the rows of the keys below a path. */
+function collect(path, schema, rows, long) {
+  for (const each of [schema, ...(schema.anyOf ?? []), ...(schema.oneOf ?? [])]) {
+    for (const [key, value] of Object.entries(each.properties ?? {})) {
+      const here = [...path, key];
+      if (Object.keys(value).length === 0 || !isAvailable(here)) continue;
+      const required = each.required?.includes(key) === true;
+      const known = each.default?.[key] === undefined ? value : { ...value, default: each.default[key] };
+      if (isLeaf(value) || isChoice(value)) rows.push(row(here, known, required, long));
+      collect(here, value, rows, long);
+    }
+    // A loose object has {} here: keys that are not settled.
+    const { additionalProperties: entry } = each;
+    if (typeof entry === 'object' && Object.keys(entry).length > 0)
+      collect([...path, 'NAME'], entry, rows, long);
+    if (typeof each.items === 'object')
+      collect([...path.slice(0, -1), `${path.at(-1)}[]`], each.items, rows, long);
+  }
+}
+
+/** Whether a key has a value of its own and not only keys below it. */
+function isLeaf({ type, properties, additionalProperties, anyOf, items }) {
+  if (anyOf !== undefined) return anyOf.some(isLeaf) || anyOf.some(({ type: each }) => each === 'null');
+  if (type === 'array') return items?.properties === undefined;
+  return (
+    properties === undefined && (typeof additionalProperties !== 'object' || isLeaf(additionalProperties))
+  );
+}
+
+/** A map or list with something built in, which is replaced as a whole. */
+function isChoice({ additionalProperties, items, default: value }) {
+  return (
+    (typeof additionalProperties === 'object' || items !== undefined) && Object.keys(value ?? {}).length > 0
+  );
+}
+
+function row(path, schema, required, long) {
+  const name = path.join('.');
+  const { description } = schema;
+  const meaning = [description, schema.items?.description].find(
+    (text) => text !== undefined && ![DURATION, SIZE].includes(text),
+  );
+  if (meaning === undefined) missing.push(name);
+  return [
+    `\`${name}\``,
+    typeOf(schema),
+    defaultOf(path, schema, required, long),
+    effect(name),
+    meaning ?? '',
+  ];
+}
+
+function typeOf(schema) {
+  const { type, anyOf, const: only, enum: some, items, pattern, minimum, maximum } = schema;
+  if (anyOf !== undefined)
+    return anyOf
+      .map(typeOf)
+      .filter((text, i, all) => all.indexOf(text) === i)
+      .join(' or ');
+  if (only !== undefined) return code(only);
+  if (some !== undefined) return some.map(code).join(', ');
+  if (type === 'null') return '`null`';
+  if (type === 'boolean') return 'true or false';
+  if (type === 'integer') return `${minimum} to ${maximum}`;
+  if (type === 'number') return 'number';
+  if (type === 'array') return `list of ${items?.properties === undefined ? typeOf(items ?? {}) : 'maps'}`;
+  if (type === 'object') return 'map';
+  if (pattern?.endsWith('(ms|s|m|h|d)$')) return 'duration';
+  if (pattern?.endsWith('(B|KiB|MiB|GiB)$')) return 'size';
+  return 'text';
+}
+
+function defaultOf(path, { default: value }, required, long) {
+  if (value === undefined) return required ? '**required**' : 'not set';
+  const text = flow(value);
+  if (text.length <= LONG) return code(typeof value === 'string' ? value : text);
+  long.push(`${code(path.join('.'))}, built in:\n\n\`\`\`yaml\n${builtIn(path, value)}\n\`\`\`\n`);
+  return 'see below';
+}
+
+/** A long default as one would write it in the file. */
+function builtIn([key, ...rest], value) {
+  return `${key}:\n${indent(rest.length > 0 ? builtIn(rest, value) : lines(value))}`;
+}
+
+function lines(value) {
+  if (Array.isArray(value)) return value.map((entry) => `- ${flow(entry)}`).join('\n');
+  return Object.entries(value)
+    .map(([name, entry]) => {
+      const key = /^\w+$/.test(name) ? name : `'${name}'`;
+      const line = `${key}: ${flow(entry)}`;
+      return line.length <= WIDE ? line : `${key}:\n${indent(lines(entry))}`;
+    })
+    .join('\n');
+}
+
+function indent(text) {
+  return text.replaceAll(/^/gm, '  ');
+}
+
+function flow(value) {
+  const style = {
+    collectionStyle: 'flow',
+    defaultStringType: 'QUOTE_SINGLE',
+    defaultKeyType: 'PLAIN',
+    lineWidth: 0,
+  };
+  return stringify(value, style).trim();
+}
+
+function effect(name) {
+  return NEEDS_RESTART.map(String).some((fixed) => `${name}.`.startsWith(`${fixed}.`)) ? 'restart' : 'reload';
+}
+
+/** What this version does not serve is refused by `check`, and left out here. */
+function isAvailable(path) {
+  return !UNAVAILABLE.some(({ path: other }) => other.every((key, i) => key === path[i]));
+}
+
+function keys(rows) {
+  return table(['key', 'type', 'default', 'takes effect', 'meaning'], rows);
+}
+
+function table(heads, rows) {
+  return `${[line(heads), line(heads.map(() => '---')), ...rows.map(line)].join('\n')}\n`;
+}
+
+function line(cells) {
+  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+}
+
+function code(value) {
+  return `\`${value}\``;
+}
+
+function sentence(text) {
+  return text === '' || text.endsWith('.') ? text : `${text}.`;
+}

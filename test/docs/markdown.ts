@@ -1,0 +1,76 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** A code block of a page. */
+export interface Block {
+  readonly kind: string;
+  readonly text: string;
+  /** Its line in the page. */
+  readonly line: number;
+  /** The comment before it, `<!-- not run: WHY -->` or `<!-- run by FILE -->`, without what it begins with. */
+  readonly notRun?: string;
+  readonly runBy?: string;
+}
+
+const BLOCK = /(?:<!-- (not run: |run by )(.+?) -->\s+)?```([\w-]*)\n([\s\S]*?)```/g;
+
+/** The code blocks of a page, in order. */
+export function blocksOf(page: string): Block[] {
+  const source = readFileSync(page, 'utf8');
+  return [...source.matchAll(BLOCK)].map((match) => {
+    const [whole, comment, said = '', kind = '', text = ''] = match;
+    const start = match.index + whole.indexOf('```');
+    return {
+      kind,
+      text,
+      line: source.slice(0, start).split('\n').length,
+      ...(comment === 'not run: ' && { notRun: said }),
+      ...(comment === 'run by ' && { runBy: said }),
+    };
+  });
+}
+
+/** Every page for readers. */
+export function pages(): string[] {
+  const below = (folder: string, name: RegExp) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((file) => name.test(file))
+      .map((file) => join(folder, file));
+  return [
+    'README.md',
+    'SECURITY.md',
+    'CONTRIBUTING.md',
+    'CHANGELOG.md',
+    ...below('docs', /\.md$/),
+    ...['examples', 'helm']
+      .filter((folder) => existsSync(folder))
+      .flatMap((folder) => below(folder, /README\.md$/)),
+  ];
+}
+
+/** A link or an image of a page. */
+export interface Link {
+  readonly path: string;
+  readonly anchor: string | undefined;
+}
+
+/** Links of a page to files of the repository. */
+export function linksOf(page: string): Link[] {
+  const prose = readFileSync(page, 'utf8').replaceAll(/```[\s\S]*?```|`[^`\n]*`/g, '');
+  const found = prose.matchAll(/\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)|(?:src|srcset|href)="(?!\w+:)([^"#]*)(?:#([^"]*))?"/g);
+  return [...found].map(([, path, anchor, htmlPath, htmlAnchor]) => ({
+    path: path ?? htmlPath ?? '',
+    anchor: anchor ?? htmlAnchor,
+  }));
+} // prettier-ignore
+
+/** The anchors of a page's headings, as GitHub makes them. */
+export function anchorsOf(page: string): string[] {
+  const prose = readFileSync(page, 'utf8').replaceAll(/```[\s\S]*?```/g, '');
+  return [...prose.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\w\- ]/g, '')
+      .replaceAll(' ', '-'),
+  );
+}

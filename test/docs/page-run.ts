@@ -1,0 +1,191 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { parse } from 'yaml';
+import type { Test } from 'tap';
+import { checkExpectations } from '../../src/commands/judge/check.js';
+import { loadDirectory } from '../../src/config/directory.js';
+import { loadConfig } from '../../src/config/load.js';
+import { startUpstream } from '../helpers/http.js';
+import { type Running, start, temporaryFolder } from '../helpers/latchkey.js';
+import { freePort } from '../helpers/redis.js';
+import { rememberSecret } from '../helpers/secrets.js';
+import type { Block } from './markdown.js';
+
+const SHELL_MS = 300_000;
+/** What a page's shell knows: kept from block to block, as in the terminal of a reader. */
+const STATE = 'shell-state.txt';
+
+/**
+ * Does what a page says in a folder of its own: writes its files, checks each, and runs its lines, with the ports that the
+ * pages name exchanged for free ones.
+ */
+export class PageRun {
+  readonly folder: string;
+  readonly #t: Test;
+  readonly #ports: ReadonlyMap<string, string>;
+  #server: Running | undefined;
+  #printed: string | undefined;
+  readonly #unchecked = new Map<string, string>();
+
+  private constructor(t: Test, folder: string, ports: ReadonlyMap<string, string>) {
+    this.#t = t;
+    this.folder = folder;
+    this.#ports = ports;
+  }
+
+  /** Prepares a folder. @param stores more ports that the page names, and what stands in for them */
+  static async begin(t: Test, stores: ReadonlyMap<string, string> = new Map()): Promise<PageRun> {
+    const folder = temporaryFolder(t);
+    const upstream = await startUpstream(t);
+    const latchkey = join(folder, 'latchkey');
+    writeFileSync(latchkey, `#!/bin/sh\nexec '${process.execPath}' '${resolve('dist/cli.js')}' "$@"\n`);
+    chmodSync(latchkey, 0o755);
+    const ports = new Map([
+      ['127.0.0.1:3000', new URL(upstream.url).host],
+      ['127.0.0.1:8080', `127.0.0.1:${await freePort()}`],
+      ['127.0.0.1:9901', `127.0.0.1:${await freePort()}`],
+      ...stores,
+    ]);
+    return new PageRun(t, folder, ports);
+  }
+
+  /** Does what one block says. */
+  async take(block: Block): Promise<void> {
+    const { kind, text, line } = block;
+    const place = `line ${line}`;
+    if (kind === 'yaml') await this.#yaml(text, place);
+    else if (kind === 'sh') await this.#shell(text, place);
+    else if (kind === 'text') this.#text(text, place);
+    else if (kind === 'json') this.#json(text, place);
+    else this.#t.fail(`${place}: a block of ${kind || 'no kind'} is not checked; put <!-- run by TEST --> or <!-- not run: WHY --> before it`);
+  } // prettier-ignore
+
+  async #yaml(text: string, place: string): Promise<void> {
+    const [, name] = /^# (\S+\.yaml)\b/.exec(text) ?? [];
+    this.#printed = undefined;
+    if (name === undefined) {
+      const value = parse(text) as Record<string, unknown>;
+      const upstream = 'upstream' in value || 'upstreams' in value ? '' : 'upstream: http://127.0.0.1:3000\n';
+      const file = this.#write('fragment.yaml', `${upstream}${text}`);
+      this.#t.doesNotThrow(() => loadConfig(file), `${place}: the settings pass`);
+    } else if (name.startsWith('expect')) {
+      this.checkFiles();
+      const file = this.#write(name, text);
+      const count = await checkExpectations(loadConfig(join(this.folder, 'latchkey.yaml')), file);
+      this.#t.ok(count > 0, `${place}: ${count} requests are judged as ${name} says`);
+    } else {
+      const isDirectory = name.startsWith('directory');
+      this.#unchecked.set(this.#write(name, isDirectory ? text : this.#withPorts(text)), place);
+    }
+  }
+
+  /** Checks the files that were written since: only then those that one of them names are there as well. */
+  checkFiles(): void {
+    const isDirectory = (file: string) => basename(file).startsWith('directory');
+    for (const [file, place] of this.#unchecked) {
+      const check = () =>
+        isDirectory(file) ? loadDirectory(file, process.env, this.#roles()) : loadConfig(file);
+      this.#t.doesNotThrow(check, `${place}: ${basename(file)} passes`);
+    }
+    this.#unchecked.clear();
+  }
+
+  #roles(): string[] {
+    const file = join(this.folder, 'latchkey.yaml');
+    const roles = existsSync(file) ? Object.keys(loadConfig(file).config.policy.roles) : [];
+    return roles.length > 0 ? roles : ['superuser', 'engineer', 'billing', 'user'];
+  }
+
+  /** Settings that a reader leaves at their defaults, which are taken on a machine with other servers. */
+  #withPorts(text: string): string {
+    const keys = parse(text) as object;
+    const port = (at: string) => this.#ports.get(at)?.split(':')[1];
+    const listen = 'listen' in keys ? '' : `listen: { host: 127.0.0.1, port: ${port('127.0.0.1:8080')} }\n`;
+    const admin = 'admin' in keys ? '' : `admin: { port: ${port('127.0.0.1:9901')} }\n`;
+    return `${text}${listen}${admin}`;
+  }
+
+  #write(name: string, text: string): string {
+    const file = join(this.folder, name);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, this.#exchanged(text), { mode: 0o600 });
+    return file;
+  }
+
+  #exchanged(text: string): string {
+    return [...this.#ports].reduce((all, [from, to]) => all.replaceAll(from, to), text);
+  }
+
+  /** Runs lines; a line that starts a server waits until it is ready and leaves it running. */
+  async #shell(text: string, place: string): Promise<void> {
+    this.checkFiles();
+    this.#printed = '';
+    for (const part of text.split(/^(latchkey serve .*)$/m)) {
+      const [, config] = /^latchkey serve --config (\S+)/.exec(part) ?? [];
+      if (config === undefined) this.#printed += await this.#bash(part, place);
+      else {
+        await this.#server?.stop();
+        this.#server = await start(this.#t, join(this.folder, config));
+        this.#t.pass(`${place}: the server is ready`);
+      }
+    }
+  }
+
+  async #bash(lines: string, place: string): Promise<string> {
+    if (lines.trim() === '') return '';
+    const state = existsSync(join(this.folder, STATE)) ? `. ./${STATE}\n` : '';
+    const script = `${state}set -a\ntrap 'export -p > ${STATE}' EXIT\n${this.#exchanged(lines)}`;
+    // The test runner has every node process that is started load its hooks, which takes longer than most commands.
+    const { NODE_OPTIONS: _hooks, ...inherited } = process.env;
+    const env = { ...inherited, PATH: `${this.folder}:${process.env['PATH']}` };
+    const child = spawn('bash', ['-euo', 'pipefail', '-c', script], {
+      cwd: this.folder,
+      env,
+      timeout: SHELL_MS,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let [stdout, stderr] = ['', ''];
+    child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+    child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+    const [code] = (await once(child, 'close')) as [number | null];
+    for (const [secret] of `${stdout}${stderr}`.matchAll(/\blk[0-9A-Za-z]{38}\b/g)) rememberSecret(secret);
+    this.#t.equal(code, 0, `${place}: runs\n${stderr}`);
+    return stdout;
+  }
+
+  /** What the lines before printed, when there are any; `...` stands for anything on a line. */
+  #text(text: string, place: string): void {
+    if (this.#printed === undefined) return;
+    const pattern = text.trimEnd().split('...').map(escaped).join('.*');
+    const printed = this.#restored(this.#printed).trimEnd();
+    this.#t.match(printed, new RegExp(`^${pattern}$`), `${place}: this is what is printed`);
+  }
+
+  #json(text: string, place: string): void {
+    const value = JSON.parse(text) as unknown;
+    if (this.#printed === undefined) return void this.#t.pass(`${place}: is JSON`);
+    const printed = JSON.parse(this.#restored(this.#printed)) as unknown;
+    this.#t.match(printed, anything(value), `${place}: this is what is answered`);
+  }
+
+  /** What was printed, with the ports that the page names. */
+  #restored(text: string): string {
+    return [...this.#ports].reduce((all, [from, to]) => all.replaceAll(to, from), text);
+  }
+}
+
+/** A pattern in which `...` in a string stands for anything. */
+function anything(value: unknown): unknown {
+  if (typeof value === 'string' && value.includes('...')) {
+    return new RegExp(`^${value.split('...').map(escaped).join('.*')}$`);
+  }
+  if (Array.isArray(value)) return value.map(anything);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, anything(each)]));
+}
+
+function escaped(text: string): string {
+  return text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
+}

@@ -1,0 +1,79 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join, normalize } from 'node:path';
+import t from 'tap';
+import { startRedis } from '../helpers/redis.js';
+import { anchorsOf, blocksOf, linksOf, pages } from './markdown.js';
+import { PageRun } from './page-run.js';
+
+/** A page's blocks that nothing else runs. Examples and charts have tests of their own. */
+function toRun(page: string) {
+  if (/^(examples|helm)\//.test(page)) return [];
+  return blocksOf(page).filter(({ notRun, runBy }) => notRun === undefined && runBy === undefined);
+}
+
+// Most of the time goes into commands that are started, so that pages next to each other take less.
+t.jobs = 3;
+// Some 25 seconds on an idle machine with two cores; only a hanging command should ever meet this.
+const LIMIT_MS = 600_000;
+t.setTimeout(LIMIT_MS);
+for (const page of pages().filter((each) => toRun(each).length > 0)) {
+  t.test(`${page}: what it says holds`, { buffered: true, timeout: LIMIT_MS }, async (t) => {
+    const needsRedis = blocksOf(page).some(({ text }) => text.includes('127.0.0.1:6379'));
+    const redis = needsRedis ? new URL((await startRedis(t)).url).host : '';
+    const run = await PageRun.begin(t, needsRedis ? new Map([['127.0.0.1:6379', redis]]) : undefined);
+    for (const block of toRun(page)) await run.take(block);
+    run.checkFiles();
+  });
+}
+
+t.test('a block that is not run here says why, or by which test it is run', async (t) => {
+  let count = 0;
+  for (const page of pages()) {
+    for (const { line, notRun, runBy } of blocksOf(page)) {
+      if (notRun !== undefined) t.match(notRun, /\w+ \w+/, `${page}, line ${line}: a reason`);
+      if (runBy !== undefined) t.ok(existsSync(runBy), `${page}, line ${line}: ${runBy}`);
+      if (notRun !== undefined || runBy !== undefined) count += 1;
+    }
+  }
+  t.ok(count > 0);
+});
+
+t.test('links between the pages lead somewhere', async (t) => {
+  let count = 0;
+  for (const page of pages()) {
+    for (const { path, anchor } of linksOf(page)) {
+      count += 1;
+      const target = path === '' ? page : normalize(join(page, '..', path));
+      if (!existsSync(target)) t.fail(`${page}: there is no ${target}`);
+      else if (anchor !== undefined && !anchorsOf(target).includes(anchor)) {
+        t.fail(`${page}: ${target} has no heading for #${anchor}`);
+      }
+    }
+  }
+  t.ok(count > 100, `${count} links`);
+});
+
+t.test('docs/README.md leads to every page', async (t) => {
+  const linked = linksOf('docs/README.md').map(({ path }) => normalize(join('docs', path)));
+  for (const page of pages().filter((each) => each.startsWith('docs/') && each !== 'docs/README.md')) {
+    t.ok(linked.includes(page), page);
+  }
+});
+
+t.test('docs/configuration.md is what the schema says, and no key is without a meaning', async (t) => {
+  const { status, stderr } = spawnSync(process.execPath, ['scripts/configuration-page.mjs', '--check'], {
+    encoding: 'utf8',
+  });
+  t.equal(status, 0, stderr);
+});
+
+t.test('each example is named by a test', async (t) => {
+  const tests = readdirSync('test', { recursive: true, encoding: 'utf8' }).filter((file) =>
+    file.endsWith('.test.ts'),
+  );
+  const text = tests.map((file) => readFileSync(join('test', file), 'utf8')).join('');
+  const examples = readdirSync('examples', { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  t.ok(examples.length > 0);
+  for (const { name } of examples) t.match(text, name);
+});
