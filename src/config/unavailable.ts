@@ -5,7 +5,6 @@ export const UNAVAILABLE: readonly {
   readonly path: readonly string[];
   readonly isSet: (config: Config) => boolean;
 }[] = [
-  { path: ['listen', 'tls'], isSet: (c) => c.listen.tls !== null },
   { path: ['decision'], isSet: (c) => c.decision !== null },
   { path: ['interface', 'account_endpoints'], isSet: (c) => c.interface.account_endpoints },
   { path: ['identity', 'assertion', 'enabled'], isSet: (c) => c.identity.assertion.enabled },

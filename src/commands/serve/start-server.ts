@@ -13,6 +13,7 @@ import { startAdmin } from '../../server/admin.js';
 import { startPool } from '../../server/processes/cluster.js';
 import { startCleaning } from '../../server/stores/cleaning.js';
 import { answerPrimary } from '../../server/processes/messages.js';
+import { certificateFiles, tellCertificate } from '../../server/reload/certificate.js';
 import { applyDirectoryFile, Reloader } from '../../server/reload/reload.js';
 import type { Serving } from '../../server/processes/serving.js';
 import { onSignals } from '../../server/processes/signals.js';
@@ -80,9 +81,13 @@ async function serveAsPrimary(options: ServeOptions, room: StoreRoom, sink: LogS
   const cleaning = startCleaning(room.store, log);
   const count = workersOf(loaded);
   const serving = count === 1 ? await startAlone(loaded, room, log) : await startWorkers(loaded, count, sink);
+  tellCertificate(loaded.certificate, log);
   const reloader = new Reloader(loaded, room, serving, options.env ?? process.env, log);
   const watching = watchFiles(
-    () => [loaded.file, reloader.current.config.directory.file ?? loaded.file],
+    () => {
+      const { config } = reloader.current;
+      return [loaded.file, config.directory.file ?? loaded.file, ...certificateFiles(config)];
+    },
     () => void reloader.reload('a changed file'),
   );
 

@@ -66,7 +66,7 @@ export async function startPool(
     return worker;
   };
 
-  const url = await firstUrl(Array.from({ length: count }, fork));
+  const url = await firstUrl(Array.from({ length: count }, fork), loaded.certificate !== null);
   return {
     url,
     size: () => serving.size,
@@ -110,12 +110,12 @@ export async function startPool(
 }
 
 /** Resolves when every worker listens. */
-async function firstUrl(workers: readonly ClusterWorker[]): Promise<string> {
+async function firstUrl(workers: readonly ClusterWorker[], secure: boolean): Promise<string> {
   const urls = workers.map(
     (worker) =>
       new Promise<string>((resolve, reject) => {
         worker.once('listening', ({ address, port }) =>
-          resolve(baseUrl({ address: address ?? '0.0.0.0', port })),
+          resolve(baseUrl({ address: address ?? '0.0.0.0', port }, secure)),
         );
         worker.once('exit', () =>
           reject(new Error('a worker ended before it listened; its reason is in the log')),

@@ -1,14 +1,15 @@
-import type { Server, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
 import { limitConnections } from '../public/connections.js';
-import { createPublicServer, listen } from '../public/listener.js';
+import { createPublicServer, listen, type PublicServer } from '../public/listener.js';
 import { createRequestListener } from '../public/request.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import type { StoreRoom } from '../stores/store-room.js';
 import { Streams } from '../public/streams.js';
+import { TlsServer } from '../public/tls-server.js';
 import { asksForWebSocket, createUpgradeListener } from '../public/upgrade.js';
 
 const IDLE_SWEEP_MS = 50;
@@ -36,8 +37,9 @@ export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Lo
   );
   const serve = createRequestListener(() => runtime.house, streams);
   const { limits } = loaded.config;
-  const server: Server = createPublicServer(
+  const server: PublicServer = createPublicServer(
     limits,
+    loaded.certificate,
     (req, res: ServerResponse) => {
       if (draining) res.shouldKeepAlive = false;
       serve(req, res);
@@ -66,6 +68,8 @@ export async function startWorker(loaded: LoadedConfig, room: StoreRoom, log: Lo
           const ending = retire(runtime).finally(() => retiring.delete(ending));
           retiring.add(ending);
           runtime = prepared;
+          if (server instanceof TlsServer && next.certificate !== null)
+            server.useCertificate(next.certificate);
         },
         abort: () => prepared.close(),
       };
@@ -87,7 +91,7 @@ async function whenUnused(old: Runtime, hurry: () => boolean): Promise<void> {
 }
 
 /** Sockets that changed protocol: the server no longer counts them, so a drain has to end them itself. */
-function trackTunnels(server: Server): Set<Duplex> {
+function trackTunnels(server: PublicServer): Set<Duplex> {
   const tunnels = new Set<Duplex>();
   server.prependListener('upgrade', (req, socket) => {
     // Any other protocol is ignored and its connection goes back to the server.
@@ -98,7 +102,11 @@ function trackTunnels(server: Server): Set<Duplex> {
   return tunnels;
 }
 
-async function closeServer(server: Server, tunnels: ReadonlySet<Duplex>, timeout: number): Promise<void> {
+async function closeServer(
+  server: PublicServer,
+  tunnels: ReadonlySet<Duplex>,
+  timeout: number,
+): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   // A connection that becomes idle after its last answer would otherwise stay until its keep-alive ends.
   const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS);

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Log } from '../../observe/log.js';
 import { countRefusedConnection, setConnections } from '../../observe/metrics.js';
+import type { PublicServer } from './listener.js';
 
 /** Files for everything but clients and upstreams: the store, the log, the admin port, the process itself. */
 const RESERVED_FILES = 64;
@@ -16,7 +16,7 @@ const TELL_MS = 10_000;
  *
  * @param limit connections of this process
  */
-export function limitConnections(server: Server, limit: number, log: Log): void {
+export function limitConnections(server: PublicServer, limit: number, log: Log): void {
   const allowed = Math.max(1, Math.min(limit, allowedByFiles()));
   if (allowed < limit) {
     log.info(
@@ -41,8 +41,8 @@ export function limitConnections(server: Server, limit: number, log: Log): void 
     }
   };
 
-  // In front of node's own listener, which would start to parse.
-  server.prependListener('connection', (socket) => {
+  // In front of node's own listener, which would start to parse, or to shake hands.
+  server.prependListener('connection', (socket: Socket) => {
     // A socket comes here a second time when its wish to change protocols was ignored.
     if (open.has(socket)) return;
     if (open.size >= allowed) makeRoom();

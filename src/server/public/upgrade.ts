@@ -1,4 +1,4 @@
-import type { IncomingMessage, Server } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Admitted } from '../../gate/gate.js';
@@ -8,6 +8,7 @@ import type { RequestHead } from '../../http/head.js';
 import { writeRawAnswer } from '../../http/write-answer.js';
 import { refuseHandshake, type Upgrade } from '../../proxy/upgrade.js';
 import { faultRefusal } from './faults.js';
+import type { PublicServer } from './listener.js';
 import { finishRecord, newRecord, type RequestRecord } from './record.js';
 import type { House } from './request.js';
 import { newRequestId } from './request-id.js';
@@ -23,7 +24,7 @@ import { whenAnswered } from './turns.js';
 export function createUpgradeListener(
   rooms: () => { readonly house: House; readonly upgrade: Upgrade },
   streams: Streams,
-  server: () => Server,
+  server: () => PublicServer,
 ) {
   return function onUpgrade(req: IncomingMessage, socket: Duplex, headBytes: Buffer): void {
     socket.on('error', () => socket.destroy());
@@ -142,7 +143,12 @@ export function asksForWebSocket(req: IncomingMessage): boolean {
 }
 
 /** For Node before 24.9, which has no `shouldUpgradeCallback`. Gives the connection back to the parser with the same head, less the wish to change protocols. */
-function readAgainWithoutUpgrade(server: Server, req: IncomingMessage, socket: Duplex, rest: Buffer): void {
+function readAgainWithoutUpgrade(
+  server: PublicServer,
+  req: IncomingMessage,
+  socket: Duplex,
+  rest: Buffer,
+): void {
   let head = `${req.method} ${req.url} HTTP/${req.httpVersion}\r\n`;
   for (let i = 0; i < req.rawHeaders.length; i += 2) {
     const name = req.rawHeaders[i] ?? '';
@@ -151,7 +157,7 @@ function readAgainWithoutUpgrade(server: Server, req: IncomingMessage, socket: D
     head += `${name}: ${/^connection$/i.test(name) ? withoutUpgrade(value) : value}\r\n`;
   }
   socket.unshift(Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), rest]));
-  server.emit('connection', socket);
+  server.emit('encrypted' in socket ? 'secureConnection' : 'connection', socket);
 }
 
 function withoutUpgrade(connection: string): string {
