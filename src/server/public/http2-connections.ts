@@ -130,9 +130,12 @@ export class Http2Connections {
     const now = performance.now();
     const { head_timeout, keep_alive } = this.#limits;
     for (const each of this.#open) {
-      if (each.closingAt !== null && each.streams.size === 0) {
+      // Node waits until its last frame is taken, and a client that takes nothing would keep the connection.
+      if (each.session.destroyed) each.closingAt ??= now;
+      const over = each.streams.size === 0 || each.session.destroyed;
+      if (over && each.closingAt !== null) {
         if (now - each.closingAt >= FAREWELL_MS) each.socket.destroy();
-      } else if (each.streams.size === 0) {
+      } else if (over) {
         if (now - each.idleSince >= (each.served ? keep_alive : head_timeout)) this.#close(each);
       } else {
         this.#breakUntaken(each, now);
@@ -189,10 +192,9 @@ export class Http2Connections {
     connection.session.close();
   }
 
-  #destroy(connection: Connection, code: number = constants.NGHTTP2_NO_ERROR): void {
-    connection.closingAt = performance.now();
-    connection.session.destroy(undefined, code);
-    // Node waits until its last frame is taken, which a client may never do.
-    setTimeout(() => connection.socket.destroy(), FAREWELL_MS).unref();
+  #destroy({ session }: Connection, code?: number): void {
+    // The code counts only beside an error.
+    if (code === undefined) session.destroy();
+    else session.destroy(new Error('the client misuses the connection'), code);
   }
 }

@@ -30,7 +30,7 @@ export class TlsServer extends HttpsServer {
       {
         ...options,
         ...contextOf(certificate),
-        ALPNProtocols: ['h2', 'http/1.1'],
+        ALPNProtocols: ['h2', 'http/1.1', 'http/1.0'],
         handshakeTimeout: limits.head_timeout,
         requestCert: certificate.clientCa !== null,
         rejectUnauthorized: certificate.clientCa !== null,
