@@ -71,8 +71,21 @@ t.test('docs/accounts.md: the configuration passes', async (t) => {
   });
 });
 
+t.test('docs/tls.md: the configurations pass', async (t) => {
+  const blocks = blocksOf('docs/tls.md');
+  t.equal(blocks.length, 2);
+  const file = join(temporaryFolder(t), 'latchkey.yaml');
+  for (const { text } of blocks) {
+    writeFileSync(file, `upstream: http://127.0.0.1:3000\n${text}`);
+    t.match(loadConfig(file).config.listen.tls, {
+      cert: /^\/.*\/tls\/tls\.crt$/,
+      key: /^\/.*\/tls\/tls\.key$/,
+    });
+  }
+});
+
 t.test('links between the pages lead somewhere', async (t) => {
-  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/judging.md', 'docs/operating.md', 'docs/storage.md', 'docs/scale.md', 'docs/interface.md', 'docs/limits.md', 'docs/audit.md', 'docs/ui.md', 'docs/threat-model.md', 'SECURITY.md', 'examples/account-source/README.md']) {
+  for (const page of ['README.md', 'docs/accounts.md', 'docs/commands.md', 'docs/judging.md', 'docs/operating.md', 'docs/storage.md', 'docs/scale.md', 'docs/interface.md', 'docs/limits.md', 'docs/audit.md', 'docs/ui.md', 'docs/threat-model.md', 'docs/tls.md', 'SECURITY.md', 'examples/account-source/README.md']) {
     const links = [...readFileSync(page, 'utf8').matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)/g)];
     for (const [, path = '', anchor] of links) {
       const target = path === '' ? page : join(page, '..', path);
