@@ -82,7 +82,11 @@ const upstream = createServer((req, res) => {
   });
 }); // prettier-ignore
 const sockets = new WebSocketServer({ server: upstream });
-sockets.on('connection', (socket) => socket.on('message', (data) => socket.send(`echo ${String(data)}`)));
+sockets.on('connection', (socket) =>
+  socket.on('message', (data) => socket.send(`echo ${(data as Buffer).toString()}`)),
+);
+
+const byText = (a: readonly string[], b: readonly string[]) => (String(a) < String(b) ? -1 : 1);
 
 /** What an upstream sees of a request, apart from what differs each time. */
 function seen(req: IncomingMessage, body: Buffer) {
@@ -93,7 +97,7 @@ function seen(req: IncomingMessage, body: Buffer) {
   return {
     method: req.method,
     target: req.url,
-    fields: fields.filter(([name]) => !apart.has(name)).toSorted(),
+    fields: fields.filter(([name]) => !apart.has(name)).toSorted(byText),
     body: body.toString('latin1'),
   };
 }
@@ -104,7 +108,7 @@ function shown({ status, headers, text }: Reply) {
   const fields = Object.entries(headers).map(([name, value]) => [name, String(value).replace('; Secure', '').replace(/session=[^;]+/, 'session=S')]);
   // HTTP/2 writes the names of fields in lower case, and each server has its own ids and times.
   const same = text.toLowerCase().replace(/"(id|user_id|\w+_at)":"[^"]*"/g, '"$1":"*"');
-  return { status, fields: fields.filter(([name = '']) => !apart.has(name)).toSorted(), text: same };
+  return { status, fields: fields.filter(([name = '']) => !apart.has(name)).toSorted(byText), text: same };
 } // prettier-ignore
 
 const folder = temporaryFolder(t);
