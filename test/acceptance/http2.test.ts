@@ -17,7 +17,7 @@ import { until } from '../helpers/redis.js';
 
 /** What reached the upstream, and what became of it. */
 const arrived: { req: IncomingMessage; res: ServerResponse; bytes: number; whole: boolean }[] = [];
-const BIG = 64 * 1024 * 1024;
+const BIG = 24 * 1024 * 1024;
 
 const ANSWERS: Readonly<Record<string, (req: IncomingMessage, res: ServerResponse) => void>> = {
   '/cookies': (_, res) =>
@@ -232,8 +232,8 @@ t.test('a session of the page works over HTTP/2', async (t) => {
   const [cookie = ''] = (login.headers['set-cookie']?.[0] ?? '').split(';');
   const script = /src="([^"]+\.js)"/.exec((await sendHttp2(session, '/_latchkey/')).text)?.[1] ?? '';
   const file = await sendHttp2(session, `/_latchkey/${script}`);
-  t.equal(Buffer.byteLength(file.text), Number(file.headers['content-length']), 'a file that is larger than a window');
-  t.ok(file.text.length > 66_000);
+  t.equal(Buffer.byteLength(file.text), Number(file.headers['content-length']), 'a file of several frames');
+  t.ok(file.text.length > 16_384);
   t.match((await sendHttp2(session, '/_latchkey/session', { headers: { cookie } })).json, { user: { id: 'superuser' } });
   // Browsers send each cookie in a field of its own.
   const crumbs = await sendHttp2(session, '/echo', { headers: { cookie: ['a=1', cookie, 'b=2'] } });
@@ -292,9 +292,9 @@ t.test('a slow side slows the other one down', async (t) => {
   await sleep(500);
   const { socket } = res;
   const waiting = socket?.bytesWritten ?? 0;
-  t.ok(waiting < 16 * 1024 * 1024, `${waiting} bytes of ${BIG} were taken`);
+  t.ok(waiting < 12 * 1024 * 1024, `${waiting} bytes of ${BIG} were taken`);
   let size = 0;
-  stream.on('data', (chunk: Buffer) => (size += chunk.length));
+  stream.on('data', (chunk: Buffer) => (size += chunk.length)).resume();
   await once(stream, 'end');
   t.equal(size, BIG);
 
@@ -308,7 +308,7 @@ t.test('a slow side slows the other one down', async (t) => {
   upload.on('drain', write);
   write();
   await sleep(500);
-  t.ok(written < 16 * 1024 * 1024, `${written} bytes of ${BIG} were sent`);
+  t.ok(written < 12 * 1024 * 1024, `${written} bytes of ${BIG} were sent`);
   t.equal((await sendHttp2(session, '/echo', { method: 'POST', headers: key, body: 'x'.repeat(50_000) })).status, 200, 'others go on');
   upload.close(constants.NGHTTP2_CANCEL);
 }); // prettier-ignore
@@ -352,7 +352,7 @@ t.test('an event stream ends when its token does', async (t) => {
   await once(stream, 'response');
   await sendHttp2(session, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': token } });
   t.equal(await ended, constants.NGHTTP2_INTERNAL_ERROR);
-  t.match(secure.server.stdout(), /ended_by_recheck/);
+  await until(() => secure.server.stdout().includes('ended_by_recheck'), 'its record');
 }); // prettier-ignore
 
 t.test('a WebSocket comes over HTTP/1.1 on the same port', async (t) => {
