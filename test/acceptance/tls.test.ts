@@ -14,7 +14,9 @@ import { join } from 'node:path';
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import t from 'tap';
 import { parse, stringify } from 'yaml';
-import { type Certificate, issued, selfSigned } from '../helpers/certificates.js';
+import { type ConfigError, formatFault } from '../../src/config/fault.js';
+import { loadConfig, loadConfigToServe } from '../../src/config/load.js';
+import { type Certificate, expired, issued, selfSigned } from '../helpers/certificates.js';
 import { LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { send, sendRaw } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
@@ -53,7 +55,7 @@ t.test('files that can not serve are faults with their place; one that expired i
   writeFileSync(broken, '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
   const locked = join(folder, 'locked.pem');
   writeFileSync(locked, '-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n');
-  const old = selfSigned(folder, 'old', ['-days', '-1']);
+  const old = expired(folder, 'old');
   const chain = join(folder, 'chain.pem');
   writeFileSync(chain, readFileSync(one.cert, 'utf8') + readFileSync(two.cert, 'utf8'));
   const half = join(folder, 'half.pem');
@@ -70,18 +72,33 @@ t.test('files that can not serve are faults with their place; one that expired i
     [{ cert: one.cert, key: locked }, 1, /:6:10: listen\.tls\.key: the key is encrypted/],
     [{ cert: one.cert, key: two.key }, 1, /:6:10: listen\.tls\.key: the key is not the one of the certificate/],
     [{ ...one, client_ca: one.key }, 1, /:7:16: listen\.tls\.client_ca: the file has no certificate/],
-    [{ cert: chain, key: one.key }, 0, /warning: certificate 1 in listen\.tls\.cert is not issued by the one behind it/],
-    [old, 0, /warning: certificate 1 in listen\.tls\.cert expired at \d{4}-\S+Z$/m],
+    [{ cert: chain, key: one.key }, 0, /^certificate 1 in listen\.tls\.cert is not issued by the one behind it/],
+    [old, 0, /^certificate 1 in listen\.tls\.cert expired at \d{4}-\S+Z$/m],
   ];
+  const place = temporaryFolder(t);
   for (const [tls, code, message] of rows) {
-    const file = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1', listen: listen(tls) });
-    const checked = await run(['check', '--config', file]);
-    t.equal(checked.code, code, `${JSON.stringify(tls)} ${checked.stderr}`);
-    t.match(checked.stderr, message);
+    const file = writeConfig(place, { upstream: 'http://127.0.0.1:1', listen: listen(tls) });
+    let said = '';
+    let refused = false;
+    try {
+      said = (loadConfigToServe(file).certificate?.warnings ?? []).join('\n');
+    } catch (error) {
+      refused = true;
+      said = (error as ConfigError).faults.map(formatFault).join('\n');
+    }
+    t.equal(refused, code === 1, `${JSON.stringify(tls)} ${said}`);
+    t.match(said, message);
   }
+  const warned = await run(['check', '--config', writeConfig(place, { upstream: 'http://127.0.0.1:1', listen: listen(old) })]);
+  t.equal(warned.code, 0);
+  t.match(warned.stderr, /^\S+latchkey\.yaml: warning: certificate 1 in listen\.tls\.cert expired at /);
   const relative = writeConfig(folder, { upstream: 'http://127.0.0.1:1', listen: listen({ cert: 'one.pem', key: 'two.key.pem' }) });
-  t.equal((await run(['serve', '--config', relative])).code, 1, 'serve refuses as well');
-  t.equal((await run(['user', 'list', '--config', relative])).code, 0, 'who only asks the store needs no key');
+  for (const command of ['check', 'serve']) {
+    const { code, stderr } = await run([command, '--config', relative]);
+    t.equal(code, 1);
+    t.match(stderr, /latchkey\.yaml:6:10: listen\.tls\.key: the key is not the one of the certificate/, command);
+  }
+  t.doesNotThrow(() => loadConfig(relative), 'who only asks the store needs no key');
 }); // prettier-ignore
 
 for (const workers of [1, 2]) {

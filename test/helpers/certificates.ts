@@ -20,6 +20,14 @@ export function selfSigned(folder: string, name: string, args: readonly string[]
   return remembered(folder, name);
 } // prettier-ignore
 
+/** Makes a certificate for loopback that is over. */
+export function expired(folder: string, name: string): Certificate {
+  openssl(folder, 'req', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key.pem`,
+    '-out', `${name}.csr.pem`, '-subj', `/CN=${name}`);
+  openssl(folder, 'x509', '-req', '-in', `${name}.csr.pem`, '-signkey', `${name}.key.pem`, '-days', '-1', '-out', `${name}.pem`);
+  return remembered(folder, name);
+} // prettier-ignore
+
 /** Makes a certificate that an authority (a {@link selfSigned} one) issued. */
 export function issued(folder: string, name: string, authority: string): Certificate {
   openssl(folder, 'req', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key.pem`,
