@@ -105,7 +105,7 @@ export class Http2Connections {
   /** Ends every connection behind the requests that its client sent before it heard of it. */
   drain(): void {
     for (const each of this.#open) {
-      if (each.closingAt !== null) continue;
+      if (each.closingAt !== null || each.session.destroyed) continue;
       each.closingAt = performance.now();
       each.session.goaway(constants.NGHTTP2_NO_ERROR, ANY_STREAM);
       const close = () => {
