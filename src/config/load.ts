@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import type { Lines } from '../policy/rules.js';
+import { type ListenerCertificate, readCertificate } from './certificate.js';
 import { crossCheck } from './cross-checks.js';
 import { ConfigError } from './fault.js';
 import { type Config, configSchema } from './schema/config.js';
@@ -12,20 +13,46 @@ export interface LoadedConfig {
   readonly config: Config;
   /** Where its parts stand in the file. */
   readonly lines: Lines;
+  /** What the public port proves itself with; null without TLS, and where it was not asked for. */
+  readonly certificate: ListenerCertificate | null;
 }
 
 /** Reads and checks a configuration file. @throws ConfigError with every fault */
 export function loadConfig(file: string, env: NodeJS.ProcessEnv = process.env): LoadedConfig {
+  return load(file, env, () => ({ certificate: null, faults: [] }));
+}
+
+/**
+ * Reads and checks a configuration file with the certificate and key of its public port. Commands that only use the
+ * store do without: who runs them may not be allowed to read the key.
+ *
+ * @throws ConfigError with every fault
+ */
+export function loadConfigToServe(file: string, env: NodeJS.ProcessEnv = process.env): LoadedConfig {
+  return load(file, env, (config, source) => readCertificate(config, source, Date.now()));
+}
+
+function load(
+  file: string,
+  env: NodeJS.ProcessEnv,
+  certificateOf: (config: Config, source: Source) => ReturnType<typeof readCertificate>,
+): LoadedConfig {
   const source = withoutShorthand(readSource(resolve(file), env));
   const config = checkSource(source, configSchema);
-  const faults = crossCheck(config, source);
-  if (faults.length > 0) throw new ConfigError(faults);
+  const { certificate, faults } = certificateOf(config, source);
+  const all = [...crossCheck(config, source), ...faults];
+  if (all.length > 0) throw new ConfigError(all);
   return {
     file: source.file,
     config: deepFreeze(withAbsolutePaths(config, source)),
     lines: source.lines,
+    certificate,
   };
 }
+
+/** Settings that name files of TLS, to clients and to the store. */
+const FILE_SETTINGS = ['ca', 'cert', 'key', 'client_ca'] as const;
+type FileSetting = (typeof FILE_SETTINGS)[number];
 
 /** `upstream: URL` stands for `upstreams: { api: { url: URL } }`; faults still name what was written. */
 function withoutShorthand(source: Source): Source {
@@ -47,10 +74,11 @@ function withoutShorthand(source: Source): Source {
 }
 
 function withAbsolutePaths(config: Config, source: Source): Config {
-  const { store, directory, audit, upstreams } = config;
+  const { listen, store, directory, audit, upstreams } = config;
   const toFile = audit.to !== null && audit.to !== 'stdout';
   return {
     ...config,
+    listen: { ...listen, tls: withAbsoluteFiles(listen.tls, source) },
     audit: toFile ? { ...audit, to: resolvePath(source, audit.to as string) } : audit,
     store:
       store.type === 'lmdb'
@@ -69,13 +97,16 @@ function withAbsolutePaths(config: Config, source: Source): Config {
   };
 }
 
-function withAbsoluteFiles<T extends { ca: string | null; cert: string | null; key: string | null }>(
-  tls: T | null,
+function withAbsoluteFiles<T extends Partial<Record<FileSetting, string | null>>>(
+  files: T | null,
   source: Source,
 ): T | null {
-  if (tls === null) return null;
-  const absolute = (file: string | null) => (file === null ? null : resolvePath(source, file));
-  return { ...tls, ca: absolute(tls.ca), cert: absolute(tls.cert), key: absolute(tls.key) };
+  if (files === null) return null;
+  const absolute = FILE_SETTINGS.flatMap((setting) => {
+    const file = files[setting];
+    return typeof file === 'string' ? [[setting, resolvePath(source, file)]] : [];
+  });
+  return { ...files, ...(Object.fromEntries(absolute) as Partial<T>) };
 }
 
 function deepFreeze<T>(value: T): T {

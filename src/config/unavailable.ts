@@ -4,7 +4,4 @@ import type { Config } from './schema/config.js';
 export const UNAVAILABLE: readonly {
   readonly path: readonly string[];
   readonly isSet: (config: Config) => boolean;
-}[] = [
-  { path: ['listen', 'tls'], isSet: (c) => c.listen.tls !== null },
-  { path: ['interface', 'account_endpoints'], isSet: (c) => c.interface.account_endpoints },
-];
+}[] = [{ path: ['interface', 'account_endpoints'], isSet: (c) => c.interface.account_endpoints }];

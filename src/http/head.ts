@@ -28,7 +28,7 @@ export interface RequestHead {
   readonly query: string;
   /** The path can be read in one way only; see `readings` in `domain/path`. */
   readonly plain: boolean;
-  /** Fields as received: name, value, name, value. */
+  /** Fields as received: name, value, name, value. Of HTTP/2 the ones that the same request has in HTTP/1.1. */
   readonly fields: readonly string[];
   readonly client: Client;
   /** Value of the key field (`Service-Key`); undefined when it was not sent. */
@@ -40,6 +40,7 @@ export interface RequestHead {
   readonly contentType: string | undefined;
   /** Declared body length; undefined when there is none or it is chunked. */
   readonly contentLength: number | undefined;
+  /** There is a body and its length is not declared. */
   readonly chunked: boolean;
   readonly connection: string | undefined;
   /** The request asks to become a WebSocket. Any other protocol in `Upgrade` is ignored. */

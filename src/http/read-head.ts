@@ -3,11 +3,14 @@ import type { Refusal } from '../domain/refusal.js';
 import type { ClientReader, PeerSocket } from './client-address.js';
 import { cookieValues } from './cookies.js';
 import type { RequestHead } from './head.js';
+import { fieldsOfHttp2 } from './http2-fields.js';
 import { parseTarget } from './target.js';
 import { parseTraceParent } from './trace-parent.js';
 
-/** Limits of a head. The size of all of it is a setting of the listener's parser. */
+/** Limits of a head. In HTTP/1 the size of all of it is a setting of the listener's parser. */
 export interface HeadLimits {
+  /** Bytes. */
+  readonly head_size: number;
   readonly head_fields: number;
   /** Bytes. */
   readonly target_size: number;
@@ -35,6 +38,8 @@ export interface ParsedRequest {
   /** Name, value, name, value; bytes beyond ASCII as Latin-1. */
   readonly rawHeaders: string[];
   readonly socket: PeerSocket;
+  /** Of HTTP/2: whether nothing comes behind the head. */
+  readonly stream?: { readonly endAfterHeaders: boolean };
 }
 
 /** Fields of which a second one makes the request ambiguous. */
@@ -56,15 +61,21 @@ type Single =
  * It reads `rawHeaders`, because node's `headers` object joins and drops repeated fields.
  */
 export function createHeadReader(names: HeadNames, limits: HeadLimits, readClient: ClientReader) {
-  const { head_fields: maxFields, target_size: maxTarget } = limits;
+  const { head_size: maxSize, head_fields: maxFields, target_size: maxTarget } = limits;
   return function readHead(req: ParsedRequest): RequestHead | Refusal {
     const method = req.method ?? '';
-    if (req.httpVersion !== '1.1' && req.httpVersion !== '1.0')
-      return malformed('only HTTP/1.0 and HTTP/1.1 are served');
+    const version = req.httpVersion;
+    if (version !== '1.1' && version !== '1.0' && version !== '2.0')
+      return malformed('only HTTP/1.0, HTTP/1.1 and HTTP/2 are served');
     if (!SERVED.has(method)) {
       return { refusal: 'method_not_allowed', detail: `the method ${method} is not served` };
     }
-    const fields = req.rawHeaders;
+    let fields = req.rawHeaders;
+    if (version === '2.0') {
+      const read = fieldsOfHttp2(fields, maxSize);
+      if ('refusal' in read) return read;
+      fields = read;
+    }
     if (fields.length > maxFields * 2) {
       return { refusal: 'fields_too_large', detail: `more than ${maxFields} header fields` };
     }
@@ -123,7 +134,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       }
     }
 
-    const fault = checkHost(single.host, req.httpVersion) ?? checkFraming(single, req.httpVersion);
+    const fault = checkHost(single.host, version) ?? checkFraming(single, version);
     if (fault !== undefined) return malformed(fault);
     const expect = single.expect;
     if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
@@ -143,10 +154,13 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       session,
       contentType: single['content-type'],
       contentLength: length === undefined ? undefined : Number(length),
-      chunked: single['transfer-encoding'] !== undefined,
+      chunked:
+        version === '2.0'
+          ? length === undefined && req.stream?.endAfterHeaders === false
+          : single['transfer-encoding'] !== undefined,
       connection,
       webSocket: single.upgrade?.toLowerCase() === 'websocket',
-      expectsContinue: expect !== undefined && req.httpVersion === '1.1',
+      expectsContinue: expect !== undefined && version !== '1.0',
       origin: single.origin,
       fetchSite: single['sec-fetch-site'],
       userAgent: single['user-agent'],
@@ -159,7 +173,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
 export type HeadReader = ReturnType<typeof createHeadReader>;
 
 function checkHost(host: string | undefined, version: string): string | undefined {
-  if (host === undefined) return version === '1.1' ? 'the Host field is missing' : undefined;
+  if (host === undefined) return version === '1.0' ? undefined : 'the Host field is missing';
   return HOST.test(host) ? undefined : 'the Host field is not a host name with an optional port';
 }
 

@@ -167,3 +167,25 @@ const upstreamRetries = new Counter({
 export function countUpstreamRetry(upstream: string): void {
   upstreamRetries.inc({ upstream });
 }
+
+const failedHandshakes = new Counter({
+  name: 'latchkey_tls_handshake_failures_total',
+  help: 'Connections of clients that ended before their TLS handshake was done.',
+});
+
+let certificateExpiry: Gauge | undefined;
+
+/** Counts a TLS handshake that failed. */
+export function countFailedHandshake(): void {
+  failedHandshakes.inc();
+}
+
+/** Tells when the certificate of the public port expires, in seconds since 1970. Without TLS there is no such metric. */
+export function setCertificateExpiry(seconds: number): void {
+  certificateExpiry ??= new Gauge({
+    name: 'latchkey_certificate_expiry_timestamp_seconds',
+    help: 'When the certificate of the public port expires: the first of its chain, in seconds since 1970.',
+    aggregator: 'first',
+  });
+  certificateExpiry.set(seconds);
+}

@@ -31,6 +31,19 @@ t.test('docs/decision-endpoint.md: the configuration passes', async (t) => {
   t.equal(loadConfig(file).config.decision, null, 'off unless it is set');
 });
 
+t.test('docs/tls.md: the configurations pass', async (t) => {
+  const blocks = blocksOf('docs/tls.md');
+  t.equal(blocks.length, 2);
+  const file = join(temporaryFolder(t), 'latchkey.yaml');
+  for (const { text } of blocks) {
+    writeFileSync(file, `upstream: http://127.0.0.1:3000\n${text}`);
+    t.match(loadConfig(file).config.listen.tls, {
+      cert: /^\/.*\/tls\/tls\.crt$/,
+      key: /^\/.*\/tls\/tls\.key$/,
+    });
+  }
+});
+
 t.test('docs/limits.md: each default is that of the schema', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'latchkey.yaml');

@@ -1,4 +1,5 @@
 import { createServer, type IncomingHttpHeaders, request, type Server } from 'node:http';
+import { request as requestOverTls } from 'node:https';
 import { type AddressInfo, connect } from 'node:net';
 import { rememberSecretsOf } from './secrets.js';
 
@@ -21,7 +22,7 @@ export interface Sent {
 
 /** Sends one request on a connection of its own; the path goes out byte for byte. */
 export function send(base: string, path: string, sent: Sent = {}): Promise<Reply> {
-  const { hostname, port } = new URL(base);
+  const { hostname, port, protocol } = new URL(base);
   const headers: Record<string, string | string[]> = { ...sent.headers };
   let body: string | Buffer | undefined;
   if (sent.json !== undefined) {
@@ -36,8 +37,9 @@ export function send(base: string, path: string, sent: Sent = {}): Promise<Reply
     headers['Content-Length'] = String(Buffer.byteLength(body));
   }
   return new Promise((resolve, reject) => {
-    const req = request(
+    const req = (protocol === 'https:' ? requestOverTls : request)(
       {
+        rejectUnauthorized: false,
         hostname,
         port,
         path,

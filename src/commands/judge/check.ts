@@ -2,7 +2,7 @@ import { Command } from 'commander';
 import { loadDirectory } from '../../config/directory.js';
 import { type Expectation, loadExpectations } from '../../config/expect.js';
 import { ConfigError, formatFault } from '../../config/fault.js';
-import { type LoadedConfig, loadConfig } from '../../config/load.js';
+import { type LoadedConfig, loadConfigToServe } from '../../config/load.js';
 import type { Subject } from '../../domain/credential.js';
 import type { User } from '../../domain/user.js';
 import type { Explanation } from '../../gate/explain.js';
@@ -42,12 +42,14 @@ A table for --expect (latchkey schema expect prints its JSON Schema):
 
 async function check(options: Options): Promise<number> {
   try {
-    const loaded = loadConfig(options.config);
+    const loaded = loadConfigToServe(options.config);
     const { file, config } = loaded;
     if (config.directory.file !== null) {
       loadDirectory(config.directory.file, process.env, Object.keys(config.policy.roles));
     }
     const count = options.expect === undefined ? null : await checkExpectations(loaded, options.expect);
+    for (const warning of loaded.certificate?.warnings ?? [])
+      process.stderr.write(`${file}: warning: ${warning}\n`);
     process.stdout.write(`${file}: ok${count === null ? '' : `, ${count} requests judged as expected`}\n`);
     return 0;
   } catch (error) {

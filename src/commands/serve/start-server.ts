@@ -17,6 +17,7 @@ import { startTracing, storeObserver } from '../../server/observing.js';
 import { startPool } from '../../server/processes/cluster.js';
 import { startCleaning } from '../../server/stores/cleaning.js';
 import { answerPrimary } from '../../server/processes/messages.js';
+import { certificateFiles, tellCertificate } from '../../server/reload/certificate.js';
 import { applyDirectoryFile, Reloader } from '../../server/reload/reload.js';
 import { Restarter } from '../../server/processes/restart.js';
 import type { Serving } from '../../server/processes/serving.js';
@@ -98,10 +99,14 @@ async function serveAsPrimary(options: ServeOptions, { room, sink, tracing }: Pa
   const count = workersOf(loaded);
   const serving =
     count === 1 ? await startAlone(loaded, room, log, tracing) : await startWorkers(loaded, count, sink);
+  tellCertificate(loaded.certificate, log);
   const reloader = new Reloader(loaded, room, serving, options.env ?? process.env, log);
   const restarter = new Restarter(serving, log);
   const watching = watchFiles(
-    () => [loaded.file, reloader.current.config.directory.file ?? loaded.file],
+    () => {
+      const { config } = reloader.current;
+      return [loaded.file, config.directory.file ?? loaded.file, ...certificateFiles(config)];
+    },
     () => void reloader.reload('a changed file'),
   );
 

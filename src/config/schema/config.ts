@@ -19,7 +19,10 @@ export const configSchema = z.strictObject({
     .describe(
       'The listener for operators: health, readiness, metrics, reload. It asks for no credential, so keep it private',
     ),
-  decision: decisionSchema.nullable().default(null),
+  decision: decisionSchema
+    .nullable()
+    .default(null)
+    .describe('Where proxies ask for decisions; off unless present'),
   workers: z
     .union([whole(1, 256), z.literal('auto')], 'expected a number from 1 to 256, or auto')
     .default(1)

@@ -28,7 +28,7 @@ function isAddressRange(value: string): boolean {
 /** The public listener. */
 export const listenSchema = z.strictObject({
   ...listener('0.0.0.0', 8080),
-  tls: tls.nullable().default(null),
+  tls: tls.nullable().default(null).describe('TLS to clients, and with it HTTP/2; without it HTTP/1.1'),
   trusted_proxies: z
     .array(proxyAddress)
     .default([])

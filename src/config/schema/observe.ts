@@ -30,7 +30,7 @@ export const logSchema = z.strictObject({
 /** Spans of each request, sent to a collector. */
 export const tracingSchema = z.strictObject({
   otlp: baseUrl.describe('The collector, OTLP over HTTP; /v1/traces is put behind it'),
-  service_name: text.default('latchkey'),
+  service_name: text.default('latchkey').describe('What the spans call this service'),
   sample_ratio: share
     .default(1)
     .describe('Share of traces that begin here; others follow the one who began them'),

@@ -1,5 +1,5 @@
-import type { RequestListener, Server } from 'node:http';
-import { createPublicServer, type ListenerLimits } from '../public/listener.js';
+import type { RequestListener } from 'node:http';
+import { createPublicServer, type ListenerLimits, type PublicServer } from '../public/listener.js';
 import { createSeldom } from '../public/seldom.js';
 import { readAgainWithoutUpgrade } from '../public/upgrade.js';
 import { whenAnswered } from '../public/turns.js';
@@ -21,9 +21,10 @@ export function createDecisionListener(rooms: () => DecisionRooms): RequestListe
  * Makes the server of the decision port, on the public one's ground: the same limits and the same strictness. It never
  * changes protocols: a handshake that a proxy asks about with its `Upgrade` (Caddy) is answered as any check.
  */
-export function createDecisionServer(limits: ListenerLimits, serve: RequestListener): Server {
-  const server: Server = createPublicServer(
+export function createDecisionServer(limits: ListenerLimits, serve: RequestListener): PublicServer {
+  const server: PublicServer = createPublicServer(
     limits,
+    null,
     serve,
     (req, socket, rest) => {
       socket.on('error', () => socket.destroy());

@@ -40,6 +40,7 @@ export async function startPool(
   };
 
   const listeners = loaded.config.decision === null ? 1 : 2;
+  const secure = loaded.certificate !== null;
 
   const fork = (): ClusterWorker => {
     const startedAt = Date.now();
@@ -48,7 +49,7 @@ export async function startPool(
       runs.set(worker, current);
       return current;
     });
-    whenListening(worker, listeners, () => {
+    whenListening(worker, { listeners, secure }, () => {
       serving.add(worker);
       setWorkers(serving.size);
       replaceStale(worker);
@@ -70,7 +71,9 @@ export async function startPool(
     return worker;
   };
 
-  const [urls = []] = await Promise.all(Array.from({ length: count }, () => listening(fork(), listeners)));
+  const [urls = []] = await Promise.all(
+    Array.from({ length: count }, () => listening(fork(), { listeners, secure })),
+  );
   const [url = '', decisionUrl = null] = urls;
   return {
     url,
@@ -111,7 +114,7 @@ export async function startPool(
       const before = Array.from(serving);
       for (const old of before) {
         if (draining || !serving.has(old)) continue;
-        await listening(fork(), listeners);
+        await listening(fork(), { listeners, secure });
         leaving.add(old);
         serving.delete(old);
         setWorkers(serving.size);
@@ -127,17 +130,30 @@ export async function startPool(
   };
 }
 
+/** What each worker listens on. */
+interface Listeners {
+  /** How many ports: the public one, and the decision port behind it. */
+  readonly listeners: number;
+  /** Whether the public port speaks TLS. */
+  readonly secure: boolean;
+}
+
 /** Calls back when a worker listens everywhere, with the URLs in the order in which it began to. */
-function whenListening(worker: ClusterWorker, listeners: number, listens: (urls: string[]) => void): void {
+function whenListening(
+  worker: ClusterWorker,
+  { listeners, secure }: Listeners,
+  listens: (urls: string[]) => void,
+): void {
   const urls: string[] = [];
   worker.on('listening', ({ address, port }) => {
-    urls.push(baseUrl({ address: address ?? '0.0.0.0', port }));
+    // The public port is the first, and the only one that speaks TLS.
+    urls.push(baseUrl({ address: address ?? '0.0.0.0', port }, secure && urls.length === 0));
     if (urls.length === listeners) listens(urls);
   });
 }
 
 /** The URLs of a worker, when it listens everywhere. @throws Error when it ends before */
-async function listening(worker: ClusterWorker, listeners: number): Promise<readonly string[]> {
+async function listening(worker: ClusterWorker, listeners: Listeners): Promise<readonly string[]> {
   return new Promise((resolve, reject) => {
     whenListening(worker, listeners, resolve);
     worker.once('exit', () =>

@@ -1,5 +1,5 @@
 import { Server as TcpServer } from 'node:net';
-import type { RequestListener, Server } from 'node:http';
+import type { RequestListener } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadedConfig } from '../../config/load.js';
@@ -9,12 +9,13 @@ import type { Tracing } from '../../observe/tracing.js';
 import { limitConnections } from '../public/connections.js';
 import { watchAddresses } from '../../observe/metrics.js';
 import { parseRefusal } from '../public/faults.js';
-import { createPublicServer, listen } from '../public/listener.js';
+import { createPublicServer, listen, type PublicServer } from '../public/listener.js';
 import { createRequestListener } from '../public/request.js';
 import { createDecisionListener, createDecisionServer } from '../decision/listener.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import type { StoreRoom } from '../stores/store-room.js';
 import { Streams } from '../public/streams.js';
+import { TlsServer } from '../public/tls-server.js';
 import { asksForWebSocket, createUpgradeListener } from '../public/upgrade.js';
 
 const IDLE_SWEEP_MS = 50;
@@ -61,8 +62,9 @@ export async function startWorker(
       if (draining) res.shouldKeepAlive = false;
       serve(req, res);
     };
-  const server: Server = createPublicServer(
+  const server: PublicServer = createPublicServer(
     limits,
+    loaded.certificate,
     untilDrained(createRequestListener(() => runtime.house, streams)),
     createUpgradeListener(
       () => runtime,
@@ -101,6 +103,8 @@ export async function startWorker(
           runtime.retire();
           runtime = prepared;
           log.level = next.config.log.level;
+          if (server instanceof TlsServer && next.certificate !== null)
+            server.useCertificate(next.certificate);
         },
         abort: () => prepared.close(),
       };
@@ -119,7 +123,7 @@ export async function startWorker(
 }
 
 /** What came on a connection and was no request has no record; it is counted. A connection that broke off is nothing. */
-function countUnreadables(server: Server): void {
+function countUnreadables(server: PublicServer): void {
   server.on('clientError', (error: NodeJS.ErrnoException) => {
     const { code } = error;
     if (code !== 'ECONNRESET' && code !== 'HPE_INVALID_EOF_STATE')
@@ -134,7 +138,7 @@ async function whenUnused(old: Runtime, hurry: () => boolean): Promise<void> {
 }
 
 /** Sockets that changed protocol: the server no longer counts them, so a drain has to end them itself. */
-function trackTunnels(server: Server): Set<Duplex> {
+function trackTunnels(server: PublicServer): Set<Duplex> {
   const tunnels = new Set<Duplex>();
   server.prependListener('upgrade', (req, socket) => {
     // Any other protocol is ignored and its connection goes back to the server.
@@ -145,9 +149,16 @@ function trackTunnels(server: Server): Set<Duplex> {
   return tunnels;
 }
 
-async function closeServer(server: Server, tunnels: ReadonlySet<Duplex>, timeout: number): Promise<void> {
-  // The close of an HTTP server ends idle connections at once, so only that of its listener is called.
-  const closed = new Promise<void>((resolve) => TcpServer.prototype.close.call(server, () => resolve()));
+async function closeServer(
+  server: PublicServer,
+  tunnels: ReadonlySet<Duplex>,
+  timeout: number,
+): Promise<void> {
+  // The close of node's HTTP server ends idle connections at once, so only that of its listener is called.
+  const closed = new Promise<void>((resolve) => {
+    if (server instanceof TlsServer) server.close(() => resolve());
+    else TcpServer.prototype.close.call(server, () => resolve());
+  });
   // A connection that becomes idle after its last answer would otherwise stay until its keep-alive ends.
   let sweep: NodeJS.Timeout | undefined;
   const grace = setTimeout(() => {

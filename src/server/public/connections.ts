@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Log } from '../../observe/log.js';
 import { countRefusedConnection, setConnections } from '../../observe/metrics.js';
+import type { PublicServer } from './listener.js';
 
 /** Files for everything but clients and upstreams: the store, the log, the admin port, the process itself. */
 const RESERVED_FILES = 64;
@@ -17,7 +17,7 @@ const TELL_MS = 10_000;
  * @param servers what clients connect to; they share the limit
  * @param limit connections of this process
  */
-export function limitConnections(servers: readonly Server[], limit: number, log: Log): void {
+export function limitConnections(servers: readonly PublicServer[], limit: number, log: Log): void {
   const allowed = Math.max(1, Math.min(limit, allowedByFiles()));
   if (allowed < limit) {
     log.info(

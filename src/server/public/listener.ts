@@ -3,9 +3,12 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Refusal } from '../../domain/refusal.js';
 import { type Answer, answerRefusal } from '../../http/answers.js';
+import type { ListenerCertificate } from '../../config/certificate.js';
 import { writeRawAnswer } from '../../http/write-answer.js';
 import { parseRefusal } from './faults.js';
+import type { ServeHttp2 } from './http2-connections.js';
 import { newRequestId } from './request-id.js';
+import { TlsServer } from './tls-server.js';
 import { answerUnderWay, endAfterAnswers, inTurn } from './turns.js';
 import { asksForWebSocket } from './upgrade.js';
 
@@ -24,38 +27,44 @@ export interface ListenerLimits {
 /** A handshake that asks for another protocol on its connection. */
 export type UpgradeListener = (req: IncomingMessage, socket: Duplex, head: Buffer) => void;
 
+/** The server of the public port, with TLS or without. */
+export type PublicServer = Server | TlsServer;
+
 /**
  * Makes the public server. Everything the parser accepts goes to the same listener, whatever it expects;
  * everything it does not is answered here and its connection closed.
  *
  * @param answerOf the answer to what can't be read
+ * @param certificate null for a port without TLS, which never speaks HTTP/2
  */
 export function createPublicServer(
   limits: ListenerLimits,
+  certificate: ListenerCertificate | null,
   serve: RequestListener,
   onUpgrade: UpgradeListener,
   answerOf: (refusal: Refusal) => Answer = answerRefusal,
-): Server {
+): PublicServer {
   const onRequest = inTurn(serve);
-  // Node 24.9 and newer ask before they take a connection away from the parser; older ones ignore the option.
-  const options = { shouldUpgradeCallback: asksForWebSocket };
-  const server = createServer(
-    {
-      ...options,
-      maxHeaderSize: limits.head_size,
-      headersTimeout: limits.head_timeout,
-      // Bodies may take as long as they need; the forwarder limits the time between their bytes.
-      requestTimeout: 0,
-      keepAliveTimeout: limits.keep_alive,
-      connectionsCheckingInterval: Math.min(MAX_CHECK_INTERVAL_MS, limits.head_timeout / 2),
-      // Checked by the head reader, so that the answer has the form of every other.
-      requireHostHeader: false,
-      noDelay: true,
-      keepAlive: true,
-      keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
-    },
-    onRequest,
-  );
+  const options = {
+    // Node 24.9 and newer ask before they take a connection away from the parser; older ones ignore the option.
+    shouldUpgradeCallback: asksForWebSocket,
+    maxHeaderSize: limits.head_size,
+    headersTimeout: limits.head_timeout,
+    // Bodies may take as long as they need; the forwarder limits the time between their bytes.
+    requestTimeout: 0,
+    keepAliveTimeout: limits.keep_alive,
+    connectionsCheckingInterval: Math.min(MAX_CHECK_INTERVAL_MS, limits.head_timeout / 2),
+    // Checked by the head reader, so that the answer has the form of every other.
+    requireHostHeader: false,
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
+  };
+  const server: PublicServer =
+    certificate === null
+      ? createServer(options, onRequest)
+      : // The classes of HTTP/2 behave like those of HTTP/1 in all that the line asks of them (http2-exchange).
+        new TlsServer(options, certificate, limits, onRequest, serve as unknown as ServeHttp2);
   // Node drops fields beyond this silently; 0 lets all through to the reader, which counts them.
   server.maxHeadersCount = 0;
   server.on('checkContinue', onRequest);
@@ -91,7 +100,7 @@ function refuseUnreadable(
 }
 
 /** Listens and returns the base URL, with the port that was chosen when 0 was asked for. */
-export async function listen(server: Server, host: string, port: number): Promise<string> {
+export async function listen(server: PublicServer, host: string, port: number): Promise<string> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen({ host, port, backlog: 4096 }, () => {
@@ -99,11 +108,11 @@ export async function listen(server: Server, host: string, port: number): Promis
       resolve();
     });
   });
-  return baseUrl(server.address() as AddressInfo);
+  return baseUrl(server.address() as AddressInfo, server instanceof TlsServer);
 }
 
 /** The URL of an address; one that listens on every interface is shown as loopback. */
-export function baseUrl({ address, port }: { address: string; port: number }): string {
+export function baseUrl({ address, port }: { address: string; port: number }, secure: boolean): string {
   const host = address === '0.0.0.0' ? '127.0.0.1' : address === '::' ? '::1' : address;
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  return `${secure ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

@@ -1,4 +1,4 @@
-import type { IncomingMessage, Server } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { withoutSegments } from '../../domain/path.js';
 import type { Refusal } from '../../domain/refusal.js';
@@ -11,6 +11,7 @@ import { faultRefusal } from './faults.js';
 import { countWebSocket } from '../../observe/metrics/requests.js';
 import { finishRecord, newRecord, noteVerdict, type RequestRecord } from './record.js';
 import { beginTrace, judgeTraced, traceCall } from './request-trace.js';
+import type { PublicServer } from './listener.js';
 import type { House } from './request.js';
 import { newRequestId } from './request-id.js';
 import type { Stream, Streams } from './streams.js';
@@ -25,7 +26,7 @@ import { whenAnswered } from './turns.js';
 export function createUpgradeListener(
   rooms: () => { readonly house: House; readonly upgrade: Upgrade },
   streams: Streams,
-  server: () => Server,
+  server: () => PublicServer,
 ) {
   return function onUpgrade(req: IncomingMessage, socket: Duplex, headBytes: Buffer): void {
     socket.on('error', () => socket.destroy());
@@ -170,7 +171,7 @@ export function asksForWebSocket(req: IncomingMessage): boolean {
  * Node before 24.9 has no `shouldUpgradeCallback`, which would have left it there.
  */
 export function readAgainWithoutUpgrade(
-  server: Server,
+  server: PublicServer,
   req: IncomingMessage,
   socket: Duplex,
   rest: Buffer,
@@ -183,7 +184,7 @@ export function readAgainWithoutUpgrade(
     head += `${name}: ${/^connection$/i.test(name) ? withoutUpgrade(value) : value}\r\n`;
   }
   socket.unshift(Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), rest]));
-  server.emit('connection', socket);
+  server.emit('encrypted' in socket ? 'secureConnection' : 'connection', socket);
 }
 
 function withoutUpgrade(connection: string): string {

@@ -1,6 +1,6 @@
 import { loadDirectory } from '../../config/directory.js';
 import { ConfigError, formatFault } from '../../config/fault.js';
-import { type LoadedConfig, loadConfig } from '../../config/load.js';
+import { type LoadedConfig, loadConfigToServe } from '../../config/load.js';
 import type { Config } from '../../config/schema/config.js';
 import { directoryFact } from '../../accounts/directory-fact.js';
 import { describeRefusedChange } from '../../accounts/refused-change.js';
@@ -10,6 +10,7 @@ import { setReloaded } from '../../observe/metrics.js';
 import type { Serving } from '../processes/serving.js';
 import { checkSigningKeys } from '../stores/signing-keys.js';
 import type { StoreRoom } from '../stores/store-room.js';
+import { tellCertificate } from './certificate.js';
 
 /** What became of a reload. */
 export interface Reloaded {
@@ -28,6 +29,9 @@ export class DirectoryRefused extends Error {
 const FIXED: readonly [string, (config: Config) => unknown][] = [
   ['listen.host', (c) => c.listen.host],
   ['listen.port', (c) => c.listen.port],
+  // Files may change; whether there are any decides what the port speaks.
+  ['listen.tls', (c) => c.listen.tls !== null],
+  ['listen.tls.client_ca', (c) => c.listen.tls !== null && c.listen.tls.client_ca !== null],
   ['admin', (c) => c.admin],
   ['decision', (c) => c.decision],
   ['workers', (c) => c.workers],
@@ -90,7 +94,7 @@ export class Reloader {
 
   async #reload(reason: string): Promise<Reloaded> {
     try {
-      const read = loadConfig(this.#current.file, this.#env);
+      const read = loadConfigToServe(this.#current.file, this.#env);
       const needsRestart = FIXED.filter(
         ([, of]) => JSON.stringify(of(read.config)) !== JSON.stringify(of(this.#current.config)),
       ).map(([name]) => name);
@@ -108,6 +112,7 @@ export class Reloader {
       this.#current = next;
       this.#log.level = next.config.log.level;
       setReloaded(true);
+      tellCertificate(next.certificate, this.#log);
       this.#room.audit.reopen();
       this.#audit('config.reloaded', 'success', reason);
       this.#log.info({ reason, needs_restart: needsRestart }, 'reloaded');
@@ -130,11 +135,14 @@ export class Reloader {
 function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
   const { listen, admin, decision, workers, store, cache, on_store_failure, limits, audit, tracing, login } =
     before.config;
+  const sameKind = kindOfTls(next) === kindOfTls(before);
+  const { tls } = sameKind ? next.config.listen : listen;
   return {
     ...next,
+    certificate: sameKind ? next.certificate : before.certificate,
     config: {
       ...next.config,
-      listen: { ...next.config.listen, host: listen.host, port: listen.port },
+      listen: { ...next.config.listen, host: listen.host, port: listen.port, tls },
       admin,
       decision,
       workers,
@@ -147,6 +155,15 @@ function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
       login: { ...next.config.login, max_concurrent_hashes: login.max_concurrent_hashes },
     },
   };
+}
+
+/** What the public port speaks and asks of clients; it can't change while it listens. */
+function kindOfTls({ certificate }: LoadedConfig): string {
+  return certificate === null
+    ? 'plain'
+    : certificate.clientCa === null
+      ? 'TLS'
+      : 'TLS with client certificates';
 }
 
 function faultsOf(error: unknown): string[] {

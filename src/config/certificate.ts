@@ -1,0 +1,130 @@
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createSecureContext } from 'node:tls';
+import type { Fault } from './fault.js';
+import type { Config } from './schema/config.js';
+import { resolvePath, type Source } from './source.js';
+
+/** What the public port proves itself with: the text of the files as they were read, so that every process has the same. */
+export interface ListenerCertificate {
+  /** The certificate and the authorities between, PEM. */
+  readonly cert: string;
+  /** The private key, PEM. */
+  readonly key: string;
+  /** Authorities of client certificates, PEM; null when clients need none. */
+  readonly clientCa: string | null;
+  /** When the chain ends to hold, by the one of it that expires first: milliseconds since 1970. */
+  readonly expiresAt: number;
+  /** What is not well but no reason to refuse it. */
+  readonly warnings: readonly string[];
+}
+
+type TlsFiles = NonNullable<Config['listen']['tls']>;
+type Setting = keyof TlsFiles;
+
+/** Notes a fault of one of the three files. */
+type Note = (setting: Setting, message: string) => void;
+
+/**
+ * Reads and checks the files of `listen.tls`: PEM that can be read, a key that fits, authorities that are some.
+ *
+ * A certificate that has expired is a warning: a server that does not start helps its operator less than one whose
+ * clients say what is wrong.
+ */
+export function readCertificate(
+  config: Config,
+  source: Source,
+  now: number,
+): { readonly certificate: ListenerCertificate | null; readonly faults: readonly Fault[] } {
+  const { tls } = config.listen;
+  if (tls === null) return { certificate: null, faults: [] };
+  const faults: Fault[] = [];
+  const note: Note = (setting, message) =>
+    faults.push(source.fault(['listen', 'tls', setting], `listen.tls.${setting}: ${message}`));
+  const read = (setting: Setting, file: string) => readText(resolvePath(source, file), setting, note);
+  const cert = read('cert', tls.cert);
+  const key = read('key', tls.key);
+  const clientCa = tls.client_ca === null ? null : read('client_ca', tls.client_ca);
+  const chain = cert === undefined ? [] : certificatesOf(cert, 'cert', note);
+  const privateKey = key === undefined ? undefined : privateKeyOf(key, note);
+  if (clientCa != null) certificatesOf(clientCa, 'client_ca', note);
+  const [own] = chain;
+  if (own !== undefined && privateKey !== undefined && !own.checkPrivateKey(privateKey))
+    note('key', 'the key is not the one of the certificate in listen.tls.cert');
+  if (faults.length > 0 || cert === undefined || key === undefined || clientCa === undefined)
+    return { certificate: null, faults };
+  tryThem(cert, key, clientCa, note);
+  const expiresAt = Math.min(...chain.map(({ validTo }) => Date.parse(validTo)));
+  return { certificate: { cert, key, clientCa, expiresAt, warnings: warningsOf(chain, now) }, faults };
+}
+
+function readText(file: string, setting: Setting, note: Note): string | undefined {
+  try {
+    return readFileSync(file, 'latin1');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    note(setting, code === 'ENOENT' ? `there is no file ${file}` : `${file} can not be read (${code})`);
+    return undefined;
+  }
+}
+
+const CERTIFICATE = /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]*-----END [^-]*-----/g;
+
+/** The certificates of a file, in their order; with a fault noted, as many as could be read. */
+function certificatesOf(text: string, setting: Setting, note: Note): X509Certificate[] {
+  const blocks = text.match(CERTIFICATE) ?? [];
+  if (blocks.length === 0)
+    note(setting, 'the file has no certificate in PEM form ("-----BEGIN CERTIFICATE-----")');
+  const certificates: X509Certificate[] = [];
+  for (const [i, block] of blocks.entries()) {
+    try {
+      certificates.push(new X509Certificate(block));
+    } catch {
+      note(setting, `certificate ${i + 1} of the file can not be read`);
+      break;
+    }
+  }
+  return certificates;
+}
+
+function privateKeyOf(text: string, note: Note): KeyObject | undefined {
+  if (/ENCRYPTED/.test(text)) {
+    note('key', 'the key is encrypted; write it without a passphrase ("openssl pkey -in KEY -out FILE")');
+    return undefined;
+  }
+  try {
+    return createPrivateKey(text);
+  } catch {
+    note('key', 'the file has no private key in PEM form ("-----BEGIN PRIVATE KEY-----")');
+    return undefined;
+  }
+}
+
+/** What only OpenSSL says: keys and signatures that are too weak for it. */
+function tryThem(cert: string, key: string, ca: string | null, note: Note): void {
+  try {
+    createSecureContext({ cert, key, ca: ca ?? undefined });
+  } catch (error) {
+    note('cert', `OpenSSL does not take it (${error instanceof Error ? error.message : String(error)})`);
+  }
+}
+
+function warningsOf(chain: readonly X509Certificate[], now: number): string[] {
+  const warnings: string[] = [];
+  for (const [i, each] of chain.entries()) {
+    const name = `certificate ${i + 1} in listen.tls.cert`;
+    const next = chain[i + 1];
+    if (Date.parse(each.validTo) < now) warnings.push(`${name} expired at ${isoTime(each.validTo)}`);
+    if (Date.parse(each.validFrom) > now)
+      warnings.push(`${name} is not valid before ${isoTime(each.validFrom)}`);
+    if (next !== undefined && !each.checkIssued(next))
+      warnings.push(
+        `${name} is not issued by the one behind it; clients may not find the way to their authority`,
+      );
+  }
+  return warnings;
+}
+
+function isoTime(text: string): string {
+  return new Date(text).toISOString();
+}

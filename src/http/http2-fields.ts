@@ -1,0 +1,67 @@
+import type { Refusal } from '../domain/refusal.js';
+
+/** What each field line takes up besides its name and value in HTTP/1: `: ` and the line end. */
+const LINE_BYTES = 4;
+
+/** Fields that belong to one HTTP/1 connection; their presence makes a message malformed (RFC 9113 8.2.2). */
+const CONNECTION_SPECIFIC: ReadonlySet<string> = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'transfer-encoding',
+  'upgrade',
+  'http2-settings',
+]);
+
+/**
+ * The fields that a request of HTTP/2 has in HTTP/1.1: `:authority` is `Host`, several `cookie` fields are one
+ * (RFC 9113 8.2.3, 8.3.1). So every rule of the head reader holds for both.
+ *
+ * @param raw names and values as received, pseudo-header fields included
+ * @param maxSize bytes of the target and all fields together, as HTTP/1 would write them
+ */
+export function fieldsOfHttp2(raw: readonly string[], maxSize: number): string[] | Refusal {
+  const fields: string[] = [];
+  let authority: string | undefined;
+  let host: string | undefined;
+  let cookieAt = -1;
+  let size = 0;
+  for (let i = 0; i < raw.length; i += 2) {
+    const name = raw[i] as string;
+    const value = raw[i + 1] as string;
+    size += value.length;
+    if (name.startsWith(':')) {
+      if (name === ':authority') authority = value;
+      else if (name === ':scheme' && value !== 'https' && value !== 'http')
+        return malformed(':scheme is neither https nor http');
+      continue;
+    }
+    size += name.length + LINE_BYTES;
+    if (CONNECTION_SPECIFIC.has(name)) return malformed(`the field ${name} is no part of HTTP/2`);
+    if (name === 'te' && value !== 'trailers') return malformed('the only TE taken in HTTP/2 is "trailers"');
+    if (name === 'host') {
+      if (host !== undefined) return malformed('the field host was sent more than once');
+      host = value;
+    } else if (name !== 'cookie') {
+      fields.push(name, value);
+    } else if (cookieAt < 0) {
+      cookieAt = fields.push(name, value) - 1;
+    } else {
+      fields[cookieAt] += `; ${value}`;
+    }
+  }
+  if (size > maxSize)
+    return {
+      refusal: 'fields_too_large',
+      detail: 'the request target and header fields are too long together',
+    };
+  if (authority !== undefined && host !== undefined && authority !== host)
+    return malformed('the Host field and :authority name different hosts');
+  const asked = authority ?? host;
+  if (asked !== undefined) fields.unshift('host', asked);
+  return fields;
+}
+
+function malformed(detail: string): Refusal {
+  return { refusal: 'malformed', detail };
+}

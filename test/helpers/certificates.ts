@@ -1,0 +1,45 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { rememberSecret } from './secrets.js';
+
+/** A certificate and its key as files. */
+export interface Certificate {
+  readonly cert: string;
+  readonly key: string;
+}
+
+function openssl(folder: string, ...args: string[]): void {
+  execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' });
+}
+
+/** Makes a certificate for loopback that stands for itself. @param args more for openssl, like `-days` */
+export function selfSigned(folder: string, name: string, args: readonly string[] = ['-days', '30']): Certificate {
+  openssl(folder, 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key.pem`,
+    '-out', `${name}.pem`, '-subj', `/CN=${name}`, '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1', ...args);
+  return remembered(folder, name);
+} // prettier-ignore
+
+/** Makes a certificate for loopback that is over. */
+export function expired(folder: string, name: string): Certificate {
+  openssl(folder, 'req', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key.pem`,
+    '-out', `${name}.csr.pem`, '-subj', `/CN=${name}`);
+  openssl(folder, 'x509', '-req', '-in', `${name}.csr.pem`, '-signkey', `${name}.key.pem`, '-days', '-1', '-out', `${name}.pem`);
+  return remembered(folder, name);
+} // prettier-ignore
+
+/** Makes a certificate that an authority (a {@link selfSigned} one) issued. */
+export function issued(folder: string, name: string, authority: string): Certificate {
+  openssl(folder, 'req', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key.pem`,
+    '-out', `${name}.csr.pem`, '-subj', `/CN=${name}`);
+  openssl(folder, 'x509', '-req', '-in', `${name}.csr.pem`, '-CA', `${authority}.pem`, '-CAkey', `${authority}.key.pem`,
+    '-CAcreateserial', '-out', `${name}.pem`, '-days', '30');
+  return remembered(folder, name);
+} // prettier-ignore
+
+/** No log may hold a part of a key. */
+function remembered(folder: string, name: string): Certificate {
+  const key = join(folder, `${name}.key.pem`);
+  rememberSecret(readFileSync(key, 'utf8').split('\n')[1] ?? '');
+  return { cert: join(folder, `${name}.pem`), key };
+}

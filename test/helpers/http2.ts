@@ -1,0 +1,75 @@
+import { once } from 'node:events';
+import { type ClientHttp2Session, connect, constants, type IncomingHttpHeaders } from 'node:http2';
+import type { ConnectionOptions } from 'node:tls';
+import type { Reply, Sent } from './http.js';
+import { rememberSecretsOf } from './secrets.js';
+
+/** Opens a connection of HTTP/2 and waits until it is there. It is destroyed at the end of the test. */
+export async function openHttp2(
+  t: { teardown: (fn: () => void) => void },
+  base: string,
+  options: ConnectionOptions = {},
+): Promise<ClientHttp2Session> {
+  const session = connect(base, { rejectUnauthorized: false, ...options });
+  session.on('error', () => undefined);
+  t.teardown(() => session.destroy());
+  await once(session, 'connect');
+  return session;
+}
+
+/** Sends one request on a connection of HTTP/2. Rejects when the stream is broken off; `code` of the error is that of the reset. */
+export function sendHttp2(session: ClientHttp2Session, path: string, sent: Sent = {}): Promise<Reply> {
+  const headers: Record<string, string | string[]> = {};
+  for (const [name, value] of Object.entries(sent.headers ?? {})) headers[name.toLowerCase()] = value;
+  let body: string | Buffer | undefined;
+  if (sent.json !== undefined) {
+    headers['content-type'] ??= 'application/json';
+    body = JSON.stringify(sent.json);
+  } else if (sent.body instanceof URLSearchParams) {
+    headers['content-type'] ??= 'application/x-www-form-urlencoded';
+    body = sent.body.toString();
+  } else body = sent.body;
+  if (body !== undefined && headers['transfer-encoding'] === undefined)
+    headers['content-length'] ??= String(Buffer.byteLength(body));
+  delete headers['transfer-encoding'];
+  const method = sent.method ?? (body === undefined ? 'GET' : 'POST');
+  return new Promise((resolve, reject) => {
+    const stream = session.request(
+      { ':method': method, ':path': path, ...headers },
+      { endStream: body === undefined },
+    );
+    let answered: (IncomingHttpHeaders & { ':status'?: number }) | undefined;
+    let rawHeaders: string[] = [];
+    const chunks: Buffer[] = [];
+    stream.on('response', (got: IncomingHttpHeaders, _flags: number, raw: unknown) => {
+      answered = got;
+      rawHeaders = (raw as string[]) ?? [];
+    });
+    stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+    stream.on('error', () => undefined);
+    let whole = false;
+    // A client of Node 20 does not close a stream whose body was not taken.
+    stream.on('end', () => {
+      whole = !stream.destroyed && stream.rstCode === constants.NGHTTP2_NO_ERROR;
+      if (whole) finish();
+    });
+    stream.on('close', () => finish());
+    const finish = () => {
+      const { rstCode } = stream;
+      if (answered === undefined || !whole) {
+        reject(Object.assign(new Error(`the stream was reset (${rstCode})`), { code: rstCode }));
+        return;
+      }
+      const text = Buffer.concat(chunks).toString();
+      let json: unknown;
+      try {
+        json = JSON.parse(text);
+      } catch {
+        json = undefined;
+      }
+      rememberSecretsOf(answered, json);
+      resolve({ status: answered[':status'] ?? 0, headers: answered, rawHeaders, text, json });
+    };
+    stream.end(body);
+  });
+}
