@@ -8,6 +8,9 @@ import { refuseSecretsBelow, refuseSecretsIn } from './secrets.js';
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
 const START_MS = 30_000;
 
+// tap hooks itself into every Node process that a test starts, which nobody here needs and which delays each start.
+delete process.env['NODE_OPTIONS'];
+
 /** A temporary folder that is searched for secrets and removed at the end. */
 export function temporaryFolder(t: { teardown: (fn: () => void) => void }): string {
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-test-'));
