@@ -131,6 +131,15 @@ export async function renderSum(processes: readonly unknown[][]): Promise<{ type
   return { type: summed.contentType, text: await summed.metrics() };
 }
 
+/** Counters and histograms of several processes, summed, as values like those of {@link readMetrics}. */
+export function sumOfCounts(processes: readonly unknown[][]): unknown[] {
+  const counts = (processes as readonly { readonly type: string }[][]).map((metrics) =>
+    metrics.filter(({ type }) => type === 'counter' || type === 'histogram'),
+  );
+  const summed = AggregatorRegistry.aggregate(counts) as unknown as { getMetricsAsArray(): object[] };
+  return summed.getMetricsAsArray().map((metric) => ({ ...metric }));
+}
+
 /** One address of an upstream. */
 export interface AddressState {
   readonly upstream: string;

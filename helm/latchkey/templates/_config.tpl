@@ -75,7 +75,7 @@
 {{/* Changes when a setting does that a running process can't take over: then the pods are replaced. Those left out here are reloaded. */}}
 {{- define "latchkey.restartChecksum" -}}
 {{- $config := .Values.config -}}
-{{- $rest := omit $config "directory" "sessions" "tokens" "rate_limit" "proxy" "upstream" "upstreams" "identity" "interface" "policy" "routes" "default_route" "listen" "login" -}}
+{{- $rest := omit $config "directory" "sessions" "tokens" "rate_limit" "proxy" "upstream" "upstreams" "identity" "interface" "policy" "routes" "default_route" "listen" "login" "log" -}}
 {{- $listen := omit (default dict $config.listen) "trusted_proxies" -}}
 {{- $login := omit (default dict $config.login) "max_failures" "lockout" -}}
 {{- dict "rest" $rest "listen" $listen "login" $login | toJson | sha256sum -}}

@@ -16,7 +16,7 @@ import { startAdmin } from '../../server/admin.js';
 import { startTracing, storeObserver } from '../../server/observing.js';
 import { startPool } from '../../server/processes/cluster.js';
 import { startCleaning } from '../../server/stores/cleaning.js';
-import { answerPrimary } from '../../server/processes/messages.js';
+import { answerPrimary, sayFarewell } from '../../server/processes/messages.js';
 import { certificateFiles, tellCertificate } from '../../server/reload/certificate.js';
 import { applyDirectoryFile, Reloader } from '../../server/reload/reload.js';
 import { Restarter } from '../../server/processes/restart.js';
@@ -84,6 +84,7 @@ async function serveAsWorker(loaded: LoadedConfig, { room, sink, tracing }: Part
     await worker.drain();
     await room.close();
     await tracing?.close();
+    await sayFarewell(await readMetrics());
   });
   // Without its primary a worker has nobody to stop it.
   process.once('disconnect', () => process.exit(1));

@@ -3,8 +3,9 @@ import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
 import { readMetrics, renderSum, setWorkers } from '../../observe/metrics.js';
 import { baseUrl } from '../public/listener.js';
-import { askWorker, greetWorker } from './messages.js';
+import { askWorker, greetWorker, onFarewell } from './messages.js';
 import type { Serving } from './serving.js';
+import { type Tally, Tallies } from './tallies.js';
 
 const FIRST_RESPAWN_MS = 100;
 const MAX_RESPAWN_MS = 10_000;
@@ -32,6 +33,7 @@ export async function startPool(
   const serving = new Set<ClusterWorker>();
   /** What each worker runs by now. */
   const runs = new Map<ClusterWorker, LoadedConfig>();
+  const tallies = new Tallies<ClusterWorker>();
   /** Workers that were told to end; others have their places already. */
   const leaving = new Set<ClusterWorker>();
   /** Ends a worker that runs something else than the rest; the one that takes its place gets what is current. */
@@ -54,7 +56,9 @@ export async function startPool(
       setWorkers(serving.size);
       replaceStale(worker);
     });
+    onFarewell(worker, (metrics) => tallies.note(worker, metrics as Tally));
     worker.once('exit', (code, signal) => {
+      tallies.depart(worker);
       serving.delete(worker);
       runs.delete(worker);
       setWorkers(serving.size);
@@ -80,11 +84,10 @@ export async function startPool(
     decisionUrl,
     size: () => serving.size,
     metrics: async () => {
-      const asked = await Promise.allSettled(
-        [...serving].map((worker) => askWorker(worker, 'metrics', METRICS_TIMEOUT_MS)),
-      );
-      const answers = asked.filter((each) => each.status === 'fulfilled').map(({ value }) => value);
-      return renderSum([await readMetrics(), ...(answers as unknown[][])]);
+      const ask = async (worker: ClusterWorker) =>
+        tallies.note(worker, (await askWorker(worker, 'metrics', METRICS_TIMEOUT_MS)) as Tally);
+      await Promise.allSettled(Array.from(serving, ask));
+      return renderSum([await readMetrics(), ...tallies.all()]);
     },
     prepare: async (next) => {
       const asked = [...serving];

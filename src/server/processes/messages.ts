@@ -9,6 +9,7 @@ export type Answers = Readonly<Record<Ask, (value: unknown) => Promise<unknown>>
 
 const MARK = 'latchkey';
 const HELLO = 'latchkey:hello';
+const FAREWELL = 'latchkey:farewell';
 const HELLO_TIMEOUT_MS = 10_000;
 
 interface Question {
@@ -73,6 +74,22 @@ export function answerPrimary(answers: Answers): void {
 export function greetWorker(worker: ClusterWorker, current: () => LoadedConfig): void {
   worker.on('message', (message) => {
     if (message === HELLO) worker.send({ [HELLO]: current() });
+  });
+}
+
+/** Tells the primary what this worker counted in all, as the last thing before it ends. */
+export async function sayFarewell(metrics: unknown): Promise<void> {
+  await new Promise<void>((sent) => {
+    if (process.send === undefined || !process.connected) sent();
+    else process.send({ [FAREWELL]: metrics }, () => sent());
+  });
+}
+
+/** Calls back with what a worker counted, when it ends as it should. */
+export function onFarewell(worker: ClusterWorker, heard: (metrics: unknown) => void): void {
+  worker.on('message', (message: { [FAREWELL]?: unknown } | null) => {
+    const metrics = message?.[FAREWELL];
+    if (metrics !== undefined) heard(metrics);
   });
 }
 
