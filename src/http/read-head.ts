@@ -151,7 +151,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       contentType: single['content-type'],
       contentLength: length === undefined ? undefined : Number(length),
       chunked: http2
-        ? length === undefined && req.stream?.endAfterHeaders === false
+        ? length === undefined && !req.stream.endAfterHeaders
         : single['transfer-encoding'] !== undefined,
       connection,
       webSocket: single.upgrade?.toLowerCase() === 'websocket',
