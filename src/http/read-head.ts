@@ -38,7 +38,7 @@ export interface ParsedRequest {
   /** Name, value, name, value; bytes beyond ASCII as Latin-1. */
   readonly rawHeaders: string[];
   readonly socket: PeerSocket;
-  /** Of HTTP/2: whether nothing comes behind the head. */
+  /** The stream of HTTP/2, which alone says that it is; and whether nothing comes behind the head. */
   readonly stream?: { readonly endAfterHeaders: boolean };
 }
 
@@ -65,13 +65,15 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
   return function readHead(req: ParsedRequest): RequestHead | Refusal {
     const method = req.method ?? '';
     const version = req.httpVersion;
-    if (version !== '1.1' && version !== '1.0' && version !== '2.0')
+    // HTTP/1 has request lines that say 2.0 as well, and they are refused.
+    const http2 = version === '2.0' && req.stream !== undefined;
+    if (version !== '1.1' && version !== '1.0' && !http2)
       return malformed('only HTTP/1.0, HTTP/1.1 and HTTP/2 are served');
     if (!SERVED.has(method)) {
       return { refusal: 'method_not_allowed', detail: `the method ${method} is not served` };
     }
     let fields = req.rawHeaders;
-    if (version === '2.0') {
+    if (http2) {
       const read = fieldsOfHttp2(fields, maxSize);
       if ('refusal' in read) return read;
       fields = read;
@@ -154,10 +156,9 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       session,
       contentType: single['content-type'],
       contentLength: length === undefined ? undefined : Number(length),
-      chunked:
-        version === '2.0'
-          ? length === undefined && req.stream?.endAfterHeaders === false
-          : single['transfer-encoding'] !== undefined,
+      chunked: http2
+        ? length === undefined && !req.stream.endAfterHeaders
+        : single['transfer-encoding'] !== undefined,
       connection,
       webSocket: single.upgrade?.toLowerCase() === 'websocket',
       expectsContinue: expect !== undefined && version !== '1.0',

@@ -54,7 +54,7 @@ export function writeAnswer(
   const body = bodyOf(answer);
   const fields = ownFields(answer, requestId, body);
   // In HTTP/2 nothing that is left of a body could be taken for a request, and its rest is not asked for.
-  const unread = req.httpVersionMajor === 1 && hasBody(req) && !req.readableEnded;
+  const unread = !('stream' in req) && hasBody(req) && !req.readableEnded;
   if (unread) fields.push('Connection', 'close');
   res.writeHead(answer.status, fields);
   if (!unread) {

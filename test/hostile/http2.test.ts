@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { selfSigned } from '../helpers/certificates.js';
 import { LEGACY_KEY, startFixture } from '../helpers/fixture.js';
-import { send } from '../helpers/http.js';
+import { send, sendRaw } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { ACK, block, CONTINUATION, DATA, END_HEADERS, END_STREAM, frame, FrameConnection, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, uint32, WINDOW_UPDATE } from '../helpers/frames.js'; // prettier-ignore
 import { temporaryFolder } from '../helpers/latchkey.js';
@@ -268,3 +268,19 @@ t.test('connections without requests end in time', async (t) => {
     'all are gone',
   );
 });
+
+t.test(
+  'a request line that says HTTP/2.0 is no HTTP/2, and what it brings is no second request',
+  async (t) => {
+    for (const framing of ['Content-Length: 30\r\n\r\n', 'Transfer-Encoding: chunked\r\n\r\n1e\r\n']) {
+      const plain = await startFixture(t);
+      const smuggled = `GET /smuggled HTTP/1.1\r\nHost: a\r\nService-Key: ${LEGACY_KEY}\r\n\r\n`;
+      const bytes = `POST /a HTTP/2.0\r\nHost: a\r\nService-Key: ${LEGACY_KEY}\r\n${framing}${smuggled}`;
+      const got = await sendRaw(plain.url, bytes, 2_000);
+      t.match(got, /^HTTP\/1\.1 400 /);
+      t.equal(got.match(/^HTTP\/1\.1 /gm)?.length, 1, 'one answer, then the end');
+      t.match(got, /^Connection: close\r$/m);
+      t.same(plain.upstream.received, []);
+    }
+  },
+);
