@@ -103,7 +103,7 @@ t.test('an answer that lets in has no body, an id, and what must not go on', asy
     t.equal(reply.status, 200);
     return String(reply.headers['x-envoy-auth-headers-to-remove']).split(',').toSorted();
   };
-  const always = ['service-key', 'service-otp', 'x-http-method', 'x-http-method-override', 'x-method-override', 'x-original-method', 'x-original-uri', 'x-original-url', 'x-rewrite-url'];
+  const always = ['service-key', 'service-otp', 'x-auth-assertion', 'x-http-method', 'x-http-method-override', 'x-method-override', 'x-original-method', 'x-original-uri', 'x-original-url', 'x-rewrite-url'];
   const all = ['credential', 'customer-id', 'login', 'role', 'scope', 'services', 'token-id', 'user-id'].map((name) => `x-auth-${name}`);
   t.same(await removed(headers), [...always, 'x-auth-services'].toSorted());
   t.same(await removed({ Cookie: session }), [...always, 'cookie', 'x-auth-services', 'x-auth-token-id'].toSorted());
@@ -229,8 +229,8 @@ t.test('what a check leaves behind: last use, a record, the audit log, metrics',
   const audit = server.stdout().split('\n').filter((line) => line.includes('"access.denied"')).map((line) => JSON.parse(line));
   t.match(audit.find((entry) => entry.request_id === id), { event: 'access.denied', reason: 'role', address: '203.0.113.9', action: 'billing:read', actor: { user_id: 'engineer' } });
   const metrics = (await send(server.admin, '/metrics')).text;
-  t.match(metrics, /latchkey_requests_total\{outcome="allowed",status_class="2xx"\} \d/);
-  t.match(metrics, /latchkey_requests_total\{outcome="malformed_check",status_class="4xx"\} \d/);
+  t.match(metrics, /latchkey_requests_total\{route="[^"]+",outcome="allowed",status_class="2xx"\} \d/);
+  t.match(metrics, /latchkey_requests_total\{route="[^"]+",outcome="malformed_check",status_class="4xx"\} \d/);
 }); // prettier-ignore
 
 t.test('requests by cookie come from the same origin, WebSocket handshakes too', async (t) => {

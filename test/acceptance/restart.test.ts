@@ -84,6 +84,13 @@ t.test('20 reloads and a replacement of all workers under load fail no request',
   }
   const answered = traffic.answered();
   t.same(await traffic.end(), []);
+  const counted = async () => {
+    const { text } = await send(server.admin, '/metrics');
+    const counts = [...text.matchAll(/^latchkey_requests_total\{.*outcome="forwarded".*\} (\d+)$/gm)];
+    return counts.reduce((sum, [, count]) => sum + Number(count), 0);
+  };
+  await until(async () => (await counted()) >= answered, 'what the workers counted that are gone is counted still');
+  t.ok((await counted()) < answered + 100, 'and once');
   t.ok(answered > 200, `${answered} requests`);
   t.notMatch(server.stdout(), /a worker died|"level":[56]0/);
   t.same(await server.stop(), { code: 0, signal: null });

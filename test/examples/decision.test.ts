@@ -11,7 +11,7 @@ import { type Received, send, startUpstream } from '../helpers/http.js';
 
 const SPOOFED = {
   'X-Auth-User-Id': 'spoofed', 'X-Auth-Customer-Id': 'spoofed', 'X-Auth-Login': 'spoofed', 'X-Auth-Role': 'spoofed', 'X-Auth-Scope': 'spoofed',
-  'X-Auth-Services': 'spoofed', 'X-Auth-Credential': 'spoofed', 'X-Auth-Token-Id': 'spoofed', 'X-Request-Id': 'spoofed',
+  'X-Auth-Services': 'spoofed', 'X-Auth-Credential': 'spoofed', 'X-Auth-Token-Id': 'spoofed', 'X-Auth-Assertion': 'spoofed', 'X-Request-Id': 'spoofed',
 }; // prettier-ignore
 const TAKEN = [
   'x-original-url',
