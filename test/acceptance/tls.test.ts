@@ -18,7 +18,7 @@ import { type ConfigError, formatFault } from '../../src/config/fault.js';
 import { loadConfig, loadConfigToServe } from '../../src/config/load.js';
 import { type Certificate, expired, issued, selfSigned } from '../helpers/certificates.js';
 import { LEGACY_KEY, startFixture } from '../helpers/fixture.js';
-import { send, sendRaw } from '../helpers/http.js';
+import { freshMetrics, send, sendRaw } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { until } from '../helpers/redis.js';
@@ -47,7 +47,8 @@ async function nameOf(url: string): Promise<string> {
 }
 
 async function metric(admin: string, name: string): Promise<number> {
-  return Number(new RegExp(`^${name} (\\S+)`, 'm').exec((await send(admin, '/metrics')).text)?.[1] ?? NaN);
+  const text = await freshMetrics(admin);
+  return Number(new RegExp(`^${name} (\\S+)`, 'm').exec(text)?.[1] ?? NaN);
 }
 
 t.test('files that can not serve are faults with their place; one that expired is a warning', async (t) => {

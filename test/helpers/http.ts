@@ -75,6 +75,12 @@ export function send(base: string, path: string, sent: Sent = {}): Promise<Reply
   });
 }
 
+/** The metrics as they are now: what is told may be a second old. */
+export async function freshMetrics(admin: string): Promise<string> {
+  await new Promise((over) => setTimeout(over, 1_050));
+  return (await send(admin, '/metrics')).text;
+}
+
 /** Sends exact bytes and returns what comes back until the connection closes or stays quiet. */
 export function sendRaw(base: string, bytes: string, quietMs = 300): Promise<string> {
   const { hostname, port } = new URL(base);

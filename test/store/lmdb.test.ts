@@ -66,17 +66,18 @@ t.test('kill -9 between acknowledged writes: nothing is lost, nothing revoked co
   await first.close();
   const created = new Set<string>();
   const revoked = new Set<string>();
-  for (let round = 0; round < 25; round++) {
-    let started = (): void => undefined;
-    const begun = new Promise<void>((resolve) => (started = resolve));
+  for (let round = 0; round < 20; round++) {
+    let enough = (): void => undefined;
+    const begun = new Promise<void>((resolve) => (enough = resolve));
+    // It dies at another step each time, whatever the machine's pace.
+    let left = 5 + Math.floor(Math.random() * 50);
     let last = '';
     const writer = startWriter(path, `r${round}-`, (what, id) => {
       (what === 'created' ? created : revoked).add(id);
       last = id;
-      started();
+      if ((left -= 1) === 0) enough();
     });
     await begun;
-    await new Promise((wait) => setTimeout(wait, Math.random() * 100));
     writer.child.kill('SIGKILL');
     await writer.ended;
     // It may have died between a step and saying so, which is no acknowledgement.
@@ -89,7 +90,7 @@ t.test('kill -9 between acknowledged writes: nothing is lost, nothing revoked co
     t.same(wrong, [], `round ${round}: ${created.size} created, ${revoked.size} revoked`);
     await store.close();
   }
-  t.ok(created.size > 200 && revoked.size > 100, 'the writers got something done');
+  t.ok(created.size > 100 && revoked.size > 40, 'the writers got something done');
 });
 
 t.test('a folder of mode 0700 with files of mode 0600', async (t) => {
