@@ -170,7 +170,9 @@ t.test('each metric that a page names is there', async (t) => {
     file.endsWith('.ts'),
   );
   const source = sources.map((file) => readFileSync(join('src', file), 'utf8')).join('');
-  const named = pages().flatMap((page) => {
+  // docs/metrics.md has all of them, Node's own too: test/acceptance/metrics.test.ts compares it with what is told.
+  const others = pages().filter((page) => !page.endsWith('docs/metrics.md'));
+  const named = others.flatMap((page) => {
     const found = readFileSync(page, 'utf8').matchAll(/`(latchkey_[a-z_]+?)(?:_bucket|_sum|_count)?[`{]/g);
     return [...found].map(([, name = '']) => [page, name] as const);
   });
