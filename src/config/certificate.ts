@@ -1,7 +1,7 @@
-import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import type { X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import type { Fault } from './fault.js';
+import { certificatesIn, privateKeyIn, type Read, readPem } from './pem.js';
 import type { Config } from './schema/config.js';
 import { resolvePath, type Source } from './source.js';
 
@@ -41,13 +41,18 @@ export function readCertificate(
   const faults: Fault[] = [];
   const note: Note = (setting, message) =>
     faults.push(source.fault(['listen', 'tls', setting], `listen.tls.${setting}: ${message}`));
-  const read = (setting: Setting, file: string) => readText(resolvePath(source, file), setting, note);
-  const cert = read('cert', tls.cert);
-  const key = read('key', tls.key);
-  const clientCa = tls.client_ca === null ? null : read('client_ca', tls.client_ca);
-  const chain = cert === undefined ? [] : certificatesOf(cert, 'cert', note);
-  const privateKey = key === undefined ? undefined : privateKeyOf(key, note);
-  if (clientCa != null) certificatesOf(clientCa, 'client_ca', note);
+  const taken = <T>(setting: Setting, read: Read<T>): T | undefined => {
+    if ('value' in read) return read.value;
+    note(setting, read.fault);
+    return undefined;
+  };
+  const text = (setting: Setting, file: string) => taken(setting, readPem(resolvePath(source, file)));
+  const cert = text('cert', tls.cert);
+  const key = text('key', tls.key);
+  const clientCa = tls.client_ca === null ? null : text('client_ca', tls.client_ca);
+  const chain = cert === undefined ? [] : (taken('cert', certificatesIn(cert)) ?? []);
+  const privateKey = key === undefined ? undefined : taken('key', privateKeyIn(key));
+  if (clientCa != null) taken('client_ca', certificatesIn(clientCa));
   const [own] = chain;
   if (own !== undefined && privateKey !== undefined && !own.checkPrivateKey(privateKey))
     note('key', 'the key is not the one of the certificate in listen.tls.cert');
@@ -56,48 +61,6 @@ export function readCertificate(
   tryThem(cert, key, clientCa, note);
   const expiresAt = Math.min(...chain.map(({ validTo }) => Date.parse(validTo)));
   return { certificate: { cert, key, clientCa, expiresAt, warnings: warningsOf(chain, now) }, faults };
-}
-
-function readText(file: string, setting: Setting, note: Note): string | undefined {
-  try {
-    return readFileSync(file, 'latin1');
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    note(setting, code === 'ENOENT' ? `there is no file ${file}` : `${file} can not be read (${code})`);
-    return undefined;
-  }
-}
-
-const CERTIFICATE = /-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[^-]*-----END [^-]*-----/g;
-
-/** The certificates of a file, in their order; with a fault noted, as many as could be read. */
-function certificatesOf(text: string, setting: Setting, note: Note): X509Certificate[] {
-  const blocks = text.match(CERTIFICATE) ?? [];
-  if (blocks.length === 0)
-    note(setting, 'the file has no certificate in PEM form ("-----BEGIN CERTIFICATE-----")');
-  const certificates: X509Certificate[] = [];
-  for (const [i, block] of blocks.entries()) {
-    try {
-      certificates.push(new X509Certificate(block));
-    } catch {
-      note(setting, `certificate ${i + 1} of the file can not be read`);
-      break;
-    }
-  }
-  return certificates;
-}
-
-function privateKeyOf(text: string, note: Note): KeyObject | undefined {
-  if (/ENCRYPTED/.test(text)) {
-    note('key', 'the key is encrypted; write it without a passphrase ("openssl pkey -in KEY -out FILE")');
-    return undefined;
-  }
-  try {
-    return createPrivateKey(text);
-  } catch {
-    note('key', 'the file has no private key in PEM form ("-----BEGIN PRIVATE KEY-----")');
-    return undefined;
-  }
 }
 
 /** What only OpenSSL says: keys and signatures that are too weak for it. */
