@@ -4,7 +4,7 @@ import t from 'tap';
 import { LEGACY_KEY, otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { run } from '../helpers/latchkey.js';
-import { until } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
 
 interface Entry {
   readonly event: string;

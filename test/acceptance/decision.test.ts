@@ -3,7 +3,8 @@ import { type Ask, identityOf, PROXIES } from '../helpers/checks.js';
 import { client, directory, LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { type Reply, send, sendRaw } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { startRedis, until } from '../helpers/redis.js';
+import { startRedis } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
 
 const ON = {
   decision: { host: '127.0.0.1', port: 0 },

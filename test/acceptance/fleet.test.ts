@@ -3,7 +3,8 @@ import t, { type Test } from 'tap';
 import { client, directory, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { startRedis, until } from '../helpers/redis.js';
+import { startRedis } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
 
 const SEALING_KEY = 'a1'.repeat(32);
 

@@ -13,7 +13,7 @@ import { LEGACY_KEY, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback, type Reply, send, type Sent } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
-import { until } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
 
 /** What reached the upstream, and what became of it. */
 const arrived: { req: IncomingMessage; res: ServerResponse; bytes: number; whole: boolean }[] = [];

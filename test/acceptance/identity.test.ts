@@ -16,7 +16,8 @@ import { openLmdbStore } from '../../src/store/lmdb.js';
 import { type directory, type Fixture, LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { type Reply, send, startUpstream } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { startRedis, until } from '../helpers/redis.js';
+import { startRedis } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
 import { refuseSecretsIn, rememberSecret } from '../helpers/secrets.js';
 
 const ISSUER = 'https://auth.example.com';

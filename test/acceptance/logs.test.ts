@@ -8,7 +8,7 @@ import { loadConfig } from '../../src/config/load.js';
 import { type Fixture, startFixture } from '../helpers/fixture.js';
 import { type Reply, send, sendRaw } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
-import { until } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
 
 type Line = Record<string, unknown>;
 

@@ -11,7 +11,8 @@ import { runs } from '../helpers/debian.js';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { start, temporaryFolder } from '../helpers/latchkey.js';
-import { startRedis, until } from '../helpers/redis.js';
+import { startRedis } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
 
 interface Metric {
   readonly type: string;

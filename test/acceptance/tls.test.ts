@@ -21,7 +21,7 @@ import { LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { freshMetrics, send, sendRaw } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { until } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
 
 const folder = temporaryFolder(t);
 const one = selfSigned(folder, 'one');

@@ -6,7 +6,8 @@ import { startCollector } from '../helpers/collector.js';
 import { directory, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback, send, sendRaw, startUpstream } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { startRedis, until } from '../helpers/redis.js';
+import { startRedis } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
 import { refuseSecretsIn } from '../helpers/secrets.js';
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';

@@ -12,7 +12,7 @@ import { needPackages, runs } from '../helpers/debian.js';
 import { startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback, send } from '../helpers/http.js';
 import { temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { until } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
 
 needPackages(() => runs('openssl', 'version'), 'openssl');
 const folder = temporaryFolder(t);

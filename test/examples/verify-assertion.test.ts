@@ -9,7 +9,7 @@ import { client, directory } from '../helpers/fixture.js';
 import { listenOnLoopback, send } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { needPackages, runs } from '../helpers/debian.js';
-import { until } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
 
 const EXAMPLE = 'examples/verify-assertion';
 const CONFIG = parse(readFileSync(join(EXAMPLE, 'latchkey.yaml'), 'utf8'));

@@ -5,7 +5,7 @@ import t from 'tap';
 import { client, directory, PASSWORD } from '../helpers/fixture.js';
 import { send, sendRaw, startUpstream } from '../helpers/http.js';
 import { type Running, start, type StartOptions, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { until } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 

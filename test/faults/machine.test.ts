@@ -8,7 +8,8 @@ import { needPackages } from '../helpers/debian.js';
 import { client, directory, otpAt, PASSWORD } from '../helpers/fixture.js';
 import { listenOnLoopback, send, startUpstream } from '../helpers/http.js';
 import { type StartOptions, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { freePort, until } from '../helpers/redis.js';
+import { freePort } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
 
 const FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1';
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');

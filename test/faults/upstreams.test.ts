@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback, send } from '../helpers/http.js';
-import { until } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
 
 let behave: (req: IncomingMessage, res: ServerResponse) => void = (_req, res) => res.end('ok');
 let arrived = 0;

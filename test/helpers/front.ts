@@ -4,7 +4,8 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { needPackages, runs } from './debian.js';
 import { type Running, start, temporaryFolder } from './latchkey.js';
-import { freePort, until } from './redis.js';
+import { freePort } from './redis.js';
+import { until } from './until.js';
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 

@@ -20,18 +20,20 @@ export interface Sent {
   readonly json?: unknown;
 }
 
+/** The body of what is sent, and its media type where it follows from the kind of value. */
+export function bodyOf({ json, body }: Sent): { body?: string | Buffer | undefined; type?: string } {
+  if (json !== undefined) return { body: JSON.stringify(json), type: 'application/json' };
+  if (body instanceof URLSearchParams)
+    return { body: body.toString(), type: 'application/x-www-form-urlencoded' };
+  return { body };
+}
+
 /** Sends one request on a connection of its own; the path goes out byte for byte. */
 export function send(base: string, path: string, sent: Sent = {}): Promise<Reply> {
   const { hostname, port, protocol } = new URL(base);
   const headers: Record<string, string | string[]> = { ...sent.headers };
-  let body: string | Buffer | undefined;
-  if (sent.json !== undefined) {
-    headers['Content-Type'] ??= 'application/json';
-    body = JSON.stringify(sent.json);
-  } else if (sent.body instanceof URLSearchParams) {
-    headers['Content-Type'] ??= 'application/x-www-form-urlencoded';
-    body = sent.body.toString();
-  } else body = sent.body;
+  const { body, type } = bodyOf(sent);
+  if (type !== undefined) headers['Content-Type'] ??= type;
   // Node does not frame the body of a DELETE by itself.
   if (body !== undefined && headers['Transfer-Encoding'] === undefined) {
     headers['Content-Length'] = String(Buffer.byteLength(body));

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type ClientHttp2Session, connect, constants, type IncomingHttpHeaders } from 'node:http2';
 import type { ConnectionOptions } from 'node:tls';
-import type { Reply, Sent } from './http.js';
+import { bodyOf, type Reply, type Sent } from './http.js';
 import { rememberSecretsOf } from './secrets.js';
 
 /** Opens a connection of HTTP/2 and waits until it is there. It is destroyed at the end of the test. */
@@ -21,14 +21,8 @@ export async function openHttp2(
 export function sendHttp2(session: ClientHttp2Session, path: string, sent: Sent = {}): Promise<Reply> {
   const headers: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(sent.headers ?? {})) headers[name.toLowerCase()] = value;
-  let body: string | Buffer | undefined;
-  if (sent.json !== undefined) {
-    headers['content-type'] ??= 'application/json';
-    body = JSON.stringify(sent.json);
-  } else if (sent.body instanceof URLSearchParams) {
-    headers['content-type'] ??= 'application/x-www-form-urlencoded';
-    body = sent.body.toString();
-  } else body = sent.body;
+  const { body, type } = bodyOf(sent);
+  if (type !== undefined) headers['content-type'] ??= type;
   if (body !== undefined && headers['transfer-encoding'] === undefined)
     headers['content-length'] ??= String(Buffer.byteLength(body));
   delete headers['transfer-encoding'];

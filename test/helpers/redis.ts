@@ -8,8 +8,6 @@ import { refuseSecretsBelow } from './secrets.js';
 import type { RedisSettings } from '../../src/store/redis/settings.js';
 import { until } from './until.js';
 
-export { until };
-
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
 /** A redis-server that runs as a process of its own. */

@@ -6,7 +6,7 @@ import { send, sendRaw } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { ACK, block, CONTINUATION, DATA, END_HEADERS, END_STREAM, frame, FrameConnection, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, uint32, WINDOW_UPDATE } from '../helpers/frames.js'; // prettier-ignore
 import { temporaryFolder } from '../helpers/latchkey.js';
-import { until } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
 
 type Field = readonly [string, string];
 

@@ -8,7 +8,7 @@ import { writeAnswer } from '../../http/write-answer.js';
 import { faultRefusal } from '../public/faults.js';
 import { rateLimitFields, refusedLimitFields } from '../public/rate-limit-fields.js';
 import { finishRecord, newRecord, noteVerdict, type RequestRecord } from '../public/record.js';
-import { beginTrace, judgeTraced } from '../public/request-trace.js';
+import { beginTrace, judge } from '../public/request-trace.js';
 import type { House } from '../public/request.js';
 import { newRequestId } from '../public/request-id.js';
 import { asksAboutHandshake, type Form, formOf, FORMS, readAsked } from './forms.js';
@@ -95,9 +95,7 @@ export class Check {
   }
 
   #judge(form: Form, head: RequestHead): void {
-    const { gate } = this.#rooms.house;
-    const { trace } = this.#record;
-    const verdict = trace === undefined ? gate.judge(head, Date.now()) : judgeTraced(trace, gate, head);
+    const verdict = judge(this.#record.trace, this.#rooms.house.gate, head);
     if (verdict instanceof Promise)
       verdict.then((v) => this.#follow(form, head, v)).catch((error: unknown) => this.#fault(error));
     else this.#follow(form, head, verdict);

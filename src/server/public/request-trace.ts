@@ -23,8 +23,9 @@ export function beginTrace(tracing: Tracing, record: RequestRecord, head: Reques
   });
 }
 
-/** Judges a head within its trace. */
-export function judgeTraced(trace: RequestTrace, gate: Gate, head: RequestHead): Awaitable<Verdict> {
+/** Judges a head, within its trace where there is one. */
+export function judge(trace: RequestTrace | undefined, gate: Gate, head: RequestHead): Awaitable<Verdict> {
+  if (trace === undefined) return gate.judge(head, Date.now());
   return trace.run(() => gate.judge(head, Date.now()));
 }
 

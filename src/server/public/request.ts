@@ -23,7 +23,7 @@ import { faultRefusal } from './faults.js';
 import { type RateLimitNames, rateLimitFields, refusedLimitFields } from './rate-limit-fields.js';
 import type { AccessLog } from './access-log.js';
 import { finishRecord, newRecord, noteVerdict, type RequestRecord } from './record.js';
-import { beginTrace, judgeTraced, traceCall } from './request-trace.js';
+import { beginTrace, judge, traceCall } from './request-trace.js';
 import { newRequestId } from './request-id.js';
 import type { Stream, Streams } from './streams.js';
 
@@ -98,8 +98,7 @@ class Walk implements Stream {
         return;
       }
       record.head = head;
-      const verdict =
-        record.trace === undefined ? gate.judge(head, Date.now()) : judgeTraced(record.trace, gate, head);
+      const verdict = judge(record.trace, gate, head);
       if (verdict instanceof Promise)
         verdict.then((v) => this.#follow(head, v)).catch((e: unknown) => this.#fault(e));
       else this.#follow(head, verdict);

@@ -10,7 +10,7 @@ import { refuseHandshake, type Upgrade } from '../../proxy/upgrade.js';
 import { faultRefusal } from './faults.js';
 import { countWebSocket } from '../../observe/metrics/requests.js';
 import { finishRecord, newRecord, noteVerdict, type RequestRecord } from './record.js';
-import { beginTrace, judgeTraced, traceCall } from './request-trace.js';
+import { beginTrace, judge, traceCall } from './request-trace.js';
 import type { PublicServer } from './listener.js';
 import type { House } from './request.js';
 import { newRequestId } from './request-id.js';
@@ -74,9 +74,7 @@ async function walk(house: House, upgrade: Upgrade, handshake: Handshake): Promi
     return;
   }
   record.head = head;
-  const verdict = await (record.trace === undefined
-    ? gate.judge(head, Date.now())
-    : judgeTraced(record.trace, gate, head));
+  const verdict = await judge(record.trace, gate, head);
   noteVerdict(record, verdict);
   if (verdict.refusal !== undefined) {
     refuse(verdict.refusal);
