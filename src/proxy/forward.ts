@@ -3,6 +3,7 @@ import type { Dispatcher } from 'undici';
 import { isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
+import { endInOnePiece } from '../http/one-piece.js';
 import type { Address } from './address.js';
 import { inboundFields, inboundTrailers } from './inbound.js';
 import type { Waiting } from './places.js';
@@ -58,6 +59,9 @@ interface PoolRequest extends Dispatcher.DispatchOptions {
 /** Informational answers (1xx) that an upstream may send before the real one; they are not passed on. */
 const MAX_INFORMATIONAL = 50;
 
+/** Bytes of a body that are sent together with the head; the system call for a string takes 16 KiB without memory of its own. */
+const MAX_JOINED = 8 * 1024;
+
 /** Makes the forwarder. */
 export function createForward({ sessionCookie }: { readonly sessionCookie: string }): Forward {
   return (job) => {
@@ -84,6 +88,8 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
   #sentAt: number | null = null;
   #firstByteAt: number | null = null;
   #wrote = false;
+  /** All of the body that came so far was written together with the head. */
+  #onePiece = false;
   #over = false;
 
   constructor(job: ForwardJob, sessionCookie: string) {
@@ -99,7 +105,8 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
       this.#refuseBusy('Too many requests wait for the upstream');
       return;
     }
-    res.on('close', this.#onClientClose);
+    (res as Carrying)[EXCHANGE] = this;
+    res.on('close', onClientClose);
     if (place === 'taken') this.go();
   }
 
@@ -107,7 +114,12 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
     if (this.#over) return;
     const { head, req, upstream, fields } = this.#job;
     if (head.chunked || (head.contentLength ?? 0) > 0) {
-      this.#upload = new Upload(req, this.#onUploadStart, upstream.settings.idle_timeout, this.#onUploadIdle);
+      this.#upload = new Upload(
+        req,
+        () => this.#uploadStarted(),
+        upstream.settings.idle_timeout,
+        () => this.#uploadIdle(),
+      );
       // Only a failed exchange destroys it, and that is reported through onError.
       this.#upload.on('error', () => undefined);
       if (head.contentLength !== undefined) fields.push('Content-Length', String(head.contentLength));
@@ -118,7 +130,7 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
   }
 
   giveUp(): void {
-    this.#job.res.off('close', this.#onClientClose);
+    this.#job.res.off('close', onClientClose);
     this.#refuseBusy('The upstream is busy and the request waited too long for it');
   }
 
@@ -173,16 +185,20 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
     this.#resume = resume;
     res.writeHead(status, statusText, inboundFields(raw, responseFields, this.#sessionCookie));
     this.#status = status;
-    res.on('drain', this.#onDrain);
     process.nextTick(flushHead, this);
     return true;
   }
 
   onData(chunk: Buffer): boolean {
-    this.#wrote = true;
     const { res, upstream } = this.#job;
-    if (res.write(chunk)) return true;
-    this.#stalled ??= setTimeout(this.#onStall, upstream.settings.idle_timeout);
+    this.#onePiece = !this.#wrote && chunk.length <= MAX_JOINED && !res.chunkedEncoding;
+    this.#wrote = true;
+    // As a string it joins its head.
+    if (this.#onePiece ? res.write(chunk.toString('latin1'), 'latin1') : res.write(chunk)) return true;
+    if (this.#stalled === undefined) {
+      this.#stalled = setTimeout(onStall, upstream.settings.idle_timeout, res);
+      res.once('drain', onDrain);
+    }
     return false;
   }
 
@@ -193,7 +209,8 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
       res.addTrailers(inboundTrailers(trailers, responseFields));
     this.#wrote = true;
     this.#finish(null);
-    res.end();
+    if (this.#onePiece) endInOnePiece(res);
+    else res.end();
     if (res.writableLength > 0) destroyUnlessTaken(res, upstream.settings.idle_timeout);
   }
 
@@ -235,40 +252,54 @@ class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
     clearTimeout(this.#stalled);
     this.#tries.leave();
     upstream.places.leave(this);
-    res.off('close', this.#onClientClose).off('drain', this.#onDrain);
+    res.off('close', onClientClose);
     this.#upload?.destroy();
     done({ status: this.#status, aborted, sentAt: this.#sentAt, firstByteAt: this.#firstByteAt });
   }
 
-  readonly #onDrain = (): void => {
+  /** The client took what waited for it. */
+  drained(): void {
     clearTimeout(this.#stalled);
     this.#stalled = undefined;
-    this.#resume?.();
-  };
+    if (!this.#over) this.#resume?.();
+  }
 
-  /** The client takes nothing of its answer any more. */
-  readonly #onStall = (): void => {
-    this.#job.res.destroy();
-  };
-
-  readonly #onClientClose = (): void => {
+  /** The connection of the client closed. */
+  clientClosed(): void {
     if (this.#over) return;
     this.#finish('client');
     this.#abort?.(new Error('the client is gone'));
-  };
+  }
 
-  readonly #onUploadStart = (): void => {
+  #uploadStarted(): void {
     if (this.#job.head.expectsContinue && !this.#job.res.headersSent) this.#job.res.writeContinue();
-  };
+  }
 
-  readonly #onUploadIdle = (): void => {
+  #uploadIdle(): void {
     if (this.#over) return;
     const { res, refuse } = this.#job;
     if (res.headersSent) res.destroy();
     else refuse({ refusal: 'too_slow', detail: 'the body of the request stopped coming' });
     this.#finish('client');
     this.#abort?.(new Error('the client stopped sending'));
-  };
+  }
+}
+
+/** Where an answer's exchange is found by the listeners below, of which all exchanges share one each. */
+const EXCHANGE = Symbol('exchange');
+type Carrying = ServerResponse & { [EXCHANGE]?: Exchange };
+
+function onClientClose(this: Carrying): void {
+  this[EXCHANGE]?.clientClosed();
+}
+
+function onDrain(this: Carrying): void {
+  this[EXCHANGE]?.drained();
+}
+
+/** The client takes nothing of its answer any more. */
+function onStall(res: ServerResponse): void {
+  res.destroy();
 }
 
 function flushHead(exchange: Exchange): void {
