@@ -94,6 +94,9 @@ export function inboundFields(
         break;
       case 'set-cookie':
         if (isSessionCookie(value.split(';', 1)[0] ?? '', sessionCookie)) continue;
+        break;
+      case 'keep':
+        break;
     }
     if (!hasName(added, name)) fields.push(name, value);
   }
