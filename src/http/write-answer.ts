@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Answer } from './answers.js';
+import { endInOnePiece } from './one-piece.js';
 
 /** How long the rest of a body that nobody wants is read and dropped before the connection is closed. */
 const LINGER_MS = 500;
@@ -9,7 +10,7 @@ const LINGER_MS = 500;
 const answeredForGood = new WeakSet<object>();
 
 /** Fields of every answer of Latchkey's own. */
-function ownFields(answer: Answer, requestId: string, body: Buffer | undefined): string[] {
+function ownFields(answer: Answer, requestId: string, body: Buffer | string | undefined): string[] {
   const fields = [
     'Cache-Control',
     cacheControlOf(answer),
@@ -23,7 +24,7 @@ function ownFields(answer: Answer, requestId: string, body: Buffer | undefined):
       'Content-Type',
       answer.content?.type ?? 'application/json',
       'Content-Length',
-      String(body.length),
+      String(Buffer.byteLength(body)),
     );
   if (answer.fields !== undefined) fields.push(...answer.fields);
   return fields;
@@ -34,9 +35,9 @@ function cacheControlOf({ content, maxAge }: Answer): string {
   return maxAge === undefined ? 'no-store' : `public, max-age=${maxAge}`;
 }
 
-function bodyOf(answer: Answer): Buffer | undefined {
+function bodyOf(answer: Answer): Buffer | string | undefined {
   if (answer.content !== undefined) return answer.content.bytes;
-  return answer.json === undefined ? undefined : Buffer.from(JSON.stringify(answer.json));
+  return answer.json === undefined ? undefined : JSON.stringify(answer.json);
 }
 
 /**
@@ -58,7 +59,12 @@ export function writeAnswer(
   if (unread) fields.push('Connection', 'close');
   res.writeHead(answer.status, fields);
   if (!unread) {
-    res.end(req.method === 'HEAD' ? undefined : body);
+    if (req.method === 'HEAD' || body === undefined) res.end();
+    else if ('stream' in req || typeof body !== 'string') res.end(body);
+    else {
+      res.write(body);
+      endInOnePiece(res);
+    }
     return;
   }
   answeredForGood.add(req.socket);
@@ -99,5 +105,5 @@ export function writeRawAnswer(socket: Duplex, answer: Answer, requestId: string
   const fields = [...ownFields(answer, requestId, body), 'Connection', 'close'];
   let head = `HTTP/1.1 ${answer.status} ${answer.status}\r\nDate: ${new Date().toUTCString()}\r\n`;
   for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
-  socket.end(Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), body ?? Buffer.alloc(0)]));
+  socket.end(Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), Buffer.from(body ?? '')]));
 }

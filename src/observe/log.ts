@@ -1,4 +1,4 @@
-import { pino, type Logger } from 'pino';
+import { type DestinationStream, pino, type Logger } from 'pino';
 import { openStdout } from './destination.js';
 
 /** What the log understands; lower layers never log, they return reasons. */
@@ -36,6 +36,13 @@ export function createLog(level: string): LogSink {
     print: write,
     flush: () => destination.flush(),
   };
+}
+
+/** Writes lines of JSON that are finished: the way around the serializer for what is written with every request. */
+export function lineWriter(log: Log): (line: string) => void {
+  const { [pino.symbols.streamSym]: stream } = log as unknown as Record<symbol, DestinationStream>;
+  if (stream === undefined) throw new Error('a log without a destination');
+  return (line) => stream.write(line);
 }
 
 /** The same log for lines that are written whatever its level is. */

@@ -37,6 +37,29 @@ export class HostileAnswer extends Error {
   readonly code = 'HOSTILE_ANSWER';
 }
 
+/** What becomes of a field of an answer, by its name. */
+type Treatment = 'keep' | 'drop' | 'connection' | 'length' | 'coding' | 'set-cookie';
+
+/** Upstreams make names up as well; only so many are remembered. */
+const MAX_REMEMBERED = 2_000;
+
+const remembered = new Map<string, Treatment>();
+
+function treatmentOf(name: string): Treatment {
+  const known = remembered.get(name);
+  if (known !== undefined) return known;
+  const treatment = treat(name.toLowerCase());
+  if (remembered.size < MAX_REMEMBERED) remembered.set(name, treatment);
+  return treatment;
+}
+
+function treat(name: string): Treatment {
+  if (name === 'connection' || name === 'set-cookie') return name;
+  if (name === 'content-length') return 'length';
+  if (name === 'transfer-encoding') return 'coding';
+  return HOP_BY_HOP.has(name) ? 'drop' : 'keep';
+}
+
 /**
  * Builds the fields of the answer to the client from those of the upstream.
  *
@@ -50,31 +73,56 @@ export function inboundFields(
   added: readonly string[],
   sessionCookie: string,
 ): string[] {
-  const names: string[] = [];
-  let connection: string | undefined;
+  const fields: string[] = [];
+  let listed: Set<string> | undefined;
   let framings = 0;
   for (let i = 0; i < raw.length; i += 2) {
-    const name = text(raw[i]).toLowerCase();
-    names.push(name);
-    if (name === 'connection') connection = `${connection ?? ''},${text(raw[i + 1])}`;
-    else if (name === 'content-length') framings += 1;
-    else if (name === 'transfer-encoding') {
-      framings += 1;
-      if (text(raw[i + 1]).toLowerCase() !== 'chunked') throw new HostileAnswer('an unknown transfer coding');
+    const name = text(raw[i]);
+    const treatment = treatmentOf(name);
+    if (treatment === 'drop') continue;
+    const value = text(raw[i + 1]);
+    switch (treatment) {
+      case 'connection':
+        listed = optionsOf(value, listed);
+        continue;
+      case 'coding':
+        framings += 1;
+        if (value.toLowerCase() !== 'chunked') throw new HostileAnswer('an unknown transfer coding');
+        continue;
+      case 'length':
+        framings += 1;
+        break;
+      case 'set-cookie':
+        if (isSessionCookie(value.split(';', 1)[0] ?? '', sessionCookie)) continue;
+        break;
+      case 'keep':
+        break;
     }
+    if (!hasName(added, name)) fields.push(name, value);
   }
   if (framings > 1) throw new HostileAnswer('more than one length');
-  const listed = connection === undefined ? '' : connection.toLowerCase();
-  const fields: string[] = [];
-  for (let i = 0; i < raw.length; i += 2) {
-    const name = names[i / 2] as string;
-    const value = text(raw[i + 1]);
-    if (HOP_BY_HOP.has(name) || hasName(added, name) || (listed !== '' && isListed(listed, name))) continue;
-    if (name === 'set-cookie' && isSessionCookie(value.split(';', 1)[0] ?? '', sessionCookie)) continue;
-    fields.push(text(raw[i]), value);
+  const kept = listed === undefined ? fields : withoutListed(fields, listed);
+  for (let i = 0; i < added.length; i++) kept.push(added[i] as string);
+  return kept;
+}
+
+/** Lower-case options of a Connection field (RFC 9110 7.6.1) with those found before; the usual ones name no field. */
+function optionsOf(connection: string, before: Set<string> | undefined): Set<string> | undefined {
+  if (connection === 'keep-alive' || connection === 'close') return before;
+  const options = before ?? new Set<string>();
+  for (const option of connection.split(',')) options.add(option.trim().toLowerCase());
+  return options;
+}
+
+/** The fields that Connection does not name. Framing is never taken away by it. */
+function withoutListed(fields: readonly string[], listed: ReadonlySet<string>): string[] {
+  const kept: string[] = [];
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i] as string;
+    const lower = name.toLowerCase();
+    if (lower === 'content-length' || !listed.has(lower)) kept.push(name, fields[i + 1] as string);
   }
-  for (let i = 0; i < added.length; i++) fields.push(added[i] as string);
-  return fields;
+  return kept;
 }
 
 /** Builds the trailers of the answer to the client: what may stand there, and nothing of Latchkey's own names. */
@@ -91,16 +139,18 @@ export function inboundTrailers(
   return trailers;
 }
 
+/** What every Buffer has and its types lack: `toString('latin1')` without looking for the encoding first. */
+type Bytes = Buffer & { latin1Slice(): string };
+
 function text(raw: Buffer | string | undefined): string {
-  return raw === undefined ? '' : typeof raw === 'string' ? raw : raw.toString('latin1');
+  return raw === undefined ? '' : typeof raw === 'string' ? raw : (raw as Bytes).latin1Slice();
 }
 
+/** Whether a flat list has a field of this name, upper and lower case alike. */
 function hasName(fields: readonly string[], name: string): boolean {
-  for (let i = 0; i < fields.length; i += 2) if (fields[i]?.toLowerCase() === name) return true;
+  for (let i = 0; i < fields.length; i += 2) {
+    const own = fields[i] as string;
+    if (own.length === name.length && own.toLowerCase() === name.toLowerCase()) return true;
+  }
   return false;
-}
-
-/** Framing is never taken away by a Connection field. */
-function isListed(connection: string, name: string): boolean {
-  return name !== 'content-length' && connection.split(',').some((option) => option.trim() === name);
 }

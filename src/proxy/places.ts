@@ -53,18 +53,17 @@ export class Places {
 
   /** Gives a place back, or leaves the queue. */
   leave(request: Waiting): void {
+    if (this.#waiting.size === 0) {
+      this.#taken -= 1;
+      return;
+    }
     const timer = this.#waiting.get(request);
     if (timer !== undefined) {
       clearTimeout(timer);
       this.#waiting.delete(request);
       return;
     }
-    const next = this.#waiting.entries().next();
-    if (next.done === true) {
-      this.#taken -= 1;
-      return;
-    }
-    const [first, waited] = next.value;
+    const [first, waited] = this.#waiting.entries().next().value as [Waiting, NodeJS.Timeout];
     clearTimeout(waited);
     this.#waiting.delete(first);
     // Not from here: this is inside the end of another exchange.

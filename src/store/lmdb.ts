@@ -8,15 +8,8 @@ import { type Databases, listIndex, openDatabases } from './lmdb/databases.js';
 import { countExpired, removeExpired } from './lmdb/expiry.js';
 import { DiskSpace } from './lmdb/disk-space.js';
 import { addFailure, readFailures, removeFailures } from './lmdb/failures.js';
-import {
-  readCustomer,
-  readService,
-  readSession,
-  readToken,
-  readTokenByDigest,
-  readUse,
-  readUser,
-} from './lmdb/read.js';
+import { readCustomer, readService, readSession, readToken, readUse, readUser } from './lmdb/read.js';
+import { RememberedRecords } from './lmdb/remembered.js';
 import { readSigningKeys, removeSigningKeys, replaceSigningKeys } from './lmdb/signing-keys.js';
 import { addSession, recordSessionUse, removeSession } from './lmdb/sessions.js';
 import { addSudo, hasSudo } from './lmdb/sudos.js';
@@ -28,6 +21,7 @@ import {
   recordTokenUse,
   revokeTokens,
 } from './lmdb/tokens.js';
+import { sessionOf, tokenOf, userOf } from './records.js';
 import {
   type ChangeRefused,
   type Changes,
@@ -58,26 +52,39 @@ export function openLmdbStore(path: string, minFree = 0): Store {
 class LmdbStore implements Store {
   readonly #dbs: Databases;
   readonly #space: DiskSpace;
+  /** What the look-ups of every request read. */
+  readonly #tokens: RememberedRecords<Token>;
+  readonly #sessions: RememberedRecords<Session>;
+  readonly #users: RememberedRecords<User>;
 
   constructor(dbs: Databases, space: DiskSpace) {
     this.#dbs = dbs;
     this.#space = space;
+    this.#tokens = new RememberedRecords(dbs.tokens, tokenOf);
+    this.#sessions = new RememberedRecords(dbs.sessions, sessionOf);
+    this.#users = new RememberedRecords(dbs.users, userOf);
   }
 
   findToken(digest: string): TokenWithOwner | undefined {
-    return this.#read((dbs) => {
-      const token = readTokenByDigest(dbs, digest);
-      const owner = token === undefined ? undefined : readUser(dbs, token.userId);
+    try {
+      this.#newestSnapshot();
+      const token = this.#tokens.get(digest);
+      const owner = token === undefined ? undefined : this.#users.get(token.userId);
       return token === undefined || owner === undefined ? undefined : { token, owner };
-    });
+    } catch (error) {
+      throw asUnavailable(error);
+    }
   }
 
   findSession(digest: string): SessionWithOwner | undefined {
-    return this.#read((dbs) => {
-      const session = readSession(dbs, digest);
-      const owner = session === undefined ? undefined : readUser(dbs, session.userId);
+    try {
+      this.#newestSnapshot();
+      const session = this.#sessions.get(digest);
+      const owner = session === undefined ? undefined : this.#users.get(session.userId);
       return session === undefined || owner === undefined ? undefined : { session, owner };
-    });
+    } catch (error) {
+      throw asUnavailable(error);
+    }
   }
 
   hasLegacyKeys(): boolean {
@@ -260,10 +267,14 @@ class LmdbStore implements Store {
     await this.#dbs.root.close();
   }
 
-  /** Reads from the newest snapshot: lmdb keeps one until a timer fires, and another process may have revoked since. */
+  /** lmdb keeps a snapshot until a timer fires, and another process may have revoked since. */
+  #newestSnapshot(): void {
+    this.#dbs.root.resetReadTxn();
+  }
+
   #read<T>(work: (dbs: Databases) => T): T {
     try {
-      this.#dbs.root.resetReadTxn();
+      this.#newestSnapshot();
       return work(this.#dbs);
     } catch (error) {
       throw asUnavailable(error);

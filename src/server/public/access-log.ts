@@ -1,5 +1,7 @@
 import type { Config } from '../../config/schema/config.js';
-import type { Log } from '../../observe/log.js';
+import type { Subject } from '../../domain/credential.js';
+import { numberMember, textMember, timeText } from '../../observe/json-line.js';
+import { type Log, lineWriter } from '../../observe/log.js';
 import { printable } from '../../observe/printable.js';
 import type { Decision } from '../../policy/decide.js';
 import { describePlace } from '../../policy/rules.js';
@@ -13,6 +15,10 @@ type Field = Config['log']['fields'][number];
 /** Writes the record of a request, when the configuration wants it. A record that is not wanted is not built. */
 export class AccessLog {
   readonly #log: Log;
+  readonly #writeLine: (line: string) => void;
+  /** How the logger begins its lines, and what it says of the process. */
+  readonly #level = '{"level":30';
+  readonly #process = `,"pid":${process.pid}`;
   readonly #requests: Config['log']['requests'];
   readonly #sample: number;
   readonly #has: Readonly<Record<Field, boolean>>;
@@ -20,6 +26,7 @@ export class AccessLog {
   constructor(log: Log, { requests, sample, fields }: Config['log']) {
     const has = (field: Field) => fields.includes(field);
     this.#log = log;
+    this.#writeLine = lineWriter(log);
     this.#requests = requests;
     this.#sample = sample;
     this.#has = {
@@ -43,36 +50,47 @@ export class AccessLog {
   write(record: RequestRecord, ms: number): void {
     const { head, subject } = record;
     const has = this.#has;
-    this.#log.info(
-      {
-        request_id: record.requestId,
-        trace_id: record.trace?.traceId ?? head?.trace?.traceId,
-        method: head?.method,
-        path: has.path ? head?.path.slice(0, MAX_TEXT) : undefined,
-        query: has.query && head !== null && head.query !== '' ? namesOf(head.query) : undefined,
-        host: has.host ? cut(head?.client.host) : undefined,
-        status: record.status,
-        outcome: record.outcome,
-        detail: cut(record.detail),
-        route: record.route,
-        action: record.action,
-        decision: record.admitted === null ? undefined : record.admitted ? 'allowed' : 'refused',
-        rule: ruleOf(record.decision),
-        upstream: record.upstream ?? undefined,
-        client: has.client ? head?.client.address : undefined,
-        user_agent: has.user_agent ? cut(head?.userAgent) : undefined,
-        user_id: subject?.user.id,
-        customer_id: subject?.user.customerId,
-        credential: subject?.credential,
-        token_id: subject === null || subject.credential === 'session' ? undefined : subject.token.id,
-        session_id: subject?.credential === 'session' ? subject.session.id : undefined,
-        ms: round(ms),
-        decision_ms: has.timings ? between(record.startedAt, record.judgedAt) : undefined,
-        upstream_ms: has.timings ? between(record.sentAt, record.firstByteAt) : undefined,
-      },
-      'request',
+    const member = textMember;
+    this.#writeLine(
+      `${this.#level},"time":"${timeText(Date.now())}"${this.#process}` +
+        member('request_id', record.requestId) +
+        member('trace_id', record.trace?.traceId ?? head?.trace?.traceId) +
+        member('method', head?.method) +
+        (has.path ? member('path', head?.path.slice(0, MAX_TEXT)) : '') +
+        (has.query && head !== null && head.query !== '' ? member('query', namesOf(head.query)) : '') +
+        (has.host ? member('host', cut(head?.client.host)) : '') +
+        numberMember('status', record.status) +
+        member('outcome', record.outcome) +
+        member('detail', cut(record.detail)) +
+        member('route', record.route) +
+        member('action', record.action) +
+        (record.admitted === null ? '' : record.admitted ? ALLOWED : REFUSED) +
+        member('rule', ruleOf(record.decision)) +
+        member('upstream', record.upstream ?? undefined) +
+        (has.client ? member('client', head?.client.address) : '') +
+        (has.user_agent ? member('user_agent', cut(head?.userAgent)) : '') +
+        (subject === null ? '' : callerMembers(subject)) +
+        numberMember('ms', round(ms)) +
+        (has.timings ? numberMember('decision_ms', between(record.startedAt, record.judgedAt)) : '') +
+        (has.timings ? numberMember('upstream_ms', between(record.sentAt, record.firstByteAt)) : '') +
+        ',"msg":"request"}\n',
     );
   }
+}
+
+const ALLOWED = ',"decision":"allowed"';
+const REFUSED = ',"decision":"refused"';
+
+function callerMembers(subject: Subject): string {
+  const { user } = subject;
+  return (
+    textMember('user_id', user.id) +
+    textMember('customer_id', user.customerId) +
+    textMember('credential', subject.credential) +
+    (subject.credential === 'session'
+      ? textMember('session_id', subject.session.id)
+      : textMember('token_id', subject.token.id))
+  );
 }
 
 const SERVED: ReadonlySet<string> = new Set(['forwarded', 'answered', 'allowed']);

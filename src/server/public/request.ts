@@ -14,7 +14,7 @@ import { writeAnswer } from '../../http/write-answer.js';
 import type { Log } from '../../observe/log.js';
 import type { Tracing } from '../../observe/tracing.js';
 import type { EndpointName } from '../../policy/own-endpoints.js';
-import type { Carried, Forward, ForwardOutcome } from '../../proxy/forward.js';
+import type { Carried, Forward, ForwardOutcome } from '../../proxy/job.js';
 import type { Outbound } from '../../proxy/outbound.js';
 import type { Upstream } from '../../proxy/upstreams.js';
 import type { FaultLog } from './fault-log.js';

@@ -1,0 +1,32 @@
+/**
+ * Pieces of a line of JSON, for the one record that is written with every request. A general serializer has to look at each
+ * value and costs six times as much.
+ */
+
+/** Text that JSON shows as it is. */
+const PLAIN = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
+
+/** A text member with the comma in front; nothing for undefined. */
+export function textMember(name: string, value: string | null | undefined): string {
+  if (value === undefined) return '';
+  if (value === null) return `,"${name}":null`;
+  return PLAIN.test(value) ? `,"${name}":"${value}"` : `,"${name}":${JSON.stringify(value)}`;
+}
+
+/** A number member with the comma in front; nothing for undefined. */
+export function numberMember(name: string, value: number | null | undefined): string {
+  return value === undefined ? '' : `,"${name}":${value}`;
+}
+
+let second = NaN;
+let secondText = '';
+
+/** The time of a record, ISO 8601 in UTC with milliseconds. */
+export function timeText(now: number): string {
+  const milliseconds = now % 1000;
+  if (now - milliseconds !== second) {
+    second = now - milliseconds;
+    secondText = new Date(second).toISOString().slice(0, 20);
+  }
+  return `${secondText}${milliseconds < 10 ? '00' : milliseconds < 100 ? '0' : ''}${milliseconds}Z`;
+}

@@ -1,0 +1,263 @@
+import type { ServerResponse } from 'node:http';
+import type { Dispatcher } from 'undici';
+import { isRead } from '../domain/methods.js';
+import { endInOnePiece } from '../http/one-piece.js';
+import type { Address } from './address.js';
+import { inboundFields, inboundTrailers } from './inbound.js';
+import type { Carried, ForwardJob, ForwardOutcome } from './job.js';
+import type { Waiting } from './places.js';
+import { type Repeatable, Tries } from './tries.js';
+import { refusalOf } from './upstream-faults.js';
+import { Upload } from './upload.js';
+
+/** What undici takes; its types lack the last one. */
+interface PoolRequest extends Dispatcher.DispatchOptions {
+  readonly servername: string | undefined;
+}
+
+/** Informational answers (1xx) that an upstream may send before the real one; they are not passed on. */
+const MAX_INFORMATIONAL = 50;
+
+/** Bytes of a body that are sent together with the head; the system call for a string takes 16 KiB without memory of its own. */
+const MAX_JOINED = 8 * 1024;
+
+/**
+ * One request and its answer. It is the handler that undici calls: its raw form, because building
+ * objects of fields and promises costs a third of the whole.
+ */
+export class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
+  readonly #job: ForwardJob;
+  readonly #sessionCookie: string;
+  #upload: Upload | undefined;
+  #abort: ((reason?: Error) => void) | undefined;
+  #resume: (() => void) | undefined;
+  #stalled: NodeJS.Timeout | undefined;
+  readonly #tries: Tries;
+  #informational = 0;
+  #status: number | null = null;
+  #sentAt: number | null = null;
+  #firstByteAt: number | null = null;
+  #wrote = false;
+  /** All of the body that came so far was written together with the head. */
+  #onePiece = false;
+  #over = false;
+
+  constructor(job: ForwardJob, sessionCookie: string) {
+    this.#job = job;
+    this.#sessionCookie = sessionCookie;
+    this.#tries = new Tries(job.upstream);
+  }
+
+  start(): void {
+    const { upstream, res } = this.#job;
+    const place = upstream.places.take(this);
+    if (place === 'full') {
+      this.#refuseBusy('Too many requests wait for the upstream');
+      return;
+    }
+    (res as Carrying)[EXCHANGE] = this;
+    res.on('close', onClientClose);
+    if (place === 'taken') this.go();
+  }
+
+  go(): void {
+    if (this.#over) return;
+    const { head, req, upstream, fields } = this.#job;
+    if (head.chunked || (head.contentLength ?? 0) > 0) {
+      this.#upload = new Upload(
+        req,
+        () => this.#uploadStarted(),
+        upstream.settings.idle_timeout,
+        () => this.#uploadIdle(),
+      );
+      // Only a failed exchange destroys it, and that is reported through onError.
+      this.#upload.on('error', () => undefined);
+      if (head.contentLength !== undefined) fields.push('Content-Length', String(head.contentLength));
+    }
+    const host = upstream.hostFor(head);
+    if (host !== undefined) fields.push('Host', host);
+    this.#dispatch(this.#tries.begin());
+  }
+
+  giveUp(): void {
+    this.#job.res.off('close', onClientClose);
+    this.#refuseBusy('The upstream is busy and the request waited too long for it');
+  }
+
+  cut(): void {
+    if (this.#over) return;
+    this.#finish('cut');
+    this.#job.res.destroy();
+    this.#abort?.(new Error('the request was cut'));
+  }
+
+  /** It has no place, so there is nothing to leave. */
+  #refuseBusy(detail: string): void {
+    this.#over = true;
+    this.#job.refuse({ refusal: 'overloaded', detail });
+    this.#job.done({ status: null, aborted: null, sentAt: null, firstByteAt: null });
+  }
+
+  #dispatch(address: Address): void {
+    const { head, target, fields } = this.#job;
+    const options: PoolRequest = {
+      method: head.method,
+      path: address.prefix + target,
+      headers: fields,
+      body: this.#upload ?? null,
+      servername: address.poolServerName,
+    };
+    this.#sentAt = performance.now();
+    try {
+      address.pool.dispatch(options, this);
+    } catch (error) {
+      this.onError(error as Error);
+    }
+  }
+
+  onConnect(abort: (reason?: Error) => void): void {
+    this.#abort = abort;
+    this.#tries.sent = true;
+    if (this.#over) abort();
+  }
+
+  onHeaders(status: number, raw: Buffer[], resume: () => void, statusText: string): boolean {
+    if (this.#over) return false;
+    if (status < 200) {
+      this.#informational += 1;
+      if (this.#informational > MAX_INFORMATIONAL || status < 100)
+        throw new Error('too many informational answers');
+      return true;
+    }
+    const { res, responseFields } = this.#job;
+    this.#tries.answered();
+    this.#firstByteAt = performance.now();
+    this.#resume = resume;
+    res.writeHead(status, statusText, inboundFields(raw, responseFields, this.#sessionCookie));
+    this.#status = status;
+    process.nextTick(flushHead, this);
+    return true;
+  }
+
+  onData(chunk: Buffer): boolean {
+    const { res, upstream } = this.#job;
+    this.#onePiece = !this.#wrote && chunk.length <= MAX_JOINED && !res.chunkedEncoding;
+    this.#wrote = true;
+    // As a string it joins its head.
+    if (this.#onePiece ? res.write(chunk.toString('latin1'), 'latin1') : res.write(chunk)) return true;
+    if (this.#stalled === undefined) {
+      this.#stalled = setTimeout(onStall, upstream.settings.idle_timeout, res);
+      res.once('drain', onDrain);
+    }
+    return false;
+  }
+
+  onComplete(trailers: string[] | null): void {
+    if (this.#over) return;
+    const { res, responseFields, upstream } = this.#job;
+    if (trailers !== null && trailers.length > 0 && res.chunkedEncoding)
+      res.addTrailers(inboundTrailers(trailers, responseFields));
+    this.#wrote = true;
+    this.#finish(null);
+    if (this.#onePiece) endInOnePiece(res);
+    else res.end();
+    if (res.writableLength > 0) destroyUnlessTaken(res, upstream.settings.idle_timeout);
+  }
+
+  onError(error: Error): void {
+    if (this.#over) return;
+    const { res, refuse } = this.#job;
+    if (res.headersSent) {
+      // The answer began: the client must see it break, never a clean end.
+      this.#finish('upstream');
+      res.destroy();
+      return;
+    }
+    const another = this.#tries.another(error, this.#repeatable());
+    if (another !== undefined) {
+      this.#dispatch(another);
+    } else {
+      refuse(refusalOf(error, this.#tries.sent));
+      this.#finish('upstream');
+    }
+  }
+
+  /** Sends the head when its body did not come along with it: event streams and slow bodies. */
+  flush(): void {
+    if (!this.#wrote && !this.#over) this.#job.res.flushHeaders();
+  }
+
+  #repeatable(): Repeatable {
+    const { head, res } = this.#job;
+    const upload = this.#upload;
+    return {
+      whole: !res.destroyed && upload?.isUntouched !== false,
+      harmless: !res.destroyed && upload === undefined && this.#informational === 0 && isRead(head.method),
+    };
+  }
+
+  #finish(aborted: ForwardOutcome['aborted']): void {
+    this.#over = true;
+    const { res, upstream, done } = this.#job;
+    clearTimeout(this.#stalled);
+    this.#tries.leave();
+    upstream.places.leave(this);
+    res.off('close', onClientClose);
+    this.#upload?.destroy();
+    done({ status: this.#status, aborted, sentAt: this.#sentAt, firstByteAt: this.#firstByteAt });
+  }
+
+  /** The client took what waited for it. */
+  drained(): void {
+    clearTimeout(this.#stalled);
+    this.#stalled = undefined;
+    if (!this.#over) this.#resume?.();
+  }
+
+  /** The connection of the client closed. */
+  clientClosed(): void {
+    if (this.#over) return;
+    this.#finish('client');
+    this.#abort?.(new Error('the client is gone'));
+  }
+
+  #uploadStarted(): void {
+    if (this.#job.head.expectsContinue && !this.#job.res.headersSent) this.#job.res.writeContinue();
+  }
+
+  #uploadIdle(): void {
+    if (this.#over) return;
+    const { res, refuse } = this.#job;
+    if (res.headersSent) res.destroy();
+    else refuse({ refusal: 'too_slow', detail: 'the body of the request stopped coming' });
+    this.#finish('client');
+    this.#abort?.(new Error('the client stopped sending'));
+  }
+}
+
+/** Where an answer's exchange is found by the listeners below, of which all exchanges share one each. */
+const EXCHANGE = Symbol('exchange');
+type Carrying = ServerResponse & { [EXCHANGE]?: Exchange };
+
+function onClientClose(this: Carrying): void {
+  this[EXCHANGE]?.clientClosed();
+}
+
+function onDrain(this: Carrying): void {
+  this[EXCHANGE]?.drained();
+}
+
+/** The client takes nothing of its answer any more. */
+function onStall(res: ServerResponse): void {
+  res.destroy();
+}
+
+function flushHead(exchange: Exchange): void {
+  exchange.flush();
+}
+
+/** The answer is whole, but a part of it still waits for its client. */
+function destroyUnlessTaken(res: ServerResponse, timeout: number): void {
+  const timer = setTimeout(() => res.destroy(), timeout);
+  res.once('close', () => clearTimeout(timer));
+}
