@@ -9,18 +9,31 @@ import { MAX_PASSWORD, PasswordsBusy } from './passwords.js';
 
 /** What someone sent to prove who they are. */
 export interface LoginAttempt {
+  /** undefined when none was sent: then it is the caller's. */
   readonly login: string | undefined;
   readonly password: string | undefined;
   readonly otp: string | undefined;
   /** IP address of the client. */
   readonly address: string;
+  /** Whose credential came with it, and so whose login name and password it has to be; absent when that plays no part. */
+  readonly caller?: User | undefined;
 }
+
+/** An attempt with everything that it needs. */
+type WholeAttempt = LoginAttempt & { readonly login: string; readonly password: string };
 
 /** Who logged in, and what the audit log is told of it. */
 export interface LoggedIn {
   readonly user: User;
   readonly facts: readonly AuditFact[];
 }
+
+type WrongStatus = 400 | 401 | 403;
+
+const OTHER_USER = {
+  refusal: 'other_user',
+  detail: 'The username is not that of the credential that was sent',
+} as const;
 
 /** Tries of one account that may wait in this process; beyond it they are refused at once. */
 const MAX_WAITING_PER_ACCOUNT = 20;
@@ -49,9 +62,9 @@ export class Logins {
   /**
    * Returns the user, or the refusal to answer with.
    *
-   * @param wrongStatus status of `invalid_grant`: 401 at POST /login, 400 at POST /tokens
+   * @param wrongStatus status of `invalid_grant`: 401 at POST /login, 400 at POST /tokens, 403 at POST /sudo
    */
-  async check(attempt: LoginAttempt, wrongStatus: 400 | 401): Promise<LoggedIn | Refusal> {
+  async check(attempt: LoginAttempt, wrongStatus: WrongStatus): Promise<LoggedIn | Refusal> {
     try {
       const checked = await this.#check(attempt, wrongStatus);
       this.#onOutcome('refusal' in checked ? outcomeOf(checked) : 'succeeded');
@@ -62,13 +75,20 @@ export class Logins {
     }
   }
 
-  async #check(attempt: LoginAttempt, wrongStatus: 400 | 401): Promise<LoggedIn | Refusal> {
-    const { login, password } = attempt;
-    if (!login || !password) return invalidRequest('The username and password are required');
+  async #check(attempt: LoginAttempt, wrongStatus: WrongStatus): Promise<LoggedIn | Refusal> {
+    const { password, caller } = attempt;
+    const login = attempt.login ?? caller?.login;
+    if (!login || !password) {
+      return invalidRequest(
+        `The ${caller === undefined ? 'username and password are' : 'password is'} required`,
+      );
+    }
     if (Buffer.byteLength(password) > MAX_PASSWORD) {
       return invalidRequest(`The password is longer than ${MAX_PASSWORD} bytes`);
     }
     if (Buffer.byteLength(login) > MAX_PASSWORD) return invalidRequest('The username is too long');
+    // Before anything is counted: whoever has a credential can't block another account, nor try its passwords.
+    if (caller !== undefined && loginKey(login) !== loginKey(caller.login)) return OTHER_USER;
     try {
       return await this.#oneAtATime(loginKey(login), () =>
         this.#try({ ...attempt, login, password }, wrongStatus),
@@ -80,8 +100,8 @@ export class Logins {
   }
 
   async #try(
-    { login, password, otp, address }: LoginAttempt & { login: string; password: string },
-    wrongStatus: 400 | 401,
+    { login, password, otp, address, caller }: WholeAttempt,
+    wrongStatus: WrongStatus,
   ): Promise<LoggedIn | Refusal> {
     const wait = await this.#backOff.secondsToWait(login, address, Date.now());
     if (wait > 0) return { refusal: 'login_throttled', retryAfter: wait, facts: [throttled(wait)] };
@@ -104,6 +124,8 @@ export class Logins {
         };
       }
       case 'right':
+        // The name may have gone to somebody else since the credential was looked up.
+        if (caller !== undefined && checked.user.id !== caller.id) return OTHER_USER;
         await this.#backOff.succeeded(login, now);
         return { user: checked.user, facts: succeededLogin(checked) };
     }
@@ -129,6 +151,6 @@ function invalidRequest(detail: string): Refusal {
   return grant(400, 'invalid_request', detail);
 }
 
-function grant(status: 400 | 401 | 422, code: string, detail: string) {
+function grant(status: WrongStatus, code: string, detail: string) {
   return { refusal: 'grant', status, code, detail } as const;
 }

@@ -1,7 +1,7 @@
 import { ID } from '../domain/id.js';
 import type { Refusal } from '../domain/refusal.js';
 import { digestOf, newAccessToken, newId } from '../domain/secret.js';
-import { type EpochMs, parseTime } from '../domain/time.js';
+import { type EpochMs, parseTime, wholeSecond } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { Store, TokenWithUse } from '../store/store.js';
@@ -167,10 +167,6 @@ export class Tokens {
     const wrong = malformed ?? unknown;
     return wrong === undefined ? { ids } : unprocessable(`The service ${JSON.stringify(wrong)} is unknown`);
   }
-}
-
-function wholeSecond(at: EpochMs): EpochMs {
-  return Math.floor(at / 1000) * 1000;
 }
 
 function isName(name: string): boolean {

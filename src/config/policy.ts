@@ -14,11 +14,12 @@ export interface CompiledPolicy {
 export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
   const routes = config.routes.map((route, i) => ({ ...route, place: placeOf(['routes', i], lines) }));
   const fallback = { ...config.default_route, place: placeOf(['default_route'], lines) };
-  const { token_endpoints: tokenEndpoints, ui } = config.interface;
+  const { token_endpoints: tokenEndpoints, account_endpoints: account, ui } = config.interface;
   const own = endpointRoutes({
     tokenEndpoints,
     page: ui.enabled ? ui.path : null,
     assertion: config.identity.assertion.enabled,
+    account,
   });
   return {
     router: new Router(routes, fallback, own),

@@ -1,4 +1,5 @@
 import type { EndpointName } from '../policy/own-endpoints.js';
+import type { AccountEndpoints } from './account.js';
 import type { Handler } from './call.js';
 import type { PageEndpoints } from './page.js';
 import type { SessionEndpoints } from './sessions.js';
@@ -12,6 +13,8 @@ export function endpointHandlers(
   sessions: SessionEndpoints,
   page: PageEndpoints,
   showSigningKeys: Handler,
+  account: AccountEndpoints,
+  sudo: Handler,
 ): Readonly<Record<EndpointName, Handler>> {
   return {
     login,
@@ -32,5 +35,9 @@ export function endpointHandlers(
     describe_caller: page.describeCaller,
     list_people: page.listPeople,
     show_signing_keys: showSigningKeys,
+    show_current_user: account.showUser,
+    show_current_customer: account.showCustomer,
+    verify: account.verify,
+    sudo,
   };
 }

@@ -4,6 +4,7 @@ import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Ownership } from '../gate/ownership.js';
 import { type Call, type Handler, subjectOf } from './call.js';
+import type { SudoUser } from './sudo.js';
 import { createdTokenFact, revokedTokenFact } from './token-facts.js';
 import { createdTokenObject, tokenObject } from './token-object.js';
 
@@ -15,22 +16,27 @@ export class TokenEndpoints {
   readonly #tokens: Tokens;
   readonly #logins: Logins;
   readonly #ownership: Ownership;
+  readonly #sudoUser: SudoUser | null;
 
-  constructor(tokens: Tokens, logins: Logins, ownership: Ownership) {
+  /** @param sudoUser null when there is no `POST /sudo` */
+  constructor(tokens: Tokens, logins: Logins, ownership: Ownership, sudoUser: SudoUser | null) {
     this.#tokens = tokens;
     this.#logins = logins;
     this.#ownership = ownership;
+    this.#sudoUser = sudoUser;
   }
 
-  /** POST /tokens */
+  /** POST /tokens. A credential counts only when no login name is sent: clients send theirs with everything. */
   create: Handler = async ({ head, body, now }) => {
     const { params } = body;
+    const caller = params.all('username').length === 0 ? await this.#sudoUser?.(head, now) : undefined;
     const checked = await this.#logins.check(
       {
         login: params.one('username'),
         password: params.one('password'),
         otp: head.otp,
         address: head.client.address,
+        caller,
       },
       400,
     );
