@@ -30,27 +30,20 @@ export interface Ended {
   readonly out: string;
 }
 
-/** Runs a program of somebody else's to its end. It reaches this machine and nothing else. */
+/** Runs a program of somebody else's to its end. */
 export async function runClient(
   program: string,
   args: readonly string[],
-  options: { readonly env?: NodeJS.ProcessEnv; readonly input?: string } = {},
+  { env }: { readonly env?: NodeJS.ProcessEnv } = {},
 ): Promise<Ended> {
-  const nowhere = 'http://127.0.0.1:9';
   const child = spawn(program, args, {
-    env: {
-      PATH: process.env['PATH'],
-      HTTPS_PROXY: nowhere,
-      HTTP_PROXY: nowhere,
-      NO_PROXY: '127.0.0.1,localhost,example.com,fastly.com',
-      ...options.env,
-    },
+    env: { PATH: process.env['PATH'], ...env },
     timeout: RUN_MS,
   });
   let out = '';
   child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()));
   child.stderr.on('data', (chunk: Buffer) => (out += chunk.toString()));
-  child.stdin.on('error', () => undefined).end(options.input ?? '');
+  child.stdin.end();
   const code = await new Promise<number | null>((done) => child.once('close', done));
   for (const [secret] of out.matchAll(/\blk[0-9A-Za-z]{38}\b/g)) rememberSecret(secret);
   return { code, out };
@@ -95,6 +88,9 @@ export async function startForClients(t: Test) {
     cli: (args: readonly string[], key: string, env: NodeJS.ProcessEnv = {}) =>
       node([join(packages, 'node_modules/@fastly/cli/fastly.js'), ...args], {
         HOME: home,
+        // It looks for news of itself elsewhere; tests ask nobody.
+        HTTPS_PROXY: 'http://127.0.0.1:9',
+        NO_PROXY: '127.0.0.1,localhost',
         FASTLY_API_ENDPOINT: fixture.url,
         // Where it looks for single sign-on at each start; any JSON will do.
         FASTLY_ACCOUNT_ENDPOINT: fixture.url,
