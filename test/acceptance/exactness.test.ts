@@ -8,7 +8,7 @@ import { exchange, type WireReply } from '../helpers/exchange.js';
 import { LEGACY_KEY, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback, send } from '../helpers/http.js';
 import { freePort } from '../helpers/redis.js';
-import { until } from '../helpers/until.js';
+import { until, untilHourLasts } from '../helpers/until.js';
 
 /*
  * What clients rely on to the letter: how an answer of Latchkey's own is framed and typed, what an error holds, and null
@@ -127,6 +127,8 @@ t.test('each own endpoint', async (t) => {
     // A token without a name has the empty one; everything else that has no value is null.
     t.same(emptyStrings(reply.json).filter((each) => each !== 'name'), [], `${name}: null, not ""`);
   }
+  const keys = await ask('GET /.well-known/jwks.json');
+  t.same([keys.status, keys.all('content-type')], [200, ['application/json']], 'show_signing_keys');
   const redirect = await ask('GET /_latchkey', cookie);
   t.match([redirect.status, redirect.all('content-length'), redirect.all('cache-control')], [308, ['0'], ['no-store']]);
 }); // prettier-ignore
@@ -211,6 +213,7 @@ t.test('each refusal that a client can bring about', async (t) => {
 }); // prettier-ignore
 
 t.test('a counted write tells what is left, whatever becomes of it', async (t) => {
+  await untilHourLasts(20_000);
   const headers = { 'Service-Key': await token('billing') };
   const left: unknown[] = [];
   for (const path of ['/billing', '/billing', '/billing']) {

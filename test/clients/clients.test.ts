@@ -4,7 +4,7 @@ import t from 'tap';
 import { needPackages, runs } from '../helpers/debian.js';
 import { PASSWORD } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
-import { until } from '../helpers/until.js';
+import { until, untilHourLasts } from '../helpers/until.js';
 import { type Ended, runClient, startForClients, type Step, WRITES } from './start.js';
 
 /* Clients that others wrote and publish, started as their users start them. What they print and return is the test. */
@@ -232,6 +232,7 @@ t.test('curl, wget, Python and Perl', async (t) => {
 
 t.test('a token that is over, and writes that are used up', async (t) => {
   await until(() => Date.now() > expiresAt, 'the token expires');
+  await untilHourLasts(60_000);
   const headers = { 'Fastly-Key': engineer };
   for (let i = 0; i < WRITES; i++) await send(url, '/service', { method: 'POST', headers });
   const [over, lib, used, usedLib, free] = await Promise.all([
