@@ -1,7 +1,5 @@
-import type { EpochMs } from '../domain/time.js';
+import { type EpochMs, HOUR_MS } from '../domain/time.js';
 import type { Store } from '../store/store.js';
-
-const HOUR_MS = 3_600_000;
 
 /** What is left of a user's writes in this clock hour. */
 export interface WritesLeft {

@@ -1,6 +1,9 @@
 /** Milliseconds since the Unix epoch, UTC. Every time in the store and between the rooms is one. */
 export type EpochMs = number;
 
+/** A clock hour: what `rate_limit.writes_per_hour` counts in. */
+export const HOUR_MS = 3_600_000;
+
 /** The beginning of the second that a time lies in. */
 export function wholeSecond(at: EpochMs): EpochMs {
   return Math.floor(at / 1000) * 1000;

@@ -41,12 +41,13 @@ export class TokenEndpoints {
       400,
     );
     if ('refusal' in checked) return checked;
+    const scopes = params.list('scope');
     const created = await this.#tokens.create(
       checked.user,
       {
         name: params.all('name').at(-1),
-        scope: params.all('scope').at(-1),
-        services: params.all('services[]', 'services', 'service_id'),
+        scope: scopes.length === 0 ? undefined : scopes.join(' '),
+        services: params.list('services', 'service_id'),
         expiresAt: params.all('expires_at').at(-1),
       },
       now,

@@ -6,6 +6,9 @@ export interface Body {
   readonly json: unknown;
 }
 
+/** What stands behind the name in an item of a list. */
+const LIST_ITEM = /\[\d*\]$/;
+
 /** Named parameters of a form or of a JSON object, in the order given. Names never touch an object's prototype. */
 export class Params {
   readonly #pairs: { name: string; value: string }[] = [];
@@ -23,6 +26,16 @@ export class Params {
   /** Every value of the parameters of these names, in the order given. */
   all(...names: string[]): string[] {
     return this.#pairs.filter((pair) => names.includes(pair.name)).map((pair) => pair.value);
+  }
+
+  /**
+   * Every value of the lists of these names, in the order given. Clients write a list as a repeated `name` or `name[]`,
+   * or as `name[0]`, `name[1]`; one that nobody reads would leave a token without its restriction.
+   */
+  list(...names: string[]): string[] {
+    return this.#pairs
+      .filter((pair) => names.includes(pair.name.replace(LIST_ITEM, '')))
+      .map((pair) => pair.value);
   }
 }
 
@@ -76,13 +89,13 @@ function parseJson(text: string): Body | Refusal {
   return { params, json };
 }
 
-/** `null` and objects count as absent; an item of a list that is no text is kept as empty, which no check accepts. */
+/** `null` counts as absent. An object, an empty list and an item that is no text are kept as empty, which no check accepts. */
 function addJson(params: Params, name: string, value: unknown): void {
   if (value === null) return;
-  if (typeof value === 'string') params.add(name, value);
-  else if (Array.isArray(value))
+  if (typeof value === 'number' || typeof value === 'boolean') params.add(name, String(value));
+  else if (Array.isArray(value) && value.length > 0)
     for (const item of value) params.add(name, typeof item === 'string' ? item : '');
-  else if (typeof value === 'number' || typeof value === 'boolean') params.add(name, String(value));
+  else params.add(name, typeof value === 'string' ? value : '');
 }
 
 function malformed(detail: string): Refusal {

@@ -164,7 +164,8 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       expectsContinue: expect !== undefined && version !== '1.0',
       origin: single.origin,
       fetchSite: single['sec-fetch-site'],
-      userAgent: single['user-agent'],
+      // A field without a value says as little as none.
+      userAgent: single['user-agent'] || undefined,
       trace: trace === undefined ? undefined : parseTraceParent(trace),
     };
   };

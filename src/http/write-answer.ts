@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Answer } from './answers.js';
 import { endInOnePiece } from './one-piece.js';
@@ -26,6 +26,8 @@ function ownFields(answer: Answer, requestId: string, body: Buffer | string | un
       'Content-Length',
       String(Buffer.byteLength(body)),
     );
+  // RFC 9110 8.6: a 204 has no length; of any other answer its end is told.
+  else if (answer.status !== 204) fields.push('Content-Length', '0');
   if (answer.fields !== undefined) fields.push(...answer.fields);
   return fields;
 }
@@ -103,7 +105,7 @@ export function writeRawAnswer(socket: Duplex, answer: Answer, requestId: string
   }
   const body = bodyOf(answer);
   const fields = [...ownFields(answer, requestId, body), 'Connection', 'close'];
-  let head = `HTTP/1.1 ${answer.status} ${answer.status}\r\nDate: ${new Date().toUTCString()}\r\n`;
+  let head = `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status] ?? ''}\r\nDate: ${new Date().toUTCString()}\r\n`;
   for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
   socket.end(Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), Buffer.from(body ?? '')]));
 }

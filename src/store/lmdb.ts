@@ -1,6 +1,6 @@
 import type { Session } from '../domain/session.js';
 import type { SigningKeys } from '../domain/signing-key.js';
-import type { EpochMs } from '../domain/time.js';
+import { type EpochMs, HOUR_MS } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 import { type Customer, loginKey, type Service, type User } from '../domain/user.js';
 import { applyChanges } from './lmdb/changes.js';
@@ -196,9 +196,10 @@ class LmdbStore implements Store {
   async countWrite(userId: string, hour: EpochMs): Promise<number> {
     return this.#write(({ writes }) => {
       const known = writes.get(userId);
-      const count = known?.hour === hour ? known.count + 1 : 1;
-      writes.putSync(userId, { hour, count });
-      return count;
+      const lasts = known !== undefined && (known.hour === hour || known.hour === hour + HOUR_MS);
+      const next = lasts ? { hour: known.hour, count: known.count + 1 } : { hour, count: 1 };
+      writes.putSync(userId, next);
+      return next.count;
     });
   }
 

@@ -131,8 +131,9 @@ export interface Store {
   takeOtpStep(userId: string, step: number): Promise<boolean>;
 
   /**
-   * Counts one more write of a user in an hour and returns how many there are. A new hour begins at 1.
-   * The check and the write are one step. @param hour its beginning
+   * Counts one more write of a user in an hour and returns how many there are. A new hour begins at 1; while one counts into
+   * it whose clock still shows the hour before, that hour is not begun again. The check and the write are one step.
+   * @param hour its beginning
    */
   countWrite(userId: string, hour: EpochMs): Promise<number>;
 

@@ -1,17 +1,16 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, statfsSync, writeFileSync } from 'node:fs';
+import { readFileSync, statfsSync, writeFileSync } from 'node:fs';
 import { connect, createServer as createTcpServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { needPackages } from '../helpers/debian.js';
+import { makeClock } from '../helpers/clock.js';
 import { client, directory, otpAt, PASSWORD } from '../helpers/fixture.js';
 import { listenOnLoopback, send, startUpstream } from '../helpers/http.js';
 import { type StartOptions, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { freePort } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 
-const FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1';
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
 const isRoot = process.getuid?.() === 0;
 
@@ -85,15 +84,7 @@ t.test('a log that nobody reads is not waited for', async (t) => {
 });
 
 t.test('a clock that is set back or forward', async (t) => {
-  needPackages(() => existsSync(FAKETIME), 'faketime', 'libfaketime');
-  const clock = join(temporaryFolder(t), 'clock');
-  writeFileSync(clock, '+0s');
-  const env = {
-    LD_PRELOAD: FAKETIME,
-    FAKETIME_TIMESTAMP_FILE: clock,
-    FAKETIME_NO_CACHE: '1',
-    FAKETIME_DONT_FAKE_MONOTONIC: '1',
-  };
+  const { env, set } = makeClock(temporaryFolder(t));
   const { url, token, login, server } = await serve(
     t,
     { sessions: { idle_timeout: '30m', absolute_timeout: '2h' } },
@@ -113,26 +104,26 @@ t.test('a clock that is set back or forward', async (t) => {
     'Service-Key': await token('superuser', { expires_at: new Date(Date.now() + 600_000).toISOString() }),
   };
 
-  writeFileSync(clock, '-90s');
+  set('-90s');
   t.equal((await withCode(code)).status, 400, 'a used code is not taken again');
   t.equal((await withCode(otpAt(Date.now() - 90_000))).status, 400, 'nor one of before it');
   t.same([await get(session), await get(plain), await get(expiring)], [200, 200, 200]);
 
-  writeFileSync(clock, '+2s');
+  set('+2s');
   t.same(
     [await get(session), await get(plain), await get(expiring)],
     [200, 200, 200],
     'a small step ends nothing',
   );
 
-  writeFileSync(clock, '+11m');
+  set('+11m');
   t.same([await get(session), await get(plain), await get(expiring)], [200, 200, 401]);
-  writeFileSync(clock, '+3h');
+  set('+3h');
   t.same([await get(session), await get(plain)], [401, 200]);
   const wrong = () =>
     send(url, '/login', { body: new URLSearchParams({ user: 'engineer@example.com', password: 'wrong' }) });
   for (let i = 0; i < 6; i++) await wrong();
-  writeFileSync(clock, '+0s');
+  set('+0s');
   const throttled = await wrong();
   t.equal(throttled.status, 429);
   t.ok(Number(throttled.headers['retry-after']) <= 900, 'nobody waits longer than the lockout');

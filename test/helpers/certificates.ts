@@ -13,10 +13,10 @@ function openssl(folder: string, ...args: string[]): void {
   execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' });
 }
 
-/** Makes a certificate for loopback that stands for itself. @param args more for openssl, like `-days` */
+/** Makes a certificate for loopback and for its own name, that stands for itself. @param args more for openssl, like `-days` */
 export function selfSigned(folder: string, name: string, args: readonly string[] = ['-days', '30']): Certificate {
   openssl(folder, 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key.pem`,
-    '-out', `${name}.pem`, '-subj', `/CN=${name}`, '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1', ...args);
+    '-out', `${name}.pem`, '-subj', `/CN=${name}`, '-addext', `subjectAltName=DNS:localhost,IP:127.0.0.1,DNS:${name}`, ...args);
   return remembered(folder, name);
 } // prettier-ignore
 

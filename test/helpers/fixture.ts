@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import { hash } from '@node-rs/argon2';
 import { Secret, TOTP } from 'otpauth';
-import { type Running, start, temporaryFolder, writeConfig } from './latchkey.js';
+import { type Running, type StartOptions, start, temporaryFolder, writeConfig } from './latchkey.js';
 import { rememberSecret } from './secrets.js';
 import { type Received, type Reply, send, startUpstream } from './http.js';
 
@@ -67,11 +67,15 @@ export interface Fixture {
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
 /** Starts a server with the fixture directory. */
-export async function startFixture(t: Test, config: object = {}): Promise<Fixture> {
+export async function startFixture(
+  t: Test,
+  config: object = {},
+  options: StartOptions = {},
+): Promise<Fixture> {
   const folder = temporaryFolder(t);
   const upstream = await startUpstream(t);
   const configFile = writeConfig(folder, { upstream: upstream.url, ...config }, await directory());
-  const server = await start(t, configFile);
+  const server = await start(t, configFile, options);
   return { ...client(server.url), server, upstream, folder, configFile };
 }
 

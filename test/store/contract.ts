@@ -281,6 +281,9 @@ export async function storeContract(
     const again = await reopen();
     t.equal(await again.countWrite('U1', NOW), 11, 'after a restart too');
     t.equal(await again.countWrite('U1', NOW + 3_600_000), 1, 'a new hour begins anew');
+    t.equal(await again.countWrite('U1', NOW), 2, 'one whose clock is behind counts into it');
+    t.equal(await again.countWrite('U1', NOW + 7_200_000), 1);
+    t.equal(await again.countWrite('U1', NOW), 1, 'a clock that was hours ahead keeps nobody out');
   }); // prettier-ignore
 
   await check('what a copy needs beside the records: steps that were taken and revoked digests', async (t, store) => {

@@ -161,6 +161,7 @@ class Walk implements Stream {
     const { requestId, trace } = this.#record;
     const name = route.upstream ?? this.#house.defaultUpstream;
     const upstream = upstreamOf(name);
+    const left = rateLimitFields(rateLimitNames, writes);
     const fields = outbound(head, identity, requestId);
     this.#record.upstream = name;
     const { strippedSegments: stripped } = route;
@@ -174,10 +175,11 @@ class Walk implements Stream {
       upstream,
       target,
       fields,
-      responseFields: ['X-Request-Id', requestId, ...rateLimitFields(rateLimitNames, writes)],
+      responseFields: ['X-Request-Id', requestId, ...left],
       refuse: (refusal) => {
         this.#record.outcome = refusal.refusal;
-        this.#write(answerRefusal(refusal), refusal);
+        const answer = answerRefusal(refusal);
+        this.#write({ ...answer, fields: [...(answer.fields ?? []), ...left] }, refusal);
       },
       done: (outcome) => this.#carriedToEnd(outcome),
     });

@@ -83,8 +83,9 @@ return 0
 `;
 
 const COUNT_WRITE = `
-local key = P('writes:' .. ARGV[2])
-if redis.call('HGET', key, 'hour') ~= ARGV[3] then redis.call('HSET', key, 'hour', ARGV[3], 'count', 0) end
+local key, hour = P('writes:' .. ARGV[2]), tonumber(ARGV[3])
+local known = tonumber(redis.call('HGET', key, 'hour') or 0)
+if known ~= hour and known ~= hour + 3600000 then redis.call('HSET', key, 'hour', ARGV[3], 'count', 0) end
 return redis.call('HINCRBY', key, 'count', 1)
 `;
 

@@ -1,0 +1,21 @@
+/*
+ * Loaded before a client that has its API's address built in. It does what a line in the hosts file and port 443 do for
+ * its users: connections to POINT_HOST go to POINT_PORT of this machine. Name and certificate are checked as ever.
+ */
+const tls = require('node:tls');
+
+const { POINT_HOST: name, POINT_PORT: port } = process.env;
+const connect = tls.connect;
+
+tls.connect = function (...args) {
+  // connect(options), connect(port, options) or connect(port, host, options), each with a callback or without.
+  const options = args.find((each) => typeof each === 'object');
+  const host = typeof args[1] === 'string' ? args[1] : options?.host;
+  if (host !== name && options?.servername !== name) return connect.apply(this, args);
+  const callbacks = args.filter((each) => typeof each === 'function');
+  return connect.call(
+    this,
+    { ...options, host: '127.0.0.1', port: Number(port), servername: name },
+    ...callbacks,
+  );
+};

@@ -1,0 +1,86 @@
+import { connect } from 'node:net';
+import { rememberSecretsOf } from './secrets.js';
+
+/** An answer as it came over the wire. */
+export interface WireReply {
+  readonly status: number;
+  readonly reason: string;
+  /** Names in lower case, and values, in order. */
+  readonly fields: readonly (readonly [name: string, value: string])[];
+  readonly body: string;
+  /** undefined when the body is no JSON. */
+  readonly json: any; // oxlint-disable-line typescript/no-explicit-any -- tests look into answers of any shape
+  /** Every value of a field. */
+  readonly all: (name: string) => string[];
+}
+
+const WAIT_MS = 15_000;
+
+/**
+ * Writes exact bytes on a connection of its own and reads the final answer, framed as RFC 9112 6.3 says. Interim answers
+ * are read over.
+ *
+ * @param isHead whether the answer has no body, whatever its head says
+ * @throws when the connection ends, or nothing more comes, before the answer is whole
+ */
+export function exchange(base: string, bytes: string, isHead = false): Promise<WireReply> {
+  const { hostname, port } = new URL(base);
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(port), hostname);
+    let got = '';
+    const finish = (error?: Error, reply?: WireReply) => {
+      clearTimeout(timer);
+      socket.destroy();
+      if (reply !== undefined) resolve(reply);
+      else reject(error ?? new Error(`no whole answer: ${JSON.stringify(got)}`));
+    };
+    const timer = setTimeout(finish, WAIT_MS);
+    socket.on('connect', () => socket.write(Buffer.from(bytes, 'latin1')));
+    socket.on('data', (chunk: Buffer) => {
+      got += chunk.toString('latin1');
+      const reply = readReply(got, isHead, false);
+      if (reply !== undefined) finish(undefined, reply);
+    });
+    socket.on('end', () => finish(undefined, readReply(got, isHead, true)));
+    socket.on('error', (error) => finish(error));
+  });
+}
+
+function readReply(text: string, isHead: boolean, ended: boolean): WireReply | undefined {
+  const end = text.indexOf('\r\n\r\n');
+  if (end < 0) return undefined;
+  const [line = '', ...lines] = text.slice(0, end).split('\r\n');
+  const [, status = '', reason = ''] = /^HTTP\/1\.1 (\d{3}) (.*)$/.exec(line) ?? [];
+  const rest = text.slice(end + 4);
+  if (status.startsWith('1')) return readReply(rest, isHead, ended);
+  const fields = lines.map((each): [string, string] => {
+    const colon = each.indexOf(':');
+    return [each.slice(0, colon).toLowerCase(), each.slice(colon + 1).trim()];
+  });
+  const all = (name: string) => fields.filter(([each]) => each === name).map(([, value]) => value);
+  const body = isHead || status === '204' ? rest : bodyOf(rest, all, ended);
+  if (body === undefined) return undefined;
+  let json: unknown;
+  try {
+    json = JSON.parse(Buffer.from(body, 'latin1').toString());
+  } catch {
+    json = undefined;
+  }
+  rememberSecretsOf({ 'set-cookie': all('set-cookie') }, json);
+  return { status: Number(status), reason, fields, body, json, all };
+}
+
+function bodyOf(rest: string, all: (name: string) => string[], ended: boolean): string | undefined {
+  const [length] = all('content-length');
+  if (length !== undefined) return rest.length < Number(length) ? undefined : rest;
+  if (all('transfer-encoding')[0] !== 'chunked') return ended ? rest : undefined;
+  let body = '';
+  for (let at = 0; ;) {
+    const line = rest.indexOf('\r\n', at);
+    const size = line < 0 ? NaN : parseInt(rest.slice(at, line), 16);
+    if (Number.isNaN(size) || rest.length < line + 2 + size + 2) return undefined;
+    if (size === 0) return body;
+    body += rest.slice(line + 2, line + 2 + size);
+    at = line + 2 + size + 2;
+  }
+}

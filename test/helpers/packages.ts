@@ -1,0 +1,48 @@
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+
+const INSTALL_MS = 300_000;
+
+/** Below `node_modules`, where compiler, linter, formatter and the test runner look for nothing. */
+const CACHE = resolve(import.meta.dirname, '../../node_modules/.cache');
+
+/**
+ * Makes sure that the packages of a lock file are there. None of their install scripts is run.
+ *
+ * @param folder has a package.json and its package-lock.json
+ * @returns the folder that they are installed in
+ * @throws Error that says why they can't be installed
+ */
+export function needNpmPackages(folder: string): string {
+  const manifests = ['package.json', 'package-lock.json'].map((name) => join(folder, name));
+  const digest = createHash('sha256');
+  for (const file of manifests) digest.update(readFileSync(file));
+  const home = join(CACHE, `latchkey-${digest.digest('hex').slice(0, 16)}`);
+  if (existsSync(home)) return home;
+
+  mkdirSync(CACHE, { recursive: true });
+  // Another test may install the same at once: whoever is first puts it in its place, whole.
+  const made = mkdtempSync(`${home}-`);
+  try {
+    for (const name of ['package.json', 'package-lock.json']) copyFileSync(join(folder, name), join(made, name));
+    // Not `npm ci`: it refuses a lock without the optional packages of other platforms, of which registries lack some.
+    const args = ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--prefix', made];
+    const { status, stderr, error } = spawnSync('npm', args, { cwd: made, encoding: 'utf8', timeout: INSTALL_MS });
+    if (status !== 0)
+      throw new Error(`these tests need packages of the npm registry (${join(folder, 'package.json')}); "npm install" says:\n${stderr || error?.message}`);
+    move(made, home);
+    return home;
+  } finally {
+    rmSync(made, { recursive: true, force: true });
+  }
+} // prettier-ignore
+
+function move(made: string, home: string): void {
+  try {
+    renameSync(made, home);
+  } catch (error) {
+    if (!existsSync(home)) throw error;
+  }
+}
