@@ -1,11 +1,12 @@
 import pLimit from 'p-limit';
 import type { AuditFact } from '../domain/audit.js';
-import type { Refusal } from '../domain/refusal.js';
+import type { GrantCode, Refusal } from '../domain/refusal.js';
 import { loginKey, type User } from '../domain/user.js';
 import type { Accounts } from './accounts.js';
 import { failedLogin, succeededLogin, throttled } from './login-facts.js';
 import type { BackOff } from './back-off.js';
-import { MAX_PASSWORD, PasswordsBusy } from './passwords.js';
+import { credentials, readBy } from './parameters.js';
+import { PasswordsBusy } from './passwords.js';
 
 /** What someone sent to prove who they are. */
 export interface LoginAttempt {
@@ -64,14 +65,11 @@ export class Logins {
 
   async #check(attempt: LoginAttempt, wrongStatus: 400 | 401): Promise<LoggedIn | Refusal> {
     const { login, password } = attempt;
-    if (!login || !password) return invalidRequest('The username and password are required');
-    if (Buffer.byteLength(password) > MAX_PASSWORD) {
-      return invalidRequest(`The password is longer than ${MAX_PASSWORD} bytes`);
-    }
-    if (Buffer.byteLength(login) > MAX_PASSWORD) return invalidRequest('The username is too long');
+    const given = readBy(credentials, { login, password }, { status: 400, code: 'invalid_request' });
+    if ('refusal' in given) return given;
     try {
-      return await this.#oneAtATime(loginKey(login), () =>
-        this.#try({ ...attempt, login, password }, wrongStatus),
+      return await this.#oneAtATime(loginKey(given.value.login), () =>
+        this.#try({ ...attempt, ...given.value }, wrongStatus),
       );
     } catch (error) {
       if (error instanceof PasswordsBusy) return { refusal: 'overloaded', detail: 'Too many logins at once' };
@@ -125,10 +123,6 @@ function outcomeOf(refusal: Refusal): string {
   return refusal.refusal === 'grant' ? refusal.code : refusal.refusal;
 }
 
-function invalidRequest(detail: string): Refusal {
-  return grant(400, 'invalid_request', detail);
-}
-
-function grant(status: 400 | 401 | 422, code: string, detail: string) {
+function grant(status: 400 | 401, code: GrantCode, detail: string) {
   return { refusal: 'grant', status, code, detail } as const;
 }

@@ -45,7 +45,8 @@ export type EndpointName =
   | 'show_page_asset'
   | 'describe_caller'
   | 'list_people'
-  | 'show_signing_keys';
+  | 'show_signing_keys'
+  | 'show_interface';
 
 /** What the table of own endpoints depends on. */
 export interface EndpointSettings {
@@ -90,6 +91,11 @@ function table(manage: TokenEndpointsTake): Row[] {
 /** Where the keys that verify assertions are. Other paths below `/.well-known` belong to the upstream. */
 export const SIGNING_KEYS_PATH = '/.well-known/jwks.json';
 
+/** Where the description of the interface is, wherever the page may be. */
+export const INTERFACE_PATH = '/_latchkey/openapi.json';
+
+const INTERFACE: Row = { ...OPEN, name: 'show_interface', method: 'GET', path: INTERFACE_PATH, success: 200 };
+
 const SIGNING_KEYS: Row = {
   ...OPEN,
   name: 'show_signing_keys',
@@ -120,6 +126,7 @@ function pageTable(page: string): Row[] {
 export function endpointRoutes({ tokenEndpoints, page, assertion }: EndpointSettings): RouteDefinition[] {
   const rows = [
     ...table(tokenEndpoints),
+    INTERFACE,
     ...(page === null ? [] : pageTable(page)),
     ...(assertion ? [SIGNING_KEYS] : []),
   ];
@@ -135,5 +142,7 @@ export function endpointRoutes({ tokenEndpoints, page, assertion }: EndpointSett
 /** Whether a path begins like one of the other own endpoints. */
 export function startsLikeOwnPath(path: string): boolean {
   const first = segmentAt(path, 0);
-  return table('session').some((row) => segmentAt(row.path, 0) === first);
+  return (
+    path.startsWith(`${INTERFACE_PATH}/`) || table('session').some((row) => segmentAt(row.path, 0) === first)
+  );
 }

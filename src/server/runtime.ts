@@ -9,9 +9,16 @@ import { Tokens } from '../accounts/tokens.js';
 import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
-import { addressesOf, defaultUpstream, reservedIdentity, vendorNames } from '../config/derived.js';
+import {
+  addressesOf,
+  defaultUpstream,
+  endpointSettings,
+  reservedIdentity,
+  vendorNames,
+} from '../config/derived.js';
 import { whenReady } from '../domain/awaitable.js';
 import { endpointHandlers } from '../endpoints/endpoints.js';
+import { interfaceHandler } from '../endpoints/interface.js';
 import { loginHandler, logoutHandler } from '../endpoints/login.js';
 import { PageEndpoints } from '../endpoints/page.js';
 import { readPageFiles } from '../endpoints/page-files.js';
@@ -30,6 +37,7 @@ import { type AddressState, countLogin } from '../observe/metrics.js';
 import type { UpstreamLoad } from '../observe/metrics/requests.js';
 import { countLastSeenFailure } from '../observe/metrics/store.js';
 import type { Tracing } from '../observe/tracing.js';
+import { readVersion } from '../observe/version.js';
 import { createForward } from '../proxy/forward.js';
 import { createUpstreams, type Upstream, type Upstreams } from '../proxy/upstreams.js';
 import { createOutbound, type OutboundSettings } from '../proxy/outbound.js';
@@ -143,6 +151,13 @@ export function createRuntime(
         idleTimeout: config.sessions.idle_timeout,
       }),
       signingKeysHandler(keys),
+      interfaceHandler({
+        endpoints: endpointSettings(config),
+        keyName: names.key,
+        otpName: names.otp,
+        sessionCookie: names.sessionCookie,
+        version: readVersion(),
+      }),
     ),
     outbound: createOutbound(outboundSettings),
     forward: createForward({ sessionCookie: names.sessionCookie }),
