@@ -5,7 +5,6 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { format, resolveConfig } from 'prettier';
 import { stringify } from 'yaml';
 import { jsonSchemaOf } from '../dist/commands/judge/schema.js';
-import { UNAVAILABLE } from '../dist/config/unavailable.js';
 import { NEEDS_RESTART } from '../dist/server/reload/reload.js';
 
 const PAGE = 'docs/configuration.md';
@@ -58,7 +57,7 @@ const missing = [];
 
 const { properties: sections } = jsonSchemaOf('config');
 delete sections.upstream;
-const names = Object.keys(sections).filter((name) => isAvailable([name]));
+const names = Object.keys(sections);
 const text = await format(
   [HEAD, overview(names), ...names.map((name) => section(name, sections[name]))].join('\n'),
   { ...(await resolveConfig(PAGE)), parser: 'markdown' },
@@ -123,7 +122,7 @@ function collect(path, schema, rows, long) {
   for (const each of [schema, ...(schema.anyOf ?? []), ...(schema.oneOf ?? [])]) {
     for (const [key, value] of Object.entries(each.properties ?? {})) {
       const here = [...path, key];
-      if (Object.keys(value).length === 0 || !isAvailable(here)) continue;
+      if (Object.keys(value).length === 0) continue;
       const required = each.required?.includes(key) === true;
       const known = each.default?.[key] === undefined ? value : { ...value, default: each.default[key] };
       if (isLeaf(value) || isChoice(value)) rows.push(row(here, known, required, long));
@@ -230,11 +229,6 @@ function flow(value) {
 
 function effect(name) {
   return NEEDS_RESTART.map(String).some((fixed) => `${name}.`.startsWith(`${fixed}.`)) ? 'restart' : 'reload';
-}
-
-/** What this version does not serve is refused by `check`, and left out here. */
-function isAvailable(path) {
-  return !UNAVAILABLE.some(({ path: other }) => other.every((key, i) => key === path[i]));
 }
 
 function keys(rows) {

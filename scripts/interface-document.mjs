@@ -4,10 +4,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import openapiTypes, { astToString } from 'openapi-typescript';
 import { format, resolveConfig } from 'prettier';
-import { endpointSettings, vendorNames } from '../dist/config/derived.js';
 import { configSchema } from '../dist/config/schema/config.js';
 import { interfaceDocument } from '../dist/endpoints/openapi/document.js';
-import { readVersion } from '../dist/observe/version.js';
+import { interfaceSettings } from '../dist/server/interface-settings.js';
 
 const FULLEST = {
   interface: { account_endpoints: true },
@@ -15,17 +14,13 @@ const FULLEST = {
 };
 
 const config = configSchema.parse({ upstreams: { api: { url: 'http://127.0.0.1:3000' } }, ...FULLEST });
-const names = vendorNames(config.interface);
-const document = interfaceDocument({
-  endpoints: endpointSettings(config),
-  keyName: names.key,
-  otpName: names.otp,
-  sessionCookie: names.sessionCookie,
-  version: readVersion(),
-});
+const document = interfaceDocument(interfaceSettings(config));
 const types = astToString(await openapiTypes(structuredClone(document)));
 await keep('docs/openapi.json', JSON.stringify(document));
-await keep('examples/client/latchkey.d.ts', `// Written by "npm run docs:openapi" from docs/openapi.json.\n\n${types}`);
+await keep(
+  'examples/client/latchkey.d.ts',
+  `// Written by "npm run docs:openapi" from docs/openapi.json.\n\n${types}`,
+);
 
 /** Writes a file, or says that it is behind. */
 async function keep(file, content) {

@@ -240,6 +240,86 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  '/current_user': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Show the user of the credential that asks
+     * @description Needs the action `account:read`.
+     */
+    get: operations['showCurrentUser'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/current_customer': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Show the customer of the credential that asks
+     * @description Needs the action `account:read`.
+     */
+    get: operations['showCurrentCustomer'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/verify': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Show the credential that asks, whose it is and what it reaches
+     * @description Needs the action `account:read`.
+     */
+    get: operations['verify'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/sudo': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * Confirm a password
+     * @description For five minutes `POST /tokens` needs no login name with the credential that was sent. The password is checked again there.
+     */
+    post: operations['sudo'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -277,6 +357,31 @@ export interface components {
        */
       expires_at?: string;
     };
+    CreateOwnTokenRequest: {
+      /** @description At most 1024 bytes */
+      password: string;
+      /**
+       * @description What the token is for: at most 255 characters without control characters
+       * @default
+       */
+      name: string;
+      /**
+       * @description One scope, or several separated by spaces
+       * @default global
+       */
+      scope: string;
+      /** @description Restricts the token to these services */
+      'services[]'?: string[];
+      /** @description The same as `services[]` */
+      services?: string[];
+      /** @description Restricts the token to this service; adds to `services[]` */
+      service_id?: string;
+      /**
+       * Format: date-time
+       * @description ISO 8601 with `Z` or an offset; the token is refused from that second on
+       */
+      expires_at?: string;
+    };
     RevokeTokensRequest: {
       /** @description All of them are revoked, or none */
       data: {
@@ -285,6 +390,12 @@ export interface components {
         /** @description The id of the token, not its secret */
         id: string;
       }[];
+    };
+    SudoRequest: {
+      /** @description The login name; without it the credential that is sent says whose the password is */
+      username?: string;
+      /** @description At most 1024 bytes */
+      password: string;
     };
     LoggedIn: {
       user: {
@@ -441,6 +552,71 @@ export interface components {
       id: string;
       name: string;
       login: string;
+    };
+    CurrentUser: {
+      id: string;
+      name: string;
+      login: string;
+      customer_id: string;
+      role: string;
+      locked: boolean;
+      two_factor_auth_enabled: boolean;
+      two_factor_setup_required: boolean;
+      limit_services: boolean;
+      require_new_password: boolean;
+      /**
+       * Format: date-time
+       * @description UTC, ISO 8601, whole seconds
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      created_at: string;
+      /**
+       * Format: date-time
+       * @description UTC, ISO 8601, whole seconds
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      updated_at: string;
+      deleted_at: null;
+    };
+    CurrentCustomer: {
+      id: string;
+      name: string;
+    };
+    Verified: {
+      customer: {
+        id: string;
+        name: string;
+      };
+      user: {
+        id: string;
+        name: string;
+        login: string;
+      };
+      /** @description Names by id */
+      services: {
+        [key: string]: string;
+      };
+      /** @description null for a session */
+      token: {
+        id: string;
+        name: string;
+        /**
+         * Format: date-time
+         * @description UTC, ISO 8601, whole seconds
+         * @example 2030-01-31T12:00:00+00:00
+         */
+        created_at: string;
+        expires_at: string | null;
+        scope: string;
+      } | null;
+    };
+    SudoGranted: {
+      /**
+       * Format: date-time
+       * @description Until then POST /tokens takes the credential that was sent in place of a login name
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      expiry_time: string;
     };
     SigningKeys: {
       keys: {
@@ -793,8 +969,10 @@ export interface operations {
     };
     requestBody: {
       content: {
-        'application/json': components['schemas']['CreateTokenRequest'];
-        'application/x-www-form-urlencoded': components['schemas']['CreateTokenRequest'];
+        'application/json':
+          components['schemas']['CreateTokenRequest'] | components['schemas']['CreateOwnTokenRequest'];
+        'application/x-www-form-urlencoded':
+          components['schemas']['CreateTokenRequest'] | components['schemas']['CreateOwnTokenRequest'];
       };
     };
     responses: {
@@ -1287,6 +1465,193 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  showCurrentUser: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['CurrentUser'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  showCurrentCustomer: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['CurrentCustomer'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  verify: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Verified'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  sudo: {
+    parameters: {
+      query?: never;
+      header?: {
+        /** @description The one-time password of an account with two-factor authentication */
+        'Service-OTP'?: components['parameters']['OneTimePassword'];
+      };
+      path?: never;
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        'application/json': components['schemas']['SudoRequest'];
+        'application/x-www-form-urlencoded': components['schemas']['SudoRequest'];
+      };
+    };
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['SudoGranted'];
+        };
+      };
+      /** @description `invalid_request`, `account_locked`, `2fa.verify`; The request is ambiguous or malformed */
+      400: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json':
+            | {
+                /**
+                 * @description The same as `code`
+                 * @enum {string}
+                 */
+                msg: 'invalid_request' | 'account_locked' | '2fa.verify';
+                /**
+                 * @description What is wrong, for programs
+                 * @enum {string}
+                 */
+                code: 'invalid_request' | 'account_locked' | '2fa.verify';
+                /** @description What exactly is wrong, for people */
+                detail: string;
+              }
+            | components['schemas']['Problem'];
+        };
+      };
+      401: components['responses']['Unauthenticated'];
+      /** @description `invalid_grant`; The role or the scope does not allow it, the kind of credential is wrong, or another site made a browser ask */
+      403: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json':
+            | {
+                /**
+                 * @description The same as `code`
+                 * @enum {string}
+                 */
+                msg: 'invalid_grant';
+                /**
+                 * @description What is wrong, for programs
+                 * @enum {string}
+                 */
+                code: 'invalid_grant';
+                /** @description What exactly is wrong, for people */
+                detail: string;
+              }
+            | components['schemas']['Problem'];
+        };
+      };
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];

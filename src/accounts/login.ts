@@ -5,23 +5,36 @@ import { loginKey, type User } from '../domain/user.js';
 import type { Accounts } from './accounts.js';
 import { failedLogin, succeededLogin, throttled } from './login-facts.js';
 import type { BackOff } from './back-off.js';
-import { credentials, readBy } from './parameters.js';
+import { confirmation, credentials, readBy } from './parameters.js';
 import { PasswordsBusy } from './passwords.js';
 
 /** What someone sent to prove who they are. */
 export interface LoginAttempt {
+  /** undefined when none was sent: then it is the caller's. */
   readonly login: string | undefined;
   readonly password: string | undefined;
   readonly otp: string | undefined;
   /** IP address of the client. */
   readonly address: string;
+  /** Whose credential came with it, and so whose login name and password it has to be; absent when that plays no part. */
+  readonly caller?: User | undefined;
 }
+
+/** An attempt with everything that it needs. */
+type WholeAttempt = LoginAttempt & { readonly login: string; readonly password: string };
 
 /** Who logged in, and what the audit log is told of it. */
 export interface LoggedIn {
   readonly user: User;
   readonly facts: readonly AuditFact[];
 }
+
+type WrongStatus = 400 | 401 | 403;
+
+const OTHER_USER = {
+  refusal: 'other_user',
+  detail: 'The username is not that of the credential that was sent',
+} as const;
 
 /** Tries of one account that may wait in this process; beyond it they are refused at once. */
 const MAX_WAITING_PER_ACCOUNT = 20;
@@ -50,9 +63,9 @@ export class Logins {
   /**
    * Returns the user, or the refusal to answer with.
    *
-   * @param wrongStatus status of `invalid_grant`: 401 at POST /login, 400 at POST /tokens
+   * @param wrongStatus status of `invalid_grant`: 401 at POST /login, 400 at POST /tokens, 403 at POST /sudo
    */
-  async check(attempt: LoginAttempt, wrongStatus: 400 | 401): Promise<LoggedIn | Refusal> {
+  async check(attempt: LoginAttempt, wrongStatus: WrongStatus): Promise<LoggedIn | Refusal> {
     try {
       const checked = await this.#check(attempt, wrongStatus);
       this.#onOutcome('refusal' in checked ? outcomeOf(checked) : 'succeeded');
@@ -63,12 +76,19 @@ export class Logins {
     }
   }
 
-  async #check(attempt: LoginAttempt, wrongStatus: 400 | 401): Promise<LoggedIn | Refusal> {
-    const { login, password } = attempt;
-    const given = readBy(credentials, { login, password }, { status: 400, code: 'invalid_request' });
+  async #check(attempt: LoginAttempt, wrongStatus: WrongStatus): Promise<LoggedIn | Refusal> {
+    const { password, caller } = attempt;
+    const given = readBy(
+      caller === undefined ? credentials : confirmation,
+      { login: attempt.login ?? caller?.login, password },
+      { status: 400, code: 'invalid_request' },
+    );
     if ('refusal' in given) return given;
+    const { login } = given.value;
+    // Before anything is counted: whoever has a credential can't block another account, nor try its passwords.
+    if (caller !== undefined && loginKey(login) !== loginKey(caller.login)) return OTHER_USER;
     try {
-      return await this.#oneAtATime(loginKey(given.value.login), () =>
+      return await this.#oneAtATime(loginKey(login), () =>
         this.#try({ ...attempt, ...given.value }, wrongStatus),
       );
     } catch (error) {
@@ -78,8 +98,8 @@ export class Logins {
   }
 
   async #try(
-    { login, password, otp, address }: LoginAttempt & { login: string; password: string },
-    wrongStatus: 400 | 401,
+    { login, password, otp, address, caller }: WholeAttempt,
+    wrongStatus: WrongStatus,
   ): Promise<LoggedIn | Refusal> {
     const wait = await this.#backOff.secondsToWait(login, address, Date.now());
     if (wait > 0) return { refusal: 'login_throttled', retryAfter: wait, facts: [throttled(wait)] };
@@ -102,6 +122,8 @@ export class Logins {
         };
       }
       case 'right':
+        // The name may have gone to somebody else since the credential was looked up.
+        if (caller !== undefined && checked.user.id !== caller.id) return OTHER_USER;
         await this.#backOff.succeeded(login, now);
         return { user: checked.user, facts: succeededLogin(checked) };
     }
@@ -123,6 +145,6 @@ function outcomeOf(refusal: Refusal): string {
   return refusal.refusal === 'grant' ? refusal.code : refusal.refusal;
 }
 
-function grant(status: 400 | 401, code: GrantCode, detail: string) {
+function grant(status: WrongStatus, code: GrantCode, detail: string) {
   return { refusal: 'grant', status, code, detail } as const;
 }

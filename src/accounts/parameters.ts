@@ -4,15 +4,14 @@ import type { Refusal } from '../domain/refusal.js';
 import { parseTime } from '../domain/time.js';
 import { MAX_PASSWORD } from './passwords.js';
 
-const MISSING = 'The username and password are required';
 const MAX_NAME = 255;
 const MAX_SERVICES = 1_000;
 
-/** What people send to prove who they are. Its limit is one of bytes; a schema can only name it in characters. */
-export const credentials = z.object({
-  password: present(`The password is longer than ${MAX_PASSWORD} bytes`),
-  login: present('The username is too long'),
-});
+/** What people send to prove who they are. */
+export const credentials = credentialsOr('The username and password are required');
+
+/** The same, where a credential says whose they are. */
+export const confirmation = credentialsOr('The password is required');
 
 /** What a client may ask a new token to be, each value as text. */
 export const tokenParameters = {
@@ -77,12 +76,18 @@ function tellFirst(issues: readonly z.core.$ZodIssue[]): string {
   return first?.message ?? 'The request is not valid';
 }
 
-function present(tooLong: string) {
-  return z
-    .string(MISSING)
-    .min(1, MISSING)
-    .refine((text) => Buffer.byteLength(text) <= MAX_PASSWORD, tooLong)
-    .meta({ maxLength: MAX_PASSWORD });
+/** The limits are of bytes; those who read the schema get to know them in characters. */
+function credentialsOr(missing: string) {
+  const present = (tooLong: string) =>
+    z
+      .string(missing)
+      .min(1, missing)
+      .refine((text) => Buffer.byteLength(text) <= MAX_PASSWORD, tooLong)
+      .meta({ maxLength: MAX_PASSWORD });
+  return z.object({
+    password: present(`The password is longer than ${MAX_PASSWORD} bytes`),
+    login: present('The username is too long'),
+  });
 }
 
 function isName(name: string): boolean {

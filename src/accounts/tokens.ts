@@ -1,6 +1,6 @@
 import type { Refusal } from '../domain/refusal.js';
 import { digestOf, newAccessToken, newId } from '../domain/secret.js';
-import type { EpochMs } from '../domain/time.js';
+import { type EpochMs, wholeSecond } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { Store, TokenWithUse } from '../store/store.js';
@@ -161,10 +161,6 @@ export class Tokens {
       known.length === 0 ? undefined : ids.find((id) => !known.some((service) => service.id === id));
     return unknown === undefined ? { ids } : unprocessable(unknownService(unknown));
   }
-}
-
-function wholeSecond(at: EpochMs): EpochMs {
-  return Math.floor(at / 1000) * 1000;
 }
 
 function unprocessable(detail: string): Refusal {

@@ -6,16 +6,12 @@ import { checkRoutes } from './route-checks.js';
 import type { Config } from './schema/config.js';
 import type { Path } from './positions.js';
 import { resolvePath, type Source } from './source.js';
-import { UNAVAILABLE } from './unavailable.js';
 import { checkUpstreams } from './upstream-checks.js';
 
 /** What no single value shows: names that refer to others, values that contradict each other. */
 export function crossCheck(config: Config, source: Source): Fault[] {
   const faults: Fault[] = [];
   const add = (path: Path, message: string) => faults.push(source.fault(path, message));
-  for (const { path, isSet } of UNAVAILABLE) {
-    if (isSet(config)) add(path, notAvailable(path.join('.')));
-  }
   if (config.sessions.idle_timeout > config.sessions.absolute_timeout) {
     add(['sessions', 'idle_timeout'], 'sessions.idle_timeout: is longer than sessions.absolute_timeout');
   }
@@ -27,10 +23,6 @@ export function crossCheck(config: Config, source: Source): Fault[] {
   if (checkRoutes(config, add)) checkPolicy(config, source.lines, add);
   checkIdentity(config, add);
   return faults;
-}
-
-function notAvailable(setting: string): string {
-  return `${setting}: this setting is not available in this version`;
 }
 
 /** Notes a fault of a place. */

@@ -24,11 +24,12 @@ export function vendorNames(settings: Config['interface']): VendorNames {
 
 /** What the table of own endpoints depends on. */
 export function endpointSettings(config: Pick<Config, 'interface' | 'identity'>): EndpointSettings {
-  const { token_endpoints: tokenEndpoints, ui } = config.interface;
+  const { token_endpoints: tokenEndpoints, account_endpoints: account, ui } = config.interface;
   return {
     tokenEndpoints,
     page: ui.enabled ? ui.path : null,
     assertion: config.identity.assertion.enabled,
+    account,
   };
 }
 

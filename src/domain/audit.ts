@@ -6,6 +6,7 @@ export type AuditEvent =
   | 'login.throttled'
   | 'otp.accepted'
   | 'otp.refused'
+  | 'sudo.granted'
   | 'session.started'
   | 'session.ended'
   | 'token.created'

@@ -38,16 +38,18 @@ export type Refusal =
   | { readonly refusal: 'wrong_credential_kind'; readonly detail: string }
   | { readonly refusal: 'cross_origin'; readonly detail: string }
   | { readonly refusal: 'other_customer'; readonly detail: string }
+  /** The login name in the body is not that of the credential beside it. */
+  | { readonly refusal: 'other_user'; readonly detail: string }
   | { readonly refusal: 'active_tokens' }
   /** A proxy asked for a decision and did not say about which request. */
   | { readonly refusal: 'malformed_check'; readonly detail: string }
   /** A proxy asked about a path that Latchkey serves itself. */
   | { readonly refusal: 'own_endpoint'; readonly detail: string }
   | { readonly refusal: 'not_found'; readonly detail: string }
-  /** Errors of POST /login and POST /tokens, with the code that the specification names. */
+  /** Errors of POST /login, POST /tokens and POST /sudo, with the code that the specification names. */
   | {
       readonly refusal: 'grant';
-      readonly status: 400 | 401 | 422;
+      readonly status: 400 | 401 | 403 | 422;
       readonly code: GrantCode;
       readonly detail: string;
       /** For the audit log; no part of the answer. */

@@ -1,6 +1,11 @@
 /** Milliseconds since the Unix epoch, UTC. Every time in the store and between the rooms is one. */
 export type EpochMs = number;
 
+/** The beginning of the second that a time lies in. */
+export function wholeSecond(at: EpochMs): EpochMs {
+  return Math.floor(at / 1000) * 1000;
+}
+
 /** Formats a time as every answer of Latchkey shows it: ISO 8601 in UTC with `+00:00`, whole seconds. */
 export function formatTime(at: EpochMs): string {
   return `${new Date(at).toISOString().slice(0, 19)}+00:00`;

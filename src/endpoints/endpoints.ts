@@ -1,4 +1,5 @@
 import type { EndpointName } from '../policy/own-endpoints.js';
+import type { AccountEndpoints } from './account.js';
 import type { Handler } from './call.js';
 import type { PageEndpoints } from './page.js';
 import type { Answers } from './schema/answers.js';
@@ -16,6 +17,8 @@ export function endpointHandlers(
   sessions: SessionEndpoints,
   page: PageEndpoints,
   showSigningKeys: Handler<Answers['show_signing_keys']>,
+  account: AccountEndpoints,
+  sudo: Handler<Answers['sudo']>,
   showInterface: Handler<Answers['show_interface']>,
 ): Handlers {
   return {
@@ -38,5 +41,9 @@ export function endpointHandlers(
     list_people: page.listPeople,
     show_signing_keys: showSigningKeys,
     show_interface: showInterface,
+    show_current_user: account.showUser,
+    show_current_customer: account.showCustomer,
+    verify: account.verify,
+    sudo,
   };
 }

@@ -7,6 +7,7 @@ import type { Answer } from '../http/answers.js';
 import { type Call, type Handler, subjectOf } from './call.js';
 import type { CreatedTokenObject, TokenObject } from './schema/answers.js';
 import { readCreateToken, readRevokeTokens } from './schema/requests.js';
+import type { SudoUser } from './sudo.js';
 import { createdTokenFact, revokedTokenFact } from './token-facts.js';
 import { createdTokenObject, tokenObject } from './token-object.js';
 
@@ -15,18 +16,22 @@ export class TokenEndpoints {
   readonly #tokens: Tokens;
   readonly #logins: Logins;
   readonly #ownership: Ownership;
+  readonly #sudoUser: SudoUser | null;
 
-  constructor(tokens: Tokens, logins: Logins, ownership: Ownership) {
+  /** @param sudoUser null when there is no `POST /sudo` */
+  constructor(tokens: Tokens, logins: Logins, ownership: Ownership, sudoUser: SudoUser | null) {
     this.#tokens = tokens;
     this.#logins = logins;
     this.#ownership = ownership;
+    this.#sudoUser = sudoUser;
   }
 
-  /** POST /tokens */
+  /** POST /tokens. A credential counts only when no login name is sent: clients send theirs with everything. */
   create: Handler<CreatedTokenObject> = async ({ head, body, now }) => {
-    const { attempt, request } = readCreateToken(body);
+    const { attempt, namesUser, request } = readCreateToken(body);
+    const caller = namesUser ? undefined : await this.#sudoUser?.(head, now);
     const checked = await this.#logins.check(
-      { ...attempt, otp: head.otp, address: head.client.address },
+      { ...attempt, otp: head.otp, address: head.client.address, caller },
       400,
     );
     if ('refusal' in checked) return checked;

@@ -27,6 +27,11 @@ export class Authenticator {
     this.#sessions = sessions;
   }
 
+  /** Whether a request has a credential at all, one that holds or not. */
+  isSent({ key, session }: RequestHead): boolean {
+    return key !== undefined || session !== undefined;
+  }
+
   authenticate(head: RequestHead, now: EpochMs): Awaitable<Subject | Refusal> {
     if (head.key !== undefined) return this.#byKey(head.key, now);
     if (head.session !== undefined) return this.#bySession(head.session, now);

@@ -52,7 +52,7 @@ const FREE_ACTION = 'purge:select';
 export interface GateParts {
   readonly router: Router;
   readonly policy: Policy;
-  readonly authenticator: Pick<Authenticator, 'authenticate'>;
+  readonly authenticator: Pick<Authenticator, 'authenticate' | 'isSent'>;
   readonly ownership: Ownership;
   readonly lastSeen: Pick<LastSeen, 'note'>;
   readonly tokens: Pick<Tokens, 'activeIds'>;
@@ -102,12 +102,29 @@ export class Gate {
       );
     }
     if (route.auth === 'none') return admitted(match, action, null, null);
-    if (route.endpoint?.takes === 'nothing') return withoutCredential(head, match);
+    if (route.endpoint !== null && this.#asksNobody(route.endpoint, head))
+      return withoutCredential(head, match);
     return whenReady(this.#parts.authenticator.authenticate(head, now), (subject) => {
       if ('refusal' in subject) return refused(subject, route, action, null);
       this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
       return this.#authorize(head, match, action, subject, now);
     });
+  }
+
+  /**
+   * Whose credential a request has, for an endpoint that takes `nothing` and whose body says that the credential counts
+   * after all. It is a use of the credential.
+   */
+  identify(head: RequestHead, now: EpochMs): Awaitable<Subject | Refusal> {
+    return whenReady(this.#parts.authenticator.authenticate(head, now), (subject) => {
+      if (!('refusal' in subject))
+        this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
+      return subject;
+    });
+  }
+
+  #asksNobody({ takes }: EndpointRule, head: RequestHead): boolean {
+    return takes === 'nothing' || (takes === 'optional' && !this.#parts.authenticator.isSent(head));
   }
 
   #authorize(

@@ -46,6 +46,7 @@ export function answerRefusal(refusal: Refusal): Answer {
     case 'wrong_credential_kind':
     case 'cross_origin':
     case 'other_customer':
+    case 'other_user':
       return problem(403, 'You are not authorized to perform this action', refusal.detail);
     case 'malformed_check':
       return problem(403, 'The check request is incomplete', refusal.detail);

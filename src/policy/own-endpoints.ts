@@ -7,8 +7,11 @@ export type TokenEndpointsTake = 'session' | 'session_or_token';
 /** One of Latchkey's own endpoints as the policy sees it. */
 export interface EndpointRule {
   readonly name: EndpointName;
-  /** The credential it takes; `nothing` when the endpoint checks its own (a password in the body). */
-  readonly takes: 'nothing' | 'token' | TokenEndpointsTake;
+  /**
+   * The credential it takes. Endpoints that check a password in the body take `nothing`, or an `optional` credential: one
+   * that is sent has to hold.
+   */
+  readonly takes: 'nothing' | 'optional' | 'token' | TokenEndpointsTake;
   /**
    * What the path's `:id` names, and so what has to belong to the caller; null when it has none, or when the
    * endpoint looks for it among the caller's own only.
@@ -46,7 +49,11 @@ export type EndpointName =
   | 'describe_caller'
   | 'list_people'
   | 'show_signing_keys'
-  | 'show_interface';
+  | 'show_interface'
+  | 'show_current_user'
+  | 'show_current_customer'
+  | 'verify'
+  | 'sudo';
 
 /** What the table of own endpoints depends on. */
 export interface EndpointSettings {
@@ -55,6 +62,8 @@ export interface EndpointSettings {
   readonly page: string | null;
   /** Whether assertions are signed, which somebody has to be able to verify. */
   readonly assertion: boolean;
+  /** Whether who asks can be asked for, and a password be confirmed (`interface.account_endpoints`). */
+  readonly account: boolean;
 }
 
 const OPEN = { takes: 'nothing', id: null, othersAction: null, action: null } as const;
@@ -104,6 +113,16 @@ const SIGNING_KEYS: Row = {
   success: 200,
 };
 
+const ANYONE = { takes: 'session_or_token', id: null, othersAction: null, action: 'account:read' } as const;
+
+/** Who asks, and `sudo`. Paths below these belong to the upstream. */
+const ACCOUNT: readonly Row[] = [
+  { ...ANYONE, name: 'show_current_user', method: 'GET', path: '/current_user', success: 200 },
+  { ...ANYONE, name: 'show_current_customer', method: 'GET', path: '/current_customer', success: 200 },
+  { ...ANYONE, name: 'verify', method: 'GET', path: '/verify', success: 200 },
+  { ...OPEN, name: 'sudo', takes: 'optional', method: 'POST', path: '/sudo', success: null },
+];
+
 /** The web page and what it needs beyond the token endpoints. The specification has none of these paths. */
 function pageTable(page: string): Row[] {
   return [
@@ -123,12 +142,18 @@ function pageTable(page: string): Row[] {
 }
 
 /** Routes of the own endpoints. Their paths belong to Latchkey: other methods on them are not there. */
-export function endpointRoutes({ tokenEndpoints, page, assertion }: EndpointSettings): RouteDefinition[] {
+export function endpointRoutes({
+  tokenEndpoints,
+  page,
+  assertion,
+  account,
+}: EndpointSettings): RouteDefinition[] {
   const rows = [
     ...table(tokenEndpoints),
     INTERFACE,
     ...(page === null ? [] : pageTable(page)),
     ...(assertion ? [SIGNING_KEYS] : []),
+    ...(account ? ACCOUNT : []),
   ];
   const owned = new Set(['/tokens/*', ...(page === null ? [] : [`${page}*`])]);
   const routes = rows.map(({ method, path, action, ...endpoint }): RouteDefinition => {
@@ -142,7 +167,6 @@ export function endpointRoutes({ tokenEndpoints, page, assertion }: EndpointSett
 /** Whether a path begins like one of the other own endpoints. */
 export function startsLikeOwnPath(path: string): boolean {
   const first = segmentAt(path, 0);
-  return (
-    path.startsWith(`${INTERFACE_PATH}/`) || table('session').some((row) => segmentAt(row.path, 0) === first)
-  );
+  const rows = [...table('session'), ...ACCOUNT];
+  return path.startsWith(`${INTERFACE_PATH}/`) || rows.some((row) => segmentAt(row.path, 0) === first);
 }

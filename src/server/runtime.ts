@@ -5,18 +5,14 @@ import { Logins } from '../accounts/login.js';
 import { OneTimePasswords } from '../accounts/one-time-passwords.js';
 import { Sessions } from '../accounts/sessions.js';
 import { StoredAccounts } from '../accounts/stored-accounts.js';
+import { Sudos } from '../accounts/sudos.js';
 import { Tokens } from '../accounts/tokens.js';
 import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
-import {
-  addressesOf,
-  defaultUpstream,
-  endpointSettings,
-  reservedIdentity,
-  vendorNames,
-} from '../config/derived.js';
+import { addressesOf, defaultUpstream, reservedIdentity, vendorNames } from '../config/derived.js';
 import { whenReady } from '../domain/awaitable.js';
+import { AccountEndpoints } from '../endpoints/account.js';
 import { endpointHandlers } from '../endpoints/endpoints.js';
 import { interfaceHandler } from '../endpoints/interface.js';
 import { loginHandler, logoutHandler } from '../endpoints/login.js';
@@ -24,6 +20,7 @@ import { PageEndpoints } from '../endpoints/page.js';
 import { readPageFiles } from '../endpoints/page-files.js';
 import { SessionEndpoints } from '../endpoints/sessions.js';
 import { signingKeysHandler } from '../endpoints/signing-keys.js';
+import { createSudoUser, sudoHandler } from '../endpoints/sudo.js';
 import { TokenEndpoints } from '../endpoints/tokens.js';
 import { Assertions } from '../gate/assertion.js';
 import { Authenticator } from '../gate/authenticate.js';
@@ -37,11 +34,11 @@ import { type AddressState, countLogin } from '../observe/metrics.js';
 import type { UpstreamLoad } from '../observe/metrics/requests.js';
 import { countLastSeenFailure } from '../observe/metrics/store.js';
 import type { Tracing } from '../observe/tracing.js';
-import { readVersion } from '../observe/version.js';
 import { createForward } from '../proxy/forward.js';
 import { createUpstreams, type Upstream, type Upstreams } from '../proxy/upstreams.js';
 import { createOutbound, type OutboundSettings } from '../proxy/outbound.js';
 import { createUpgrade, type Upgrade } from '../proxy/upgrade.js';
+import { interfaceSettings } from './interface-settings.js';
 import { createPassOn, type PassOn } from './decision/pass-on.js';
 import { AccessLog } from './public/access-log.js';
 import { Auditor, policyVersion } from './public/auditor.js';
@@ -96,11 +93,12 @@ export function createRuntime(
   );
   const sessions = new Sessions(store, lastSeen, config.sessions);
   const tokens = new Tokens(store, lastSeen, config.tokens, (name) => policy.hasScope(name));
-  const { ui } = config.interface;
+  const { ui, account_endpoints: hasSudo } = config.interface;
   const { http } = config.directory;
   const source = http === null ? null : new HttpAccounts(store, http);
   const accounts = source ?? new StoredAccounts(store, passwords, new OneTimePasswords(store, sealer));
   const logins = new Logins(accounts, new BackOff(store, config.login), countLogin);
+  const sudos = new Sudos(store);
   const ownership = new Ownership(tokens, policy);
   const { assertion } = config.identity;
   const keys = openKeyRing(config, room, (error) =>
@@ -119,6 +117,7 @@ export function createRuntime(
     tokens,
     writeLimit: perHour === null ? null : new WriteLimit(store, perHour),
   });
+  const sudoUser = hasSudo ? createSudoUser((head, now) => gate.identify(head, now), sudos) : null;
   const lasting = gate.forLasting();
 
   const outboundSettings: OutboundSettings = {
@@ -141,7 +140,7 @@ export function createRuntime(
     endpoints: endpointHandlers(
       loginHandler(logins, sessions, store, names.sessionCookie),
       logoutHandler(sessions, names.sessionCookie),
-      new TokenEndpoints(tokens, logins, ownership),
+      new TokenEndpoints(tokens, logins, ownership, sudoUser),
       new SessionEndpoints(sessions),
       new PageEndpoints(ui.enabled ? readPageFiles(names.otp) : null, store, policy, {
         path: ui.path,
@@ -151,13 +150,9 @@ export function createRuntime(
         idleTimeout: config.sessions.idle_timeout,
       }),
       signingKeysHandler(keys),
-      interfaceHandler({
-        endpoints: endpointSettings(config),
-        keyName: names.key,
-        otpName: names.otp,
-        sessionCookie: names.sessionCookie,
-        version: readVersion(),
-      }),
+      new AccountEndpoints(store),
+      sudoHandler(logins, sudos),
+      interfaceHandler(interfaceSettings(config)),
     ),
     outbound: createOutbound(outboundSettings),
     forward: createForward({ sessionCookie: names.sessionCookie }),

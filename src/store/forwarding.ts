@@ -102,6 +102,12 @@ export abstract class ForwardingStore implements Store {
   clearLoginFailures(key: string) {
     return this.inner.clearLoginFailures(key);
   }
+  grantSudo(userId: string, credentialId: string, until: EpochMs, now: EpochMs) {
+    return this.inner.grantSudo(userId, credentialId, until, now);
+  }
+  hasSudo(userId: string, credentialId: string, now: EpochMs) {
+    return this.inner.hasSudo(userId, credentialId, now);
+  }
   getSigningKeys() {
     return this.inner.getSigningKeys();
   }

@@ -19,6 +19,7 @@ import {
 } from './lmdb/read.js';
 import { readSigningKeys, removeSigningKeys, replaceSigningKeys } from './lmdb/signing-keys.js';
 import { addSession, recordSessionUse, removeSession } from './lmdb/sessions.js';
+import { addSudo, hasSudo } from './lmdb/sudos.js';
 import {
   countLegacyKeys,
   countTokens,
@@ -218,6 +219,14 @@ class LmdbStore implements Store {
 
   async clearLoginFailures(key: string): Promise<void> {
     this.#write((dbs) => removeFailures(dbs, key));
+  }
+
+  async grantSudo(userId: string, credentialId: string, until: EpochMs): Promise<void> {
+    this.#write((dbs) => addSudo(dbs, userId, credentialId, until));
+  }
+
+  hasSudo(userId: string, credentialId: string, now: EpochMs): boolean {
+    return this.#read((dbs) => hasSudo(dbs, userId, credentialId, now));
   }
 
   getSigningKeys(): SigningKeys | undefined {

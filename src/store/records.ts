@@ -1,5 +1,6 @@
 import type { Session } from '../domain/session.js';
 import type { SigningKey, SigningKeys } from '../domain/signing-key.js';
+import type { EpochMs } from '../domain/time.js';
 import type { Token, TokenUse } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
 import { RecordUnreadable } from './store.js';
@@ -51,6 +52,11 @@ export const serviceOf = (stored: unknown): Service => decode<Service>('service'
 export const tokenOf = (stored: unknown): Token => decode<Token>('token', stored, REQUIRED.token);
 export const useOf = (stored: unknown): TokenUse => decode<TokenUse>('use', stored, REQUIRED.use);
 export const sessionOf = (stored: unknown): Session => decode<Session>('session', stored, REQUIRED.session);
+
+/** Gives back until when a sudo lasts. @throws RecordUnreadable as {@link decode} */
+export function sudoOf(stored: unknown): { readonly until: EpochMs } {
+  return decode<{ until: EpochMs }>('sudo', stored, ['until']);
+}
 
 /** Gives back the signing keys, each of them whole. @throws RecordUnreadable as {@link decode} */
 export function signingKeysOf(stored: unknown): SigningKeys {

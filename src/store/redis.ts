@@ -13,6 +13,7 @@ import {
   serviceFrom,
   sessionFrom,
   signingKeysFrom,
+  sudoFrom,
   tokenFrom,
   tokensWithUses,
   userFrom,
@@ -206,6 +207,15 @@ export class RedisStore implements Store {
 
   async clearLoginFailures(key: string): Promise<void> {
     await this.client.script('clearFailures', digestOf(key));
+  }
+
+  async grantSudo(userId: string, credentialId: string, until: EpochMs, now: EpochMs): Promise<void> {
+    await this.client.script('grantSudo', userId, credentialId, text({ until }), now);
+  }
+
+  async hasSudo(userId: string, credentialId: string, now: EpochMs): Promise<boolean> {
+    const found = (await this.client.script('readSudo', userId, credentialId)) as string | null;
+    return found !== null && sudoFrom(found).until > now;
   }
 
   async getSigningKeys(): Promise<SigningKeys | undefined> {

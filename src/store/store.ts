@@ -39,7 +39,7 @@ export interface Uses {
 export interface Changes {
   readonly customers?: readonly Customer[];
   readonly services?: readonly Service[];
-  /** Written whole; a user whose `passwordHash` or `otpSecret` changes, or who becomes locked, loses all sessions. */
+  /** Written whole; a user whose `passwordHash` or `otpSecret` changes, or who becomes locked, loses all sessions and sudos. */
   readonly users?: readonly User[];
   /** Tokens to add. One whose digest is known already, or was revoked, is left alone. */
   readonly tokens?: readonly Token[];
@@ -150,6 +150,15 @@ export interface Store {
   addLoginFailure(key: string, now: EpochMs, forgetAt: EpochMs): Promise<LoginFailures>;
   clearLoginFailures(key: string): Promise<void>;
 
+  /**
+   * Notes that a user confirmed the password with a credential, until a time.
+   *
+   * @param credentialId id of a token or session of that user
+   */
+  grantSudo(userId: string, credentialId: string, until: EpochMs, now: EpochMs): Promise<void>;
+  /** Whether a confirmation of the password by this user and credential is not over by `now`. */
+  hasSudo(userId: string, credentialId: string, now: EpochMs): Awaitable<boolean>;
+
   /** The keys that sign assertions; `undefined` when none were made. */
   getSigningKeys(): Awaitable<SigningKeys | undefined>;
   /**
@@ -168,7 +177,7 @@ export interface Store {
 
   /**
    * Removes what nobody can use any more: sessions past their end, tokens that expired before
-   * `tokensBefore`, forgotten login failures. Removes at most `limit` records and returns how many.
+   * `tokensBefore`, forgotten login failures, sudos that are over. Removes at most `limit` records and returns how many.
    */
   removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number>;
 

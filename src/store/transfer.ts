@@ -18,8 +18,8 @@ export type StoreRecord =
 const BATCH = 1_000;
 
 /**
- * Every record of a store, owners before what they own. Counts of failed logins are left behind: they are
- * forgotten after minutes.
+ * Every record of a store, owners before what they own. Counts of failed logins and sudos are left behind: they are
+ * over after minutes.
  */
 export async function* recordsOf(store: Store): AsyncGenerator<StoreRecord> {
   for (const digest of await store.listRevokedDigests()) yield { kind: 'revoked', value: digest };

@@ -143,7 +143,6 @@ t.test('each fault of a configuration names its place and the mend', async (t) =
       ['an identity header beside those', `${UP}identity: { headers: { login: X-Forwarded-Email } }`, []],
       ['a role that reads as two', `${UP}identity: { preset: remote-user }\npolicy: { roles: { "a,b": { allow: ["*"] } } }`, ['3:27: policy.roles.a,b: its name has a comma, and with identity.preset: remote-user upstreams read the role as a list']],
       ['a role that nobody reads', `${UP}identity: { preset: remote-user, headers: { role: null } }\npolicy: { roles: { "a,b": { allow: ["*"] } } }`, []],
-      ['not served yet', `${UP}interface: { account_endpoints: true }`, ['2:33: interface.account_endpoints: this setting is not available in this version']],
       ['redis without an address', `${UP}store: { type: redis }`, ['2:8: store: give one of url, cluster and sentinel']],
       ['redis twice', `${UP}store: { type: redis, url: "redis://a", cluster: ["b:1"] }`, ['2:8: store: give one of url, cluster and sentinel']],
       ['no redis URL', `${UP}store: { type: redis, url: "localhost:6379" }`, ['2:28: store.url: expected a redis:// or rediss:// URL, found "localhost:6379"']],

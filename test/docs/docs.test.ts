@@ -155,7 +155,12 @@ t.test('docs/storage.md names each key in Redis', async (t) => {
 
 t.test('docs/interface.md names each own endpoint', async (t) => {
   const page = readFileSync('docs/interface.md', 'utf8');
-  const routes = endpointRoutes({ tokenEndpoints: 'session', page: '/_latchkey/', assertion: true });
+  const routes = endpointRoutes({
+    tokenEndpoints: 'session',
+    page: '/_latchkey/',
+    assertion: true,
+    account: true,
+  });
   const endpoints = routes.filter(({ endpoint }) => endpoint !== undefined);
   t.ok(endpoints.length > 10);
   for (const { path, methods = [], endpoint } of endpoints) {

@@ -278,24 +278,40 @@ t.test('Traefik and Envoy, by what their examples say', async (t) => {
   t.same(TRAEFIK.routers.api.middlewares, ['ask-latchkey', 'keep-here']);
 });
 
-t.test('each example sends every path of Latchkey to it, and no other', async (t) => {
-  const read = (file: string) => readFileSync(`examples/${file}`, 'utf8');
+t.test('each example sends every path of Latchkey to it, and no other; a comment has those of a setting that is off', async (t) => {
   const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
-  const envoy = (ENVOY.route_config.virtual_hosts[0].routes as { match: Record<string, any>; typed_per_filter_config?: unknown }[]) // oxlint-disable-line typescript/no-explicit-any -- YAML
-    .filter(({ typed_per_filter_config: unasked }) => unasked !== undefined)
-    .map(({ match }) => `^${match['path'] !== undefined ? `${escaped(match['path'])}$` : match['prefix'] !== undefined ? escaped(match['prefix']) : `${match['safe_regex'].regex}$`}`);
-  const patterns: Record<string, string[]> = {
-    nginx: [...read('nginx/nginx.conf').matchAll(/location (= |~ )?(\S+) \{ include latchkey-own/g)].map(([, kind, path = '']) => (kind === '~ ' ? path : `^${escaped(path)}${kind === '= ' ? '$' : ''}`)),
-    caddy: [...read('caddy/Caddyfile').matchAll(/path_regexp (\S+)/g)].map(([, pattern = '']) => pattern),
-    traefik: [...String(TRAEFIK.routers.latchkey.rule).matchAll(/(Path|PathPrefix|PathRegexp)\(`([^`]*)`\)/g)].map(([, kind, path = '']) => (kind === 'PathRegexp' ? path : `^${escaped(path)}${kind === 'Path' ? '$' : ''}`)),
-    envoy,
+  const whole = (kind: string | undefined, exact: string, path: string) => `^${escaped(path)}${kind === exact ? '$' : ''}`;
+  /** How each proxy finds Latchkey's paths, by its file. */
+  const READERS: Record<string, [file: string, patterns: (text: string) => string[]]> = {
+    nginx: ['nginx/nginx.conf', (text) => [...text.matchAll(/^ *location (= |~ )?(\S+) \{ include latchkey-own/gm)].map(([, kind, path = '']) => (kind === '~ ' ? path : whole(kind, '= ', path)))],
+    caddy: ['caddy/Caddyfile', (text) => [...text.matchAll(/^\t*(@\w+) path_regexp (\S+)\n\t*reverse_proxy \1 /gm)].map(([, , pattern = '']) => pattern)],
+    traefik: ['traefik/dynamic.yaml', (text) => {
+      const routers = Object.values(parse(text).http.routers) as { rule: string; service: string }[];
+      const rules = routers.filter(({ service }) => service === 'latchkey').map(({ rule }) => rule);
+      return [...rules.join(' ').matchAll(/(Path|PathPrefix|PathRegexp)\(`([^`]*)`\)/g)].map(([, kind, path = '']) => (kind === 'PathRegexp' ? path : whole(kind, 'Path', path)));
+    }],
+    envoy: ['envoy/envoy.yaml', (text) => {
+      const { route_config: config } = parse(text).static_resources.listeners[0].filter_chains[0].filters[0].typed_config;
+      return (config.virtual_hosts[0].routes as { match: Record<string, any>; typed_per_filter_config?: unknown }[]) // oxlint-disable-line typescript/no-explicit-any -- YAML
+        .filter(({ typed_per_filter_config: unasked }) => unasked !== undefined)
+        .map(({ match }) => (match['safe_regex'] === undefined ? whole(match['path'] && 'path', 'path', match['path'] ?? match['prefix']) : `^${match['safe_regex'].regex}$`));
+    }],
   };
-  const own = endpointRoutes({ tokenEndpoints: 'session', page: '/_latchkey/', assertion: true }).filter(({ auth }) => auth !== 'deny').map(({ path }) => path.replace(/:\w+/g, 'x1'));
-  t.ok(own.length > 15);
-  for (const [proxy, all] of Object.entries(patterns)) {
-    const isOwn = (path: string) => all.some((pattern) => new RegExp(pattern).test(path));
-    t.ok(all.length > 0, proxy);
-    t.same(own.filter((path) => !isOwn(path)), [], proxy);
-    t.same(['/', '/loginx', '/x/login', '/tokensx', '/customer/x', '/customer/x/y/tokens', '/customer/x/tokens/y', '/_latchkeyx', '/service/tokens/'].filter(isOwn), [], proxy);
+  const withComment = (text: string) =>
+    text.replace(/(# With interface\.account_endpoints these as well:\n)((?:[ \t]*# .*\n)+)/, (_all, head: string, lines: string) => head + lines.replaceAll(/^([ \t]*)# /gm, '$1'));
+  const ownPaths = (account: boolean) =>
+    endpointRoutes({ tokenEndpoints: 'session', page: '/_latchkey/', assertion: true, account }).filter(({ auth }) => auth !== 'deny').map(({ path }) => path.replace(/:\w+/g, 'x1'));
+  const account = ownPaths(true).filter((path) => !ownPaths(false).includes(path));
+  t.same([ownPaths(false).length > 15, account.length], [true, 4]);
+  const others = ['/', '/loginx', '/x/login', '/tokensx', '/customer/x', '/customer/x/y/tokens', '/customer/x/tokens/y', '/_latchkeyx', '/service/tokens/', '/verify/x', '/current_user/password', '/x/verify', '/sudox'];
+  for (const [proxy, [file, patterns]] of Object.entries(READERS)) {
+    const text = readFileSync(`examples/${file}`, 'utf8');
+    const [plain, full] = [patterns(text), patterns(withComment(text))];
+    const isOwn = (all: string[], path: string) => all.some((pattern) => new RegExp(pattern).test(path));
+    t.ok(plain.length > 0, proxy);
+    t.same(ownPaths(false).filter((path) => !isOwn(plain, path)), [], proxy);
+    t.same([...others, ...account].filter((path) => isOwn(plain, path)), [], proxy);
+    t.same(ownPaths(true).filter((path) => !isOwn(full, path)), [], `${proxy} with its comment`);
+    t.same(others.filter((path) => isOwn(full, path)), [], `${proxy} with its comment`);
   }
 }); // prettier-ignore

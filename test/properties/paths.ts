@@ -16,6 +16,7 @@ export const TABLE: readonly RouteDefinition[] = [
 export const OWN: readonly RouteDefinition[] = endpointRoutes({
   tokenEndpoints: 'session_or_token',
   assertion: true,
+  account: true,
   page: '/_latchkey/',
 });
 export const FALLBACK = { action: 'api', upstream: 'api' } as const;

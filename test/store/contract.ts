@@ -326,6 +326,43 @@ export async function storeContract(
     }
   });
 
+  await check('a sudo lasts for one credential of one user, until its time', async (t, store, reopen) => {
+    const MINUTE = 60_000;
+    t.equal(await store.hasSudo('U1', 'T1', NOW), false);
+    await store.grantSudo('U1', 'T1', NOW + MINUTE, NOW);
+    t.equal(await store.hasSudo('U1', 'T1', NOW + MINUTE - 1), true);
+    t.equal(await store.hasSudo('U1', 'T1', NOW + MINUTE), false, 'not in the moment that it ends');
+    t.equal(await store.hasSudo('U1', 'T2', NOW), false, 'another credential has none');
+    t.equal(await store.hasSudo('U2', 'T1', NOW), false, 'nor has another user');
+    await store.grantSudo('U1', 'T1', NOW + 3 * MINUTE, NOW);
+    await store.grantSudo('U1', 'T2', NOW + 2 * MINUTE, NOW);
+    const again = await reopen();
+    t.equal(await again.hasSudo('U1', 'T1', NOW + 3 * MINUTE - 1), true, 'a later one lasts longer, after a restart too');
+    t.equal(await again.hasSudo('U1', 'T2', NOW + 2 * MINUTE - 1), true, 'each credential has its own');
+    await again.grantSudo('U1', 'T3', NOW + 9 * MINUTE, NOW + 2 * MINUTE);
+    t.equal(await again.hasSudo('U1', 'T1', NOW + 2 * MINUTE), true, 'one that lasts stays beside a new one');
+    t.equal(await again.hasSudo('U1', 'T2', NOW + 2 * MINUTE), false);
+  }); // prettier-ignore
+
+  await check('a changed password, second factor or lock ends the sudos of the user, another change does not', async (t, store) => {
+    const sudosAfter = async (more: Partial<User>) => {
+      for (const [userId, id] of [['U1', 'T1'], ['U1', 'T2'], ['U2', 'T9']] as const) await store.grantSudo(userId, id, NOW + 60_000, NOW);
+      t.equal(await store.change({ users: [user('U1', more)] }, NOW), undefined);
+      t.equal(await store.hasSudo('U2', 'T9', NOW), true, 'nobody else loses any');
+      const left = [await store.hasSudo('U1', 'T1', NOW), await store.hasSudo('U1', 'T2', NOW)];
+      await store.change({ users: [user('U1')] }, NOW);
+      return left;
+    };
+    t.same(await sudosAfter({ role: 'billing', name: 'new' }), [true, true]);
+    t.same(await sudosAfter({ passwordHash: 'other' }), [false, false]);
+    t.same(await sudosAfter({ otpSecret: 'sealed' }), [false, false]);
+    t.same(await sudosAfter({ locked: true }), [false, false]);
+    await store.grantSudo('U1', 'T1', NOW + 60_000, NOW);
+    t.equal(await store.change({ removeUsers: ['U1'] }, NOW), undefined);
+    t.equal(await store.change({ users: [user('U1')] }, NOW), undefined);
+    t.equal(await store.hasSudo('U1', 'T1', NOW), false, 'one of the same id has none');
+  }); // prettier-ignore
+
   await check('what expired is removed, a limited number at a time, and nothing else', async (t, store) => {
     await store.createToken(token('expired', { expiresAt: NOW - 100 }), null, NOW);
     await store.createToken(token('recent', { expiresAt: NOW - 5 }), null, NOW);

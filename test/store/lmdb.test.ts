@@ -18,6 +18,18 @@ t.test('the store contract', async (t) => {
   });
 });
 
+t.test('a sudo that is over is removed with its entry in the index', async (t) => {
+  const store = openLmdbStore(join(temporaryFolder(t), 'store'));
+  await store.change(BASE, NOW);
+  await store.grantSudo('U1', 'T1', NOW + 10, NOW);
+  await store.grantSudo('U1', 'T1', NOW + 20, NOW);
+  await store.grantSudo('U2', 'T2', NOW + 30, NOW);
+  t.equal(await store.removeExpired(NOW + 20, NOW, 9), 1, 'the one that was written over left nothing');
+  t.equal(await store.hasSudo('U1', 'T1', NOW), false);
+  t.equal(await store.hasSudo('U2', 'T2', NOW), true);
+  await store.close();
+});
+
 /** Starts a process that writes to the store, and calls back for each step that it acknowledged. */
 function startWriter(path: string, prefix: string, onStep: (what: string, id: string) => void) {
   const child = spawn(process.execPath, [WRITER, path, prefix], { stdio: ['ignore', 'pipe', 'inherit'] });

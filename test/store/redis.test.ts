@@ -31,6 +31,19 @@ t.test('the store contract on a cluster of three', async (t) => {
   });
 });
 
+t.test('Redis forgets a sudo by itself, together with the longest one of its user', async (t) => {
+  const { url, cli } = await startRedis(t);
+  const store = await openRedisStore(redisSettings({ url }));
+  await store.begin();
+  await store.grantSudo('U1', 'T1', NOW + 300_000, NOW);
+  await store.grantSudo('U1', 'T2', NOW + 120_000, NOW);
+  const left = Number(cli('PTTL', '{latchkey:}sudo:U1'));
+  t.ok(left > 120_000 && left <= 300_000, `${left} ms`);
+  await store.grantSudo('U1', 'T3', NOW + 400_000, NOW + 200_000);
+  t.same(cli('HKEYS', '{latchkey:}sudo:U1').split('\n').toSorted(), ['T1', 'T3'], 'what is over is no longer kept');
+  await store.close();
+}); // prettier-ignore
+
 t.test('tokens of a store from before they were counted are counted at the next start', async (t) => {
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url }));

@@ -20,7 +20,9 @@ export const interfaceSchema = z.strictObject({
     .enum(['session', 'session_or_token'], 'expected session or session_or_token')
     .default('session')
     .describe('What lists and deletes of tokens take: a session only, or a token as well'),
-  account_endpoints: flag.default(false),
+  account_endpoints: flag
+    .default(false)
+    .describe('Whether GET /current_user, GET /current_customer, GET /verify and POST /sudo are served'),
   ui: z
     .strictObject({
       enabled: flag.default(true).describe('Whether the page is served'),

@@ -2,9 +2,9 @@ import type { GrantCode } from '../../domain/refusal.js';
 import { endpointRoutes, type EndpointRule, type EndpointSettings } from '../../policy/own-endpoints.js';
 import { codedProblem } from '../schema/answers.js';
 import { ALWAYS, headerRefs, HEADERS } from './headers.js';
-import { type Operation, OPERATIONS, TAGS } from './operations.js';
+import { type Operation, OPERATIONS, type Request, TAGS } from './operations.js';
 import { type RefusalAnswer, REFUSALS, refusalsOf } from './refusals.js';
-import { type Json, namedSchemas, schemaOf, schemaRef } from './schemas.js';
+import { type Json, schemaOf, schemaRef, schemasOf } from './schemas.js';
 
 /** What the document depends on: a configuration and a version. */
 export interface InterfaceSettings {
@@ -32,16 +32,21 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
     const method = methods?.[0];
     if (operation === null || endpoint === undefined || method === undefined) continue;
     const operations = (paths[path.replaceAll(/:(\w+)/g, '{$1}')] ??= {});
-    operations[method.toLowerCase()] = describe(operation, endpoint, method, path, action ?? null);
+    operations[method.toLowerCase()] = describe(
+      operation,
+      { endpoint, method, path, action: action ?? null },
+      settings.endpoints,
+    );
   }
+  const responses = Object.fromEntries(Object.entries(REFUSALS).map(([name, each]) => [name, refusal(each)]));
   return {
     openapi: '3.1.1',
     info: { title: 'Latchkey', version: settings.version, description: ABOUT },
     tags: usedTags(paths).map((name) => ({ name, description: TAGS[name] })),
     paths,
     components: {
-      schemas: namedSchemas(),
-      responses: Object.fromEntries(Object.entries(REFUSALS).map(([name, each]) => [name, refusal(each)])),
+      schemas: schemasOf(paths, responses),
+      responses,
       headers: HEADERS,
       parameters: {
         OneTimePassword: {
@@ -64,14 +69,17 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
   };
 }
 
-function describe(
-  operation: Operation,
-  endpoint: EndpointRule,
-  method: string,
-  path: string,
-  action: string | null,
-): Json {
-  const { tag, summary, request } = operation;
+/** Where an operation is, and what it takes. */
+interface Place {
+  readonly endpoint: EndpointRule;
+  readonly method: string;
+  readonly path: string;
+  readonly action: string | null;
+}
+
+function describe(operation: Operation, place: Place, { account }: EndpointSettings): Json {
+  const { endpoint, method, path, action } = place;
+  const { tag, summary } = operation;
   const needs = action === null ? [] : [`Needs the action \`${action}\`.`];
   const description = [operation.description ?? [], needs].flat().join(' ');
   const parameters = [
@@ -84,17 +92,34 @@ function describe(
     summary,
     ...(description === '' ? {} : { description }),
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(request === undefined
-      ? {}
-      : { requestBody: { required: true, content: content(request.types, schemaRef(request.schema)) } }),
-    security: securityOf(endpoint),
+    ...(operation.request === undefined ? {} : { requestBody: requestBody(operation.request, account) }),
+    security: securityOf(endpoint, account && operation.request?.afterSudo !== undefined),
     responses: { ...success(operation), ...refusals(operation, endpoint, method) },
   };
 } // prettier-ignore
 
-function securityOf({ takes }: EndpointRule): Json[] {
-  if (takes === 'nothing') return [];
-  return takes === 'session_or_token' ? [{ session: [] }, { token: [] }] : [{ [takes]: [] }];
+function requestBody({ schema, afterSudo, types }: Request, account: boolean): Json {
+  const either =
+    account && afterSudo !== undefined
+      ? { anyOf: [schemaRef(schema), schemaRef(afterSudo)] }
+      : schemaRef(schema);
+  return { required: true, content: content(types, either) };
+}
+
+/** Each of these is enough. @param optional whether one may count where none is needed */
+function securityOf({ takes }: EndpointRule, optional: boolean): Json[] {
+  const any = [{ session: [] }, { token: [] }];
+  switch (takes) {
+    case 'nothing':
+      return optional ? [{}, ...any] : [];
+    case 'optional':
+      return [{}, ...any];
+    case 'session_or_token':
+      return any;
+    case 'session':
+    case 'token':
+      return [{ [takes]: [] }];
+  }
 }
 
 function success({ answer, headers = [] }: Operation): Json {

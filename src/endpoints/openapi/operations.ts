@@ -2,7 +2,13 @@ import type { z } from 'zod';
 import type { GrantCode } from '../../domain/refusal.js';
 import type { EndpointName } from '../../policy/own-endpoints.js';
 import * as shown from '../schema/answers.js';
-import { createTokenRequest, loginRequest, revokeTokensRequest } from '../schema/requests.js';
+import {
+  createOwnTokenRequest,
+  createTokenRequest,
+  loginRequest,
+  revokeTokensRequest,
+  sudoRequest,
+} from '../schema/requests.js';
 import type { HeaderName } from './headers.js';
 import type { RefusalName } from './refusals.js';
 
@@ -10,6 +16,7 @@ import type { RefusalName } from './refusals.js';
 export const TAGS = {
   Tokens: 'API tokens: create, list, revoke',
   Sessions: 'Log in and out',
+  Account: 'Who asks, and the confirmation of a password',
   Keys: 'What verifies the signed assertion that upstreams get',
   Page: 'What the web page asks for, under its own path',
   Interface: 'This document',
@@ -18,12 +25,20 @@ export const TAGS = {
 const FORM = 'application/x-www-form-urlencoded';
 const JSON_TYPE = 'application/json';
 
+/** The body of a request. */
+export interface Request {
+  readonly schema: z.ZodObject;
+  /** What it takes as well with a credential that confirmed the password lately, where there is POST /sudo. */
+  readonly afterSudo?: z.ZodObject;
+  readonly types: readonly string[];
+}
+
 /** What a client has to know of an own endpoint beyond its row in the table of own endpoints. */
 export interface Operation {
   readonly tag: keyof typeof TAGS;
   readonly summary: string;
   readonly description?: string;
-  readonly request?: { readonly schema: z.ZodObject; readonly types: readonly string[] };
+  readonly request?: Request;
   /** Whether it takes a one-time password. */
   readonly otp?: true;
   /** The body of its success; null when there is none, and the status is 204. */
@@ -31,7 +46,7 @@ export interface Operation {
   /** Headers of its success besides those of every answer. */
   readonly headers?: readonly HeaderName[];
   /** The codes of its refusals, by status. */
-  readonly codes?: Readonly<Partial<Record<400 | 401 | 422, readonly GrantCode[]>>>;
+  readonly codes?: Readonly<Partial<Record<400 | 401 | 403 | 422, readonly GrantCode[]>>>;
   /** Its refusals besides those that follow from its row. */
   readonly refusals?: readonly RefusalName[];
 }
@@ -65,7 +80,7 @@ export const OPERATIONS: { readonly [Name in EndpointName]: OperationOf<shown.An
     tag: 'Tokens',
     summary: 'Create a token',
     description: 'The answer is the only one that ever holds the secret.',
-    request: { schema: createTokenRequest, types: [JSON_TYPE, FORM] },
+    request: { schema: createTokenRequest, afterSudo: createOwnTokenRequest, types: [JSON_TYPE, FORM] },
     otp: true,
     answer: shown.createdToken,
     codes: {
@@ -157,5 +172,31 @@ export const OPERATIONS: { readonly [Name in EndpointName]: OperationOf<shown.An
     tag: 'Interface',
     summary: 'Show this document',
     answer: shown.openApi,
+  },
+  show_current_user: {
+    tag: 'Account',
+    summary: 'Show the user of the credential that asks',
+    answer: shown.currentUser,
+  },
+  show_current_customer: {
+    tag: 'Account',
+    summary: 'Show the customer of the credential that asks',
+    answer: shown.currentCustomer,
+  },
+  verify: {
+    tag: 'Account',
+    summary: 'Show the credential that asks, whose it is and what it reaches',
+    answer: shown.verified,
+  },
+  sudo: {
+    tag: 'Account',
+    summary: 'Confirm a password',
+    description:
+      'For five minutes `POST /tokens` needs no login name with the credential that was sent. The password is checked again there.',
+    request: { schema: sudoRequest, types: [JSON_TYPE, FORM] },
+    otp: true,
+    answer: shown.sudoGranted,
+    codes: { 400: ['invalid_request', 'account_locked', '2fa.verify'], 403: ['invalid_grant'] },
+    refusals: ['Throttled'],
   },
 };

@@ -94,6 +94,42 @@ export const caller = z.object({
 /** A user of the caller's customer. */
 export const person = z.object({ id, name: z.string(), login: z.string() });
 
+/** The user of the credential that asks. */
+export const currentUser = z.object({
+  id,
+  name: z.string(),
+  login: z.string(),
+  customer_id: z.string(),
+  role: z.string(),
+  locked: z.boolean(),
+  two_factor_auth_enabled: z.boolean(),
+  two_factor_setup_required: z.boolean(),
+  limit_services: z.boolean(),
+  require_new_password: z.boolean(),
+  created_at: time,
+  updated_at: time,
+  deleted_at: z.null(),
+});
+
+/** The customer of the credential that asks. */
+export const currentCustomer = customer.clone();
+
+/** The credential that asks, with whose it is and what it reaches. */
+export const verified = z.object({
+  customer,
+  user: z.object({ id, name: z.string(), login: z.string() }),
+  services: z.record(z.string(), z.string()).describe('Names by id'),
+  token: z
+    .object({ id, name: z.string(), created_at: time, expires_at: time.nullable(), scope: z.string() })
+    .nullable()
+    .describe('null for a session'),
+});
+
+/** A password was confirmed. */
+export const sudoGranted = z.object({
+  expiry_time: time.describe('Until then POST /tokens takes the credential that was sent in place of a login name'),
+}); // prettier-ignore
+
 /** The keys that verify assertions, as a JSON Web Key Set (RFC 7517 5). */
 export const signingKeys = z.object({
   keys: z.array(
@@ -139,6 +175,10 @@ export type CreatedTokenObject = Shown<typeof createdToken>;
 export type SessionObject = Shown<typeof session>;
 export type Caller = Shown<typeof caller>;
 export type Person = Shown<typeof person>;
+export type CurrentUser = Shown<typeof currentUser>;
+export type CurrentCustomer = Shown<typeof currentCustomer>;
+export type Verified = Shown<typeof verified>;
+export type SudoGranted = Shown<typeof sudoGranted>;
 export type OpenApi = Shown<typeof openApi>;
 export type SigningKeySet = Shown<typeof signingKeys>;
 
@@ -163,4 +203,8 @@ export interface Answers {
   readonly list_people: Person[];
   readonly show_signing_keys: SigningKeySet;
   readonly show_interface: OpenApi;
+  readonly show_current_user: CurrentUser;
+  readonly show_current_customer: CurrentCustomer;
+  readonly verify: Verified;
+  readonly sudo: SudoGranted;
 }

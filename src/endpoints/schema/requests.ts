@@ -31,6 +31,15 @@ export const createTokenRequest = z.object({
     .describe('ISO 8601 with `Z` or an offset; the token is refused from that second on'),
 }); // prettier-ignore
 
+/** Body of POST /tokens with a credential that confirmed the password lately: it says whose token it is. */
+export const createOwnTokenRequest = createTokenRequest.omit({ username: true });
+
+/** Body of POST /sudo. */
+export const sudoRequest = z.object({
+  username: login.optional().describe('The login name; without it the credential that is sent says whose the password is'),
+  password: password.describe('At most 1024 bytes'),
+}); // prettier-ignore
+
 /** Body of DELETE /tokens. */
 export const revokeTokensRequest = z.object({
   data: z
@@ -54,11 +63,14 @@ export function readLogin({ params }: Body): Pick<LoginAttempt, 'login' | 'passw
 /** Reads the body of POST /tokens. What the token is asked to be is checked after the password. */
 export function readCreateToken({ params }: Body): {
   readonly attempt: Pick<LoginAttempt, 'login' | 'password'>;
+  /** Whether it says whom the token is for, if only in a way that is not understood. */
+  readonly namesUser: boolean;
   readonly request: TokenRequest;
 } {
   const { one, last, all } = parametersOf<typeof createTokenRequest>(params);
   return {
     attempt: { login: one('username'), password: one('password') },
+    namesUser: all('username').length > 0,
     request: {
       name: last('name'),
       scope: last('scope'),
@@ -66,6 +78,14 @@ export function readCreateToken({ params }: Body): {
       expiresAt: last('expires_at'),
     },
   };
+}
+
+/** Reads the body of POST /sudo. */
+export function readSudo({ params }: Body): Pick<LoginAttempt, 'login' | 'password'> {
+  const { one, all } = parametersOf<typeof sudoRequest>(params);
+  const [login, ...others] = all('username');
+  // Several are no name.
+  return { login: others.length > 0 ? '' : login, password: one('password') };
 }
 
 /** Reads the body of DELETE /tokens: ids, each once. */

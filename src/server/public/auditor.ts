@@ -91,6 +91,7 @@ function factsOf(refusal: Refusal): readonly AuditFact[] | undefined {
     case 'wrong_credential_kind':
     case 'cross_origin':
     case 'other_customer':
+    case 'other_user':
     case 'active_tokens':
       return [{ event: 'access.denied', outcome: 'denied', reason: refusal.refusal }];
     default:

@@ -101,6 +101,7 @@ export class Rehearsal {
     if (as === 'anonymous' || 'key' in as) return this.#parts;
     const { subject } = as;
     const authenticator = {
+      isSent: () => true,
       authenticate: () => (subject.user.locked ? ({ refusal: 'unauthenticated' } as const) : subject),
     };
     if (this.#authenticator !== null) return { ...this.#parts, authenticator };
@@ -116,7 +117,7 @@ const UNUSED = {
   sessionSeenAt: (session: Pick<Session, 'lastSeenAt'>) => session.lastSeenAt,
 };
 
-const NOBODY = { authenticate: () => ({ refusal: 'unauthenticated' }) as const };
+const NOBODY = { isSent: () => false, authenticate: () => ({ refusal: 'unauthenticated' }) as const };
 
 function ownToken(id: string, { user }: Subject): TokenWithUse {
   const token = {

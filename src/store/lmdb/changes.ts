@@ -6,6 +6,7 @@ import type { ChangeRefused, Changes } from '../store.js';
 import { type Databases, listIndex } from './databases.js';
 import { readToken, readUser } from './read.js';
 import { removeSession } from './sessions.js';
+import { removeSudosOf } from './sudos.js';
 import { addToken, isActive, isNewDigest, removeToken } from './tokens.js';
 
 /**
@@ -128,6 +129,7 @@ function removeUser(dbs: Databases, id: string): void {
 
 function endSessions(dbs: Databases, userId: string): void {
   for (const digest of listIndex(dbs.sessionsOf, userId)) removeSession(dbs, digest);
+  removeSudosOf(dbs, userId);
 }
 
 function removeService(dbs: Databases, id: string): void {

@@ -17,7 +17,7 @@ const FORMAT = 1;
 export type FailureRecord = LoginFailures & { readonly forgetAt: EpochMs };
 
 /** What the expiry index points at. */
-export type Expiring = 'token' | 'session' | 'failure';
+export type Expiring = 'token' | 'session' | 'failure' | 'sudo';
 
 /** The databases in one LMDB environment. Indexes hold `true`; what they index is in their keys. */
 export interface Databases {
@@ -32,6 +32,8 @@ export interface Databases {
   readonly sessions: Database<Stored<Session>, string>;
   readonly otpSteps: Database<number, string>;
   readonly failures: Database<Stored<FailureRecord>, string>;
+  /** `[userId, id of a token or session]` */
+  readonly sudos: Database<Stored<{ readonly until: EpochMs }>, [string, string]>;
   /** Writes of a user in the hour that was counted last. */
   readonly writes: Database<{ readonly hour: EpochMs; readonly count: number }, string>;
   /** `[customerId, serviceId]` */
@@ -81,6 +83,7 @@ export function openDatabases(path: string): Databases {
     sessions: db('sessions'),
     otpSteps: db('otp_steps'),
     failures: db('login_failures'),
+    sudos: db('sudos'),
     writes: db('writes_in_hour'),
     servicesOf: db('services_of_customer'),
     usersOf: db('users_of_customer'),
@@ -107,7 +110,7 @@ function checkFormat({ root, meta }: Databases, path: string): void {
 }
 
 /** The second parts of an index's keys under one first part. */
-export function listIndex(index: Database<true, [string, string]>, first: string): string[] {
+export function listIndex(index: Database<unknown, [string, string]>, first: string): string[] {
   // Ids are ASCII, so U+FFFF sorts behind all of them.
   return [...index.getKeys({ start: [first, ''], end: [first, '\uffff'] })].map(([, second]) => second);
 }

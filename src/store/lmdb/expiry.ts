@@ -3,6 +3,7 @@ import type { Databases, Expiring } from './databases.js';
 import { removeFailures } from './failures.js';
 import { readToken } from './read.js';
 import { removeSession } from './sessions.js';
+import { removeExpiredSudo } from './sudos.js';
 import { removeToken } from './tokens.js';
 
 /** Behind every kind in the order of keys. */
@@ -60,6 +61,9 @@ function remove(dbs: Databases, kind: Expiring, id: string): void {
       break;
     case 'failure':
       removeFailures(dbs, id);
+      break;
+    case 'sudo':
+      removeExpiredSudo(dbs, id);
       break;
   }
 }

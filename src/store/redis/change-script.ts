@@ -49,7 +49,7 @@ for _, id in ipairs(c.removeUsers) do
       local token = tokenById(tokenId)
       if token then removeToken(token) end
     end
-    redis.call('DEL', P('otp:' .. id), P('writes:' .. id), P('user:' .. id), P('login:' .. user.loginKey), P('tokens:' .. id))
+    redis.call('DEL', P('otp:' .. id), P('writes:' .. id), P('sudo:' .. id), P('user:' .. id), P('login:' .. user.loginKey), P('tokens:' .. id))
     redis.call('SREM', P('users:' .. user.customerId), id)
   end
 end
@@ -88,6 +88,7 @@ for _, user in ipairs(c.users) do
   local old, new = before[user.id], cjson.decode(user.text)
   if old and (old.passwordHash ~= new.passwordHash or old.otpSecret ~= new.otpSecret or (new.locked and not old.locked)) then
     endSessions(user.id)
+    redis.call('DEL', P('sudo:' .. user.id))
   end
 end
 for _, text in ipairs(c.tokens) do

@@ -1,5 +1,6 @@
 import type { Session } from '../../domain/session.js';
 import type { SigningKeys } from '../../domain/signing-key.js';
+import type { EpochMs } from '../../domain/time.js';
 import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
 import {
@@ -8,6 +9,7 @@ import {
   serviceOf,
   sessionOf,
   signingKeysOf,
+  sudoOf,
   tokenOf,
   useOf,
   userOf,
@@ -35,6 +37,10 @@ export function tokenFrom(text: string): Token {
 
 export function signingKeysFrom(text: string): SigningKeys {
   return signingKeysOf(parse('signing key', text));
+}
+
+export function sudoFrom(text: string): { readonly until: EpochMs } {
+  return sudoOf(parse('sudo', text));
 }
 
 function useFrom(text: string): TokenUse {

@@ -206,6 +206,22 @@ redis.call('ZREM', P('expiry:others'), 'failure:' .. ARGV[2])
 return 0
 `;
 
+/** Fields by credential. Those that are over go with the next one, and all of them with the last. */
+const GRANT_SUDO = `
+local key, now, lasts = P('sudo:' .. ARGV[2]), tonumber(ARGV[5]), cjson.decode(ARGV[4])['until']
+local known = redis.call('HGETALL', key)
+local last = lasts
+for i = 1, #known, 2 do
+  local other = cjson.decode(known[i + 1])['until']
+  if other <= now then redis.call('HDEL', key, known[i]) elseif other > last then last = other end
+end
+redis.call('HSET', key, ARGV[3], ARGV[4])
+redis.call('PEXPIRE', key, math.max(1, last - now))
+return 1
+`;
+
+const READ_SUDO = `return redis.call('HGET', P('sudo:' .. ARGV[2]), ARGV[3])`;
+
 /** Writes the signing keys over those of the revision before. */
 const REPLACE_SIGNING_KEYS = `
 local known = read(P('signing_keys'))
@@ -263,6 +279,8 @@ export const SCRIPTS = {
   takeOtpStep: TAKE_OTP_STEP,
   addFailure: ADD_FAILURE,
   clearFailures: CLEAR_FAILURES,
+  grantSudo: GRANT_SUDO,
+  readSudo: READ_SUDO,
   replaceSigningKeys: REPLACE_SIGNING_KEYS,
   removeSigningKeys: REMOVE_SIGNING_KEYS,
   countActive: COUNT_ACTIVE,

@@ -1,0 +1,52 @@
+import type { Logins } from '../accounts/login.js';
+import type { Sudos } from '../accounts/sudos.js';
+import type { AuditFact } from '../domain/audit.js';
+import type { Awaitable } from '../domain/awaitable.js';
+import type { Subject } from '../domain/credential.js';
+import type { Refusal } from '../domain/refusal.js';
+import { type EpochMs, formatTime } from '../domain/time.js';
+import type { User } from '../domain/user.js';
+import type { RequestHead } from '../http/head.js';
+import type { Handler } from './call.js';
+import type { SudoGranted } from './schema/answers.js';
+import { readSudo } from './schema/requests.js';
+
+/** POST /sudo: confirms a password, and remembers it for a while with the credential that was sent. */
+export function sudoHandler(logins: Logins, sudos: Sudos): Handler<SudoGranted> {
+  return async ({ head, body, subject, now }) => {
+    const checked = await logins.check(
+      { ...readSudo(body), otp: head.otp, address: head.client.address, caller: subject?.user },
+      403,
+    );
+    if ('refusal' in checked) return checked;
+    // Without a credential there is nothing that could remember it.
+    if (subject !== null) await sudos.grant(subject, now);
+    return {
+      status: 200,
+      json: { expiry_time: formatTime(sudos.endOf(now)) },
+      facts: subject === null ? checked.facts : [...checked.facts, grantedFact(subject)],
+    };
+  };
+}
+
+/** Finds the user whose credential a request has and who confirmed the password with it lately; undefined for nobody. */
+export type SudoUser = (head: RequestHead, now: EpochMs) => Promise<User | undefined>;
+
+/** @param identify says whose credential a request has */
+export function createSudoUser(
+  identify: (head: RequestHead, now: EpochMs) => Awaitable<Subject | Refusal>,
+  sudos: Sudos,
+): SudoUser {
+  return async (head, now) => {
+    const subject = await identify(head, now);
+    return !('refusal' in subject) && (await sudos.lasts(subject, now)) ? subject.user : undefined;
+  };
+}
+
+function grantedFact(subject: Subject): AuditFact {
+  const { user } = subject;
+  const credential =
+    subject.credential === 'session' ? { session_id: subject.session.id } : { token_id: subject.token.id };
+  const target = { ...credential, user_id: user.id, customer_id: user.customerId };
+  return { event: 'sudo.granted', outcome: 'success', target };
+}
