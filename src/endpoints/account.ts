@@ -42,7 +42,7 @@ export class AccountEndpoints {
           expires_at: token.expiresAt === null ? null : formatTime(token.expiresAt),
           scope: token.scopes.join(' '),
         },
-      },
+      } satisfies Verified,
     };
   }; // prettier-ignore
 

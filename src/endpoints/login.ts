@@ -49,7 +49,7 @@ export function loginHandler(
           customer_id: user.customerId,
         },
         customer: { id: user.customerId, name: customer?.name ?? '' },
-      },
+      } satisfies LoggedIn,
     };
   };
 }

@@ -94,14 +94,14 @@ export class PageEndpoints {
         scopes: Object.entries(scopes).map(([name, rules]) => describeScope(name, rules)),
         max_lifetime: maxLifetime === null ? null : Math.floor(maxLifetime / 1000),
         key_field: keyName,
-      },
+      } satisfies Caller,
     };
   }; // prettier-ignore
 
   /** GET {path}people: whose tokens those of the organisation are. */
   listPeople: Handler<Person[]> = async ({ subject }) => {
     const people = await this.#store.listUsers(subjectOf(subject).user.customerId);
-    return { status: 200, json: people.map(({ id, name, login }) => ({ id, name, login })) };
+    return { status: 200, json: people.map(({ id, name, login }) => ({ id, name, login }) satisfies Person) };
   };
 }
 

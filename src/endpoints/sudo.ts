@@ -23,7 +23,7 @@ export function sudoHandler(logins: Logins, sudos: Sudos): Handler<SudoGranted> 
     if (subject !== null) await sudos.grant(subject, now);
     return {
       status: 200,
-      json: { expiry_time: formatTime(sudos.endOf(now)) },
+      json: { expiry_time: formatTime(sudos.endOf(now)) } satisfies SudoGranted,
       facts: subject === null ? checked.facts : [...checked.facts, grantedFact(subject)],
     };
   };

@@ -73,6 +73,7 @@ function refTo(name: string): string {
 }
 
 /** It is a part of the document, which says for all of them what they are. */
-function bare({ $schema: _, $id: __, ...schema }: z.core.JSONSchema.BaseSchema): Json {
-  return schema;
+function bare(schema: z.core.JSONSchema.BaseSchema): Json {
+  const { $schema: _schema, $id: _id, ...rest } = schema;
+  return rest;
 }
