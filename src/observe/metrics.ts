@@ -54,7 +54,7 @@ const buildInfo = new Gauge({
 
 const logins = new Counter({
   name: 'latchkey_logins_total',
-  help: 'Checks of a login name and password, at POST /login and POST /tokens, by how they ended.',
+  help: 'Checks of a login name and password, at POST /login, POST /tokens and POST /sudo, by how they ended.',
   labelNames: ['outcome'] as const,
 });
 

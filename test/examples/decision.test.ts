@@ -286,7 +286,7 @@ t.test('each example sends every path of Latchkey to it, and no other; a comment
     nginx: ['nginx/nginx.conf', (text) => [...text.matchAll(/^ *location (= |~ )?(\S+) \{ include latchkey-own/gm)].map(([, kind, path = '']) => (kind === '~ ' ? path : whole(kind, '= ', path)))],
     caddy: ['caddy/Caddyfile', (text) => [...text.matchAll(/^\t*(@\w+) path_regexp (\S+)\n\t*reverse_proxy \1 /gm)].map(([, , pattern = '']) => pattern)],
     traefik: ['traefik/dynamic.yaml', (text) => {
-      const routers = Object.values(parse(text).http.routers) as { rule: string; service: string }[];
+      const routers = Object.values<{ rule: string; service: string }>(parse(text).http.routers);
       const rules = routers.filter(({ service }) => service === 'latchkey').map(({ rule }) => rule);
       return [...rules.join(' ').matchAll(/(Path|PathPrefix|PathRegexp)\(`([^`]*)`\)/g)].map(([, kind, path = '']) => (kind === 'PathRegexp' ? path : whole(kind, 'Path', path)));
     }],
