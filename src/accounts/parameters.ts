@@ -71,9 +71,12 @@ export function readBy<Value>(
 const ORDER: readonly string[] = ['invalid_type', 'too_small', 'too_big'];
 
 function tellFirst(issues: readonly z.core.$ZodIssue[]): string {
-  const rank = ({ code }: z.core.$ZodIssue) => (ORDER.includes(code) ? ORDER.indexOf(code) : ORDER.length);
-  const [first] = issues.toSorted((a, b) => rank(a) - rank(b));
+  const [first] = issues.toSorted((a, b) => rankOf(a) - rankOf(b));
   return first?.message ?? 'The request is not valid';
+}
+
+function rankOf({ code }: z.core.$ZodIssue): number {
+  return ORDER.includes(code) ? ORDER.indexOf(code) : ORDER.length;
 }
 
 /** The limits are of bytes; those who read the schema get to know them in characters. */

@@ -92,11 +92,7 @@ export class InterfaceCheck {
     return undefined;
   }
 
-  #bodyFault(
-    { method, headers, text }: Exchange,
-    content: Json | undefined,
-    pointer: string,
-  ): string | undefined {
+  #bodyFault({ method, headers, text }: Exchange, content: Json, pointer: string): string | undefined {
     const type = headers['content-type'];
     if (content === undefined) {
       return text === '' && type === undefined ? undefined : `there is a body, ${type}: ${text}`;
@@ -108,7 +104,7 @@ export class InterfaceCheck {
 
   #requestFault(
     { requestType, requestBody }: Exchange,
-    described: Json | undefined,
+    described: Json,
     pointer: string,
   ): string | undefined {
     if (described === undefined) return undefined;
