@@ -1,11 +1,12 @@
 import pLimit from 'p-limit';
 import type { AuditFact } from '../domain/audit.js';
-import type { Refusal } from '../domain/refusal.js';
+import type { GrantCode, Refusal } from '../domain/refusal.js';
 import { loginKey, type User } from '../domain/user.js';
 import type { Accounts } from './accounts.js';
 import { failedLogin, succeededLogin, throttled } from './login-facts.js';
 import type { BackOff } from './back-off.js';
-import { MAX_PASSWORD, PasswordsBusy } from './passwords.js';
+import { confirmation, credentials, readBy } from './parameters.js';
+import { PasswordsBusy } from './passwords.js';
 
 /** What someone sent to prove who they are. */
 export interface LoginAttempt {
@@ -77,21 +78,18 @@ export class Logins {
 
   async #check(attempt: LoginAttempt, wrongStatus: WrongStatus): Promise<LoggedIn | Refusal> {
     const { password, caller } = attempt;
-    const login = attempt.login ?? caller?.login;
-    if (!login || !password) {
-      return invalidRequest(
-        `The ${caller === undefined ? 'username and password are' : 'password is'} required`,
-      );
-    }
-    if (Buffer.byteLength(password) > MAX_PASSWORD) {
-      return invalidRequest(`The password is longer than ${MAX_PASSWORD} bytes`);
-    }
-    if (Buffer.byteLength(login) > MAX_PASSWORD) return invalidRequest('The username is too long');
+    const given = readBy(
+      caller === undefined ? credentials : confirmation,
+      { login: attempt.login ?? caller?.login, password },
+      { status: 400, code: 'invalid_request' },
+    );
+    if ('refusal' in given) return given;
+    const { login } = given.value;
     // Before anything is counted: whoever has a credential can't block another account, nor try its passwords.
     if (caller !== undefined && loginKey(login) !== loginKey(caller.login)) return OTHER_USER;
     try {
       return await this.#oneAtATime(loginKey(login), () =>
-        this.#try({ ...attempt, login, password }, wrongStatus),
+        this.#try({ ...attempt, ...given.value }, wrongStatus),
       );
     } catch (error) {
       if (error instanceof PasswordsBusy) return { refusal: 'overloaded', detail: 'Too many logins at once' };
@@ -147,10 +145,6 @@ function outcomeOf(refusal: Refusal): string {
   return refusal.refusal === 'grant' ? refusal.code : refusal.refusal;
 }
 
-function invalidRequest(detail: string): Refusal {
-  return grant(400, 'invalid_request', detail);
-}
-
-function grant(status: WrongStatus, code: string, detail: string) {
+function grant(status: WrongStatus, code: GrantCode, detail: string) {
   return { refusal: 'grant', status, code, detail } as const;
 }

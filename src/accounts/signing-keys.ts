@@ -6,7 +6,13 @@ import {
   importJWK,
   type JWK,
 } from 'jose';
-import { ownerOf, type SigningAlgorithm, type SigningKey, type SigningKeys } from '../domain/signing-key.js';
+import {
+  ownerOf,
+  type PublicKey,
+  type SigningAlgorithm,
+  type SigningKey,
+  type SigningKeys,
+} from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
 import { RecordUnreadable, type Store, StoreUnavailable } from '../store/store.js';
 import { SealBroken, type Sealer } from './sealing.js';
@@ -27,8 +33,7 @@ export interface Signer {
 
 interface OpenKey extends Signer {
   readonly sealedKey: string;
-  /** What is published (RFC 7517 4). */
-  readonly publicKey: JWK;
+  readonly publicKey: PublicKey;
 }
 
 /** While the store can't be asked, it is asked this often. */
@@ -86,7 +91,7 @@ export class KeyRing {
   }
 
   /** The public halves of all keys: those that sign, that will sign, and whose signatures are in use. */
-  async published(now: EpochMs): Promise<JWK[]> {
+  async published(now: EpochMs): Promise<PublicKey[]> {
     await this.#refresh(now);
     return this.#keys.map(({ publicKey }) => publicKey);
   }

@@ -1,16 +1,14 @@
-import { ID } from '../domain/id.js';
 import type { Refusal } from '../domain/refusal.js';
 import { digestOf, newAccessToken, newId } from '../domain/secret.js';
-import { type EpochMs, parseTime, wholeSecond } from '../domain/time.js';
+import { type EpochMs, wholeSecond } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { Store, TokenWithUse } from '../store/store.js';
 import type { LastSeen } from './last-seen.js';
+import { readBy, tokenParameters, unknownService } from './parameters.js';
 
-/** Scope of a token that names none. */
-const DEFAULT_SCOPE = 'global';
-const MAX_NAME = 255;
-const MAX_SERVICES = 1_000;
+const INVALID_SCOPE = { status: 400, code: 'invalid_scope' } as const;
+const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 
 /** Settings of `tokens`. */
 export interface TokenSettings {
@@ -59,9 +57,8 @@ export class Tokens {
     if ('refusal' in expiry) return expiry;
     const services = await this.#readServices(user.customerId, request.services);
     if ('refusal' in services) return services;
-    const name = request.name ?? '';
-    if (!isName(name))
-      return unprocessable(`The name must be at most ${MAX_NAME} characters without control characters`);
+    const name = readBy(tokenParameters.name, request.name, UNPROCESSABLE);
+    if ('refusal' in name) return name;
 
     const secret = newAccessToken();
     const token: Token = {
@@ -70,8 +67,8 @@ export class Tokens {
       kind: 'token',
       userId: user.id,
       customerId: user.customerId,
-      name,
-      scopes: scopes.names,
+      name: name.value,
+      scopes: scopes.value,
       services: services.ids,
       serviceId: services.ids.at(-1) ?? null,
       createdAt: wholeSecond(now),
@@ -129,25 +126,25 @@ export class Tokens {
     return { token: entry.token, use: pending };
   }
 
-  #readScopes(scope: string | undefined): { names: string[] } | Refusal {
-    const names = [...new Set((scope ?? DEFAULT_SCOPE).split(' ').filter((name) => name !== ''))];
-    const unknown = names.find((name) => !this.#hasScope(name));
-    if (names.length > 0 && unknown === undefined) return { names };
-    const detail =
-      unknown === undefined ? 'The scope is empty' : `The scope ${JSON.stringify(unknown)} is not valid`;
-    return { refusal: 'grant', status: 400, code: 'invalid_scope', detail };
+  #readScopes(scope: string | undefined): { value: string[] } | Refusal {
+    const names = readBy(tokenParameters.scope, scope, INVALID_SCOPE);
+    if ('refusal' in names) return names;
+    const unknown = names.value.find((name) => !this.#hasScope(name));
+    if (unknown === undefined) return names;
+    return {
+      refusal: 'grant',
+      ...INVALID_SCOPE,
+      detail: `The scope ${JSON.stringify(unknown)} is not valid`,
+    };
   }
 
   /** Expiry is a whole second, as answers show it. */
   #readExpiry(text: string | undefined, now: EpochMs): { at: EpochMs | null } | Refusal {
     const { max_lifetime: longest } = this.#settings;
-    if (text === undefined) return { at: longest === null ? null : wholeSecond(now + longest) };
-    const at = parseTime(text);
-    if (at === undefined) {
-      return unprocessable(
-        'expires_at must be an ISO 8601 date-time with an offset, like 2030-01-31T12:00:00Z',
-      );
-    }
+    const read = readBy(tokenParameters.expiresAt, text, UNPROCESSABLE);
+    if ('refusal' in read) return read;
+    const at = read.value;
+    if (at === undefined) return { at: longest === null ? null : wholeSecond(now + longest) };
     if (wholeSecond(at) <= now) return unprocessable('expires_at has passed');
     if (longest !== null && at > now + longest) {
       return unprocessable(`expires_at is more than ${Math.floor(longest / 1000)} seconds away`);
@@ -156,24 +153,16 @@ export class Tokens {
   }
 
   async #readServices(customerId: string, given: readonly string[]): Promise<{ ids: string[] } | Refusal> {
-    if (given.length === 0) return { ids: [] };
-    if (given.includes('')) return unprocessable('A service restriction must name a service');
-    if (given.length > MAX_SERVICES) return unprocessable(`More than ${MAX_SERVICES} services`);
-    const ids = [...new Set(given)];
-    const malformed = ids.find((id) => !ID.test(id));
-    const known = await this.#store.listServices(customerId);
+    const read = readBy(tokenParameters.services, given, UNPROCESSABLE);
+    if ('refusal' in read) return read;
+    const ids = read.value;
+    const known = ids.length === 0 ? [] : await this.#store.listServices(customerId);
     const unknown =
       known.length === 0 ? undefined : ids.find((id) => !known.some((service) => service.id === id));
-    const wrong = malformed ?? unknown;
-    return wrong === undefined ? { ids } : unprocessable(`The service ${JSON.stringify(wrong)} is unknown`);
+    return unknown === undefined ? { ids } : unprocessable(unknownService(unknown));
   }
 }
 
-function isName(name: string): boolean {
-  // \p{Cc}: control characters. The bidirectional ones could make a list show something else.
-  return Array.from(name).length <= MAX_NAME && !/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(name);
-}
-
 function unprocessable(detail: string): Refusal {
-  return { refusal: 'grant', status: 422, code: 'Unprocessable Entity', detail };
+  return { refusal: 'grant', ...UNPROCESSABLE, detail };
 }

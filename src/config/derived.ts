@@ -1,3 +1,4 @@
+import type { EndpointSettings } from '../policy/own-endpoints.js';
 import { identityPreset } from './identity-presets.js';
 import type { Config } from './schema/config.js';
 
@@ -18,6 +19,17 @@ export function vendorNames(settings: Config['interface']): VendorNames {
     rateLimitRemaining: `${settings.vendor}-RateLimit-Remaining`,
     rateLimitReset: `${settings.vendor}-RateLimit-Reset`,
     sessionCookie: settings.session_cookie ?? `${settings.vendor.toLowerCase()}.session`,
+  };
+}
+
+/** What the table of own endpoints depends on. */
+export function endpointSettings(config: Pick<Config, 'interface' | 'identity'>): EndpointSettings {
+  const { token_endpoints: tokenEndpoints, account_endpoints: account, ui } = config.interface;
+  return {
+    tokenEndpoints,
+    page: ui.enabled ? ui.path : null,
+    assertion: config.identity.assertion.enabled,
+    account,
   };
 }
 

@@ -2,6 +2,7 @@ import { Policy } from '../policy/decide.js';
 import { endpointRoutes } from '../policy/own-endpoints.js';
 import { Router } from '../policy/routes.js';
 import { type Lines, placeOf } from '../policy/rules.js';
+import { endpointSettings } from './derived.js';
 import type { Config } from './schema/config.js';
 
 /** What decides about requests, compiled from a configuration. */
@@ -14,15 +15,8 @@ export interface CompiledPolicy {
 export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
   const routes = config.routes.map((route, i) => ({ ...route, place: placeOf(['routes', i], lines) }));
   const fallback = { ...config.default_route, place: placeOf(['default_route'], lines) };
-  const { token_endpoints: tokenEndpoints, account_endpoints: account, ui } = config.interface;
-  const own = endpointRoutes({
-    tokenEndpoints,
-    page: ui.enabled ? ui.path : null,
-    assertion: config.identity.assertion.enabled,
-    account,
-  });
   return {
-    router: new Router(routes, fallback, own),
+    router: new Router(routes, fallback, endpointRoutes(endpointSettings(config))),
     policy: new Policy(config.policy, lines),
   };
 }

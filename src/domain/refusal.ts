@@ -1,6 +1,15 @@
 import type { AuditFact } from './audit.js';
 import type { EpochMs } from './time.js';
 
+/** Codes of what is wrong with a login or with what a new token is asked to be. */
+export type GrantCode =
+  | 'invalid_request'
+  | 'invalid_grant'
+  | 'account_locked'
+  | '2fa.verify'
+  | 'invalid_scope'
+  | 'Unprocessable Entity';
+
 /**
  * A request that gets no further, as a value.
  *
@@ -41,7 +50,7 @@ export type Refusal =
   | {
       readonly refusal: 'grant';
       readonly status: 400 | 401 | 403 | 422;
-      readonly code: string;
+      readonly code: GrantCode;
       readonly detail: string;
       /** For the audit log; no part of the answer. */
       readonly facts?: readonly AuditFact[];

@@ -17,6 +17,18 @@ export interface SigningKey {
   readonly signsFrom: EpochMs;
 }
 
+/** The half of a signing key that verifies, as it is published (RFC 7517 4). */
+export interface PublicKey {
+  readonly kty: string;
+  readonly crv: string;
+  readonly x: string;
+  /** Only elliptic curves with two coordinates have it. */
+  readonly y?: string | undefined;
+  readonly kid: string;
+  readonly alg: SigningAlgorithm;
+  readonly use: 'sig';
+}
+
 /** All keys of a deployment: those that sign, that will sign, and whose signatures are still in use. */
 export interface SigningKeys {
   /** Grows by one with each change, so that two who change it at once notice. */

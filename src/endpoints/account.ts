@@ -2,6 +2,7 @@ import { formatTime } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import { type Handler, subjectOf } from './call.js';
+import type { CurrentCustomer, CurrentUser, Verified } from './schema/answers.js';
 
 /** The endpoints that tell a client whose credential it has. */
 export class AccountEndpoints {
@@ -12,16 +13,19 @@ export class AccountEndpoints {
   }
 
   /** GET /current_user */
-  showUser: Handler = async ({ subject }) => ({ status: 200, json: userObject(subjectOf(subject).user) });
+  showUser: Handler<CurrentUser> = async ({ subject }) => ({
+    status: 200,
+    json: userObject(subjectOf(subject).user),
+  });
 
   /** GET /current_customer */
-  showCustomer: Handler = async ({ subject }) => ({
+  showCustomer: Handler<CurrentCustomer> = async ({ subject }) => ({
     status: 200,
     json: await this.#customerObject(subjectOf(subject).user),
   });
 
   /** GET /verify: the credential that asks, with whose it is and what it reaches. */
-  verify: Handler = async ({ subject }) => {
+  verify: Handler<Verified> = async ({ subject }) => {
     const known = subjectOf(subject);
     const { user } = known;
     const token = known.credential === 'session' ? null : known.token;
@@ -38,7 +42,7 @@ export class AccountEndpoints {
           expires_at: token.expiresAt === null ? null : formatTime(token.expiresAt),
           scope: token.scopes.join(' '),
         },
-      },
+      } satisfies Verified,
     };
   }; // prettier-ignore
 
@@ -57,7 +61,7 @@ export class AccountEndpoints {
 }
 
 /** A user as clients of such interfaces know one. What Latchkey has no notion of is what it is for everybody. */
-function userObject(user: User) {
+function userObject(user: User): CurrentUser {
   return {
     id: user.id,
     name: user.name,

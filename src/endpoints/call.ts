@@ -16,8 +16,8 @@ export interface Call {
   readonly now: EpochMs;
 }
 
-/** Answers a call. A plain value in and out, so an endpoint is tested without a socket. */
-export type Handler = (call: Call) => Promise<Answer | Refusal>;
+/** Answers a call, with a body of one kind. A plain value in and out, so an endpoint is tested without a socket. */
+export type Handler<Json = unknown> = (call: Call) => Promise<Answer<Json> | Refusal>;
 
 /** Who sent a call to an endpoint that takes a credential. */
 export function subjectOf(subject: Call['subject']): Subject {

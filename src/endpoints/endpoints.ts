@@ -2,20 +2,25 @@ import type { EndpointName } from '../policy/own-endpoints.js';
 import type { AccountEndpoints } from './account.js';
 import type { Handler } from './call.js';
 import type { PageEndpoints } from './page.js';
+import type { Answers } from './schema/answers.js';
 import type { SessionEndpoints } from './sessions.js';
 import type { TokenEndpoints } from './tokens.js';
 
+/** A handler for each own endpoint, with the body that the interface says it has. */
+type Handlers = { readonly [Name in EndpointName]: Handler<Answers[Name]> };
+
 /** What answers each own endpoint. Where they are and what they take is in `policy/own-endpoints`. */
 export function endpointHandlers(
-  login: Handler,
-  logout: Handler,
+  login: Handler<Answers['login']>,
+  logout: Handler<Answers['logout']>,
   tokens: TokenEndpoints,
   sessions: SessionEndpoints,
   page: PageEndpoints,
-  showSigningKeys: Handler,
+  showSigningKeys: Handler<Answers['show_signing_keys']>,
   account: AccountEndpoints,
-  sudo: Handler,
-): Readonly<Record<EndpointName, Handler>> {
+  sudo: Handler<Answers['sudo']>,
+  showInterface: Handler<Answers['show_interface']>,
+): Handlers {
   return {
     login,
     logout,
@@ -35,6 +40,7 @@ export function endpointHandlers(
     describe_caller: page.describeCaller,
     list_people: page.listPeople,
     show_signing_keys: showSigningKeys,
+    show_interface: showInterface,
     show_current_user: account.showUser,
     show_current_customer: account.showCustomer,
     verify: account.verify,

@@ -5,21 +5,23 @@ import { formatSessionCookie } from '../http/cookies.js';
 import { firstField } from '../http/fields.js';
 import type { Store } from '../store/store.js';
 import type { Handler } from './call.js';
+import type { LoggedIn } from './schema/answers.js';
+import { readLogin } from './schema/requests.js';
 import { sessionFact } from './session-facts.js';
 
 /** What the web page sends along to log out. */
 const PAGE_FIELD = 'latchkey-page';
 
 /** POST /login: a session for a login name and a password. */
-export function loginHandler(logins: Logins, sessions: Sessions, store: Store, cookieName: string): Handler {
+export function loginHandler(
+  logins: Logins,
+  sessions: Sessions,
+  store: Store,
+  cookieName: string,
+): Handler<LoggedIn> {
   return async ({ head, body, now }) => {
     const checked = await logins.check(
-      {
-        login: body.params.one('user'),
-        password: body.params.one('password'),
-        otp: head.otp,
-        address: head.client.address,
-      },
+      { ...readLogin(body), otp: head.otp, address: head.client.address },
       401,
     );
     if ('refusal' in checked) return checked;
@@ -47,7 +49,7 @@ export function loginHandler(logins: Logins, sessions: Sessions, store: Store, c
           customer_id: user.customerId,
         },
         customer: { id: user.customerId, name: customer?.name ?? '' },
-      },
+      } satisfies LoggedIn,
     };
   };
 }
@@ -56,7 +58,7 @@ export function loginHandler(logins: Logins, sessions: Sessions, store: Store, c
  * POST /logout: ends the session that asks. When the web page asks, which says so by a field of its own, the browser
  * is told to drop what it kept of this origin; other pages of the origin may have reasons to keep theirs.
  */
-export function logoutHandler(sessions: Sessions, cookieName: string): Handler {
+export function logoutHandler(sessions: Sessions, cookieName: string): Handler<undefined> {
   return async ({ head, subject }) => {
     const cookie = { name: cookieName, value: '', maxAge: 0, secure: head.client.secure };
     const facts: AuditFact[] = [];

@@ -7,6 +7,7 @@ import type { Rules } from '../policy/patterns.js';
 import type { Store } from '../store/store.js';
 import { type Handler, sessionOf, subjectOf } from './call.js';
 import type { PageFile, PageFiles } from './page-files.js';
+import type { Caller, Person } from './schema/answers.js';
 import { describeScope } from './scope-words.js';
 
 /** What the page is told of the configuration. */
@@ -58,18 +59,18 @@ export class PageEndpoints {
   }
 
   /** GET of the page's path; without the slash at its end, which its relative addresses need, it is sent on. */
-  show: Handler = async ({ head, path }) => {
+  show: Handler<undefined> = async ({ head, path }) => {
     if (!path.endsWith('/'))
       return { status: 308, fields: ['Location', this.#settings.path, ...pageFields(head)] };
     return serveFile(this.#files?.html, head);
   };
 
   /** GET of a script, a style or an image, by its exact name. */
-  showAsset: Handler = async ({ head, path }) =>
+  showAsset: Handler<undefined> = async ({ head, path }) =>
     serveFile(this.#files?.assets.get(path.slice(path.lastIndexOf('/') + 1)), head);
 
   /** GET {path}session: who is logged in, what that user may do, and the name and limits that apply. */
-  describeCaller: Handler = async ({ subject, now }) => {
+  describeCaller: Handler<Caller> = async ({ subject, now }) => {
     const caller = sessionOf(subject);
     const { user } = caller;
     const { keyName, scopes, maxLifetime, idleTimeout } = this.#settings;
@@ -93,14 +94,14 @@ export class PageEndpoints {
         scopes: Object.entries(scopes).map(([name, rules]) => describeScope(name, rules)),
         max_lifetime: maxLifetime === null ? null : Math.floor(maxLifetime / 1000),
         key_field: keyName,
-      },
+      } satisfies Caller,
     };
   }; // prettier-ignore
 
   /** GET {path}people: whose tokens those of the organisation are. */
-  listPeople: Handler = async ({ subject }) => {
+  listPeople: Handler<Person[]> = async ({ subject }) => {
     const people = await this.#store.listUsers(subjectOf(subject).user.customerId);
-    return { status: 200, json: people.map(({ id, name, login }) => ({ id, name, login })) };
+    return { status: 200, json: people.map(({ id, name, login }) => ({ id, name, login }) satisfies Person) };
   };
 }
 
@@ -119,7 +120,7 @@ function pageFields(head: RequestHead): string[] {
   return fields.flat();
 }
 
-function serveFile(file: PageFile | undefined, head: RequestHead): Answer | Refusal {
+function serveFile(file: PageFile | undefined, head: RequestHead): Answer<undefined> | Refusal {
   if (file === undefined) return { refusal: 'not_found', detail: `There is nothing at ${head.path}` };
   const fields = [...pageFields(head), 'Vary', 'Accept-Encoding'];
   return takesGzip(head)

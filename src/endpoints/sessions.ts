@@ -2,6 +2,7 @@ import type { Sessions } from '../accounts/sessions.js';
 import type { Session } from '../domain/session.js';
 import { formatTime } from '../domain/time.js';
 import { type Handler, sessionOf } from './call.js';
+import type { SessionObject } from './schema/answers.js';
 import { sessionFact } from './session-facts.js';
 
 /** The endpoints under {path of the page}sessions: everybody's own, and nobody else's. */
@@ -13,14 +14,14 @@ export class SessionEndpoints {
   }
 
   /** GET sessions */
-  list: Handler = async ({ subject, now }) => {
+  list: Handler<SessionObject[]> = async ({ subject, now }) => {
     const { user, session: current } = sessionOf(subject);
     const sessions = await this.#sessions.ofUser(user.id, now);
     return { status: 200, json: sessions.map((session) => sessionObject(session, current)) };
   };
 
   /** DELETE sessions/:id; another user's session is not there. */
-  end: Handler = async ({ subject, path }) => {
+  end: Handler<undefined> = async ({ subject, path }) => {
     const id = path.slice(path.lastIndexOf('/') + 1);
     const ended = await this.#sessions.endById(sessionOf(subject).user.id, id);
     return ended !== undefined
@@ -29,14 +30,14 @@ export class SessionEndpoints {
   };
 
   /** DELETE sessions: all but the one that asks. */
-  endOthers: Handler = async ({ subject }) => {
+  endOthers: Handler<undefined> = async ({ subject }) => {
     const ended = await this.#sessions.endOthers(sessionOf(subject).session);
     return { status: 204, facts: ended.map((session) => sessionFact('session.ended', session, 'user')) };
   };
 }
 
 /** A session as answers show it: by its public id, never by what the cookie carries. */
-function sessionObject(session: Session, current: Session) {
+function sessionObject(session: Session, current: Session): SessionObject {
   return {
     id: session.id,
     created_at: formatTime(session.createdAt),

@@ -8,20 +8,14 @@ import { type EpochMs, formatTime } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import type { RequestHead } from '../http/head.js';
 import type { Handler } from './call.js';
+import type { SudoGranted } from './schema/answers.js';
+import { readSudo } from './schema/requests.js';
 
 /** POST /sudo: confirms a password, and remembers it for a while with the credential that was sent. */
-export function sudoHandler(logins: Logins, sudos: Sudos): Handler {
-  return async ({ head, body: { params }, subject, now }) => {
-    const [login, ...others] = params.all('username');
+export function sudoHandler(logins: Logins, sudos: Sudos): Handler<SudoGranted> {
+  return async ({ head, body, subject, now }) => {
     const checked = await logins.check(
-      {
-        // Several are no name.
-        login: others.length > 0 ? '' : login,
-        password: params.one('password'),
-        otp: head.otp,
-        address: head.client.address,
-        caller: subject?.user,
-      },
+      { ...readSudo(body), otp: head.otp, address: head.client.address, caller: subject?.user },
       403,
     );
     if ('refusal' in checked) return checked;
@@ -29,7 +23,7 @@ export function sudoHandler(logins: Logins, sudos: Sudos): Handler {
     if (subject !== null) await sudos.grant(subject, now);
     return {
       status: 200,
-      json: { expiry_time: formatTime(sudos.endOf(now)) },
+      json: { expiry_time: formatTime(sudos.endOf(now)) } satisfies SudoGranted,
       facts: subject === null ? checked.facts : [...checked.facts, grantedFact(subject)],
     };
   };

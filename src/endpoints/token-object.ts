@@ -1,9 +1,10 @@
 import { formatTime } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 import type { TokenWithUse } from '../store/store.js';
+import type { CreatedTokenObject, TokenObject } from './schema/answers.js';
 
 /** A token as answers show it after its creation. Never used: the four fields of use are null. */
-export function tokenObject({ token, use }: TokenWithUse) {
+export function tokenObject({ token, use }: TokenWithUse): TokenObject {
   const seenAt = use === null ? null : formatTime(use.at);
   return {
     ...baseObject(token),
@@ -15,11 +16,11 @@ export function tokenObject({ token, use }: TokenWithUse) {
 }
 
 /** A token as the answer to its creation shows it: without use, with its secret, this once. */
-export function createdTokenObject(token: Token, secret: string) {
+export function createdTokenObject(token: Token, secret: string): CreatedTokenObject {
   return { ...baseObject(token), access_token: secret };
 }
 
-function baseObject(token: Token) {
+function baseObject(token: Token): Omit<CreatedTokenObject, 'access_token'> {
   return {
     id: token.id,
     user_id: token.userId,

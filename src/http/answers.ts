@@ -3,10 +3,10 @@ import type { Refusal } from '../domain/refusal.js';
 import { formatTime } from '../domain/time.js';
 
 /** An answer of Latchkey's own: a status, fields as a flat list, and a JSON value or content unless it has no body. */
-export interface Answer {
+export interface Answer<Json = unknown> {
   readonly status: number;
   readonly fields?: readonly string[];
-  readonly json?: unknown;
+  readonly json?: Json;
   /** For the audit log; no part of what is sent. */
   readonly facts?: readonly AuditFact[];
   /** Seconds that anybody may keep it; without this it is never stored. */

@@ -49,6 +49,7 @@ export type EndpointName =
   | 'describe_caller'
   | 'list_people'
   | 'show_signing_keys'
+  | 'show_interface'
   | 'show_current_user'
   | 'show_current_customer'
   | 'verify'
@@ -99,6 +100,11 @@ function table(manage: TokenEndpointsTake): Row[] {
 /** Where the keys that verify assertions are. Other paths below `/.well-known` belong to the upstream. */
 export const SIGNING_KEYS_PATH = '/.well-known/jwks.json';
 
+/** Where the description of the interface is, wherever the page may be. */
+export const INTERFACE_PATH = '/_latchkey/openapi.json';
+
+const INTERFACE: Row = { ...OPEN, name: 'show_interface', method: 'GET', path: INTERFACE_PATH, success: 200 };
+
 const SIGNING_KEYS: Row = {
   ...OPEN,
   name: 'show_signing_keys',
@@ -144,6 +150,7 @@ export function endpointRoutes({
 }: EndpointSettings): RouteDefinition[] {
   const rows = [
     ...table(tokenEndpoints),
+    INTERFACE,
     ...(page === null ? [] : pageTable(page)),
     ...(assertion ? [SIGNING_KEYS] : []),
     ...(account ? ACCOUNT : []),
@@ -160,5 +167,6 @@ export function endpointRoutes({
 /** Whether a path begins like one of the other own endpoints. */
 export function startsLikeOwnPath(path: string): boolean {
   const first = segmentAt(path, 0);
-  return [...table('session'), ...ACCOUNT].some((row) => segmentAt(row.path, 0) === first);
+  const rows = [...table('session'), ...ACCOUNT];
+  return path.startsWith(`${INTERFACE_PATH}/`) || rows.some((row) => segmentAt(row.path, 0) === first);
 }

@@ -14,6 +14,7 @@ import { addressesOf, defaultUpstream, reservedIdentity, vendorNames } from '../
 import { whenReady } from '../domain/awaitable.js';
 import { AccountEndpoints } from '../endpoints/account.js';
 import { endpointHandlers } from '../endpoints/endpoints.js';
+import { interfaceHandler } from '../endpoints/interface.js';
 import { loginHandler, logoutHandler } from '../endpoints/login.js';
 import { PageEndpoints } from '../endpoints/page.js';
 import { readPageFiles } from '../endpoints/page-files.js';
@@ -37,6 +38,7 @@ import { createForward } from '../proxy/forward.js';
 import { createUpstreams, type Upstream, type Upstreams } from '../proxy/upstreams.js';
 import { createOutbound, type OutboundSettings } from '../proxy/outbound.js';
 import { createUpgrade, type Upgrade } from '../proxy/upgrade.js';
+import { interfaceSettings } from './interface-settings.js';
 import { createPassOn, type PassOn } from './decision/pass-on.js';
 import { AccessLog } from './public/access-log.js';
 import { Auditor, policyVersion } from './public/auditor.js';
@@ -150,6 +152,7 @@ export function createRuntime(
       signingKeysHandler(keys),
       new AccountEndpoints(store),
       sudoHandler(logins, sudos),
+      interfaceHandler(interfaceSettings(config)),
     ),
     outbound: createOutbound(outboundSettings),
     forward: createForward({ sessionCookie: names.sessionCookie }),

@@ -115,6 +115,7 @@ t.test('each own endpoint', async (t) => {
     list_people: [200, ask('GET /_latchkey/people', cookie)],
     // Keys that are public may be kept for a while; the rest holds.
     show_signing_keys: null,
+    show_interface: [200, ask('GET /_latchkey/openapi.json')],
     show_current_user: [200, ask('GET /current_user', key)],
     show_current_customer: [200, ask('GET /current_customer', key)],
     verify: [200, ask('GET /verify', key)],

@@ -154,6 +154,8 @@ t.test('each fault of a configuration names its place and the mend', async (t) =
       ['page at the top', `${UP}interface: { ui: { path: / } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/", found "/"']],
       ['page without a slash at its end', `${UP}interface: { ui: { path: /a/../b } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/", found "/a/../b"']],
       ['route where the page is', `${UP}routes:\n  - { path: /_latchkey/x, action: a }`, ["3:13: routes.0.path: /_latchkey/x is an endpoint of Latchkey's own; remove the route"]],
+      ['page in the way of the description', `${UP}interface: { ui: { path: /_latchkey/openapi.json/ } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/", found "/_latchkey/openapi.json/"']],
+      ['route where the description is', `${UP}interface: { ui: { enabled: false } }\nroutes:\n  - { path: /_latchkey/openapi.json, action: a }`, ["4:13: routes.0.path: /_latchkey/openapi.json is an endpoint of Latchkey's own; remove the route"]],
       ['route where the page would be', `${UP}interface: { ui: { enabled: false } }\nroutes:\n  - { path: /_latchkey/x, action: a }`, []],
       ['several documents', `${UP}---\n${UP}`, ['2:1: expected one document, found several ("---")']],
       ['not UTF-8', Buffer.from([0x61, 0xff]), ['1:1: is not UTF-8 text']],

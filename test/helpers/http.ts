@@ -1,6 +1,7 @@
 import { createServer, type IncomingHttpHeaders, request, type Server } from 'node:http';
 import { request as requestOverTls } from 'node:https';
 import { type AddressInfo, connect } from 'node:net';
+import { checkExchange } from './interface.js';
 import { rememberSecretsOf } from './secrets.js';
 
 /** An answer with its body as text and, when it is JSON, as a value. */
@@ -28,8 +29,37 @@ export function bodyOf({ json, body }: Sent): { body?: string | Buffer | undefin
   return { body };
 }
 
-/** Sends one request on a connection of its own; the path goes out byte for byte. */
-export function send(base: string, path: string, sent: Sent = {}): Promise<Reply> {
+/**
+ * Sends one request on a connection of its own; the path goes out byte for byte. An exchange with an own endpoint is held
+ * against the description of the interface.
+ */
+export async function send(base: string, path: string, sent: Sent = {}): Promise<Reply> {
+  const reply = await exchange(base, path, sent);
+  await checkReply(base, path, sent, reply);
+  return reply;
+}
+
+/** Holds a reply against the description of the interface. */
+export function checkReply(base: string, path: string, sent: Sent, reply: Reply): Promise<void> {
+  const { body, type } = bodyOf(sent);
+  const named = Object.entries(sent.headers ?? {}).find(([name]) => name.toLowerCase() === 'content-type');
+  return checkExchange(base, {
+    method: methodOf(sent),
+    path,
+    requestType: String(named?.[1] ?? type ?? ''),
+    requestBody: body?.toString(),
+    status: reply.status,
+    headers: reply.headers,
+    text: reply.text,
+  });
+}
+
+/** The method of what is sent. */
+export function methodOf(sent: Sent): string {
+  return sent.method ?? (bodyOf(sent).body === undefined ? 'GET' : 'POST');
+}
+
+function exchange(base: string, path: string, sent: Sent): Promise<Reply> {
   const { hostname, port, protocol } = new URL(base);
   const headers: Record<string, string | string[]> = { ...sent.headers };
   const { body, type } = bodyOf(sent);
@@ -45,7 +75,7 @@ export function send(base: string, path: string, sent: Sent = {}): Promise<Reply
         hostname,
         port,
         path,
-        method: sent.method ?? (body === undefined ? 'GET' : 'POST'),
+        method: methodOf(sent),
         headers,
         agent: false,
       },

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type ClientHttp2Session, connect, constants, type IncomingHttpHeaders } from 'node:http2';
 import type { ConnectionOptions } from 'node:tls';
-import { bodyOf, type Reply, type Sent } from './http.js';
+import { bodyOf, checkReply, methodOf, type Reply, type Sent } from './http.js';
 import { rememberSecretsOf } from './secrets.js';
 
 /** Opens a connection of HTTP/2 and waits until it is there. It is destroyed at the end of the test. */
@@ -18,7 +18,15 @@ export async function openHttp2(
 }
 
 /** Sends one request on a connection of HTTP/2. Rejects when the stream is broken off; `code` of the error is that of the reset. */
-export function sendHttp2(session: ClientHttp2Session, path: string, sent: Sent = {}): Promise<Reply> {
+export async function sendHttp2(session: ClientHttp2Session, path: string, sent: Sent = {}): Promise<Reply> {
+  // Nothing is known of a connection that is over.
+  const base = `https://127.0.0.1:${session.destroyed ? 0 : session.socket.remotePort}`;
+  const reply = await exchange(session, path, sent);
+  await checkReply(base, path, sent, reply);
+  return reply;
+}
+
+function exchange(session: ClientHttp2Session, path: string, sent: Sent): Promise<Reply> {
   const headers: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(sent.headers ?? {})) headers[name.toLowerCase()] = value;
   const { body, type } = bodyOf(sent);
@@ -26,7 +34,7 @@ export function sendHttp2(session: ClientHttp2Session, path: string, sent: Sent 
   if (body !== undefined && headers['transfer-encoding'] === undefined)
     headers['content-length'] ??= String(Buffer.byteLength(body));
   delete headers['transfer-encoding'];
-  const method = sent.method ?? (body === undefined ? 'GET' : 'POST');
+  const method = methodOf(sent);
   return new Promise((resolve, reject) => {
     const stream = session.request(
       { ':method': method, ':path': path, ...headers },

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { stringify } from 'yaml';
+import { forgetServer, noteServer } from './interface.js';
 import { refuseSecretsBelow, refuseSecretsIn } from './secrets.js';
 
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
@@ -86,7 +87,12 @@ export async function startCommand(
     refuseSecretsIn(output().stdout, 'standard output');
     refuseSecretsIn(output().stderr, 'standard error');
   });
+  const configFile = args[args.indexOf('--config') + 1];
+  const config =
+    args.includes('--config') && configFile !== undefined ? readFileSync(configFile, 'utf8') : '';
   const ready = await waitForReady(child, output);
+  noteServer(ready.listen, config);
+  child.once('exit', () => forgetServer(ready.listen));
   return {
     url: ready.listen,
     admin: ready.admin,

@@ -1,0 +1,1660 @@
+// Written by "npm run docs:openapi" from docs/openapi.json.
+
+export interface paths {
+  '/login': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * Log in
+     * @description Gives a session in a cookie. Each login gives a new one and ends the one that was sent.
+     */
+    post: operations['login'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/logout': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * Log out
+     * @description Ends the session that asks.
+     */
+    post: operations['logout'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/tokens': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * List the tokens of the user
+     * @description The oldest first. Needs the action `token:read`.
+     */
+    get: operations['listTokens'];
+    put?: never;
+    /**
+     * Create a token
+     * @description The answer is the only one that ever holds the secret.
+     */
+    post: operations['createToken'];
+    /**
+     * Revoke several tokens, all of them or none
+     * @description Needs the action `token:write`.
+     */
+    delete: operations['revokeTokens'];
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/customer/{id}/tokens': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * List the tokens of every user of the own customer
+     * @description The oldest first. `id` is the id of the own customer. Needs the action `customer_token:read`.
+     */
+    get: operations['listCustomerTokens'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/tokens/self': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** Show the token that asks */
+    get: operations['showOwnToken'];
+    put?: never;
+    post?: never;
+    /** Revoke the token that asks */
+    delete: operations['revokeOwnToken'];
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/tokens/{id}': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Show a token of the own customer
+     * @description Needs the action `token:read`.
+     */
+    get: operations['showToken'];
+    put?: never;
+    post?: never;
+    /**
+     * Revoke a token
+     * @description Another user's token needs the action `customer_token:write` too. Needs the action `token:write`.
+     */
+    delete: operations['revokeToken'];
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/_latchkey/openapi.json': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** Show this document */
+    get: operations['showInterface'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/_latchkey/sessions': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** List the user's own sessions */
+    get: operations['listSessions'];
+    put?: never;
+    post?: never;
+    /** End all of the user's sessions but the one that asks */
+    delete: operations['endOtherSessions'];
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/_latchkey/sessions/{id}': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    post?: never;
+    /** End one of the user's own sessions */
+    delete: operations['endSession'];
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/_latchkey/session': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** Tell who is logged in, and what applies to that user */
+    get: operations['describeCaller'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/_latchkey/people': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * List the users of the own customer
+     * @description Needs the action `customer_token:read`.
+     */
+    get: operations['listPeople'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/.well-known/jwks.json': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Show the keys that verify assertions
+     * @description A JSON Web Key Set (RFC 7517). It may be kept as long as `Cache-Control` says.
+     */
+    get: operations['showSigningKeys'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/current_user': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Show the user of the credential that asks
+     * @description Needs the action `account:read`.
+     */
+    get: operations['showCurrentUser'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/current_customer': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Show the customer of the credential that asks
+     * @description Needs the action `account:read`.
+     */
+    get: operations['showCurrentCustomer'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/verify': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Show the credential that asks, whose it is and what it reaches
+     * @description Needs the action `account:read`.
+     */
+    get: operations['verify'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/sudo': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * Confirm a password
+     * @description For five minutes `POST /tokens` needs no login name with the credential that was sent. The password is checked again there.
+     */
+    post: operations['sudo'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+  schemas: {
+    LoginRequest: {
+      /** @description The login name */
+      user: string;
+      /** @description At most 1024 bytes */
+      password: string;
+    };
+    CreateTokenRequest: {
+      /** @description The login name of the user whom the token is for */
+      username: string;
+      /** @description At most 1024 bytes */
+      password: string;
+      /**
+       * @description What the token is for: at most 255 characters without control characters
+       * @default
+       */
+      name: string;
+      /**
+       * @description One scope, or several separated by spaces
+       * @default global
+       */
+      scope: string;
+      /** @description Restricts the token to these services */
+      'services[]'?: string[];
+      /** @description The same as `services[]` */
+      services?: string[];
+      /** @description Restricts the token to this service; adds to `services[]` */
+      service_id?: string;
+      /**
+       * Format: date-time
+       * @description ISO 8601 with `Z` or an offset; the token is refused from that second on
+       */
+      expires_at?: string;
+    };
+    CreateOwnTokenRequest: {
+      /** @description At most 1024 bytes */
+      password: string;
+      /**
+       * @description What the token is for: at most 255 characters without control characters
+       * @default
+       */
+      name: string;
+      /**
+       * @description One scope, or several separated by spaces
+       * @default global
+       */
+      scope: string;
+      /** @description Restricts the token to these services */
+      'services[]'?: string[];
+      /** @description The same as `services[]` */
+      services?: string[];
+      /** @description Restricts the token to this service; adds to `services[]` */
+      service_id?: string;
+      /**
+       * Format: date-time
+       * @description ISO 8601 with `Z` or an offset; the token is refused from that second on
+       */
+      expires_at?: string;
+    };
+    RevokeTokensRequest: {
+      /** @description All of them are revoked, or none */
+      data: {
+        /** @constant */
+        type?: 'token';
+        /** @description The id of the token, not its secret */
+        id: string;
+      }[];
+    };
+    SudoRequest: {
+      /** @description The login name; without it the credential that is sent says whose the password is */
+      username?: string;
+      /** @description At most 1024 bytes */
+      password: string;
+    };
+    LoggedIn: {
+      user: {
+        id: string;
+        name: string;
+        login: string;
+        /** @description A role of the policy: by default superuser, billing, engineer or user */
+        role: string;
+        customer_id: string;
+      };
+      customer: {
+        id: string;
+        name: string;
+      };
+    };
+    Token: {
+      /** @description Names the token; it is no secret */
+      id: string;
+      /** @description Whose it is */
+      user_id: string;
+      customer_id: string;
+      /** @description The service that it is restricted to, the last of several; null when it is not restricted */
+      service_id: string | null;
+      /** @description Every service that it is restricted to; empty when it is not restricted */
+      services: string[];
+      name: string;
+      /** @description Its scopes, separated by spaces */
+      scope: string;
+      scopes: string[];
+      /**
+       * Format: date-time
+       * @description UTC, ISO 8601, whole seconds
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      created_at: string;
+      /**
+       * Format: date-time
+       * @description UTC, ISO 8601, whole seconds
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      updated_at: string;
+      /** @description From this second on it is refused; null when it does not expire */
+      expires_at: string | null;
+      /** @description Its last use; null when it was never used */
+      last_seen_at: string | null;
+      /** @description The same as `last_seen_at` */
+      last_used_at: string | null;
+      ip: string | null;
+      /** @description User-Agent of the client that last used it; null when it sent none */
+      user_agent: string | null;
+    };
+    CreatedToken: {
+      /** @description Names the token; it is no secret */
+      id: string;
+      /** @description Whose it is */
+      user_id: string;
+      customer_id: string;
+      /** @description The service that it is restricted to, the last of several; null when it is not restricted */
+      service_id: string | null;
+      /** @description Every service that it is restricted to; empty when it is not restricted */
+      services: string[];
+      name: string;
+      /** @description Its scopes, separated by spaces */
+      scope: string;
+      scopes: string[];
+      /**
+       * Format: date-time
+       * @description UTC, ISO 8601, whole seconds
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      created_at: string;
+      /**
+       * Format: date-time
+       * @description UTC, ISO 8601, whole seconds
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      updated_at: string;
+      /** @description From this second on it is refused; null when it does not expire */
+      expires_at: string | null;
+      /** @description The secret. No other answer ever holds it */
+      access_token: string;
+    };
+    Session: {
+      /** @description Names the session; it is not what the cookie carries */
+      id: string;
+      /**
+       * Format: date-time
+       * @description UTC, ISO 8601, whole seconds
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      created_at: string;
+      /**
+       * Format: date-time
+       * @description Its last activity, at most a minute late
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      last_seen_at: string;
+      /**
+       * Format: date-time
+       * @description When it ends at the latest
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      ends_at: string;
+      /** @description IP address of the client that last used it */
+      ip: string;
+      /** @description User-Agent of the client that last used it; null when it sent none */
+      user_agent: string | null;
+      /** @description Whether it is the session that asks */
+      current: boolean;
+    };
+    Caller: {
+      user: {
+        id: string;
+        name: string;
+        login: string;
+        /** @description A role of the policy: by default superuser, billing, engineer or user */
+        role: string;
+        customer_id: string;
+      };
+      customer: {
+        id: string;
+        name: string;
+      };
+      session: {
+        /** @description Seconds until the session ends at the latest */
+        ends_in: number;
+        /** @description Seconds without a request after which it ends */
+        idle_timeout: number;
+      };
+      /** @description Whether the account asks for a one-time password */
+      one_time_password: boolean;
+      may: {
+        list_tokens: boolean;
+        revoke_tokens: boolean;
+        list_customer_tokens: boolean;
+        revoke_customer_tokens: boolean;
+      };
+      /** @description What tokens can be restricted to; empty when any service id is accepted */
+      services: {
+        id: string;
+        name: string;
+      }[];
+      scopes: {
+        name: string;
+        title: string;
+        description: string;
+      }[];
+      /** @description Seconds that a token may last; null when there is no limit */
+      max_lifetime: number | null;
+      /** @description Name of the header that carries a token */
+      key_field: string;
+    };
+    Person: {
+      id: string;
+      name: string;
+      login: string;
+    };
+    CurrentUser: {
+      id: string;
+      name: string;
+      login: string;
+      customer_id: string;
+      role: string;
+      locked: boolean;
+      two_factor_auth_enabled: boolean;
+      two_factor_setup_required: boolean;
+      limit_services: boolean;
+      require_new_password: boolean;
+      /**
+       * Format: date-time
+       * @description UTC, ISO 8601, whole seconds
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      created_at: string;
+      /**
+       * Format: date-time
+       * @description UTC, ISO 8601, whole seconds
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      updated_at: string;
+      deleted_at: null;
+    };
+    CurrentCustomer: {
+      id: string;
+      name: string;
+    };
+    Verified: {
+      customer: {
+        id: string;
+        name: string;
+      };
+      user: {
+        id: string;
+        name: string;
+        login: string;
+      };
+      /** @description Names by id */
+      services: {
+        [key: string]: string;
+      };
+      /** @description null for a session */
+      token: {
+        id: string;
+        name: string;
+        /**
+         * Format: date-time
+         * @description UTC, ISO 8601, whole seconds
+         * @example 2030-01-31T12:00:00+00:00
+         */
+        created_at: string;
+        expires_at: string | null;
+        scope: string;
+      } | null;
+    };
+    SudoGranted: {
+      /**
+       * Format: date-time
+       * @description Until then POST /tokens takes the credential that was sent in place of a login name
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      expiry_time: string;
+    };
+    SigningKeys: {
+      keys: {
+        kty: string;
+        crv: string;
+        x: string;
+        y?: string;
+        kid: string;
+        /** @enum {string} */
+        alg: 'EdDSA' | 'ES256';
+        /** @constant */
+        use: 'sig';
+      }[];
+    };
+    Unauthenticated: {
+      msg: string;
+    };
+    Problem: {
+      /** @description What kind of error it is */
+      msg: string;
+      /** @description What exactly is wrong, for people */
+      detail: string;
+    };
+    OpenApi: {
+      openapi: string;
+    } & {
+      [key: string]: unknown;
+    };
+  };
+  responses: {
+    /** @description The request is ambiguous or malformed */
+    Malformed: {
+      headers: {
+        'X-Request-Id': components['headers']['X-Request-Id'];
+        'Cache-Control': components['headers']['Cache-Control'];
+        [name: string]: unknown;
+      };
+      content: {
+        'application/json': components['schemas']['Problem'];
+      };
+    };
+    /** @description There is no credential, or one that does not hold */
+    Unauthenticated: {
+      headers: {
+        'X-Request-Id': components['headers']['X-Request-Id'];
+        'Cache-Control': components['headers']['Cache-Control'];
+        'WWW-Authenticate': components['headers']['WWW-Authenticate'];
+        [name: string]: unknown;
+      };
+      content: {
+        'application/json': components['schemas']['Unauthenticated'];
+      };
+    };
+    /** @description The role or the scope does not allow it, the kind of credential is wrong, or another site made a browser ask */
+    Forbidden: {
+      headers: {
+        'X-Request-Id': components['headers']['X-Request-Id'];
+        'Cache-Control': components['headers']['Cache-Control'];
+        [name: string]: unknown;
+      };
+      content: {
+        'application/json': components['schemas']['Problem'];
+      };
+    };
+    /** @description There is no such record */
+    NotFound: {
+      headers: {
+        'X-Request-Id': components['headers']['X-Request-Id'];
+        'Cache-Control': components['headers']['Cache-Control'];
+        [name: string]: unknown;
+      };
+      content: {
+        'application/json': components['schemas']['Problem'];
+      };
+    };
+    /** @description The request took too long to arrive */
+    TooSlow: {
+      headers: {
+        'X-Request-Id': components['headers']['X-Request-Id'];
+        'Cache-Control': components['headers']['Cache-Control'];
+        [name: string]: unknown;
+      };
+      content: {
+        'application/json': components['schemas']['Problem'];
+      };
+    };
+    /** @description The body is too large */
+    TooLarge: {
+      headers: {
+        'X-Request-Id': components['headers']['X-Request-Id'];
+        'Cache-Control': components['headers']['Cache-Control'];
+        [name: string]: unknown;
+      };
+      content: {
+        'application/json': components['schemas']['Problem'];
+      };
+    };
+    /** @description The request target is too long */
+    TargetTooLong: {
+      headers: {
+        'X-Request-Id': components['headers']['X-Request-Id'];
+        'Cache-Control': components['headers']['Cache-Control'];
+        [name: string]: unknown;
+      };
+      content: {
+        'application/json': components['schemas']['Problem'];
+      };
+    };
+    /** @description `Expect` asks for more than `100-continue` */
+    ExpectationFailed: {
+      headers: {
+        'X-Request-Id': components['headers']['X-Request-Id'];
+        'Cache-Control': components['headers']['Cache-Control'];
+        [name: string]: unknown;
+      };
+      content: {
+        'application/json': components['schemas']['Problem'];
+      };
+    };
+    /** @description Too many logins failed */
+    Throttled: {
+      headers: {
+        'X-Request-Id': components['headers']['X-Request-Id'];
+        'Cache-Control': components['headers']['Cache-Control'];
+        'Retry-After': components['headers']['Retry-After'];
+        [name: string]: unknown;
+      };
+      content: {
+        'application/json': components['schemas']['Problem'];
+      };
+    };
+    /** @description The header fields are too large */
+    HeadTooLarge: {
+      headers: {
+        'X-Request-Id': components['headers']['X-Request-Id'];
+        'Cache-Control': components['headers']['Cache-Control'];
+        [name: string]: unknown;
+      };
+      content: {
+        'application/json': components['schemas']['Problem'];
+      };
+    };
+    /** @description Something went wrong; the log says what */
+    Fault: {
+      headers: {
+        'X-Request-Id': components['headers']['X-Request-Id'];
+        'Cache-Control': components['headers']['Cache-Control'];
+        [name: string]: unknown;
+      };
+      content: {
+        'application/json': components['schemas']['Problem'];
+      };
+    };
+    /** @description The store, the account source or a required audit log can not be used, or too much waits */
+    Unavailable: {
+      headers: {
+        'X-Request-Id': components['headers']['X-Request-Id'];
+        'Cache-Control': components['headers']['Cache-Control'];
+        'Retry-After': components['headers']['Retry-After'];
+        [name: string]: unknown;
+      };
+      content: {
+        'application/json': components['schemas']['Problem'];
+      };
+    };
+  };
+  parameters: {
+    /** @description The one-time password of an account with two-factor authentication */
+    OneTimePassword: string;
+  };
+  requestBodies: never;
+  headers: {
+    /** @description Names the request in the log, in the audit log, and to the upstream */
+    'X-Request-Id': string;
+    /** @description `no-store`, except for keys, which may be kept for a while */
+    'Cache-Control': string;
+    /** @description Seconds after which to try again */
+    'Retry-After': number;
+    /** @description The scheme of the credential that is missing */
+    'WWW-Authenticate': string;
+    /** @description The session cookie; on logout the one that removes it */
+    'Set-Cookie': string;
+  };
+  pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+  login: {
+    parameters: {
+      query?: never;
+      header?: {
+        /** @description The one-time password of an account with two-factor authentication */
+        'Service-OTP'?: components['parameters']['OneTimePassword'];
+      };
+      path?: never;
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        'application/json': components['schemas']['LoginRequest'];
+        'application/x-www-form-urlencoded': components['schemas']['LoginRequest'];
+      };
+    };
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          'Set-Cookie': components['headers']['Set-Cookie'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['LoggedIn'];
+        };
+      };
+      /** @description `invalid_request`, `account_locked`, `2fa.verify`; The request is ambiguous or malformed */
+      400: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json':
+            | {
+                /**
+                 * @description The same as `code`
+                 * @enum {string}
+                 */
+                msg: 'invalid_request' | 'account_locked' | '2fa.verify';
+                /**
+                 * @description What is wrong, for programs
+                 * @enum {string}
+                 */
+                code: 'invalid_request' | 'account_locked' | '2fa.verify';
+                /** @description What exactly is wrong, for people */
+                detail: string;
+              }
+            | components['schemas']['Problem'];
+        };
+      };
+      /** @description `invalid_grant` */
+      401: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': {
+            /**
+             * @description The same as `code`
+             * @enum {string}
+             */
+            msg: 'invalid_grant';
+            /**
+             * @description What is wrong, for programs
+             * @enum {string}
+             */
+            code: 'invalid_grant';
+            /** @description What exactly is wrong, for people */
+            detail: string;
+          };
+        };
+      };
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  logout: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      204: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          'Set-Cookie': components['headers']['Set-Cookie'];
+          [name: string]: unknown;
+        };
+        content?: never;
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  listTokens: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Token'][];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  createToken: {
+    parameters: {
+      query?: never;
+      header?: {
+        /** @description The one-time password of an account with two-factor authentication */
+        'Service-OTP'?: components['parameters']['OneTimePassword'];
+      };
+      path?: never;
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        'application/json':
+          components['schemas']['CreateTokenRequest'] | components['schemas']['CreateOwnTokenRequest'];
+        'application/x-www-form-urlencoded':
+          components['schemas']['CreateTokenRequest'] | components['schemas']['CreateOwnTokenRequest'];
+      };
+    };
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['CreatedToken'];
+        };
+      };
+      /** @description `invalid_request`, `invalid_grant`, `account_locked`, `2fa.verify`, `invalid_scope`; The request is ambiguous or malformed */
+      400: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json':
+            | {
+                /**
+                 * @description The same as `code`
+                 * @enum {string}
+                 */
+                msg: 'invalid_request' | 'invalid_grant' | 'account_locked' | '2fa.verify' | 'invalid_scope';
+                /**
+                 * @description What is wrong, for programs
+                 * @enum {string}
+                 */
+                code: 'invalid_request' | 'invalid_grant' | 'account_locked' | '2fa.verify' | 'invalid_scope';
+                /** @description What exactly is wrong, for people */
+                detail: string;
+              }
+            | components['schemas']['Problem'];
+        };
+      };
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      /** @description `Unprocessable Entity` */
+      422: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': {
+            /**
+             * @description The same as `code`
+             * @enum {string}
+             */
+            msg: 'Unprocessable Entity';
+            /**
+             * @description What is wrong, for programs
+             * @enum {string}
+             */
+            code: 'Unprocessable Entity';
+            /** @description What exactly is wrong, for people */
+            detail: string;
+          };
+        };
+      };
+      429: components['responses']['Throttled'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  revokeTokens: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        'application/json': components['schemas']['RevokeTokensRequest'];
+        'application/vnd.api+json': components['schemas']['RevokeTokensRequest'];
+      };
+    };
+    responses: {
+      /** @description Done */
+      204: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content?: never;
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      404: components['responses']['NotFound'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  listCustomerTokens: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Token'][];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  showOwnToken: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Token'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      404: components['responses']['NotFound'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  revokeOwnToken: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      204: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content?: never;
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      404: components['responses']['NotFound'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  showToken: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Token'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      404: components['responses']['NotFound'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  revokeToken: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      204: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content?: never;
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      404: components['responses']['NotFound'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  showInterface: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['OpenApi'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  listSessions: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Session'][];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  endOtherSessions: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      204: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content?: never;
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  endSession: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      204: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content?: never;
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      404: components['responses']['NotFound'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  describeCaller: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Caller'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  listPeople: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Person'][];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  showSigningKeys: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['SigningKeys'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  showCurrentUser: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['CurrentUser'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  showCurrentCustomer: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['CurrentCustomer'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  verify: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Verified'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  sudo: {
+    parameters: {
+      query?: never;
+      header?: {
+        /** @description The one-time password of an account with two-factor authentication */
+        'Service-OTP'?: components['parameters']['OneTimePassword'];
+      };
+      path?: never;
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        'application/json': components['schemas']['SudoRequest'];
+        'application/x-www-form-urlencoded': components['schemas']['SudoRequest'];
+      };
+    };
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['SudoGranted'];
+        };
+      };
+      /** @description `invalid_request`, `account_locked`, `2fa.verify`; The request is ambiguous or malformed */
+      400: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json':
+            | {
+                /**
+                 * @description The same as `code`
+                 * @enum {string}
+                 */
+                msg: 'invalid_request' | 'account_locked' | '2fa.verify';
+                /**
+                 * @description What is wrong, for programs
+                 * @enum {string}
+                 */
+                code: 'invalid_request' | 'account_locked' | '2fa.verify';
+                /** @description What exactly is wrong, for people */
+                detail: string;
+              }
+            | components['schemas']['Problem'];
+        };
+      };
+      401: components['responses']['Unauthenticated'];
+      /** @description `invalid_grant`; The role or the scope does not allow it, the kind of credential is wrong, or another site made a browser ask */
+      403: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json':
+            | {
+                /**
+                 * @description The same as `code`
+                 * @enum {string}
+                 */
+                msg: 'invalid_grant';
+                /**
+                 * @description What is wrong, for programs
+                 * @enum {string}
+                 */
+                code: 'invalid_grant';
+                /** @description What exactly is wrong, for people */
+                detail: string;
+              }
+            | components['schemas']['Problem'];
+        };
+      };
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+}

@@ -1,0 +1,33 @@
+#!/usr/bin/env node
+// Writes docs/openapi.json, the interface with everything that the configuration can turn on, under the default names,
+// and the types of the example client from it (`npm run docs:openapi`). With --check it only says whether both are up to date.
+import { readFileSync, writeFileSync } from 'node:fs';
+import openapiTypes, { astToString } from 'openapi-typescript';
+import { format, resolveConfig } from 'prettier';
+import { configSchema } from '../dist/config/schema/config.js';
+import { interfaceDocument } from '../dist/endpoints/openapi/document.js';
+import { interfaceSettings } from '../dist/server/interface-settings.js';
+
+const FULLEST = {
+  interface: { account_endpoints: true },
+  identity: { assertion: { enabled: true } },
+};
+
+const config = configSchema.parse({ upstreams: { api: { url: 'http://127.0.0.1:3000' } }, ...FULLEST });
+const document = interfaceDocument(interfaceSettings(config));
+const types = astToString(await openapiTypes(structuredClone(document)));
+await keep('docs/openapi.json', JSON.stringify(document));
+await keep(
+  'examples/client/latchkey.d.ts',
+  `// Written by "npm run docs:openapi" from docs/openapi.json.\n\n${types}`,
+);
+
+/** Writes a file, or says that it is behind. */
+async function keep(file, content) {
+  const text = await format(content, { ...(await resolveConfig(file)), filepath: file });
+  if (!process.argv.includes('--check')) writeFileSync(file, text);
+  else if (readFileSync(file, 'utf8') !== text) {
+    process.stderr.write(`${file} is behind src/endpoints: npm run docs:openapi\n`);
+    process.exitCode = 1;
+  }
+}

@@ -1,0 +1,103 @@
+import { z } from 'zod';
+import { ID } from '../domain/id.js';
+import type { Refusal } from '../domain/refusal.js';
+import { parseTime } from '../domain/time.js';
+import { MAX_PASSWORD } from './passwords.js';
+
+const MAX_NAME = 255;
+const MAX_SERVICES = 1_000;
+
+/** What people send to prove who they are. */
+export const credentials = credentialsOr('The username and password are required');
+
+/** The same, where a credential says whose they are. */
+export const confirmation = credentialsOr('The password is required');
+
+/** What a client may ask a new token to be, each value as text. */
+export const tokenParameters = {
+  scope: z
+    .string()
+    .regex(/[^ ]/, 'The scope is empty')
+    .default('global')
+    .transform((text) => unique(text.split(' ').filter((name) => name !== ''))),
+  expiresAt: z
+    .string()
+    .transform((text, context) => {
+      const at = parseTime(text);
+      if (at === undefined) {
+        const message = 'expires_at must be an ISO 8601 date-time with an offset, like 2030-01-31T12:00:00Z';
+        context.addIssue({ code: 'custom', message });
+      }
+      return at ?? z.NEVER;
+    })
+    .optional(),
+  services: z
+    .array(
+      z
+        .string()
+        .min(1, 'A service restriction must name a service')
+        .regex(ID, { error: ({ input }) => unknownService(String(input)) }),
+    )
+    .max(MAX_SERVICES, `More than ${MAX_SERVICES} services`)
+    .transform(unique),
+  name: z
+    .string()
+    .refine(isName, `The name must be at most ${MAX_NAME} characters without control characters`)
+    .meta({ maxLength: MAX_NAME })
+    .default(''),
+} as const;
+
+/** What a client learns of a service that it can't restrict a token to. */
+export function unknownService(id: string): string {
+  return `The service ${JSON.stringify(id)} is unknown`;
+}
+
+/**
+ * Reads a value by its schema.
+ *
+ * @param status and code of the refusal of a value that does not satisfy it
+ */
+export function readBy<Value>(
+  schema: z.ZodType<Value>,
+  value: unknown,
+  refusal: Pick<Extract<Refusal, { refusal: 'grant' }>, 'status' | 'code'>,
+): { readonly value: Value } | Refusal {
+  const read = schema.safeParse(value);
+  if (read.success) return { value: read.data };
+  return { refusal: 'grant', ...refusal, detail: tellFirst(read.error.issues) };
+}
+
+/** What is not there is told before what is too much, and that before what is wrong. */
+const ORDER: readonly string[] = ['invalid_type', 'too_small', 'too_big'];
+
+function tellFirst(issues: readonly z.core.$ZodIssue[]): string {
+  const [first] = issues.toSorted((a, b) => rankOf(a) - rankOf(b));
+  return first?.message ?? 'The request is not valid';
+}
+
+function rankOf({ code }: z.core.$ZodIssue): number {
+  return ORDER.includes(code) ? ORDER.indexOf(code) : ORDER.length;
+}
+
+/** The limits are of bytes; those who read the schema get to know them in characters. */
+function credentialsOr(missing: string) {
+  const present = (tooLong: string) =>
+    z
+      .string(missing)
+      .min(1, missing)
+      .refine((text) => Buffer.byteLength(text) <= MAX_PASSWORD, tooLong)
+      .meta({ maxLength: MAX_PASSWORD });
+  return z.object({
+    password: present(`The password is longer than ${MAX_PASSWORD} bytes`),
+    login: present('The username is too long'),
+  });
+}
+
+function isName(name: string): boolean {
+  // \p{Cc}: control characters. The bidirectional ones could make a list show something else.
+  return Array.from(name).length <= MAX_NAME && !/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(name);
+}
+
+function unique(values: readonly string[]): string[] {
+  return [...new Set(values)];
+}

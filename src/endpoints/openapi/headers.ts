@@ -1,0 +1,38 @@
+/** Headers of answers. A header that is required is in every answer that names it. */
+export const HEADERS = {
+  'X-Request-Id': {
+    description: 'Names the request in the log, in the audit log, and to the upstream',
+    required: true,
+    schema: { type: 'string', minLength: 1 },
+  },
+  'Cache-Control': {
+    description: '`no-store`, except for keys, which may be kept for a while',
+    required: true,
+    schema: { type: 'string', pattern: '^(no-store|public, max-age=[0-9]+)$' },
+  },
+  'Retry-After': {
+    description: 'Seconds after which to try again',
+    required: true,
+    schema: { type: 'integer', minimum: 1 },
+  },
+  'WWW-Authenticate': {
+    description: 'The scheme of the credential that is missing',
+    required: true,
+    schema: { type: 'string' },
+  },
+  'Set-Cookie': {
+    description: 'The session cookie; on logout the one that removes it',
+    required: true,
+    schema: { type: 'string' },
+  },
+} as const;
+
+export type HeaderName = keyof typeof HEADERS;
+
+/** Headers of every answer. */
+export const ALWAYS: readonly HeaderName[] = ['X-Request-Id', 'Cache-Control'];
+
+/** References to headers of the document, by name. */
+export function headerRefs(names: readonly HeaderName[]): Record<string, { $ref: string }> {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+}

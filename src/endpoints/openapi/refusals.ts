@@ -1,0 +1,67 @@
+import type { z } from 'zod';
+import { problem, unauthenticated } from '../schema/answers.js';
+import type { EndpointRule } from '../../policy/own-endpoints.js';
+import type { HeaderName } from './headers.js';
+
+/** One kind of refusal, as clients see it. */
+export interface RefusalAnswer {
+  readonly status: number;
+  readonly description: string;
+  readonly schema: z.ZodType;
+  readonly headers?: readonly HeaderName[];
+}
+
+/** Every kind of refusal of own endpoints that has no code. */
+export const REFUSALS = {
+  Malformed: { status: 400, description: 'The request is ambiguous or malformed', schema: problem },
+  Unauthenticated: {
+    status: 401,
+    description: 'There is no credential, or one that does not hold',
+    schema: unauthenticated,
+    headers: ['WWW-Authenticate'],
+  },
+  Forbidden: {
+    status: 403,
+    description:
+      'The role or the scope does not allow it, the kind of credential is wrong, or another site made a browser ask',
+    schema: problem,
+  },
+  NotFound: { status: 404, description: 'There is no such record', schema: problem },
+  TooSlow: { status: 408, description: 'The request took too long to arrive', schema: problem },
+  TooLarge: { status: 413, description: 'The body is too large', schema: problem },
+  TargetTooLong: { status: 414, description: 'The request target is too long', schema: problem },
+  ExpectationFailed: { status: 417, description: '`Expect` asks for more than `100-continue`', schema: problem },
+  Throttled: {
+    status: 429,
+    description: 'Too many logins failed',
+    schema: problem,
+    headers: ['Retry-After'],
+  },
+  HeadTooLarge: { status: 431, description: 'The header fields are too large', schema: problem },
+  Fault: { status: 500, description: 'Something went wrong; the log says what', schema: problem },
+  Unavailable: {
+    status: 503,
+    description: 'The store, the account source or a required audit log can not be used, or too much waits',
+    schema: problem,
+    headers: ['Retry-After'],
+  },
+} as const satisfies Record<string, RefusalAnswer>; // prettier-ignore
+
+export type RefusalName = keyof typeof REFUSALS;
+
+const EVERYWHERE: readonly RefusalName[] = [
+  'Malformed',
+  'TooSlow',
+  'TooLarge',
+  'TargetTooLong',
+  'ExpectationFailed',
+  'HeadTooLarge',
+  'Fault',
+  'Unavailable',
+];
+
+/** The refusals that follow from what the table of own endpoints says of an endpoint. */
+export function refusalsOf({ takes }: EndpointRule, method: string): RefusalName[] {
+  if (takes !== 'nothing') return [...EVERYWHERE, 'Unauthenticated', 'Forbidden'];
+  return method === 'GET' ? [...EVERYWHERE] : [...EVERYWHERE, 'Forbidden'];
+}

@@ -1,0 +1,210 @@
+import { z } from 'zod';
+import type { GrantCode } from '../../domain/refusal.js';
+
+const id = z.string();
+const time = z
+  .string()
+  .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00$/)
+  .meta({ format: 'date-time', examples: ['2030-01-31T12:00:00+00:00'] })
+  .describe('UTC, ISO 8601, whole seconds');
+const seconds = z.int().min(0);
+const ip = z.string().describe('IP address of the client that last used it');
+const userAgent = z.string().nullable().describe('User-Agent of the client that last used it; null when it sent none'); // prettier-ignore
+
+const user = z.object({
+  id,
+  name: z.string(),
+  login: z.string(),
+  role: z.string().describe('A role of the policy: by default superuser, billing, engineer or user'),
+  customer_id: z.string(),
+});
+const customer = z.object({ id, name: z.string() });
+const service = z.object({ id, name: z.string() });
+
+/** The answer of POST /login. */
+export const loggedIn = z.object({ user, customer });
+
+const tokenFields = {
+  id: id.describe('Names the token; it is no secret'),
+  user_id: z.string().describe('Whose it is'),
+  customer_id: z.string(),
+  service_id: z
+    .string()
+    .nullable()
+    .describe('The service that it is restricted to, the last of several; null when it is not restricted'),
+  services: z
+    .array(z.string())
+    .readonly()
+    .describe('Every service that it is restricted to; empty when it is not restricted'),
+  name: z.string(),
+  scope: z.string().describe('Its scopes, separated by spaces'),
+  scopes: z.array(z.string()).readonly(),
+  created_at: time,
+  updated_at: time,
+  expires_at: time.nullable().describe('From this second on it is refused; null when it does not expire'),
+};
+
+/** A token as every answer after its creation shows it. */
+export const token = z.object({
+  ...tokenFields,
+  last_seen_at: time.nullable().describe('Its last use; null when it was never used'),
+  last_used_at: time.nullable().describe('The same as `last_seen_at`'),
+  ip: ip.nullable(),
+  user_agent: userAgent,
+});
+
+/** A token as the answer to its creation shows it. */
+export const createdToken = z.object({
+  ...tokenFields,
+  access_token: z.string().describe('The secret. No other answer ever holds it'),
+});
+
+/** A login session of the caller. */
+export const session = z.object({
+  id: id.describe('Names the session; it is not what the cookie carries'),
+  created_at: time,
+  last_seen_at: time.describe('Its last activity, at most a minute late'),
+  ends_at: time.describe('When it ends at the latest'),
+  ip,
+  user_agent: userAgent,
+  current: z.boolean().describe('Whether it is the session that asks'),
+});
+
+/** Who is logged in at the web page, and what applies to that user. */
+export const caller = z.object({
+  user,
+  customer,
+  session: z.object({
+    ends_in: seconds.describe('Seconds until the session ends at the latest'),
+    idle_timeout: seconds.describe('Seconds without a request after which it ends'),
+  }),
+  one_time_password: z.boolean().describe('Whether the account asks for a one-time password'),
+  may: z.object({
+    list_tokens: z.boolean(),
+    revoke_tokens: z.boolean(),
+    list_customer_tokens: z.boolean(),
+    revoke_customer_tokens: z.boolean(),
+  }),
+  services: z.array(service).describe('What tokens can be restricted to; empty when any service id is accepted'),
+  scopes: z.array(z.object({ name: z.string(), title: z.string(), description: z.string() })),
+  max_lifetime: seconds.nullable().describe('Seconds that a token may last; null when there is no limit'),
+  key_field: z.string().describe('Name of the header that carries a token'),
+}); // prettier-ignore
+
+/** A user of the caller's customer. */
+export const person = z.object({ id, name: z.string(), login: z.string() });
+
+/** The user of the credential that asks. */
+export const currentUser = z.object({
+  id,
+  name: z.string(),
+  login: z.string(),
+  customer_id: z.string(),
+  role: z.string(),
+  locked: z.boolean(),
+  two_factor_auth_enabled: z.boolean(),
+  two_factor_setup_required: z.boolean(),
+  limit_services: z.boolean(),
+  require_new_password: z.boolean(),
+  created_at: time,
+  updated_at: time,
+  deleted_at: z.null(),
+});
+
+/** The customer of the credential that asks. */
+export const currentCustomer = customer.clone();
+
+/** The credential that asks, with whose it is and what it reaches. */
+export const verified = z.object({
+  customer,
+  user: z.object({ id, name: z.string(), login: z.string() }),
+  services: z.record(z.string(), z.string()).describe('Names by id'),
+  token: z
+    .object({ id, name: z.string(), created_at: time, expires_at: time.nullable(), scope: z.string() })
+    .nullable()
+    .describe('null for a session'),
+});
+
+/** A password was confirmed. */
+export const sudoGranted = z.object({
+  expiry_time: time.describe('Until then POST /tokens takes the credential that was sent in place of a login name'),
+}); // prettier-ignore
+
+/** The keys that verify assertions, as a JSON Web Key Set (RFC 7517 5). */
+export const signingKeys = z.object({
+  keys: z.array(
+    z.object({
+      kty: z.string(),
+      crv: z.string(),
+      x: z.string(),
+      y: z.string().optional(),
+      kid: z.string(),
+      alg: z.enum(['EdDSA', 'ES256']),
+      use: z.literal('sig'),
+    }),
+  ),
+});
+
+/** What is wrong, where the message alone says all of it. */
+export const unauthenticated = z.object({ msg: z.string() });
+
+/** What is wrong. */
+export const problem = z.object({
+  msg: z.string().describe('What kind of error it is'),
+  detail: z.string().describe('What exactly is wrong, for people'),
+});
+
+/** What is wrong with a login, or with what a token is asked to be. @param codes that an operation can give */
+export function codedProblem(codes: readonly GrantCode[]) {
+  return z.object({
+    msg: z.enum(codes).describe('The same as `code`'),
+    code: z.enum(codes).describe('What is wrong, for programs'),
+    detail: z.string().describe('What exactly is wrong, for people'),
+  });
+}
+
+/** A description of the interface. */
+export const openApi = z.looseObject({ openapi: z.string() });
+
+/** A value of a schema, which nobody changes on its way to the client. */
+type Shown<Schema extends z.ZodType> = z.output<Schema>;
+
+export type LoggedIn = Shown<typeof loggedIn>;
+export type TokenObject = Shown<typeof token>;
+export type CreatedTokenObject = Shown<typeof createdToken>;
+export type SessionObject = Shown<typeof session>;
+export type Caller = Shown<typeof caller>;
+export type Person = Shown<typeof person>;
+export type CurrentUser = Shown<typeof currentUser>;
+export type CurrentCustomer = Shown<typeof currentCustomer>;
+export type Verified = Shown<typeof verified>;
+export type SudoGranted = Shown<typeof sudoGranted>;
+export type OpenApi = Shown<typeof openApi>;
+export type SigningKeySet = Shown<typeof signingKeys>;
+
+/** What each own endpoint answers when it succeeds; undefined where that is no JSON. */
+export interface Answers {
+  readonly login: LoggedIn;
+  readonly logout: undefined;
+  readonly create_token: CreatedTokenObject;
+  readonly list_tokens: TokenObject[];
+  readonly list_customer_tokens: TokenObject[];
+  readonly revoke_tokens: undefined;
+  readonly show_own_token: TokenObject;
+  readonly revoke_own_token: undefined;
+  readonly show_token: TokenObject;
+  readonly revoke_token: undefined;
+  readonly list_sessions: SessionObject[];
+  readonly end_session: undefined;
+  readonly end_other_sessions: undefined;
+  readonly show_page: undefined;
+  readonly show_page_asset: undefined;
+  readonly describe_caller: Caller;
+  readonly list_people: Person[];
+  readonly show_signing_keys: SigningKeySet;
+  readonly show_interface: OpenApi;
+  readonly show_current_user: CurrentUser;
+  readonly show_current_customer: CurrentCustomer;
+  readonly verify: Verified;
+  readonly sudo: SudoGranted;
+}

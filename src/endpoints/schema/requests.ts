@@ -1,0 +1,113 @@
+import { z } from 'zod';
+import type { LoginAttempt } from '../../accounts/login.js';
+import { credentials, tokenParameters } from '../../accounts/parameters.js';
+import type { TokenRequest } from '../../accounts/tokens.js';
+import type { Refusal } from '../../domain/refusal.js';
+import type { Body, Params } from '../../http/body.js';
+
+/** Most tokens that one bulk revocation takes; the 64 KiB of a body hold no more. */
+const MAX_BULK = 1_500;
+
+const { login, password } = credentials.shape;
+const { scope, expiresAt, services, name } = tokenParameters;
+
+/** Body of POST /login. */
+export const loginRequest = z.object({
+  user: login.describe('The login name'),
+  password: password.describe('At most 1024 bytes'),
+});
+
+/** Body of POST /tokens. */
+export const createTokenRequest = z.object({
+  username: login.describe('The login name of the user whom the token is for'),
+  password: password.describe('At most 1024 bytes'),
+  name: name.describe('What the token is for: at most 255 characters without control characters'),
+  scope: scope.describe('One scope, or several separated by spaces'),
+  'services[]': services.optional().describe('Restricts the token to these services'),
+  services: services.optional().describe('The same as `services[]`'),
+  service_id: services.in.element.optional().describe('Restricts the token to this service; adds to `services[]`'),
+  expires_at: expiresAt
+    .meta({ format: 'date-time', examples: ['2030-01-31T12:00:00Z'] })
+    .describe('ISO 8601 with `Z` or an offset; the token is refused from that second on'),
+}); // prettier-ignore
+
+/** Body of POST /tokens with a credential that confirmed the password lately: it says whose token it is. */
+export const createOwnTokenRequest = createTokenRequest.omit({ username: true });
+
+/** Body of POST /sudo. */
+export const sudoRequest = z.object({
+  username: login.optional().describe('The login name; without it the credential that is sent says whose the password is'),
+  password: password.describe('At most 1024 bytes'),
+}); // prettier-ignore
+
+/** Body of DELETE /tokens. */
+export const revokeTokensRequest = z.object({
+  data: z
+    .array(
+      z.object({
+        type: z.literal('token').optional(),
+        id: z.string().describe('The id of the token, not its secret'),
+      }),
+    )
+    .min(1)
+    .max(MAX_BULK)
+    .describe('All of them are revoked, or none'),
+});
+
+/** Reads the body of POST /login. What is in it is checked with the password. */
+export function readLogin({ params }: Body): Pick<LoginAttempt, 'login' | 'password'> {
+  const { one } = parametersOf<typeof loginRequest>(params);
+  return { login: one('user'), password: one('password') };
+}
+
+/** Reads the body of POST /tokens. What the token is asked to be is checked after the password. */
+export function readCreateToken({ params }: Body): {
+  readonly attempt: Pick<LoginAttempt, 'login' | 'password'>;
+  /** Whether it says whom the token is for, if only in a way that is not understood. */
+  readonly namesUser: boolean;
+  readonly request: TokenRequest;
+} {
+  const { one, last, all, list } = parametersOf<typeof createTokenRequest>(params);
+  const scopes = list('scope');
+  return {
+    attempt: { login: one('username'), password: one('password') },
+    namesUser: all('username').length > 0,
+    request: {
+      name: last('name'),
+      scope: scopes.length === 0 ? undefined : scopes.join(' '),
+      services: list('services', 'service_id'),
+      expiresAt: last('expires_at'),
+    },
+  };
+}
+
+/** Reads the body of POST /sudo. */
+export function readSudo({ params }: Body): Pick<LoginAttempt, 'login' | 'password'> {
+  const { one, all } = parametersOf<typeof sudoRequest>(params);
+  const [login, ...others] = all('username');
+  // Several are no name.
+  return { login: others.length > 0 ? '' : login, password: one('password') };
+}
+
+/** Reads the body of DELETE /tokens: ids, each once. */
+export function readRevokeTokens({ json }: Body): { readonly ids: readonly string[] } | Refusal {
+  const read = revokeTokensRequest.safeParse(json);
+  return read.success
+    ? { ids: [...new Set(read.data.data.map(({ id }) => id))] }
+    : { refusal: 'malformed', detail: 'expected a body like {"data":[{"type":"token","id":"..."}]}' };
+}
+
+/** The parameters that a schema names, and no others. */
+function parametersOf<Schema extends z.ZodObject>(params: Params) {
+  type Name = keyof z.input<Schema> & string;
+  return {
+    /** The value of one that is given once; undefined when it is absent or given several times. */
+    one: (name: Name) => params.one(name),
+    /** The last value of one that may be given several times. */
+    last: (name: Name) => params.all(name).at(-1),
+    /** Every value of these, in the order given. */
+    all: (...names: Name[]) => params.all(...names),
+    /** Every value of these lists, however a client writes one. */
+    list: (...names: Name[]) => params.list(...names),
+  };
+}

@@ -1,0 +1,229 @@
+import { readFileSync } from 'node:fs';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import t from 'tap';
+import { otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
+import { type Reply, send, type Sent } from '../helpers/http.js';
+import { describedBy } from '../helpers/interface.js';
+import { type Exchange, InterfaceCheck } from '../helpers/interface-check.js';
+
+const PATH = '/_latchkey/openapi.json';
+const FULLEST = {
+  interface: { vendor: 'Acme', token_endpoints: 'session_or_token', account_endpoints: true },
+  identity: { assertion: { enabled: true, issuer: 'https://id.example.com', audience: 'upstreams' } },
+  limits: { body_size: '4KiB' },
+};
+const LOGIN = 'superuser@example.com';
+
+const fixture = await startFixture(t, FULLEST);
+const { url } = fixture;
+const served = await send(url, PATH);
+const check = new InterfaceCheck(served.json);
+
+/** Sends a request and holds it against what the server says of itself. */
+async function call(path: string, sent: Sent = {}): Promise<Reply> {
+  const reply = await send(url, path, sent);
+  const { method = sent.json === undefined && sent.body === undefined ? 'GET' : 'POST' } = sent;
+  const requestType = sent.json === undefined ? 'application/x-www-form-urlencoded' : 'application/json';
+  const requestBody = sent.json === undefined ? sent.body?.toString() : JSON.stringify(sent.json);
+  const { status, headers, text } = reply;
+  const fault = check.faultOf({ method, path, requestType, requestBody, status, headers, text });
+  if (fault !== undefined) throw new Error(fault);
+  return reply;
+}
+
+t.test('the document is OpenAPI 3.1, by its own schema, in every shape that the configuration gives it', async (t) => {
+  const configs = [
+    '',
+    'interface: { ui: { enabled: false } }',
+    'interface: { ui: { path: /tokens-page/ }, account_endpoints: true, token_endpoints: session_or_token }',
+    'identity: { assertion: { enabled: true } }',
+  ];
+  const validator = new Validator();
+  for (const document of [served.json, ...(await Promise.all(configs.map(describedBy)))]) {
+    t.same(await validator.validate(structuredClone(document)), { valid: true });
+    t.equal(validator.version, '3.1');
+    const ids = Object.values(document.paths).flatMap((each) => Object.values(each as object).map(({ operationId }) => operationId));
+    t.equal(new Set(ids).size, ids.length, 'each operation has a name of its own');
+  }
+  const broken = structuredClone(served.json);
+  delete broken.paths['/login'].post.responses;
+  broken.paths['/login'].post.parameters = [{ name: 'x' }];
+  t.equal((await validator.validate(broken)).valid, false);
+}); // prettier-ignore
+
+t.test('GET /_latchkey/openapi.json asks for no credential and is an own answer', async (t) => {
+  t.equal(served.status, 200);
+  t.match(served.headers, { 'content-type': 'application/json', 'cache-control': 'no-store' });
+  const head = await send(url, PATH, { method: 'HEAD' });
+  t.equal(head.status, 200);
+  t.equal(head.headers['content-length'], String(Buffer.byteLength(served.text)));
+  t.equal((await send(url, PATH, { method: 'POST', body: 'a=b' })).status, 404, 'no other method');
+  t.equal((await send(url, `${PATH}/x`)).status, 404, 'nothing below it while the page owns the folder');
+});
+
+t.test('the names are those of the running configuration', async (t) => {
+  const { securitySchemes, parameters } = served.json.components;
+  t.match(securitySchemes, {
+    token: { type: 'apiKey', in: 'header', name: 'Acme-Key' },
+    session: { type: 'apiKey', in: 'cookie', name: 'acme.session' },
+  });
+  t.equal(parameters.OneTimePassword.name, 'Acme-OTP');
+  t.same(served.json.paths['/tokens'].get.security, [{ session: [] }, { token: [] }]);
+  t.notMatch(served.text, 'Service-', 'no other name');
+  const bare: Record<string, any> = await describedBy('interface: { ui: { enabled: false } }'); // oxlint-disable-line typescript/no-explicit-any -- JSON
+  t.same(Object.keys(bare['paths']).toSorted(), ['/_latchkey/openapi.json', '/customer/{id}/tokens', '/login', '/logout', '/tokens', '/tokens/self', '/tokens/{id}']);
+  t.same(bare['paths']['/tokens'].get.security, [{ session: [] }]);
+  t.equal(bare['components'].schemas.Caller, undefined, 'nothing that is of no use');
+  t.notMatch(bare['components'].schemas.CreateOwnTokenRequest, {}, 'a login name is required without sudo');
+}); // prettier-ignore
+
+t.test('with the page off or elsewhere only this path is taken from the upstream', async (t) => {
+  for (const ui of [{ enabled: false }, { path: '/account/' }]) {
+    const other = await startFixture(t, { interface: { ui }, default_route: { auth: 'none' } });
+    t.equal((await send(other.url, PATH)).json.openapi, '3.1.1');
+    t.equal((await send(other.url, PATH, { method: 'DELETE' })).status, 404);
+    t.equal((await send(other.url, '/_latchkey/other')).json.target, '/_latchkey/other', 'is forwarded');
+    t.equal((await send(other.url, `${PATH}/other`)).json.target, `${PATH}/other`, 'is forwarded');
+  }
+});
+
+t.test('every operation, with its success and the refusals that are easy to get', async (t) => {
+  const password = PASSWORD;
+  const user = { user: LOGIN, password };
+  const cookieOf = ({ headers }: Reply) => headers['set-cookie']?.[0]?.split(';', 1)[0] ?? '';
+  const session = { Cookie: cookieOf(await call('/login', { json: user })) };
+  const form = (params: Record<string, string>) => ({ body: new URLSearchParams(params) });
+  const named = { username: LOGIN, password };
+  const created = await call('/tokens', form({ ...named, 'services[]': 'SVC1', expires_at: '2099-01-01T00:00:00Z' }));
+  const key = { 'Acme-Key': (await call('/tokens', { json: named })).json.access_token as string };
+  const purge = { 'Acme-Key': (await call('/tokens', form({ ...named, scope: 'purge_all' }))).json.access_token as string };
+  const own = async () => (await call('/tokens', form(named))).json.id as string;
+  const other = { Cookie: cookieOf(await call('/login', form(user))) };
+  const sessions = (await call('/_latchkey/sessions', { headers: session })).json as { id: string; current: boolean }[];
+  const second = sessions.find(({ current }) => !current)?.id ?? '';
+  const twofactor = { username: 'twofactor@example.com', password };
+  const rows: [number, string, Sent?][] = [
+    [400, '/login', form({ user: LOGIN })],
+    [400, '/login', { body: 'x', headers: { 'Content-Type': 'text/plain' } }],
+    [400, '/login', form({ user: 'locked@example.com', password })],
+    [400, '/login', form({ user: 'twofactor@example.com', password })],
+    [401, '/login', form({ user: 'engineer@example.com', password: 'wrong' })],
+    [403, '/login', { ...form(user), headers: { Origin: 'https://elsewhere.example' } }],
+    [413, '/login', { body: 'x'.repeat(5_000), headers: { 'Content-Type': 'application/x-www-form-urlencoded' } }],
+    [417, '/login', { ...form(user), headers: { Expect: 'something' } }],
+    [400, '/tokens', form({ username: LOGIN })],
+    [400, '/tokens', form({ ...named, password: 'wrong' })],
+    [400, '/tokens', form({ ...named, scope: 'nothing' })],
+    [400, '/tokens', form(twofactor)],
+    [200, '/tokens', { ...form(twofactor), headers: { 'Acme-OTP': otpAt(Date.now()) } }],
+    [422, '/tokens', form({ ...named, expires_at: 'tomorrow' })],
+    [422, '/tokens', form({ ...named, service_id: 'nothing' })],
+    [422, '/tokens', { json: { ...named, name: 'x'.repeat(256) } }],
+    [200, '/tokens', { headers: session }],
+    [200, '/tokens', { headers: key, method: 'HEAD' }],
+    [401, '/tokens', {}],
+    [403, '/tokens', { headers: purge }],
+    [200, '/customer/C1/tokens', { headers: session }],
+    [403, '/customer/C2/tokens', { headers: session }],
+    [200, `/tokens/${created.json.id}`, { headers: session }],
+    [404, '/tokens/nothing', { headers: session }],
+    [200, '/tokens/self', { headers: key }],
+    [403, '/tokens/self', { headers: session }],
+    [204, `/tokens/${created.json.id}`, { method: 'DELETE', headers: session }],
+    [404, '/tokens/nothing', { method: 'DELETE', headers: session }],
+    [204, '/tokens', { method: 'DELETE', headers: session, json: { data: [{ type: 'token', id: await own() }, { id: await own() }] } }],
+    [400, '/tokens', { method: 'DELETE', headers: session, json: { data: [] } }],
+    [404, '/tokens', { method: 'DELETE', headers: session, json: { data: [{ type: 'token', id: 'nothing' }] } }],
+    [200, '/current_user', { headers: key }],
+    [200, '/current_customer', { headers: session }],
+    [200, '/verify', { headers: key }],
+    [200, '/verify', { headers: session }],
+    [403, '/verify', { headers: purge }],
+    [200, '/sudo', form(named)],
+    [200, '/sudo', { json: { password }, headers: key }],
+    [200, '/tokens', { json: { password }, headers: key }],
+    [400, '/sudo', form({ username: LOGIN })],
+    [401, '/sudo', { ...form(named), headers: { 'Acme-Key': 'unknown' } }],
+    [403, '/sudo', form({ username: 'billing@example.com', password: 'wrong' })],
+    [403, '/sudo', { ...form({ username: 'billing@example.com', password }), headers: key }],
+    [200, '/_latchkey/session', { headers: session }],
+    [403, '/_latchkey/session', { headers: key }],
+    [200, '/_latchkey/people', { headers: session }],
+    [204, `/_latchkey/sessions/${second}`, { method: 'DELETE', headers: session }],
+    [404, '/_latchkey/sessions/nothing', { method: 'DELETE', headers: session }],
+    [204, '/_latchkey/sessions', { method: 'DELETE', headers: session }],
+    [401, '/_latchkey/session', { headers: other }],
+    [200, '/.well-known/jwks.json'],
+    [200, PATH],
+    [204, '/tokens/self', { method: 'DELETE', headers: key }],
+    [204, '/logout', { method: 'POST', headers: session }],
+    [401, '/logout', { method: 'POST', headers: session }],
+  ];
+  for (const [status, path, sent = {}] of rows) {
+    const reply = await call(path, sent);
+    t.equal(reply.status, status, `${sent.method ?? ''} ${path}: ${reply.text}`);
+  }
+  for (let left = 10; left > 0 && (await call('/login', form({ user: 'user@example.com', password: 'wrong' }))).status !== 429; ) left -= 1;
+  t.ok(check.seen.has('login 429'), 'with Retry-After');
+  const operations = Object.values(served.json.paths).flatMap((each) => Object.values(each as object).map(({ operationId }) => operationId as string));
+  t.ok(operations.length > 20);
+  const succeeded = (id: string) => check.seen.has(`${id} 200`) || check.seen.has(`${id} 204`);
+  t.same(operations.filter((id) => !succeeded(id)), [], 'each was called');
+}); // prettier-ignore
+
+t.test('docs/openapi.json is a document of the same kind, under the default names', async (t) => {
+  const document = JSON.parse(readFileSync('docs/openapi.json', 'utf8'));
+  t.same(document, await describedBy('interface: { account_endpoints: true }\nidentity: { assertion: { enabled: true } }'));
+}); // prettier-ignore
+
+t.test('what the document does not allow is found', async (t) => {
+  const problem = JSON.stringify({ msg: 'a', detail: 'b' });
+  const token = {
+    id: 'a', user_id: 'a', customer_id: 'a', service_id: null, services: [], name: '', scope: 'global', scopes: ['global'],
+    created_at: '2030-01-31T12:00:00+00:00', updated_at: '2030-01-31T12:00:00+00:00', expires_at: null,
+    last_seen_at: null, last_used_at: null, ip: null, user_agent: null,
+  }; // prettier-ignore
+  const shown: Exchange = {
+    method: 'GET',
+    path: '/tokens/self',
+    requestType: undefined,
+    requestBody: undefined,
+    status: 200,
+    headers: { 'content-type': 'application/json', 'cache-control': 'no-store', 'x-request-id': 'a' },
+    text: JSON.stringify(token),
+  };
+  const created: Exchange = {
+    ...shown,
+    method: 'POST',
+    path: '/login',
+    requestType: 'application/x-www-form-urlencoded; charset=utf-8',
+    requestBody: 'user=a&password=b',
+    headers: { ...shown.headers, 'set-cookie': ['a=b'] },
+    text: JSON.stringify({ user: { id: 'a', name: '', login: 'a', role: 'a', customer_id: 'a' }, customer: { id: 'a', name: '' } }),
+  }; // prettier-ignore
+  const gone = { ...shown, method: 'DELETE', status: 204, text: '', headers: { ...shown.headers, 'content-type': undefined } };
+  const refused = { ...shown, status: 503, text: problem, headers: { ...shown.headers, 'retry-after': '1' } };
+  for (const each of [shown, created, gone, refused, { ...created, requestType: 'application/json', requestBody: '{"user":"a","password":"b"}' }])
+    t.equal(check.faultOf(each), undefined);
+  const with_ = (more: object) => ({ ...shown, text: JSON.stringify({ ...token, ...more }) });
+  const rows: [string, Exchange, RegExp][] = [
+    ['a status that is not listed', { ...shown, status: 202 }, /no status 202/],
+    ['a field too many', with_({ secret: 'x' }), /additional properties/],
+    ['a field of a wrong type', with_({ services: 'SVC1' }), /services: must be array/],
+    ['a time of another form', with_({ created_at: '2030-01-31T12:00:00Z' }), /created_at: must match pattern/],
+    ['"" in place of null', with_({ expires_at: '' }), /expires_at/],
+    ['a field that is missing', { ...shown, text: JSON.stringify({ ...token, scopes: undefined }) }, /scopes/],
+    ['a header that is missing', { ...shown, headers: { ...shown.headers, 'x-request-id': undefined } }, /X-Request-Id is missing/],
+    ['another content type', { ...shown, headers: { ...shown.headers, 'content-type': 'application/json; charset=utf-8' } }, /content type/],
+    ['an answer that anybody may store', { ...shown, headers: { ...shown.headers, 'cache-control': 'public' } }, /Cache-Control/],
+    ['a body with 204', { ...gone, text: '{}' }, /there is a body/],
+    ['no Retry-After', { ...refused, headers: shown.headers }, /Retry-After is missing/],
+    ['a Retry-After that is no number', { ...refused, headers: { ...shown.headers, 'retry-after': 'soon' } }, /Retry-After/],
+    ['a refusal without its detail', { ...refused, text: '{"msg":"a"}' }, /detail/],
+    ['a code of another operation', { ...created, status: 401, text: '{"msg":"invalid_scope","code":"invalid_scope","detail":"a"}' }, /body/],
+    ['a login without its cookie', { ...created, headers: shown.headers }, /Set-Cookie is missing/],
+    ['a request that should not have succeeded', { ...created, requestBody: 'user=a' }, /password/],
+    ['a request of a type that is not listed', { ...created, requestType: 'text/plain' }, /text\/plain/],
+  ];
+  for (const [name, exchange, fault] of rows) t.match(check.faultOf(exchange) ?? 'nothing', fault, name);
+}); // prettier-ignore

@@ -1,0 +1,55 @@
+import t from 'tap';
+import { confirmation, credentials, readBy, tokenParameters } from '../../src/accounts/parameters.js';
+import { type TokenRequest, Tokens } from '../../src/accounts/tokens.js';
+import type { Store } from '../../src/store/store.js';
+
+const LONG = 'ü'.repeat(513);
+const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
+
+t.test('of several faults what is missing is told first, then what is too much', async (t) => {
+  const required = 'The username and password are required';
+  const rows: [object, string][] = [
+    [{}, required],
+    [{ login: 'a' }, required],
+    [{ login: '', password: LONG }, required],
+    [{ login: LONG, password: '' }, required],
+    [{ login: LONG, password: LONG }, 'The password is longer than 1024 bytes'],
+    [{ login: LONG, password: 'a' }, 'The username is too long'],
+    [{ login: 'a', password: LONG.slice(1) }, 'fits'],
+  ];
+  const refusal = { status: 400, code: 'invalid_request' } as const;
+  const told = (schema: typeof credentials, value: object) => {
+    const read = readBy(schema, value, refusal);
+    return 'refusal' in read && 'detail' in read ? read.detail : 'fits';
+  };
+  for (const [value, detail] of rows) t.equal(told(credentials, value), detail, JSON.stringify(value));
+  t.equal(told(confirmation, { login: 'a' }), 'The password is required');
+
+  const many = Array.from({ length: 1_001 }, (_, i) => `S${i}`);
+  const services: [string[], string][] = [
+    [['a b', ''], 'A service restriction must name a service'],
+    [[...many, ''], 'More than 1000 services'],
+    [[...many, 'a b'], 'More than 1000 services'],
+    [['S1', 'a b', 'c d'], 'The service "a b" is unknown'],
+  ];
+  for (const [ids, detail] of services)
+    t.match(readBy(tokenParameters.services, ids, UNPROCESSABLE), { refusal: 'grant', detail });
+});
+
+t.test('a token is refused for its scope, then its expiry, its services and its name', async (t) => {
+  const store = { listServices: async () => [{ id: 'S1', customerId: 'C1', name: 'www' }] } as unknown as Store;
+  const settings = { max_per_user: null, max_lifetime: null };
+  const tokens = new Tokens(store, { pending: () => undefined }, settings, (name) => name === 'global');
+  const user = { id: 'U1', customerId: 'C1' } as Parameters<Tokens['create']>[0];
+  const wrong = { scope: 'none', expiresAt: 'tomorrow', services: ['S2'], name: '\n' };
+  const rows: [Partial<TokenRequest>, string][] = [
+    [{ scope: ' ' }, 'The scope is empty'],
+    [{}, 'The scope "none" is not valid'],
+    [{ scope: undefined }, 'expires_at must be an ISO 8601 date-time with an offset, like 2030-01-31T12:00:00Z'],
+    [{ scope: 'global', expiresAt: '2000-01-01T00:00:00Z' }, 'expires_at has passed'],
+    [{ scope: 'global', expiresAt: undefined }, 'The service "S2" is unknown'],
+    [{ scope: 'global', expiresAt: undefined, services: ['S1'] }, 'The name must be at most 255 characters without control characters'],
+  ];
+  for (const [better, detail] of rows)
+    t.match(await tokens.create(user, { ...wrong, ...better }, Date.now()), { refusal: 'grant', detail });
+}); // prettier-ignore

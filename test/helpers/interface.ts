@@ -1,0 +1,64 @@
+import { resolve } from 'node:path';
+import { parse } from 'yaml';
+import type { configSchema } from '../../src/config/schema/config.js';
+import type { interfaceDocument } from '../../src/endpoints/openapi/document.js';
+import type { interfaceSettings } from '../../src/server/interface-settings.js';
+import type { Exchange, InterfaceCheck } from './interface-check.js';
+
+interface Built {
+  readonly configSchema: typeof configSchema;
+  readonly interfaceDocument: typeof interfaceDocument;
+  readonly interfaceSettings: typeof interfaceSettings;
+}
+
+/** The public ports of the servers that run, with the text of the configuration that each started with. */
+const servers = new Map<string, string>();
+const checks = new Map<string, Promise<InterfaceCheck>>();
+
+/** From now on what is sent to a server is held against the description of its interface. */
+export function noteServer(url: string, config: string): void {
+  servers.set(new URL(url).port, config);
+}
+
+/** The port may be somebody else's from now on. */
+export function forgetServer(url: string): void {
+  servers.delete(new URL(url).port);
+}
+
+/**
+ * Holds an exchange with an own endpoint of a server against its description.
+ *
+ * @throws Error when the description does not allow it
+ */
+export async function checkExchange(base: string, exchange: Exchange): Promise<void> {
+  const config = servers.get(new URL(base).port);
+  if (config === undefined) return;
+  let check = checks.get(config);
+  if (check === undefined) checks.set(config, (check = createCheck(config)));
+  const fault = (await check).faultOf(exchange);
+  if (fault !== undefined) throw new Error(`${exchange.method} ${exchange.path} is not as described: ${fault}`);
+} // prettier-ignore
+
+/** The description of the interface that a configuration serves. */
+export async function describedBy(config: string): Promise<ReturnType<typeof interfaceDocument>> {
+  // The built ones load in a fraction of the time, and no test runs without them.
+  const { configSchema } = await built('config/schema/config.js');
+  const { interfaceDocument } = await built('endpoints/openapi/document.js');
+  const { interfaceSettings } = await built('server/interface-settings.js');
+  const given = (parse(config) ?? {}) as { interface?: object; identity?: { assertion?: { enabled?: boolean } } };
+  const whole = configSchema.parse({
+    upstreams: { api: { url: 'http://127.0.0.1' } },
+    interface: given.interface ?? {},
+    identity: { assertion: { enabled: given.identity?.assertion?.enabled ?? false } },
+  });
+  return interfaceDocument(interfaceSettings(whole));
+} // prettier-ignore
+
+async function createCheck(config: string): Promise<InterfaceCheck> {
+  const { InterfaceCheck } = await import('./interface-check.js');
+  return new InterfaceCheck(await describedBy(config));
+}
+
+async function built(module: string): Promise<Built> {
+  return (await import(resolve(import.meta.dirname, '../../dist', module))) as Built;
+}
