@@ -1,0 +1,48 @@
+// What a measurement says: progress, tables, and the parts of pages that it keeps up to date.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { format, resolveConfig } from 'prettier';
+
+/** Tells on a terminal what is being done; the next call replaces it. */
+export function progress(text) {
+  if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${text}`);
+}
+
+/** A number with as many digits as it deserves: three, but all before the point, with thousands marked. */
+export function figure(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return '–';
+  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+  return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** A Markdown table. Columns after the first are aligned to the right. */
+export function table(head, rows) {
+  const line = (cells) => `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`;
+  const rule = head.map((_, index) => (index === 0 ? '---' : '---:'));
+  return [line(head), line(rule), ...rows.map(line)].join('\n');
+}
+
+/**
+ * Replaces what stands between `<!-- NAME: begin -->` and `<!-- NAME: end -->` in the text of a page.
+ *
+ * @throws Error when the page has no such place
+ */
+export function replaceSection(page, name, content) {
+  const [begin, end] = [`<!-- ${name}: begin -->`, `<!-- ${name}: end -->`];
+  const [from, to] = [page.indexOf(begin), page.indexOf(end)];
+  if (from < 0 || to < from) throw new Error(`the page has no "${begin}" before a "${end}"`);
+  return `${page.slice(0, from + begin.length)}\n\n${content.trim()}\n\n${page.slice(to)}`;
+}
+
+/** Writes sections into a page, formatted as the repository's files are. @param {Record<string, string>} sections */
+export async function writeSections(file, sections) {
+  let page = readFileSync(file, 'utf8');
+  for (const [name, content] of Object.entries(sections)) page = replaceSection(page, name, content);
+  writeFileSync(file, await format(page, { ...(await resolveConfig(file)), filepath: file }));
+}
+
+/** Writes results down; those of a file that are not measured this time stay. */
+export async function writeResults(file, results) {
+  const before = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
+  const text = JSON.stringify({ ...before, ...results });
+  writeFileSync(file, await format(text, { ...(await resolveConfig(file)), filepath: file }));
+}

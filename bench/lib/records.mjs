@@ -1,0 +1,76 @@
+// Users, tokens and sessions of a measurement, written by the store's own code.
+import { openLmdbStore } from '../../dist/store/lmdb.js';
+import { digestOf, newAccessToken, newId, newSessionId } from '../../dist/domain/secret.js';
+
+const USERS = 100;
+const BATCH = 20_000;
+
+export const newKey = newAccessToken;
+
+const userAt = (index, passwordHash) => ({
+  id: `user${index % USERS}`,
+  customerId: 'C1',
+  login: `user${index % USERS}@example.com`,
+  name: 'A user',
+  role: 'engineer',
+  passwordHash,
+  otpSecret: null,
+  locked: false,
+  createdAt: Date.now(),
+  updatedAt: Date.now(),
+});
+
+/** A token record of usual length. */
+export const tokenOf = (digest, index, scopes = ['global']) => ({
+  id: newId(),
+  digest,
+  kind: 'token',
+  userId: userAt(index, null).id,
+  customerId: 'C1',
+  name: 'a token of usual length',
+  scopes,
+  services: [],
+  serviceId: null,
+  createdAt: Date.now(),
+  updatedAt: Date.now(),
+  expiresAt: null,
+});
+
+const sessionOf = (digest, index) => ({
+  digest,
+  id: newId(),
+  userId: userAt(index, null).id,
+  customerId: 'C1',
+  createdAt: Date.now(),
+  endsAt: Date.now() + 86_400_000,
+  lastSeenAt: Date.now(),
+  ip: '127.0.0.1',
+  userAgent: null,
+});
+
+/**
+ * Fills a store in a folder.
+ *
+ * @param {{ keys?: string[], limitedKeys?: string[], sessionIds?: string[], more?: number, passwordHash?: string | null }} what
+ *   secrets whose records are written; limited ones may purge only; `more` tokens that nobody uses
+ */
+export async function fillStore(path, { keys = [], limitedKeys = [], sessionIds = [], more = 0, passwordHash = null }, progress = () => undefined) {
+  const store = openLmdbStore(path);
+  const users = Array.from({ length: USERS }, (_, index) => userAt(index, passwordHash));
+  await store.change({ customers: [{ id: 'C1', name: 'One' }], users }, Date.now());
+  const tokens = keys.map((key, index) => tokenOf(digestOf(key), index));
+  const limited = limitedKeys.map((key, index) => tokenOf(digestOf(key), index, ['purge_select']));
+  for (let from = 0; from < tokens.length; from += BATCH)
+    await store.change({ tokens: tokens.slice(from, from + BATCH) }, Date.now());
+  await store.change({ tokens: limited }, Date.now());
+  for (const [index, id] of sessionIds.entries()) await store.createSession(sessionOf(digestOf(id), index));
+  for (let from = 0; from < more; from += BATCH) {
+    const some = Array.from({ length: Math.min(BATCH, more - from) }, (_, i) => tokenOf(digestOf(`unused ${from + i}`), from + i));
+    await store.change({ tokens: some }, Date.now());
+    progress(`${from + some.length} of ${more} tokens are in the store`);
+  }
+  await store.close();
+} // prettier-ignore
+
+export const newKeys = (count) => Array.from({ length: count }, () => newAccessToken());
+export const newSessionIds = (count) => Array.from({ length: count }, () => newSessionId());
