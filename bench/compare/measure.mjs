@@ -4,16 +4,18 @@ import { median, spread } from '../lib/statistics.mjs';
 import { progress } from '../lib/output.mjs';
 import { prepareLoad } from './subjects.mjs';
 
-const WARM_UP_SECONDS = 1;
+/** Until everything hot is compiled. What was warmed by another workload needs little. */
+const WARM_UP_SECONDS = { first: 3, again: 1 };
 
 /** @returns what was measured, by the subject's name */
 export async function measureWorkload(workload, chosen, subjects, place, { rounds, seconds }) {
   const loaded = [];
   for (const peer of chosen) {
+    const wasWarm = subjects.isStarted(peer);
     const started = await subjects.get(peer);
     if (started === undefined) continue;
     const load = await prepareLoad(workload, peer, started, place);
-    loaded.push({ peer, started, load, rounds: [] });
+    loaded.push({ peer, started, load, wasWarm, rounds: [] });
   }
   const settings = (peer, of) => ({
     seconds: of,
@@ -21,10 +23,10 @@ export async function measureWorkload(workload, chosen, subjects, place, { round
     measuredCores: peer.onAllCores ? [...place.loadCores, ...place.cores] : place.cores,
   });
   for (let round = 0; round <= rounds; round++) {
-    for (const { peer, started, load, rounds: done } of loaded) {
+    for (const { peer, started, load, wasWarm, rounds: done } of loaded) {
       const warmUp = round === 0;
       progress(`${workload.title}: ${warmUp ? 'warm-up' : `round ${round} of ${rounds}`}, ${peer.name}`);
-      const took = warmUp ? WARM_UP_SECONDS * (workload.main ? 2 : 1) : seconds;
+      const took = warmUp ? WARM_UP_SECONDS[wasWarm ? 'again' : 'first'] : seconds;
       try {
         const result = await measureRound(started, load, settings(peer, took));
         if (!warmUp) done.push(result);

@@ -28,13 +28,38 @@ function cpuOf({ cpu_us, cpu_us_of }) {
   return asked === undefined ? figure(cpu_us) : `${figure(cpu_us)} (${figure(proxy)} + asked ${figure(asked)})`;
 }
 
+/** Waits at one rate. */
+function latencyTable(rows) {
+  const head = ['', 'p50 ms', 'p99 ms', 'p99.9 ms', 'busy', 'generator late by, p99 ms'];
+  const line = ({ name, p50, p99, p999, busy, lag_p99 }) => [
+    name, figure(p50), figure(p99), figure(p999), `${Math.round(busy * 100)} %`, figure(lag_p99),
+  ]; // prettier-ignore
+  return `${rows[0].rate.toLocaleString('en-US')} requests a second.\n\n${table(head, rows.map(line))}`;
+}
+
+/** What logins do to others. */
+function stormTable(rows) {
+  const head = ['', 'logins/s', 'p50 ms', 'p99 ms', 'p99.9 ms', 'busy'];
+  const line = ({ name, logins_per_second, p50, p99, p999, busy }) => [
+    name, figure(logins_per_second), figure(p50), figure(p99), figure(p999), `${Math.round(busy * 100)} %`,
+  ]; // prettier-ignore
+  return `${rows[0].rate.toLocaleString('en-US')} requests a second.\n\n${table(head, rows.map(line))}`;
+}
+
+function loadTable(rows) {
+  return mainTable(rows, rows.find((row) => row.name === 'bare undici') ?? rows[0]);
+}
+
+const TABLES = { latency: latencyTable, storm: stormTable };
+
+/** The table of a workload. */
+export const tableOf = (name, rows) => (TABLES[name] ?? loadTable)(rows);
+
 /** Everything as Markdown. */
 export function report({ workloads, not_measured }) {
-  const sections = WORKLOADS.filter(({ name }) => workloads[name] !== undefined).map(({ name, title }) => {
-    const rows = workloads[name];
-    const base = rows.find((row) => row.name === 'bare undici') ?? rows[0];
-    return `### ${title}\n\n${mainTable(rows, base)}\n`;
-  });
+  const sections = WORKLOADS.filter(({ name }) => workloads[name] !== undefined).map(
+    ({ name, title }) => `### ${title}\n\n${tableOf(name, workloads[name])}\n`,
+  );
   const missing = Object.entries(not_measured).map(([name, mend]) => `Not measured: ${name}. ${mend}`);
   return [...sections, ...missing].join('\n');
 }

@@ -1,4 +1,5 @@
 // The subjects of a run, each started once, when it is needed first.
+import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { onEnd, planCores, temporaryFolder } from '../lib/processes.mjs';
@@ -11,7 +12,9 @@ import { newSecrets } from './workloads.mjs';
 export async function openPlace() {
   const folder = temporaryFolder('bench');
   const { load, measured } = planCores();
-  const secrets = newSecrets();
+  // What this process does by itself, like logging in, is load too.
+  spawnSync('taskset', ['-acp', load.join(','), String(process.pid)]);
+  const secrets = await newSecrets();
   const keysFile = join(folder, 'keys');
   writeFileSync(keysFile, secrets.keys.join('\n'));
   const upstreamPort = await startUpstream(folder, load);
@@ -46,6 +49,10 @@ export class Subjects {
       this.versions.set(name, peer.version());
     }
     return this.#started.get(name);
+  }
+
+  isStarted({ name }) {
+    return this.#started.has(name);
   }
 
   /** Stops what no other workload needs. */

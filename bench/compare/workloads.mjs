@@ -1,6 +1,7 @@
 // What is asked of whom.
-import { newKeys, newSessionIds } from '../lib/records.mjs';
+import { hashedPassword, newKeys, newSessionIds } from '../lib/records.mjs';
 import { SIZES } from '../lib/upstream.mjs';
+import { measureLatency, measureStorm } from './latency.mjs';
 import { caddyForwardAuth, caddyMatcher } from './peers/caddy.mjs';
 import { haproxy } from './peers/haproxy.mjs';
 import { latchkey, latchkeyOn } from './peers/latchkey.mjs';
@@ -11,10 +12,11 @@ import { asking, manyRoutes, millionTokens, ROUTES, workers } from './peers/spec
 const KEYS = 1_000;
 
 /** Secrets of a run. */
-export const newSecrets = () => ({
+export const newSecrets = async () => ({
   keys: newKeys(KEYS),
   limitedKeys: newKeys(KEYS),
   sessionIds: newSessionIds(KEYS),
+  passwordHash: await hashedPassword(),
 });
 
 /** What a client of an API sends along, as curl does. */
@@ -45,13 +47,29 @@ const EVERYBODY = [
 const WITH_A_CHECK = EVERYBODY.filter(({ checks }) => checks);
 const CARRIERS = [latchkey, bareUndici, fastProxy, fastify, httpProxy, caddyMatcher, nginxLua, haproxy];
 
+export const TOKEN = {
+  name: 'token',
+  title: 'Small GET with a token',
+  subjects: EVERYBODY,
+  requests: (peer, place) => keysFor(peer, place).map(withKey('/api/items/42')),
+  main: true,
+};
+
 /** The workloads. Each is asked of its subjects in turn; rounds of `main` ones take all of their seconds, others half. */
 export const WORKLOADS = [
+  TOKEN,
   {
-    name: 'token',
-    title: 'Small GET with a token',
-    subjects: EVERYBODY,
-    requests: (peer, place) => keysFor(peer, place).map(withKey('/api/items/42')),
+    name: 'latency',
+    title: 'Small GET with a token, at the same rate for everybody',
+    subjects: [latchkey, bareUndici, httpProxy, caddyMatcher, nginxLua, haproxy],
+    measure: measureLatency,
+    main: true,
+  },
+  {
+    name: 'storm',
+    title: 'Small GET with a token, while people log in',
+    subjects: [latchkey],
+    measure: measureStorm,
     main: true,
   },
   {
@@ -82,7 +100,7 @@ export const WORKLOADS = [
     requests: (peer, { limitedKeys }) => limitedKeys.map(withKey('/api/items/42')),
   },
   ...Object.entries(SIZES).flatMap(([file, bytes]) => {
-    const [size, connections] = bytes > 1e6 ? ['10 MiB', 8] : ['64 KiB', 64];
+    const [size, connections] = bytes > 1e6 ? ['10 MiB', 4] : ['64 KiB', 64];
     return [
       { name: `down-${file}`, title: `${size} down`, subjects: CARRIERS, connections, requests: download(file) },
       { name: `up-${file}`, title: `${size} up`, subjects: CARRIERS, connections, requests: post(bytes) },

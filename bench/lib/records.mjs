@@ -1,11 +1,16 @@
 // Users, tokens and sessions of a measurement, written by the store's own code.
+import { hash } from '@node-rs/argon2';
 import { openLmdbStore } from '../../dist/store/lmdb.js';
 import { digestOf, newAccessToken, newId, newSessionId } from '../../dist/domain/secret.js';
 
 const USERS = 100;
 const BATCH = 20_000;
 
-export const newKey = newAccessToken;
+/** The password of every user. */
+export const PASSWORD = 'correct horse battery staple';
+
+/** Its hash, as costly as Latchkey makes them. */
+export const hashedPassword = async () => hash(PASSWORD, { memoryCost: 47_104, timeCost: 1, parallelism: 1 });
 
 const userAt = (index, passwordHash) => ({
   id: `user${index % USERS}`,

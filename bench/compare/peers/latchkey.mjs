@@ -16,13 +16,13 @@ export const latchkeyPeer = (name, { node, config, store = {}, parts = undefined
   checks: true,
   version,
   start: async (place) => {
-    const { folder, cores, upstreamPort, keys, limitedKeys, sessionIds, progress } = place;
+    const { folder, cores, upstreamPort, keys, limitedKeys, sessionIds, passwordHash, progress } = place;
     const server = await startLatchkey({
       folder,
       name: `latchkey-${count++}`,
       cores: parts?.cores ?? cores,
       upstreamPort,
-      fill: (path) => fillStore(path, { keys, limitedKeys, sessionIds, ...store }, progress),
+      fill: (path) => fillStore(path, { keys, limitedKeys, sessionIds, passwordHash, ...store }, progress),
       node: node?.(),
       config,
     });
