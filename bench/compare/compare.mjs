@@ -1,12 +1,10 @@
 #!/usr/bin/env node
 // Latchkey and what people would use instead, measured in one run. See docs/performance.md.
-import { spawnSync } from 'node:child_process';
-import { existsSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { missingPackages, run, runs } from '../lib/processes.mjs';
+import { installPeers } from '../lib/peers.mjs';
+import { run } from '../lib/processes.mjs';
 
-const BENCH = join(import.meta.dirname, '..');
 const { values } = parseArgs({
   options: {
     rounds: { type: 'string' },
@@ -35,14 +33,7 @@ if (values.help) {
 }
 
 await run(async () => {
-  if (!existsSync(join(BENCH, 'node_modules'))) {
-    process.stderr.write('installing what Latchkey is compared with (npm ci in bench/)\n');
-    const { status } = spawnSync('npm', ['ci', '--prefix', BENCH, '--ignore-scripts', '--no-audit', '--no-fund'], { stdio: 'inherit' });
-    if (status !== 0) throw new Error('npm ci in bench/ failed');
-  }
-  const missing =
-    missingPackages(() => runs('wrk', '-v'), 'wrk') ?? missingPackages(() => runs('nginx', '-v'), 'nginx-light');
-  if (missing !== undefined) throw new Error(`the load and the upstream are missing: ${missing}`);
+  installPeers();
   // What it imports is there only now.
   const { compareAll } = await import('./all.mjs');
   const { results, markdown } = await compareAll({

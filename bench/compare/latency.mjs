@@ -5,6 +5,7 @@ import { cpuSeconds, familyOf } from '../lib/proc.mjs';
 import { measureRound } from '../lib/round.mjs';
 import { median } from '../lib/statistics.mjs';
 import { progress } from '../lib/output.mjs';
+import { warmUp } from '../lib/wrk.mjs';
 import { prepareLoad } from './subjects.mjs';
 import { PASSWORD } from '../lib/records.mjs';
 import { TOKEN } from './workloads.mjs';
@@ -54,11 +55,11 @@ const medians = (rounds) =>
 /** The rate that keeps the slowest of some subjects busy for a part of its time. */
 async function commonRate(loaded, place) {
   let slowest = Infinity;
-  for (const { peer, started } of loaded) {
+  for (const { peer, started, wasWarm } of loaded) {
     progress(`how much ${peer.name} can take`);
     const load = await prepareLoad(TOKEN, peer, started, place);
     const settings = { cores: place.loadCores, measuredCores: place.cores };
-    await measureRound(started, load, { ...settings, seconds: 1 });
+    if (!wasWarm) await warmUp({ url: `http://127.0.0.1:${started.port}/`, ...load, cores: place.loadCores });
     const { cpu_us } = await measureRound(started, load, { ...settings, seconds: 2 });
     slowest = Math.min(slowest, 1e6 / cpu_us);
   }
@@ -69,8 +70,9 @@ async function commonRate(loaded, place) {
 export async function measureLatency(chosen, subjects, place, { rounds, seconds }) {
   const loaded = [];
   for (const peer of chosen) {
+    const wasWarm = subjects.isStarted(peer);
     const started = await subjects.get(peer);
-    if (started !== undefined) loaded.push({ peer, started, rounds: [] });
+    if (started !== undefined) loaded.push({ peer, started, wasWarm, rounds: [] });
   }
   const rate = await commonRate(loaded, place);
   for (let round = 1; round <= rounds; round++) {
@@ -84,8 +86,9 @@ export async function measureLatency(chosen, subjects, place, { rounds, seconds 
 
 /** p99 of proxied requests while people log in as fast as they are let, and without. */
 export async function measureStorm([peer], subjects, place, { rounds, seconds }) {
+  const wasWarm = subjects.isStarted(peer);
   const started = await subjects.get(peer);
-  const rate = Math.round((await commonRate([{ peer, started }], place)) / 2 / 100) * 100;
+  const rate = Math.round((await commonRate([{ peer, started, wasWarm }], place)) / 2 / 100) * 100;
   const results = [];
   for (const logins of STORMS) {
     const done = [];

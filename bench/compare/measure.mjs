@@ -2,10 +2,11 @@
 import { measureRound } from '../lib/round.mjs';
 import { median, spread } from '../lib/statistics.mjs';
 import { progress } from '../lib/output.mjs';
+import { warmUp } from '../lib/wrk.mjs';
 import { prepareLoad } from './subjects.mjs';
 
-/** Until everything hot is compiled. What was warmed by another workload needs little. */
-const WARM_UP_SECONDS = { first: 3, again: 1 };
+/** For what was warmed by another workload already. */
+const WARM_UP_SECONDS = 1;
 
 /** @returns what was measured, by the subject's name */
 export async function measureWorkload(workload, chosen, subjects, place, { rounds, seconds }) {
@@ -22,14 +23,16 @@ export async function measureWorkload(workload, chosen, subjects, place, { round
     cores: peer.onAllCores ? [...place.loadCores, ...place.cores] : place.loadCores,
     measuredCores: peer.onAllCores ? [...place.loadCores, ...place.cores] : place.cores,
   });
-  for (let round = 0; round <= rounds; round++) {
-    for (const { peer, started, load, wasWarm, rounds: done } of loaded) {
-      const warmUp = round === 0;
-      progress(`${workload.title}: ${warmUp ? 'warm-up' : `round ${round} of ${rounds}`}, ${peer.name}`);
-      const took = warmUp ? WARM_UP_SECONDS[wasWarm ? 'again' : 'first'] : seconds;
+  for (const { peer, started, load, wasWarm } of loaded) {
+    progress(`${workload.title}: warm-up, ${peer.name}`);
+    if (wasWarm) await measureRound(started, load, settings(peer, WARM_UP_SECONDS));
+    else await warmUp({ url: `http://127.0.0.1:${started.port}/`, ...load, cores: settings(peer).cores });
+  }
+  for (let round = 1; round <= rounds; round++) {
+    for (const { peer, started, load, rounds: done } of loaded) {
+      progress(`${workload.title}: round ${round} of ${rounds}, ${peer.name}`);
       try {
-        const result = await measureRound(started, load, settings(peer, took));
-        if (!warmUp) done.push(result);
+        done.push(await measureRound(started, load, settings(peer, seconds)));
       } catch (error) {
         throw new Error(`${peer.name}, ${workload.name}: ${error.message}`, { cause: error });
       }

@@ -36,6 +36,8 @@ export async function startLatchkey(what) {
     port: Number(new URL(ready.listen).port),
     decisionPort: ready.decision === undefined ? undefined : Number(new URL(ready.decision).port),
     adminUrl: ready.admin,
+    /** Where its inspector listens, when it was started with one. */
+    inspector: /ws:\/\/\S+/.exec(readFileSync(log, 'utf8'))?.[0],
     log,
     /** Its logs would fill the disk: each round begins with empty ones, which costs it nothing. */
     emptyLog: () => truncateSync(log),

@@ -14,10 +14,10 @@ export function figure(value) {
   return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
-/** A Markdown table. Columns after the first are aligned to the right. */
-export function table(head, rows) {
+/** A Markdown table. Columns of numbers are aligned to the right. @param texts those that are text */
+export function table(head, rows, texts = [0]) {
   const line = (cells) => `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`;
-  const rule = head.map((_, index) => (index === 0 ? '---' : '---:'));
+  const rule = head.map((_, index) => (texts.includes(index) ? '---' : '---:'));
   return [line(head), line(rule), ...rows.map(line)].join('\n');
 }
 

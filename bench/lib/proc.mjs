@@ -42,6 +42,11 @@ export function cpuSeconds(pids) {
   }, 0);
 }
 
+/** CPU seconds of a process's main thread alone. */
+export function threadSeconds(pid) {
+  return parseStat(readIfThere(`/proc/${pid}/task/${pid}/stat`)).cpuSeconds;
+}
+
 /** Memory of processes in bytes: what is shared between them counts once (PSS); one process's own is its RSS. */
 export function memoryBytes(pids) {
   if (pids.length === 1) return parseKib(readIfThere(`/proc/${pids[0]}/status`), 'VmRSS');
