@@ -17,7 +17,7 @@ export async function compareAll({ rounds, seconds, only, workloads }) {
   const wanted = WORKLOADS.filter(isWanted);
   for (const [index, workload] of wanted.entries()) {
     const chosen = workload.subjects.filter(isChosen);
-    const took = workload.main ? { rounds, seconds } : { rounds: Math.ceil(rounds / 2), seconds: Math.max(1, seconds / 2) };
+    const took = workload.main ? { rounds, seconds } : { rounds: Math.ceil(rounds / 2), seconds: Math.ceil(seconds / 2) };
     const measure = workload.measure ?? ((...args) => measureWorkload(workload, ...args));
     if (chosen.length > 0) measured[workload.name] = await measure(chosen, subjects, place, took);
     const later = new Set(wanted.slice(index + 1).flatMap(({ subjects: needed }) => needed));

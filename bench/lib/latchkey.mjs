@@ -28,11 +28,14 @@ export async function startLatchkey(what) {
   writeFileSync(file, stringify(settings));
   const log = join(own, 'output.log');
   const args = [...nodeArgs, CLI, 'serve', '--config', file];
+  const startedAt = Date.now();
   const started = startPinned({ program: node, args, cores, log, cwd: own });
   let ready;
   await until(started, name, () => (ready = readyLine(log)) !== undefined);
   return {
     ...started,
+    startedAt,
+    readyAt: Date.parse(ready.time),
     port: Number(new URL(ready.listen).port),
     decisionPort: ready.decision === undefined ? undefined : Number(new URL(ready.decision).port),
     adminUrl: ready.admin,

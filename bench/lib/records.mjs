@@ -12,7 +12,8 @@ export const PASSWORD = 'correct horse battery staple';
 /** Its hash, as costly as Latchkey makes them. */
 export const hashedPassword = async () => hash(PASSWORD, { memoryCost: 47_104, timeCost: 1, parallelism: 1 });
 
-const userAt = (index, passwordHash) => ({
+/** A user's record. */
+export const userAt = (index, passwordHash) => ({
   id: `user${index % USERS}`,
   customerId: 'C1',
   login: `user${index % USERS}@example.com`,
@@ -40,6 +41,9 @@ export const tokenOf = (digest, index, scopes = ['global']) => ({
   updatedAt: Date.now(),
   expiresAt: null,
 });
+
+/** The digest of one of the tokens that nobody uses. */
+export const unusedDigestAt = (index) => digestOf(`unused ${index}`);
 
 const sessionOf = (digest, index) => ({
   digest,
@@ -70,7 +74,7 @@ export async function fillStore(path, { keys = [], limitedKeys = [], sessionIds 
   await store.change({ tokens: limited }, Date.now());
   for (const [index, id] of sessionIds.entries()) await store.createSession(sessionOf(digestOf(id), index));
   for (let from = 0; from < more; from += BATCH) {
-    const some = Array.from({ length: Math.min(BATCH, more - from) }, (_, i) => tokenOf(digestOf(`unused ${from + i}`), from + i));
+    const some = Array.from({ length: Math.min(BATCH, more - from) }, (_, i) => tokenOf(unusedDigestAt(from + i), from + i));
     await store.change({ tokens: some }, Date.now());
     progress(`${from + some.length} of ${more} tokens are in the store`);
   }

@@ -7,10 +7,10 @@ export function quantile(values, share) {
   return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(sorted.length * share) - 1))];
 }
 
-/** The middle value; between two of them their mean. */
+/** The middle value; between two of them their mean. What is no number is left out: a round without an answer. */
 export function median(values) {
-  if (values.length === 0) return NaN;
-  const sorted = Float64Array.from(values).toSorted();
+  const sorted = Float64Array.from(values).filter(Number.isFinite).toSorted();
+  if (sorted.length === 0) return NaN;
   const half = sorted.length >> 1;
   return sorted.length % 2 === 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
