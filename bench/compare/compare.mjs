@@ -18,7 +18,8 @@ const { values } = parseArgs({
   },
 });
 if (values.help) {
-  process.stdout.write(`npm run bench -- [options]     (some 15 minutes; it needs two cores that nothing else uses)
+  process.stdout
+    .write(`npm run bench -- [options]     (some 13 minutes; it needs two cores that nothing else uses)
 
   --only A,B        only subjects whose name contains A or B, in any case: latchkey,http-proxy
   --workload A,B    only these: ${'token, session, unknown, malformed, scope, down-64k, up-64k, down-10m, up-10m, routes,'}
@@ -45,7 +46,7 @@ await run(async () => {
   process.stdout.write(`${markdown}\n`);
   if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(results, null, 2));
   if (values.write) {
-    const { writeDown } = await import('./report.mjs');
+    const { writeDown } = await import('./page.mjs');
     await writeDown(results);
   }
 }); // prettier-ignore

@@ -98,7 +98,11 @@ export async function measureStorm([peer], subjects, place, { rounds, seconds })
       const result = await paced(peer, started, place, { rate, seconds });
       done.push({ ...result, logins_per_second: (await storm.stop()) / seconds });
     }
-    results.push({ name: logins === 0 ? 'nobody logs in' : `${logins} at once log in without a pause`, rate, ...medians(done) });
+    results.push({
+      name: logins === 0 ? 'nobody logs in' : `${logins} at once log in without a pause`,
+      rate,
+      ...medians(done),
+    });
   }
   return results;
 }

@@ -25,7 +25,9 @@ export function mainTable(rows, base) {
 /** What a request costs; of two processes that share the work, each of them too. */
 function cpuOf({ cpu_us, cpu_us_of }) {
   const { proxy, asked } = cpu_us_of;
-  return asked === undefined ? figure(cpu_us) : `${figure(cpu_us)} (${figure(proxy)} + asked ${figure(asked)})`;
+  return asked === undefined
+    ? figure(cpu_us)
+    : `${figure(cpu_us)} (${figure(proxy)} + asked ${figure(asked)})`;
 }
 
 /** Waits at one rate. */

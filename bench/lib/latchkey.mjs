@@ -13,7 +13,16 @@ const CLI = join(import.meta.dirname, '../../dist/cli.js');
  *   node?: string, nodeArgs?: string[], config?: object }} what `fill` writes the store before the start
  */
 export async function startLatchkey(what) {
-  const { folder, name, cores, upstreamPort, fill, node = process.execPath, nodeArgs = [], config = {} } = what;
+  const {
+    folder,
+    name,
+    cores,
+    upstreamPort,
+    fill,
+    node = process.execPath,
+    nodeArgs = [],
+    config = {},
+  } = what;
   const own = join(folder, name);
   mkdirSync(own);
   await fill?.(join(own, 'data'));

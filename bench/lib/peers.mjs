@@ -9,7 +9,8 @@ const BENCH = join(import.meta.dirname, '..');
 /** Installs what is compared and what makes the load, where it is missing. @throws Error that says what to do */
 export function installPeers() {
   const missing =
-    missingPackages(() => runs('wrk', '-v'), 'wrk') ?? missingPackages(() => runs('nginx', '-v'), 'nginx-light');
+    missingPackages(() => runs('wrk', '-v'), 'wrk') ??
+    missingPackages(() => runs('nginx', '-v'), 'nginx-light');
   if (missing !== undefined) throw new Error(`the load and the upstream are missing: ${missing}`);
   if (existsSync(join(BENCH, 'node_modules'))) return;
   process.stderr.write('installing what Latchkey is compared with (npm ci in bench/)\n');

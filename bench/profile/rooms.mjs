@@ -46,7 +46,8 @@ export function ownerOf(url) {
 /** Rows of frames that stand for no function. */
 const STATES = { '(garbage collector)': 'gc', '(program)': 'program', '(idle)': 'idle' };
 /** Node's parser calls it for each request: below it and above Latchkey is the making of the request. */
-const RECEIVING = /^node:_http_server$|^node:_http_common$|^node:_http_incoming$|^node:net$|^node:internal\/stream_base_commons$/;
+const RECEIVING =
+  /^node:_http_server$|^node:_http_common$|^node:_http_incoming$|^node:net$|^node:internal\/stream_base_commons$/;
 
 /**
  * The time of each row in a profile, in ms.

@@ -11,7 +11,11 @@ const ROUNDS = 9;
 const LOOKUPS = 100_000;
 
 const startedAt = performance.now();
-await fillStore(folder, { more: tokens }, (said) => process.stderr.isTTY && process.stderr.write(`\r\u001b[K${said}`));
+await fillStore(
+  folder,
+  { more: tokens },
+  (said) => process.stderr.isTTY && process.stderr.write(`\r\u001b[K${said}`),
+);
 const seconds = (performance.now() - startedAt) / 1000;
 const store = openLmdbStore(folder);
 // The first ones are found in no page of memory and are not compiled: what is asked is how it is later.

@@ -23,7 +23,8 @@ const { values } = parseArgs({
   },
 });
 if (values.help) {
-  process.stdout.write(`npm run bench:scaling -- [options]     (some 4 minutes; throughput by workers is in npm run bench)
+  process.stdout
+    .write(`npm run bench:scaling -- [options]     (some 4 minutes; throughput by workers is in npm run bench)
 
   --huge      a store of 10,000,000 tokens too (8 GiB in the folder for temporary files, and half an hour)
   --write     writes the tables to docs/performance.md and the figures to bench/compare/results.json
@@ -32,7 +33,8 @@ if (values.help) {
 }
 const STARTS = 10;
 const REST_MS = 3_000;
-const CONNECTIONS = 5_000;
+/** As many as it may open files for, up to 5,000. */
+const CONNECTIONS = Math.min(5_000, openFiles() - 500);
 const CACHED = 101_000;
 let count = 0;
 
@@ -94,13 +96,20 @@ async function measureMemory(start, place) {
   await one.stop();
   progress('tokens in the cache');
   const program = join(import.meta.dirname, 'cached.mjs');
-  const cached = JSON.parse(execFileSync(process.execPath, ['--expose-gc', program, String(CACHED)]).toString());
+  const cached = JSON.parse(
+    execFileSync(process.execPath, ['--expose-gc', program, String(CACHED)]).toString(),
+  );
   return {
     rest_bytes: rest,
     rest_bytes_two_workers: restOfTwo,
     bytes_per_idle_connection: (withConnections - rest) / CONNECTIONS,
     bytes_per_cached_token: cached.bytes_per_token,
   };
+}
+
+function openFiles() {
+  const text = execFileSync('sh', ['-c', 'ulimit -n']).toString().trim();
+  return text === 'unlimited' ? Infinity : Number(text);
 }
 
 /** Connections that had an answer and wait. */

@@ -17,7 +17,10 @@ export async function startCaddy({ folder, cores, name }, site) {
   const own = join(folder, `${name.replaceAll(/\W/g, '-')}-${port}`);
   mkdirSync(own);
   const file = join(own, 'Caddyfile');
-  writeFileSync(file, `{\n\tadmin off\n\tauto_https off\n}\nhttp://:${port} {\n\tbind 127.0.0.1\n${site}\n}\n`);
+  writeFileSync(
+    file,
+    `{\n\tadmin off\n\tauto_https off\n}\nhttp://:${port} {\n\tbind 127.0.0.1\n${site}\n}\n`,
+  );
   const env = { XDG_DATA_HOME: own, XDG_CONFIG_HOME: own, HOME: own, GOMAXPROCS: String(cores.length) };
   const args = ['run', '--config', file, '--adapter', 'caddyfile'];
   const started = startPinned({ program: 'caddy', args, cores, log: join(own, 'output.log'), env });

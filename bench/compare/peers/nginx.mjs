@@ -17,7 +17,10 @@ const proxied = (upstream) => `proxy_pass http://${upstream};
       proxy_max_temp_file_size 0;`;
 
 /** Starts nginx as a proxy. @param http what stands before and in its one server */
-export async function startProxy({ folder, cores, upstreamPort }, { modules, before = '', server, location }) {
+export async function startProxy(
+  { folder, cores, upstreamPort },
+  { modules, before = '', server, location },
+) {
   const port = await freePort();
   const http = `  upstream behind { server 127.0.0.1:${upstreamPort}; keepalive 256; keepalive_requests 1000000000; }
 ${before}
@@ -38,7 +41,11 @@ export const nginxLua = {
   name: 'nginx, Lua',
   checks: true,
   missing: () =>
-    missingPackages(() => runs('nginx', '-v') && LUA.every(existsSync), 'nginx-light', 'libnginx-mod-http-lua'),
+    missingPackages(
+      () => runs('nginx', '-v') && LUA.every(existsSync),
+      'nginx-light',
+      'libnginx-mod-http-lua',
+    ),
   version,
   start: async (place) => {
     const { port, pid, stop } = await startProxy(place, {

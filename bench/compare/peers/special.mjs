@@ -12,7 +12,10 @@ const TOKENS = 1_000_000;
 /** Of these some are used, so many that no round sees one twice. */
 const USED_TOKENS = 200_000;
 
-const routes = Array.from({ length: ROUTES }, (_, index) => ({ path: `/part${index}/*`, action: `part${index}` }));
+const routes = Array.from({ length: ROUTES }, (_, index) => ({
+  path: `/part${index}/*`,
+  action: `part${index}`,
+}));
 export const manyRoutes = latchkeyPeer('Latchkey, 1,000 routes', { config: { routes } });
 
 const usedKeys = [];

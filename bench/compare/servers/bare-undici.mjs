@@ -7,7 +7,15 @@ import { createRequire } from 'node:module';
 const { Pool } = createRequire(new URL('../../../package.json', import.meta.url))('undici');
 const [port, upstreamPort] = process.argv.slice(2).map(Number);
 const upstream = new Pool(`http://127.0.0.1:${upstreamPort}`, { connections: 256, pipelining: 1 });
-const HOP_BY_HOP = new Set(['connection', 'keep-alive', 'transfer-encoding', 'te', 'trailer', 'upgrade', 'expect']);
+const HOP_BY_HOP = new Set([
+  'connection',
+  'keep-alive',
+  'transfer-encoding',
+  'te',
+  'trailer',
+  'upgrade',
+  'expect',
+]);
 
 function endToEnd(raw) {
   const kept = [];
