@@ -101,7 +101,6 @@ function report([bare, forwarded, refused], [forwardedKib, refusedKib]) {
     forwarded_kib: round(forwardedKib),
     refused_kib: round(refusedKib),
   };
-  const middle = (of) => `${figure(quantile(of, 0.25))} to ${figure(quantile(of, 0.75))}`;
   const major = process.version.split('.')[0].slice(1);
   const all = JSON.parse(readFileSync(LIMITS, 'utf8'));
   if (values.set) {
@@ -118,6 +117,11 @@ ${faults.length === 0 ? 'within the limits of bench/check/limits.json' : faults.
 `);
   if (faults.length > 0) process.exitCode = 1;
 } // prettier-ignore
+
+/** Where half of the values lie. */
+function middle(values) {
+  return `${figure(quantile(values, 0.25))} to ${figure(quantile(values, 0.75))}`;
+}
 
 function round(value) {
   return Number(value.toPrecision(3));

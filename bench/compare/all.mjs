@@ -17,7 +17,10 @@ export async function compareAll({ rounds, seconds, only, workloads }) {
   const wanted = WORKLOADS.filter(isWanted);
   for (const [index, workload] of wanted.entries()) {
     const chosen = workload.subjects.filter(isChosen);
-    const took = workload.main ? { rounds, seconds } : { rounds: Math.ceil(rounds / 2), seconds: Math.ceil(seconds / 2) };
+    const took = {
+      rounds: workload.rounds === 'all' ? rounds : Math.ceil(rounds / 2),
+      seconds: workload.seconds === 'all' ? seconds : Math.ceil(seconds / 2),
+    };
     const measure = workload.measure ?? ((...args) => measureWorkload(workload, ...args));
     if (chosen.length > 0) measured[workload.name] = await measure(chosen, subjects, place, took);
     const later = new Set(wanted.slice(index + 1).flatMap(({ subjects: needed }) => needed));

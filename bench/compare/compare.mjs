@@ -19,13 +19,13 @@ const { values } = parseArgs({
 });
 if (values.help) {
   process.stdout
-    .write(`npm run bench -- [options]     (some 13 minutes; it needs two cores that nothing else uses)
+    .write(`npm run bench -- [options]     (some 15 minutes; it needs two cores that nothing else uses)
 
   --only A,B        only subjects whose name contains A or B, in any case: latchkey,http-proxy
-  --workload A,B    only these: ${'token, session, unknown, malformed, scope, down-64k, up-64k, down-10m, up-10m, routes,'}
+  --workload A,B    only these: token, session, unknown, malformed, scope, down-64k, up-64k, down-10m, up-10m, routes,
                     million, workers, asked, latency, storm
   --rounds N        interleaved rounds of each (5)
-  --seconds N       seconds of a round of the main workload (4); the others take half
+  --seconds N       seconds of a round of the main workload (4); most others take half of both
   --quick           two rounds of one second, to see whether everything works
   --json FILE       writes the results to a file
   --write           writes them to docs/performance.md, its picture, and bench/compare/results.json

@@ -109,22 +109,21 @@ export async function measureStorm([peer], subjects, place, { rounds, seconds })
 
 /** Clients that log in one time after another. */
 function startStorm(port, clients) {
-  let running = true;
-  let count = 0;
+  const state = { running: true, count: 0 };
   const client = async (index) => {
-    while (running) {
+    while (state.running) {
       const body = new URLSearchParams({ user: `user${index}@example.com`, password: PASSWORD });
       const reply = await fetch(`http://127.0.0.1:${port}/login`, { method: 'POST', body });
       await reply.arrayBuffer();
-      if (reply.status === 200) count += 1;
+      if (reply.status === 200) state.count += 1;
     }
   };
   const all = Promise.all(Array.from({ length: clients }, (_, index) => client(index)));
   return {
     stop: async () => {
-      running = false;
+      state.running = false;
       await all;
-      return count;
+      return state.count;
     },
   };
 }

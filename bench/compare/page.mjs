@@ -17,7 +17,7 @@ const isOwn = (name) => name.startsWith('Latchkey');
 export function pictureOf({ token, latency }) {
   const cost = {
     title: 'CPU of a proxied request, in µs',
-    note: 'Small GET with a token. Lighter: the small service that is asked. The bare undici proxy checks nothing.',
+    note: 'Small GET with a token. The fainter part is the service that is asked. The bare undici proxy checks nothing.',
     stacked: true,
     rows: token
       .toSorted((a, b) => a.cpu_us - b.cpu_us)
@@ -29,7 +29,7 @@ export function pictureOf({ token, latency }) {
       })),
   };
   const waits = {
-    title: 'How long it takes, in ms: half of the requests, and 99 of 100 (lighter)',
+    title: 'How long it takes, in ms: half of the requests, and 99 of 100 (fainter)',
     note: `The same ${latency[0].rate.toLocaleString('en-US')} requests a second for everybody, 256 connections, Poisson arrivals.`,
     stacked: false,
     rows: latency
@@ -48,8 +48,7 @@ export function pictureOf({ token, latency }) {
 export function machineTable({ machine, versions, rounds, seconds }) {
   const { cpu, cores, memory_gib, system, kernel, node, wrk, date } = machine;
   const peers = new Map(Object.entries(versions).filter(([, version]) => version !== undefined));
-  const product = (name) => name.split(',')[0];
-  const named = new Map([...peers].map(([name, version]) => [product(name), version]));
+  const named = new Map([...peers].map(([name, version]) => [name.split(',')[0], version]));
   return table(
     ['', ''],
     [

@@ -2,7 +2,7 @@
 import { figure, table } from '../lib/output.mjs';
 import { WORKLOADS } from './workloads.mjs';
 
-const mebibytes = (bytes) => figure(bytes / 2 ** 20);
+const MEBIBYTE = 2 ** 20;
 
 /** The main table: everybody, one small request. */
 export function mainTable(rows, base) {
@@ -17,7 +17,7 @@ export function mainTable(rows, base) {
       Math.round(row.requests_per_second).toLocaleString('en-US'),
       figure(row.p50_ms),
       figure(row.p99_ms),
-      mebibytes(row.memory_bytes),
+      figure(row.memory_bytes / MEBIBYTE),
     ]),
   );
 } // prettier-ignore
@@ -33,19 +33,27 @@ function cpuOf({ cpu_us, cpu_us_of }) {
 /** Waits at one rate. */
 function latencyTable(rows) {
   const head = ['', 'p50 ms', 'p99 ms', 'p99.9 ms', 'busy', 'generator late by, p99 ms'];
-  const line = ({ name, p50, p99, p999, busy, lag_p99 }) => [
-    name, figure(p50), figure(p99), figure(p999), `${Math.round(busy * 100)} %`, figure(lag_p99),
-  ]; // prettier-ignore
-  return `${rows[0].rate.toLocaleString('en-US')} requests a second.\n\n${table(head, rows.map(line))}`;
+  return `${rateOf(rows)}\n\n${table(
+    head,
+    rows.map((row) => [row.name, ...waitsOf(row), figure(row.lag_p99)]),
+  )}`;
 }
 
 /** What logins do to others. */
 function stormTable(rows) {
-  const head = ['', 'logins/s', 'p50 ms', 'p99 ms', 'p99.9 ms', 'busy'];
-  const line = ({ name, logins_per_second, p50, p99, p999, busy }) => [
-    name, figure(logins_per_second), figure(p50), figure(p99), figure(p999), `${Math.round(busy * 100)} %`,
-  ]; // prettier-ignore
-  return `${rows[0].rate.toLocaleString('en-US')} requests a second.\n\n${table(head, rows.map(line))}`;
+  const head = ['', 'p50 ms', 'p99 ms', 'p99.9 ms', 'busy', 'logins/s'];
+  return `${rateOf(rows)}\n\n${table(
+    head,
+    rows.map((row) => [row.name, ...waitsOf(row), figure(row.logins_per_second)]),
+  )}`;
+}
+
+function rateOf([{ rate }]) {
+  return `${rate.toLocaleString('en-US')} requests a second.`;
+}
+
+function waitsOf({ p50, p99, p999, busy }) {
+  return [figure(p50), figure(p99), figure(p999), `${Math.round(busy * 100)} %`];
 }
 
 function loadTable(rows) {

@@ -2,7 +2,7 @@
 
 const WIDTH = 760;
 const NAMES = 200;
-const VALUES = 60;
+const VALUES = 110;
 const ROW = 26;
 const BAR = 14;
 const MARGIN = 20;

@@ -1,5 +1,5 @@
 // The inspector of a process: its profilers.
-import WebSocket from 'ws';
+import { WebSocket } from 'ws';
 
 /** A connection to the inspector of a process that was started with --inspect=127.0.0.1:0. @param url where that is */
 export async function openInspector(url) {
@@ -7,8 +7,8 @@ export async function openInspector(url) {
   await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject));
   const calls = new Map();
   let id = 0;
-  socket.on('message', (data) => {
-    const message = JSON.parse(data.toString());
+  socket.addEventListener('message', ({ data }) => {
+    const message = JSON.parse(data);
     const call = calls.get(message.id);
     calls.delete(message.id);
     if (message.error === undefined) call?.resolve(message.result);

@@ -1,13 +1,13 @@
 // On what something was measured.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { availableParallelism, cpus, release, totalmem } from 'node:os';
+import { cpus, release, totalmem } from 'node:os';
 
 /** Facts about the machine that others need to compare. */
 export function machineFacts() {
   return {
     cpu: cpus()[0]?.model.trim() ?? 'unknown',
-    cores: availableParallelism(),
+    cores: cpus().length,
     memory_gib: Math.round(totalmem() / 2 ** 30),
     kernel: release(),
     system: /^PRETTY_NAME="(.*)"/m.exec(readIfThere('/etc/os-release'))?.[1] ?? 'unknown',

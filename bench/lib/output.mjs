@@ -1,6 +1,5 @@
 // What a measurement says: progress, tables, and the parts of pages that it keeps up to date.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { format, resolveConfig } from 'prettier';
 
 /** Tells on a terminal what is being done; the next call replaces it. */
 export function progress(text) {
@@ -16,9 +15,12 @@ export function figure(value) {
 
 /** A Markdown table. Columns of numbers are aligned to the right. @param texts those that are text */
 export function table(head, rows, texts = [0]) {
-  const line = (cells) => `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`;
   const rule = head.map((_, index) => (texts.includes(index) ? '---' : '---:'));
-  return [line(head), line(rule), ...rows.map(line)].join('\n');
+  return [tableRow(head), tableRow(rule), ...rows.map(tableRow)].join('\n');
+}
+
+function tableRow(cells) {
+  return `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`;
 }
 
 /**
@@ -37,12 +39,17 @@ export function replaceSection(page, name, content) {
 export async function writeSections(file, sections) {
   let page = readFileSync(file, 'utf8');
   for (const [name, content] of Object.entries(sections)) page = replaceSection(page, name, content);
-  writeFileSync(file, await format(page, { ...(await resolveConfig(file)), filepath: file }));
+  await writeFormatted(file, page);
 }
 
 /** Writes results down; those of a file that are not measured this time stay. */
 export async function writeResults(file, results) {
   const before = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
-  const text = JSON.stringify({ ...before, ...results });
+  await writeFormatted(file, JSON.stringify({ ...before, ...results }));
+}
+
+async function writeFormatted(file, text) {
+  // Loaded only here: it takes longer than everything else of this file.
+  const { format, resolveConfig } = await import('prettier');
   writeFileSync(file, await format(text, { ...(await resolveConfig(file)), filepath: file }));
 }

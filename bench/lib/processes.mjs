@@ -2,19 +2,31 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
-import { availableParallelism, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const START_MS = 60_000;
 const endings = [];
 
-/** Which cores carry the load (generator and upstream) and which what is measured. */
-export function planCores(measured = 1, total = availableParallelism()) {
-  if (total < 2) throw new Error('a measurement needs two cores: one for the load, one for what is measured');
-  const own = Math.min(measured, total - 1);
-  const all = Array.from({ length: total }, (_, core) => core);
-  return { load: all.slice(0, total - own), measured: all.slice(total - own) };
+/** The cores that the run may use, as they were before it pinned itself. */
+export const CORES = parseCores(
+  /^Cpus_allowed_list:\s+(.*)$/m.exec(readFileSync('/proc/self/status', 'utf8'))[1],
+);
+
+/** Which cores carry the load (generator and upstream) and which one what is measured. */
+export function planCores(cores = CORES) {
+  if (cores.length < 2)
+    throw new Error('a measurement needs two cores: one for the load, one for what is measured');
+  return { load: cores.slice(0, -1), measured: cores.slice(-1) };
+}
+
+/** Numbers of a list like `0-2,5`. */
+export function parseCores(list) {
+  return list.split(',').flatMap((part) => {
+    const [first, last = first] = part.split('-').map(Number);
+    return Array.from({ length: last - first + 1 }, (_, index) => first + index);
+  });
 }
 
 /** A folder that goes away with the run. */

@@ -85,13 +85,12 @@ async function measureMemory(start, place) {
   const one = await start();
   const two = await start({ workers: 2 });
   await sleep(REST_MS);
-  const memory = (server) => memoryBytes(familyOf(server.pid));
-  const [rest, restOfTwo] = [memory(one), memory(two)];
+  const [rest, restOfTwo] = [one, two].map(memoryOf);
   await two.stop();
   progress(`${CONNECTIONS} idle connections`);
   const sockets = await openIdle(one.port, CONNECTIONS, place.keys[0]);
   await sleep(REST_MS);
-  const withConnections = memory(one);
+  const withConnections = memoryOf(one);
   for (const socket of sockets) socket.destroy();
   await one.stop();
   progress('tokens in the cache');
@@ -105,6 +104,14 @@ async function measureMemory(start, place) {
     bytes_per_idle_connection: (withConnections - rest) / CONNECTIONS,
     bytes_per_cached_token: cached.bytes_per_token,
   };
+}
+
+function memoryOf({ pid }) {
+  return memoryBytes(familyOf(pid));
+}
+
+function mebibytes(bytes) {
+  return figure(bytes / 2 ** 20);
 }
 
 function openFiles() {
@@ -141,7 +148,6 @@ function measureLookups(place, sizes) {
 } // prettier-ignore
 
 function describe({ start, memory, lookups }) {
-  const mebibytes = (bytes) => figure(bytes / 2 ** 20);
   return {
     'scaling-resources': table(
       ['', ''],

@@ -11,7 +11,7 @@ const version = () =>
 let count = 0;
 
 /** Latchkey with some settings, on some Node. @param more settings, and what else is in the store */
-export const latchkeyPeer = (name, { node, config, store = {}, parts = undefined } = {}) => ({
+export const latchkeyPeer = (name, { node, config, store = {}, parts } = {}) => ({
   name,
   checks: true,
   version,

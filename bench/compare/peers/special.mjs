@@ -1,6 +1,5 @@
 // Latchkey in other places than the usual one.
-import { availableParallelism } from 'node:os';
-import { missingPackages, runs } from '../../lib/processes.mjs';
+import { CORES, missingPackages, runs } from '../../lib/processes.mjs';
 import { newKeys } from '../../lib/records.mjs';
 import { caddyForwardAuth, forwardAuth, startCaddy } from './caddy.mjs';
 import { latchkeyPeer } from './latchkey.mjs';
@@ -33,9 +32,8 @@ export const millionTokens = {
   },
 };
 
-const allCores = Array.from({ length: availableParallelism() }, (_, core) => core);
 export const workers = [1, 2].map((count) => ({
-  ...latchkeyPeer(`Latchkey, workers: ${count}`, { config: { workers: count }, parts: { cores: allCores } }),
+  ...latchkeyPeer(`Latchkey, workers: ${count}`, { config: { workers: count }, parts: { cores: CORES } }),
   onAllCores: true,
 }));
 

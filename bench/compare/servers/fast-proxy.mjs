@@ -5,10 +5,10 @@ import { admits, readKeys } from './keys.mjs';
 
 const [port, upstreamPort, file] = process.argv.slice(2);
 const keys = readKeys(file);
-const { proxy } = fastProxy({
+const peer = fastProxy({
   base: `http://127.0.0.1:${upstreamPort}`,
   undici: { connections: 256, pipelining: 1 },
 });
 createServer({ keepAliveTimeout: 600_000 }, (req, res) => {
-  if (admits(keys, req, res)) proxy(req, res, req.url, {});
+  if (admits(keys, req, res)) peer.proxy(req, res, req.url, {});
 }).listen(Number(port), '127.0.0.1', 4096);
