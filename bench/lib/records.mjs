@@ -42,8 +42,28 @@ export const tokenOf = (digest, index, scopes = ['global']) => ({
   expiresAt: null,
 });
 
-/** The digest of one of the tokens that nobody uses. */
-export const unusedDigestAt = (index) => digestOf(`unused ${index}`);
+/** The letters of base64url in the order in which the store keeps them. */
+const LETTERS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz';
+
+/**
+ * The digest of one of many tokens that nobody uses. They lie evenly among all that there may be, and a later one behind
+ * an earlier one: ten million records are written in minutes in the order of their keys, and in hours in a random one.
+ */
+export function unusedDigestAt(index, total) {
+  let part = (index + 0.5) / total;
+  let prefix = '';
+  for (let i = 0; i < 8; i++) {
+    part *= 64;
+    prefix += LETTERS[Math.floor(part)];
+    part -= Math.floor(part);
+  }
+  return prefix + digestOf(`unused ${index}`).slice(prefix.length);
+}
+
+const unusedTokenAt = (index, total) => ({
+  ...tokenOf(unusedDigestAt(index, total), index),
+  id: `unused${String(index).padStart(16, '0')}`,
+});
 
 const sessionOf = (digest, index) => ({
   digest,
@@ -74,7 +94,7 @@ export async function fillStore(path, { keys = [], limitedKeys = [], sessionIds 
   await store.change({ tokens: limited }, Date.now());
   for (const [index, id] of sessionIds.entries()) await store.createSession(sessionOf(digestOf(id), index));
   for (let from = 0; from < more; from += BATCH) {
-    const some = Array.from({ length: Math.min(BATCH, more - from) }, (_, i) => tokenOf(unusedDigestAt(from + i), from + i));
+    const some = Array.from({ length: Math.min(BATCH, more - from) }, (_, i) => unusedTokenAt(from + i, more));
     await store.change({ tokens: some }, Date.now());
     progress(`${from + some.length} of ${more} tokens are in the store`);
   }

@@ -7,7 +7,7 @@ const tokens = Number(process.argv[2]);
 const made = {
   findToken: async (digest) => {
     const index = Number(digest.slice(0, digest.indexOf('.')));
-    return JSON.parse(JSON.stringify({ token: { ...tokenOf(unusedDigestAt(index), index) }, owner: userAt(index, null) }));
+    return JSON.parse(JSON.stringify({ token: { ...tokenOf(unusedDigestAt(index, tokens), index) }, owner: userAt(index, null) }));
   },
 }; // prettier-ignore
 const cached = new CachedStore(

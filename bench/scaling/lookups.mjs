@@ -29,7 +29,9 @@ process.stdout.write(
 
 /** Microseconds of a look-up of a random token, without the making of its digest. */
 function measure() {
-  const digests = Array.from({ length: LOOKUPS }, () => unusedDigestAt(Math.floor(Math.random() * tokens)));
+  const digests = Array.from({ length: LOOKUPS }, () =>
+    unusedDigestAt(Math.floor(Math.random() * tokens), tokens),
+  );
   const before = performance.now();
   let found = 0;
   for (const digest of digests) if (store.findToken(digest) !== undefined) found += 1;
