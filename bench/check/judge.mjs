@@ -14,12 +14,14 @@ const NAMES = {
  * @param {Record<string, number>} measured
  * @param {Record<string, number> | undefined} limits of this version of Node
  * @param {{ cpu_ratio: number, kib: number }} tolerance shares above the limits that are let pass
+ * @param {boolean} isQuiet whether the figures of CPU mean anything
  * @returns {string[]} one sentence for each that is above
  */
-export function judge(measured, limits, tolerance) {
+export function judge(measured, limits, tolerance, isQuiet = true) {
   if (limits === undefined) return [`there are no limits for Node ${process.version}: set them with --set`];
   return Object.entries(NAMES).flatMap(([key, [what, unit]]) => {
     const allowed = key.endsWith('_kib') ? tolerance.kib : tolerance.cpu_ratio;
+    if (!isQuiet && !key.endsWith('_kib')) return [];
     const [is, limit] = [measured[key], limits[key]];
     if (is <= limit * (1 + allowed)) return [];
     const more = Math.round((is / limit - 1) * 100);

@@ -186,7 +186,12 @@ t.test('whose time it is', async (t) => {
 
 t.test('what became dearer is named, and no more than that', async (t) => {
   interface Judge {
-    readonly judge: (measured: object, limits: object | undefined, tolerance: object) => string[];
+    readonly judge: (
+      measured: object,
+      limits: object | undefined,
+      tolerance: object,
+      isQuiet?: boolean,
+    ) => string[];
   }
   const { judge } = await load<Judge>('check/judge.mjs');
   const limits = { forwarded_cpu_ratio: 2, refused_cpu_ratio: 1, forwarded_kib: 30, refused_kib: 20 };
@@ -196,6 +201,7 @@ t.test('what became dearer is named, and no more than that', async (t) => {
   const [fault, ...more] = judge({ ...limits, refused_kib: 22 }, limits, tolerance);
   t.match(fault, /^a refused request became dearer: 22\.0 KiB allocated, 10 % more than 20\.0/);
   t.same(more, []);
+  t.same(judge({ ...limits, refused_cpu_ratio: 9 }, limits, tolerance, false), [], 'a busy machine');
   t.match(judge(limits, undefined, tolerance), [/no limits for Node .*--set/]);
   const kept = JSON.parse(readFileSync('bench/check/limits.json', 'utf8')) as {
     limits: Record<string, object>;
