@@ -8,6 +8,8 @@ import { WORKLOADS } from './workloads.mjs';
 const RESULTS = 'bench/compare/results.json';
 const PAGE = 'docs/performance.md';
 const PICTURE = 'docs/images/performance.svg';
+const ALT =
+  'What a request costs and how long it takes: Latchkey, other proxies with a key check, and a bare undici proxy';
 const TABLES = ['token', 'latency', 'storm', 'unknown', 'asked', 'workers'];
 const OWN = ['token', 'session', 'routes', 'million', 'scope', 'unknown', 'malformed'];
 const BODIES = ['down-64k', 'up-64k', 'down-10m', 'up-10m'];
@@ -120,6 +122,7 @@ export async function writeDown({ workloads, ...about }) {
   if (merged.token !== undefined && merged.latency !== undefined) {
     sections['bench-short'] = inShort(merged);
     writeFileSync(PICTURE, pictureOf(merged));
+    sections['bench-picture'] = `![${ALT}](images/performance.svg)`;
   }
   await writeSections(PAGE, sections);
 }
