@@ -1,0 +1,145 @@
+#!/usr/bin/env node
+// Has a request become dearer? Compares what can be compared on a noisy machine with the limits in limits.json:
+// the ratio of Latchkey's CPU to that of a bare undici proxy in rounds next to each other, and the bytes a request allocates.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { allocationsDuring, openInspector } from '../lib/inspector.mjs';
+import { startLatchkey } from '../lib/latchkey.mjs';
+import { figure, progress } from '../lib/output.mjs';
+import { installPeers } from '../lib/peers.mjs';
+import { run } from '../lib/processes.mjs';
+import { fillStore } from '../lib/records.mjs';
+import { measureRound } from '../lib/round.mjs';
+import { median, quantile } from '../lib/statistics.mjs';
+import { warmUp, wrk } from '../lib/wrk.mjs';
+import { judge } from './judge.mjs';
+
+const LIMITS = join(import.meta.dirname, 'limits.json');
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '12' },
+    seconds: { type: 'string', default: '2' },
+    set: { type: 'boolean', default: false },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+});
+if (values.help) {
+  process.stdout.write(`npm run bench:check -- [options]     (about 90 seconds)
+
+  --rounds N    rounds of each of the three (12)
+  --seconds N   of a round (2)
+  --set         takes what is measured as the new limits of this version of Node
+  --json        one line of JSON
+
+Exits with 1 when a request costs more than bench/check/limits.json allows.
+`);
+  process.exit(0);
+}
+/** Few, so that writing last uses down, which goes by time and not by requests, weighs the same at every speed. */
+const KEYS = 20;
+const ALLOCATION_SECONDS = 4;
+
+await run(async () => {
+  installPeers();
+  const { openPlace, prepareLoad } = await import('../compare/subjects.mjs');
+  const { WORKLOADS } = await import('../compare/workloads.mjs');
+  const { bareUndici } = await import('../compare/peers/node.mjs');
+  const place = await openPlace();
+  place.keys = place.keys.slice(0, KEYS);
+  const [forwarded, refused] = ['token', 'unknown'].map((name) => WORKLOADS.find((each) => each.name === name));
+  const bare = await bareUndici.start(place);
+  const server = await startLatchkey({
+    folder: place.folder,
+    name: 'latchkey',
+    cores: place.cores,
+    upstreamPort: place.upstreamPort,
+    fill: (path) => fillStore(path, place),
+    nodeArgs: ['--inspect=127.0.0.1:0'],
+  });
+  Object.assign(server, { pids: { proxy: server.pid } });
+  const turns = [
+    { name: 'bare', started: bare, load: await prepareLoad(forwarded, bareUndici, bare, place), rounds: [] },
+    { name: 'forwarded', started: server, load: await prepareLoad(forwarded, { name: 'Latchkey' }, server, place), rounds: [] },
+    { name: 'refused', started: server, load: await prepareLoad(refused, { name: 'Latchkey' }, server, place), rounds: [] },
+  ];
+  const target = ({ started, load }) => ({ url: `http://127.0.0.1:${started.port}/`, script: load.script, cores: place.loadCores });
+  for (const turn of turns) {
+    progress(`warm-up: ${turn.name}`);
+    await warmUp(target(turn));
+  }
+  const [rounds, seconds] = [Number(values.rounds), Number(values.seconds)];
+  for (let round = 0; round < rounds; round++) {
+    progress(`round ${round + 1} of ${rounds}`);
+    // There and back: what gets slower or faster in the meantime does so for all of them alike.
+    for (const turn of round % 2 === 0 ? turns : turns.toReversed()) {
+      const settings = { seconds, cores: place.loadCores, measuredCores: place.cores };
+      turn.rounds.push(await measureRound(turn.started, turn.load, settings));
+    }
+  }
+  progress('allocations');
+  const inspector = await openInspector(server.inspector);
+  const allocated = [];
+  for (const turn of turns.slice(1)) {
+    const { result, bytes } = await allocationsDuring(inspector, () => wrk({ ...target(turn), seconds: ALLOCATION_SECONDS }));
+    allocated.push(bytes / result.requests / 1024);
+  }
+  inspector.close();
+  progress('');
+  report(quietestHalf(turns), allocated);
+}); // prettier-ignore
+
+/**
+ * The half of the rounds in which the least else ran on the measured core. Something else there costs whoever uses more
+ * memory more, so it changes the ratios too.
+ */
+function quietestHalf(turns) {
+  const foreign = (index) => Math.max(...turns.map(({ rounds }) => rounds[index].foreign_share));
+  const complete = turns[0].rounds.map((_, index) => index).filter((index) => turns.every(({ rounds }) => rounds[index].cpu_us > 0));
+  const kept = complete.toSorted((a, b) => foreign(a) - foreign(b)).slice(0, Math.ceil(turns[0].rounds.length / 2));
+  if (kept.length < 2) throw new Error('the machine is too busy: most rounds saw no answer at all');
+  return {
+    cpu: turns.map(({ rounds }) => kept.map((index) => rounds[index].cpu_us)),
+    foreign: median(kept.map(foreign)),
+  };
+} // prettier-ignore
+
+function report({ cpu: [bare, forwarded, refused], foreign }, [forwardedKib, refusedKib]) {
+  const ratios = (cpu) => cpu.map((value, index) => value / bare[index]);
+  const [forwardedRatio, refusedRatio] = [ratios(forwarded), ratios(refused)];
+  const measured = {
+    forwarded_cpu_ratio: round(median(forwardedRatio)),
+    refused_cpu_ratio: round(median(refusedRatio)),
+    forwarded_kib: round(forwardedKib),
+    refused_kib: round(refusedKib),
+  };
+  const major = process.version.split('.')[0].slice(1);
+  const all = JSON.parse(readFileSync(LIMITS, 'utf8'));
+  const isQuiet = foreign <= all.quiet;
+  if (values.set) {
+    all.limits[major] = measured;
+    writeFileSync(LIMITS, `${JSON.stringify(all, null, 2)}\n`);
+  }
+  const faults = judge(measured, all.limits[major], all.tolerance, isQuiet);
+  if (faults.length > 0) process.exitCode = 1;
+  if (values.json) {
+    process.stdout.write(`${JSON.stringify({ ...measured, bare_us: round(median(bare)), foreign: round(foreign), faults })}\n`);
+    return;
+  }
+  const busy = `CPU was not judged: something else had ${Math.round(foreign * 100)} % of the core, which changes the ratios`;
+  process.stdout.write(`bare undici proxy      ${figure(median(bare))} µs of CPU a request
+forwarded by Latchkey  ${figure(measured.forwarded_cpu_ratio)} times that (half of the rounds: ${middle(forwardedRatio)}), ${figure(forwardedKib)} KiB allocated
+refused by Latchkey    ${figure(measured.refused_cpu_ratio)} times that (half of the rounds: ${middle(refusedRatio)}), ${figure(refusedKib)} KiB allocated
+${isQuiet ? '' : `${busy}\n`}${faults.length === 0 ? 'within the limits of bench/check/limits.json' : faults.join('\n')}
+`);
+} // prettier-ignore
+
+/** Where half of the values lie. */
+function middle(values) {
+  return `${figure(quantile(values, 0.25))} to ${figure(quantile(values, 0.75))}`;
+}
+
+function round(value) {
+  return Number(value.toPrecision(3));
+}

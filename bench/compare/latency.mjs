@@ -1,0 +1,129 @@
+// Waits at the same load: a fixed rate of requests for everybody, and what a storm of logins does to them.
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { cpuSeconds, familyOf } from '../lib/proc.mjs';
+import { measureRound } from '../lib/round.mjs';
+import { median } from '../lib/statistics.mjs';
+import { progress } from '../lib/output.mjs';
+import { warmUp } from '../lib/wrk.mjs';
+import { prepareLoad } from './subjects.mjs';
+import { PASSWORD } from '../lib/records.mjs';
+import { TOKEN } from './workloads.mjs';
+
+/** The slowest of them is kept busy for this share of its time. */
+const LOAD = 0.6;
+const CONNECTIONS = 256;
+/** How many clients log in at once. */
+const STORMS = [0, 1, 8];
+
+/** The text of the requests of a workload, as they are on the wire. */
+function textOf(peer, place) {
+  return TOKEN.requests(peer, place)
+    .slice(0, 200)
+    .map(({ method, path, fields }) => {
+      const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
+      return `${method} ${path} HTTP/1.1\r\nHost: bench.example.com\r\n${lines.join('')}\r\n`;
+    });
+}
+
+/** Runs paced.mjs once. @throws Error when requests failed */
+async function paced(peer, started, place, { rate, seconds }) {
+  const program = join(import.meta.dirname, '../lib/paced.mjs');
+  const what = { port: started.port, rate, seconds, connections: CONNECTIONS, requests: textOf(peer, place) };
+  const families = Object.values(started.pids).flatMap(familyOf);
+  const before = cpuSeconds(families);
+  const result = await outputOf(place.loadCores, program, what);
+  const cpu = cpuSeconds(families) - before;
+  started.emptyLog?.();
+  if (result.failed > 0 || result.refused > 0)
+    throw new Error(`${peer.name}: ${result.failed} requests failed and ${result.refused} were refused`);
+  return { ...result, busy: cpu / seconds };
+}
+
+async function outputOf(cores, program, what) {
+  const args = ['-c', cores.join(','), process.execPath, program, JSON.stringify(what)];
+  const child = spawn('taskset', args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  let output = '';
+  child.stdout.on('data', (chunk) => (output += chunk));
+  await new Promise((done) => child.once('close', done));
+  return JSON.parse(output);
+}
+
+const medians = (rounds) =>
+  Object.fromEntries(Object.keys(rounds[0]).map((key) => [key, median(rounds.map((round) => round[key]))]));
+
+/** The rate that keeps the slowest of some subjects busy for a part of its time. */
+async function commonRate(loaded, place) {
+  let slowest = Infinity;
+  for (const { peer, started, wasWarm } of loaded) {
+    progress(`how much ${peer.name} can take`);
+    const load = await prepareLoad(TOKEN, peer, started, place);
+    const settings = { cores: place.loadCores, measuredCores: place.cores };
+    if (!wasWarm) await warmUp({ url: `http://127.0.0.1:${started.port}/`, ...load, cores: place.loadCores });
+    const { cpu_us } = await measureRound(started, load, { ...settings, seconds: 2 });
+    slowest = Math.min(slowest, 1e6 / cpu_us);
+  }
+  return Math.max(100, Math.floor((LOAD * slowest) / 100) * 100);
+}
+
+/** p50 and p99 of everybody at one rate. */
+export async function measureLatency(chosen, subjects, place, { rounds, seconds }) {
+  const loaded = [];
+  for (const peer of chosen) {
+    const wasWarm = subjects.isStarted(peer);
+    const started = await subjects.get(peer);
+    if (started !== undefined) loaded.push({ peer, started, wasWarm, rounds: [] });
+  }
+  const rate = await commonRate(loaded, place);
+  for (let round = 1; round <= rounds; round++) {
+    for (const { peer, started, rounds: done } of loaded) {
+      progress(`Small GET, ${rate} a second: round ${round} of ${rounds}, ${peer.name}`);
+      done.push(await paced(peer, started, place, { rate, seconds }));
+    }
+  }
+  return loaded.map(({ peer, rounds: done }) => ({ name: peer.name, rate, ...medians(done) }));
+}
+
+/** p99 of proxied requests while people log in as fast as they are let, and without. */
+export async function measureStorm([peer], subjects, place, { rounds, seconds }) {
+  const wasWarm = subjects.isStarted(peer);
+  const started = await subjects.get(peer);
+  const rate = Math.round((await commonRate([{ peer, started, wasWarm }], place)) / 2 / 100) * 100;
+  const results = [];
+  for (const logins of STORMS) {
+    const done = [];
+    for (let round = 1; round <= rounds; round++) {
+      progress(`Small GET, ${rate} a second, logins by ${logins} clients: round ${round} of ${rounds}`);
+      const storm = startStorm(started.port, logins);
+      const result = await paced(peer, started, place, { rate, seconds });
+      done.push({ ...result, logins_per_second: (await storm.stop()) / seconds });
+    }
+    results.push({
+      name: logins === 0 ? 'nobody logs in' : `${logins} at once log in without a pause`,
+      rate,
+      ...medians(done),
+    });
+  }
+  return results;
+}
+
+/** Clients that log in one time after another. */
+function startStorm(port, clients) {
+  const state = { running: true, count: 0 };
+  const client = async (index) => {
+    while (state.running) {
+      const body = new URLSearchParams({ user: `user${index}@example.com`, password: PASSWORD });
+      const reply = await fetch(`http://127.0.0.1:${port}/login`, { method: 'POST', body });
+      await reply.arrayBuffer();
+      if (reply.status === 200) state.count += 1;
+    }
+  };
+  const all = Promise.all(Array.from({ length: clients }, (_, index) => client(index)));
+  return {
+    stop: async () => {
+      state.running = false;
+      await all;
+      return state.count;
+    },
+  };
+}

@@ -1,0 +1,60 @@
+// Interleaved rounds of a workload: one of each subject, then again, so that a slow minute of the machine meets all of them.
+import { measureRound } from '../lib/round.mjs';
+import { median, spread } from '../lib/statistics.mjs';
+import { progress } from '../lib/output.mjs';
+import { warmUp } from '../lib/wrk.mjs';
+import { prepareLoad } from './subjects.mjs';
+
+/** For what was warmed by another workload already. */
+const WARM_UP_SECONDS = 1;
+
+/** @returns what was measured, by the subject's name */
+export async function measureWorkload(workload, chosen, subjects, place, { rounds, seconds }) {
+  const loaded = [];
+  for (const peer of chosen) {
+    const wasWarm = subjects.isStarted(peer);
+    const started = await subjects.get(peer);
+    if (started === undefined) continue;
+    const load = await prepareLoad(workload, peer, started, place);
+    loaded.push({ peer, started, load, wasWarm, rounds: [] });
+  }
+  const settings = (peer, of) => ({
+    seconds: of,
+    cores: peer.onAllCores ? [...place.loadCores, ...place.cores] : place.loadCores,
+    measuredCores: peer.onAllCores ? [...place.loadCores, ...place.cores] : place.cores,
+  });
+  for (const { peer, started, load, wasWarm } of loaded) {
+    progress(`${workload.title}: warm-up, ${peer.name}`);
+    if (wasWarm) await measureRound(started, load, settings(peer, WARM_UP_SECONDS));
+    else await warmUp({ url: `http://127.0.0.1:${started.port}/`, ...load, cores: settings(peer).cores });
+  }
+  for (let round = 1; round <= rounds; round++) {
+    for (const { peer, started, load, rounds: done } of loaded) {
+      progress(`${workload.title}: round ${round} of ${rounds}, ${peer.name}`);
+      try {
+        done.push(await measureRound(started, load, settings(peer, seconds)));
+      } catch (error) {
+        throw new Error(`${peer.name}, ${workload.name}: ${error.message}`, { cause: error });
+      }
+    }
+  }
+  return loaded.map(({ peer, rounds: done }) => ({ name: peer.name, ...summary(done) }));
+}
+
+/** Medians of rounds. */
+function summary(rounds) {
+  const of = (name) => median(rounds.map((round) => round[name]));
+  const parts = Object.keys(rounds[0].cpu_us_of);
+  return {
+    cpu_us: of('cpu_us'),
+    cpu_us_of: Object.fromEntries(
+      parts.map((part) => [part, median(rounds.map((round) => round.cpu_us_of[part]))]),
+    ),
+    cpu_spread: spread(rounds.map(({ cpu_us }) => cpu_us)),
+    requests_per_second: of('requests_per_second'),
+    p50_ms: of('p50_ms'),
+    p99_ms: of('p99_ms'),
+    memory_bytes: of('memory_bytes'),
+    foreign_share: of('foreign_share'),
+  };
+}

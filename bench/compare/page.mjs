@@ -1,0 +1,128 @@
+// What docs/performance.md says of a run: tables, a picture, and the few figures that count most.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { chartsAsSvg } from '../lib/chart.mjs';
+import { figure, table, writeResults, writeSections } from '../lib/output.mjs';
+import { tableOf } from './report.mjs';
+import { WORKLOADS } from './workloads.mjs';
+
+const RESULTS = 'bench/compare/results.json';
+const PAGE = 'docs/performance.md';
+const PICTURE = 'docs/images/performance.svg';
+const ALT =
+  'What a request costs and how long it takes: Latchkey, other proxies with a key check, and a bare undici proxy';
+const TABLES = ['token', 'latency', 'storm', 'unknown', 'asked', 'workers'];
+const OWN = ['token', 'session', 'routes', 'million', 'scope', 'unknown', 'malformed'];
+const BODIES = ['down-64k', 'up-64k', 'down-10m', 'up-10m'];
+const isOwn = (name) => name.startsWith('Latchkey');
+
+/** The picture: what a request costs, and how long it takes at one rate. */
+export function pictureOf({ token, latency }) {
+  const cost = {
+    title: 'CPU of a proxied request, in µs',
+    note: 'Small GET with a token. The fainter part is the service that is asked. The bare undici proxy checks nothing.',
+    stacked: true,
+    rows: token
+      .toSorted((a, b) => a.cpu_us - b.cpu_us)
+      .map(({ name, cpu_us, cpu_us_of: { proxy, asked } }) => ({
+        name,
+        parts: asked === undefined ? [proxy] : [proxy, asked],
+        label: figure(cpu_us),
+        own: isOwn(name),
+      })),
+  };
+  const waits = {
+    title: 'How long it takes, in ms: half of the requests, and 99 of 100 (fainter)',
+    note: `The same ${latency[0].rate.toLocaleString('en-US')} requests a second for everybody, 256 connections, Poisson arrivals.`,
+    stacked: false,
+    rows: latency
+      .toSorted((a, b) => a.p99 - b.p99)
+      .map(({ name, p50, p99 }) => ({
+        name,
+        parts: [p50, p99],
+        label: `${figure(p50)} / ${figure(p99)}`,
+        own: isOwn(name),
+      })),
+  };
+  return chartsAsSvg([cost, waits]);
+}
+
+/** The machine and what was installed on it. */
+export function machineTable({ machine, versions, rounds, seconds }) {
+  const { cpu, cores, memory_gib, system, kernel, node, wrk, date } = machine;
+  const peers = new Map(Object.entries(versions).filter(([, version]) => version !== undefined));
+  const named = new Map([...peers].map(([name, version]) => [name.split(',')[0], version]));
+  return table(
+    ['', ''],
+    [
+      ['processor', `${cpu}, ${cores} cores, ${memory_gib} GiB`],
+      ['system', `${system}, Linux ${kernel}`],
+      ['Node', `${node} where nothing else is said`],
+      ['measured', `${date}, ${rounds} rounds of ${seconds} s, wrk ${wrk}`],
+      ['versions', [...named].map(([name, version]) => `${name} ${version}`).join(', ')],
+    ],
+    [0, 1],
+  );
+}
+
+const rowOf = (rows, name) => rows?.find((row) => row.name === name);
+const titleOf = (name) => WORKLOADS.find((workload) => workload.name === name)?.title ?? name;
+
+/** What each kind of request costs Latchkey. */
+export function ownTable(workloads) {
+  const rows = OWN.filter((name) => workloads[name] !== undefined).map((name) => {
+    const row = workloads[name].find((each) => isOwn(each.name));
+    return [titleOf(name), figure(row.cpu_us), Math.round(row.requests_per_second).toLocaleString('en-US')];
+  });
+  return table(['', 'CPU µs a request', 'requests/s'], rows);
+}
+
+/** What bodies cost everybody. */
+export function bodyTable(workloads) {
+  const names = BODIES.filter((name) => workloads[name] !== undefined);
+  const subjects = workloads[names[0]].map(({ name }) => name);
+  const rows = subjects.map((subject) => [
+    subject,
+    ...names.map((name) => figure((rowOf(workloads[name], subject)?.cpu_us ?? NaN) / 1000)),
+  ]);
+  return table(['CPU ms a request', ...names.map(titleOf)], rows);
+}
+
+/** The figures that somebody wants who reads nothing else. */
+export function inShort({ token, latency, unknown, malformed, scope }) {
+  const own = rowOf(token, 'Latchkey');
+  const times = (name) => figure(own.cpu_us / rowOf(token, name).cpu_us);
+  const p99 = (name) => `${figure(rowOf(latency, name)?.p99)} ms`;
+  const refused = [malformed, unknown, scope].map((rows) => figure(rowOf(rows, 'Latchkey')?.cpu_us));
+  return table(
+    ['', ''],
+    [
+      ['CPU of a request through Latchkey', `${figure(own.cpu_us)} µs`],
+      ['of http-proxy with a key check', `${times('http-proxy')} times`],
+      ['of Caddy with a header matcher', `${times('Caddy, header matcher')} times`],
+      ['of a bare undici proxy without any check', `${times('bare undici')} times`],
+      ['of nginx with a key check in Lua', `${times('nginx, Lua')} times`],
+      ['99 of 100 requests take, at the same load: Latchkey, http-proxy, Caddy', ['Latchkey', 'http-proxy', 'Caddy, header matcher'].map(p99).join(', ')],
+      ['CPU of a refused one: wrong checksum, unknown token, scope too small', `${refused.join(', ')} µs`],
+    ],
+  );
+} // prettier-ignore
+
+/** Writes a run to the page, its picture and the file of results. What was not measured this time stays. */
+export async function writeDown({ workloads, ...about }) {
+  const before = existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, 'utf8')) : {};
+  const merged = { ...before.workloads, ...workloads };
+  const versions = { ...before.versions, ...about.versions };
+  await writeResults(RESULTS, { ...about, versions, workloads: merged });
+  const sections = { 'bench-machine': machineTable({ ...about, versions }) };
+  for (const name of TABLES) {
+    if (merged[name] !== undefined) sections[`bench-${name}`] = tableOf(name, merged[name]);
+  }
+  if (OWN.some((name) => merged[name] !== undefined)) sections['bench-own'] = ownTable(merged);
+  if (BODIES.some((name) => merged[name] !== undefined)) sections['bench-bodies'] = bodyTable(merged);
+  if (merged.token !== undefined && merged.latency !== undefined) {
+    sections['bench-short'] = inShort(merged);
+    writeFileSync(PICTURE, pictureOf(merged));
+    sections['bench-picture'] = `![${ALT}](images/performance.svg)`;
+  }
+  await writeSections(PAGE, sections);
+}

@@ -1,0 +1,77 @@
+// Caddy with a matcher of the key's header, and asking a service first.
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { freePort, missingPackages, runs, startPinned, untilListening } from '../../lib/processes.mjs';
+import { startServer } from './node.mjs';
+
+const upstream = (port) => `reverse_proxy 127.0.0.1:${port} {
+		transport http {
+			keepalive_idle_conns_per_host 256
+		}
+	}`;
+
+/** Starts Caddy with what is said of its one site. @param site the directives, given the ports */
+export async function startCaddy({ folder, cores, name }, site) {
+  const port = await freePort();
+  const own = join(folder, `${name.replaceAll(/\W/g, '-')}-${port}`);
+  mkdirSync(own);
+  const file = join(own, 'Caddyfile');
+  writeFileSync(
+    file,
+    `{\n\tadmin off\n\tauto_https off\n}\nhttp://:${port} {\n\tbind 127.0.0.1\n${site}\n}\n`,
+  );
+  const env = { XDG_DATA_HOME: own, XDG_CONFIG_HOME: own, HOME: own, GOMAXPROCS: String(cores.length) };
+  const args = ['run', '--config', file, '--adapter', 'caddyfile'];
+  const started = startPinned({ program: 'caddy', args, cores, log: join(own, 'output.log'), env });
+  await untilListening(started, port, name);
+  return { ...started, port };
+}
+
+const caddyPeer = (name, start) => ({
+  name,
+  checks: true,
+  missing: () => missingPackages(() => runs('caddy', 'version'), 'caddy'),
+  version: () => spawnSync('caddy', ['version']).stdout.toString().trim().split(' ')[0],
+  start,
+});
+
+/** Its header matcher compares with one value after another, so it is given the first key only. */
+export const caddyMatcher = {
+  ...caddyPeer('Caddy, header matcher', async (place) => {
+    const { port, pid, stop } = await startCaddy(
+      { ...place, name: 'caddy' },
+      `	@known header Service-Key ${place.keys[0]}
+	handle @known {
+		${upstream(place.upstreamPort)}
+	}
+	respond 401`,
+    );
+    return { port, pids: { proxy: pid }, stop };
+  }),
+  oneKey: true,
+};
+
+/** What Caddy does before it forwards: asks a service at an address. */
+export const forwardAuth = (address, path, upstreamPort) => `	forward_auth ${address} {
+		uri ${path}
+		copy_headers X-Auth-User-Id
+		transport http {
+			keepalive_idle_conns_per_host 256
+		}
+	}
+	${upstream(upstreamPort)}`;
+
+export const caddyForwardAuth = caddyPeer('Caddy, forward_auth', async (place) => {
+  const asked = await startServer('asked', place, [place.keysFile]);
+  const site = forwardAuth(`127.0.0.1:${asked.port}`, '/', place.upstreamPort);
+  const { port, pid, stop } = await startCaddy({ ...place, name: 'caddy-forward-auth' }, site);
+  return {
+    port,
+    pids: { proxy: pid, asked: asked.pid },
+    stop: async () => {
+      await stop();
+      await asked.stop();
+    },
+  };
+});

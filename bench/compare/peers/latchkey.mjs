@@ -1,0 +1,37 @@
+// Latchkey itself, on the Node that runs this and on others.
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { startLatchkey } from '../../lib/latchkey.mjs';
+import { fillStore } from '../../lib/records.mjs';
+
+const require = createRequire(import.meta.url);
+const version = () =>
+  JSON.parse(readFileSync(join(import.meta.dirname, '../../../package.json'), 'utf8')).version;
+let count = 0;
+
+/** Latchkey with some settings, on some Node. @param more settings, and what else is in the store */
+export const latchkeyPeer = (name, { node, config, store = {}, parts } = {}) => ({
+  name,
+  checks: true,
+  version,
+  start: async (place) => {
+    const { folder, cores, upstreamPort, keys, limitedKeys, sessionIds, passwordHash, progress } = place;
+    const server = await startLatchkey({
+      folder,
+      name: `latchkey-${count++}`,
+      cores: parts?.cores ?? cores,
+      upstreamPort,
+      fill: (path) => fillStore(path, { keys, limitedKeys, sessionIds, passwordHash, ...store }, progress),
+      node: node?.(),
+      config,
+    });
+    return Object.assign(server, { pids: { proxy: server.pid } });
+  },
+});
+
+/** A Node of bench/package.json. */
+const nodeOf = (major) => () => join(require.resolve(`node${major}/package.json`), '../bin/node');
+
+export const latchkey = latchkeyPeer('Latchkey');
+export const latchkeyOn = (major) => latchkeyPeer(`Latchkey, Node ${major}`, { node: nodeOf(major) });

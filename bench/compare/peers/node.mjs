@@ -1,0 +1,50 @@
+// Peers that are Node programs of servers/.
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { freePort, startPinned, untilListening } from '../../lib/processes.mjs';
+
+const SERVERS = join(import.meta.dirname, '../servers');
+const require = createRequire(import.meta.url);
+
+/** Version of a package of bench/. */
+export function versionOf(name) {
+  const file = require.resolve.paths(name).map((folder) => join(folder, name, 'package.json'));
+  for (const each of file) {
+    try {
+      return JSON.parse(readFileSync(each, 'utf8')).version;
+    } catch {
+      // The next folder up may have it.
+    }
+  }
+  return 'unknown';
+}
+
+/** Starts a program of servers/ with a free port before its other arguments. */
+export async function startServer(name, { folder, cores, node = process.execPath }, args) {
+  const port = await freePort();
+  const started = startPinned({
+    program: node,
+    args: [join(SERVERS, `${name}.mjs`), String(port), ...args.map(String)],
+    cores,
+    log: join(folder, `${name}-${port}.log`),
+    env: { NODE_ENV: 'production', NODE_NO_WARNINGS: '1' },
+  });
+  await untilListening(started, port, name);
+  return { ...started, port };
+}
+
+const nodePeer = (name, server, packageName, checks) => ({
+  name,
+  checks,
+  version: () => versionOf(packageName),
+  start: async (place) => {
+    const { port, pid, stop } = await startServer(server, place, [place.upstreamPort, place.keysFile]);
+    return { port, pids: { proxy: pid }, stop };
+  },
+});
+
+export const bareUndici = nodePeer('bare undici', 'bare-undici', 'undici', false);
+export const httpProxy = nodePeer('http-proxy', 'http-proxy', 'http-proxy', true);
+export const fastify = nodePeer('@fastify/http-proxy', 'fastify', '@fastify/http-proxy', true);
+export const fastProxy = nodePeer('fast-proxy', 'fast-proxy', 'fast-proxy', true);

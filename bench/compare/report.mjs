@@ -1,0 +1,75 @@
+// Tables of what was measured.
+import { figure, table } from '../lib/output.mjs';
+import { WORKLOADS } from './workloads.mjs';
+
+const MEBIBYTE = 2 ** 20;
+
+/** The main table: everybody, one small request. */
+export function mainTable(rows, base) {
+  const head = ['', 'CPU µs a request', `× ${base?.name ?? 'the first'}`, 'requests/s', 'p50 ms', 'p99 ms', 'memory MiB'];
+  const floor = base?.cpu_us;
+  return table(
+    head,
+    rows.map((row) => [
+      row.name,
+      cpuOf(row),
+      figure(row.cpu_us / floor),
+      Math.round(row.requests_per_second).toLocaleString('en-US'),
+      figure(row.p50_ms),
+      figure(row.p99_ms),
+      figure(row.memory_bytes / MEBIBYTE),
+    ]),
+  );
+} // prettier-ignore
+
+/** What a request costs; of two processes that share the work, each of them too. */
+function cpuOf({ cpu_us, cpu_us_of }) {
+  const { proxy, asked } = cpu_us_of;
+  return asked === undefined
+    ? figure(cpu_us)
+    : `${figure(cpu_us)} (${figure(proxy)} + asked ${figure(asked)})`;
+}
+
+/** Waits at one rate. */
+function latencyTable(rows) {
+  const head = ['', 'p50 ms', 'p99 ms', 'p99.9 ms', 'busy', 'generator late by, p99 ms'];
+  return `${rateOf(rows)}\n\n${table(
+    head,
+    rows.map((row) => [row.name, ...waitsOf(row), figure(row.lag_p99)]),
+  )}`;
+}
+
+/** What logins do to others. */
+function stormTable(rows) {
+  const head = ['', 'p50 ms', 'p99 ms', 'p99.9 ms', 'busy', 'logins/s'];
+  return `${rateOf(rows)}\n\n${table(
+    head,
+    rows.map((row) => [row.name, ...waitsOf(row), figure(row.logins_per_second)]),
+  )}`;
+}
+
+function rateOf([{ rate }]) {
+  return `${rate.toLocaleString('en-US')} requests a second.`;
+}
+
+function waitsOf({ p50, p99, p999, busy }) {
+  return [figure(p50), figure(p99), figure(p999), `${Math.round(busy * 100)} %`];
+}
+
+function loadTable(rows) {
+  return mainTable(rows, rows.find((row) => row.name === 'bare undici') ?? rows[0]);
+}
+
+const TABLES = { latency: latencyTable, storm: stormTable };
+
+/** The table of a workload. */
+export const tableOf = (name, rows) => (TABLES[name] ?? loadTable)(rows);
+
+/** Everything as Markdown. */
+export function report({ workloads, not_measured }) {
+  const sections = WORKLOADS.filter(({ name }) => workloads[name] !== undefined).map(
+    ({ name, title }) => `### ${title}\n\n${tableOf(name, workloads[name])}\n`,
+  );
+  const missing = Object.entries(not_measured).map(([name, mend]) => `Not measured: ${name}. ${mend}`);
+  return [...sections, ...missing].join('\n');
+}

@@ -1,0 +1,134 @@
+// What is asked of whom.
+import { hashedPassword, newKeys, newSessionIds } from '../lib/records.mjs';
+import { SIZES } from '../lib/upstream.mjs';
+import { measureLatency, measureStorm } from './latency.mjs';
+import { caddyForwardAuth, caddyMatcher } from './peers/caddy.mjs';
+import { haproxy } from './peers/haproxy.mjs';
+import { latchkey, latchkeyOn } from './peers/latchkey.mjs';
+import { nginxAuthRequest, nginxLua } from './peers/nginx.mjs';
+import { bareUndici, fastify, fastProxy, httpProxy } from './peers/node.mjs';
+import { asking, manyRoutes, millionTokens, ROUTES, workers } from './peers/special.mjs';
+
+const KEYS = 1_000;
+
+/** Secrets of a run. */
+export const newSecrets = async () => ({
+  keys: newKeys(KEYS),
+  limitedKeys: newKeys(KEYS),
+  sessionIds: newSessionIds(KEYS),
+  passwordHash: await hashedPassword(),
+});
+
+/** What a client of an API sends along, as curl does. */
+const COMMON = { 'User-Agent': 'curl/8.5.0', Accept: '*/*' };
+const get = (path, fields) => ({ method: 'GET', path, fields: { ...COMMON, ...fields } });
+const withKey = (path) => (key) => get(path, { 'Service-Key': key });
+const keysFor = (peer, place) => (peer.oneKey ? place.keys.slice(0, 1) : place.keys);
+const post = (bytes) => (peer, place) => [
+  { method: 'POST', path: '/take', fields: { ...COMMON, 'Service-Key': place.keys[0] }, body: bytes },
+];
+const download = (file) => (peer, place) => [withKey(`/files/${file}`)(place.keys[0])];
+const wrongChecksum = (key) => `${key.slice(0, -1)}${key.endsWith('A') ? 'B' : 'A'}`;
+
+const EVERYBODY = [
+  latchkey,
+  latchkeyOn(24),
+  latchkeyOn(26),
+  bareUndici,
+  fastProxy,
+  fastify,
+  httpProxy,
+  caddyMatcher,
+  caddyForwardAuth,
+  nginxLua,
+  nginxAuthRequest,
+  haproxy,
+];
+const WITH_A_CHECK = EVERYBODY.filter(({ checks, name }) => checks && !name.includes(', Node'));
+const CARRIERS = [latchkey, bareUndici, httpProxy, caddyMatcher, nginxLua];
+
+export const TOKEN = {
+  name: 'token',
+  title: 'Small GET with a token',
+  subjects: EVERYBODY,
+  requests: (peer, place) => keysFor(peer, place).map(withKey('/api/items/42')),
+  rounds: 'all',
+  seconds: 'all',
+};
+
+/** The workloads. Each is asked of its subjects in turn, for half of the rounds and of their seconds unless it says `all`. */
+export const WORKLOADS = [
+  TOKEN,
+  {
+    name: 'latency',
+    title: 'Small GET with a token, at the same rate for everybody',
+    subjects: [latchkey, bareUndici, httpProxy, caddyMatcher, nginxLua, haproxy],
+    measure: measureLatency,
+    seconds: 'all',
+  },
+  {
+    name: 'storm',
+    title: 'Small GET with a token, while people log in',
+    subjects: [latchkey],
+    measure: measureStorm,
+    seconds: 'all',
+  },
+  {
+    name: 'session',
+    title: 'Small GET with a session',
+    subjects: [latchkey],
+    requests: (peer, { sessionIds }) => sessionIds.map((id) => get('/api/items/42', { Cookie: `service.session=${id}` })),
+  },
+  {
+    name: 'unknown',
+    title: '401: a made-up token of the right form',
+    subjects: WITH_A_CHECK,
+    expects: 401,
+    requests: () => newKeys(KEYS).map(withKey('/api/items/42')),
+  },
+  {
+    name: 'malformed',
+    title: '401: a token whose checksum is wrong',
+    subjects: [latchkey],
+    expects: 401,
+    requests: () => newKeys(KEYS).map((key) => withKey('/api/items/42')(wrongChecksum(key))),
+  },
+  {
+    name: 'scope',
+    title: '403: a token whose scope is too small',
+    subjects: [latchkey],
+    expects: 403,
+    requests: (peer, { limitedKeys }) => limitedKeys.map(withKey('/api/items/42')),
+  },
+  ...Object.entries(SIZES).flatMap(([file, bytes]) => {
+    const [size, connections] = bytes > 1e6 ? ['10 MiB', 4] : ['64 KiB', 64];
+    return [
+      { name: `down-${file}`, title: `${size} down`, subjects: CARRIERS, connections, requests: download(file) },
+      { name: `up-${file}`, title: `${size} up`, subjects: CARRIERS, connections, requests: post(bytes) },
+    ];
+  }),
+  {
+    name: 'routes',
+    title: 'Small GET with a token, 1,000 routes',
+    subjects: [manyRoutes],
+    requests: (peer, { keys }) => keys.map((key, index) => withKey(`/part${index % ROUTES}/items/42`)(key)),
+  },
+  {
+    name: 'million',
+    title: 'Small GET with a token, each of a million tokens for the first time',
+    subjects: [millionTokens],
+    requests: (peer) => peer.keys.map(withKey('/api/items/42')),
+  },
+  {
+    name: 'workers',
+    title: 'Small GET with a token, on all cores at once with the load',
+    subjects: workers,
+    requests: (peer, place) => place.keys.map(withKey('/api/items/42')),
+  },
+  {
+    name: 'asked',
+    title: 'Small GET with a token, Latchkey asked by another proxy',
+    subjects: asking,
+    requests: (peer, place) => place.keys.map(withKey('/api/items/42')),
+  },
+]; // prettier-ignore

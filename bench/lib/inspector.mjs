@@ -1,0 +1,42 @@
+// The inspector of a process: its profilers.
+import { WebSocket } from 'ws';
+
+/** A connection to the inspector of a process that was started with --inspect=127.0.0.1:0. @param url where that is */
+export async function openInspector(url) {
+  const socket = new WebSocket(url, { maxPayload: 1024 * 1024 * 1024, perMessageDeflate: false });
+  await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject));
+  const calls = new Map();
+  let id = 0;
+  socket.addEventListener('message', ({ data }) => {
+    const message = JSON.parse(data);
+    const call = calls.get(message.id);
+    calls.delete(message.id);
+    if (message.error === undefined) call?.resolve(message.result);
+    else call?.reject(new Error(message.error.message));
+  });
+  return {
+    call: (method, params = {}) =>
+      new Promise((resolve, reject) => {
+        calls.set(++id, { resolve, reject });
+        socket.send(JSON.stringify({ id, method, params }));
+      }),
+    close: () => socket.close(),
+  };
+}
+
+/** Bytes between two samples: a request's few KiB, over tens of thousands of requests, give tens of thousands of samples. */
+const INTERVAL = 16_384;
+const EVERYTHING = { includeObjectsCollectedByMajorGC: true, includeObjectsCollectedByMinorGC: true };
+
+/** Bytes that were allocated while something was done, and the tree of V8's allocation profile. */
+export async function allocationsDuring(inspector, work) {
+  await inspector.call('HeapProfiler.startSampling', { samplingInterval: INTERVAL, ...EVERYTHING });
+  const result = await work();
+  const { profile } = await inspector.call('HeapProfiler.stopSampling');
+  return { result, bytes: sizeOf(profile.head), head: profile.head };
+}
+
+/** Bytes of a part of the tree. */
+export function sizeOf({ selfSize, children }) {
+  return children.reduce((sum, child) => sum + sizeOf(child), selfSize);
+}

@@ -1,0 +1,64 @@
+// Latchkey as it is served, with everything on: embedded store, policy, identity headers, metrics, audit and access log.
+import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { startPinned, until } from './processes.mjs';
+
+const CLI = join(import.meta.dirname, '../../dist/cli.js');
+
+/**
+ * Starts it with the defaults of every setting that is not given.
+ *
+ * @param {{ folder: string, name: string, cores: number[], upstreamPort: number, fill?: (path: string) => Promise<void>,
+ *   node?: string, nodeArgs?: string[], config?: object }} what `fill` writes the store before the start
+ */
+export async function startLatchkey(what) {
+  const {
+    folder,
+    name,
+    cores,
+    upstreamPort,
+    fill,
+    node = process.execPath,
+    nodeArgs = [],
+    config = {},
+  } = what;
+  const own = join(folder, name);
+  mkdirSync(own);
+  await fill?.(join(own, 'data'));
+  const file = join(own, 'latchkey.yaml');
+  const settings = {
+    listen: { host: '127.0.0.1', port: 0 },
+    admin: { port: 0 },
+    store: { type: 'lmdb', path: './data' },
+    upstreams: { api: { url: `http://127.0.0.1:${upstreamPort}` } },
+    ...config,
+  };
+  writeFileSync(file, stringify(settings));
+  const log = join(own, 'output.log');
+  const args = [...nodeArgs, CLI, 'serve', '--config', file];
+  const startedAt = Date.now();
+  const started = startPinned({ program: node, args, cores, log, cwd: own });
+  let ready;
+  await until(started, name, () => (ready = readyLine(log)) !== undefined);
+  return {
+    ...started,
+    startedAt,
+    readyAt: Date.parse(ready.time),
+    port: Number(new URL(ready.listen).port),
+    decisionPort: ready.decision === undefined ? undefined : Number(new URL(ready.decision).port),
+    adminUrl: ready.admin,
+    /** Where its inspector listens, when it was started with one. */
+    inspector: /ws:\/\/\S+/.exec(readFileSync(log, 'utf8'))?.[0],
+    log,
+    /** Its logs would fill the disk: each round begins with empty ones, which costs it nothing. */
+    emptyLog: () => truncateSync(log),
+  };
+}
+
+function readyLine(log) {
+  const line = readFileSync(log, 'utf8')
+    .split('\n')
+    .find((each) => each.includes('"msg":"ready"'));
+  return line === undefined ? undefined : JSON.parse(line);
+}

@@ -1,0 +1,26 @@
+// On what something was measured.
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { cpus, release, totalmem } from 'node:os';
+
+/** Facts about the machine that others need to compare. */
+export function machineFacts() {
+  return {
+    cpu: cpus()[0]?.model.trim() ?? 'unknown',
+    cores: cpus().length,
+    memory_gib: Math.round(totalmem() / 2 ** 30),
+    kernel: release(),
+    system: /^PRETTY_NAME="(.*)"/m.exec(readIfThere('/etc/os-release'))?.[1] ?? 'unknown',
+    node: process.version,
+    wrk: /wrk \S*?([\d.]+)/.exec(spawnSync('wrk', ['-v']).stdout?.toString() ?? '')?.[1] ?? 'unknown',
+    date: new Date().toISOString().slice(0, 10),
+  };
+}
+
+function readIfThere(file) {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,142 @@
+// Processes of a measurement: pinned to cores, waited for, and ended by their id.
+import { spawn, spawnSync } from 'node:child_process';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const START_MS = 60_000;
+const endings = [];
+
+/** The cores that the run may use, as they were before it pinned itself. */
+export const CORES = parseCores(
+  /^Cpus_allowed_list:\s+(.*)$/m.exec(readFileSync('/proc/self/status', 'utf8'))[1],
+);
+
+/** Which cores carry the load (generator and upstream) and which one what is measured. */
+export function planCores(cores = CORES) {
+  if (cores.length < 2)
+    throw new Error('a measurement needs two cores: one for the load, one for what is measured');
+  return { load: cores.slice(0, -1), measured: cores.slice(-1) };
+}
+
+/** Numbers of a list like `0-2,5`. */
+export function parseCores(list) {
+  return list.split(',').flatMap((part) => {
+    const [first, last = first] = part.split('-').map(Number);
+    return Array.from({ length: last - first + 1 }, (_, index) => first + index);
+  });
+}
+
+/** A folder that goes away with the run. */
+export function temporaryFolder(name) {
+  const folder = mkdtempSync(join(tmpdir(), `latchkey-${name}-`));
+  onEnd(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** Does something when the run is over, whichever way. The last one is done first. */
+export function onEnd(work) {
+  endings.unshift(work);
+}
+
+/** Ends every process and removes every folder of the run. */
+export async function endAll() {
+  for (const work of endings.splice(0)) await work();
+}
+
+/** Runs a measurement and cleans up after it, after Ctrl-C too. */
+export async function run(main) {
+  for (const signal of ['SIGINT', 'SIGTERM']) {
+    process.once(signal, () => void endAll().finally(() => process.exit(130)));
+  }
+  try {
+    await main();
+  } catch (error) {
+    process.stderr.write(`\n${error instanceof Error ? error.message : String(error)}\n`);
+    process.exitCode = 1;
+  }
+  await endAll();
+}
+
+/**
+ * Starts a process on some cores. Its standard output and error go to a file.
+ *
+ * @param {{ program: string, args: string[], cores: number[], log: string, env?: object, cwd?: string }} what
+ */
+export function startPinned({ program, args, cores, log, env, cwd }) {
+  const output = openSync(log, 'a');
+  const child = spawn('taskset', ['-c', cores.join(','), program, ...args], {
+    stdio: ['ignore', output, output],
+    cwd,
+    env: { ...process.env, ...env },
+  });
+  closeSync(output);
+  const gone = new Promise((resolve) => child.once('exit', resolve));
+  const started = { pid: child.pid, log, exited: false, stop };
+  void gone.then(() => (started.exited = true));
+  async function stop() {
+    if (!started.exited) child.kill('SIGTERM');
+    const late = setTimeout(() => child.kill('SIGKILL'), 10_000);
+    await gone;
+    clearTimeout(late);
+  }
+  onEnd(stop);
+  return started;
+}
+
+/** Waits until a process listens. @throws Error with what it wrote when it ends instead */
+export async function untilListening(started, port, name) {
+  await until(started, name, () => accepts(port));
+}
+
+/** Waits until something holds of a started process. */
+export async function until(started, name, holds) {
+  const limit = Date.now() + START_MS;
+  while (!(await holds())) {
+    if (started.exited || Date.now() > limit) {
+      const said = readFileSync(started.log, 'utf8').trim().slice(-2_000);
+      throw new Error(`${name} ${started.exited ? 'ended' : 'did not get ready'}: ${said}`);
+    }
+    await sleep(25);
+  }
+}
+
+/** A port that nobody listens on. */
+export async function freePort() {
+  const server = createServer();
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  const { port } = server.address();
+  await new Promise((done) => server.close(done));
+  return port;
+}
+
+/**
+ * Makes sure that a program of Debian's is there: installs its packages when that is allowed.
+ *
+ * @returns what to do about it; undefined when it is there
+ */
+export function missingPackages(isThere, ...packages) {
+  if (isThere()) return undefined;
+  if (process.getuid?.() === 0) {
+    spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', ...packages]);
+    if (isThere()) return undefined;
+  }
+  return `apt-get install ${packages.join(' ')}`;
+}
+
+/** Whether a program can be run. */
+export function runs(program, ...args) {
+  return spawnSync(program, args).error === undefined;
+}
+
+function accepts(port) {
+  return new Promise((answer) => {
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.destroy();
+      answer(true);
+    });
+    socket.on('error', () => answer(false));
+  });
+}

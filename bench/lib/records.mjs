@@ -1,0 +1,105 @@
+// Users, tokens and sessions of a measurement, written by the store's own code.
+import { hash } from '@node-rs/argon2';
+import { openLmdbStore } from '../../dist/store/lmdb.js';
+import { digestOf, newAccessToken, newId, newSessionId } from '../../dist/domain/secret.js';
+
+const USERS = 100;
+const BATCH = 20_000;
+
+/** The password of every user. */
+export const PASSWORD = 'correct horse battery staple';
+
+/** Its hash, as costly as Latchkey makes them. */
+export const hashedPassword = async () => hash(PASSWORD, { memoryCost: 47_104, timeCost: 1, parallelism: 1 });
+
+/** A user's record. */
+export const userAt = (index, passwordHash) => ({
+  id: `user${index % USERS}`,
+  customerId: 'C1',
+  login: `user${index % USERS}@example.com`,
+  name: 'A user',
+  role: 'engineer',
+  passwordHash,
+  otpSecret: null,
+  locked: false,
+  createdAt: Date.now(),
+  updatedAt: Date.now(),
+});
+
+/** A token record of usual length. */
+export const tokenOf = (digest, index, scopes = ['global']) => ({
+  id: newId(),
+  digest,
+  kind: 'token',
+  userId: userAt(index, null).id,
+  customerId: 'C1',
+  name: 'a token of usual length',
+  scopes,
+  services: [],
+  serviceId: null,
+  createdAt: Date.now(),
+  updatedAt: Date.now(),
+  expiresAt: null,
+});
+
+/** The letters of base64url in the order in which the store keeps them. */
+const LETTERS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz';
+
+/**
+ * The digest of one of many tokens that nobody uses. They lie evenly among all that there may be, and a later one behind
+ * an earlier one: ten million records are written in minutes in the order of their keys, and in hours in a random one.
+ */
+export function unusedDigestAt(index, total) {
+  let part = (index + 0.5) / total;
+  let prefix = '';
+  for (let i = 0; i < 8; i++) {
+    part *= 64;
+    prefix += LETTERS[Math.floor(part)];
+    part -= Math.floor(part);
+  }
+  return prefix + digestOf(`unused ${index}`).slice(prefix.length);
+}
+
+const unusedTokenAt = (index, total) => ({
+  ...tokenOf(unusedDigestAt(index, total), index),
+  id: `unused${String(index).padStart(16, '0')}`,
+});
+
+const sessionOf = (digest, index) => ({
+  digest,
+  id: newId(),
+  userId: userAt(index, null).id,
+  customerId: 'C1',
+  createdAt: Date.now(),
+  endsAt: Date.now() + 86_400_000,
+  lastSeenAt: Date.now(),
+  ip: '127.0.0.1',
+  userAgent: null,
+});
+
+/**
+ * Fills a store in a folder.
+ *
+ * @param {{ keys?: string[], limitedKeys?: string[], sessionIds?: string[], more?: number, passwordHash?: string | null }} what
+ *   secrets whose records are written; limited ones may purge only; `more` tokens that nobody uses
+ */
+export async function fillStore(path, { keys = [], limitedKeys = [], sessionIds = [], more = 0, passwordHash = null }, progress = () => undefined) {
+  const store = openLmdbStore(path);
+  const users = Array.from({ length: USERS }, (_, index) => userAt(index, passwordHash));
+  await store.change({ customers: [{ id: 'C1', name: 'One' }], users }, Date.now());
+  const tokens = keys.map((key, index) => tokenOf(digestOf(key), index));
+  const limited = limitedKeys.map((key, index) => tokenOf(digestOf(key), index, ['purge_select']));
+  for (let from = 0; from < tokens.length; from += BATCH)
+    await store.change({ tokens: tokens.slice(from, from + BATCH) }, Date.now());
+  await store.change({ tokens: limited }, Date.now());
+  for (const [index, id] of sessionIds.entries()) await store.createSession(sessionOf(digestOf(id), index));
+  for (let from = 0; from < more; from += BATCH) {
+    const some = Array.from({ length: Math.min(BATCH, more - from) }, (_, i) => unusedTokenAt(from + i, more));
+    await store.change({ tokens: some }, Date.now());
+    progress(`${from + some.length} of ${more} tokens are in the store`);
+  }
+  await store.close();
+} // prettier-ignore
+
+export const newKeys = (count) => Array.from({ length: count }, () => newAccessToken());
+export const newSessionIds = (count) => Array.from({ length: count }, () => newSessionId());

@@ -1,0 +1,45 @@
+// One round: load on a started proxy, and what that took.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { busySeconds, cpuSeconds, familyOf, memoryBytes } from './proc.mjs';
+import { wrk } from './wrk.mjs';
+
+const REST_MS = 100;
+
+/**
+ * Loads a proxy once.
+ *
+ * @param {{ port: number, pids: Record<string, number>, emptyLog?: () => void }} started its processes by their part
+ * @param {{ script: string, path?: string, expects: 'ok' | 'refused', connections?: number }} load
+ * @returns CPU µs a request, of each part and together; requests a second; p50 and p99 in ms; memory in bytes
+ */
+export async function measureRound(started, load, { seconds, cores, measuredCores }) {
+  const parts = Object.entries(started.pids).map(([part, pid]) => ({ part, family: familyOf(pid) }));
+  const used = () => parts.map(({ family }) => cpuSeconds(family));
+  const [before, busyBefore] = [used(), busySeconds(measuredCores)];
+  const url = `http://127.0.0.1:${started.port}/`;
+  const done = await wrk({ url, script: load.script, seconds, cores, connections: load.connections });
+  const memory = memoryBytes(parts.flatMap(({ family }) => family));
+  // What is still being answered and written when wrk goes belongs to the round.
+  await sleep(REST_MS);
+  const [after, busyAfter] = [used(), busySeconds(measuredCores)];
+  checkAnswers(done, load.expects);
+  started.emptyLog?.();
+  const cpu = after.map((value, index) => ((value - before[index]) / done.requests) * 1e6);
+  const own = after.reduce((sum, value, index) => sum + value - before[index], 0);
+  return {
+    cpu_us: cpu.reduce((sum, value) => sum + value, 0),
+    cpu_us_of: Object.fromEntries(parts.map(({ part }, index) => [part, cpu[index]])),
+    requests_per_second: done.requests / done.seconds,
+    p50_ms: done.p50,
+    p99_ms: done.p99,
+    memory_bytes: memory,
+    // Above zero: something else ran on the core, and the round is worth less.
+    foreign_share: Math.max(0, (busyAfter - busyBefore - own) / (done.seconds * measuredCores.length)),
+  };
+}
+
+function checkAnswers({ requests, refused }, expects) {
+  if (expects === 'ok' && refused > 0) throw new Error(`${refused} of ${requests} requests were refused`);
+  if (expects === 'refused' && refused < requests)
+    throw new Error(`${requests - refused} of ${requests} requests were let through`);
+}

@@ -1,0 +1,86 @@
+// The load: wrk, because one core can drive 60,000 requests a second with it over kept connections, which leaves room
+// for the upstream beside it. It asks as fast as it is answered (closed loop); for a fixed rate there is paced.mjs.
+import { spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const MARK = 'RESULT ';
+
+/**
+ * Writes the script by which wrk sends some requests, in turn from a random one on.
+ *
+ * @param {{ method: string, path: string, fields: Record<string, string>, body?: number }[]} requests
+ */
+export function writeScript(folder, name, requests) {
+  const file = join(folder, `${name}.lua`);
+  const data = join(folder, `${name}.requests`);
+  // One request a line, its parts separated by tabs: wrk's Lua reads a million of them in a second.
+  const lines = requests.map(({ method, path, fields }) => {
+    const head = Object.entries(fields).map(([field, value]) => `${field}: ${value}`);
+    return [method, path, ...head].join('\t');
+  });
+  writeFileSync(data, lines.join('\n'));
+  const body = requests[0]?.body ?? 0;
+  writeFileSync(
+    file,
+    `local requests, count = {}, 0
+local body = string.rep("x", ${body})
+for line in io.lines(${JSON.stringify(data)}) do
+  local head = line:gsub("^([^\\t]*)\\t([^\\t]*)", "%1 %2 HTTP/1.1\\r\\nHost: bench.example.com", 1):gsub("\\t", "\\r\\n")
+  ${body > 0 ? `head = head .. "\\r\\nContent-Length: ${body}"` : ''}
+  count = count + 1
+  requests[count] = head .. "\\r\\n\\r\\n" .. body
+end
+local turn
+function init()
+  math.randomseed(os.time())
+  turn = math.random(count)
+end
+function request()
+  turn = turn % count + 1
+  return requests[turn]
+end
+function done(summary, latency)
+  local e = summary.errors
+  io.write(string.format('${MARK}{"requests":%d,"us":%d,"p50":%d,"p99":%d,"failed":%d,"refused":%d,"bytes":%d}\\n',
+    summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
+    e.connect + e.read + e.write + e.timeout, e.status, summary.bytes))
+end
+`,
+  );
+  return file;
+}
+
+/**
+ * Runs wrk once.
+ *
+ * @returns requests done, seconds, p50 and p99 in ms, answers of 400 and above
+ * @throws Error when connections failed
+ */
+export async function wrk({ url, script, seconds, cores, connections = 64 }) {
+  const args = ['-c', cores.join(','), 'wrk', '-t', '1', '-c', String(connections), '-d', `${seconds}s`, '--timeout', '30s', '-s', script, url];
+  const child = spawn('taskset', args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk));
+  await new Promise((done) => child.once('close', done));
+  return parseResult(output);
+} // prettier-ignore
+
+/** Until everything hot is compiled: by requests, because that is what it depends on, but not for ever. */
+const WARM = { requests: 20_000, seconds: 12 };
+
+/** Loads until it is warm. */
+export async function warmUp(target) {
+  let requests = 0;
+  for (let second = 0; second < WARM.seconds && requests < WARM.requests; second++)
+    requests += (await wrk({ ...target, seconds: 1 })).requests;
+}
+
+/** What wrk printed. */
+export function parseResult(output) {
+  const line = output.split('\n').find((each) => each.startsWith(MARK));
+  if (line === undefined) throw new Error(`wrk failed: ${output.trim().slice(-500)}`);
+  const { requests, us, p50, p99, failed, refused, bytes } = JSON.parse(line.slice(MARK.length));
+  if (failed > 0) throw new Error(`${failed} requests of ${requests} failed (connection, read, write or timeout)`);
+  return { requests, seconds: us / 1e6, p50: p50 / 1000, p99: p99 / 1000, refused, bytes };
+} // prettier-ignore

@@ -1,0 +1,36 @@
+// The memory of tokens in the cache that stands before Redis. Started with --expose-gc and: number of tokens. Prints one line of JSON.
+import { CachedStore } from '../../dist/store/cached.js';
+import { tokenOf, unusedDigestAt, userAt } from '../lib/records.mjs';
+
+const tokens = Number(process.argv[2]);
+/** A store that makes each record anew, as one does that reads it from a network. */
+const made = {
+  findToken: async (digest) => {
+    const index = Number(digest.slice(0, digest.indexOf('.')));
+    return JSON.parse(JSON.stringify({ token: { ...tokenOf(unusedDigestAt(index, tokens), index) }, owner: userAt(index, null) }));
+  },
+}; // prettier-ignore
+const cached = new CachedStore(
+  made,
+  { size: tokens, ttl: 3_600_000, negative_ttl: 2_000, serveCachedFor: null },
+  { hit: () => undefined, miss: () => undefined, servedStale: () => undefined },
+);
+cached.arm();
+await look(0, 1_000);
+const before = settled();
+await look(1_000, tokens);
+const after = settled();
+const bytes = (heap) => heap.heapUsed + heap.external;
+process.stdout.write(
+  `${JSON.stringify({ tokens: tokens - 1_000, bytes_per_token: (bytes(after) - bytes(before)) / (tokens - 1_000) })}\n`,
+);
+
+async function look(from, to) {
+  // As long as a digest is: the key is kept too.
+  for (let index = from; index < to; index++) await cached.findToken(`${index}.`.padEnd(43, 'x'));
+}
+
+function settled() {
+  for (let i = 0; i < 3; i++) globalThis.gc();
+  return process.memoryUsage();
+}
