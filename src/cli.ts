@@ -1,19 +1,17 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
-import { applyCommand } from './commands/operate/apply.js';
-import { checkCommand } from './commands/judge/check.js';
+import { checkCommand, explainCommand, schemaCommand } from './commands/judge/usage.js';
+import {
+  applyCommand,
+  hashPasswordCommand,
+  sessionCommand,
+  storeCommand,
+  tokenCommand,
+  userCommand,
+} from './commands/operate/usage.js';
+import { demoCommand, healthcheckCommand, serveCommand } from './commands/serve/usage.js';
 import { completionCommand } from './commands/terminal/completion.js';
-import { demoCommand } from './commands/serve/demo.js';
-import { explainCommand } from './commands/judge/explain.js';
 import { WrongUsage } from './commands/terminal/failure.js';
-import { hashPasswordCommand } from './commands/operate/hash-password.js';
-import { healthcheckCommand } from './commands/serve/healthcheck.js';
-import { schemaCommand } from './commands/judge/schema.js';
-import { serveCommand } from './commands/serve/serve.js';
-import { sessionCommand } from './commands/operate/session.js';
-import { storeCommand } from './commands/operate/store.js';
-import { tokenCommand } from './commands/operate/token.js';
-import { userCommand } from './commands/operate/user.js';
 import { ConfigError, formatFault } from './config/fault.js';
 import { readVersion } from './observe/version.js';
 

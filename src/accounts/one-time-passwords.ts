@@ -1,4 +1,3 @@
-import { Secret, TOTP } from 'otpauth';
 import type { EpochMs } from '../domain/time.js';
 import type { Store } from '../store/store.js';
 import type { OtpVerdict } from './accounts.js';
@@ -31,6 +30,7 @@ export class OneTimePasswords {
     now: EpochMs,
   ): Promise<Exclude<OtpVerdict, 'missing'>> {
     if (!/^\d{6}$/.test(code)) return 'wrong';
+    const { Secret, TOTP } = await import('otpauth');
     const secret = Secret.fromBase32(this.#sealer.open(sealedSecret, userId));
     const totp = new TOTP({ algorithm: 'SHA1', digits: DIGITS, period: STEP_SECONDS, secret });
     const delta = totp.validate({ token: code, timestamp: now, window: WINDOW });

@@ -1,11 +1,4 @@
-import {
-  calculateJwkThumbprint,
-  type CryptoKey,
-  exportJWK,
-  generateKeyPair,
-  importJWK,
-  type JWK,
-} from 'jose';
+import type { JWK, JWTHeaderParameters, JWTPayload } from 'jose';
 import {
   ownerOf,
   type PublicKey,
@@ -28,7 +21,8 @@ export interface Signer {
   readonly kid: string;
   readonly algorithm: SigningAlgorithm;
   readonly signsFrom: EpochMs;
-  readonly key: CryptoKey;
+  /** Makes a JSON Web Token (RFC 7519). */
+  readonly sign: (header: JWTHeaderParameters, claims: JWTPayload) => Promise<string>;
 }
 
 interface OpenKey extends Signer {
@@ -40,6 +34,9 @@ interface OpenKey extends Signer {
 const RETRY_MS = 1_000;
 /** Somebody else changed the keys each time; more often than this is no coincidence. */
 const MAX_TRIES = 20;
+
+// Most servers sign nothing and need not wait for it.
+const jose = async () => import('jose');
 
 type KeyStore = Pick<Store, 'getSigningKeys' | 'replaceSigningKeys'>;
 
@@ -139,6 +136,7 @@ export class KeyRing {
 
   async #make(signsFrom: EpochMs): Promise<SigningKey> {
     const { algorithm } = this.#schedule;
+    const { calculateJwkThumbprint, exportJWK, generateKeyPair } = await jose();
     const { privateKey } = await generateKeyPair(algorithm, { extractable: true });
     const jwk = await exportJWK(privateKey);
     const kid = await calculateJwkThumbprint(jwk);
@@ -153,9 +151,10 @@ export class KeyRing {
   async #open({ kid, algorithm, sealedKey, signsFrom }: SigningKey): Promise<OpenKey> {
     const known = this.#keys.find((key) => key.kid === kid && key.sealedKey === sealedKey);
     if (known !== undefined) return { ...known, signsFrom };
+    const { importJWK, SignJWT } = await jose();
     try {
       const jwk = JSON.parse(this.#sealer.open(sealedKey, ownerOf({ kid, algorithm }))) as JWK;
-      const key = (await importJWK(jwk, algorithm)) as CryptoKey;
+      const key = await importJWK(jwk, algorithm);
       const { kty, crv, x, y } = jwk as JWK & Record<'kty' | 'crv' | 'x', string>;
       const half = { kty, crv, x, ...(y === undefined ? {} : { y }) };
       return {
@@ -163,7 +162,7 @@ export class KeyRing {
         algorithm,
         sealedKey,
         signsFrom,
-        key,
+        sign: async (header, claims) => new SignJWT(claims).setProtectedHeader(header).sign(key),
         publicKey: { ...half, kid, alg: algorithm, use: 'sig' },
       };
     } catch (cause) {

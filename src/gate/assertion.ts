@@ -1,4 +1,3 @@
-import { SignJWT } from 'jose';
 import { LRUCache } from 'lru-cache';
 import { type KeyRing, type Signer, SigningUnavailable } from '../accounts/signing-keys.js';
 import type { Awaitable } from '../domain/awaitable.js';
@@ -102,9 +101,9 @@ export class Assertions {
   }
 }
 
-async function sign({ kid, algorithm, key }: Signer, claims: Record<string, unknown>): Promise<string> {
+async function sign(signer: Signer, claims: Record<string, unknown>): Promise<string> {
   try {
-    return await new SignJWT(claims).setProtectedHeader({ alg: algorithm, kid, typ: 'JWT' }).sign(key);
+    return await signer.sign({ alg: signer.algorithm, kid: signer.kid, typ: 'JWT' }, claims);
   } catch (cause) {
     throw new SigningUnavailable('the assertion could not be signed', { cause });
   }

@@ -44,8 +44,3 @@ export function lineWriter(log: Log): (line: string) => void {
   if (stream === undefined) throw new Error('a log without a destination');
   return (line) => stream.write(line);
 }
-
-/** The same log for lines that are written whatever its level is. */
-export function alwaysWritten(log: Log): Log {
-  return log.child({}, { level: 'info' });
-}

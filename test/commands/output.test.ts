@@ -44,6 +44,9 @@ t.test('columns are aligned by what a terminal shows; empty ones are left out', 
     ['a', '', ''],
     ['Jose\u0301', '', 'y'],
   ];
-  t.equal(renderTable(['NAME', 'EMPTY', 'LAST'], rows), 'NAME  LAST\n\u4f60\u597d  x\na\nJose\u0301  y\n');
-  t.equal(renderTable(['A', 'B'], [['a\nb', 'c']]), 'A         B\na\\u000ab  c\n');
+  t.equal(
+    await renderTable(['NAME', 'EMPTY', 'LAST'], rows),
+    'NAME  LAST\n\u4f60\u597d  x\na\nJose\u0301  y\n',
+  );
+  t.equal(await renderTable(['A', 'B'], [['a\nb', 'c']]), 'A         B\na\\u000ab  c\n');
 });

@@ -1,4 +1,3 @@
-import { Command } from 'commander';
 import { loadDirectory } from '../../config/directory.js';
 import { type Expectation, loadExpectations } from '../../config/expect.js';
 import { ConfigError, formatFault } from '../../config/fault.js';
@@ -9,38 +8,16 @@ import type { Explanation } from '../../gate/explain.js';
 import { describePlace } from '../../policy/rules.js';
 import { Rehearsal } from '../../server/reload/rehearsal.js';
 import { imaginedSession, imaginedToken } from './imagined.js';
-import { configOption } from '../terminal/options.js';
 import { printable } from '../../observe/printable.js';
 
-interface Options {
+/** Options of `latchkey check`. */
+export interface CheckOptions {
   readonly config: string;
   readonly expect?: string;
 }
 
-/** `latchkey check`: prints each fault of a configuration, its directory and its policy. */
-export function checkCommand(): Command {
-  return new Command('check')
-    .description('validate a configuration and print each fault as FILE:LINE:COLUMN: message')
-    .addOption(configOption())
-    .option('--expect <file>', 'also judge a table of requests, and print those that are not judged as expected')
-    .addHelpText(
-      'after',
-      `
-The directory file that the configuration names is checked as well. Nothing is opened or changed.
-
-A table for --expect (latchkey schema expect prints its JSON Schema):
-  requests:
-    - { path: /status, as: anonymous, expect: allow }
-    - { method: POST, path: /service/S1/purge_all, as: { role: engineer, scope: purge_select }, expect: scope }
-    - { method: POST, path: /billing/plan, as: { role: engineer }, expect: 403 }
-"as" is a session of that role, or a token when it has a scope or services. "expect" is allow, a status, or a reason.`,
-    )
-    .action(async (options: Options) => {
-      process.exitCode = await check(options);
-    }); // prettier-ignore
-}
-
-async function check(options: Options): Promise<number> {
+/** Prints each fault of a configuration, its directory and its policy; returns the exit code. */
+export async function check(options: CheckOptions): Promise<number> {
   try {
     const loaded = loadConfigToServe(options.config);
     const { file, config } = loaded;

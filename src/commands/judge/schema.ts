@@ -1,4 +1,3 @@
-import { Command } from 'commander';
 import { z } from 'zod';
 import { directorySchema } from '../../config/schema/directory-file.js';
 import { configSchema } from '../../config/schema/config.js';
@@ -7,20 +6,11 @@ import { WrongUsage } from '../terminal/failure.js';
 
 const SCHEMAS = { config: configSchema, directory: directorySchema, expect: expectSchema } as const;
 
-/** `latchkey schema`: prints the JSON Schema of what may be written in a file. */
-export function schemaCommand(): Command {
-  return new Command('schema')
-    .description('print the JSON Schema of a file, for editors')
-    .argument('[kind]', 'config, directory, or expect (the table of check --expect)', 'config')
-    .action((kind: string) => {
-      if (!(kind in SCHEMAS))
-        throw new WrongUsage(`schema: expected ${Object.keys(SCHEMAS).join(', ')}, got ${kind}`);
-      print(kind as keyof typeof SCHEMAS);
-    });
-}
-
-function print(kind: keyof typeof SCHEMAS): void {
-  process.stdout.write(`${JSON.stringify(jsonSchemaOf(kind), null, 2)}\n`);
+/** Prints the JSON Schema of what may be written in a file. */
+export function printSchema(kind: string): void {
+  if (!(kind in SCHEMAS))
+    throw new WrongUsage(`schema: expected ${Object.keys(SCHEMAS).join(', ')}, got ${kind}`);
+  process.stdout.write(`${JSON.stringify(jsonSchemaOf(kind as keyof typeof SCHEMAS), null, 2)}\n`);
 }
 
 /** The JSON Schema of what may be written in a file. */

@@ -1,4 +1,3 @@
-import { Command } from 'commander';
 import { directoryFact } from '../../accounts/directory-fact.js';
 import type { Difference } from '../../accounts/directory-differences.js';
 import { describeRefusedChange } from '../../accounts/refused-change.js';
@@ -8,34 +7,18 @@ import { printable } from '../../observe/printable.js';
 import type { StoreRoom } from '../../server/stores/store-room.js';
 import { CommandFailed, WrongUsage } from '../terminal/failure.js';
 import { recordOperation } from './operator.js';
-import { configOption } from '../terminal/options.js';
 import { Progress } from '../terminal/progress.js';
 import { withStore } from './store-access.js';
 
-interface Options {
+/** Options of `latchkey apply`. */
+export interface ApplyOptions {
   readonly config: string;
   readonly file?: string;
   readonly dryRun?: true;
 }
 
-/** `latchkey apply`: brings the store to what a directory file declares. */
-export function applyCommand(): Command {
-  return new Command('apply')
-    .description('bring customers, users, services and legacy keys in the store to what a file declares')
-    .addOption(configOption())
-    .option('-f, --file <file>', 'the directory file (default: directory.file of the configuration)')
-    .option('--dry-run', 'show what would change and change nothing')
-    .addHelpText(
-      'after',
-      `
-All of the file is applied, or nothing. What the file does not declare is removed from the store; a user who has
-active tokens is not, and then the rest is not applied either. It can run beside a server, which sees the changes
-at its next request. Applying a file twice changes nothing the second time.`,
-    )
-    .action(run);
-}
-
-async function run(options: Options): Promise<void> {
+/** Brings the store to what a directory file declares and prints the differences. */
+export async function apply(options: ApplyOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   const file = options.file ?? directoryFileOf(loaded);
   const progress = new Progress();

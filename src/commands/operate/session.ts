@@ -1,4 +1,3 @@
-import { Command } from 'commander';
 import { loadConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema/config.js';
 import type { Session } from '../../domain/session.js';
@@ -8,31 +7,15 @@ import type { Store } from '../../store/store.js';
 import { CommandFailed, WrongUsage } from '../terminal/failure.js';
 import { sessionFact } from '../../endpoints/session-facts.js';
 import { recordOperation } from './operator.js';
-import { configOption, jsonOption } from '../terminal/options.js';
+import type { ReportOptions } from '../terminal/options.js';
 import { findUser, listUsers } from './people.js';
 import { withStore } from './store-access.js';
 import { relativeTime, renderTable, report } from '../terminal/output.js';
 
-interface Common {
-  readonly config: string;
-  readonly json?: true;
+/** Options of `latchkey session ...`. */
+export interface SessionOptions extends ReportOptions {
   readonly user?: string;
 }
-
-/** `latchkey session ...`: looks at login sessions and ends them, beside a running server. */
-export function sessionCommand(): Command {
-  const session = new Command('session').description('look at login sessions and end them, beside a running server');
-  const add = (name: string, description: string) =>
-    session.command(name).description(description).addOption(configOption()).addOption(jsonOption());
-  add('list', 'list the sessions that are on, the latest use first')
-    .option('--user <login>', 'only those of one user')
-    .action(list);
-  add('revoke', 'end sessions; they are refused from the next request on')
-    .argument('[ids...]', 'ids of sessions')
-    .option('--user <login>', 'every session of this user')
-    .action(revoke);
-  return session;
-} // prettier-ignore
 
 interface Owned {
   readonly session: Session;
@@ -48,7 +31,8 @@ async function sessionsOf(store: Store, login: string | undefined): Promise<Owne
   return found.toSorted((a, b) => b.session.lastSeenAt - a.session.lastSeenAt);
 }
 
-async function list(options: Common): Promise<void> {
+/** Prints the sessions that are on. */
+export async function list(options: SessionOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async ({ store }) => {
     const now = Date.now();
@@ -68,7 +52,7 @@ async function list(options: Common): Promise<void> {
     report(
       options,
       found.map(sessionObject),
-      rows.length === 0 ? 'no sessions' : renderTable(heading, rows).trimEnd(),
+      rows.length === 0 ? 'no sessions' : (await renderTable(heading, rows)).trimEnd(),
     );
   });
 }
@@ -91,7 +75,8 @@ function sessionObject({ session, user }: Owned) {
   };
 }
 
-async function revoke(ids: readonly string[], options: Common): Promise<void> {
+/** Ends sessions. */
+export async function revoke(ids: readonly string[], options: SessionOptions): Promise<void> {
   if ((ids.length === 0) === (options.user === undefined)) {
     throw new WrongUsage('session revoke: give ids of sessions, or --user LOGIN for every session of a user');
   }

@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util';
-import { Command } from 'commander';
 import type { Sealer } from '../../accounts/sealing.js';
 import { loadConfig } from '../../config/load.js';
 import { ownerOf } from '../../domain/signing-key.js';
@@ -8,60 +7,13 @@ import { recordKey, recordsOf, RecordWriter, type StoreRecord } from '../../stor
 import { readBackup, writeBackup } from './backup-file.js';
 import { CommandFailed } from '../terminal/failure.js';
 import { recordOperation } from './operator.js';
-import { configOption } from '../terminal/options.js';
 import { Progress } from '../terminal/progress.js';
 import { withStore } from './store-access.js';
 
 const STEP = 1_000;
 
-/** `latchkey store ...`: moves what a store holds to another store, to a file, and back. */
-export function storeCommand(): Command {
-  const store = new Command('store').description('copy a store to another one, back it up, and restore it');
-  store
-    .command('copy')
-    .description('copy everything from the store of one configuration to that of another, then compare both')
-    .requiredOption('--from <file>', 'the configuration of the store to read')
-    .requiredOption('--to <file>', 'the configuration of the store to write')
-    .addHelpText(
-      'after',
-      `
-Both may be read meanwhile. What is written to the first one during the copy is found by the comparison, and the command
-says so; run it again then. Counts of failed logins are not copied.`,
-    )
-    .action(copy);
-  store
-    .command('backup')
-    .description('write everything that the store holds to a file')
-    .argument('<file>', 'the file; it is made with mode 0600')
-    .addOption(configOption())
-    .addHelpText(
-      'after',
-      `
-The file holds no secret in the clear, but digests, password hashes and sealed one-time-password secrets: keep it safe.
-The key that opens the sealed ones (sealing.key in store.path, or store.sealing_key) is not part of it.`,
-    )
-    .action(backup);
-  store
-    .command('restore')
-    .description('write everything of a backup into an empty store')
-    .argument('<file>', 'the file that backup wrote')
-    .addOption(configOption())
-    .action(restore);
-  store
-    .command('forget-signing-keys')
-    .description('remove the keys that sign assertions; the servers make new ones')
-    .addOption(configOption())
-    .addHelpText(
-      'after',
-      `
-For keys that somebody else may know, or that can not be opened any more. Servers notice within minutes, and until
-verifiers have fetched the new keys, upstreams refuse what is signed with them. Keys rotate without this.`,
-    )
-    .action(forgetSigningKeys);
-  return store;
-}
-
-async function copy(options: { from: string; to: string }): Promise<void> {
+/** Copies everything from one store to another and compares both. */
+export async function copy(options: { from: string; to: string }): Promise<void> {
   const progress = new Progress();
   await withStore(loadConfig(options.from), (from) =>
     withStore(
@@ -146,7 +98,8 @@ function describeDifferences(differing: readonly string[]): string {
   return `${differing.length} records differ between the stores (${some}${more}); run it again when nothing is written`;
 }
 
-async function backup(file: string, options: { config: string }): Promise<void> {
+/** Writes everything that the store holds to a file. */
+export async function backup(file: string, options: { config: string }): Promise<void> {
   const progress = new Progress();
   await withStore(loadConfig(options.config), async ({ store }) => {
     const count = await writeBackup(file, recordsOf(store), (done) => {
@@ -157,7 +110,8 @@ async function backup(file: string, options: { config: string }): Promise<void> 
   });
 }
 
-async function restore(file: string, options: { config: string }): Promise<void> {
+/** Writes everything of a backup into an empty store. */
+export async function restore(file: string, options: { config: string }): Promise<void> {
   const progress = new Progress();
   progress.step(`reading ${file}`);
   const records = await readBackup(file);
@@ -194,7 +148,8 @@ function refuseUnopenable(records: readonly StoreRecord[], sealer: Sealer): void
   }
 }
 
-async function forgetSigningKeys(options: { config: string }): Promise<void> {
+/** Removes the keys that sign assertions. */
+export async function forgetSigningKeys(options: { config: string }): Promise<void> {
   await withStore(loadConfig(options.config), async (room) => {
     room.audit.ensureWritable();
     if (!(await room.store.removeSigningKeys())) throw new CommandFailed('the store holds no signing keys');

@@ -1,4 +1,3 @@
-import { Command } from 'commander';
 import { Tokens } from '../../accounts/tokens.js';
 import { type LoadedConfig, loadConfig } from '../../config/load.js';
 import { compilePolicy } from '../../config/policy.js';
@@ -10,17 +9,13 @@ import type { StoreRoom } from '../../server/stores/store-room.js';
 import type { TokenWithUse } from '../../store/store.js';
 import { CommandFailed, WrongUsage } from '../terminal/failure.js';
 import { recordOperation } from './operator.js';
-import { configOption, jsonOption, listOf } from '../terminal/options.js';
+import type { ReportOptions } from '../terminal/options.js';
 import { findUser, listUsers } from './people.js';
 import { withStore } from './store-access.js';
 import { relativeTime, renderRecord, renderTable, report } from '../terminal/output.js';
 
-interface Common {
-  readonly config: string;
-  readonly json?: true;
-}
-
-interface CreateOptions extends Common {
+/** Options of `latchkey token create`. */
+export interface CreateOptions extends ReportOptions {
   readonly user: string;
   readonly name?: string;
   readonly scope?: string;
@@ -28,37 +23,13 @@ interface CreateOptions extends Common {
   readonly expiresAt?: string;
 }
 
-/** `latchkey token ...`: looks at tokens, creates and revokes them, beside a running server. */
-export function tokenCommand(): Command {
-  const token = new Command('token').description('look at API tokens, create and revoke them, beside a running server');
-  const add = (name: string, description: string) =>
-    token.command(name).description(description).addOption(configOption()).addOption(jsonOption());
-
-  add('list', 'list the tokens, the oldest first')
-    .option('--user <login>', 'only those of one user')
-    .option('--customer <id>', 'only those of one customer')
-    .action(list);
-  add('show', 'show one token').argument('<id>', 'the id of the token').action(show);
-  add('create', 'create a token for a user and print its secret, which is shown this once')
-    .requiredOption('--user <login>', 'whose it is')
-    .option('--name <name>', 'what it is for')
-    .option('--scope <scopes>', 'scopes, separated by spaces (default: global)')
-    .option('--services <ids>', 'services that it is limited to, separated by commas', listOf)
-    .option('--expires-at <time>', 'when it ends, like 2030-01-31T12:00:00Z')
-    .action(create);
-  add('revoke', 'revoke tokens, all of them or none; they are refused from the next request on')
-    .argument('[ids...]', 'ids of tokens')
-    .option('--user <login>', 'every token of this user')
-    .action(revoke);
-  return token;
-} // prettier-ignore
-
 function tokensOf({ config, lines }: LoadedConfig, { store }: StoreRoom): Tokens {
   const { policy } = compilePolicy(config, lines);
   return new Tokens(store, { pending: () => undefined }, config.tokens, (name) => policy.hasScope(name));
 }
 
-async function list(options: Common & { user?: string; customer?: string }): Promise<void> {
+/** Prints the tokens of one user, of one customer, or all. */
+export async function list(options: ReportOptions & { user?: string; customer?: string }): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (room) => {
     const users =
@@ -85,7 +56,7 @@ async function list(options: Common & { user?: string; customer?: string }): Pro
     report(
       options,
       found.map(tokenObject),
-      rows.length === 0 ? 'no tokens' : renderTable(heading, rows).trimEnd(),
+      rows.length === 0 ? 'no tokens' : (await renderTable(heading, rows)).trimEnd(),
     );
   });
 }
@@ -95,7 +66,8 @@ function expiry(at: number | null, now: number): string {
   return isExpired({ expiresAt: at }, now) ? `expired ${relativeTime(at, now)}` : relativeTime(at, now);
 }
 
-async function show(id: string, options: Common): Promise<void> {
+/** Prints one token. */
+export async function show(id: string, options: ReportOptions): Promise<void> {
   await withStore(loadConfig(options.config), async ({ store }) => {
     const found = await store.getToken(id);
     if (found === undefined) throw new CommandFailed(`there is no token ${id} (latchkey token list shows them)`);
@@ -118,7 +90,8 @@ async function show(id: string, options: Common): Promise<void> {
   });
 } // prettier-ignore
 
-async function create(options: CreateOptions): Promise<void> {
+/** Creates a token for a user and prints its secret. */
+export async function create(options: CreateOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (room) => {
     const user = await findUser(room.store, options.user);
@@ -138,7 +111,11 @@ async function create(options: CreateOptions): Promise<void> {
   });
 } // prettier-ignore
 
-async function revoke(ids: readonly string[], options: Common & { user?: string }): Promise<void> {
+/** Revokes tokens, all of them or none. */
+export async function revoke(
+  ids: readonly string[],
+  options: ReportOptions & { user?: string },
+): Promise<void> {
   if ((ids.length === 0) === (options.user === undefined)) {
     throw new WrongUsage('token revoke: give ids of tokens, or --user LOGIN for every token of a user');
   }

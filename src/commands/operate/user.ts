@@ -1,5 +1,3 @@
-import { Command } from 'commander';
-import { Secret, TOTP } from 'otpauth';
 import { isGlobalApiTokenUser } from '../../accounts/legacy-keys.js';
 import { describeRefusedChange } from '../../accounts/refused-change.js';
 import { type LoadedConfig, loadConfig } from '../../config/load.js';
@@ -10,66 +8,52 @@ import type { User } from '../../domain/user.js';
 import type { StoreRoom } from '../../server/stores/store-room.js';
 import { CommandFailed } from '../terminal/failure.js';
 import { recordOperation } from './operator.js';
-import { configOption, jsonOption, passwordFileOption } from '../terminal/options.js';
+import type { ReportOptions } from '../terminal/options.js';
 import { ask, readNewPassword } from '../terminal/password.js';
 import { changeUser, findUser, listUsers, warnIfDeclared } from './people.js';
 import { withStore } from './store-access.js';
 import { relativeTime, renderRecord, renderTable, report } from '../terminal/output.js';
 
-interface Common {
-  readonly config: string;
-  readonly json?: true;
-}
-
 const SECRET_BYTES = 20;
 
-/** `latchkey user ...`: looks at users and changes them, beside a running server. */
-export function userCommand(): Command {
-  const user = new Command('user').description('look at users and change them, beside a running server');
-  const add = (name: string, description: string) =>
-    user.command(name).description(description).addOption(configOption()).addOption(jsonOption());
-  const login = ['<login>', 'the login name, or the id'] as const;
+/** Prints the users of one customer, or of all. */
+export async function list(options: ReportOptions & { customer?: string }): Promise<void> {
+  await withStore(loadConfig(options.config), async ({ store }) =>
+    print(
+      options,
+      (await listUsers(store, options.customer)).map((each) => userObject(each)),
+    ),
+  );
+}
 
-  add('list', 'list the users')
-    .option('--customer <id>', 'only those of one customer')
-    .action((options: Common & { customer?: string }) =>
-      withStore(loadConfig(options.config), async ({ store }) =>
-        print(
-          options,
-          (await listUsers(store, options.customer)).map((each) => userObject(each)),
-        ),
-      ),
-    );
-  add('show', 'show one user with its active tokens and sessions')
-    .argument(...login)
-    .action((name: string, options: Common) => withStore(loadConfig(options.config), (room) => show(room, name, options)));
-  add('set-password', "set a user's password and end the user's sessions")
-    .argument(...login)
-    .addOption(passwordFileOption())
-    .action((name: string, options: Common & { passwordFile?: string }) =>
-      change('password', name, options, async (room) => ({ passwordHash: await room.passwords.hash(await readNewPassword(options)) }), {
-        needsLogin: true,
-      }),
-    );
-  add('enable-otp', 'turn two-factor authentication on and show its secret once; a secret of before no longer counts')
-    .argument(...login)
-    .action(enableOtp);
-  add('lock', 'refuse logins, tokens and sessions of a user until unlock, whatever a directory says')
-    .argument(...login)
-    .action((name: string, options: Common) => change('locked', name, options, () => ({ locked: true, lockedBy: 'operator' })));
-  add('unlock', 'undo lock')
-    .argument(...login)
-    .action((name: string, options: Common) => change('unlocked', name, options, () => ({ locked: false, lockedBy: undefined })));
-  add('delete', 'delete a user who has no active tokens')
-    .argument(...login)
-    .action(remove);
-  return user;
-} // prettier-ignore
+/** Sets a user's password, which ends the user's sessions. */
+export async function setPassword(
+  name: string,
+  options: ReportOptions & { passwordFile?: string },
+): Promise<void> {
+  await change(
+    'password',
+    name,
+    options,
+    async (room) => ({ passwordHash: await room.passwords.hash(await readNewPassword(options)) }),
+    { needsLogin: true },
+  );
+}
+
+/** Refuses a user's logins, tokens and sessions until {@link unlock}. */
+export async function lock(name: string, options: ReportOptions): Promise<void> {
+  await change('locked', name, options, () => ({ locked: true, lockedBy: 'operator' }));
+}
+
+/** Undoes {@link lock}. */
+export async function unlock(name: string, options: ReportOptions): Promise<void> {
+  await change('unlocked', name, options, () => ({ locked: false, lockedBy: undefined }));
+}
 
 async function change(
   reason: string,
   name: string,
-  options: Common,
+  options: ReportOptions,
   work: (room: StoreRoom, user: User) => Promise<Partial<User>> | Partial<User>,
   { needsLogin = false } = {},
 ): Promise<void> {
@@ -92,11 +76,13 @@ function refuseWithoutLogin({ config }: LoadedConfig, user: User): void {
   }
 } // prettier-ignore
 
-async function enableOtp(name: string, options: Common): Promise<void> {
+/** Gives a user a new secret for one-time passwords and prints it. */
+export async function enableOtp(name: string, options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (room) => {
     const user = await findUser(room.store, name);
     refuseWithoutLogin(loaded, user);
+    const { Secret, TOTP } = await import('otpauth');
     const secret = new Secret({ size: SECRET_BYTES });
     const totp = new TOTP({
       issuer: 'Latchkey',
@@ -119,7 +105,8 @@ async function enableOtp(name: string, options: Common): Promise<void> {
   });
 }
 
-async function remove(name: string, options: Common): Promise<void> {
+/** Deletes a user who has no active tokens. */
+export async function remove(name: string, options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (room) => {
     const { store } = room;
@@ -133,7 +120,12 @@ async function remove(name: string, options: Common): Promise<void> {
   });
 }
 
-async function show({ store }: StoreRoom, name: string, options: Common): Promise<void> {
+/** Prints one user with its active tokens and sessions. */
+export async function show(name: string, options: ReportOptions): Promise<void> {
+  await withStore(loadConfig(options.config), (room) => showIn(room, name, options));
+}
+
+async function showIn({ store }: StoreRoom, name: string, options: ReportOptions): Promise<void> {
   const user = await findUser(store, name);
   const now = Date.now();
   const tokens = (await store.listTokensOfUser(user.id)).filter(({ token }) => !isExpired(token, now));
@@ -184,7 +176,7 @@ function userObject(user: User) {
   };
 }
 
-function print(options: Common, users: readonly ReturnType<typeof userObject>[]): void {
+async function print(options: ReportOptions, users: readonly ReturnType<typeof userObject>[]): Promise<void> {
   const rows = users.map((user) => [
     user.login,
     user.id,
@@ -195,5 +187,5 @@ function print(options: Common, users: readonly ReturnType<typeof userObject>[])
     user.locked ? 'locked' : '',
   ]);
   const heading = ['LOGIN', 'ID', 'NAME', 'ROLE', 'CUSTOMER', 'TWO-FACTOR', 'STATE'];
-  report(options, users, rows.length === 0 ? 'no users' : renderTable(heading, rows).trimEnd());
+  report(options, users, rows.length === 0 ? 'no users' : (await renderTable(heading, rows)).trimEnd());
 }

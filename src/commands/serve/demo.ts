@@ -1,7 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Command } from 'commander';
 import { customAlphabet } from 'nanoid';
 import { parse, stringify } from 'yaml';
 import { loadConfig } from '../../config/load.js';
@@ -10,7 +9,8 @@ const CONFIG = fileURLToPath(new URL('../../../config/demo.yaml', import.meta.ur
 
 const newPassword = customAlphabet('23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz', 20);
 
-interface DemoOptions {
+/** Options of `latchkey demo`. */
+export interface DemoOptions {
   readonly upstream?: string;
   readonly port: string;
   readonly data: string;
@@ -23,17 +23,8 @@ interface DemoUser {
   readonly role: string;
 }
 
-/** `latchkey demo`: a server with users to try it out, and the curl lines to try it with. */
-export function demoCommand(): Command {
-  return new Command('demo')
-    .description('serve with users to try it out, and print curl lines to try it with')
-    .option('--upstream <url>', 'the API to guard (default: a built-in one that shows what it receives)')
-    .option('--port <number>', 'the port to listen on', '8080')
-    .option('--data <dir>', 'where users, passwords and tokens are kept', 'data/demo')
-    .action(demo);
-}
-
-async function demo(options: DemoOptions): Promise<void> {
+/** Serves with users to try it out, and prints the curl lines to try it with. */
+export async function demo(options: DemoOptions): Promise<void> {
   const { startEcho } = await import('./echo.js');
   const { startServer } = await import('./start-server.js');
   const data = resolve(options.data);

@@ -1,19 +1,10 @@
-import { Command } from 'commander';
 import { loadConfig } from '../../config/load.js';
 import { CommandFailed } from '../terminal/failure.js';
-import { configOption } from '../terminal/options.js';
 
 const TIMEOUT_MS = 3_000;
 
-/** `latchkey healthcheck`: succeeds when the server that runs with this configuration is ready. */
-export function healthcheckCommand(): Command {
-  return new Command('healthcheck')
-    .description('exit with 0 when the server that runs with this configuration is ready')
-    .addOption(configOption())
-    .action(healthcheck);
-}
-
-async function healthcheck(options: { config: string }): Promise<void> {
+/** Asks the server that runs with this configuration whether it is ready. @throws CommandFailed when it is not */
+export async function healthcheck(options: { config: string }): Promise<void> {
   const { request } = await import('undici');
   const { host, port } = loadConfig(options.config).config.admin;
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}/readyz`;

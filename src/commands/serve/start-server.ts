@@ -2,7 +2,8 @@ import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
 import type { LoadedConfig } from '../../config/load.js';
 import { maskSecrets } from '../../config/mask.js';
-import { alwaysWritten, createLog, logWarnings, type LogSink } from '../../observe/log.js';
+import { alwaysWritten } from '../../observe/always-written.js';
+import { createLog, logWarnings, type LogSink } from '../../observe/log.js';
 import {
   countAuditFailure,
   readMetrics,

@@ -1,5 +1,11 @@
 import { Option } from 'commander';
 
+/** What commands take that print something of the store. */
+export interface ReportOptions {
+  readonly config: string;
+  readonly json?: true;
+}
+
 /** Options that several commands share, so that they read the same everywhere. */
 export const configOption = (): Option =>
   new Option('--config <file>', 'the configuration file (YAML)').makeOptionMandatory();
@@ -16,4 +22,9 @@ export function listOf(text: string): string[] {
     .split(',')
     .map((item) => item.trim())
     .filter((item) => item !== '');
+}
+
+/** Reads an option that can be given several times. */
+export function collect(value: string, values: readonly string[] = []): string[] {
+  return [...values, value];
 }

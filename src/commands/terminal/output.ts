@@ -1,4 +1,3 @@
-import stringWidth from 'string-width';
 import { printable } from '../../observe/printable.js';
 
 /** Prints a value for programs or a text for people. */
@@ -7,7 +6,11 @@ export function report(options: { readonly json?: true }, value: unknown, text: 
 }
 
 /** Aligned columns with a heading, two spaces apart. Columns that are empty in every row are left out. */
-export function renderTable(heading: readonly string[], rows: readonly (readonly string[])[]): string {
+export async function renderTable(
+  heading: readonly string[],
+  rows: readonly (readonly string[])[],
+): Promise<string> {
+  const { default: stringWidth } = await import('string-width');
   const kept = heading.map((_, column) => column).filter((c) => rows.some((row) => (row[c] ?? '') !== ''));
   const cells = [heading, ...rows].map((row) => kept.map((c) => printable(row[c] ?? '')));
   const widths = kept.map((_, c) => Math.max(...cells.map((row) => stringWidth(row[c] ?? ''))));

@@ -3,9 +3,9 @@ import { DirectoryApplier } from '../../accounts/directory.js';
 import { Passwords } from '../../accounts/passwords.js';
 import { loadSealingKey, Sealer } from '../../accounts/sealing.js';
 import type { Config } from '../../config/schema/config.js';
-import { alwaysWritten, type Log } from '../../observe/log.js';
+import { alwaysWritten } from '../../observe/always-written.js';
 import { type AuditLog, openAuditLog } from '../../observe/audit.js';
-import { openLmdbStore } from '../../store/lmdb.js';
+import type { Log } from '../../observe/log.js';
 import { measured, type OnOperation } from '../../store/measured.js';
 import type { Store } from '../../store/store.js';
 
@@ -83,12 +83,13 @@ async function openStore(
   config: Config,
   server: ServerProcess | undefined,
 ): Promise<{ store: Store; close: () => Promise<void> }> {
+  // Either takes long to load, and only one of them is needed.
   if (config.store.type === 'lmdb') {
+    const { openLmdbStore } = await import('../../store/lmdb.js');
     const lmdb = openLmdbStore(config.store.path, config.store.min_free);
     const store = server === undefined ? lmdb : measured(lmdb, server.onOperation);
     return { store, close: () => lmdb.close() };
   }
-  // Its client takes a tenth of a second to load, which a command on an embedded store should not wait for.
   const { openNetworkedStore } = await import('./networked-store.js');
   return openNetworkedStore(config, config.store, server);
 }

@@ -1,0 +1,54 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { directory } from '../helpers/fixture.js';
+import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+
+/** Has a process write down which packages the code in `dist` loads. */
+function recorder(file: string): NodeJS.ProcessEnv {
+  const hook = `import { appendFileSync } from 'node:fs';
+  export async function resolve(name, context, next) {
+    if (/^[a-z@]/.test(name) && !/^(node|file|data):/.test(name) && !context.parentURL?.includes('/node_modules/'))
+      appendFileSync(${JSON.stringify(file)}, name + '\\n');
+    return next(name, context);
+  }`;
+  const asUrl = (code: string) => `data:text/javascript,${encodeURIComponent(code)}`;
+  const register = `import { register } from 'node:module'; register(${JSON.stringify(asUrl(hook))});`;
+  return { NODE_OPTIONS: `--import=${asUrl(register)}` };
+}
+
+t.test('a command loads the packages that it needs, and no others', async (t) => {
+  const folder = temporaryFolder(t);
+  const config = writeConfig(folder, { upstream: 'http://127.0.0.1:1' }, await directory());
+  let count = 0;
+  const record = async (work: (env: NodeJS.ProcessEnv) => Promise<unknown>) => {
+    const file = join(folder, `loaded-${(count += 1)}`);
+    await work(recorder(file));
+    return [...new Set(readFileSync(file, 'utf8').trim().split('\n'))].toSorted();
+  };
+
+  const reading = ['commander', 'nanoid', 'yaml', 'zod'];
+  const storing = [...reading, 'lmdb', 'lru-cache', 'p-limit'];
+  const serving = [...storing, 'http-proxy', 'pino', 'prom-client', 'undici'];
+  await t.test('serve', async (t) => {
+    const loaded = await record(async (env) => (await start(t, config, { env })).stop());
+    t.same(loaded, serving.toSorted());
+  });
+  const commands: readonly (readonly [string[], string[]])[] = [
+    [['--help'], ['commander']],
+    [['token', 'list', '--help'], ['commander']],
+    [['completion', 'bash'], ['commander']],
+    [['check', '--config', config], reading],
+    [['user', 'show', 'engineer@example.com', '--config', config], storing],
+    [
+      ['user', 'list', '--config', config],
+      [...storing, 'string-width'],
+    ],
+  ];
+  for (const [args, packages] of commands) {
+    await t.test(args.slice(0, 2).join(' '), async (t) => {
+      const loaded = await record(async (env) => t.match(await run(args, { env }), { code: 0, stderr: '' }));
+      t.same(loaded, packages.toSorted());
+    });
+  }
+});
