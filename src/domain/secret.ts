@@ -29,7 +29,12 @@ export function newAccessToken(): string {
 export function isAccessToken(value: string): boolean {
   if (value.length !== ACCESS_TOKEN_LENGTH || !value.startsWith(PREFIX)) return false;
   const split = ACCESS_TOKEN_LENGTH - CHECK_LENGTH;
-  return checksum(value.slice(0, split)) === value.slice(split);
+  let rest = crc32(value.slice(0, split));
+  for (let i = ACCESS_TOKEN_LENGTH - 1; i >= split; i--) {
+    if (value.charCodeAt(i) !== BASE62.charCodeAt(rest % 62)) return false;
+    rest = Math.floor(rest / 62);
+  }
+  return true;
 }
 
 /** Makes a session id: 256 random bits, base64url. */

@@ -1,9 +1,7 @@
 import { type Awaitable, whenReady } from '../domain/awaitable.js';
 import type { Subject } from '../domain/credential.js';
-import type { Session } from '../domain/session.js';
+import { PerSubject } from '../domain/per-subject.js';
 import type { EpochMs } from '../domain/time.js';
-import type { Token } from '../domain/token.js';
-import type { User } from '../domain/user.js';
 import type { Assertions } from './assertion.js';
 
 /** Name of each injected field by what it says; null leaves it out (`identity.headers`). */
@@ -31,7 +29,7 @@ export function createIdentify(
   sessionScope: string,
   assertion: { readonly header: string; readonly assertions: Assertions } | null,
 ): Identify {
-  const built = new BuiltFields(names, sessionScope);
+  const built = new PerSubject((subject) => identityFields(subject, names, sessionScope));
   if (assertion === null) return (subject) => built.of(subject);
   const { header, assertions } = assertion;
   return (subject, now) => {
@@ -39,34 +37,6 @@ export function createIdentify(
     const jwt = assertions.of(subject, now);
     return whenReady(jwt, (text) => [...fields, header, text]);
   };
-}
-
-/**
- * The fields of subjects, built once while their records stay the same. The store gives the same object for a record that did not
- * change; where it doesn't, they are built each time.
- */
-class BuiltFields {
-  readonly #names: IdentityNames;
-  readonly #sessionScope: string;
-  readonly #built = new WeakMap<
-    Token | Session,
-    { readonly user: User; readonly fields: readonly string[] }
-  >();
-
-  constructor(names: IdentityNames, sessionScope: string) {
-    this.#names = names;
-    this.#sessionScope = sessionScope;
-  }
-
-  of(subject: Subject): readonly string[] {
-    const { user } = subject;
-    const record = subject.credential === 'session' ? subject.session : subject.token;
-    const known = this.#built.get(record);
-    if (known !== undefined && known.user === user) return known.fields;
-    const fields = identityFields(subject, this.#names, this.#sessionScope);
-    this.#built.set(record, { user, fields });
-    return fields;
-  }
 }
 
 /**

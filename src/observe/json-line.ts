@@ -18,6 +18,15 @@ export function numberMember(name: string, value: number | null | undefined): st
   return value === undefined ? '' : `,"${name}":${value}`;
 }
 
+/** Milliseconds with their microseconds, with the comma in front. Whole numbers become text several times faster than fractions. */
+export function millisecondsMember(name: string, ms: number): string {
+  const micros = Math.round(ms * 1000);
+  const rest = micros % 1000;
+  const whole = (micros - rest) / 1000;
+  if (rest === 0) return `,"${name}":${whole}`;
+  return `,"${name}":${whole}.${rest < 10 ? '00' : rest < 100 ? '0' : ''}${rest}`;
+}
+
 let second = NaN;
 let secondText = '';
 

@@ -1,6 +1,6 @@
 import type { Config } from '../../config/schema/config.js';
-import type { Subject } from '../../domain/credential.js';
-import { numberMember, textMember, timeText } from '../../observe/json-line.js';
+import { PerSubject } from '../../domain/per-subject.js';
+import { millisecondsMember, numberMember, textMember, timeText } from '../../observe/json-line.js';
 import { type Log, lineWriter } from '../../observe/log.js';
 import { printable } from '../../observe/printable.js';
 import type { Decision } from '../../policy/decide.js';
@@ -69,10 +69,10 @@ export class AccessLog {
         member('upstream', record.upstream ?? undefined) +
         (has.client ? member('client', head?.client.address) : '') +
         (has.user_agent ? member('user_agent', cut(head?.userAgent)) : '') +
-        (subject === null ? '' : callerMembers(subject)) +
-        numberMember('ms', round(ms)) +
-        (has.timings ? numberMember('decision_ms', between(record.startedAt, record.judgedAt)) : '') +
-        (has.timings ? numberMember('upstream_ms', between(record.sentAt, record.firstByteAt)) : '') +
+        (subject === null ? '' : callers.of(subject)) +
+        millisecondsMember('ms', ms) +
+        (has.timings ? betweenMember('decision_ms', record.startedAt, record.judgedAt) : '') +
+        (has.timings ? betweenMember('upstream_ms', record.sentAt, record.firstByteAt) : '') +
         ',"msg":"request"}\n',
     );
   }
@@ -81,7 +81,7 @@ export class AccessLog {
 const ALLOWED = ',"decision":"allowed"';
 const REFUSED = ',"decision":"refused"';
 
-function callerMembers(subject: Subject): string {
+const callers = new PerSubject((subject) => {
   const { user } = subject;
   return (
     textMember('user_id', user.id) +
@@ -91,7 +91,7 @@ function callerMembers(subject: Subject): string {
       ? textMember('session_id', subject.session.id)
       : textMember('token_id', subject.token.id))
   );
-}
+});
 
 const SERVED: ReadonlySet<string> = new Set(['forwarded', 'answered', 'allowed']);
 
@@ -116,10 +116,6 @@ function cut(text: string | undefined): string | undefined {
   return text === undefined ? undefined : printable(text.slice(0, MAX_TEXT));
 }
 
-function between(from: number | null, to: number | null): number | undefined {
-  return from === null || to === null ? undefined : round(to - from);
-}
-
-function round(ms: number): number {
-  return Math.round(ms * 1000) / 1000;
+function betweenMember(name: string, from: number | null, to: number | null): string {
+  return from === null || to === null ? '' : millisecondsMember(name, to - from);
 }
