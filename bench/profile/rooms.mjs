@@ -24,6 +24,7 @@ export const ROOMS = {
 const OWNERS = [
   [/\/dist\/domain\/secret\.js$/, 'authenticate'],
   [/\/dist\/http\/(?:answers|write-answer)\.js$/, 'answer'],
+  [/\/dist\/http\/one-piece\.js$/, 'forward'],
   [/\/dist\/http\//, 'head'],
   [/\/dist\/gate\/authenticate\.js$|\/dist\/accounts\//, 'authenticate'],
   [/\/dist\/gate\/(?:identity|assertion)\.js$/, 'identity'],
