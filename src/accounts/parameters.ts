@@ -2,7 +2,9 @@ import { z } from 'zod';
 import { ID } from '../domain/id.js';
 import type { Refusal } from '../domain/refusal.js';
 import { parseTime } from '../domain/time.js';
-import { MAX_PASSWORD } from './passwords.js';
+
+/** Longest password taken, in bytes of UTF-8. Longer ones are refused, never cut. */
+const MAX_PASSWORD = 1024;
 
 const MAX_NAME = 255;
 const MAX_SERVICES = 1_000;

@@ -8,15 +8,17 @@ const MAX_WAITING = 8 * 1024 * 1024;
 /** A process that ends waits no longer than this for a reader of its log. */
 const FLUSH_MS = 2_000;
 /**
- * Lines are written together, so late by as much as this at most. A system call for each line, on a thread of the pool for
- * a file, costs a quarter of all that a proxied request costs.
+ * Lines that may wait are written together, so late by as much as this at most. A system call for each line, on a thread of the
+ * pool for a file, costs a quarter of all that a proxied request costs.
  */
 const GATHER_MS = 10;
 /** Characters that are written at once, however soon. */
 const GATHER_SIZE = 64 * 1024;
 
-/** Where lines of the log go. */
+/** Where lines of the log go, in the order in which they are given. */
 export interface Destination extends DestinationStream {
+  /** Takes a line that may wait for others. */
+  gather(line: string): void;
   /** Resolves when everything is written, or nobody takes it. */
   flush(): Promise<void>;
 }
@@ -35,23 +37,25 @@ interface Sink {
   readonly flush: () => Promise<void>;
 }
 
-/** Gathers lines and hands them on together. */
+/** Gathers lines and hands them on together: those of one turn of the event loop, or of a moment when all of them may wait. */
 class GatheringDestination implements Destination {
   readonly #sink: Sink;
   #lines = '';
+  #hurries = false;
 
   constructor(sink: Sink) {
     this.#sink = sink;
   }
 
   write(line: string): void {
-    if (this.#lines.length + this.#sink.waiting() > MAX_WAITING) {
-      countDroppedLog();
-      return;
-    }
-    if (this.#lines === '') setTimeout(this.#write, GATHER_MS);
-    this.#lines += line;
-    if (this.#lines.length > GATHER_SIZE) this.#write();
+    if (!this.#add(line) || this.#hurries) return;
+    this.#hurries = true;
+    setImmediate(this.#write);
+  }
+
+  gather(line: string): void {
+    const first = this.#lines === '';
+    if (this.#add(line) && first) setTimeout(this.#write, GATHER_MS);
   }
 
   async flush(): Promise<void> {
@@ -59,9 +63,20 @@ class GatheringDestination implements Destination {
     await this.#sink.flush();
   }
 
+  #add(line: string): boolean {
+    if (this.#lines.length + this.#sink.waiting() > MAX_WAITING) {
+      countDroppedLog();
+      return false;
+    }
+    this.#lines += line;
+    if (this.#lines.length > GATHER_SIZE) this.#write();
+    return true;
+  }
+
   readonly #write = (): void => {
     const lines = this.#lines;
     this.#lines = '';
+    this.#hurries = false;
     if (lines !== '') this.#sink.write(lines);
   };
 }

@@ -1,5 +1,5 @@
-import { type DestinationStream, pino, type Logger } from 'pino';
-import { openStdout } from './destination.js';
+import { pino, type Logger } from 'pino';
+import { type Destination, openStdout } from './destination.js';
 
 /** What the log understands; lower layers never log, they return reasons. */
 export type Log = Logger;
@@ -30,17 +30,21 @@ export function logWarnings(log: Log): void {
  */
 export function createLog(level: string): LogSink {
   const destination = openStdout();
-  const write = (line: string): void => destination.write(line);
+  const stream: Pick<Destination, 'write' | 'gather'> = {
+    write: (line) => destination.write(line),
+    gather: (line) => destination.gather(line),
+  };
+  const settings = { level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime };
   return {
-    log: pino({ level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime }, { write }),
-    print: write,
+    log: pino(settings, stream),
+    print: (text) => destination.write(text),
     flush: () => destination.flush(),
   };
 }
 
-/** Writes lines of JSON that are finished: the way around the serializer for what is written with every request. */
-export function lineWriter(log: Log): (line: string) => void {
-  const { [pino.symbols.streamSym]: stream } = log as unknown as Record<symbol, DestinationStream>;
-  if (stream === undefined) throw new Error('a log without a destination');
-  return (line) => stream.write(line);
+/** Takes lines of JSON that are finished and may wait for others: the way around the serializer for what every request writes. */
+export function lineGatherer(log: Log): (line: string) => void {
+  const { [pino.symbols.streamSym]: stream } = log as unknown as Record<symbol, Partial<Destination>>;
+  if (stream?.gather === undefined) throw new Error('this log does not write to a destination of its own');
+  return stream.gather;
 }

@@ -139,7 +139,9 @@ t.test('a certificate is verified for requests and WebSockets alike, and the log
     t.notMatch(reply.text, /CERT|certificate|localhost/i, 'the client is not told why');
     t.equal(await webSocket(name), '502', `${name}, WebSocket`);
     t.equal(last, undefined, 'nothing of it got there');
-    const line = server.stdout().split('\n').find((each) => each.includes(`"upstream":"${name}"`)) ?? '';
+    const lineOf = () => server.stdout().split('\n').find((each) => each.includes(`"upstream":"${name}"`)) ?? '';
+    await until(() => lineOf() !== '', `a line about ${name}`);
+    const line = lineOf();
     t.match(line, /"level":40.*"msg":"an address of an upstream failed"/);
     t.match(line, reason);
   }

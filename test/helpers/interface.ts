@@ -35,7 +35,9 @@ export async function checkExchange(base: string, exchange: Exchange): Promise<v
   if (config === undefined) return;
   let check = checks.get(config);
   if (check === undefined) checks.set(config, (check = createCheck(config)));
-  const fault = (await check).faultOf(exchange);
+  let fault = (await check).faultOf(exchange);
+  // A reload may have changed what is served since then; the server describes it as it is now.
+  if (fault !== undefined) fault = (await createCheckOfNow(base)).faultOf(exchange);
   if (fault !== undefined) throw new Error(`${exchange.method} ${exchange.path} is not as described: ${fault}`);
 } // prettier-ignore
 
@@ -53,6 +55,12 @@ export async function describedBy(config: string): Promise<ReturnType<typeof int
   });
   return interfaceDocument(interfaceSettings(whole));
 } // prettier-ignore
+
+async function createCheckOfNow(base: string): Promise<InterfaceCheck> {
+  const { InterfaceCheck } = await import('./interface-check.js');
+  const reply = await fetch(`${base}/_latchkey/openapi.json`);
+  return new InterfaceCheck((await reply.json()) as Awaited<ReturnType<typeof describedBy>>);
+}
 
 async function createCheck(config: string): Promise<InterfaceCheck> {
   const { InterfaceCheck } = await import('./interface-check.js');

@@ -125,7 +125,7 @@ export class Check {
     const { house, passOn } = this.#rooms;
     const fields = passOn.fields(head, identity);
     if (form.namesRemoved) fields.push('x-envoy-auth-headers-to-remove', passOn.removed(head, fields));
-    fields.push('Content-Length', '0', ...rateLimitFields(house.rateLimitNames, writes));
+    fields.push(...rateLimitFields(house.rateLimitNames, writes));
     this.#record.outcome = 'allowed';
     this.#write({ status: 200, fields });
   }

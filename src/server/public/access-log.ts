@@ -1,7 +1,7 @@
 import type { Config } from '../../config/schema/config.js';
 import { PerSubject } from '../../domain/per-subject.js';
 import { millisecondsMember, numberMember, textMember, timeText } from '../../observe/json-line.js';
-import { type Log, lineWriter } from '../../observe/log.js';
+import { type Log, lineGatherer } from '../../observe/log.js';
 import { printable } from '../../observe/printable.js';
 import type { Decision } from '../../policy/decide.js';
 import { describePlace } from '../../policy/rules.js';
@@ -15,7 +15,7 @@ type Field = Config['log']['fields'][number];
 /** Writes the record of a request, when the configuration wants it. A record that is not wanted is not built. */
 export class AccessLog {
   readonly #log: Log;
-  readonly #writeLine: (line: string) => void;
+  readonly #gather: (line: string) => void;
   /** How the logger begins its lines, and what it says of the process. */
   readonly #level = '{"level":30';
   readonly #process = `,"pid":${process.pid}`;
@@ -26,7 +26,7 @@ export class AccessLog {
   constructor(log: Log, { requests, sample, fields }: Config['log']) {
     const has = (field: Field) => fields.includes(field);
     this.#log = log;
-    this.#writeLine = lineWriter(log);
+    this.#gather = lineGatherer(log);
     this.#requests = requests;
     this.#sample = sample;
     this.#has = {
@@ -51,7 +51,7 @@ export class AccessLog {
     const { head, subject } = record;
     const has = this.#has;
     const member = textMember;
-    this.#writeLine(
+    this.#gather(
       `${this.#level},"time":"${timeText(Date.now())}"${this.#process}` +
         member('request_id', record.requestId) +
         member('trace_id', record.trace?.traceId ?? head?.trace?.traceId) +
