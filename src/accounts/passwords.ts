@@ -6,7 +6,6 @@ const argon2 = async () => import('@node-rs/argon2');
 /** OWASP's first choice for argon2id (the library's default algorithm): 46 MiB, one pass, one lane. */
 const PARAMETERS = { memoryCost: 47_104, timeCost: 1, parallelism: 1 } as const;
 
-
 /** Checks waiting for their turn beyond this are refused at once, so that a flood can't fill memory. */
 const MAX_WAITING = 64;
 
