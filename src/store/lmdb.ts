@@ -8,8 +8,8 @@ import { type Databases, listIndex, openDatabases } from './lmdb/databases.js';
 import { countExpired, removeExpired } from './lmdb/expiry.js';
 import { DiskSpace } from './lmdb/disk-space.js';
 import { addFailure, readFailures, removeFailures } from './lmdb/failures.js';
+import { LookUps } from './lmdb/look-ups.js';
 import { readCustomer, readService, readSession, readToken, readUse, readUser } from './lmdb/read.js';
-import { RememberedRecords } from './lmdb/remembered.js';
 import { readSigningKeys, removeSigningKeys, replaceSigningKeys } from './lmdb/signing-keys.js';
 import { addSession, recordSessionUse, removeSession } from './lmdb/sessions.js';
 import { addSudo, hasSudo } from './lmdb/sudos.js';
@@ -21,7 +21,6 @@ import {
   recordTokenUse,
   revokeTokens,
 } from './lmdb/tokens.js';
-import { sessionOf, tokenOf, userOf } from './records.js';
 import {
   type ChangeRefused,
   type Changes,
@@ -52,39 +51,20 @@ export function openLmdbStore(path: string, minFree = 0): Store {
 class LmdbStore implements Store {
   readonly #dbs: Databases;
   readonly #space: DiskSpace;
-  /** What the look-ups of every request read. */
-  readonly #tokens: RememberedRecords<Token>;
-  readonly #sessions: RememberedRecords<Session>;
-  readonly #users: RememberedRecords<User>;
+  readonly #lookUps: LookUps;
 
   constructor(dbs: Databases, space: DiskSpace) {
     this.#dbs = dbs;
     this.#space = space;
-    this.#tokens = new RememberedRecords(dbs.tokens, tokenOf);
-    this.#sessions = new RememberedRecords(dbs.sessions, sessionOf);
-    this.#users = new RememberedRecords(dbs.users, userOf);
+    this.#lookUps = new LookUps(dbs);
   }
 
   findToken(digest: string): TokenWithOwner | undefined {
-    try {
-      this.#newestSnapshot();
-      const token = this.#tokens.get(digest);
-      const owner = token === undefined ? undefined : this.#users.get(token.userId);
-      return token === undefined || owner === undefined ? undefined : { token, owner };
-    } catch (error) {
-      throw asUnavailable(error);
-    }
+    return this.#read(() => this.#lookUps.token(digest));
   }
 
   findSession(digest: string): SessionWithOwner | undefined {
-    try {
-      this.#newestSnapshot();
-      const session = this.#sessions.get(digest);
-      const owner = session === undefined ? undefined : this.#users.get(session.userId);
-      return session === undefined || owner === undefined ? undefined : { session, owner };
-    } catch (error) {
-      throw asUnavailable(error);
-    }
+    return this.#read(() => this.#lookUps.session(digest));
   }
 
   hasLegacyKeys(): boolean {
@@ -268,14 +248,10 @@ class LmdbStore implements Store {
     await this.#dbs.root.close();
   }
 
-  /** lmdb keeps a snapshot until a timer fires, and another process may have revoked since. */
-  #newestSnapshot(): void {
-    this.#dbs.root.resetReadTxn();
-  }
-
+  /** Reads from the newest snapshot: lmdb keeps one until a timer fires, and another process may have revoked since. */
   #read<T>(work: (dbs: Databases) => T): T {
     try {
-      this.#newestSnapshot();
+      this.#dbs.root.resetReadTxn();
       return work(this.#dbs);
     } catch (error) {
       throw asUnavailable(error);

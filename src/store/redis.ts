@@ -2,9 +2,9 @@ import type { Session } from '../domain/session.js';
 import type { SigningKeys } from '../domain/signing-key.js';
 import { digestOf } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
-import type { Token, TokenUse } from '../domain/token.js';
+import type { Token } from '../domain/token.js';
 import { type Customer, loginKey, type Service, type User } from '../domain/user.js';
-import { encode } from './records.js';
+import { batches } from './redis/batches.js';
 import { beginStore } from './redis/begin.js';
 import { changeOf, IMPORT_BATCH } from './redis/change.js';
 import { RedisClient } from './redis/client.js';
@@ -14,8 +14,10 @@ import {
   sessionFrom,
   signingKeysFrom,
   sudoFrom,
+  text,
   tokenFrom,
   tokensWithUses,
+  useRows,
   userFrom,
 } from './redis/records.js';
 import type { RedisSettings } from './redis/settings.js';
@@ -29,9 +31,6 @@ import type {
   TokenWithUse,
   Uses,
 } from './store.js';
-
-/** Ids or uses in one script; more would hold Redis for long. */
-const BATCH = 500;
 
 /** Opens the store on Redis or Valkey. It does not need the server to be there yet. */
 export async function openRedisStore(settings: RedisSettings): Promise<RedisStore> {
@@ -168,7 +167,7 @@ export class RedisStore implements Store {
   }
 
   async recordUses(uses: Uses): Promise<void> {
-    const rows = [...rowsOf('token', uses.tokens), ...rowsOf('session', uses.sessions)];
+    const rows = [...useRows('token', uses.tokens), ...useRows('session', uses.sessions)];
     for (const some of batches(rows)) await this.client.script('recordUses', ...some.flat());
   }
 
@@ -294,18 +293,4 @@ export class RedisStore implements Store {
     }
     return all;
   } // prettier-ignore
-}
-
-function text(record: object): string {
-  return JSON.stringify(encode(record));
-}
-
-function rowsOf(kind: string, uses: ReadonlyMap<string, TokenUse>): [string, string, string][] {
-  return [...uses].map(([key, use]) => [kind, key, text(use)]);
-}
-
-function batches<T>(items: readonly T[]): T[][] {
-  const all: T[][] = [];
-  for (let i = 0; i < items.length; i += BATCH) all.push(items.slice(i, i + BATCH));
-  return all;
 }

@@ -6,6 +6,7 @@ import type { Customer, Service, User } from '../../domain/user.js';
 import {
   customerOf,
   damaged,
+  encode,
   serviceOf,
   sessionOf,
   signingKeysOf,
@@ -71,4 +72,14 @@ function parse(kind: string, text: string): unknown {
   } catch {
     throw damaged(kind);
   }
+}
+
+/** A record as it is written. */
+export function text(record: object): string {
+  return JSON.stringify(encode(record));
+}
+
+/** Uses as a script takes them: the kind, the key and the record of each. */
+export function useRows(kind: string, uses: ReadonlyMap<string, TokenUse>): [string, string, string][] {
+  return [...uses].map(([key, use]) => [kind, key, text(use)]);
 }

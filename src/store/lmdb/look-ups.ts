@@ -1,0 +1,32 @@
+import type { Session } from '../../domain/session.js';
+import type { Token } from '../../domain/token.js';
+import type { User } from '../../domain/user.js';
+import { sessionOf, tokenOf, userOf } from '../records.js';
+import type { SessionWithOwner, TokenWithOwner } from '../store.js';
+import type { Databases } from './databases.js';
+import { RememberedRecords } from './remembered.js';
+
+/** The look-ups of every request: by the digest of a secret, with the owner. */
+export class LookUps {
+  readonly #tokens: RememberedRecords<Token>;
+  readonly #sessions: RememberedRecords<Session>;
+  readonly #users: RememberedRecords<User>;
+
+  constructor({ tokens, sessions, users }: Databases) {
+    this.#tokens = new RememberedRecords(tokens, tokenOf);
+    this.#sessions = new RememberedRecords(sessions, sessionOf);
+    this.#users = new RememberedRecords(users, userOf);
+  }
+
+  token(digest: string): TokenWithOwner | undefined {
+    const token = this.#tokens.get(digest);
+    const owner = token === undefined ? undefined : this.#users.get(token.userId);
+    return token === undefined || owner === undefined ? undefined : { token, owner };
+  }
+
+  session(digest: string): SessionWithOwner | undefined {
+    const session = this.#sessions.get(digest);
+    const owner = session === undefined ? undefined : this.#users.get(session.userId);
+    return session === undefined || owner === undefined ? undefined : { session, owner };
+  }
+}
