@@ -54,6 +54,19 @@ function load(url: string, key: string) {
   };
 }
 
+t.test('a worker that began before a reload gives way to one that runs what is current', async (t) => {
+  const { url, server, configFile } = await startFixture(t, { workers: 2 });
+  const config = parse(readFileSync(configFile, 'utf8')) as object;
+  const replaced = send(server.admin, '/-/restart-workers', { method: 'POST' });
+  await until(() => workersOf(server.pid).length === 3, 'a third worker begins');
+  writeFileSync(configFile, stringify({ ...config, routes: [{ path: '/open', auth: 'none' }] }));
+  t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
+  t.same((await replaced).json, { restarted: true });
+  for (let i = 0; i < 8; i++) t.equal((await send(url, '/open')).status, 200, 'every worker has the new route');
+  t.equal(workersOf(server.pid).length, 2);
+  t.notMatch(server.stdout(), /a worker died|"level":[56]0/);
+}); // prettier-ignore
+
 t.test('20 reloads and a replacement of all workers under load fail no request', async (t) => {
   const { url, server, token, configFile } = await startFixture(t, { workers: 2 });
   const traffic = load(url, await token('superuser'));

@@ -15,11 +15,19 @@ const FORM = 'application/x-www-form-urlencoded';
 const LOGIN = `username=superuser%40example.com&password=${encodeURIComponent(PASSWORD)}`;
 const YEAR = new Date().getUTCFullYear() + 1;
 
-const post = (path: string, body: string, fields: string) =>
-  exchange(
-    url,
-    `POST ${path} HTTP/1.1\r\nHost: a\r\n${fields}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+let turn: Promise<unknown> = Promise.resolve();
+
+/** One after the other: of one account only so many logins may wait. */
+const post = async (path: string, body: string, fields: string) => {
+  const reply = turn.then(() =>
+    exchange(
+      url,
+      `POST ${path} HTTP/1.1\r\nHost: a\r\n${fields}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    ),
   );
+  turn = reply.catch(() => undefined);
+  return reply;
+};
 const form = (more: string) => post('/tokens', `${LOGIN}${more}`, `Content-Type: ${FORM}\r\n`);
 const json = (more: string) =>
   post(

@@ -36,9 +36,16 @@ export async function startPool(
   const tallies = new Tallies<ClusterWorker>();
   /** Workers that were told to end; others have their places already. */
   const leaving = new Set<ClusterWorker>();
-  /** Ends a worker that runs something else than the rest; the one that takes its place gets what is current. */
+  /** Workers that began before a reload and run what was current then, each with the one that takes its place. */
+  const stale = new WeakMap<ClusterWorker, Promise<ClusterWorker>>();
   const replaceStale = (worker: ClusterWorker): void => {
-    if (runs.get(worker) !== current) worker.process.kill('SIGTERM');
+    if (runs.get(worker) === current || stale.has(worker)) return;
+    log.info({ worker_pid: worker.process.pid }, 'a worker that began before a reload is replaced');
+    const ended = endOf(worker);
+    stale.set(
+      worker,
+      ended.then(() => (draining ? worker : fork())),
+    );
   };
 
   const listeners = loaded.config.decision === null ? 1 : 2;
@@ -62,7 +69,7 @@ export async function startPool(
       serving.delete(worker);
       runs.delete(worker);
       setWorkers(serving.size);
-      if (leaving.delete(worker) || draining) return;
+      if (leaving.delete(worker) || stale.has(worker) || draining) return;
       crashes = Date.now() - startedAt >= STABLE_MS ? 1 : crashes + 1;
       log.error({ worker_pid: worker.process.pid, code, signal }, 'a worker died');
       if (crashes > MAX_CRASHES) onCrashLoop();
@@ -73,6 +80,16 @@ export async function startPool(
         );
     });
     return worker;
+  };
+
+  /** Starts a worker and waits until it, or whoever takes its place, listens and runs what is current. */
+  const newcomer = async (): Promise<void> => {
+    let worker = fork();
+    await listening(worker, { listeners, secure });
+    for (let next = stale.get(worker); next !== undefined && !draining; next = stale.get(worker)) {
+      worker = await next;
+      await listening(worker, { listeners, secure });
+    }
   };
 
   const [urls = []] = await Promise.all(
@@ -117,7 +134,7 @@ export async function startPool(
       const before = Array.from(serving);
       for (const old of before) {
         if (draining || !serving.has(old)) continue;
-        await listening(fork(), { listeners, secure });
+        await newcomer();
         leaving.add(old);
         serving.delete(old);
         setWorkers(serving.size);
