@@ -41,11 +41,13 @@ export async function startPool(
   const replaceStale = (worker: ClusterWorker): void => {
     if (runs.get(worker) === current || stale.has(worker)) return;
     log.info({ worker_pid: worker.process.pid }, 'a worker that began before a reload is replaced');
-    const ended = endOf(worker);
-    stale.set(
-      worker,
-      ended.then(() => (draining ? worker : fork())),
-    );
+    const successor = endOf(worker).then(() => {
+      if (draining) throw new Error('the server is ending');
+      return fork();
+    });
+    // Only a replacement of workers waits for it.
+    successor.catch(() => undefined);
+    stale.set(worker, successor);
   };
 
   const listeners = loaded.config.decision === null ? 1 : 2;
@@ -86,7 +88,7 @@ export async function startPool(
   const newcomer = async (): Promise<void> => {
     let worker = fork();
     await listening(worker, { listeners, secure });
-    for (let next = stale.get(worker); next !== undefined && !draining; next = stale.get(worker)) {
+    for (let next = stale.get(worker); next !== undefined; next = stale.get(worker)) {
       worker = await next;
       await listening(worker, { listeners, secure });
     }
