@@ -5,7 +5,7 @@ import type { ServerResponse } from 'node:http';
  * one piece.
  *
  * Left alone, node's `end` adds an empty piece behind what it still holds back, and a list of pieces is copied into memory of
- * its own first: that is a fifth of what a proxied request costs.
+ * its own first.
  */
 export function endInOnePiece(res: ServerResponse): void {
   // What was held back goes out now; what comes after finds nothing to wait for.

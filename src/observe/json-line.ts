@@ -1,6 +1,6 @@
 /**
  * Pieces of a line of JSON, for the one record that is written with every request. A general serializer has to look at each
- * value and costs six times as much.
+ * value: with it a record took 4.4 µs, and takes 1.25 so (a loop in one process).
  */
 
 /** Text that JSON shows as it is. */
