@@ -25,7 +25,7 @@ import type { AccessLog } from './access-log.js';
 import { finishRecord, newRecord, noteVerdict, type RequestRecord } from './record.js';
 import { beginTrace, judge, traceCall } from './request-trace.js';
 import { newRequestId } from './request-id.js';
-import type { Stream, Streams } from './streams.js';
+import type { Stream, Streams, Watch } from './streams.js';
 
 /** The rooms that a request walks through. */
 export interface House {
@@ -78,6 +78,7 @@ class Walk implements Stream {
   readonly #res: ServerResponse;
   readonly #record: RequestRecord;
   #carried: Carried | undefined;
+  #watch: Watch | undefined;
 
   constructor(house: House, streams: Streams, req: IncomingMessage, res: ServerResponse) {
     this.#house = house;
@@ -167,7 +168,7 @@ class Walk implements Stream {
     const { strippedSegments: stripped } = route;
     const target = stripped === 0 ? head.target : withoutSegments(head.target, stripped);
     if (trace !== undefined) fields.push(...traceCall(trace, upstream, head.method, target));
-    if (subject !== null) this.#streams.add(this);
+    if (subject !== null) this.#watch = this.#streams.watch(this);
     this.#carried = forward({
       head,
       req: this.#req,
@@ -187,7 +188,7 @@ class Walk implements Stream {
 
   #carriedToEnd({ status, aborted, sentAt, firstByteAt }: ForwardOutcome): void {
     const record = this.#record;
-    this.#streams.delete(this);
+    if (this.#watch !== undefined) this.#streams.end(this.#watch);
     record.sentAt = sentAt;
     record.firstByteAt = firstByteAt;
     record.upstreamStatus = status;

@@ -2,6 +2,7 @@ import type { Awaitable } from '../../domain/awaitable.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { RequestHead } from '../../http/head.js';
 import { setStreams } from '../../observe/metrics.js';
+import { HeldList, type Place } from './held-list.js';
 
 /** A request or WebSocket that was let in and is still under way. */
 export interface Stream {
@@ -9,6 +10,9 @@ export interface Stream {
   /** Breaks it off: its credential no longer holds, or that could not be asked in time. */
   cut(reason: Refusal): void;
 }
+
+/** A stream that is watched, until it is given to {@link Streams.end}. */
+export type Watch = Place<Stream>;
 
 /** Judges a stream's head again; the refusal when it would not be let in any more. */
 export type Recheck = (head: RequestHead, now: number) => Awaitable<Refusal | undefined>;
@@ -25,9 +29,9 @@ const TICKS = 10;
  * again until the whole interval has passed; then the stream ends. So none lasts longer than the interval.
  */
 export class Streams {
-  /** When each last held, in the order of that time: `performance.now()`. */
-  readonly #heldAt = new Map<Stream, number>();
-  readonly #asking = new Set<Stream>();
+  /** By `performance.now()`. */
+  readonly #held = new HeldList<Stream>();
+  readonly #asking = new Set<Watch>();
   readonly #interval: () => number;
   readonly #recheck: Recheck;
   #timer: NodeJS.Timeout;
@@ -42,12 +46,13 @@ export class Streams {
     this.#timer = this.#schedule();
   }
 
-  add(stream: Stream): void {
-    this.#heldAt.set(stream, performance.now());
+  watch(stream: Stream): Watch {
+    return this.#held.add(stream, performance.now());
   }
 
-  delete(stream: Stream): void {
-    this.#heldAt.delete(stream);
+  /** It is over. */
+  end(watch: Watch): void {
+    this.#held.remove(watch);
   }
 
   close(): void {
@@ -63,34 +68,29 @@ export class Streams {
   }
 
   #look(): void {
-    setStreams(this.#heldAt.size);
+    setStreams(this.#held.size);
     const now = performance.now();
     const interval = this.#interval();
-    // The ones behind the first that is not due yet held later.
-    for (const [stream, heldAt] of this.#heldAt) {
-      if (now - heldAt < interval / 2) break;
-      if (now - heldAt >= interval) this.#end(stream, { refusal: 'store_unavailable' });
-      else if (!this.#asking.has(stream)) this.#ask(stream);
+    for (const watch of this.#held.heldBefore(now - interval / 2)) {
+      // The end of one may have ended it.
+      if (watch.isOver) continue;
+      if (now - watch.heldAt >= interval) this.#cut(watch, { refusal: 'store_unavailable' });
+      else if (!this.#asking.has(watch)) this.#ask(watch);
     }
   }
 
-  #ask(stream: Stream): void {
+  #ask(watch: Watch): void {
     const answered = (refusal: Refusal | undefined): void => {
-      this.#asking.delete(stream);
-      if (!this.#heldAt.has(stream)) return;
-      if (refusal !== undefined) {
-        this.#end(stream, refusal);
-        return;
-      }
-      // Put behind all others.
-      this.#heldAt.delete(stream);
-      this.#heldAt.set(stream, performance.now());
+      this.#asking.delete(watch);
+      if (watch.isOver) return;
+      if (refusal === undefined) this.#held.renew(watch, performance.now());
+      else this.#cut(watch, refusal);
     };
     // A fault is no answer; the next look asks again until the interval is over.
-    const failed = (): void => void this.#asking.delete(stream);
-    this.#asking.add(stream);
+    const failed = (): void => void this.#asking.delete(watch);
+    this.#asking.add(watch);
     try {
-      const verdict = this.#recheck(stream.head, Date.now());
+      const verdict = this.#recheck(watch.member.head, Date.now());
       if (verdict instanceof Promise) verdict.then(answered, failed);
       else answered(verdict);
     } catch {
@@ -98,8 +98,8 @@ export class Streams {
     }
   }
 
-  #end(stream: Stream, reason: Refusal): void {
-    this.#heldAt.delete(stream);
-    stream.cut(reason);
+  #cut(watch: Watch, reason: Refusal): void {
+    this.end(watch);
+    watch.member.cut(reason);
   }
 }

@@ -129,7 +129,7 @@ function carry(
       record.outcome = 'forwarded';
       finishRecord(record, house.accessLog);
       if (status === 101) countOpen(socket);
-      if (status === 101 && subject !== null) watch(streams, head, socket, house, record);
+      if (status === 101 && subject !== null) watchSocket(streams, head, socket, house, record);
     },
   });
 }
@@ -140,7 +140,7 @@ function countOpen(socket: Duplex): void {
 }
 
 /** A WebSocket ends when what it was let in with no longer holds. */
-function watch(
+function watchSocket(
   streams: Streams,
   head: RequestHead,
   socket: Duplex,
@@ -155,8 +155,8 @@ function watch(
       socket.destroy();
     },
   };
-  streams.add(stream);
-  socket.once('close', () => streams.delete(stream));
+  const watch = streams.watch(stream);
+  socket.once('close', () => streams.end(watch));
 }
 
 /** Whether a request asks for the one protocol that is carried (RFC 6455 4.1: HTTP/1.1 at least). */
