@@ -13,6 +13,29 @@ export function textMember(name: string, value: string | null | undefined): stri
   return PLAIN.test(value) ? `,"${name}":"${value}"` : `,"${name}":${JSON.stringify(value)}`;
 }
 
+/** Values of one member that are remembered. */
+const MAX_REMEMBERED = 1_000;
+
+/** A text member whose values are few and come again and again: each is looked at and put together once. */
+export class RememberedMember {
+  readonly #name: string;
+  readonly #made = new Map<string, string>();
+
+  constructor(name: string) {
+    this.#name = name;
+  }
+
+  /** The member with the comma in front; nothing for undefined. */
+  of(value: string | null | undefined): string {
+    if (value === null || value === undefined) return textMember(this.#name, value);
+    const known = this.#made.get(value);
+    if (known !== undefined) return known;
+    const made = textMember(this.#name, value);
+    if (this.#made.size < MAX_REMEMBERED) this.#made.set(value, made);
+    return made;
+  }
+}
+
 /** A number member with the comma in front; nothing for undefined. */
 export function numberMember(name: string, value: number | null | undefined): string {
   return value === undefined ? '' : `,"${name}":${value}`;

@@ -1,6 +1,12 @@
 import type { Config } from '../../config/schema/config.js';
 import { PerSubject } from '../../domain/per-subject.js';
-import { millisecondsMember, numberMember, textMember, timeText } from '../../observe/json-line.js';
+import {
+  millisecondsMember,
+  numberMember,
+  RememberedMember,
+  textMember,
+  timeText,
+} from '../../observe/json-line.js';
 import { type Log, lineGatherer } from '../../observe/log.js';
 import { printable } from '../../observe/printable.js';
 import type { Decision } from '../../policy/decide.js';
@@ -53,20 +59,20 @@ export class AccessLog {
     const member = textMember;
     this.#gather(
       `${this.#level},"time":"${timeText(Date.now())}"${this.#process}` +
-        member('request_id', record.requestId) +
+        `,"request_id":"${record.requestId}"` +
         member('trace_id', record.trace?.traceId ?? head?.trace?.traceId) +
-        member('method', head?.method) +
+        methods.of(head?.method) +
         (has.path ? member('path', head?.path.slice(0, MAX_TEXT)) : '') +
         (has.query && head !== null && head.query !== '' ? member('query', namesOf(head.query)) : '') +
         (has.host ? member('host', cut(head?.client.host)) : '') +
         numberMember('status', record.status) +
-        member('outcome', record.outcome) +
+        outcomes.of(record.outcome) +
         member('detail', cut(record.detail)) +
-        member('route', record.route) +
-        member('action', record.action) +
+        routes.of(record.route) +
+        actions.of(record.action) +
         (record.admitted === null ? '' : record.admitted ? ALLOWED : REFUSED) +
         member('rule', ruleOf(record.decision)) +
-        member('upstream', record.upstream ?? undefined) +
+        upstreams.of(record.upstream ?? undefined) +
         (has.client ? member('client', head?.client.address) : '') +
         (has.user_agent ? member('user_agent', cut(head?.userAgent)) : '') +
         (subject === null ? '' : callers.of(subject)) +
@@ -78,6 +84,11 @@ export class AccessLog {
   }
 }
 
+const methods = new RememberedMember('method');
+const outcomes = new RememberedMember('outcome');
+const routes = new RememberedMember('route');
+const actions = new RememberedMember('action');
+const upstreams = new RememberedMember('upstream');
 const ALLOWED = ',"decision":"allowed"';
 const REFUSED = ',"decision":"refused"';
 

@@ -19,13 +19,13 @@ export class LookUps {
   }
 
   token(digest: string): TokenWithOwner | undefined {
-    const token = this.#tokens.get(digest);
+    const token = this.#tokens.getByDigest(digest);
     const owner = token === undefined ? undefined : this.#users.get(token.userId);
     return token === undefined || owner === undefined ? undefined : { token, owner };
   }
 
   session(digest: string): SessionWithOwner | undefined {
-    const session = this.#sessions.get(digest);
+    const session = this.#sessions.getByDigest(digest);
     const owner = session === undefined ? undefined : this.#users.get(session.userId);
     return session === undefined || owner === undefined ? undefined : { session, owner };
   }

@@ -4,6 +4,13 @@ import { LRUCache } from 'lru-cache';
 /** Records of each kind that are remembered. */
 const MAX_REMEMBERED = 20_000;
 
+const DIGEST_LENGTH = 43;
+/**
+ * A digest as the store's key, which has the same bytes. The store writes a text into its key one character after the other,
+ * which for a digest takes longer than the look-up itself (instructions counted).
+ */
+const digestKey = Buffer.alloc(DIGEST_LENGTH) as Buffer & { latin1Write(text: string): number };
+
 interface Known<T> {
   readonly bytes: Uint8Array;
   readonly value: T;
@@ -15,19 +22,30 @@ interface Known<T> {
  * change is the same object every time, what is made of it can be kept beside it.
  */
 export class RememberedRecords<T extends object> {
-  readonly #db: Database<unknown, string>;
+  readonly #db: Database<unknown, string | Uint8Array>;
   readonly #decode: (stored: unknown) => T;
   readonly #known = new LRUCache<string, Known<T>>({ max: MAX_REMEMBERED });
 
   /** @param decode checks what was stored and gives back its value */
   constructor(db: Database<unknown, string>, decode: (stored: unknown) => T) {
-    this.#db = db;
+    this.#db = db as Database<unknown, string | Uint8Array>;
     this.#decode = decode;
+  }
+
+  /** The record of a digest: SHA-256, base64url. */
+  getByDigest(digest: string): T | undefined {
+    return digest.length === DIGEST_LENGTH && digestKey.latin1Write(digest) === DIGEST_LENGTH
+      ? this.#get(digest, digestKey)
+      : this.get(digest);
   }
 
   /** The record; undefined when it is not there. */
   get(key: string): T | undefined {
-    const bytes = this.#db.getBinaryFast(key);
+    return this.#get(key, key);
+  }
+
+  #get(key: string, keyInStore: string | Uint8Array): T | undefined {
+    const bytes = this.#db.getBinaryFast(keyInStore);
     if (bytes === undefined) return undefined;
     const known = this.#known.get(key);
     if (known !== undefined && isSame(known.bytes, bytes)) return known.value;
