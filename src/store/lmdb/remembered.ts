@@ -28,7 +28,7 @@ export class RememberedRecords<T extends object> {
 
   /** @param decode checks what was stored and gives back its value */
   constructor(db: Database<unknown, string>, decode: (stored: unknown) => T) {
-    this.#db = db as Database<unknown, string | Uint8Array>;
+    this.#db = db;
     this.#decode = decode;
   }
 
