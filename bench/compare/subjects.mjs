@@ -62,6 +62,9 @@ export class Subjects {
   }
 }
 
+/** For the first answer of a subject. */
+const FIRST_ANSWER_MS = 10_000;
+
 /** Writes the script of a workload for a subject, and has it answer the first request as it must. */
 export async function prepareLoad(workload, peer, started, place) {
   const requests = workload.requests(peer, place);
@@ -70,7 +73,8 @@ export async function prepareLoad(workload, peer, started, place) {
   const [{ method, path, fields, body = 0 }] = requests;
   const url = `http://127.0.0.1:${started.port}${path}`;
   const sent = body === 0 ? undefined : Buffer.alloc(body, 'x');
-  const answer = await fetch(url, { method, headers: fields, body: sent });
+  const answer = await fetch(url, { method, headers: fields, body: sent, signal: AbortSignal.timeout(FIRST_ANSWER_MS) })
+    .catch((error) => { throw new Error(`${peer.name} did not answer (${workload.name})`, { cause: error }); });
   await answer.arrayBuffer();
   const expected = workload.expects ?? 200;
   if (answer.status !== expected) {

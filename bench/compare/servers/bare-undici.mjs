@@ -27,12 +27,15 @@ function endToEnd(raw) {
 
 createServer({ keepAliveTimeout: 600_000 }, (req, res) => {
   let resume;
+  let abort;
   const hasBody = req.headers['content-length'] !== undefined || req.headers['transfer-encoding'] !== undefined;
   res.on('drain', () => resume?.());
+  // A client that leaves in the middle would keep a connection to the upstream for ever.
+  res.on('close', () => res.writableFinished || abort?.());
   upstream.dispatch(
     { method: req.method, path: req.url, headers: endToEnd(req.rawHeaders), body: hasBody ? req : null },
     {
-      onConnect() {},
+      onConnect: (stop) => (abort = stop),
       onHeaders(status, raw, resumeUpstream) {
         resume = resumeUpstream;
         res.writeHead(status, endToEnd(raw.map((each) => each.toString('latin1'))));
