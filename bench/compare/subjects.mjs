@@ -62,8 +62,14 @@ export class Subjects {
   }
 }
 
-/** For the first answer of a subject. */
+/** For the first answer of a subject, its body included. */
 const FIRST_ANSWER_MS = 10_000;
+
+async function firstAnswer(url, request) {
+  const answer = await fetch(url, { ...request, signal: AbortSignal.timeout(FIRST_ANSWER_MS) });
+  await answer.arrayBuffer();
+  return answer;
+}
 
 /** Writes the script of a workload for a subject, and has it answer the first request as it must. */
 export async function prepareLoad(workload, peer, started, place) {
@@ -73,9 +79,9 @@ export async function prepareLoad(workload, peer, started, place) {
   const [{ method, path, fields, body = 0 }] = requests;
   const url = `http://127.0.0.1:${started.port}${path}`;
   const sent = body === 0 ? undefined : Buffer.alloc(body, 'x');
-  const answer = await fetch(url, { method, headers: fields, body: sent, signal: AbortSignal.timeout(FIRST_ANSWER_MS) })
-    .catch((error) => { throw new Error(`${peer.name} did not answer (${workload.name})`, { cause: error }); });
-  await answer.arrayBuffer();
+  const answer = await firstAnswer(url, { method, headers: fields, body: sent }).catch((error) => {
+    throw new Error(`${peer.name} did not answer (${workload.name})`, { cause: error });
+  });
   const expected = workload.expects ?? 200;
   if (answer.status !== expected) {
     const said = readFileSync(started.log ?? '/dev/null', 'utf8').slice(-1_000);

@@ -9,7 +9,7 @@ const DIGEST_LENGTH = 43;
  * A digest as the store's key, which has the same bytes. The store writes a text into its key one character after the other,
  * which for a digest takes longer than the look-up itself (instructions counted).
  */
-const digestKey = Buffer.alloc(DIGEST_LENGTH) as Buffer & { latin1Write(text: string): number };
+const digestKey = Buffer.alloc(DIGEST_LENGTH) as Buffer & { latin1Write(text: string): void };
 
 interface Known<T> {
   readonly bytes: Uint8Array;
@@ -18,8 +18,8 @@ interface Known<T> {
 
 /**
  * Decodes a record once for as long as its bytes stay the same. Each look-up reads those bytes from the newest snapshot, so a
- * change by any process is seen at once; what is saved is the decoding: a look-up took 17 µs with it, and takes 3 so (a loop in one process). And because a record that did not
- * change is the same object every time, what is made of it can be kept beside it.
+ * change by any process is seen at once; what is saved is the decoding: a look-up took 17 µs with it, and takes 3 so (a loop in
+ * one process). And because a record that did not change is the same object every time, what is made of it can be kept beside it.
  */
 export class RememberedRecords<T extends object> {
   readonly #db: Database<unknown, string | Uint8Array>;
@@ -34,9 +34,9 @@ export class RememberedRecords<T extends object> {
 
   /** The record of a digest: SHA-256, base64url. */
   getByDigest(digest: string): T | undefined {
-    return digest.length === DIGEST_LENGTH && digestKey.latin1Write(digest) === DIGEST_LENGTH
-      ? this.#get(digest, digestKey)
-      : this.get(digest);
+    if (digest.length !== DIGEST_LENGTH) return this.get(digest);
+    digestKey.latin1Write(digest);
+    return this.#get(digest, digestKey);
   }
 
   /** The record; undefined when it is not there. */
