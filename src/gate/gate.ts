@@ -143,7 +143,7 @@ export class Gate {
 
     const decision = this.#parts.policy.decide(subject, action, serviceOf(head, match));
     const forbidden = policyRefusal(decision, action);
-    if (forbidden !== undefined) return { ...refused(forbidden, route, action, subject), decision };
+    if (forbidden !== undefined) return refused(forbidden, route, action, subject, decision);
     const verdict = admitted(match, action, subject, decision);
     if (route.endpoint !== null && route.endpoint.id !== null)
       return this.#checkOwner(subject, match, verdict);
@@ -198,8 +198,9 @@ function refused(
   route: Route | null,
   action: string | null,
   subject: Subject | null,
+  decision: Decision | null = null,
 ): Refused {
-  return { refusal, route, action, subject, decision: null };
+  return { refusal, route, action, subject, decision };
 }
 
 /** An endpoint that checks a password of its own. A browser's cookie still makes it a matter of origin. */

@@ -7,6 +7,8 @@ export interface Answer<Json = unknown> {
   readonly status: number;
   readonly fields?: readonly string[];
   readonly json?: Json;
+  /** The same as text, where it is always the same. */
+  readonly text?: string;
   /** For the audit log; no part of what is sent. */
   readonly facts?: readonly AuditFact[];
   /** Seconds that anybody may keep it; without this it is never stored. */
@@ -36,7 +38,7 @@ export function answerRefusal(refusal: Refusal): Answer {
     case 'several_credentials':
       return problem(400, 'Bad request', refusal.detail);
     case 'unauthenticated':
-      return challenge({ msg: 'Provided credentials are missing or invalid' });
+      return UNAUTHENTICATED;
     case 'token_expired':
       return challenge({ msg: `Token ${refusal.tokenId} expired at ${formatTime(refusal.expiredAt)}` });
     case 'role':
@@ -109,6 +111,13 @@ function problem(status: number, msg: string, detail: string): Answer {
 /** RFC 9110 15.5.2: a 401 names a scheme. */
 function challenge(json: { msg: string }): Answer {
   return { status: 401, fields: ['WWW-Authenticate', 'ApiKey realm="api"'], json };
+}
+
+/** The answer to every made-up key, so it is made once. */
+const UNAUTHENTICATED = written(challenge({ msg: 'Provided credentials are missing or invalid' }));
+
+function written(answer: Answer): Answer {
+  return { ...answer, text: JSON.stringify(answer.json) };
 }
 
 function unavailable(detail: string): Answer {

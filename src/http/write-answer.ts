@@ -10,7 +10,7 @@ const LINGER_MS = 500;
 const answeredForGood = new WeakSet<object>();
 
 /** Fields of every answer of Latchkey's own. */
-function ownFields(answer: Answer, requestId: string, body: Buffer | string | undefined): string[] {
+function ownFields(answer: Answer, requestId: string, length: number | undefined): string[] {
   const fields = [
     'Cache-Control',
     cacheControlOf(answer),
@@ -19,13 +19,8 @@ function ownFields(answer: Answer, requestId: string, body: Buffer | string | un
     'X-Request-Id',
     requestId,
   ];
-  if (body !== undefined)
-    fields.push(
-      'Content-Type',
-      answer.content?.type ?? 'application/json',
-      'Content-Length',
-      String(Buffer.byteLength(body)),
-    );
+  if (length !== undefined)
+    fields.push('Content-Type', answer.content?.type ?? 'application/json', 'Content-Length', String(length));
   // RFC 9110 8.6: a 204 has no length; of any other answer its end is told.
   else if (answer.status !== 204) fields.push('Content-Length', '0');
   if (answer.fields !== undefined) fields.push(...answer.fields);
@@ -39,7 +34,11 @@ function cacheControlOf({ content, maxAge }: Answer): string {
 
 function bodyOf(answer: Answer): Buffer | string | undefined {
   if (answer.content !== undefined) return answer.content.bytes;
-  return answer.json === undefined ? undefined : JSON.stringify(answer.json);
+  return answer.text ?? (answer.json === undefined ? undefined : JSON.stringify(answer.json));
+}
+
+function lengthOf(body: Buffer | string | undefined): number | undefined {
+  return body === undefined ? undefined : Buffer.byteLength(body);
 }
 
 /**
@@ -55,7 +54,8 @@ export function writeAnswer(
   requestId: string,
 ): void {
   const body = bodyOf(answer);
-  const fields = ownFields(answer, requestId, body);
+  const length = lengthOf(body);
+  const fields = ownFields(answer, requestId, length);
   // In HTTP/2 nothing that is left of a body could be taken for a request, and its rest is not asked for.
   const unread = !('stream' in req) && hasBody(req) && !req.readableEnded;
   if (unread) fields.push('Connection', 'close');
@@ -64,7 +64,8 @@ export function writeAnswer(
     if (req.method === 'HEAD' || body === undefined) res.end();
     else if ('stream' in req || typeof body !== 'string') res.end(body);
     else {
-      res.write(body);
+      // As many bytes as characters: it is ASCII, which goes out without being encoded.
+      res.write(body, length === body.length ? 'latin1' : 'utf8');
       endInOnePiece(res);
     }
     return;
@@ -104,7 +105,7 @@ export function writeRawAnswer(socket: Duplex, answer: Answer, requestId: string
     return;
   }
   const body = bodyOf(answer);
-  const fields = [...ownFields(answer, requestId, body), 'Connection', 'close'];
+  const fields = [...ownFields(answer, requestId, lengthOf(body)), 'Connection', 'close'];
   let head = `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status] ?? ''}\r\nDate: ${new Date().toUTCString()}\r\n`;
   for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
   socket.end(Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), Buffer.from(body ?? '')]));

@@ -1,5 +1,7 @@
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
+import type { Destination } from './destination.js';
+import { lineStart } from './json-line.js';
 import { printable } from './printable.js';
 
 /** One entry: plain values by name. Time, node and process are added when it is written. */
@@ -32,8 +34,8 @@ export interface AuditLog {
 
 /** What an audit log needs of its process. */
 export interface AuditProcess {
-  /** Writes an entry as a line of the process's own log; absent where there is none, in commands. */
-  readonly writeToLog?: (entry: AuditEntry) => void;
+  /** Where the lines of the process's own log go; absent where there is none, in commands. */
+  readonly log?: Pick<Destination, 'write' | 'gather'>;
   /** Told of each entry that could not be written. */
   readonly onFailure?: (error: unknown) => void;
 }
@@ -41,29 +43,45 @@ export interface AuditProcess {
 /** Opens the audit log. @throws AuditUnavailable when its file must be there and can't be opened */
 export function openAuditLog(settings: AuditSettings, process: AuditProcess): AuditLog {
   const { to } = settings;
-  if (to === null) return new LineAudit(() => undefined);
-  if (to === 'stdout') return new LineAudit(process.writeToLog ?? (() => undefined));
+  if (to === null) return NO_AUDIT;
+  if (to === 'stdout') return process.log === undefined ? NO_AUDIT : new LogAudit(process.log);
   return new FileAudit(to, settings.required, process.onFailure ?? (() => undefined));
 }
 
-class LineAudit implements AuditLog {
-  readonly #write: (entry: AuditEntry) => void;
+const NO_AUDIT: AuditLog = {
+  record: () => undefined,
+  note: () => undefined,
+  ensureWritable: () => undefined,
+  reopen: () => undefined,
+  close: () => undefined,
+};
 
-  constructor(write: (entry: AuditEntry) => void) {
-    this.#write = write;
+/**
+ * Lines of the process's own log, whatever its level is. What was refused may be asked for at any rate, so its lines wait for
+ * others, and do not go through the log's serializer: with both it cost more than forwarding a request.
+ */
+class LogAudit implements AuditLog {
+  readonly #log: Pick<Destination, 'write' | 'gather'>;
+
+  constructor(log: Pick<Destination, 'write' | 'gather'>) {
+    this.#log = log;
   }
 
   record(entry: AuditEntry): void {
-    this.#write(entry);
+    this.#log.write(lineOf(entry));
   }
 
   note(entry: AuditEntry): void {
-    this.#write(entry);
+    this.#log.gather(lineOf(entry));
   }
 
   ensureWritable(): void {}
   reopen(): void {}
   close(): void {}
+}
+
+function lineOf(entry: AuditEntry): string {
+  return `${lineStart(Date.now())},${JSON.stringify(entry).slice(1, -1)},"msg":"audit"}\n`;
 }
 
 /**

@@ -50,11 +50,16 @@ export function millisecondsMember(name: string, ms: number): string {
   return `,"${name}":${whole}.${rest < 10 ? '00' : rest < 100 ? '0' : ''}${rest}`;
 }
 
+/** How the logger begins its lines: level, time, process. @param now milliseconds since 1970 */
+export function lineStart(now: number): string {
+  return `{"level":30,"time":"${timeText(now)}","pid":${process.pid}`;
+}
+
 let second = NaN;
 let secondText = '';
 
-/** The time of a record, ISO 8601 in UTC with milliseconds. */
-export function timeText(now: number): string {
+/** ISO 8601 in UTC with milliseconds. */
+function timeText(now: number): string {
   const milliseconds = now % 1000;
   if (now - milliseconds !== second) {
     second = now - milliseconds;

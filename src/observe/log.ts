@@ -42,9 +42,14 @@ export function createLog(level: string): LogSink {
   };
 }
 
-/** Takes lines of JSON that are finished and may wait for others: the way around the serializer for what every request writes. */
-export function lineGatherer(log: Log): (line: string) => void {
+/**
+ * Where the lines of a log go: the way around the serializer for what many requests write. It takes whole lines, which
+ * {@link Destination.gather} may hold back for a moment.
+ */
+export function destinationOf(log: Log): Pick<Destination, 'write' | 'gather'> {
   const { [pino.symbols.streamSym]: stream } = log as unknown as Record<symbol, Partial<Destination>>;
-  if (stream?.gather === undefined) throw new Error('this log does not write to a destination of its own');
-  return stream.gather;
+  const { write, gather } = stream ?? {};
+  if (write === undefined || gather === undefined)
+    throw new Error('this log does not write to a destination of its own');
+  return { write, gather };
 }

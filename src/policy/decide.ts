@@ -118,6 +118,7 @@ export class Policy {
       last = this.#scopes.settle(scope, action);
       if (last.allowed) return last;
     }
+    if (last !== undefined && token.scopes.length === 1) return last;
     return {
       allowed: false,
       reason: 'scope',

@@ -1,13 +1,13 @@
 import type { Config } from '../../config/schema/config.js';
 import { PerSubject } from '../../domain/per-subject.js';
 import {
+  lineStart,
   millisecondsMember,
   numberMember,
   RememberedMember,
   textMember,
-  timeText,
 } from '../../observe/json-line.js';
-import { type Log, lineGatherer } from '../../observe/log.js';
+import { destinationOf, type Log } from '../../observe/log.js';
 import { printable } from '../../observe/printable.js';
 import type { Decision } from '../../policy/decide.js';
 import { describePlace } from '../../policy/rules.js';
@@ -22,9 +22,6 @@ type Field = Config['log']['fields'][number];
 export class AccessLog {
   readonly #log: Log;
   readonly #gather: (line: string) => void;
-  /** How the logger begins its lines, and what it says of the process. */
-  readonly #level = '{"level":30';
-  readonly #process = `,"pid":${process.pid}`;
   readonly #requests: Config['log']['requests'];
   readonly #sample: number;
   readonly #has: Readonly<Record<Field, boolean>>;
@@ -32,7 +29,7 @@ export class AccessLog {
   constructor(log: Log, { requests, sample, fields }: Config['log']) {
     const has = (field: Field) => fields.includes(field);
     this.#log = log;
-    this.#gather = lineGatherer(log);
+    this.#gather = destinationOf(log).gather;
     this.#requests = requests;
     this.#sample = sample;
     this.#has = {
@@ -58,7 +55,8 @@ export class AccessLog {
     const has = this.#has;
     const member = textMember;
     this.#gather(
-      `${this.#level},"time":"${timeText(Date.now())}"${this.#process}` +
+      lineStart(Date.now()) +
+        // Always one of Latchkey's own, so there is nothing to quote in it.
         `,"request_id":"${record.requestId}"` +
         member('trace_id', record.trace?.traceId ?? head?.trace?.traceId) +
         methods.of(head?.method) +

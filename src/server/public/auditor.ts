@@ -26,7 +26,7 @@ export class Auditor {
   /** Writes facts of a request. @throws AuditUnavailable when an entry must be written and can't be */
   record(facts: readonly AuditFact[] | undefined, record: RequestRecord): void {
     if (facts === undefined) return;
-    for (const fact of facts) this.#log.record({ ...fact, ...this.#contextOf(record) });
+    for (const fact of facts) this.#log.record(this.#entryOf(fact, record));
   }
 
   /** Writes a refusal down where it belongs in the audit log. It stands, whether its entry can be written or not. */
@@ -40,12 +40,18 @@ export class Auditor {
   }
 
   #note(facts: readonly AuditFact[] | undefined, record: RequestRecord): void {
-    for (const fact of facts ?? []) this.#log.note({ ...fact, ...this.#contextOf(record) });
+    for (const fact of facts ?? []) this.#log.note(this.#entryOf(fact, record));
   }
 
-  #contextOf(record: RequestRecord) {
+  /** Each member is named: objects that are spread together get a shape of their own each time, which costs more than all else here. */
+  #entryOf(fact: AuditFact, record: RequestRecord) {
     const { head, subject, decision } = record;
     return {
+      event: fact.event,
+      outcome: fact.outcome,
+      target: fact.target,
+      reason: fact.reason,
+      retry_after: fact.retry_after,
       actor: subject === null ? null : actorOf(subject),
       address: head?.client.address,
       address_from: head === null ? undefined : head.client.proxied ? 'proxy' : 'socket',
@@ -67,14 +73,9 @@ export function policyVersion({ policy, routes, default_route }: Config): string
 
 function actorOf(subject: Subject) {
   const { user, credential } = subject;
-  return {
-    user_id: user.id,
-    customer_id: user.customerId,
-    credential,
-    ...(subject.credential === 'session'
-      ? { session_id: subject.session.id }
-      : { token_id: subject.token.id }),
-  };
+  return subject.credential === 'session'
+    ? { user_id: user.id, customer_id: user.customerId, credential, session_id: subject.session.id }
+    : { user_id: user.id, customer_id: user.customerId, credential, token_id: subject.token.id };
 }
 
 function factsOf(refusal: Refusal): readonly AuditFact[] | undefined {

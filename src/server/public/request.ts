@@ -179,8 +179,7 @@ class Walk implements Stream {
       responseFields: ['X-Request-Id', requestId, ...left],
       refuse: (refusal) => {
         this.#record.outcome = refusal.refusal;
-        const answer = answerRefusal(refusal);
-        this.#write({ ...answer, fields: [...(answer.fields ?? []), ...left] }, refusal);
+        this.#write(withFields(answerRefusal(refusal), left), refusal);
       },
       done: (outcome) => this.#carriedToEnd(outcome),
     });
@@ -213,9 +212,8 @@ class Walk implements Stream {
   #refuse(refusal: Refusal): void {
     this.#record.outcome = refusal.refusal;
     this.#house.auditor.refused(refusal, this.#record);
-    const answer = answerRefusal(refusal);
     const left = refusedLimitFields(this.#house.rateLimitNames, refusal);
-    this.#write({ ...answer, fields: [...(answer.fields ?? []), ...left] }, refusal);
+    this.#write(withFields(answerRefusal(refusal), left), refusal);
     finishRecord(this.#record, this.#house.accessLog);
   }
 
@@ -243,4 +241,8 @@ class Walk implements Stream {
     // What is carried ends with its answer.
     if (this.#carried === undefined) finishRecord(this.#record, this.#house.accessLog);
   }
+}
+
+function withFields(answer: Answer, more: readonly string[]): Answer {
+  return more.length === 0 ? answer : { ...answer, fields: [...(answer.fields ?? []), ...more] };
 }

@@ -3,9 +3,8 @@ import { DirectoryApplier } from '../../accounts/directory.js';
 import { Passwords } from '../../accounts/passwords.js';
 import { loadSealingKey, Sealer } from '../../accounts/sealing.js';
 import type { Config } from '../../config/schema/config.js';
-import { alwaysWritten } from '../../observe/always-written.js';
 import { type AuditLog, openAuditLog } from '../../observe/audit.js';
-import type { Log } from '../../observe/log.js';
+import { destinationOf, type Log } from '../../observe/log.js';
 import { measured, type OnOperation } from '../../store/measured.js';
 import type { Store } from '../../store/store.js';
 
@@ -59,10 +58,9 @@ const TELL_MS = 10_000;
 
 function openAudit({ audit }: Config, server: ServerProcess | undefined): AuditLog {
   const log = server?.log;
-  const lines = log === undefined ? undefined : alwaysWritten(log);
   let toldAt = -Infinity;
   return openAuditLog(audit, {
-    ...(lines === undefined ? {} : { writeToLog: (entry) => lines.info(entry, 'audit') }),
+    ...(log === undefined ? {} : { log: destinationOf(log) }),
     onFailure: (error) => {
       server?.auditFailed();
       if (performance.now() - toldAt < TELL_MS) return;

@@ -50,7 +50,7 @@ export interface Databases {
   readonly revoked: Database<true, string>;
   /** One record with all keys. */
   readonly signingKeys: Database<Stored<SigningKeys>, string>;
-  readonly meta: Database<number, string>;
+  readonly meta: Database<number, string | Uint8Array>;
 }
 
 /** Opens the environment in a folder, making it (mode 0700) the first time. */
@@ -69,8 +69,9 @@ export function openDatabases(path: string): Databases {
       cause,
     });
   }
-  const db = <V, K extends string | [string, string] | [number, Expiring, string]>(name: string) =>
-    root.openDB<V, K>(name, {});
+  const db = <V, K extends string | Uint8Array | [string, string] | [number, Expiring, string]>(
+    name: string,
+  ) => root.openDB<V, K>(name, {});
   const databases: Databases = {
     root,
     customers: db('customers'),

@@ -4,7 +4,8 @@ import { encode } from '../records.js';
 import { type Databases, listIndex } from './databases.js';
 import { readToken, readUse, readUser } from './read.js';
 
-const LEGACY_COUNT = 'legacy_keys';
+/** As bytes, because every key that is no access token asks for it and a text is written into the store's key slowly. */
+const LEGACY_COUNT = Buffer.from('legacy_keys');
 
 /** Whether a token is there and still works. */
 export function isActive(token: Token | undefined, now: EpochMs): boolean {
