@@ -12,9 +12,13 @@ const DIGEST_LENGTH = 43;
 const digestKey = Buffer.alloc(DIGEST_LENGTH) as Buffer & { latin1Write(text: string): void };
 
 interface Known<T> {
-  readonly bytes: Uint8Array;
+  /** The bytes of the record, one character each: less memory than bytes of its own, and made faster. */
+  readonly bytes: string;
   readonly value: T;
 }
+
+/** A record as the store shows it until its next read: a window on something longer, of which `length` says how far it goes. */
+type Window = Buffer & { latin1Slice(start: number, end: number): string };
 
 /**
  * Decodes a record once for as long as its bytes stay the same. Each look-up reads those bytes from the newest snapshot, so a
@@ -23,12 +27,14 @@ interface Known<T> {
  */
 export class RememberedRecords<T extends object> {
   readonly #db: Database<unknown, string | Uint8Array>;
+  readonly #decoder: Decoder;
   readonly #decode: (stored: unknown) => T;
   readonly #known = new LRUCache<string, Known<T>>({ max: MAX_REMEMBERED });
 
   /** @param decode checks what was stored and gives back its value */
   constructor(db: Database<unknown, string>, decode: (stored: unknown) => T) {
     this.#db = db;
+    this.#decoder = (db as unknown as { decoder: Decoder }).decoder;
     this.#decode = decode;
   }
 
@@ -45,22 +51,18 @@ export class RememberedRecords<T extends object> {
   }
 
   #get(key: string, keyInStore: string | Uint8Array): T | undefined {
-    const bytes = this.#db.getBinaryFast(keyInStore);
-    if (bytes === undefined) return undefined;
+    const found = this.#db.getBinaryFast(keyInStore) as Window | undefined;
+    if (found === undefined) return undefined;
+    const bytes = found.latin1Slice(0, found.length);
     const known = this.#known.get(key);
-    if (known !== undefined && isSame(known.bytes, bytes)) return known.value;
-    // The bytes are only there until the next read.
-    const copy = Uint8Array.prototype.slice.call(bytes, 0, bytes.length);
-    const stored = this.#db.get(key);
-    if (stored === undefined) return undefined;
-    const value = this.#decode(stored);
-    this.#known.set(key, { bytes: copy, value });
+    if (known !== undefined && known.bytes === bytes) return known.value;
+    const value = this.#decode(this.#decoder.decode(found));
+    this.#known.set(key, { bytes, value });
     return value;
   }
 }
 
-function isSame(known: Uint8Array, bytes: Buffer): boolean {
-  const { length } = known;
-  // It is a window on a longer one, and only its own `length` says how far it goes.
-  return bytes.length === length && bytes.compare(known, 0, length, 0, length) === 0;
+/** How the store decodes what it read; its types leave it open. */
+interface Decoder {
+  decode(record: Uint8Array): unknown;
 }
