@@ -1,10 +1,11 @@
 #!/usr/bin/env node
 // Has a request become dearer? Compares what can be compared on a noisy machine with the limits in limits.json:
-// the ratio of Latchkey's CPU to that of a bare undici proxy in rounds next to each other, and the bytes a request allocates.
+// the bytes a request allocates, how many of them outlive the collections of young objects, and the ratio of Latchkey's CPU to that of
+// a bare undici proxy in rounds next to each other. That one moves by a third from one start to the next, so only much is noticed.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { allocationsDuring, openInspector } from '../lib/inspector.mjs';
+import { allocationsDuring, openInspector, survivorsDuring } from '../lib/inspector.mjs';
 import { startLatchkey } from '../lib/latchkey.mjs';
 import { figure, progress } from '../lib/output.mjs';
 import { installPeers } from '../lib/peers.mjs';
@@ -26,7 +27,7 @@ const { values } = parseArgs({
   },
 });
 if (values.help) {
-  process.stdout.write(`npm run bench:check -- [options]     (about 90 seconds)
+  process.stdout.write(`npm run bench:check -- [options]     (about two minutes)
 
   --rounds N    rounds of each of the three (12)
   --seconds N   of a round (2)
@@ -40,11 +41,17 @@ Exits with 1 when a request costs more than bench/check/limits.json allows.
 /** Few, so that writing last uses down, which goes by time and not by requests, weighs the same at every speed. */
 const KEYS = 20;
 const ALLOCATION_SECONDS = 4;
+/**
+ * Requests a second over hundreds of connections, each of which keeps its last request while it is idle. It comes first, because by
+ * what lives long at first V8 decides where it allocates from then on.
+ */
+const STEADY = { rate: 1000, seconds: 5 };
 
 await run(async () => {
   installPeers();
   const { openPlace, prepareLoad } = await import('../compare/subjects.mjs');
   const { WORKLOADS } = await import('../compare/workloads.mjs');
+  const { paced } = await import('../compare/latency.mjs');
   const { bareUndici } = await import('../compare/peers/node.mjs');
   const place = await openPlace();
   place.keys = place.keys.slice(0, KEYS);
@@ -64,6 +71,9 @@ await run(async () => {
     { name: 'forwarded', started: server, load: await prepareLoad(forwarded, { name: 'Latchkey' }, server, place), rounds: [] },
     { name: 'refused', started: server, load: await prepareLoad(refused, { name: 'Latchkey' }, server, place), rounds: [] },
   ];
+  const steadily = () => paced({ name: 'Latchkey' }, server, place, STEADY);
+  progress('a steady load');
+  await steadily();
   const target = ({ started, load }) => ({ url: `http://127.0.0.1:${started.port}/`, script: load.script, cores: place.loadCores });
   for (const turn of turns) {
     progress(`warm-up: ${turn.name}`);
@@ -85,9 +95,11 @@ await run(async () => {
     const { result, bytes } = await allocationsDuring(inspector, () => wrk({ ...target(turn), seconds: ALLOCATION_SECONDS }));
     allocated.push(bytes / result.requests / 1024);
   }
+  progress('survivors');
+  const { result: steady, bytes: kept } = await survivorsDuring(inspector, steadily);
   inspector.close();
   progress('');
-  report(quietestHalf(turns), allocated);
+  report(quietestHalf(turns), allocated, kept / steady.requests / 1024);
 }); // prettier-ignore
 
 /**
@@ -105,7 +117,7 @@ function quietestHalf(turns) {
   };
 } // prettier-ignore
 
-function report({ cpu: [bare, forwarded, refused], foreign }, [forwardedKib, refusedKib]) {
+function report({ cpu: [bare, forwarded, refused], foreign }, [forwardedKib, refusedKib], keptKib) {
   const ratios = (cpu) => cpu.map((value, index) => value / bare[index]);
   const [forwardedRatio, refusedRatio] = [ratios(forwarded), ratios(refused)];
   const measured = {
@@ -113,6 +125,7 @@ function report({ cpu: [bare, forwarded, refused], foreign }, [forwardedKib, ref
     refused_cpu_ratio: round(median(refusedRatio)),
     forwarded_kib: round(forwardedKib),
     refused_kib: round(refusedKib),
+    kept_kib: round(keptKib),
   };
   const major = process.version.split('.')[0].slice(1);
   const all = JSON.parse(readFileSync(LIMITS, 'utf8'));
@@ -131,6 +144,7 @@ function report({ cpu: [bare, forwarded, refused], foreign }, [forwardedKib, ref
   process.stdout.write(`bare undici proxy      ${figure(median(bare))} µs of CPU a request
 forwarded by Latchkey  ${figure(measured.forwarded_cpu_ratio)} times that (half of the rounds: ${middle(forwardedRatio)}), ${figure(forwardedKib)} KiB allocated
 refused by Latchkey    ${figure(measured.refused_cpu_ratio)} times that (half of the rounds: ${middle(refusedRatio)}), ${figure(refusedKib)} KiB allocated
+forwarded steadily     ${figure(keptKib)} KiB of a request outlive the collections of young objects
 ${isQuiet ? '' : `${busy}\n`}${faults.length === 0 ? 'within the limits of bench/check/limits.json' : faults.join('\n')}
 `);
 } // prettier-ignore

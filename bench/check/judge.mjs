@@ -6,6 +6,7 @@ const NAMES = {
   refused_cpu_ratio: ['a refused request', 'times the CPU of a forwarded one of a bare undici proxy'],
   forwarded_kib: ['a forwarded request', 'KiB allocated'],
   refused_kib: ['a refused request', 'KiB allocated'],
+  kept_kib: ['what a steady request leaves behind', 'KiB'],
 };
 
 /**
@@ -13,16 +14,15 @@ const NAMES = {
  *
  * @param {Record<string, number>} measured
  * @param {Record<string, number> | undefined} limits of this version of Node
- * @param {{ cpu_ratio: number, kib: number }} tolerance shares above the limits that are let pass
+ * @param {Record<string, number>} tolerance shares above the limits that are let pass
  * @param {boolean} isQuiet whether the figures of CPU mean anything
  * @returns {string[]} one sentence for each that is above
  */
 export function judge(measured, limits, tolerance, isQuiet = true) {
   if (limits === undefined) return [`there are no limits for Node ${process.version}: set them with --set`];
   return Object.entries(NAMES).flatMap(([key, [what, unit]]) => {
-    const allowed = key.endsWith('_kib') ? tolerance.kib : tolerance.cpu_ratio;
-    if (!isQuiet && !key.endsWith('_kib')) return [];
-    const [is, limit] = [measured[key], limits[key]];
+    if (!isQuiet && key.endsWith('_cpu_ratio')) return [];
+    const [is, limit, allowed] = [measured[key], limits[key], tolerance[key]];
     if (is <= limit * (1 + allowed)) return [];
     const more = Math.round((is / limit - 1) * 100);
     return [

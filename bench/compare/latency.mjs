@@ -26,8 +26,8 @@ function textOf(peer, place) {
     });
 }
 
-/** Runs paced.mjs once. @throws Error when requests failed */
-async function paced(peer, started, place, { rate, seconds }) {
+/** Loads a started subject with paced.mjs once. @throws Error when requests failed */
+export async function paced(peer, started, place, { rate, seconds }) {
   const program = join(import.meta.dirname, '../lib/paced.mjs');
   const what = { port: started.port, rate, seconds, connections: CONNECTIONS, requests: textOf(peer, place) };
   const families = Object.values(started.pids).flatMap(familyOf);

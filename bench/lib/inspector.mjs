@@ -26,11 +26,21 @@ export async function openInspector(url) {
 
 /** Bytes between two samples: a request's few KiB, over tens of thousands of requests, give tens of thousands of samples. */
 const INTERVAL = 16_384;
-const EVERYTHING = { includeObjectsCollectedByMajorGC: true, includeObjectsCollectedByMinorGC: true };
+const OLD_TOO = { includeObjectsCollectedByMajorGC: true };
+const EVERYTHING = { ...OLD_TOO, includeObjectsCollectedByMinorGC: true };
 
 /** Bytes that were allocated while something was done, and the tree of V8's allocation profile. */
 export async function allocationsDuring(inspector, work) {
-  await inspector.call('HeapProfiler.startSampling', { samplingInterval: INTERVAL, ...EVERYTHING });
+  return await sample(inspector, EVERYTHING, work);
+}
+
+/** The same, of what outlived the collections of young objects. */
+export async function survivorsDuring(inspector, work) {
+  return await sample(inspector, OLD_TOO, work);
+}
+
+async function sample(inspector, what, work) {
+  await inspector.call('HeapProfiler.startSampling', { samplingInterval: INTERVAL, ...what });
   const result = await work();
   const { profile } = await inspector.call('HeapProfiler.stopSampling');
   return { result, bytes: sizeOf(profile.head), head: profile.head };

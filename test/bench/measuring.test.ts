@@ -194,13 +194,29 @@ t.test('what became dearer is named, and no more than that', async (t) => {
     ) => string[];
   }
   const { judge } = await load<Judge>('check/judge.mjs');
-  const limits = { forwarded_cpu_ratio: 2, refused_cpu_ratio: 1, forwarded_kib: 30, refused_kib: 20 };
-  const tolerance = { cpu_ratio: 0.1, kib: 0.05 };
+  const limits = {
+    forwarded_cpu_ratio: 2,
+    refused_cpu_ratio: 1,
+    forwarded_kib: 30,
+    refused_kib: 20,
+    kept_kib: 1,
+  };
+  const tolerance = {
+    forwarded_cpu_ratio: 0.1,
+    refused_cpu_ratio: 0.1,
+    forwarded_kib: 0.05,
+    refused_kib: 0.05,
+    kept_kib: 1,
+  };
   t.same(judge(limits, limits, tolerance), []);
   t.same(judge({ ...limits, forwarded_cpu_ratio: 2.19, forwarded_kib: 31.4 }, limits, tolerance), []);
   const [fault, ...more] = judge({ ...limits, refused_kib: 22 }, limits, tolerance);
   t.match(fault, /^a refused request became dearer: 22\.0 KiB allocated, 10 % more than 20\.0/);
   t.same(more, []);
+  t.same(judge({ ...limits, kept_kib: 1.9 }, limits, tolerance), []);
+  t.match(judge({ ...limits, kept_kib: 6 }, limits, tolerance), [
+    /^what a steady request leaves behind became dearer/,
+  ]);
   t.same(judge({ ...limits, refused_cpu_ratio: 9 }, limits, tolerance, false), [], 'a busy machine');
   t.match(judge(limits, undefined, tolerance), [/no limits for Node .*--set/]);
   const kept = JSON.parse(readFileSync('bench/check/limits.json', 'utf8')) as {
