@@ -1,8 +1,8 @@
 // Waits at the same load: a fixed rate of requests for everybody, and what a storm of logins does to them.
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { cpuSeconds, familyOf } from '../lib/proc.mjs';
-import { measureRound } from '../lib/round.mjs';
+import { busySeconds, cpuSeconds, familyOf } from '../lib/proc.mjs';
+import { foreignShare, measureRound, quieterHalf } from '../lib/round.mjs';
 import { median } from '../lib/statistics.mjs';
 import { progress } from '../lib/output.mjs';
 import { warmUp } from '../lib/wrk.mjs';
@@ -31,13 +31,14 @@ export async function paced(peer, started, place, { rate, seconds }) {
   const program = join(import.meta.dirname, '../lib/paced.mjs');
   const what = { port: started.port, rate, seconds, connections: CONNECTIONS, requests: textOf(peer, place) };
   const families = Object.values(started.pids).flatMap(familyOf);
-  const before = cpuSeconds(families);
+  const [before, busyBefore] = [cpuSeconds(families), busySeconds(place.cores)];
   const result = await outputOf(place.loadCores, program, what);
   const cpu = cpuSeconds(families) - before;
+  const foreign = busySeconds(place.cores) - busyBefore - cpu;
   started.emptyLog?.();
   if (result.failed > 0 || result.refused > 0)
     throw new Error(`${peer.name}: ${result.failed} requests failed and ${result.refused} were refused`);
-  return { ...result, busy: cpu / seconds };
+  return { ...result, busy: cpu / seconds, foreign_share: foreignShare(foreign, seconds, place.cores) };
 }
 
 async function outputOf(cores, program, what) {
@@ -49,8 +50,13 @@ async function outputOf(cores, program, what) {
   return JSON.parse(output);
 }
 
-const medians = (rounds) =>
-  Object.fromEntries(Object.keys(rounds[0]).map((key) => [key, median(rounds.map((round) => round[key]))]));
+/** Medians of the quieter rounds. */
+function medians(all) {
+  const rounds = quieterHalf(all);
+  return Object.fromEntries(
+    Object.keys(rounds[0]).map((key) => [key, median(rounds.map((round) => round[key]))]),
+  );
+}
 
 /** The rate that keeps the slowest of some subjects busy for a part of its time. */
 async function commonRate(loaded, place) {

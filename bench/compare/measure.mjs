@@ -1,5 +1,5 @@
 // Interleaved rounds of a workload: one of each subject, then again, so that a slow minute of the machine meets all of them.
-import { measureRound } from '../lib/round.mjs';
+import { measureRound, quieterHalf } from '../lib/round.mjs';
 import { median, spread } from '../lib/statistics.mjs';
 import { progress } from '../lib/output.mjs';
 import { warmUp } from '../lib/wrk.mjs';
@@ -41,8 +41,9 @@ export async function measureWorkload(workload, chosen, subjects, place, { round
   return loaded.map(({ peer, rounds: done }) => ({ name: peer.name, ...summary(done) }));
 }
 
-/** Medians of rounds. */
-function summary(rounds) {
+/** Medians of the quieter rounds. */
+function summary(all) {
+  const rounds = quieterHalf(all);
   const of = (name) => median(rounds.map((round) => round[name]));
   const parts = Object.keys(rounds[0].cpu_us_of);
   return {

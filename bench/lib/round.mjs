@@ -33,9 +33,18 @@ export async function measureRound(started, load, { seconds, cores, measuredCore
     p50_ms: done.p50,
     p99_ms: done.p99,
     memory_bytes: memory,
-    // Above zero: something else ran on the core, and the round is worth less.
-    foreign_share: Math.max(0, (busyAfter - busyBefore - own) / (done.seconds * measuredCores.length)),
+    foreign_share: foreignShare(busyAfter - busyBefore - own, done.seconds, measuredCores),
   };
+}
+
+/** Share of some cores that something else had, the host of a virtual machine included: such a round is worth less. */
+export function foreignShare(foreignSeconds, seconds, cores) {
+  return Math.max(0, foreignSeconds / (seconds * cores.length));
+}
+
+/** The half of the rounds in which the least else ran on the measured cores. */
+export function quieterHalf(rounds) {
+  return rounds.toSorted((a, b) => a.foreign_share - b.foreign_share).slice(0, Math.ceil(rounds.length / 2));
 }
 
 function checkAnswers({ requests, refused }, expects) {

@@ -1,12 +1,13 @@
 import type { Subject } from '../domain/credential.js';
 import type { EpochMs } from '../domain/time.js';
 import type { TokenUse } from '../domain/token.js';
-import type { Store } from '../store/store.js';
+import type { Store, Uses } from '../store/store.js';
 
 /** A session's activity is written at most this often, so the idle timeout is exact to it. */
 const SESSION_TOUCH_MS = 60_000;
 /** Uses that are kept while they can't be written; beyond it the oldest are given up. */
 export const MAX_KEPT = 100_000;
+const NOTHING: Uses = { tokens: new Map(), sessions: new Map() };
 /** User-Agent values are kept to this length. */
 const MAX_USER_AGENT = 256;
 
@@ -22,6 +23,8 @@ export class LastSeen {
   readonly #timer: NodeJS.Timeout;
   #tokens = new Map<string, TokenUse>();
   #sessions = new Map<string, TokenUse>();
+  /** What is on its way to the store. */
+  #leaving: Uses = NOTHING;
   #writing: Promise<void> = Promise.resolve();
 
   /**
@@ -46,12 +49,13 @@ export class LastSeen {
 
   /** A token's last use that is not written yet, as far as this process knows. */
   pending(tokenId: string): TokenUse | undefined {
-    return this.#tokens.get(tokenId);
+    return this.#tokens.get(tokenId) ?? this.#leaving.tokens.get(tokenId);
   }
 
   /** When a session was last active: as written, or later by what is not written yet. */
   sessionSeenAt(session: { digest: string; lastSeenAt: EpochMs }): EpochMs {
-    return Math.max(session.lastSeenAt, this.#sessions.get(session.digest)?.at ?? 0);
+    const use = this.#sessions.get(session.digest) ?? this.#leaving.sessions.get(session.digest);
+    return Math.max(session.lastSeenAt, use?.at ?? 0);
   }
 
   /** Writes what was noted. On failure it is kept and thrown. */
@@ -69,6 +73,7 @@ export class LastSeen {
   async #write(): Promise<void> {
     if (this.#tokens.size === 0 && this.#sessions.size === 0) return;
     const uses = { tokens: this.#tokens, sessions: this.#sessions };
+    this.#leaving = uses;
     this.#tokens = new Map();
     this.#sessions = new Map();
     try {
@@ -77,6 +82,8 @@ export class LastSeen {
       this.#tokens = newest([...uses.tokens, ...this.#tokens]);
       this.#sessions = newest([...uses.sessions, ...this.#sessions]);
       throw error;
+    } finally {
+      this.#leaving = NOTHING;
     }
   }
 }

@@ -261,6 +261,22 @@ export async function storeContract(
     t.equal((await store.getToken('T1'))?.use, null, 'a use goes with its token');
   });
 
+  await check('last uses of many, one of them revoked meanwhile', async (t, store) => {
+    const ids = Array.from({ length: 300 }, (_, index) => `M${index}`);
+    for (const id of ids) await store.createToken(token(id), null, NOW);
+    const written = store.recordUses({
+      tokens: new Map(ids.map((id) => [id, { ...USE, at: NOW + 1 }])),
+      sessions: new Map(),
+    });
+    await store.revokeTokens(['M299']);
+    await written;
+    let seen = 0;
+    for (const id of ids) if ((await store.getToken(id))?.use?.at === NOW + 1) seen += 1;
+    t.equal(seen, 299);
+    await store.createToken(token('M299'), null, NOW);
+    t.equal((await store.getToken('M299'))?.use, null, 'nothing was written for what was gone');
+  });
+
   await check(
     'a one-time-password step is taken once, and never an earlier one',
     async (t, store, reopen) => {

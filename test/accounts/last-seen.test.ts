@@ -1,0 +1,61 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import t from 'tap';
+import { LastSeen } from '../../src/accounts/last-seen.js';
+import type { Subject } from '../../src/domain/credential.js';
+import type { Store, Uses } from '../../src/store/store.js';
+
+const NOW = 1_800_000_000_000;
+
+/** A store that takes uses when it is told to. */
+function slowStore() {
+  const taken: Uses[] = [];
+  const answers: { readonly resolve: () => void; readonly reject: (error: Error) => void }[] = [];
+  const recordUses = (uses: Uses) => {
+    taken.push(uses);
+    return new Promise<void>((resolve, reject) => answers.push({ resolve, reject }));
+  };
+  return { store: { recordUses } as unknown as Store, taken, answers };
+}
+
+const byToken = { credential: 'token', token: { id: 'T1' } } as unknown as Subject;
+const session = { digest: 'D1', lastSeenAt: NOW - 3_600_000 };
+const bySession = { credential: 'session', session } as unknown as Subject;
+
+t.test('a use is known while it is on its way to the store', async (t) => {
+  const { store, answers } = slowStore();
+  const lastSeen = new LastSeen(store, 3_600_000, 60_000, (error) => t.fail(String(error)));
+  lastSeen.note(byToken, '127.0.0.1', 'curl', NOW);
+  lastSeen.note(bySession, '127.0.0.1', undefined, NOW);
+  const written = lastSeen.flush();
+  await turn();
+  t.equal(lastSeen.pending('T1')?.at, NOW);
+  t.equal(lastSeen.sessionSeenAt(session), NOW);
+  lastSeen.note(byToken, '127.0.0.1', 'curl', NOW + 5);
+  t.equal(lastSeen.pending('T1')?.at, NOW + 5, 'a newer one before it');
+  answers[0]?.resolve();
+  await written;
+  t.equal(lastSeen.pending('T1')?.at, NOW + 5);
+  t.equal(lastSeen.sessionSeenAt(session), session.lastSeenAt, 'now the store says it');
+  const closed = lastSeen.close();
+  await turn();
+  answers[1]?.resolve();
+  await closed;
+  t.equal(lastSeen.pending('T1'), undefined);
+});
+
+t.test('what could not be written is kept, and the newer use of a token wins', async (t) => {
+  const { store, taken, answers } = slowStore();
+  const lastSeen = new LastSeen(store, 3_600_000, 60_000, () => undefined);
+  lastSeen.note(byToken, '127.0.0.1', 'curl', NOW);
+  const written = lastSeen.flush();
+  await turn();
+  lastSeen.note(byToken, '127.0.0.1', 'wget', NOW + 1);
+  answers[0]?.reject(new Error('the store is away'));
+  await t.rejects(written, { message: 'the store is away' });
+  t.equal(lastSeen.pending('T1')?.userAgent, 'wget');
+  const closed = lastSeen.close();
+  await turn();
+  answers[1]?.resolve();
+  await closed;
+  t.equal(taken[1]?.tokens.get('T1')?.at, NOW + 1);
+});
