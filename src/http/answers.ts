@@ -104,6 +104,11 @@ export function answerRefusal(refusal: Refusal): Answer {
   }
 }
 
+/** The same answer with more fields. */
+export function withFields(answer: Answer, more: readonly string[]): Answer {
+  return more.length === 0 ? answer : { ...answer, fields: [...(answer.fields ?? []), ...more] };
+}
+
 function problem(status: number, msg: string, detail: string): Answer {
   return { status, json: { msg, detail } };
 }

@@ -69,13 +69,12 @@ export function measured(inner: Store, onOperation: OnOperation): Store {
   };
 }
 
-/** No operation takes more than three values. They are named, because a list of them would be made for every request. */
 function timed(method: Method, kind: Operation, onOperation: OnOperation): Method {
-  return (first, second, third) => {
+  return (...args) => {
     const startedAt = performance.now();
     let result: Awaitable<unknown>;
     try {
-      result = method(first, second, third);
+      result = method(...args);
     } catch (error) {
       onOperation(kind, startedAt, true, false);
       throw error;

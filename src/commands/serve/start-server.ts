@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import type { LoadedConfig } from '../../config/load.js';
 import { maskSecrets } from '../../config/mask.js';
 import { alwaysWritten } from '../../observe/always-written.js';
-import { createLog, logWarnings, type LogSink } from '../../observe/log.js';
+import { createLog, destinationOf, logWarnings, type LogSink } from '../../observe/log.js';
 import {
   countAuditFailure,
   readMetrics,
@@ -52,6 +52,7 @@ export async function startServer(options: ServeOptions): Promise<void> {
   const tracing = serves ? await startTracing(config, sink.log) : undefined;
   const room = await openStoreRoom(config, {
     log: sink.log,
+    lines: destinationOf(sink.log),
     serves,
     auditFailed: countAuditFailure,
     onOperation: storeObserver(tracing),

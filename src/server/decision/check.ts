@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { METHODS } from '../../domain/methods.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Admitted, Verdict } from '../../gate/gate.js';
-import { type Answer, answerRefusal } from '../../http/answers.js';
+import { type Answer, answerRefusal, withFields } from '../../http/answers.js';
 import type { RequestHead } from '../../http/head.js';
 import { writeAnswer } from '../../http/write-answer.js';
 import { faultRefusal } from '../public/faults.js';
@@ -140,7 +140,7 @@ export class Check {
       this.#tellMistake(house, refusal);
     house.auditor.refused(refusal, this.#record);
     const left = refusedLimitFields(house.rateLimitNames, refusal);
-    this.#write({ ...answer, fields: [...(answer.fields ?? []), ...left] });
+    this.#write(withFields(answer, left));
   }
 
   #write(answer: Answer): void {

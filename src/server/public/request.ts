@@ -5,7 +5,7 @@ import type { Refusal } from '../../domain/refusal.js';
 import type { Handler } from '../../endpoints/call.js';
 import type { Admitted, Gate, Verdict } from '../../gate/gate.js';
 import type { Identify } from '../../gate/identity.js';
-import { type Answer, answerRefusal } from '../../http/answers.js';
+import { type Answer, answerRefusal, withFields } from '../../http/answers.js';
 import { parseBody } from '../../http/body.js';
 import type { RequestHead } from '../../http/head.js';
 import { type BodyLimits, readBody } from '../../http/read-body.js';
@@ -241,8 +241,4 @@ class Walk implements Stream {
     // What is carried ends with its answer.
     if (this.#carried === undefined) finishRecord(this.#record, this.#house.accessLog);
   }
-}
-
-function withFields(answer: Answer, more: readonly string[]): Answer {
-  return more.length === 0 ? answer : { ...answer, fields: [...(answer.fields ?? []), ...more] };
 }

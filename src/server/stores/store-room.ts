@@ -4,7 +4,8 @@ import { Passwords } from '../../accounts/passwords.js';
 import { loadSealingKey, Sealer } from '../../accounts/sealing.js';
 import type { Config } from '../../config/schema/config.js';
 import { type AuditLog, openAuditLog } from '../../observe/audit.js';
-import { destinationOf, type Log } from '../../observe/log.js';
+import type { Destination } from '../../observe/destination.js';
+import type { Log } from '../../observe/log.js';
 import { measured, type OnOperation } from '../../store/measured.js';
 import type { Store } from '../../store/store.js';
 
@@ -22,6 +23,8 @@ export interface StoreRoom {
 /** A server's process, as the store sees it. */
 export interface ServerProcess {
   readonly log: Log;
+  /** Where the lines of that log go. */
+  readonly lines: Pick<Destination, 'write' | 'gather'>;
   /** It serves requests itself: a networked store then gets a cache in front. */
   readonly serves: boolean;
   /** Called for each entry of the audit log that could not be written. */
@@ -60,7 +63,7 @@ function openAudit({ audit }: Config, server: ServerProcess | undefined): AuditL
   const log = server?.log;
   let toldAt = -Infinity;
   return openAuditLog(audit, {
-    ...(log === undefined ? {} : { log: destinationOf(log) }),
+    ...(server === undefined ? {} : { log: server.lines }),
     onFailure: (error) => {
       server?.auditFailed();
       if (performance.now() - toldAt < TELL_MS) return;
