@@ -22,6 +22,7 @@ import {
   recordTokenUse,
   revokeTokens,
 } from './lmdb/tokens.js';
+import { partsOf } from './parts.js';
 import {
   type ChangeRefused,
   type Changes,
@@ -268,10 +269,10 @@ class LmdbStore implements Store {
   /** Writes each of many in a transaction of some, so that no request waits for all of them. */
   async #writeInParts<T>(all: readonly T[], write: (dbs: Databases, each: T) => void): Promise<void> {
     const size = Math.max(MIN_PART, Math.ceil(all.length / MAX_PARTS));
-    for (let start = 0; start < all.length; start += size) {
-      if (start > 0) await sleep(PART_PAUSE_MS);
+    for (const [index, part] of partsOf(all, size).entries()) {
+      if (index > 0) await sleep(PART_PAUSE_MS);
       this.#write((dbs) => {
-        for (const each of all.slice(start, start + size)) write(dbs, each);
+        for (const each of part) write(dbs, each);
       });
     }
   }

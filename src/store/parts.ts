@@ -1,0 +1,6 @@
+/** Parts of a list, each of so many items at most. */
+export function partsOf<T>(items: readonly T[], size: number): T[][] {
+  const parts: T[][] = [];
+  for (let start = 0; start < items.length; start += size) parts.push(items.slice(start, start + size));
+  return parts;
+}
