@@ -10,7 +10,7 @@ export interface Readings {
  * Every way in which an upstream might read a path that is not plain.
  *
  * Escapes of ASCII characters are decoded once (RFC 3986 6.2.2.2; `%25` stays, so nothing is decoded twice).
- * Lenient readers take `%2F` as a separator, drop `;parameters`, or merge slashes, in any combination.
+ * Lenient readers take `%2F` as a separator, drop `;parameters`, merge slashes or drop the last one, in any combination.
  * Returns a sentence when the path is refused whatever the routes are.
  */
 export function readings(path: string): Readings | string {
@@ -22,8 +22,11 @@ export function readings(path: string): Readings | string {
   const seen = new Set<string>();
   for (const slashes of encodedSlash ? [literal, decodeSlashes(literal)] : [literal]) {
     for (const reading of parameters ? [slashes, slashes.replace(/;[^/]*/g, '')] : [slashes]) {
+      const merged = reading.replace(/\/{2,}/g, '/');
       seen.add(reading);
-      seen.add(mergeSlashes(reading));
+      // Behind an empty segment only `*` fits, so dropping the last slash without merging leads nowhere else.
+      seen.add(merged);
+      seen.add(withoutTrailingSlash(merged));
     }
   }
   seen.delete(literal);
@@ -43,9 +46,8 @@ export function decodeSlashes(path: string): string {
   return path.replaceAll('%2F', '/');
 }
 
-function mergeSlashes(path: string): string {
-  const merged = path.replace(/\/{2,}/g, '/');
-  return merged.length > 1 && merged.endsWith('/') ? merged.slice(0, -1) : merged;
+function withoutTrailingSlash(path: string): string {
+  return path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
 }
 
 /** The segment of a path at an index, counted from 0 behind the leading slash; undefined past its end. */

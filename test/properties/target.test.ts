@@ -157,6 +157,7 @@ const HABITS: Record<string, Reader> = {
   parameters: (path) => path.replace(/;[^/]*/g, ''),
   merge: (path) => path.replace(/\/+/g, '/'),
   trailing: (path) => (path.length > 1 ? path.replace(/\/$/, '') : path),
+  allTrailing: (path) => path.replace(/(?!^)\/+$/, ''),
   dots: (path) => {
     const out: string[] = [];
     for (const segment of path.slice(1).split('/')) {
