@@ -203,6 +203,8 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
     this.#tries.leave();
     upstream.places.leave(this);
     res.off('close', onClientClose);
+    // An idle connection keeps its last answer, and that would keep everything of its request.
+    (res as Carrying)[EXCHANGE] = undefined;
     this.#upload?.destroy();
     done({ status: this.#status, aborted, sentAt: this.#sentAt, firstByteAt: this.#firstByteAt });
   }
@@ -237,7 +239,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
 
 /** Where an answer's exchange is found by the listeners below, of which all exchanges share one each. */
 const EXCHANGE = Symbol('exchange');
-type Carrying = ServerResponse & { [EXCHANGE]?: Exchange };
+type Carrying = ServerResponse & { [EXCHANGE]?: Exchange | undefined };
 
 function onClientClose(this: Carrying): void {
   this[EXCHANGE]?.clientClosed();
