@@ -1,4 +1,27 @@
 import { CHANGE } from './change-script.js';
+import {
+  ADD_FAILURE,
+  CLEAR_FAILURES,
+  COUNT_WRITE,
+  CREATE_SESSION,
+  END_SESSION,
+  END_SESSIONS,
+  GRANT_SUDO,
+  READ_FAILURE,
+  READ_SUDO,
+  TAKE_OTP_STEP,
+} from './login-scripts.js';
+import {
+  ADD_REVOKED,
+  COUNT_ACTIVE,
+  CREATE_TOKEN,
+  FILTER_NEW,
+  IMPORT_TOKENS,
+  READ_TOKENS,
+  RECORD_USES,
+  REMOVE_TOKENS,
+  REVOKE,
+} from './token-scripts.js';
 
 /**
  * The Lua scripts of the Redis store. Each is one atomic step. KEYS[1] is any key of the deployment, which
@@ -77,152 +100,6 @@ for i = 2, #ARGV do found[#found + 1] = redis.call('GET', P(ARGV[i])) end
 return found
 `;
 
-const ADD_REVOKED = `
-for i = 2, #ARGV do redis.call('SADD', P('revoked'), ARGV[i]) end
-return 0
-`;
-
-const COUNT_WRITE = `
-local key, hour = P('writes:' .. ARGV[2]), tonumber(ARGV[3])
-local known = tonumber(redis.call('HGET', key, 'hour') or 0)
-if known ~= hour and known ~= hour + 3600000 then redis.call('HSET', key, 'hour', ARGV[3], 'count', 0) end
-return redis.call('HINCRBY', key, 'count', 1)
-`;
-
-const READ_FAILURE = `return redis.call('HMGET', P('failure:' .. ARGV[2]), 'count', 'lastAt', 'forgetAt')`;
-
-const CREATE_TOKEN = `
-local token = cjson.decode(ARGV[2])
-local limit, now = tonumber(ARGV[3]), tonumber(ARGV[4])
-if redis.call('EXISTS', P('user:' .. token.userId)) == 0 then return 'owner_gone' end
-if limit then
-  local active = 0
-  for _, id in ipairs(redis.call('SMEMBERS', P('tokens:' .. token.userId))) do
-    if isActive(tokenById(id), now) then active = active + 1 end
-  end
-  if active >= limit then return 'limit_reached' end
-end
-addToken(token, ARGV[2])
-return 'created'
-`;
-
-/** Tokens by id with their last uses; ids that are gone are left out. */
-const READ_TOKENS = `
-local found = {}
-for i = 2, #ARGV do
-  local _, text = tokenById(ARGV[i])
-  if text then
-    found[#found + 1] = text
-    found[#found + 1] = redis.call('HGET', P('uses'), ARGV[i]) or ''
-  end
-end
-return found
-`;
-
-const REVOKE = `
-local tokens, missing = {}, {}
-for i = 2, #ARGV do
-  local token = tokenById(ARGV[i])
-  if token then tokens[#tokens + 1] = token else missing[#missing + 1] = ARGV[i] end
-end
-if #missing > 0 then return missing end
-for _, token in ipairs(tokens) do
-  removeToken(token)
-  if token.kind == 'legacy_key' then redis.call('SADD', P('revoked'), token.digest) end
-end
-return {}
-`;
-
-const FILTER_NEW = `
-local fresh = {}
-for i = 2, #ARGV do if isNew(ARGV[i]) then fresh[#fresh + 1] = ARGV[i] end end
-return fresh
-`;
-
-/** Imports tokens as a directory does: those that are known or were revoked are left alone. Returns the ids added. */
-const IMPORT_TOKENS = `
-local added = {}
-for i = 2, #ARGV do
-  local token = cjson.decode(ARGV[i])
-  if isNew(token.digest) then addToken(token, ARGV[i]) added[#added + 1] = token.id end
-end
-return added
-`;
-
-/** Takes tokens away without remembering them as revoked. */
-const REMOVE_TOKENS = `
-for i = 2, #ARGV do
-  local token = tokenById(ARGV[i])
-  if token then removeToken(token) end
-end
-return 0
-`;
-
-const CREATE_SESSION = `
-local session = cjson.decode(ARGV[2])
-redis.call('SET', P('session:' .. session.digest), ARGV[2])
-redis.call('SADD', P('sessions:' .. session.userId), session.digest)
-redis.call('ZADD', P('expiry:others'), session.endsAt, 'session:' .. session.digest)
-return 1
-`;
-
-const END_SESSION = `return removeSession(ARGV[2])`;
-
-const END_SESSIONS = `return endSessions(ARGV[2], ARGV[3])`;
-
-/** Last uses: kind (`token` or `session`), key and record, in turn. An older one never replaces a newer one. */
-const RECORD_USES = `
-for i = 2, #ARGV, 3 do
-  local kind, key, text = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local hash = kind == 'token' and P('uses') or P('session_uses')
-  local owner = kind == 'token' and P('id:' .. key) or P('session:' .. key)
-  if redis.call('EXISTS', owner) == 1 then
-    local known = redis.call('HGET', hash, key)
-    if not known or cjson.decode(known).at < cjson.decode(text).at then redis.call('HSET', hash, key, text) end
-  end
-end
-return 0
-`;
-
-const TAKE_OTP_STEP = `
-local key, step = P('otp:' .. ARGV[2]), tonumber(ARGV[3])
-if tonumber(redis.call('GET', key) or '-1') >= step then return 0 end
-redis.call('SET', key, ARGV[3])
-return 1
-`;
-
-const ADD_FAILURE = `
-local key, now, forgetAt = P('failure:' .. ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local known = redis.call('HMGET', key, 'count', 'forgetAt')
-local count = 1
-if known[1] and tonumber(known[2]) > now then count = tonumber(known[1]) + 1 end
-redis.call('HSET', key, 'count', count, 'lastAt', ARGV[3], 'forgetAt', ARGV[4])
-redis.call('ZADD', P('expiry:others'), forgetAt, 'failure:' .. ARGV[2])
-return count
-`;
-
-const CLEAR_FAILURES = `
-redis.call('DEL', P('failure:' .. ARGV[2]))
-redis.call('ZREM', P('expiry:others'), 'failure:' .. ARGV[2])
-return 0
-`;
-
-/** Fields by credential. Those that are over go with the next one, and all of them with the last. */
-const GRANT_SUDO = `
-local key, now, lasts = P('sudo:' .. ARGV[2]), tonumber(ARGV[5]), cjson.decode(ARGV[4])['until']
-local known = redis.call('HGETALL', key)
-local last = lasts
-for i = 1, #known, 2 do
-  local other = cjson.decode(known[i + 1])['until']
-  if other <= now then redis.call('HDEL', key, known[i]) elseif other > last then last = other end
-end
-redis.call('HSET', key, ARGV[3], ARGV[4])
-redis.call('PEXPIRE', key, math.max(1, last - now))
-return 1
-`;
-
-const READ_SUDO = `return redis.call('HGET', P('sudo:' .. ARGV[2]), ARGV[3])`;
-
 /** Writes the signing keys over those of the revision before. */
 const REPLACE_SIGNING_KEYS = `
 local known = read(P('signing_keys'))
@@ -232,12 +109,6 @@ return 1
 `;
 
 const REMOVE_SIGNING_KEYS = `return redis.call('DEL', P('signing_keys'))`;
-
-/** All tokens less the expired ones. */
-const COUNT_ACTIVE = `
-local all = tonumber(redis.call('GET', P('count:tokens')) or '0')
-return all - redis.call('ZCOUNT', P('expiry:tokens'), '-inf', ARGV[2])
-`;
 
 const REMOVE_EXPIRED = `
 local now, tokensBefore, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
