@@ -2,6 +2,7 @@ import { type Awaitable, whenReady } from '../domain/awaitable.js';
 import type { Subject } from '../domain/credential.js';
 import { PerSubject } from '../domain/per-subject.js';
 import type { EpochMs } from '../domain/time.js';
+import { asPropertyName } from '../http/fields.js';
 import type { Assertions } from './assertion.js';
 
 /** Name of each injected field by what it says; null leaves it out (`identity.headers`). */
@@ -60,7 +61,7 @@ export function identityFields(subject: Subject, names: IdentityNames, sessionSc
 }
 
 function add(fields: string[], name: string | null, value: string): void {
-  if (name !== null && value !== '') fields.push(name, fieldValueOf(value));
+  if (name !== null && value !== '') fields.push(asPropertyName(name), fieldValueOf(value));
 }
 
 /** Percent-encodes (UTF-8) what a field can't carry: all but visible ASCII and space; `%` too, to stay reversible. */

@@ -1,4 +1,4 @@
-import { FORWARDED_PREFIX, foldName, NEVER_FORWARDED } from '../http/fields.js';
+import { asPropertyName, FORWARDED_PREFIX, foldName, NEVER_FORWARDED } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 
 /** What the configuration adds to the fields that no client gets through. */
@@ -21,6 +21,12 @@ export type Outbound = (head: RequestHead, injected: readonly string[], requestI
 
 type Treatment = 'keep' | 'drop' | 'cookie' | 'trace';
 
+/** A name of a client's field, and what becomes of the field. */
+interface Known {
+  readonly name: string;
+  readonly treatment: Treatment;
+}
+
 const TRACEPARENT = 'traceparent';
 
 /** Clients make names up; only so many are remembered. */
@@ -32,14 +38,15 @@ export function createOutbound(settings: OutboundSettings): Outbound {
   if (settings.tracing) dropped.add(TRACEPARENT);
   if (!settings.forwardCredentials) for (const name of settings.credentialNames) dropped.add(foldName(name));
   const prefixes = [FORWARDED_PREFIX, ...settings.protectedPrefixes];
-  const remembered = new Map<string, Treatment>();
+  const remembered = new Map<string, Known>();
 
-  const treatmentOf = (name: string): Treatment => {
+  const find = (name: string): Known => {
     const known = remembered.get(name);
     if (known !== undefined) return known;
     const treatment = treat(foldName(name), dropped, prefixes, settings.forwardCredentials);
-    if (remembered.size < MAX_REMEMBERED) remembered.set(name, treatment);
-    return treatment;
+    const made = { name: asPropertyName(name), treatment };
+    if (remembered.size < MAX_REMEMBERED) remembered.set(made.name, made);
+    return made;
   };
 
   return (head, injected, requestId) => {
@@ -47,9 +54,8 @@ export function createOutbound(settings: OutboundSettings): Outbound {
     const { fields, client } = head;
     const out: string[] = [];
     for (let i = 0; i < fields.length; i += 2) {
-      const name = fields[i] as string;
+      const { name, treatment } = find(fields[i] as string);
       const value = fields[i + 1] as string;
-      const treatment = treatmentOf(name);
       if (treatment === 'drop' || listed?.has(name.toLowerCase()) === true) continue;
       if (treatment === 'keep') out.push(name, value);
       else if (treatment === 'trace') {
