@@ -5,7 +5,11 @@
 // Started with one argument, JSON: { port, rate, seconds, connections, requests: [text of a whole request, ...] }.
 // Prints one line of JSON.
 import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { quantile } from './statistics.mjs';
+
+/** What opening the connections left to do is over by then; it belongs to no request that is measured. */
+const REST_MS = 500;
 
 const { port, rate, seconds, connections, requests } = JSON.parse(process.argv[2]);
 const bytes = requests.map((text) => Buffer.from(text, 'latin1'));
@@ -92,6 +96,7 @@ function sendDue() {
 
 const all = Array.from({ length: connections }, () => new Connection());
 await Promise.all(all.map(({ begun }) => begun));
+await sleep(REST_MS);
 idle.push(...all);
 const startedAt = performance.now();
 endAt = startedAt + seconds * 1000;
