@@ -15,8 +15,6 @@ export interface TlsSettings {
 /** What one address of an upstream is reached with; times in milliseconds. */
 export interface AddressSettings {
   readonly connect_timeout: number;
-  readonly response_timeout: number;
-  readonly idle_timeout: number;
   readonly max_connections: number;
   readonly tls: TlsSettings | null;
 }
@@ -67,8 +65,9 @@ export class Address {
       connections: settings.max_connections,
       pipelining: 1,
       connect: this.#connector,
-      headersTimeout: settings.response_timeout,
-      bodyTimeout: settings.idle_timeout,
+      // Whoever sends a request looks after its waits: `waits.ts`.
+      headersTimeout: 0,
+      bodyTimeout: 0,
       maxRequestsPerClient: MAX_REQUESTS_ON_CONNECTION,
       factory: createClient,
     });

@@ -1,14 +1,15 @@
-import type { ServerResponse } from 'node:http';
-import type { Dispatcher } from 'undici';
+import { type Dispatcher, errors } from 'undici';
 import { isRead } from '../domain/methods.js';
 import { endInOnePiece } from '../http/one-piece.js';
 import type { Address } from './address.js';
+import { awaitDrain, destroyUnlessTaken, follow, type Following, unfollow } from './client-side.js';
 import { inboundFields, inboundTrailers } from './inbound.js';
 import type { Carried, ForwardJob, ForwardOutcome } from './job.js';
 import type { Waiting } from './places.js';
+import type { Wait, Waiter, Waits } from './waits.js';
 import { type Repeatable, Tries } from './tries.js';
 import { refusalOf } from './upstream-faults.js';
-import { Upload } from './upload.js';
+import { Upload, type Uploading } from './upload.js';
 
 /** What undici takes; its types lack the last one. */
 interface PoolRequest extends Dispatcher.DispatchOptions {
@@ -25,13 +26,15 @@ const MAX_JOINED = 8 * 1024;
  * One request and its answer. It is the handler that undici calls: its raw form, because building
  * objects of fields and promises costs a third of the whole.
  */
-export class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
+export class Exchange implements Dispatcher.DispatchHandler, Waiting, Waiter, Uploading, Following, Carried {
   readonly #job: ForwardJob;
   readonly #sessionCookie: string;
   #upload: Upload | undefined;
   #abort: ((reason?: Error) => void) | undefined;
   #resume: (() => void) | undefined;
   #stalled: NodeJS.Timeout | undefined;
+  /** For the upstream: its first byte while there is no status, then the next one. */
+  #wait: Wait | undefined;
   readonly #tries: Tries;
   #informational = 0;
   #status: number | null = null;
@@ -55,8 +58,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
       this.#refuseBusy('Too many requests wait for the upstream');
       return;
     }
-    (res as Carrying)[EXCHANGE] = this;
-    res.on('close', onClientClose);
+    follow(res, this);
     if (place === 'taken') this.go();
   }
 
@@ -64,12 +66,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
     if (this.#over) return;
     const { head, req, upstream, fields } = this.#job;
     if (head.chunked || (head.contentLength ?? 0) > 0) {
-      this.#upload = new Upload(
-        req,
-        () => this.#uploadStarted(),
-        upstream.settings.idle_timeout,
-        () => this.#uploadIdle(),
-      );
+      this.#upload = new Upload(req, this, upstream.settings.idle_timeout);
       // Only a failed exchange destroys it, and that is reported through onError.
       this.#upload.on('error', () => undefined);
       if (head.contentLength !== undefined) fields.push('Content-Length', String(head.contentLength));
@@ -80,7 +77,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
   }
 
   giveUp(): void {
-    this.#job.res.off('close', onClientClose);
+    unfollow(this.#job.res);
     this.#refuseBusy('The upstream is busy and the request waited too long for it');
   }
 
@@ -119,6 +116,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
     this.#abort = abort;
     this.#tries.sent = true;
     if (this.#over) abort();
+    else this.#wait = this.#job.upstream.firstByte.begin(this);
   }
 
   onHeaders(status: number, raw: Buffer[], resume: () => void, statusText: string): boolean {
@@ -127,9 +125,11 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
       this.#informational += 1;
       if (this.#informational > MAX_INFORMATIONAL || status < 100)
         throw new Error('too many informational answers');
+      this.#renewWait();
       return true;
     }
     const { res, responseFields } = this.#job;
+    this.#endWait();
     this.#tries.answered();
     this.#firstByteAt = performance.now();
     this.#resume = resume;
@@ -141,14 +141,12 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
 
   onData(chunk: Buffer): boolean {
     const { res, upstream } = this.#job;
+    this.#renewWait();
     this.#onePiece = !this.#wrote && chunk.length <= MAX_JOINED && !res.chunkedEncoding;
     this.#wrote = true;
     // As a string it joins its head.
     if (this.#onePiece ? res.write(chunk.toString('latin1'), 'latin1') : res.write(chunk)) return true;
-    if (this.#stalled === undefined) {
-      this.#stalled = setTimeout(onStall, upstream.settings.idle_timeout, res);
-      res.once('drain', onDrain);
-    }
+    this.#stalled ??= awaitDrain(res, upstream.settings.idle_timeout);
     return false;
   }
 
@@ -166,6 +164,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
 
   onError(error: Error): void {
     if (this.#over) return;
+    this.#endWait();
     const { res, refuse } = this.#job;
     if (res.headersSent) {
       // The answer began: the client must see it break, never a clean end.
@@ -182,9 +181,33 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
     }
   }
 
-  /** Sends the head when its body did not come along with it: event streams and slow bodies. */
+  /** What came at once is taken in. Sends the head when its body did not come along with it: event streams and slow bodies. */
   flush(): void {
-    if (!this.#wrote && !this.#over) this.#job.res.flushHeaders();
+    if (this.#over) return;
+    this.#wait = this.#job.upstream.nextByte.begin(this);
+    if (!this.#wrote) this.#job.res.flushHeaders();
+  }
+
+  /** Ends it, unless it is the client who is waited for. */
+  waitedTooLong(): void {
+    const isClients = this.#status === null ? this.#upload?.isAwaited : this.#stalled !== undefined;
+    if (isClients === true) this.#renewWait();
+    else
+      this.#abort?.(this.#status === null ? new errors.HeadersTimeoutError() : new errors.BodyTimeoutError());
+  }
+
+  #renewWait(): void {
+    if (this.#wait !== undefined) this.#waits.renew(this.#wait);
+  }
+
+  #endWait(): void {
+    if (this.#wait !== undefined) this.#waits.end(this.#wait);
+    this.#wait = undefined;
+  }
+
+  get #waits(): Waits {
+    const { firstByte, nextByte } = this.#job.upstream;
+    return this.#status === null ? firstByte : nextByte;
   }
 
   #repeatable(): Repeatable {
@@ -200,11 +223,10 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
     this.#over = true;
     const { res, upstream, done } = this.#job;
     clearTimeout(this.#stalled);
+    this.#endWait();
     this.#tries.leave();
     upstream.places.leave(this);
-    res.off('close', onClientClose);
-    // An idle connection keeps its last answer, and that would keep everything of its request.
-    (res as Carrying)[EXCHANGE] = undefined;
+    unfollow(res);
     this.#upload?.destroy();
     done({ status: this.#status, aborted, sentAt: this.#sentAt, firstByteAt: this.#firstByteAt });
   }
@@ -213,7 +235,9 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
   drained(): void {
     clearTimeout(this.#stalled);
     this.#stalled = undefined;
-    if (!this.#over) this.#resume?.();
+    if (this.#over) return;
+    this.#renewWait();
+    this.#resume?.();
   }
 
   /** The connection of the client closed. */
@@ -223,11 +247,15 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
     this.#abort?.(new Error('the client is gone'));
   }
 
-  #uploadStarted(): void {
+  uploadStarted(): void {
     if (this.#job.head.expectsContinue && !this.#job.res.headersSent) this.#job.res.writeContinue();
   }
 
-  #uploadIdle(): void {
+  uploadTaken(): void {
+    this.#renewWait();
+  }
+
+  uploadIdle(): void {
     if (this.#over) return;
     const { res, refuse } = this.#job;
     if (res.headersSent) res.destroy();
@@ -237,29 +265,6 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Carried {
   }
 }
 
-/** Where an answer's exchange is found by the listeners below, of which all exchanges share one each. */
-const EXCHANGE = Symbol('exchange');
-type Carrying = ServerResponse & { [EXCHANGE]?: Exchange | undefined };
-
-function onClientClose(this: Carrying): void {
-  this[EXCHANGE]?.clientClosed();
-}
-
-function onDrain(this: Carrying): void {
-  this[EXCHANGE]?.drained();
-}
-
-/** The client takes nothing of its answer any more. */
-function onStall(res: ServerResponse): void {
-  res.destroy();
-}
-
 function flushHead(exchange: Exchange): void {
   exchange.flush();
-}
-
-/** The answer is whole, but a part of it still waits for its client. */
-function destroyUnlessTaken(res: ServerResponse, timeout: number): void {
-  const timer = setTimeout(() => res.destroy(), timeout);
-  res.once('close', () => clearTimeout(timer));
 }

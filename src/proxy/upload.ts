@@ -1,6 +1,16 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 
+/** Whom an upload tells how it goes. */
+export interface Uploading {
+  /** The upstream begins to take the body. */
+  uploadStarted(): void;
+  /** The upstream took something of it, or it is whole. */
+  uploadTaken(): void;
+  /** The client paused longer than it may. */
+  uploadIdle(): void;
+}
+
 /**
  * The body of a request on its way up, at the pace of the upstream.
  *
@@ -10,19 +20,15 @@ import { Readable } from 'node:stream';
 export class Upload extends Readable {
   readonly #req: IncomingMessage;
   readonly #idle: NodeJS.Timeout;
-  readonly #onStart: () => void;
+  readonly #owner: Uploading;
   #started = false;
 
-  /**
-   * @param onStart called once, when the upstream begins to take the body
-   * @param idleTimeout milliseconds that the client may pause
-   * @param onIdle called when it paused longer
-   */
-  constructor(req: IncomingMessage, onStart: () => void, idleTimeout: number, onIdle: () => void) {
+  /** @param idleTimeout milliseconds that the client may pause */
+  constructor(req: IncomingMessage, owner: Uploading, idleTimeout: number) {
     super();
     this.#req = req;
-    this.#onStart = onStart;
-    this.#idle = setTimeout(onIdle, idleTimeout);
+    this.#owner = owner;
+    this.#idle = setTimeout(this.#onIdle, idleTimeout);
     req.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose).on('error', this.#onClose);
     req.pause();
   }
@@ -32,11 +38,19 @@ export class Upload extends Readable {
     return !this.#started && !this.destroyed;
   }
 
+  /** More of it is to come, and the upstream would take it. */
+  get isAwaited(): boolean {
+    return !this.readableEnded && !this.isPaused();
+  }
+
   override _read(): void {
     if (!this.#started) {
       this.#started = true;
-      this.#onStart();
+      this.#owner.uploadStarted();
     }
+    this.#owner.uploadTaken();
+    if (!this.#req.isPaused()) return;
+    this.#idle.refresh();
     this.#req.resume();
   }
 
@@ -59,8 +73,15 @@ export class Upload extends Readable {
     if (!this.push(chunk)) this.#req.pause();
   };
 
+  /** Nothing came for long. While the upstream takes nothing, nothing is taken from the client, so that is not its pause. */
+  readonly #onIdle = (): void => {
+    if (this.#req.isPaused()) this.#idle.refresh();
+    else this.#owner.uploadIdle();
+  };
+
   readonly #onEnd = (): void => {
     clearTimeout(this.#idle);
+    this.#owner.uploadTaken();
     this.push(null);
   };
 

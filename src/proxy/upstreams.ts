@@ -3,11 +3,14 @@ import { Address, type AddressSettings } from './address.js';
 import { HealthCheck, type HealthCheckSettings } from './health-check.js';
 import { Places } from './places.js';
 import { causeOf, codeOf } from './upstream-faults.js';
+import { Waits } from './waits.js';
 
 /** Settings of one upstream; times in milliseconds. */
 export interface UpstreamSettings extends AddressSettings {
   /** One or several, all of which serve the same. */
   readonly urls: readonly string[];
+  readonly response_timeout: number;
+  readonly idle_timeout: number;
   readonly retries: number;
   readonly max_waiting: number;
   readonly wait_timeout: number;
@@ -47,6 +50,10 @@ export class Upstream {
   readonly name: string;
   readonly settings: UpstreamSettings;
   readonly places: Places;
+  /** Of requests that were sent, for the first byte of the answer. */
+  readonly firstByte: Waits;
+  /** Of answers that began, for the byte that comes next. */
+  readonly nextByte: Waits;
   readonly addresses: readonly Address[];
   readonly #events: UpstreamEvents;
   readonly #only: Address | undefined;
@@ -59,6 +66,8 @@ export class Upstream {
     this.settings = settings;
     this.#events = events;
     this.places = new Places(settings.max_connections, settings.max_waiting, settings.wait_timeout);
+    this.firstByte = new Waits(settings.response_timeout);
+    this.nextByte = new Waits(settings.idle_timeout);
     this.addresses = settings.urls.map((url) => new Address(url, settings));
     this.#only = this.addresses.length === 1 ? this.addresses[0] : undefined;
     const { health_check: check } = settings;

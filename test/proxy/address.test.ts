@@ -17,8 +17,6 @@ async function idleTimes(keepAliveTimeout: number): Promise<number[]> {
   const { port } = server.address() as AddressInfo;
   const address = new Address(`http://127.0.0.1:${port}`, {
     connect_timeout: 2_000,
-    response_timeout: 5_000,
-    idle_timeout: 5_000,
     max_connections: CONNECTIONS,
     tls: null,
   });

@@ -2,7 +2,7 @@ import type { Awaitable } from '../../domain/awaitable.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { RequestHead } from '../../http/head.js';
 import { setStreams } from '../../observe/metrics.js';
-import { HeldList, type Place } from './held-list.js';
+import { HeldList, type Place } from '../../domain/held-list.js';
 
 /** A request or WebSocket that was let in and is still under way. */
 export interface Stream {

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import assert from 'node:assert';
-import { HeldList, type Place } from '../../src/server/public/held-list.js';
+import { HeldList, type Place } from '../../src/domain/held-list.js';
 import { property } from '../helpers/property.js';
 
 /** What happens to the list: a member comes, one of those that ever came holds again or leaves, and time goes on. */

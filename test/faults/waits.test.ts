@@ -1,0 +1,201 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { startFixture } from '../helpers/fixture.js';
+import { listenOnLoopback } from '../helpers/http.js';
+
+/** Both limits, in ms, and the pause of whoever is slow but not too slow. */
+const LIMIT = 600;
+const PAUSE = 250;
+const PAUSES = 6;
+const GIVE_UP = 10 * LIMIT;
+/** More than fits into the buffers of sockets on the way. */
+const MUCH = 48 * 1024 * 1024;
+/** What a slow upstream takes between its pauses. */
+const AT_ONCE = 4 * 1024 * 1024;
+
+type Behaviour = (req: IncomingMessage, res: ServerResponse) => unknown;
+
+let behave: Behaviour;
+const upstream = createServer((req, res) => void behave(req, res));
+const address = await listenOnLoopback(upstream);
+const { url, token, server } = await startFixture(t, {
+  upstream: undefined,
+  upstreams: {
+    api: { url: address, response_timeout: `${LIMIT}ms`, idle_timeout: `${LIMIT}ms` },
+    patient: { url: address, response_timeout: `${LIMIT}ms`, idle_timeout: `${3 * LIMIT}ms` },
+  },
+  routes: [{ path: '/patient/*', action: 'api', upstream: 'patient' }],
+  default_route: { action: 'api', upstream: 'api' },
+}); // prettier-ignore
+const key = await token('superuser');
+t.teardown(async () => {
+  await server.stop('SIGKILL');
+  upstream.close();
+  upstream.closeAllConnections();
+});
+
+interface Seen {
+  /** What came until the connection closed, or the answer was whole. */
+  readonly text: string;
+  readonly ms: number;
+}
+
+/** Sends a request whose body `write` sends, and reads the answer by `read`. */
+async function ask(
+  what: { path?: string; fields?: string; write?: (send: (text: string) => boolean) => Promise<void> },
+  read: (socket: ReturnType<typeof connect>) => void = () => undefined,
+): Promise<Seen> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1');
+  socket.on('error', () => undefined);
+  const startedAt = performance.now();
+  let text = '';
+  const closed = new Promise<Seen>((done) => {
+    socket.on('data', (chunk) => (text += chunk.toString('latin1')));
+    socket.on('close', () => done({ text, ms: performance.now() - startedAt }));
+  });
+  const method = what.write === undefined ? 'GET' : 'POST';
+  socket.write(
+    `${method} ${what.path ?? '/x'} HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\nConnection: close\r\n${what.fields ?? ''}\r\n`,
+  );
+  read(socket);
+  const gaveUp = setTimeout(() => socket.destroy(), GIVE_UP);
+  await what.write?.((part) => socket.write(part));
+  const seen = await closed;
+  clearTimeout(gaveUp);
+  return seen;
+}
+
+const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`;
+const CHUNKED = 'Transfer-Encoding: chunked\r\n';
+const slowly = async (each: (index: number) => unknown) => {
+  for (let index = 0; index < PAUSES; index++) {
+    await sleep(PAUSE);
+    each(index);
+  }
+};
+
+t.test('an upstream that says nothing: 504, at the limit', async (t) => {
+  behave = () => undefined;
+  const { text, ms } = await ask({});
+  t.match(text, /^HTTP\/1.1 504 /);
+  t.ok(ms >= LIMIT && ms < LIMIT + 400, `${Math.round(ms)} ms`);
+});
+
+t.test('early hints on the way count as progress, silence behind them does not', async (t) => {
+  behave = async (_req, res) => {
+    await slowly(() => res.writeProcessing());
+    res.end('done');
+  };
+  t.match((await ask({})).text, /^HTTP\/1.1 200 [^]*done/);
+  behave = (_req, res) => res.writeProcessing();
+  t.match((await ask({})).text, /^HTTP\/1.1 504 /);
+});
+
+t.test('a body that comes slowly from the client is no fault of the upstream', async (t) => {
+  behave = (req, res) => {
+    let length = 0;
+    req.on('data', (part: Buffer) => (length += part.length));
+    req.on('end', () => res.end(`took ${length}`));
+  };
+  const { text } = await ask({
+    fields: CHUNKED,
+    write: async (send) => {
+      await slowly(() => send(chunk('0123456789')));
+      send('0\r\n\r\n');
+    },
+  });
+  t.match(text, new RegExp(`^HTTP/1.1 200 [^]*took ${10 * PAUSES}`));
+});
+
+t.test(
+  'a client that pauses for longer than the upstream may take is told so by its own limit',
+  async (t) => {
+    behave = (req) => req.resume();
+    const { text, ms } = await ask({
+      path: '/patient/x',
+      fields: CHUNKED,
+      write: async (send) => void send(chunk('0123456789')),
+    });
+    t.match(text, /^HTTP\/1.1 408 /);
+    t.ok(ms >= 3 * LIMIT, `${Math.round(ms)} ms`);
+  },
+);
+
+t.test('an upstream that is slow once the body is whole has its time from then on', async (t) => {
+  behave = (req, res) => {
+    req.resume();
+    req.on('end', () => setTimeout(() => res.end('late'), LIMIT - 150));
+  };
+  const { text } = await ask({
+    fields: CHUNKED,
+    write: async (send) => {
+      send(chunk('0123456789'));
+      await sleep(LIMIT - 150);
+      send('0\r\n\r\n');
+    },
+  });
+  t.match(text, /^HTTP\/1.1 200 [^]*late/);
+});
+
+t.test('an upstream that takes a body slowly but takes it is waited for', async (t) => {
+  behave = (req, res) => {
+    let length = 0;
+    let taken = 0;
+    req.on('data', (part: Buffer) => {
+      length += part.length;
+      taken += part.length;
+      if (taken < AT_ONCE) return;
+      taken = 0;
+      req.pause();
+      setTimeout(() => req.resume(), PAUSE / 2);
+    });
+    req.on('end', () => res.end(`took ${length}`));
+  };
+  const { text } = await ask({
+    fields: `Content-Length: ${MUCH}\r\n`,
+    write: async (send) => void send('x'.repeat(MUCH)),
+  });
+  t.match(text, new RegExp(`^HTTP/1.1 200 [^]*took ${MUCH}`));
+});
+
+t.test('an upstream that stops taking a body: 504', async (t) => {
+  behave = (req) => req.pause();
+  const { text, ms } = await ask({
+    fields: `Content-Length: ${MUCH}\r\n`,
+    write: async (send) => void send('x'.repeat(MUCH)),
+  });
+  t.match(text, /^HTTP\/1.1 504 /);
+  t.ok(ms >= LIMIT && ms < LIMIT + 400, `${Math.round(ms)} ms`);
+});
+
+t.test('an answer that comes slowly is passed on; one that stops is broken off, not ended', async (t) => {
+  behave = async (_req, res) => {
+    res.flushHeaders();
+    await slowly((index) => res.write(`part ${index} `));
+    res.end('end');
+  };
+  t.match((await ask({})).text, /^HTTP\/1.1 200 [^]*part 5 [^]*end[^]*0\r\n\r\n$/);
+  behave = (_req, res) => void res.write('some');
+  const { text, ms } = await ask({});
+  t.match(text, /^HTTP\/1.1 200 [^]*some\r\n$/, 'the last chunk is missing');
+  t.ok(ms >= LIMIT && ms < LIMIT + 400, `${Math.round(ms)} ms`);
+  behave = (_req, res) => res.flushHeaders();
+  t.match((await ask({})).text, /^HTTP\/1.1 200 [^]*\r\n\r\n$/, 'the same behind a head alone');
+});
+
+t.test('a client that takes an answer slowly is not the upstream being slow', async (t) => {
+  behave = (_req, res) => void res.end(Buffer.alloc(MUCH, 'x'));
+  const { text } = await ask({}, (socket) => {
+    void (async () => {
+      for (let index = 0; index < PAUSES; index++) {
+        socket.pause();
+        await sleep(PAUSE);
+        socket.resume();
+        await sleep(10);
+      }
+    })();
+  });
+  t.ok(text.length > MUCH, `${text.length} bytes`);
+});
