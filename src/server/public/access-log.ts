@@ -1,10 +1,10 @@
 import type { Config } from '../../config/schema/config.js';
 import { PerSubject } from '../../domain/per-subject.js';
 import {
+  inOnePiece,
   lineStart,
-  millisecondsMember,
-  numberMember,
-  RememberedMember,
+  MillisecondsMember,
+  TextMember,
   textMember,
 } from '../../observe/json-line.js';
 import { destinationOf, type Log } from '../../observe/log.js';
@@ -25,6 +25,7 @@ export class AccessLog {
   readonly #requests: Config['log']['requests'];
   readonly #sample: number;
   readonly #has: Readonly<Record<Field, boolean>>;
+  readonly #endings = new Endings();
 
   constructor(log: Log, { requests, sample, fields }: Config['log']) {
     const has = (field: Field) => fields.includes(field);
@@ -53,52 +54,93 @@ export class AccessLog {
   write(record: RequestRecord, ms: number): void {
     const { head, subject } = record;
     const has = this.#has;
-    const member = textMember;
     this.#gather(
       lineStart(Date.now()) +
         // Always one of Latchkey's own, so there is nothing to quote in it.
-        `,"request_id":"${record.requestId}"` +
-        member('trace_id', record.trace?.traceId ?? head?.trace?.traceId) +
-        methods.of(head?.method) +
-        (has.path ? member('path', head?.path.slice(0, MAX_TEXT)) : '') +
-        (has.query && head !== null && head.query !== '' ? member('query', namesOf(head.query)) : '') +
-        (has.host ? member('host', cut(head?.client.host)) : '') +
-        numberMember('status', record.status) +
-        outcomes.of(record.outcome) +
-        member('detail', cut(record.detail)) +
-        routes.of(record.route) +
-        actions.of(record.action) +
-        (record.admitted === null ? '' : record.admitted ? ALLOWED : REFUSED) +
-        member('rule', ruleOf(record.decision)) +
-        upstreams.of(record.upstream ?? undefined) +
-        (has.client ? member('client', head?.client.address) : '') +
-        (has.user_agent ? member('user_agent', cut(head?.userAgent)) : '') +
+        START_OF_ID +
+        record.requestId +
+        '"' +
+        TRACE_ID.of(record.trace?.traceId ?? head?.trace?.traceId) +
+        METHOD.of(head?.method) +
+        (has.path ? PATH.of(head?.path.slice(0, MAX_TEXT)) : '') +
+        (has.query && head !== null && head.query !== '' ? QUERY.of(namesOf(head.query)) : '') +
+        (has.host ? HOST.of(cut(head?.client.host)) : '') +
+        this.#endings.of(record) +
+        DETAIL.of(cut(record.detail)) +
+        RULE.of(ruleOf(record.decision)) +
+        (has.client ? CLIENT.of(head?.client.address) : '') +
+        (has.user_agent ? USER_AGENT.of(cut(head?.userAgent)) : '') +
         (subject === null ? '' : callers.of(subject)) +
-        millisecondsMember('ms', ms) +
-        (has.timings ? betweenMember('decision_ms', record.startedAt, record.judgedAt) : '') +
-        (has.timings ? betweenMember('upstream_ms', record.sentAt, record.firstByteAt) : '') +
-        ',"msg":"request"}\n',
+        MS.of(ms) +
+        (has.timings ? between(DECISION_MS, record.startedAt, record.judgedAt) : '') +
+        (has.timings ? between(UPSTREAM_MS, record.sentAt, record.firstByteAt) : '') +
+        END,
     );
   }
 }
 
-const methods = new RememberedMember('method');
-const outcomes = new RememberedMember('outcome');
-const routes = new RememberedMember('route');
-const actions = new RememberedMember('action');
-const upstreams = new RememberedMember('upstream');
-const ALLOWED = ',"decision":"allowed"';
-const REFUSED = ',"decision":"refused"';
+const START_OF_ID = ',"request_id":"';
+const TRACE_ID = new TextMember('trace_id');
+const METHOD = new TextMember('method');
+const PATH = new TextMember('path');
+const QUERY = new TextMember('query');
+const HOST = new TextMember('host');
+const DETAIL = new TextMember('detail');
+const RULE = new TextMember('rule');
+const CLIENT = new TextMember('client');
+const USER_AGENT = new TextMember('user_agent');
+const MS = new MillisecondsMember('ms');
+const DECISION_MS = new MillisecondsMember('decision_ms');
+const UPSTREAM_MS = new MillisecondsMember('upstream_ms');
+const END = ',"msg":"request"}\n';
+
+/** How requests of one route ended last, and the members that say so. */
+interface Ending {
+  readonly status: number | null;
+  readonly outcome: string;
+  readonly action: string | null;
+  readonly admitted: boolean | null;
+  readonly upstream: string | null;
+  readonly text: string;
+}
+
+/** The members that say how a request ended. Most requests of a route end as the one before, so those are put together once. */
+class Endings {
+  readonly #last = new Map<string | null, Ending>();
+
+  of({ route, status, outcome, action, admitted, upstream }: RequestRecord): string {
+    const last = this.#last.get(route);
+    if (
+      last !== undefined &&
+      last.status === status &&
+      last.outcome === outcome &&
+      last.action === action &&
+      last.admitted === admitted &&
+      last.upstream === upstream
+    )
+      return last.text;
+    const text = inOnePiece(
+      `,"status":${status}` +
+        textMember('outcome', outcome) +
+        textMember('route', route) +
+        textMember('action', action) +
+        (admitted === null ? '' : `,"decision":"${admitted ? 'allowed' : 'refused'}"`) +
+        textMember('upstream', upstream ?? undefined),
+    );
+    this.#last.set(route, { status, outcome, action, admitted, upstream, text });
+    return text;
+  }
+}
 
 const callers = new PerSubject((subject) => {
   const { user } = subject;
-  return (
+  return inOnePiece(
     textMember('user_id', user.id) +
-    textMember('customer_id', user.customerId) +
-    textMember('credential', subject.credential) +
-    (subject.credential === 'session'
-      ? textMember('session_id', subject.session.id)
-      : textMember('token_id', subject.token.id))
+      textMember('customer_id', user.customerId) +
+      textMember('credential', subject.credential) +
+      (subject.credential === 'session'
+        ? textMember('session_id', subject.session.id)
+        : textMember('token_id', subject.token.id)),
   );
 });
 
@@ -125,6 +167,6 @@ function cut(text: string | undefined): string | undefined {
   return text === undefined ? undefined : printable(text.slice(0, MAX_TEXT));
 }
 
-function betweenMember(name: string, from: number | null, to: number | null): string {
-  return from === null || to === null ? '' : millisecondsMember(name, to - from);
+function between(member: MillisecondsMember, from: number | null, to: number | null): string {
+  return from === null || to === null ? '' : member.of(to - from);
 }
