@@ -46,6 +46,8 @@ const ALLOCATION_SECONDS = 4;
  * what lives long at first V8 decides where it allocates from then on.
  */
 const STEADY = { rate: 1000, seconds: 5 };
+/** So long that the connections that are opened for it, 256 on each side, weigh little. */
+const SURVIVORS_SECONDS = 20;
 
 await run(async () => {
   installPeers();
@@ -71,7 +73,7 @@ await run(async () => {
     { name: 'forwarded', started: server, load: await prepareLoad(forwarded, { name: 'Latchkey' }, server, place), rounds: [] },
     { name: 'refused', started: server, load: await prepareLoad(refused, { name: 'Latchkey' }, server, place), rounds: [] },
   ];
-  const steadily = () => paced({ name: 'Latchkey' }, server, place, STEADY);
+  const steadily = (more) => paced({ name: 'Latchkey' }, server, place, { ...STEADY, ...more });
   progress('a steady load');
   await steadily();
   const target = ({ started, load }) => ({ url: `http://127.0.0.1:${started.port}/`, script: load.script, cores: place.loadCores });
@@ -96,7 +98,7 @@ await run(async () => {
     allocated.push(bytes / result.requests / 1024);
   }
   progress('survivors');
-  const { result: steady, bytes: kept } = await survivorsDuring(inspector, steadily);
+  const { result: steady, bytes: kept } = await survivorsDuring(inspector, () => steadily({ seconds: SURVIVORS_SECONDS }));
   inspector.close();
   progress('');
   report(quietestHalf(turns), allocated, kept / steady.requests / 1024);
