@@ -52,11 +52,11 @@ export class Waits {
   }
 
   readonly #look = (): void => {
+    this.#isLooking = false;
+    if (this.#held.size > 0) this.#lookLater();
     for (const wait of this.#held.heldBefore(performance.now() - this.#limit)) {
       // The end of one may have ended it.
       if (!wait.isOver) wait.member.waitedTooLong();
     }
-    this.#isLooking = false;
-    if (this.#held.size > 0) this.#lookLater();
   };
 }
