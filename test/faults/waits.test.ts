@@ -83,7 +83,7 @@ t.test('an upstream that says nothing: 504, at the limit', async (t) => {
   t.ok(ms >= LIMIT && ms < LIMIT + 400, `${Math.round(ms)} ms`);
 });
 
-t.test('early hints on the way count as progress, silence behind them does not', async (t) => {
+t.test('interim answers count as progress, silence behind them does not', async (t) => {
   behave = async (_req, res) => {
     await slowly(() => res.writeProcessing());
     res.end('done');

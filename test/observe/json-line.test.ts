@@ -13,7 +13,9 @@ property(
   fc.oneof(fc.string(), fc.string({ unit: 'binary' }), fc.constantFrom('', '"', '\\', '\n', 'é', '\ud800', null)),
   (value) => {
     assert.strictEqual(valueOf(new TextMember('name').of(value)), value);
-    if (value !== null) assert.strictEqual(inOnePiece(value), Buffer.from(value).toString());
+    // Half of a pair is no text that can be written; JSON escapes it.
+    if (value !== null && !/\p{Surrogate}/u.test(value)) assert.strictEqual(inOnePiece(value), value);
+    assert.strictEqual(inOnePiece(JSON.stringify(value)), JSON.stringify(value));
   },
 ); // prettier-ignore
 
