@@ -35,7 +35,7 @@ export interface AuditLog {
 /** What an audit log needs of its process. */
 export interface AuditProcess {
   /** Where the lines of the process's own log go; absent where there is none, in commands. */
-  readonly log?: Pick<Destination, 'write' | 'gather'>;
+  readonly log?: Destination;
   /** Told of each entry that could not be written. */
   readonly onFailure?: (error: unknown) => void;
 }
@@ -61,27 +61,28 @@ const NO_AUDIT: AuditLog = {
  * others, and do not go through the log's serializer: with both it cost more than forwarding a request.
  */
 class LogAudit implements AuditLog {
-  readonly #log: Pick<Destination, 'write' | 'gather'>;
+  readonly #log: Destination;
 
-  constructor(log: Pick<Destination, 'write' | 'gather'>) {
+  constructor(log: Destination) {
     this.#log = log;
   }
 
   record(entry: AuditEntry): void {
-    this.#log.write(lineOf(entry));
+    this.note(entry);
+    this.#log.hurry();
   }
 
   note(entry: AuditEntry): void {
-    this.#log.gather(lineOf(entry));
+    const line = this.#log.beginLine();
+    if (line === undefined) return;
+    line.bytes(lineStart(Date.now()));
+    line.text(`,${JSON.stringify(entry).slice(1, -1)},"msg":"audit"}\n`);
+    this.#log.endLine();
   }
 
   ensureWritable(): void {}
   reopen(): void {}
   close(): void {}
-}
-
-function lineOf(entry: AuditEntry): string {
-  return `${lineStart(Date.now())},${JSON.stringify(entry).slice(1, -1)},"msg":"audit"}\n`;
 }
 
 /**

@@ -1,9 +1,10 @@
 import { fstatSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { type DestinationStream, pino } from 'pino';
+import { LineBuffer } from './line-buffer.js';
 import { countDroppedLog } from './metrics.js';
 
-/** What waits for a reader of the log beyond this is given up, in characters. */
+/** What waits for a reader of the log beyond this is given up, in bytes. */
 const MAX_WAITING = 8 * 1024 * 1024;
 /** A process that ends waits no longer than this for a reader of its log. */
 const FLUSH_MS = 2_000;
@@ -12,13 +13,17 @@ const FLUSH_MS = 2_000;
  * pool for a file, costs a quarter of all that a proxied request costs.
  */
 const GATHER_MS = 10;
-/** Characters that are written at once, however soon. */
+/** Bytes that are written at once, however soon. */
 const GATHER_SIZE = 64 * 1024;
+const END_OF_LINE = 0x0a;
 
 /** Where lines of the log go, in the order in which they are given. */
 export interface Destination extends DestinationStream {
-  /** Takes a line that may wait for others. */
-  gather(line: string): void;
+  /** Begins a line that may wait for others: whoever asks adds to it, then calls {@link endLine}. undefined: too much waits. */
+  beginLine(): LineBuffer | undefined;
+  endLine(): void;
+  /** Has what waits written in this turn of the event loop. */
+  hurry(): void;
   /** Resolves when everything is written, or nobody takes it. */
   flush(): Promise<void>;
 }
@@ -31,16 +36,16 @@ export function openStdout(): Destination {
 
 /** What takes gathered lines. */
 interface Sink {
-  /** Characters that nobody took yet. */
+  /** Bytes that nobody took yet. */
   readonly waiting: () => number;
-  readonly write: (lines: string) => void;
+  readonly write: (lines: Buffer) => void;
   readonly flush: () => Promise<void>;
 }
 
 /** Gathers lines and hands them on together: those of one turn of the event loop, or of a moment when all of them may wait. */
 class GatheringDestination implements Destination {
   readonly #sink: Sink;
-  #lines = '';
+  readonly #lines = new LineBuffer();
   #hurries = false;
 
   constructor(sink: Sink) {
@@ -48,14 +53,32 @@ class GatheringDestination implements Destination {
   }
 
   write(line: string): void {
-    if (!this.#add(line) || this.#hurries) return;
-    this.#hurries = true;
-    setImmediate(this.#write);
+    const lines = this.beginLine();
+    if (lines === undefined) return;
+    lines.text(line);
+    lines.end();
+    this.hurry();
   }
 
-  gather(line: string): void {
-    const first = this.#lines === '';
-    if (this.#add(line) && first) setTimeout(this.#write, GATHER_MS);
+  beginLine(): LineBuffer | undefined {
+    if (this.#lines.length + this.#sink.waiting() > MAX_WAITING) {
+      countDroppedLog();
+      return undefined;
+    }
+    return this.#lines.begin();
+  }
+
+  endLine(): void {
+    const first = this.#lines.length === 0;
+    this.#lines.end();
+    if (this.#lines.length > GATHER_SIZE) this.#write();
+    else if (first) setTimeout(this.#write, GATHER_MS);
+  }
+
+  hurry(): void {
+    if (this.#hurries) return;
+    this.#hurries = true;
+    setImmediate(this.#write);
   }
 
   async flush(): Promise<void> {
@@ -63,21 +86,9 @@ class GatheringDestination implements Destination {
     await this.#sink.flush();
   }
 
-  #add(line: string): boolean {
-    if (this.#lines.length + this.#sink.waiting() > MAX_WAITING) {
-      countDroppedLog();
-      return false;
-    }
-    this.#lines += line;
-    if (this.#lines.length > GATHER_SIZE) this.#write();
-    return true;
-  }
-
   readonly #write = (): void => {
-    const lines = this.#lines;
-    this.#lines = '';
     this.#hurries = false;
-    if (lines !== '') this.#sink.write(lines);
+    if (this.#lines.length > 0) this.#sink.write(this.#lines.take());
   };
 }
 
@@ -105,14 +116,15 @@ function openPipe(): Sink {
 }
 
 function openFile(): Sink {
-  const file = pino.destination({ dest: 1, sync: false, maxLength: MAX_WAITING });
-  file.on('drop', (lines: string) => {
-    for (const _ of lines.matchAll(/\n/g)) countDroppedLog();
+  const file = pino.destination({ dest: 1, sync: false, maxLength: MAX_WAITING, contentMode: 'buffer' });
+  file.on('drop', (lines: Buffer) => {
+    for (const byte of lines) if (byte === END_OF_LINE) countDroppedLog();
   });
   return {
     // It gives up by itself what is too much.
     waiting: () => 0,
-    write: (lines) => void file.write(lines),
+    // Its types know only its other mode, of text.
+    write: (lines) => void file.write(lines as unknown as string),
     flush: async () => {
       file.flushSync();
     },

@@ -30,26 +30,20 @@ export function logWarnings(log: Log): void {
  */
 export function createLog(level: string): LogSink {
   const destination = openStdout();
-  const stream: Pick<Destination, 'write' | 'gather'> = {
-    write: (line) => destination.write(line),
-    gather: (line) => destination.gather(line),
-  };
   const settings = { level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime };
   return {
-    log: pino(settings, stream),
+    log: pino(settings, destination),
     print: (text) => destination.write(text),
     flush: () => destination.flush(),
   };
 }
 
 /**
- * Where the lines of a log go: the way around the serializer for what many requests write. It takes whole lines, which
- * {@link Destination.gather} may hold back for a moment.
+ * Where the lines of a log go: the way around the serializer for what many requests write, as whole lines, which may be held back
+ * for a moment.
  */
-export function destinationOf(log: Log): Pick<Destination, 'write' | 'gather'> {
+export function destinationOf(log: Log): Destination {
   const { [pino.symbols.streamSym]: stream } = log as unknown as Record<symbol, Partial<Destination>>;
-  const { write, gather } = stream ?? {};
-  if (write === undefined || gather === undefined)
-    throw new Error('this log does not write to a destination of its own');
-  return { write, gather };
+  if (stream?.beginLine === undefined) throw new Error('this log does not write to a destination of its own');
+  return stream as Destination;
 }

@@ -1,14 +1,8 @@
 import type { Config } from '../../config/schema/config.js';
 import { PerSubject } from '../../domain/per-subject.js';
-import {
-  inOnePiece,
-  lineStart,
-  MillisecondsMember,
-  TextMember,
-  textMember,
-} from '../../observe/json-line.js';
+import type { Destination } from '../../observe/destination.js';
+import { lineStart, MillisecondsMember, TextMember, textMember } from '../../observe/json-line.js';
 import { destinationOf, type Log } from '../../observe/log.js';
-import { printable } from '../../observe/printable.js';
 import type { Decision } from '../../policy/decide.js';
 import { describePlace } from '../../policy/rules.js';
 import type { RequestRecord } from './record.js';
@@ -21,7 +15,7 @@ type Field = Config['log']['fields'][number];
 /** Writes the record of a request, when the configuration wants it. A record that is not wanted is not built. */
 export class AccessLog {
   readonly #log: Log;
-  readonly #gather: (line: string) => void;
+  readonly #destination: Destination;
   readonly #requests: Config['log']['requests'];
   readonly #sample: number;
   readonly #has: Readonly<Record<Field, boolean>>;
@@ -30,7 +24,7 @@ export class AccessLog {
   constructor(log: Log, { requests, sample, fields }: Config['log']) {
     const has = (field: Field) => fields.includes(field);
     this.#log = log;
-    this.#gather = destinationOf(log).gather;
+    this.#destination = destinationOf(log);
     this.#requests = requests;
     this.#sample = sample;
     this.#has = {
@@ -54,32 +48,33 @@ export class AccessLog {
   write(record: RequestRecord, ms: number): void {
     const { head, subject } = record;
     const has = this.#has;
-    this.#gather(
-      lineStart(Date.now()) +
-        // Always one of Latchkey's own, so there is nothing to quote in it.
-        START_OF_ID +
-        record.requestId +
-        '"' +
-        TRACE_ID.of(record.trace?.traceId ?? head?.trace?.traceId) +
-        METHOD.of(head?.method) +
-        (has.path ? PATH.of(head?.path.slice(0, MAX_TEXT)) : '') +
-        (has.query && head !== null && head.query !== '' ? QUERY.of(namesOf(head.query)) : '') +
-        (has.host ? HOST.of(cut(head?.client.host)) : '') +
-        this.#endings.of(record) +
-        DETAIL.of(cut(record.detail)) +
-        RULE.of(ruleOf(record.decision)) +
-        (has.client ? CLIENT.of(head?.client.address) : '') +
-        (has.user_agent ? USER_AGENT.of(cut(head?.userAgent)) : '') +
-        (subject === null ? '' : callers.of(subject)) +
-        MS.of(ms) +
-        (has.timings ? between(DECISION_MS, record.startedAt, record.judgedAt) : '') +
-        (has.timings ? between(UPSTREAM_MS, record.sentAt, record.firstByteAt) : '') +
-        END,
-    );
+    const line = this.#destination.beginLine();
+    if (line === undefined) return;
+    line.bytes(lineStart(Date.now()));
+    REQUEST_ID.add(line, record.requestId);
+    TRACE_ID.add(line, record.trace?.traceId ?? head?.trace?.traceId);
+    METHOD.add(line, head?.method);
+    if (has.path) PATH.add(line, cut(head?.path));
+    if (has.query && head !== null && head.query !== '') QUERY.add(line, namesOf(head.query));
+    if (has.host) HOST.add(line, cut(head?.client.host));
+    line.bytes(this.#endings.of(record));
+    DETAIL.add(line, cut(record.detail));
+    RULE.add(line, ruleOf(record.decision));
+    if (has.client) CLIENT.add(line, head?.client.address);
+    if (has.user_agent) USER_AGENT.add(line, cut(head?.userAgent));
+    if (subject !== null) line.bytes(callers.of(subject));
+    MS.add(line, ms);
+    if (has.timings) {
+      if (record.judgedAt !== null) DECISION_MS.add(line, record.judgedAt - record.startedAt);
+      if (record.sentAt !== null && record.firstByteAt !== null)
+        UPSTREAM_MS.add(line, record.firstByteAt - record.sentAt);
+    }
+    line.bytes(END);
+    this.#destination.endLine();
   }
 }
 
-const START_OF_ID = ',"request_id":"';
+const REQUEST_ID = new TextMember('request_id');
 const TRACE_ID = new TextMember('trace_id');
 const METHOD = new TextMember('method');
 const PATH = new TextMember('path');
@@ -92,7 +87,7 @@ const USER_AGENT = new TextMember('user_agent');
 const MS = new MillisecondsMember('ms');
 const DECISION_MS = new MillisecondsMember('decision_ms');
 const UPSTREAM_MS = new MillisecondsMember('upstream_ms');
-const END = ',"msg":"request"}\n';
+const END = Buffer.from(',"msg":"request"}\n');
 
 /** How requests of one route ended last, and the members that say so. */
 interface Ending {
@@ -101,14 +96,14 @@ interface Ending {
   readonly action: string | null;
   readonly admitted: boolean | null;
   readonly upstream: string | null;
-  readonly text: string;
+  readonly bytes: Uint8Array;
 }
 
 /** The members that say how a request ended. Most requests of a route end as the one before, so those are put together once. */
 class Endings {
   readonly #last = new Map<string | null, Ending>();
 
-  of({ route, status, outcome, action, admitted, upstream }: RequestRecord): string {
+  of({ route, status, outcome, action, admitted, upstream }: RequestRecord): Uint8Array {
     const last = this.#last.get(route);
     if (
       last !== undefined &&
@@ -118,8 +113,8 @@ class Endings {
       last.admitted === admitted &&
       last.upstream === upstream
     )
-      return last.text;
-    const text = inOnePiece(
+      return last.bytes;
+    const bytes = Buffer.from(
       `,"status":${status}` +
         textMember('outcome', outcome) +
         textMember('route', route) +
@@ -127,14 +122,14 @@ class Endings {
         (admitted === null ? '' : `,"decision":"${admitted ? 'allowed' : 'refused'}"`) +
         textMember('upstream', upstream ?? undefined),
     );
-    this.#last.set(route, { status, outcome, action, admitted, upstream, text });
-    return text;
+    this.#last.set(route, { status, outcome, action, admitted, upstream, bytes });
+    return bytes;
   }
 }
 
 const callers = new PerSubject((subject) => {
   const { user } = subject;
-  return inOnePiece(
+  return Buffer.from(
     textMember('user_id', user.id) +
       textMember('customer_id', user.customerId) +
       textMember('credential', subject.credential) +
@@ -160,13 +155,9 @@ function ruleOf(decision: Decision | null): string | undefined {
 /** Names of the parameters of a query. A value may be a credential of another system. */
 function namesOf(query: string): string {
   const names = query.split('&').map((pair) => pair.split('=', 1)[0] ?? '');
-  return printable(names.join('&').slice(0, MAX_TEXT));
+  return names.join('&').slice(0, MAX_TEXT);
 }
 
 function cut(text: string | undefined): string | undefined {
-  return text === undefined ? undefined : printable(text.slice(0, MAX_TEXT));
-}
-
-function between(member: MillisecondsMember, from: number | null, to: number | null): string {
-  return from === null || to === null ? '' : member.of(to - from);
+  return text?.slice(0, MAX_TEXT);
 }

@@ -24,7 +24,7 @@ export interface StoreRoom {
 export interface ServerProcess {
   readonly log: Log;
   /** Where the lines of that log go. */
-  readonly lines: Pick<Destination, 'write' | 'gather'>;
+  readonly lines: Destination;
   /** It serves requests itself: a networked store then gets a cache in front. */
   readonly serves: boolean;
   /** Called for each entry of the audit log that could not be written. */
