@@ -52,12 +52,12 @@ const SURVIVORS_SECONDS = 20;
 await run(async () => {
   installPeers();
   const { openPlace, prepareLoad } = await import('../compare/subjects.mjs');
-  const { WORKLOADS } = await import('../compare/workloads.mjs');
+  const { findWorkload } = await import('../compare/workloads.mjs');
   const { paced } = await import('../compare/latency.mjs');
   const { bareUndici } = await import('../compare/peers/node.mjs');
   const place = await openPlace();
   place.keys = place.keys.slice(0, KEYS);
-  const [forwarded, refused] = ['token', 'unknown'].map((name) => WORKLOADS.find((each) => each.name === name));
+  const [forwarded, refused] = ['token', 'unknown'].map(findWorkload);
   const bare = await bareUndici.start(place);
   const server = await startLatchkey({
     folder: place.folder,

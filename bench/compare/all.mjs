@@ -21,8 +21,8 @@ export async function compareAll({ rounds, seconds, only, workloads }) {
       rounds: workload.rounds === 'all' ? rounds : Math.ceil(rounds / 2),
       seconds: workload.seconds === 'all' ? seconds : Math.ceil(seconds / 2),
     };
-    const measure = workload.measure ?? ((...args) => measureWorkload(workload, ...args));
-    if (chosen.length > 0) measured[workload.name] = await measure(chosen, subjects, place, took);
+    const { measure = measureWorkload } = workload;
+    if (chosen.length > 0) measured[workload.name] = await measure(workload, chosen, subjects, place, took);
     const later = new Set(wanted.slice(index + 1).flatMap(({ subjects: needed }) => needed));
     for (const peer of chosen) if (!later.has(peer)) await subjects.stop(peer);
   }

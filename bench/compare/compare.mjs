@@ -22,10 +22,9 @@ if (values.help) {
     .write(`npm run bench -- [options]     (some 15 minutes; it needs two cores that nothing else uses)
 
   --only A,B        only subjects whose name contains A or B, in any case: latchkey,http-proxy
-  --workload A,B    only these: token, session, unknown, malformed, scope, down-64k, up-64k, down-10m, up-10m, routes,
-                    million, workers, asked, latency, storm
-  --rounds N        interleaved rounds of each (5)
-  --seconds N       seconds of a round of the main workload (4); most others take half of both
+  --workload A,B    only these: token, latency, storm, own, unknown, down-64k, up-64k, down-10m, up-10m, workers, asked
+  --rounds N        interleaved rounds of each (10)
+  --seconds N       seconds of a round (2); most workloads take half of both
   --quick           two rounds of one second, to see whether everything works
   --json FILE       writes the results to a file
   --write           writes them to docs/performance.md, its picture, and bench/compare/results.json
@@ -38,8 +37,8 @@ await run(async () => {
   // What it imports is there only now.
   const { compareAll } = await import('./all.mjs');
   const { results, markdown } = await compareAll({
-    rounds: Number(values.rounds ?? (values.quick ? 2 : 5)),
-    seconds: Number(values.seconds ?? (values.quick ? 1 : 4)),
+    rounds: Number(values.rounds ?? (values.quick ? 2 : 10)),
+    seconds: Number(values.seconds ?? (values.quick ? 1 : 2)),
     only: values.only?.toLowerCase().split(','),
     workloads: values.workload?.split(','),
   });

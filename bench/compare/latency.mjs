@@ -73,7 +73,7 @@ async function commonRate(loaded, place) {
 }
 
 /** p50 and p99 of everybody at one rate. */
-export async function measureLatency(chosen, subjects, place, { rounds, seconds }) {
+export async function measureLatency({ title }, chosen, subjects, place, { rounds, seconds }) {
   const loaded = [];
   for (const peer of chosen) {
     const wasWarm = subjects.isStarted(peer);
@@ -83,7 +83,7 @@ export async function measureLatency(chosen, subjects, place, { rounds, seconds 
   const rate = await commonRate(loaded, place);
   for (let round = 1; round <= rounds; round++) {
     for (const { peer, started, rounds: done } of loaded) {
-      progress(`Small GET, ${rate} a second: round ${round} of ${rounds}, ${peer.name}`);
+      progress(`${title}: round ${round} of ${rounds}, ${peer.name}`);
       done.push(await paced(peer, started, place, { rate, seconds }));
     }
   }
@@ -91,31 +91,33 @@ export async function measureLatency(chosen, subjects, place, { rounds, seconds 
 }
 
 /** p99 of proxied requests while people log in as fast as they are let, and without. */
-export async function measureStorm([peer], subjects, place, { rounds, seconds }) {
+export async function measureStorm({ title }, [peer], subjects, place, { rounds, seconds }) {
   const wasWarm = subjects.isStarted(peer);
   const started = await subjects.get(peer);
   const rate = Math.round((await commonRate([{ peer, started, wasWarm }], place)) / 2 / 100) * 100;
-  const results = [];
-  for (const logins of STORMS) {
-    const done = [];
-    for (let round = 1; round <= rounds; round++) {
-      progress(`Small GET, ${rate} a second, logins by ${logins} clients: round ${round} of ${rounds}`);
-      const storm = startStorm(started.port, logins);
+  const storms = STORMS.map((clients) => ({ clients, rounds: [] }));
+  for (let round = 1; round <= rounds; round++) {
+    for (const { clients, rounds: done } of storms) {
+      progress(`${title}: round ${round} of ${rounds}, logins by ${clients} clients`);
+      const storm = startStorm(started.port, clients);
       const result = await paced(peer, started, place, { rate, seconds });
-      done.push({ ...result, logins_per_second: (await storm.stop()) / seconds });
+      const { logins, lasted } = await storm.stop();
+      // Connections are opened and rest before the load begins, while people log in already.
+      const busy = clients === 0 ? result.busy : (result.busy * seconds) / lasted;
+      done.push({ ...result, busy, logins_per_second: logins / lasted });
     }
-    results.push({
-      name: logins === 0 ? 'nobody logs in' : `${logins} at once log in without a pause`,
-      rate,
-      ...medians(done),
-    });
   }
-  return results;
+  return storms.map(({ clients, rounds: done }) => ({
+    name: clients === 0 ? 'nobody logs in' : `${clients} at once log in without a pause`,
+    rate,
+    ...medians(done),
+  }));
 }
 
 /** Clients that log in one time after another. */
 function startStorm(port, clients) {
   const state = { running: true, count: 0 };
+  const startedAt = performance.now();
   const client = async (index) => {
     while (state.running) {
       const body = new URLSearchParams({ user: `user${index}@example.com`, password: PASSWORD });
@@ -126,10 +128,13 @@ function startStorm(port, clients) {
   };
   const all = Promise.all(Array.from({ length: clients }, (_, index) => client(index)));
   return {
+    /** @returns how many logged in, in how many seconds */
     stop: async () => {
       state.running = false;
+      const lasted = (performance.now() - startedAt) / 1000;
+      const logins = state.count;
       await all;
-      return state.count;
+      return { logins, lasted };
     },
   };
 }

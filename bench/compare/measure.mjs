@@ -1,4 +1,4 @@
-// Interleaved rounds of a workload: one of each subject, then again, so that a slow minute of the machine meets all of them.
+// Interleaved rounds: one of each row of a table, then again, so that a slow minute of the machine meets all of them.
 import { measureRound, quieterHalf } from '../lib/round.mjs';
 import { median, spread } from '../lib/statistics.mjs';
 import { progress } from '../lib/output.mjs';
@@ -8,37 +8,49 @@ import { prepareLoad } from './subjects.mjs';
 /** For what was warmed by another workload already. */
 const WARM_UP_SECONDS = 1;
 
-/** @returns what was measured, by the subject's name */
-export async function measureWorkload(workload, chosen, subjects, place, { rounds, seconds }) {
+/** One workload, asked of some subjects. @returns what was measured, by the subject's name */
+export async function measureWorkload(workload, chosen, subjects, place, took) {
+  const asked = chosen.map((peer) => ({ name: peer.name, peer, workload }));
+  return measureTogether(workload.title, asked, subjects, place, took);
+}
+
+/** Several workloads, each of which has one subject. @returns what was measured, by the workload's name */
+export async function measureWorkloads({ title, workloads }, chosen, subjects, place, took) {
+  const all = workloads.map((workload) => ({ name: workload.name, peer: workload.subjects[0], workload }));
+  const asked = all.filter(({ peer }) => chosen.includes(peer));
+  return measureTogether(title, asked, subjects, place, took);
+}
+
+async function measureTogether(title, asked, subjects, place, { rounds, seconds }) {
   const loaded = [];
-  for (const peer of chosen) {
+  for (const { name, peer, workload } of asked) {
     const wasWarm = subjects.isStarted(peer);
     const started = await subjects.get(peer);
     if (started === undefined) continue;
     const load = await prepareLoad(workload, peer, started, place);
-    loaded.push({ peer, started, load, wasWarm, rounds: [] });
+    loaded.push({ name, peer, started, load, wasWarm, rounds: [] });
   }
   const settings = (peer, of) => ({
     seconds: of,
     cores: peer.onAllCores ? [...place.loadCores, ...place.cores] : place.loadCores,
     measuredCores: peer.onAllCores ? [...place.loadCores, ...place.cores] : place.cores,
   });
-  for (const { peer, started, load, wasWarm } of loaded) {
-    progress(`${workload.title}: warm-up, ${peer.name}`);
+  for (const { name, peer, started, load, wasWarm } of loaded) {
+    progress(`${title}: warm-up, ${name}`);
     if (wasWarm) await measureRound(started, load, settings(peer, WARM_UP_SECONDS));
     else await warmUp({ url: `http://127.0.0.1:${started.port}/`, ...load, cores: settings(peer).cores });
   }
   for (let round = 1; round <= rounds; round++) {
-    for (const { peer, started, load, rounds: done } of loaded) {
-      progress(`${workload.title}: round ${round} of ${rounds}, ${peer.name}`);
+    for (const { name, peer, started, load, rounds: done } of loaded) {
+      progress(`${title}: round ${round} of ${rounds}, ${name}`);
       try {
         done.push(await measureRound(started, load, settings(peer, seconds)));
       } catch (error) {
-        throw new Error(`${peer.name}, ${workload.name}: ${error.message}`, { cause: error });
+        throw new Error(`${title}, ${name}: ${error.message}`, { cause: error });
       }
     }
   }
-  return loaded.map(({ peer, rounds: done }) => ({ name: peer.name, ...summary(done) }));
+  return loaded.map(({ name, rounds: done }) => ({ name, ...summary(done) }));
 }
 
 /** Medians of the quieter rounds. */

@@ -3,15 +3,14 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { chartsAsSvg } from '../lib/chart.mjs';
 import { figure, table, writeResults, writeSections } from '../lib/output.mjs';
 import { tableOf } from './report.mjs';
-import { WORKLOADS } from './workloads.mjs';
+import { findWorkload } from './workloads.mjs';
 
 const RESULTS = 'bench/compare/results.json';
 const PAGE = 'docs/performance.md';
 const PICTURE = 'docs/images/performance.svg';
 const ALT =
   'What a request costs and how long it takes: Latchkey, other proxies with a key check, and a bare undici proxy';
-const TABLES = ['token', 'latency', 'storm', 'unknown', 'asked', 'workers'];
-const OWN = ['token', 'session', 'routes', 'million', 'scope', 'unknown', 'malformed'];
+const TABLES = ['token', 'latency', 'storm', 'own', 'unknown', 'asked', 'workers'];
 const BODIES = ['down-64k', 'up-64k', 'down-10m', 'up-10m'];
 const isOwn = (name) => name.startsWith('Latchkey');
 
@@ -65,16 +64,7 @@ export function machineTable({ machine, versions, rounds, seconds }) {
 }
 
 const rowOf = (rows, name) => rows?.find((row) => row.name === name);
-const titleOf = (name) => WORKLOADS.find((workload) => workload.name === name)?.title ?? name;
-
-/** What each kind of request costs Latchkey. */
-export function ownTable(workloads) {
-  const rows = OWN.filter((name) => workloads[name] !== undefined).map((name) => {
-    const row = workloads[name].find((each) => isOwn(each.name));
-    return [titleOf(name), figure(row.cpu_us), Math.round(row.requests_per_second).toLocaleString('en-US')];
-  });
-  return table(['', 'CPU µs a request', 'requests/s'], rows);
-}
+const titleOf = (name) => findWorkload(name)?.title ?? name;
 
 /** What bodies cost everybody. */
 export function bodyTable(workloads) {
@@ -88,11 +78,11 @@ export function bodyTable(workloads) {
 }
 
 /** The figures that somebody wants who reads nothing else. */
-export function inShort({ token, latency, unknown, malformed, scope }) {
+export function inShort({ token, latency, own: requests }) {
   const own = rowOf(token, 'Latchkey');
   const times = (name) => figure(own.cpu_us / rowOf(token, name).cpu_us);
   const p99 = (name) => `${figure(rowOf(latency, name)?.p99)} ms`;
-  const refused = [malformed, unknown, scope].map((rows) => figure(rowOf(rows, 'Latchkey')?.cpu_us));
+  const refused = ['malformed', 'unknown', 'scope'].map((name) => figure(rowOf(requests, name)?.cpu_us));
   return table(
     ['', ''],
     [
@@ -117,9 +107,8 @@ export async function writeDown({ workloads, ...about }) {
   for (const name of TABLES) {
     if (merged[name] !== undefined) sections[`bench-${name}`] = tableOf(name, merged[name]);
   }
-  if (OWN.some((name) => merged[name] !== undefined)) sections['bench-own'] = ownTable(merged);
   if (BODIES.some((name) => merged[name] !== undefined)) sections['bench-bodies'] = bodyTable(merged);
-  if (merged.token !== undefined && merged.latency !== undefined) {
+  if (['token', 'latency', 'own'].every((name) => merged[name] !== undefined)) {
     sections['bench-short'] = inShort(merged);
     writeFileSync(PICTURE, pictureOf(merged));
     sections['bench-picture'] = `![${ALT}](images/performance.svg)`;

@@ -1,6 +1,6 @@
 // Tables of what was measured.
 import { figure, table } from '../lib/output.mjs';
-import { WORKLOADS } from './workloads.mjs';
+import { findWorkload, WORKLOADS } from './workloads.mjs';
 
 const MEBIBYTE = 2 ** 20;
 
@@ -56,11 +56,23 @@ function waitsOf({ p50, p99, p999, busy }) {
   return [figure(p50), figure(p99), figure(p999), `${Math.round(busy * 100)} %`];
 }
 
+/** What each kind of request costs Latchkey. */
+function ownTable(rows) {
+  return table(
+    ['', 'CPU µs a request', 'requests/s'],
+    rows.map(({ name, cpu_us, requests_per_second }) => [
+      findWorkload(name)?.title ?? name,
+      figure(cpu_us),
+      Math.round(requests_per_second).toLocaleString('en-US'),
+    ]),
+  );
+}
+
 function loadTable(rows) {
   return mainTable(rows, rows.find((row) => row.name === 'bare undici') ?? rows[0]);
 }
 
-const TABLES = { latency: latencyTable, storm: stormTable };
+const TABLES = { latency: latencyTable, storm: stormTable, own: ownTable };
 
 /** The table of a workload. */
 export const tableOf = (name, rows) => (TABLES[name] ?? loadTable)(rows);

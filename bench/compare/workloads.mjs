@@ -2,6 +2,7 @@
 import { hashedPassword, newKeys, newSessionIds } from '../lib/records.mjs';
 import { SIZES } from '../lib/upstream.mjs';
 import { measureLatency, measureStorm } from './latency.mjs';
+import { measureWorkloads } from './measure.mjs';
 import { caddyForwardAuth, caddyMatcher } from './peers/caddy.mjs';
 import { haproxy } from './peers/haproxy.mjs';
 import { latchkey, latchkeyOn } from './peers/latchkey.mjs';
@@ -56,57 +57,23 @@ export const TOKEN = {
   seconds: 'all',
 };
 
-/** The workloads. Each is asked of its subjects in turn, for half of the rounds and of their seconds unless it says `all`. */
-export const WORKLOADS = [
+const UNKNOWN = {
+  name: 'unknown',
+  title: '401: a made-up token of the right form',
+  subjects: WITH_A_CHECK,
+  expects: 401,
+  requests: () => newKeys(KEYS).map(withKey('/api/items/42')),
+};
+
+/** Rows of one table, so they are measured in turn. */
+const OWN = [
   TOKEN,
-  {
-    name: 'latency',
-    title: 'Small GET with a token, at the same rate for everybody',
-    subjects: [latchkey, bareUndici, httpProxy, caddyMatcher, nginxLua, haproxy],
-    measure: measureLatency,
-    seconds: 'all',
-  },
-  {
-    name: 'storm',
-    title: 'Small GET with a token, while people log in',
-    subjects: [latchkey],
-    measure: measureStorm,
-    seconds: 'all',
-  },
   {
     name: 'session',
     title: 'Small GET with a session',
     subjects: [latchkey],
     requests: (peer, { sessionIds }) => sessionIds.map((id) => get('/api/items/42', { Cookie: `service.session=${id}` })),
   },
-  {
-    name: 'unknown',
-    title: '401: a made-up token of the right form',
-    subjects: WITH_A_CHECK,
-    expects: 401,
-    requests: () => newKeys(KEYS).map(withKey('/api/items/42')),
-  },
-  {
-    name: 'malformed',
-    title: '401: a token whose checksum is wrong',
-    subjects: [latchkey],
-    expects: 401,
-    requests: () => newKeys(KEYS).map((key) => withKey('/api/items/42')(wrongChecksum(key))),
-  },
-  {
-    name: 'scope',
-    title: '403: a token whose scope is too small',
-    subjects: [latchkey],
-    expects: 403,
-    requests: (peer, { limitedKeys }) => limitedKeys.map(withKey('/api/items/42')),
-  },
-  ...Object.entries(SIZES).flatMap(([file, bytes]) => {
-    const [size, connections] = bytes > 1e6 ? ['10 MiB', 4] : ['64 KiB', 64];
-    return [
-      { name: `down-${file}`, title: `${size} down`, subjects: CARRIERS, connections, requests: download(file) },
-      { name: `up-${file}`, title: `${size} up`, subjects: CARRIERS, connections, requests: post(bytes) },
-    ];
-  }),
   {
     name: 'routes',
     title: 'Small GET with a token, 1,000 routes',
@@ -120,6 +87,57 @@ export const WORKLOADS = [
     requests: (peer) => peer.keys.map(withKey('/api/items/42')),
   },
   {
+    name: 'scope',
+    title: '403: a token whose scope is too small',
+    subjects: [latchkey],
+    expects: 403,
+    requests: (peer, { limitedKeys }) => limitedKeys.map(withKey('/api/items/42')),
+  },
+  UNKNOWN,
+  {
+    name: 'malformed',
+    title: '401: a token whose checksum is wrong',
+    subjects: [latchkey],
+    expects: 401,
+    requests: () => newKeys(KEYS).map((key) => withKey('/api/items/42')(wrongChecksum(key))),
+  },
+]; // prettier-ignore
+
+/** The workloads. Each is asked of its subjects in turn, for half of the rounds and of their seconds unless it says `all`. */
+export const WORKLOADS = [
+  TOKEN,
+  {
+    name: 'latency',
+    title: 'Small GET with a token, at the same rate for everybody',
+    subjects: [latchkey, bareUndici, httpProxy, caddyMatcher, nginxLua, haproxy],
+    measure: measureLatency,
+    rounds: 'all',
+    seconds: 'all',
+  },
+  {
+    name: 'storm',
+    title: 'Small GET with a token, while people log in',
+    subjects: [latchkey],
+    measure: measureStorm,
+    seconds: 'all',
+  },
+  {
+    name: 'own',
+    title: 'What a request costs Latchkey',
+    subjects: [latchkey, manyRoutes, millionTokens],
+    workloads: OWN,
+    measure: measureWorkloads,
+    rounds: 'all',
+  },
+  UNKNOWN,
+  ...Object.entries(SIZES).flatMap(([file, bytes]) => {
+    const [size, connections] = bytes > 1e6 ? ['10 MiB', 4] : ['64 KiB', 64];
+    return [
+      { name: `down-${file}`, title: `${size} down`, subjects: CARRIERS, connections, requests: download(file) },
+      { name: `up-${file}`, title: `${size} up`, subjects: CARRIERS, connections, requests: post(bytes) },
+    ];
+  }),
+  {
     name: 'workers',
     title: 'Small GET with a token, on all cores at once with the load',
     subjects: workers,
@@ -132,3 +150,8 @@ export const WORKLOADS = [
     requests: (peer, place) => place.keys.map(withKey('/api/items/42')),
   },
 ]; // prettier-ignore
+
+/** A workload whose requests are asked for by its name. */
+export function findWorkload(name) {
+  return [...WORKLOADS, ...OWN].find((each) => each.name === name && each.requests !== undefined);
+}

@@ -9,7 +9,7 @@ import { cpuSeconds, threadSeconds } from '../lib/proc.mjs';
 import { run } from '../lib/processes.mjs';
 import { fillStore } from '../lib/records.mjs';
 import { openPlace, prepareLoad } from '../compare/subjects.mjs';
-import { WORKLOADS } from '../compare/workloads.mjs';
+import { findWorkload } from '../compare/workloads.mjs';
 import { warmUp, wrk } from '../lib/wrk.mjs';
 import { attribute, attributeAllocations, ROOMS } from './rooms.mjs';
 import { allocationsDuring, openInspector } from '../lib/inspector.mjs';
@@ -41,7 +41,7 @@ const INTERVAL = 200;
 const SUBJECT = { name: 'Latchkey' };
 
 await run(async () => {
-  const workload = WORKLOADS.find(({ name, requests }) => name === values.workload && requests !== undefined);
+  const workload = findWorkload(values.workload);
   if (workload === undefined) throw new Error(`there is no workload "${values.workload}"`);
   const place = await openPlace();
   const server = await startLatchkey({
