@@ -56,7 +56,7 @@ class GatheringDestination implements Destination {
     const lines = this.beginLine();
     if (lines === undefined) return;
     lines.text(line);
-    lines.end();
+    this.endLine();
     this.hurry();
   }
 
