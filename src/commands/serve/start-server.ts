@@ -28,7 +28,7 @@ import { StoreUnavailable } from '../../store/store.js';
 import { checkSigningKeys } from '../../server/stores/signing-keys.js';
 import { watchFiles } from '../../server/reload/watch.js';
 import { startWorker } from '../../server/processes/worker.js';
-import { keepRequestsYoung } from '../../server/processes/young-heap.js';
+import { tuneHeap } from '../../server/processes/heap.js';
 
 const APPLY_RETRY_MS = 1_000;
 
@@ -43,7 +43,7 @@ export interface ServeOptions {
 
 /** Starts serving: in this process, or in workers that this process watches over. */
 export async function startServer(options: ServeOptions): Promise<void> {
-  keepRequestsYoung();
+  tuneHeap();
   const { config } = options.loaded;
   const sink = createLog(config.log.level);
   logWarnings(sink.log);
