@@ -81,7 +81,8 @@ function hasBody(req: IncomingMessage): boolean {
   return coding !== undefined || (length !== undefined && length !== '0');
 }
 
-function lingeringEnd(req: IncomingMessage, res: ServerResponse): void {
+/** Ends an answer whose connection closes behind it when the client has sent the rest of its body, or after a moment. */
+export function lingeringEnd(req: IncomingMessage, res: ServerResponse): void {
   const end = () => {
     clearTimeout(timer);
     req.off('end', end).off('close', end);

@@ -1,6 +1,8 @@
+import type { ServerResponse } from 'node:http';
 import { type Dispatcher, errors } from 'undici';
 import { isRead } from '../domain/methods.js';
 import { endInOnePiece } from '../http/one-piece.js';
+import { lingeringEnd } from '../http/write-answer.js';
 import type { Address } from './address.js';
 import { awaitDrain, destroyUnlessTaken, follow, type Following, unfollow } from './client-side.js';
 import { inboundFields, inboundTrailers } from './inbound.js';
@@ -152,12 +154,16 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Waiter, Up
 
   onComplete(trailers: string[] | null): void {
     if (this.#over) return;
-    const { res, responseFields, upstream } = this.#job;
+    const { req, res, responseFields, upstream } = this.#job;
     if (trailers !== null && trailers.length > 0 && res.chunkedEncoding)
       res.addTrailers(inboundTrailers(trailers, responseFields));
     this.#wrote = true;
     this.#finish(null);
-    if (this.#onePiece) endInOnePiece(res);
+    if (this.#upload !== undefined && !req.readableEnded && closesBehind(res)) {
+      // Closed while the client still sends, its connection would be reset, and the answer might be lost with it.
+      res.flushHeaders();
+      lingeringEnd(req, res);
+    } else if (this.#onePiece) endInOnePiece(res);
     else res.end();
     if (res.writableLength > 0) destroyUnlessTaken(res, upstream.settings.idle_timeout);
   }
@@ -263,6 +269,11 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Waiter, Up
     this.#finish('client');
     this.#abort?.(new Error('the client stopped sending'));
   }
+}
+
+/** Whether the connection closes behind an answer. That of HTTP/2 never does, and has no such property. */
+function closesBehind(res: ServerResponse): boolean {
+  return 'shouldKeepAlive' in res && !res.shouldKeepAlive;
 }
 
 function flushHead(exchange: Exchange): void {

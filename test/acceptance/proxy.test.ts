@@ -281,6 +281,28 @@ t.test('an early answer is passed on while the upload still goes on', async (t) 
   t.same([reply.status, reply.text], [413, 'no']);
 });
 
+t.test(
+  'an early answer waits for a client whose connection closes behind it, so that nothing resets it',
+  async (t) => {
+    behave = (_req, res) => void res.writeHead(413).end('no');
+    const rest = 999_000;
+    const head = `POST /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nService-Key: ${headers['Service-Key']}\r\nContent-Length: ${rest + 4}\r\n\r\nhalf`;
+    const socket = connect(Number(new URL(url).port), new URL(url).hostname);
+    const faults: Error[] = [];
+    let text = '';
+    socket
+      .on('error', (error) => faults.push(error))
+      .on('data', (chunk: Buffer) => (text += chunk.toString()));
+    const closed = new Promise((resolve) => socket.on('close', resolve));
+    socket.write(head);
+    await until(() => text.includes('\r\nno\r\n'), 'the answer');
+    socket.write(Buffer.alloc(rest, 'x'));
+    await closed;
+    t.match(text, /^HTTP\/1\.1 413 /);
+    t.same(faults, []);
+  },
+);
+
 t.test('a slow reader of a large answer costs no memory', async (t) => {
   const size = 100 * 1024 * 1024;
   behave = (_req, res) => {
