@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { createServer, request, type IncomingMessage, type ServerResponse } from 'node:http';
 import { connect, createServer as createTcpServer, type Socket } from 'node:net';
 import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback, send, sendRaw } from '../helpers/http.js';
@@ -296,6 +297,8 @@ t.test(
     const closed = new Promise((resolve) => socket.on('close', resolve));
     socket.write(head);
     await until(() => text.includes('\r\nno\r\n'), 'the answer');
+    await sleep(100);
+    t.equal(socket.readyState, 'open');
     socket.write(Buffer.alloc(rest, 'x'));
     await closed;
     t.match(text, /^HTTP\/1\.1 413 /);
