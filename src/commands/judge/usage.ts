@@ -1,7 +1,8 @@
-import { Command, Option } from 'commander';
+import { Argument, Command, Option } from 'commander';
 import { collect, configOption, jsonOption, listOf } from '../terminal/options.js';
 import type { CheckOptions } from './check.js';
 import type { ExplainOptions } from './explain.js';
+import type { SchemaKind } from './schema.js';
 
 /** `latchkey check`: prints each fault of a configuration, its directory and its policy. */
 export function checkCommand(): Command {
@@ -63,6 +64,10 @@ Nothing is forwarded and nothing is recorded. It exits with 0 whatever the verdi
 export function schemaCommand(): Command {
   return new Command('schema')
     .description('print the JSON Schema of a file, for editors')
-    .argument('[kind]', 'config, directory, or expect (the table of check --expect)', 'config')
-    .action(async (kind: string) => (await import('./schema.js')).printSchema(kind));
+    .addArgument(
+      new Argument('[kind]', 'which file; expect is the table of check --expect')
+        .choices(['config', 'directory', 'expect'] satisfies SchemaKind[])
+        .default('config'),
+    )
+    .action(async (kind: SchemaKind) => (await import('./schema.js')).printSchema(kind));
 }

@@ -1,28 +1,27 @@
-import { type Argument, Command, type Option } from 'commander';
+import { Argument, Command, type Option } from 'commander';
 
 /** `latchkey completion`: prints what a shell needs to complete commands, options and file names. */
 export function completionCommand(): Command {
   return new Command('completion')
     .description('print a script that completes commands and options in your shell')
-    .argument('<shell>', 'bash or zsh', (shell) => shell, undefined)
+    .addArgument(new Argument('<shell>', 'the shell that it is for').choices(['bash', 'zsh']))
     .addHelpText(
       'after',
       `
   bash: add to ~/.bashrc    eval "$(latchkey completion bash)"
   zsh:  add to ~/.zshrc     eval "$(latchkey completion zsh)"    (behind compinit)`,
     )
-    .configureHelp({ argumentDescription: (argument: Argument) => argument.description })
     .action((shell: string, _options: unknown, command: Command) => {
-      if (shell !== 'bash' && shell !== 'zsh') command.error(`error: expected bash or zsh, got ${shell}`, { exitCode: 2 });
       const program = command.parent ?? command;
       process.stdout.write(shell === 'zsh' ? zshScript(program) : bashScript(program));
     });
 } // prettier-ignore
 
-/** What can follow a command: its subcommands, its options, and those of its options that take a file. */
+/** What can follow a command: its subcommands and its options, or the words that its argument is one of. */
 interface Entry {
   readonly path: string;
   readonly words: readonly string[];
+  readonly argument: readonly string[];
 }
 
 function entriesOf(command: Command, path: readonly string[] = []): Entry[] {
@@ -30,7 +29,11 @@ function entriesOf(command: Command, path: readonly string[] = []): Entry[] {
   const options = command.options.flatMap(flagsOf);
   const help = path.length === 0 ? ['help', '--help'] : ['--help'];
   return [
-    { path: path.join(' '), words: [...names, ...options, ...help] },
+    {
+      path: path.join(' '),
+      words: [...names, ...options, ...help],
+      argument: command.registeredArguments[0]?.argChoices ?? [],
+    },
     ...command.commands.flatMap((sub) => entriesOf(sub, [...path, sub.name()])),
   ];
 }
@@ -49,6 +52,10 @@ function bashScript(program: Command): string {
   const cases = entriesOf(program)
     .map(({ path, words }) => `    '${path}') words='${words.join(' ')}' ;;`)
     .join('\n');
+  const choices = entriesOf(program)
+    .filter(({ argument }) => argument.length > 0)
+    .map(({ path, argument }) => `    '${path}') words='${argument.join(' ')}' ;;`)
+    .join('\n');
   return `# bash completion of latchkey
 _latchkey() {
   local current="\${COMP_WORDS[COMP_CWORD]}" previous="\${COMP_WORDS[COMP_CWORD-1]}" path='' words='' word
@@ -65,8 +72,9 @@ ${commandPaths(program)
   case "$path" in
 ${cases}
   esac
-  if [[ "$path" == completion && "$current" != -* ]]; then words='bash zsh'; fi
-  if [[ "$path" == schema && "$current" != -* ]]; then words='config directory'; fi
+  if [[ "$current" != -* ]]; then case "$path" in
+${choices}
+  esac; fi
   COMPREPLY=( $(compgen -W "$words" -- "$current") )
 }
 complete -o filenames -o bashdefault -F _latchkey latchkey
