@@ -6,7 +6,7 @@ import type { Token } from '../domain/token.js';
 import { type Customer, loginKey, type Service, type User } from '../domain/user.js';
 import { batches } from './redis/batches.js';
 import { beginStore } from './redis/begin.js';
-import { changeOf, IMPORT_BATCH } from './redis/change.js';
+import { applyChanges } from './redis/change.js';
 import { RedisClient } from './redis/client.js';
 import {
   customerFrom,
@@ -16,10 +16,10 @@ import {
   sudoFrom,
   text,
   tokenFrom,
-  tokensWithUses,
   useRows,
   userFrom,
 } from './redis/records.js';
+import { Reads } from './redis/reads.js';
 import type { RedisSettings } from './redis/settings.js';
 import type {
   ChangeRefused,
@@ -47,9 +47,11 @@ export async function openRedisStore(settings: RedisSettings): Promise<RedisStor
  */
 export class RedisStore implements Store {
   readonly client: RedisClient;
+  readonly #reads: Reads;
 
   constructor(client: RedisClient) {
     this.client = client;
+    this.#reads = new Reads(client);
   }
 
   async findToken(digest: string): Promise<TokenWithOwner | undefined> {
@@ -66,51 +68,40 @@ export class RedisStore implements Store {
   }
 
   async hasLegacyKeys(): Promise<boolean> {
-    return Number((await this.#get('legacy_keys')) ?? 0) > 0;
+    return Number((await this.#reads.text('legacy_keys')) ?? 0) > 0;
   }
 
   async getCustomer(id: string): Promise<Customer | undefined> {
-    return this.#read(`customer:${id}`, customerFrom);
+    return this.#reads.record(`customer:${id}`, customerFrom);
   }
 
   async getService(id: string): Promise<Service | undefined> {
-    return this.#read(`service:${id}`, serviceFrom);
+    return this.#reads.record(`service:${id}`, serviceFrom);
   }
 
   async getUser(id: string): Promise<User | undefined> {
-    return this.#read(`user:${id}`, userFrom);
+    return this.#reads.record(`user:${id}`, userFrom);
   }
 
   async getUserByLogin(login: string): Promise<User | undefined> {
-    const id = await this.#get(`login:${loginKey(login)}`);
+    const id = await this.#reads.text(`login:${loginKey(login)}`);
     return id === null ? undefined : this.getUser(id);
   }
 
   async listCustomers(): Promise<Customer[]> {
-    return this.#readAll(await this.#members('customers'), 'customer:', customerFrom);
+    return this.#reads.records(await this.#reads.members('customers'), 'customer:', customerFrom);
   }
 
   async listServices(customerId: string): Promise<Service[]> {
-    return this.#readAll(await this.#members(`services:${customerId}`), 'service:', serviceFrom);
+    return this.#reads.records(await this.#reads.members(`services:${customerId}`), 'service:', serviceFrom);
   }
 
   async listUsers(customerId: string): Promise<User[]> {
-    return this.#readAll(await this.#members(`users:${customerId}`), 'user:', userFrom);
+    return this.#reads.records(await this.#reads.members(`users:${customerId}`), 'user:', userFrom);
   }
 
-  /**
-   * All or none. Many tokens are imported in batches, so that Redis is not held for seconds: everything else is checked
-   * before, and they are taken back when the rest is refused in the end.
-   */
   async change(changes: Changes, now: EpochMs): Promise<ChangeRefused | undefined> {
-    const { tokens = [] } = changes;
-    if (tokens.length <= IMPORT_BATCH) return this.#change(changes, now, false);
-    const refused = await this.#change(changes, now, true);
-    if (refused !== undefined) return refused;
-    const added = await this.#import(tokens);
-    const late = await this.#change({ ...changes, tokens: [] }, now, false);
-    if (late !== undefined) await this.#removeTokens(added);
-    return late;
+    return applyChanges(this.client, changes, now);
   }
 
   async createToken(token: Token, maxPerUser: number | null, now: EpochMs) {
@@ -126,16 +117,16 @@ export class RedisStore implements Store {
   }
 
   async getToken(id: string): Promise<TokenWithUse | undefined> {
-    return (await this.#tokens([id]))[0];
+    return (await this.#reads.tokens([id]))[0];
   }
 
   async listTokensOfUser(userId: string): Promise<TokenWithUse[]> {
-    return this.#tokens(await this.#members(`tokens:${userId}`));
+    return this.#reads.tokens(await this.#reads.members(`tokens:${userId}`));
   }
 
   async listTokensOfCustomer(customerId: string): Promise<TokenWithUse[]> {
     const tokens: TokenWithUse[] = [];
-    for (const userId of await this.#members(`users:${customerId}`))
+    for (const userId of await this.#reads.members(`users:${customerId}`))
       tokens.push(...(await this.listTokensOfUser(userId)));
     return tokens;
   }
@@ -151,7 +142,7 @@ export class RedisStore implements Store {
 
   async listSessions(userId: string): Promise<Session[]> {
     const sessions: Session[] = [];
-    for (const digest of await this.#members(`sessions:${userId}`)) {
+    for (const digest of await this.#reads.members(`sessions:${userId}`)) {
       const found = await this.findSession(digest);
       if (found !== undefined) sessions.push(found.session);
     }
@@ -180,11 +171,11 @@ export class RedisStore implements Store {
   }
 
   async getOtpStep(userId: string): Promise<number> {
-    return Number((await this.#get(`otp:${userId}`)) ?? -1);
+    return Number((await this.#reads.text(`otp:${userId}`)) ?? -1);
   }
 
   async listRevokedDigests(): Promise<string[]> {
-    return this.#members('revoked');
+    return this.#reads.members('revoked');
   }
 
   async addRevokedDigests(digests: readonly string[]): Promise<void> {
@@ -218,7 +209,7 @@ export class RedisStore implements Store {
   }
 
   async getSigningKeys(): Promise<SigningKeys | undefined> {
-    return this.#read('signing_keys', signingKeysFrom);
+    return this.#reads.record('signing_keys', signingKeysFrom);
   }
 
   async replaceSigningKeys(next: SigningKeys): Promise<boolean> {
@@ -242,55 +233,10 @@ export class RedisStore implements Store {
   }
 
   async probe(): Promise<void> {
-    await this.#get('meta');
+    await this.#reads.text('meta');
   }
 
   async close(): Promise<void> {
     await this.client.close();
   }
-
-  async #change(changes: Changes, now: EpochMs, checkOnly: boolean): Promise<ChangeRefused | undefined> {
-    const answer = (await this.client.script('change', changeOf(changes, checkOnly), now)) as string;
-    return answer === '' ? undefined : (JSON.parse(answer) as ChangeRefused);
-  }
-
-  async #import(tokens: readonly Token[]): Promise<string[]> {
-    const added: string[] = [];
-    for (const some of batches(tokens))
-      added.push(...((await this.client.script('importTokens', ...some.map(text))) as string[]));
-    return added;
-  }
-
-  async #removeTokens(ids: readonly string[]): Promise<void> {
-    for (const some of batches(ids)) await this.client.script('removeTokens', ...some);
-  }
-
-  async #tokens(ids: readonly string[]): Promise<TokenWithUse[]> {
-    const found: TokenWithUse[] = [];
-    for (const some of batches(ids))
-      found.push(...tokensWithUses((await this.client.script('readTokens', ...some)) as string[]));
-    return found;
-  }
-
-  async #get(name: string): Promise<string | null> {
-    return (await this.client.script('get', name)) as string | null;
-  }
-
-  async #members(name: string): Promise<string[]> {
-    return (await this.client.script('members', name)) as string[];
-  }
-
-  async #read<T>(name: string, from: (text: string) => T): Promise<T | undefined> {
-    const found = await this.#get(name);
-    return found === null ? undefined : from(found);
-  }
-
-  async #readAll<T>(ids: readonly string[], kind: string, from: (text: string) => T): Promise<T[]> {
-    const all: T[] = [];
-    for (const some of batches(ids)) {
-      const found = (await this.client.script('getAll', ...some.map((id) => kind + id))) as (string | null)[];
-      for (const each of found) if (each !== null) all.push(from(each));
-    }
-    return all;
-  } // prettier-ignore
 }

@@ -1,12 +1,54 @@
 import { loginKey } from '../../domain/user.js';
 import { encode } from '../records.js';
-import type { Changes } from '../store.js';
+import type { Token } from '../../domain/token.js';
+import type { EpochMs } from '../../domain/time.js';
+import type { ChangeRefused, Changes } from '../store.js';
+import { batches } from './batches.js';
+import type { RedisClient } from './client.js';
+import { text } from './records.js';
 
 /** Tokens that one step takes; more are imported before it, in batches. */
-export const IMPORT_BATCH = 1_000;
+const IMPORT_BATCH = 1_000;
+
+/**
+ * Applies changes, all or none. Many tokens are imported in batches, so that Redis is not held for seconds: everything else is
+ * checked before, and they are taken back when the rest is refused in the end.
+ */
+export async function applyChanges(
+  client: RedisClient,
+  changes: Changes,
+  now: EpochMs,
+): Promise<ChangeRefused | undefined> {
+  const { tokens = [] } = changes;
+  if (tokens.length <= IMPORT_BATCH) return change(client, changes, now, false);
+  const refused = await change(client, changes, now, true);
+  if (refused !== undefined) return refused;
+  const added = await importTokens(client, tokens);
+  const late = await change(client, { ...changes, tokens: [] }, now, false);
+  if (late !== undefined) for (const some of batches(added)) await client.script('removeTokens', ...some);
+  return late;
+}
+
+async function change(
+  client: RedisClient,
+  changes: Changes,
+  now: EpochMs,
+  checkOnly: boolean,
+): Promise<ChangeRefused | undefined> {
+  const answer = (await client.script('change', changeOf(changes, checkOnly), now)) as string;
+  return answer === '' ? undefined : (JSON.parse(answer) as ChangeRefused);
+}
+
+/** @returns ids of those that were not there before */
+async function importTokens(client: RedisClient, tokens: readonly Token[]): Promise<string[]> {
+  const added: string[] = [];
+  for (const some of batches(tokens))
+    added.push(...((await client.script('importTokens', ...some.map(text))) as string[]));
+  return added;
+}
 
 /** Changes as the script takes them: records as texts beside what the script has to know of them. */
-export function changeOf(changes: Changes, checkOnly: boolean): string {
+function changeOf(changes: Changes, checkOnly: boolean): string {
   const { customers = [], services = [], users = [], tokens = [] } = changes;
   const needs = new Set([...users, ...services, ...tokens].map(({ customerId }) => customerId));
   return JSON.stringify({
