@@ -30,6 +30,25 @@ t.test('a sudo that is over is removed with its entry in the index', async (t) =
   await store.close();
 });
 
+t.test(
+  'a record is the same object for as long as it is the same, and none that is gone is kept',
+  async (t) => {
+    const store = openLmdbStore(join(temporaryFolder(t), 'store'));
+    await store.change(BASE, NOW);
+    const made = token('T1');
+    await store.createToken(made, null, NOW);
+    const find = async () => (await store.findToken(made.digest))?.token;
+    const first = await find();
+    t.equal(await find(), first);
+    await store.revokeTokens([made.id]);
+    t.equal(await find(), undefined);
+    await store.createToken(made, null, NOW);
+    t.same(await find(), first);
+    t.not(await find(), first, 'it was read anew');
+    await store.close();
+  },
+);
+
 /** Starts a process that writes to the store, and calls back for each step that it acknowledged. */
 function startWriter(path: string, prefix: string, onStep: (what: string, id: string) => void) {
   const child = spawn(process.execPath, [WRITER, path, prefix], { stdio: ['ignore', 'pipe', 'inherit'] });

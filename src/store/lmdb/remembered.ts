@@ -58,7 +58,10 @@ export class RememberedRecords<T extends object> {
 
   #get(key: string, keyInStore: string | Uint8Array): T | undefined {
     const found = this.#db.getBinaryFast(keyInStore) as Window | undefined;
-    if (found === undefined) return undefined;
+    if (found === undefined) {
+      this.#known.delete(key);
+      return undefined;
+    }
     const bytes = found.latin1Slice(0, found.length);
     const known = this.#known.get(key);
     if (known !== undefined && known.bytes === bytes) return known.value;
