@@ -19,7 +19,7 @@ const { values } = parseArgs({
 });
 if (values.help) {
   process.stdout
-    .write(`npm run bench -- [options]     (some 15 minutes; it needs two cores that nothing else uses)
+    .write(`npm run bench -- [options]     (some 20 minutes; it needs two cores that nothing else uses)
 
   --only A,B        only subjects whose name contains A or B, in any case: latchkey,http-proxy
   --workload A,B    only these: token, latency, storm, own, unknown, down-64k, up-64k, down-10m, up-10m, workers, asked
