@@ -85,6 +85,7 @@ const KINDS = [
   [1, () => ask('wrong login', [401, 429, 503], { method: 'POST', headers: form, body: `user=u${Math.random()}%40a&password=x` }, '/login')],
   [1, async () => {
     const made = await server.token();
+    if (made === undefined) return count('new token 429');
     await ask('new token', forwarded, { headers: { 'Service-Key': made } });
     await ask('revoke', [204], { method: 'DELETE', headers: { 'Service-Key': made } }, '/tokens/self');
     await ask('revoked', [401], { headers: { 'Service-Key': made } });
