@@ -215,6 +215,6 @@ t.test('completion, in the shells themselves', async (t) => {
   }
   t.match(await run(['completion', 'fish']), {
     code: 2,
-    stderr: /'fish' is invalid .* Allowed choices are bash, zsh/,
+    stderr: /value 'fish' is invalid for argument 'shell'\. Allowed choices are bash, zsh\./,
   });
 });

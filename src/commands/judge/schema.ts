@@ -2,11 +2,13 @@ import { z } from 'zod';
 import { directorySchema } from '../../config/schema/directory-file.js';
 import { configSchema } from '../../config/schema/config.js';
 import { expectSchema } from '../../config/expect.js';
+import type { SchemaKind } from './usage.js';
 
-const SCHEMAS = { config: configSchema, directory: directorySchema, expect: expectSchema } as const;
-
-/** A file of which there is a schema. */
-export type SchemaKind = keyof typeof SCHEMAS;
+const SCHEMAS: Readonly<Record<SchemaKind, z.ZodType>> = {
+  config: configSchema,
+  directory: directorySchema,
+  expect: expectSchema,
+};
 
 /** Prints the JSON Schema of what may be written in a file. */
 export function printSchema(kind: SchemaKind): void {

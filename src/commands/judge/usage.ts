@@ -2,7 +2,6 @@ import { Argument, Command, Option } from 'commander';
 import { collect, configOption, jsonOption, listOf } from '../terminal/options.js';
 import type { CheckOptions } from './check.js';
 import type { ExplainOptions } from './explain.js';
-import type { SchemaKind } from './schema.js';
 
 /** `latchkey check`: prints each fault of a configuration, its directory and its policy. */
 export function checkCommand(): Command {
@@ -60,13 +59,19 @@ Nothing is forwarded and nothing is recorded. It exits with 0 whatever the verdi
     .action(async (options: ExplainOptions) => (await import('./explain.js')).runExplain(options)); // prettier-ignore
 }
 
+/** Files of which there is a schema. They stand here because the schemas themselves take long to load. */
+const SCHEMA_KINDS = ['config', 'directory', 'expect'] as const;
+
+/** A file of which there is a schema. */
+export type SchemaKind = (typeof SCHEMA_KINDS)[number];
+
 /** `latchkey schema`: prints the JSON Schema of what may be written in a file. */
 export function schemaCommand(): Command {
   return new Command('schema')
     .description('print the JSON Schema of a file, for editors')
     .addArgument(
       new Argument('[kind]', 'which file; expect is the table of check --expect')
-        .choices(['config', 'directory', 'expect'] satisfies SchemaKind[])
+        .choices(SCHEMA_KINDS)
         .default('config'),
     )
     .action(async (kind: SchemaKind) => (await import('./schema.js')).printSchema(kind));

@@ -17,7 +17,7 @@ export function completionCommand(): Command {
     });
 } // prettier-ignore
 
-/** What can follow a command: its subcommands and its options, or the words that its argument is one of. */
+/** What can follow a command: its subcommands and its options, and the words of which its argument is one. */
 interface Entry {
   readonly path: string;
   readonly words: readonly string[];
@@ -49,13 +49,7 @@ function fileFlags(command: Command): string[] {
 
 /** Fixed words only, so a completion costs no start of Latchkey. */
 function bashScript(program: Command): string {
-  const cases = entriesOf(program)
-    .map(({ path, words }) => `    '${path}') words='${words.join(' ')}' ;;`)
-    .join('\n');
-  const choices = entriesOf(program)
-    .filter(({ argument }) => argument.length > 0)
-    .map(({ path, argument }) => `    '${path}') words='${argument.join(' ')}' ;;`)
-    .join('\n');
+  const entries = entriesOf(program);
   return `# bash completion of latchkey
 _latchkey() {
   local current="\${COMP_WORDS[COMP_CWORD]}" previous="\${COMP_WORDS[COMP_CWORD-1]}" path='' words='' word
@@ -64,16 +58,20 @@ _latchkey() {
   esac
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "$path $word" in
-${commandPaths(program)
-  .map((path) => `      '${path.includes(' ') ? path : ` ${path}`}') path='${path}' ;;`)
+${entries
+  .filter(({ path }) => path !== '')
+  .map(({ path }) => `      '${path.includes(' ') ? path : ` ${path}`}') path='${path}' ;;`)
   .join('\n')}
     esac
   done
   case "$path" in
-${cases}
+${entries.map(({ path, words }) => caseOf(path, words)).join('\n')}
   esac
   if [[ "$current" != -* ]]; then case "$path" in
-${choices}
+${entries
+  .filter(({ argument }) => argument.length > 0)
+  .map(({ path, argument }) => caseOf(path, argument))
+  .join('\n')}
   esac; fi
   COMPREPLY=( $(compgen -W "$words" -- "$current") )
 }
@@ -81,13 +79,11 @@ complete -o filenames -o bashdefault -F _latchkey latchkey
 `;
 }
 
+function caseOf(path: string, words: readonly string[]): string {
+  return `    '${path}') words='${words.join(' ')}' ;;`;
+}
+
 /** zsh runs the bash function by its own emulation. */
 function zshScript(program: Command): string {
   return `autoload -U +X bashcompinit && bashcompinit\n${bashScript(program)}`;
-}
-
-function commandPaths(program: Command): string[] {
-  return entriesOf(program)
-    .map(({ path }) => path)
-    .filter((path) => path !== '');
 }

@@ -1,7 +1,7 @@
+import type { EpochMs } from '../../domain/time.js';
+import type { Token } from '../../domain/token.js';
 import { loginKey } from '../../domain/user.js';
 import { encode } from '../records.js';
-import type { Token } from '../../domain/token.js';
-import type { EpochMs } from '../../domain/time.js';
 import type { ChangeRefused, Changes } from '../store.js';
 import { batches } from './batches.js';
 import type { RedisClient } from './client.js';
