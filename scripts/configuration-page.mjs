@@ -48,6 +48,9 @@ upstream: http://127.0.0.1:3000
 - \`latchkey check --config FILE\` names each fault with its line and column. An unknown key, or one given twice, is a fault.
 - **Durations** are written \`250ms\`, \`30s\`, \`15m\`, \`12h\`, \`7d\`; **sizes** \`512B\`, \`64KiB\`, \`1MiB\`, \`1GiB\`.
 - **\`\${NAME}\`** in a value is an environment variable and **\`\${file:/run/secrets/x}\`** the text of a file. \`$\${\` is a plain \`\${\`.
+  In a directory file they stand in secrets only: \`password\`, \`password_hash\`, \`otp_secret\`, \`key\` and \`key_sha256\`.
+- **Secrets** are never shown. A fault says what kind of value stands there ("text", "a list"), and \`/-/config\` on the admin port says what the
+  file says where something was expanded.
 - **Paths** of files are relative to the folder of the configuration file.
 - **Takes effect**: a change is taken over by a [reload](operating.md#reload), or needs a restart of the process.
 - In the names of keys, \`NAME\` is a name of your choice and \`[]\` each entry of a list.

@@ -13,6 +13,8 @@ import { demoCommand, healthcheckCommand, serveCommand } from './commands/serve/
 import { completionCommand } from './commands/terminal/completion.js';
 import { WrongUsage } from './commands/terminal/failure.js';
 import { ConfigError, formatFault } from './config/fault.js';
+import { maskTokens } from './observe/mask-tokens.js';
+import { printable } from './observe/printable.js';
 import { readVersion } from './observe/version.js';
 
 const FAILED = 1;
@@ -52,14 +54,17 @@ function report(error: unknown): number {
   // Commander wrote its own message already.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
   if (error instanceof ConfigError) {
-    for (const fault of error.faults) process.stderr.write(`${formatFault(fault)}\n`);
+    for (const fault of error.faults) process.stderr.write(`${printable(formatFault(fault))}\n`);
   } else {
-    process.stderr.write(`latchkey: ${describe(error)}\n`);
+    process.stderr.write(`latchkey: ${printable(maskTokens(describe(error)))}\n`);
   }
   if (program.opts<{ debug?: boolean }>().debug && error instanceof Error)
-    process.stderr.write(`${error.stack}\n`);
+    process.stderr.write(`${maskTokens(error.stack ?? '')}\n`);
   return error instanceof WrongUsage ? WRONG_USAGE : FAILED;
 }
+
+/** The message would quote the setting. */
+const NO_ADDRESS: ReadonlySet<string> = new Set(['ENOTFOUND', 'EAI_AGAIN', 'EADDRNOTAVAIL']);
 
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
@@ -67,6 +72,8 @@ function describe(error: unknown): string {
   if (code === 'EADDRINUSE') return `port ${port} is in use already; choose another, or 0 for a free one`;
   if (code === 'EACCES' && port !== undefined)
     return `port ${port} may not be opened by this user; choose one above 1023`;
+  if (code !== undefined && NO_ADDRESS.has(code))
+    return `an address to listen on is none of this machine (${code}); see listen.host, admin.host and decision.host`;
   return error.message.replaceAll('\n', ' ');
 }
 

@@ -1,5 +1,6 @@
 // Waits at the same load: a fixed rate of requests for everybody, and what a storm of logins does to them.
 import { spawn } from 'node:child_process';
+import { request } from 'node:http';
 import { join } from 'node:path';
 import { busySeconds, cpuSeconds, familyOf } from '../lib/proc.mjs';
 import { foreignShare, measureRound, quieterHalf } from '../lib/round.mjs';
@@ -114,16 +115,29 @@ export async function measureStorm({ title }, [peer], subjects, place, { rounds,
   }));
 }
 
-/** Clients that log in one time after another. */
+/** Logs in from a loopback address and returns the status. */
+async function login(port, user, localAddress) {
+  const body = new URLSearchParams({ user, password: PASSWORD }).toString();
+  const headers = { 'Content-Type': 'application/x-www-form-urlencoded', 'Content-Length': body.length };
+  const what = { port, host: '127.0.0.1', path: '/login', method: 'POST', localAddress, headers };
+  return new Promise((resolve, reject) => {
+    const sent = request(what, (reply) => reply.resume().once('end', () => resolve(reply.statusCode)));
+    sent.once('error', reject).end(body);
+  });
+}
+
+/** Clients that log in one time after another: many people, each from an address of its own, or the rate of logins would end it. */
 function startStorm(port, clients) {
   const state = { running: true, count: 0 };
   const startedAt = performance.now();
   const client = async (index) => {
-    while (state.running) {
-      const body = new URLSearchParams({ user: `user${index}@example.com`, password: PASSWORD });
-      const reply = await fetch(`http://127.0.0.1:${port}/login`, { method: 'POST', body });
-      await reply.arrayBuffer();
-      if (reply.status === 200) state.count += 1;
+    for (let turn = index; state.running; turn += clients) {
+      const status = await login(
+        port,
+        `user${turn % 100}@example.com`,
+        `127.${1 + index}.0.${1 + (turn % 250)}`,
+      );
+      if (status === 200) state.count += 1;
     }
   };
   const all = Promise.all(Array.from({ length: clients }, (_, index) => client(index)));

@@ -24,7 +24,6 @@ export const tokenAt = (index) => ({
   digest: digestAt(index),
   kind: 'token',
   userId: userOf(index).id,
-  customerId: 'C1',
   name: 'a token of usual length',
   scopes: ['global'],
   services: [],

@@ -43,6 +43,8 @@ export async function startSubject() {
       // Made-up logins must not keep the real one out.
       login: { max_failures: 100, lockout: '1s' },
       upstream: upstream.url,
+      // How bodies are framed is asked here, also where none belongs.
+      default_route: { body_on_read: 'allow' },
     }),
   );
   const lines = [];

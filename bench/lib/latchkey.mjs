@@ -1,5 +1,5 @@
 // Latchkey as it is served, with everything on: embedded store, policy, identity headers, metrics, audit and access log.
-import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { startPinned, until } from './processes.mjs';
@@ -7,10 +7,11 @@ import { startPinned, until } from './processes.mjs';
 const CLI = join(import.meta.dirname, '../../dist/cli.js');
 
 /**
- * Starts it with the defaults of every setting that is not given.
+ * Starts it with the defaults of every setting that is not given. Started again by the same name, it finds its store.
  *
  * @param {{ folder: string, name: string, cores: number[], upstreamPort: number, fill?: (path: string) => Promise<void>,
- *   node?: string, nodeArgs?: string[], config?: object }} what `fill` writes the store before the start
+ *   node?: string, nodeArgs?: string[], cli?: string, env?: object, config?: object }} what `fill` writes the store
+ *   before the start; `cli` is the build that is started
  */
 export async function startLatchkey(what) {
   const {
@@ -21,10 +22,12 @@ export async function startLatchkey(what) {
     fill,
     node = process.execPath,
     nodeArgs = [],
+    cli = CLI,
+    env,
     config = {},
   } = what;
   const own = join(folder, name);
-  mkdirSync(own);
+  mkdirSync(own, { recursive: true });
   await fill?.(join(own, 'data'));
   const file = join(own, 'latchkey.yaml');
   const settings = {
@@ -35,10 +38,10 @@ export async function startLatchkey(what) {
     ...config,
   };
   writeFileSync(file, stringify(settings));
-  const log = join(own, 'output.log');
-  const args = [...nodeArgs, CLI, 'serve', '--config', file];
+  const log = unusedName(join(own, 'output'));
+  const args = [...nodeArgs, cli, 'serve', '--config', file];
   const startedAt = Date.now();
-  const started = startPinned({ program: node, args, cores, log, cwd: own });
+  const started = startPinned({ program: node, args, cores, log, env, cwd: own });
   let ready;
   await until(started, name, () => (ready = readyLine(log)) !== undefined);
   return {
@@ -54,6 +57,12 @@ export async function startLatchkey(what) {
     /** Its logs would fill the disk: each round begins with empty ones, which costs it nothing. */
     emptyLog: () => truncateSync(log),
   };
+}
+
+/** The name of a log that no earlier start wrote. */
+function unusedName(base, count = 1) {
+  const name = count === 1 ? `${base}.log` : `${base}-${count}.log`;
+  return existsSync(name) ? unusedName(base, count + 1) : name;
 }
 
 function readyLine(log) {

@@ -32,7 +32,6 @@ export const tokenOf = (digest, index, scopes = ['global']) => ({
   digest,
   kind: 'token',
   userId: userAt(index, null).id,
-  customerId: 'C1',
   name: 'a token of usual length',
   scopes,
   services: [],
@@ -69,7 +68,6 @@ const sessionOf = (digest, index) => ({
   digest,
   id: newId(),
   userId: userAt(index, null).id,
-  customerId: 'C1',
   createdAt: Date.now(),
   endsAt: Date.now() + 86_400_000,
   lastSeenAt: Date.now(),
@@ -92,7 +90,7 @@ export async function fillStore(path, { keys = [], limitedKeys = [], sessionIds 
   for (let from = 0; from < tokens.length; from += BATCH)
     await store.change({ tokens: tokens.slice(from, from + BATCH) }, Date.now());
   await store.change({ tokens: limited }, Date.now());
-  for (const [index, id] of sessionIds.entries()) await store.createSession(sessionOf(digestOf(id), index));
+  for (const [index, id] of sessionIds.entries()) await store.createSession(sessionOf(digestOf(id), index), users[index % USERS], null);
   for (let from = 0; from < more; from += BATCH) {
     const some = Array.from({ length: Math.min(BATCH, more - from) }, (_, i) => unusedTokenAt(from + i, more));
     await store.change({ tokens: some }, Date.now());

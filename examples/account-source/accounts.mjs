@@ -1,12 +1,22 @@
 // An account source: it answers Latchkey's question "is this login right, and who is it?".
 // Replace the table of users by your own. It must be reachable by Latchkey only: here it listens on loopback.
-import { createHmac, randomBytes, scryptSync, timingSafeEqual } from 'node:crypto';
+import { createHmac, randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';
+import { promisify } from 'node:util';
+
+/** What a hash costs. Give users whose hash has an older cost a new one at their next login. */
+const COST = { N: 16_384, r: 8, p: 1 };
+/** Longest body, in bytes, and longest text in it. Latchkey sends far less. */
+const MAX_BODY = 16_384;
+const MAX_TEXT = 1_024;
+const MAX_WAIT_MS = 5_000;
+
+const derive = promisify(scrypt);
 
 const users = [
   {
     login: 'ada@example.com',
-    password: hash('correct horse battery staple'),
+    password: await hash('correct horse battery staple'),
     account: {
       id: 'U1',
       customer_id: 'C1',
@@ -18,29 +28,81 @@ const users = [
   },
   {
     login: 'bob@example.com',
-    password: hash('correct horse battery staple'),
+    password: await hash('correct horse battery staple'),
     otpSecret: Buffer.from('12345678901234567890'),
     account: { id: 'U2', customer_id: 'C1', name: 'Bob', role: 'engineer', locked: false, two_factor: true },
   },
 ];
 
-const server = createServer((req, res) => void answer(req, res));
+/** Nobody's hash. An unknown login is checked against it, at the cost of the dearest hash that anybody has. */
+const nobody = {
+  ...users.map(({ password }) => password).reduce((a, b) => (workOf(b) > workOf(a) ? b : a)),
+  salt: randomBytes(16),
+};
+
+/** What is refused before a password is looked at: a status, and why. */
+class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
 
 async function answer(req, res) {
+  const reply = (status, body, headers = {}) => {
+    if (!res.headersSent)
+      res.writeHead(status, { 'Content-Type': 'application/json', ...headers }).end(JSON.stringify(body));
+  };
+  try {
+    if (req.method !== 'POST') throw new Refused(405, 'expected POST');
+    reply(...(await judge(questionIn(await bodyOf(req)))));
+  } catch (error) {
+    // What is left of a body is not waited for.
+    const headers = { Connection: 'close', ...(error.status === 405 ? { Allow: 'POST' } : {}) };
+    if (error instanceof Refused) reply(error.status, { error: error.message }, headers);
+    else if (!req.destroyed) {
+      console.error('a question could not be answered:', error.message);
+      reply(500, { error: 'internal error' }, headers);
+    }
+  }
+}
+
+async function bodyOf(req) {
   const chunks = [];
-  for await (const chunk of req) chunks.push(chunk);
-  const { login, password, otp } = JSON.parse(Buffer.concat(chunks).toString());
-  const [status, account] = judge(login, password, otp);
-  res.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(account));
+  let size = 0;
+  // A body that is too long is not read to its end, but answered.
+  for await (const chunk of req.iterator({ destroyOnReturn: false })) {
+    size += chunk.length;
+    if (size > MAX_BODY) throw new Refused(413, `expected at most ${MAX_BODY} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** `{login, password, otp}`; `otp` is null when none was sent. */
+function questionIn(body) {
+  let question;
+  try {
+    question = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
+  } catch {
+    throw new Refused(400, 'expected JSON');
+  }
+  const { login, password, otp = null } = question ?? {};
+  if (!isText(login) || !isText(password) || (otp !== null && !isText(otp)))
+    throw new Refused(400, 'expected {"login": text, "password": text, "otp": text or null}');
+  return { login, password, otp };
+}
+
+function isText(value) {
+  return typeof value === 'string' && value.length <= MAX_TEXT;
 }
 
 /** 200 and the account only when everything that was sent is right. */
-function judge(login, password, otp) {
+async function judge({ login, password, otp }) {
   const user = users.find((each) => each.login === login.toLowerCase());
   // An unknown login takes the same work as a wrong password.
-  if (!isRight(user?.password ?? hash('nobody'), password) || user === undefined) {
-    return [401, { code: 'invalid_grant' }];
-  }
+  const right = await isRight(user?.password ?? nobody, password);
+  if (!right || user === undefined) return [401, { code: 'invalid_grant' }];
   if (user.account.two_factor && !takeCode(user, otp)) return [401, { code: '2fa.verify' }];
   return [200, user.account];
 }
@@ -62,14 +124,25 @@ function codeOf(secret, step) {
   return String((digest.readUInt32BE(offset) & 0x7fffffff) % 1_000_000).padStart(6, '0');
 }
 
-function hash(password, salt = randomBytes(16)) {
-  return { salt, key: scryptSync(password, salt, 32) };
+async function hash(password, cost = COST, salt = randomBytes(16)) {
+  return { cost, salt, key: await derive(password, salt, 32, { ...cost, maxmem: 256 * cost.N * cost.r }) };
 }
 
-function isRight({ salt, key }, password) {
-  return timingSafeEqual(key, hash(password, salt).key);
+function workOf({ cost: { N, r, p } }) {
+  return N * r * p;
 }
 
+async function isRight({ cost, salt, key }, password) {
+  return timingSafeEqual(key, (await hash(password, cost, salt)).key);
+}
+
+// A head or a body that does not come to its end is given up.
+const limits = {
+  headersTimeout: MAX_WAIT_MS,
+  requestTimeout: MAX_WAIT_MS,
+  connectionsCheckingInterval: 1_000,
+};
+const server = createServer(limits, (req, res) => void answer(req, res));
 server.listen(Number(process.env.PORT ?? 4000), '127.0.0.1', () => {
   console.log(`accounts at http://127.0.0.1:${server.address().port}/`);
 });

@@ -34,5 +34,14 @@ export type Checked =
 
 /** Where users are known and their passwords are checked: the store, or an API that had them before. */
 export interface Accounts {
+  /**
+   * Does what checks a proof when its turn comes.
+   *
+   * @throws PasswordsBusy when too many wait; nothing was done then
+   */
+  inTurn<T>(work: () => Promise<T>): Promise<T>;
+  /** Checks a proof. Run it in its turn. */
   check(proof: Proof): Promise<Checked>;
+  /** Told, in the same turn, of a user who was let in by a password. */
+  loggedIn(user: User, password: string): Promise<void>;
 }

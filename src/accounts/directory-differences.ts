@@ -1,8 +1,16 @@
 import type { Token } from '../domain/token.js';
-import type { User } from '../domain/user.js';
+import type { Customer, Service, User } from '../domain/user.js';
 import type { Changes } from '../store/store.js';
-import type { Known } from './directory.js';
 import { isGlobalApiTokenUser } from './legacy-keys.js';
+
+/** Everything of the store that a directory file can declare, by id. */
+export interface Known {
+  readonly customers: ReadonlyMap<string, Customer>;
+  readonly services: ReadonlyMap<string, Service>;
+  readonly users: ReadonlyMap<string, User>;
+  /** Legacy keys by digest. */
+  readonly legacyKeys: ReadonlyMap<string, Token>;
+}
 
 /** One thing that a directory changes, for people to read. It never holds a secret. */
 export interface Difference {
@@ -17,14 +25,16 @@ export interface Difference {
 /** Says what a set of changes does to what is known. */
 export function differencesOf(changes: Changes, known: Known): Difference[] {
   const { customers = [], services = [], users = [], tokens = [] } = changes;
+  const added = new Map(users.map((user) => [user.id, user]));
+  const customerOf = (userId: string) => (known.users.get(userId) ?? added.get(userId))?.customerId ?? '';
   return [
     ...customers.map(({ id, name }) => named('customer', id, known.customers.get(id)?.name, name)),
     ...services.map(({ id, name }) => named('service', id, known.services.get(id)?.name, name)),
     ...users
-      .filter((user) => !isGlobalApiTokenUser(user))
+      .filter((user) => !isGlobalApiTokenUser(user) || user.deletionPending)
       .map((user) => userDifference(known.users.get(user.id), user)),
-    ...keyDifferences('add', tokens),
-    ...keyDifferences('remove', removedKeys(changes, known)),
+    ...keyDifferences('add', tokens, customerOf),
+    ...keyDifferences('remove', removedKeys(changes, known), customerOf),
     ...removals('user', changes.removeUsers, (id) => known.users.get(id)?.login),
     ...removals('service', changes.removeServices, (id) => known.services.get(id)?.name),
     ...removals('customer', changes.removeCustomers, (id) => known.customers.get(id)?.name),
@@ -56,6 +66,8 @@ function userDifference(before: User | undefined, user: User): Difference {
   if (before.passwordHash !== user.passwordHash) details.push('password');
   if (before.otpSecret !== user.otpSecret) details.push('one-time password');
   if (before.locked !== user.locked) details.push(user.locked ? 'locked' : 'unlocked');
+  if (before.deletionPending !== user.deletionPending)
+    details.push(user.deletionPending ? 'deletion pending until its active tokens end' : 'not to be deleted');
   return { change: 'update', kind: 'user', id, details };
 }
 
@@ -64,9 +76,16 @@ function removedKeys({ removeTokens = [] }: Changes, { legacyKeys }: Known): Tok
   return [...legacyKeys.values()].filter(({ id }) => removed.has(id));
 }
 
-function keyDifferences(change: 'add' | 'remove', tokens: readonly Token[]): Difference[] {
+function keyDifferences(
+  change: 'add' | 'remove',
+  tokens: readonly Token[],
+  customerOf: (userId: string) => string,
+): Difference[] {
   const counts = new Map<string, number>();
-  for (const { customerId } of tokens) counts.set(customerId, (counts.get(customerId) ?? 0) + 1);
+  for (const { userId } of tokens) {
+    const customerId = customerOf(userId);
+    counts.set(customerId, (counts.get(customerId) ?? 0) + 1);
+  }
   return [...counts].map(([id, count]) => ({
     change,
     kind: 'legacy_keys',

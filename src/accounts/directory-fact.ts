@@ -1,16 +1,19 @@
-import type { AuditFact } from '../domain/audit.js';
+import type { AuditFact, AuditOutcome } from '../domain/audit.js';
 import type { Difference } from './directory-differences.js';
 
 /** So many ids are named in one entry. */
 const MAX_NAMED = 100;
 
-/** What the audit log is told of a directory that was applied; undefined when it changed nothing. */
-export function directoryFact(differences: readonly Difference[]): AuditFact | undefined {
+/** What the audit log is told of a directory that was applied; undefined when there was nothing to change. */
+export function directoryFact(
+  differences: readonly Difference[],
+  outcome: AuditOutcome = 'success',
+): AuditFact | undefined {
   if (differences.length === 0) return undefined;
   const count = (change: Difference['change']) => differences.filter((each) => each.change === change).length;
   return {
     event: 'directory.applied',
-    outcome: 'success',
+    outcome,
     target: {
       added: count('add'),
       updated: count('update'),

@@ -1,10 +1,21 @@
+import { setImmediate } from 'node:timers/promises';
+import { digestOf } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
-import { type Customer, isSameUser, lockOf, type Service, type User } from '../domain/user.js';
-import type { ChangeRefused, Changes, Store } from '../store/store.js';
-import { type Difference, differencesOf } from './directory-differences.js';
+import { type Customer, isSameUser, lockOf, loginKey, type Service, type User } from '../domain/user.js';
+import {
+  type ChangeRefused,
+  type Changes,
+  OutcomeUnknown,
+  type Store,
+  StoreUnavailable,
+} from '../store/store.js';
+import { type Difference, differencesOf, type Known } from './directory-differences.js';
+import { SLICE, slicesOf } from './directory-slices.js';
 import { globalApiTokenUser, isGlobalApiTokenUser, type LegacyKey, legacyToken } from './legacy-keys.js';
 import type { Passwords } from './passwords.js';
+import { hasActiveTokens, pendingDeletionOf } from './pending-deletions.js';
+import { isPassingRefusal } from './refused-change.js';
 import type { Sealer } from './sealing.js';
 
 /** What a directory file declares. */
@@ -32,23 +43,41 @@ export interface DirectoryUser {
 /** What has to be written to bring the store to a directory, and the same for people. */
 export interface Plan {
   readonly changes: Changes;
+  /** The same in the steps in which it is written; none when there is nothing to write. */
+  readonly slices: readonly Changes[];
   /** Empty when the store is as declared. */
   readonly differences: readonly Difference[];
-}
-
-/** Everything of the store that a directory file can declare, by id. */
-export interface Known {
-  readonly customers: ReadonlyMap<string, Customer>;
-  readonly services: ReadonlyMap<string, Service>;
-  readonly users: ReadonlyMap<string, User>;
-  /** Legacy keys by digest. */
-  readonly legacyKeys: ReadonlyMap<string, Token>;
+  /** Ids of users that the directory does not name and whose active tokens keep them from being deleted. */
+  readonly pendingDeletions: readonly string[];
 }
 
 /** Somebody may change a user between the plan and the write; then it is worked out anew, this often. */
 const MAX_TRIES = 3;
 
-/** Brings the store to what a directory declares: all of it, or nothing. */
+/** Whether a directory was applied is not known, or only a part of it was. */
+export class DirectoryUnconfirmed extends OutcomeUnknown {
+  /** What may have been written. */
+  readonly differences: readonly Difference[];
+
+  constructor(cause: StoreUnavailable, differences: readonly Difference[], partly: boolean) {
+    super(partly ? `${cause.message}; a part of it was` : cause.message, { cause });
+    this.differences = differences;
+  }
+}
+
+/** Others wrote at the same time, again and again. */
+export interface NotApplied {
+  readonly refused: ChangeRefused;
+  /** Whether parts of a large directory were written before. */
+  readonly partly: boolean;
+  /** What was to be written. */
+  readonly differences: readonly Difference[];
+}
+
+/**
+ * Brings the store to what a directory declares: all of it, or nothing. Between the slices of a large one others are
+ * served, and read some of it before the rest is written.
+ */
 export class DirectoryApplier {
   readonly #store: Store;
   readonly #passwords: Passwords;
@@ -60,14 +89,24 @@ export class DirectoryApplier {
     this.#sealer = sealer;
   }
 
-  /** Writes what differs. Returns that, or why nothing was changed. */
-  async apply(directory: Directory, now: EpochMs): Promise<Plan | { readonly refused: ChangeRefused }> {
+  /** Writes what differs. Returns that, or why it could not be written. @throws DirectoryUnconfirmed, StoreUnavailable */
+  async apply(directory: Directory, now: EpochMs): Promise<Plan | NotApplied> {
+    let partly = false;
     for (let tries = 1; ; tries++) {
       const plan = await this.plan(directory, now);
-      if (plan.differences.length === 0) return plan;
-      const refused = await this.#store.change(plan.changes, now);
+      let refused: ChangeRefused | undefined;
+      for (const slice of plan.slices) {
+        refused = await this.#store.change(slice, now).catch((error: unknown) => {
+          const mayBeThere = error instanceof StoreUnavailable && (partly || error instanceof OutcomeUnknown);
+          throw mayBeThere ? new DirectoryUnconfirmed(error, plan.differences, partly) : error;
+        });
+        if (refused !== undefined) break;
+        partly = true;
+        await setImmediate();
+      }
       if (refused === undefined) return plan;
-      if (refused.reason !== 'changed_meanwhile' || tries === MAX_TRIES) return { refused };
+      if (!isPassingRefusal(refused) || tries === MAX_TRIES)
+        return { refused, partly, differences: plan.differences };
     }
   }
 
@@ -76,13 +115,22 @@ export class DirectoryApplier {
     const known = await this.#readStore();
     const declared = idSets(directory);
     const users = await this.#changedUsers(directory.users, known.users, now);
-    for (const user of keyOwners(directory, now)) if (!known.users.has(user.id)) users.push(user);
-    const removeUsers = [...known.users.values()].filter(
+    users.push(...changedKeyOwners(directory, known.users, now));
+    const keys = legacyTokens(directory, now);
+    const removeTokens = directory.legacy_keys === undefined ? [] : staleKeys(keys, known.legacyKeys);
+    const undeclared = [...known.users.values()].filter(
       (user) =>
         !declared.users.has(user.id) &&
         !(isGlobalApiTokenUser(user) && declared.customers.has(user.customerId)),
     );
-    const keys = legacyTokens(directory, now);
+    const pending = await this.#withActiveTokens(undeclared, removeTokens, now);
+    const removeUsers = undeclared.filter((user) => !pending.includes(user));
+    users.push(
+      ...pending
+        .map((user) => pendingDeletionOf(user, declared.logins, now))
+        .filter((user) => !isSameUser(user, known.users.get(user.id) as User)),
+    );
+    const stillNeeded = new Set(pending.map(({ customerId }) => customerId));
     const changes: Changes = {
       customers: directory.customers
         .filter((c) => known.customers.get(c.id)?.name !== c.name)
@@ -92,15 +140,31 @@ export class DirectoryApplier {
         .filter((s) => !isSameService(known.services.get(s.id), s)),
       users,
       tokens: await this.#newTokens(keys, known.legacyKeys),
-      removeTokens: directory.legacy_keys === undefined ? [] : staleKeys(keys, known.legacyKeys),
+      removeTokens,
       removeUsers: removeUsers.map(({ id }) => id),
       removeServices: [...known.services.keys()].filter((id) => !declared.services.has(id)),
-      removeCustomers: [...known.customers.keys()].filter((id) => !declared.customers.has(id)),
+      removeCustomers: [...known.customers.keys()].filter(
+        (id) => !declared.customers.has(id) && !stillNeeded.has(id),
+      ),
       basedOn: new Map(
         [...users, ...removeUsers].map(({ id }) => [id, known.users.get(id)?.updatedAt ?? null]),
       ),
     };
-    return { changes, differences: differencesOf(changes, known) };
+    const differences = differencesOf(changes, known);
+    return {
+      changes,
+      slices: differences.length === 0 ? [] : slicesOf(changes, known.users),
+      differences,
+      pendingDeletions: pending.map(({ id }) => id),
+    };
+  }
+
+  async #withActiveTokens(users: readonly User[], going: readonly string[], now: EpochMs): Promise<User[]> {
+    const ids = new Set(going);
+    const found: User[] = [];
+    for (const user of users)
+      if (await hasActiveTokens(this.#store, user.id, now, ({ id }) => ids.has(id))) found.push(user);
+    return found;
   }
 
   async #readStore(): Promise<Known> {
@@ -135,7 +199,8 @@ export class DirectoryApplier {
     now: EpochMs,
   ): Promise<User[]> {
     const changed: User[] = [];
-    for (const entry of declared) {
+    for (const [i, entry] of declared.entries()) {
+      if (i % SLICE === SLICE - 1) await setImmediate();
       const before = known.get(entry.id);
       const user: User = {
         id: entry.id,
@@ -143,7 +208,7 @@ export class DirectoryApplier {
         login: entry.login,
         name: entry.name,
         role: entry.role,
-        passwordHash: await this.#passwordHash(entry, before),
+        ...(await this.#password(entry, before)),
         otpSecret: this.#otpSecret(entry, before),
         ...lockOf(entry.locked, before),
         createdAt: before?.createdAt ?? now,
@@ -154,11 +219,18 @@ export class DirectoryApplier {
     return changed;
   }
 
-  async #passwordHash(entry: DirectoryUser, before: User | undefined): Promise<string | null> {
-    if (entry.password == null) return entry.password_hash ?? null;
+  async #password(
+    { password, password_hash: declared = null }: DirectoryUser,
+    before: User | undefined,
+  ): Promise<Pick<User, 'passwordHash' | 'rehashOf'>> {
     const old = before?.passwordHash ?? null;
-    if (old !== null && (await this.#passwords.verify(old, entry.password))) return old;
-    return this.#passwords.hash(entry.password);
+    const isKept =
+      old !== null &&
+      (password == null
+        ? declared !== null && before?.rehashOf === digestOf(declared)
+        : await this.#passwords.verify(old, password, 0));
+    if (isKept) return { passwordHash: old, rehashOf: before?.rehashOf };
+    return { passwordHash: password == null ? declared : await this.#passwords.hash(password) };
   }
 
   #otpSecret(entry: DirectoryUser, before: User | undefined): string | null {
@@ -169,9 +241,21 @@ export class DirectoryApplier {
   }
 }
 
-function keyOwners({ legacy_keys: keys = [] }: Directory, now: EpochMs): User[] {
-  const customers = new Set(keys.map((key) => key.customer_id));
-  return [...customers].map((id) => globalApiTokenUser(id, now));
+/** The owners of legacy keys to add, and those that were to be deleted with a customer that is declared again. */
+function changedKeyOwners(
+  { customers, legacy_keys: keys = [] }: Directory,
+  known: ReadonlyMap<string, User>,
+  now: EpochMs,
+): User[] {
+  const withKeys = new Set(keys.map((key) => key.customer_id));
+  return customers.flatMap(({ id }) => {
+    const owner = globalApiTokenUser(id, now);
+    const before = known.get(owner.id);
+    if (before === undefined) return withKeys.has(id) ? [owner] : [];
+    if (before.deletionPending === undefined) return [];
+    const { deletionPending: _, ...kept } = before;
+    return [{ ...kept, ...lockOf(false, before), updatedAt: Math.max(now, before.updatedAt + 1) }];
+  });
 }
 
 /** The tokens of the declared legacy keys, by digest. */
@@ -195,8 +279,9 @@ function staleKeys(declared: ReadonlyMap<string, Token>, known: ReadonlyMap<stri
     .map(({ id }) => id);
 }
 
+/** Whether a legacy key is another customer's: each customer has an owner of its keys. */
 function isMoved(before: Token | undefined, after: Token | undefined): boolean {
-  return before !== undefined && after !== undefined && before.customerId !== after.customerId;
+  return before !== undefined && after !== undefined && before.userId !== after.userId;
 }
 
 function idSets(directory: Directory) {
@@ -204,6 +289,7 @@ function idSets(directory: Directory) {
     customers: new Set(directory.customers.map((c) => c.id)),
     services: new Set(directory.services.map((s) => s.id)),
     users: new Set(directory.users.map((u) => u.id)),
+    logins: new Set(directory.users.map((u) => loginKey(u.login))),
   };
 }
 

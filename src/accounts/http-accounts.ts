@@ -2,9 +2,11 @@ import pLimit from 'p-limit';
 import { Agent, request } from 'undici';
 import { z } from 'zod';
 import { ID } from '../domain/id.js';
+import { MAX_NAME } from '../domain/limits.js';
 import { isSameUser, lockOf, loginKey, type User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import type { Accounts, Checked, Proof } from './accounts.js';
+import { isGlobalApiTokenUser } from './legacy-keys.js';
 import { PasswordsBusy } from './passwords.js';
 
 /** Longest answer that is read, in bytes. */
@@ -32,7 +34,7 @@ const answer = z.object({
   id,
   customer_id: id,
   name: z.string().nullish(),
-  role: z.string().min(1),
+  role: z.string().min(1).max(MAX_NAME),
   locked: z.boolean().nullish(),
   two_factor: z.boolean().nullish(),
 });
@@ -59,10 +61,14 @@ export class HttpAccounts implements Accounts {
     });
   }
 
-  /** @throws AccountSourceUnavailable; PasswordsBusy when too many logins wait */
-  async check(proof: Proof): Promise<Checked> {
+  async inTurn<T>(work: () => Promise<T>): Promise<T> {
     if (this.#limit.pendingCount >= MAX_WAITING) throw new PasswordsBusy();
-    const account = await this.#limit(() => this.#ask(proof));
+    return this.#limit(work);
+  }
+
+  /** @throws AccountSourceUnavailable */
+  async check(proof: Proof): Promise<Checked> {
+    const account = await this.#ask(proof);
     if (account === 'wrong') return { verdict: account, user: await this.#known(proof.login) };
     const otp = proof.otp ? 'wrong' : 'missing';
     if (account === 'needs_otp') return { verdict: account, user: await this.#known(proof.login), otp };
@@ -72,6 +78,9 @@ export class HttpAccounts implements Accounts {
     if (account.two_factor !== true) return { verdict: 'right', user, otp: null };
     return proof.otp ? { verdict: 'right', user, otp: 'accepted' } : { verdict: 'needs_otp', user, otp };
   }
+
+  /** The source keeps the passwords. */
+  async loggedIn(): Promise<void> {}
 
   async #known(login: string): Promise<User | null> {
     return (await this.#store.getUserByLogin(login)) ?? null;
@@ -113,7 +122,25 @@ export class HttpAccounts implements Accounts {
   }
 
   #unavailable(reason: string, cause?: unknown): AccountSourceUnavailable {
-    return new AccountSourceUnavailable(`directory.http: ${this.#settings.url}: ${reason}`, { cause });
+    // A user, a password or a query may be a credential.
+    const { origin, pathname } = new URL(this.#settings.url);
+    return new AccountSourceUnavailable(`directory.http: ${origin}${pathname}: ${reason}`, { cause });
+  }
+
+  /** Refuses an id that stands for somebody else here, whose tokens would get another customer or role. */
+  #refuseClash(account: Account, before: User | undefined): void {
+    if (before === undefined) return;
+    if (isGlobalApiTokenUser(before)) throw this.#ownsLegacyKeys(before);
+    const { id, customerId } = before;
+    if (customerId !== account.customer_id)
+      throw this.#unavailable(
+        `it says that user ${id} belongs to customer ${account.customer_id}, and user ${id} is known of customer ` +
+          `${customerId}; answer ids that no two customers share (after a move: latchkey user delete ${id})`,
+      );
+  }
+
+  #ownsLegacyKeys({ id }: User): AccountSourceUnavailable {
+    return this.#unavailable(`the user ${id} owns legacy keys and can not log in`);
   }
 
   /** Writes down what the source says of a user, when it is new. */
@@ -121,9 +148,11 @@ export class HttpAccounts implements Accounts {
     for (let tries = 1; ; tries++) {
       const now = Date.now();
       const before = await this.#store.getUser(account.id);
+      this.#refuseClash(account, before);
       const user = userOf(account, login, before, now);
       if (before !== undefined && isSameUser(before, user)) return before;
       const holder = await this.#store.getUserByLogin(login);
+      if (holder !== undefined && isGlobalApiTokenUser(holder)) throw this.#ownsLegacyKeys(holder);
       const known = await this.#store.getCustomer(user.customerId);
       const changed =
         holder === undefined || holder.id === user.id ? [user] : [user, withoutLogin(holder, now)];
@@ -149,8 +178,8 @@ function userOf(account: Account, login: string, before: User | undefined, now: 
   return {
     id: account.id,
     customerId: account.customer_id,
-    login: before !== undefined && loginKey(before.login) === loginKey(login) ? before.login : login,
-    name: account.name ?? '',
+    login: before !== undefined && loginKey(before.login) === loginKey(login) ? before.login : login.trim(),
+    name: (account.name ?? '').slice(0, MAX_NAME),
     role: account.role,
     passwordHash: null,
     otpSecret: null,

@@ -1,6 +1,7 @@
 import type { Subject } from '../domain/credential.js';
+import { recordedClient } from '../domain/limits.js';
 import type { EpochMs } from '../domain/time.js';
-import type { TokenUse } from '../domain/token.js';
+import type { SessionUse, TokenUse } from '../domain/token.js';
 import type { Store, Uses } from '../store/store.js';
 
 /** A session's activity is written at most this often, so the idle timeout is exact to it. */
@@ -8,8 +9,6 @@ const SESSION_TOUCH_MS = 60_000;
 /** Uses that are kept while they can't be written; beyond it the oldest are given up. */
 export const MAX_KEPT = 100_000;
 const NOTHING: Uses = { tokens: new Map(), sessions: new Map() };
-/** User-Agent values are kept to this length. */
-const MAX_USER_AGENT = 256;
 
 /**
  * Remembers the last use of tokens and sessions and writes them down together, so that a request costs no write.
@@ -19,10 +18,11 @@ const MAX_USER_AGENT = 256;
  */
 export class LastSeen {
   readonly #store: Store;
+  readonly #idleTimeout: number;
   readonly #sessionStep: number;
   readonly #timer: NodeJS.Timeout;
   #tokens = new Map<string, TokenUse>();
-  #sessions = new Map<string, TokenUse>();
+  #sessions = new Map<string, SessionUse>();
   /** What is on its way to the store. */
   #leaving: Uses = NOTHING;
   #writing: Promise<void> = Promise.resolve();
@@ -34,6 +34,7 @@ export class LastSeen {
    */
   constructor(store: Store, interval: number, idleTimeout: number, onError: (error: unknown) => void) {
     this.#store = store;
+    this.#idleTimeout = idleTimeout;
     this.#sessionStep = Math.min(SESSION_TOUCH_MS, idleTimeout / 10);
     this.#timer = setInterval(() => void this.flush().catch(onError), interval).unref();
   }
@@ -43,7 +44,8 @@ export class LastSeen {
     if (subject.credential !== 'session') {
       this.#tokens.set(subject.token.id, useOf(ip, userAgent, now));
     } else if (now - this.sessionSeenAt(subject.session) >= this.#sessionStep) {
-      this.#sessions.set(subject.session.digest, useOf(ip, userAgent, now));
+      const idleEndsAt = now + this.#idleTimeout;
+      this.#sessions.set(subject.session.digest, { ...useOf(ip, userAgent, now), idleEndsAt });
     }
   }
 
@@ -88,10 +90,10 @@ export class LastSeen {
   }
 }
 
-function newest(uses: readonly [string, TokenUse][]): Map<string, TokenUse> {
+function newest<Use>(uses: readonly [string, Use][]): Map<string, Use> {
   return new Map(uses.slice(-MAX_KEPT));
 }
 
 function useOf(ip: string, userAgent: string | undefined, at: EpochMs): TokenUse {
-  return { at, ip, userAgent: userAgent === undefined ? null : userAgent.slice(0, MAX_USER_AGENT) };
+  return { at, ...recordedClient(ip, userAgent) };
 }

@@ -40,7 +40,6 @@ export function legacyToken(entry: LegacyKey, userId: string, now: EpochMs): Tok
     digest,
     kind: 'legacy_key',
     userId,
-    customerId: entry.customer_id,
     name: GLOBAL_API_TOKEN,
     scopes: ['global'],
     services: [],

@@ -2,11 +2,12 @@ import pLimit from 'p-limit';
 import type { AuditFact } from '../domain/audit.js';
 import type { GrantCode, Refusal } from '../domain/refusal.js';
 import { loginKey, type User } from '../domain/user.js';
-import type { Accounts } from './accounts.js';
+import { StoreUnavailable } from '../store/store.js';
+import type { Accounts, Checked } from './accounts.js';
 import { failedLogin, succeededLogin, throttled } from './login-facts.js';
-import type { BackOff } from './back-off.js';
 import { confirmation, credentials, readBy } from './parameters.js';
 import { PasswordsBusy } from './passwords.js';
+import type { Attempted, Ending, Reservation, Throttle } from './throttle.js';
 
 /** What someone sent to prove who they are. */
 export interface LoginAttempt {
@@ -23,11 +24,15 @@ export interface LoginAttempt {
 /** An attempt with everything that it needs. */
 type WholeAttempt = LoginAttempt & { readonly login: string; readonly password: string };
 
-/** Who logged in, and what the audit log is told of it. */
-export interface LoggedIn {
+/** Who logged in, what was made for the user, and what the audit log is told of it. */
+export interface LoggedIn<Granted> {
   readonly user: User;
+  readonly granted: Granted;
   readonly facts: readonly AuditFact[];
 }
+
+/** Makes what a user who proved to be it asks for, unless the user's record changed since it was verified. */
+export type Grant<Granted> = (user: User) => Promise<Granted | Refusal | 'owner_changed'>;
 
 type WrongStatus = 400 | 401 | 403;
 
@@ -46,7 +51,7 @@ const MAX_WAITING_PER_ACCOUNT = 20;
  */
 export class Logins {
   readonly #accounts: Accounts;
-  readonly #backOff: BackOff;
+  readonly #throttle: Throttle;
   readonly #onOutcome: (outcome: string) => void;
   readonly #perAccount = new Map<string, ReturnType<typeof pLimit>>();
 
@@ -54,20 +59,25 @@ export class Logins {
    * @param onOutcome told how each check ended: `succeeded`, the code or tag of its refusal, or `unavailable` when it
    * could not be made
    */
-  constructor(accounts: Accounts, backOff: BackOff, onOutcome: (outcome: string) => void) {
+  constructor(accounts: Accounts, throttle: Throttle, onOutcome: (outcome: string) => void) {
     this.#accounts = accounts;
-    this.#backOff = backOff;
+    this.#throttle = throttle;
     this.#onOutcome = onOutcome;
   }
 
   /**
-   * Returns the user, or the refusal to answer with.
+   * Returns the user and what was granted, or the refusal to answer with.
    *
    * @param wrongStatus status of `invalid_grant`: 401 at POST /login, 400 at POST /tokens, 403 at POST /sudo
+   * @param grant asked once everything is right, while the attempt is not settled yet
    */
-  async check(attempt: LoginAttempt, wrongStatus: WrongStatus): Promise<LoggedIn | Refusal> {
+  async check<Granted extends object | null>(
+    attempt: LoginAttempt,
+    wrongStatus: WrongStatus,
+    grant: Grant<Granted>,
+  ): Promise<LoggedIn<Granted> | Refusal> {
     try {
-      const checked = await this.#check(attempt, wrongStatus);
+      const checked = await this.#check(attempt, wrongStatus, grant);
       this.#onOutcome('refusal' in checked ? outcomeOf(checked) : 'succeeded');
       return checked;
     } catch (error) {
@@ -76,8 +86,12 @@ export class Logins {
     }
   }
 
-  async #check(attempt: LoginAttempt, wrongStatus: WrongStatus): Promise<LoggedIn | Refusal> {
-    const { password, caller } = attempt;
+  async #check<Granted extends object | null>(
+    attempt: LoginAttempt,
+    wrongStatus: WrongStatus,
+    grant: Grant<Granted>,
+  ): Promise<LoggedIn<Granted> | Refusal> {
+    const { password, caller, address } = attempt;
     const given = readBy(
       caller === undefined ? credentials : confirmation,
       { login: attempt.login ?? caller?.login, password },
@@ -87,9 +101,13 @@ export class Logins {
     const { login } = given.value;
     // Before anything is counted: whoever has a credential can't block another account, nor try its passwords.
     if (caller !== undefined && loginKey(login) !== loginKey(caller.login)) return OTHER_USER;
+    const whole = { ...attempt, ...given.value, otp: attempt.otp?.trim() };
+    const attempted = { login, address, hasCode: Boolean(whole.otp) };
+    const wait = await this.#throttle.secondsToWait(attempted, Date.now());
+    if (wait > 0) return tooEarly(wait);
     try {
       return await this.#oneAtATime(loginKey(login), () =>
-        this.#try({ ...attempt, ...given.value }, wrongStatus),
+        this.#accounts.inTurn(() => this.#try(whole, attempted, wrongStatus, grant)),
       );
     } catch (error) {
       if (error instanceof PasswordsBusy) return { refusal: 'overloaded', detail: 'Too many logins at once' };
@@ -97,35 +115,36 @@ export class Logins {
     }
   }
 
-  async #try(
-    { login, password, otp, address, caller }: WholeAttempt,
+  /** The attempt counts as a failure from the start, and is taken back where it was none. */
+  async #try<Granted extends object | null>(
+    attempt: WholeAttempt,
+    attempted: Attempted,
     wrongStatus: WrongStatus,
-  ): Promise<LoggedIn | Refusal> {
-    const wait = await this.#backOff.secondsToWait(login, address, Date.now());
-    if (wait > 0) return { refusal: 'login_throttled', retryAfter: wait, facts: [throttled(wait)] };
-
-    const checked = await this.#accounts.check({ login, password, otp: otp?.trim() });
-    const now = Date.now();
-    switch (checked.verdict) {
-      case 'wrong': {
-        const facts = failedLogin(checked, await this.#backOff.failed(login, address, now));
-        const detail = 'The username and password combination is wrong';
-        return { ...grant(wrongStatus, 'invalid_grant', detail), facts };
+    grant: Grant<Granted>,
+  ): Promise<LoggedIn<Granted> | Refusal> {
+    const reserved = await this.#throttle.reserve(attempted, Date.now());
+    if (typeof reserved === 'number') return tooEarly(reserved);
+    let ending: Ending | undefined = 'unjudged';
+    try {
+      const { login, password, otp } = attempt;
+      const checked = await this.#accounts.check({ login, password, otp });
+      ending = endingOf(checked);
+      if (checked.verdict !== 'right') return await refuse(checked, reserved, wrongStatus);
+      const { user } = checked;
+      // The name may have gone to somebody else since the credential was looked up.
+      if (attempt.caller !== undefined && user.id !== attempt.caller.id) return OTHER_USER;
+      const granted = await grant(user);
+      if (granted === 'owner_changed') {
+        ending = undefined;
+        return await refuse({ verdict: 'wrong', user }, reserved, wrongStatus);
       }
-      case 'locked':
-        return { ...grant(400, 'account_locked', 'The account is locked'), facts: failedLogin(checked, 0) };
-      case 'needs_otp': {
-        const wait = checked.otp === 'missing' ? 0 : await this.#backOff.failed(login, address, now);
-        return {
-          ...grant(400, '2fa.verify', 'Invalid one-time password'),
-          facts: failedLogin(checked, wait),
-        };
-      }
-      case 'right':
-        // The name may have gone to somebody else since the credential was looked up.
-        if (caller !== undefined && checked.user.id !== caller.id) return OTHER_USER;
-        await this.#backOff.succeeded(login, now);
-        return { user: checked.user, facts: succeededLogin(checked) };
+      ending = 'let_in';
+      await this.#accounts.loggedIn(user, password).catch(ignoreUnavailable);
+      if (granted !== null && 'refusal' in granted) return granted;
+      return { user, granted, facts: succeededLogin(checked) };
+    } finally {
+      // What can't be taken back stays counted, which keeps nobody out for long.
+      if (ending !== undefined) await reserved.settle(ending, Date.now()).catch(ignoreUnavailable);
     }
   }
 
@@ -141,10 +160,52 @@ export class Logins {
   }
 }
 
+/** What an attempt was by its verdict; undefined for a wrong password. */
+function endingOf(checked: Checked): Ending | undefined {
+  switch (checked.verdict) {
+    case 'wrong':
+      return undefined;
+    case 'needs_otp':
+      return checked.otp === 'missing' ? 'right_password' : 'wrong_code';
+    case 'locked':
+    case 'right':
+      return 'right_password';
+  }
+}
+
+async function refuse(
+  checked: Exclude<Checked, { verdict: 'right' }>,
+  reserved: Reservation,
+  wrongStatus: WrongStatus,
+): Promise<Refusal> {
+  switch (checked.verdict) {
+    case 'wrong': {
+      const facts = failedLogin(checked, await reserved.nextWait(Date.now()));
+      const detail = 'The username and password combination is wrong';
+      return { ...refusedGrant(wrongStatus, 'invalid_grant', detail), facts };
+    }
+    case 'locked':
+      return { ...refusedGrant(400, 'account_locked', 'The account is locked'), facts: failedLogin(checked, 0) };
+    case 'needs_otp': {
+      const wait = checked.otp === 'missing' ? 0 : await reserved.nextWait(Date.now());
+      const facts = failedLogin(checked, wait);
+      return { ...refusedGrant(400, '2fa.verify', 'Invalid one-time password'), facts };
+    }
+  }
+} // prettier-ignore
+
+function tooEarly(wait: number): Refusal {
+  return { refusal: 'login_throttled', retryAfter: wait, facts: [throttled(wait)] };
+}
+
+function ignoreUnavailable(error: unknown): void {
+  if (!(error instanceof StoreUnavailable) && !(error instanceof PasswordsBusy)) throw error;
+}
+
 function outcomeOf(refusal: Refusal): string {
   return refusal.refusal === 'grant' ? refusal.code : refusal.refusal;
 }
 
-function grant(status: WrongStatus, code: GrantCode, detail: string) {
+function refusedGrant(status: WrongStatus, code: GrantCode, detail: string) {
   return { refusal: 'grant', status, code, detail } as const;
 }

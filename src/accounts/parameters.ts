@@ -1,13 +1,15 @@
 import { z } from 'zod';
 import { ID } from '../domain/id.js';
+import { MAX_NAME, MAX_SERVICES } from '../domain/limits.js';
 import type { Refusal } from '../domain/refusal.js';
 import { parseTime } from '../domain/time.js';
+import { loginKey } from '../domain/user.js';
 
 /** Longest password taken, in bytes of UTF-8. Longer ones are refused, never cut. */
 const MAX_PASSWORD = 1024;
 
-const MAX_NAME = 255;
-const MAX_SERVICES = 1_000;
+/** Longest login name, in bytes of UTF-8 as it is compared: NFKC makes 54 bytes of some characters. The store's keys are short. */
+const MAX_LOGIN = 1024;
 
 /** What people send to prove who they are. */
 export const credentials = credentialsOr('The username and password are required');
@@ -83,15 +85,16 @@ function rankOf({ code }: z.core.$ZodIssue): number {
 
 /** The limits are of bytes; those who read the schema get to know them in characters. */
 function credentialsOr(missing: string) {
-  const present = (tooLong: string) =>
+  const present = (max: number, tooLong: string, form: (text: string) => string) =>
     z
       .string(missing)
       .min(1, missing)
-      .refine((text) => Buffer.byteLength(text) <= MAX_PASSWORD, tooLong)
-      .meta({ maxLength: MAX_PASSWORD });
+      .refine((text) => form(text) !== '', missing)
+      .refine((text) => text.length <= max && Buffer.byteLength(form(text)) <= max, tooLong)
+      .meta({ maxLength: max });
   return z.object({
-    password: present(`The password is longer than ${MAX_PASSWORD} bytes`),
-    login: present('The username is too long'),
+    password: present(MAX_PASSWORD, `The password is longer than ${MAX_PASSWORD} bytes`, (text) => text),
+    login: present(MAX_LOGIN, 'The username is too long', loginKey),
   });
 }
 

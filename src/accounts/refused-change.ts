@@ -1,6 +1,12 @@
 import type { ChangeRefused } from '../store/store.js';
 
 const MAX_IDS = 20;
+const PASSING: ReadonlySet<ChangeRefused['reason']> = new Set([
+  'changed_meanwhile',
+  'active_tokens',
+  'unknown_customer',
+  'customer_in_use',
+]);
 
 /** Says why a change to the store was refused, and what would let it through. */
 export function describeRefusedChange(refused: ChangeRefused): string {
@@ -11,9 +17,18 @@ export function describeRefusedChange(refused: ChangeRefused): string {
       return `the login ${refused.login} of user ${refused.userId} belongs to another user already`;
     case 'unknown_customer':
       return `there is no customer ${refused.customerId}; declare it under customers`;
+    case 'customer_in_use':
+      return `the customer ${refused.customerId} still has users or services; remove them first`;
+    case 'unknown_user':
+      return `there is no user ${refused.userId}, who was to own a token`;
     case 'changed_meanwhile':
       return `the user ${refused.userId} was changed by somebody else meanwhile; try again`;
   }
+}
+
+/** Whether a change was refused for what others wrote at the same time: worked out anew it may be made. */
+export function isPassingRefusal({ reason }: ChangeRefused): boolean {
+  return PASSING.has(reason);
 }
 
 function describeActive({ userId, tokenIds }: { userId: string; tokenIds: readonly string[] }): string {

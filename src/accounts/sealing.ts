@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 const FORMAT = 'v1';
@@ -68,13 +68,13 @@ export function loadSealingKey(file: string): Buffer {
   if (known !== undefined) return known;
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   const draft = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`;
-  writeFileSync(draft, randomBytes(KEY_BYTES), { mode: 0o600, flag: 'wx', flush: true });
   try {
+    writeFileSync(draft, randomBytes(KEY_BYTES), { mode: 0o600, flag: 'wx', flush: true });
     linkSync(draft, file);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   } finally {
-    rmSync(draft);
+    rmSync(draft, { force: true });
   }
   return readFileSync(file);
 }
@@ -84,9 +84,16 @@ function readKey(file: string): Buffer | undefined {
     const key = readFileSync(file);
     if (key.length !== KEY_BYTES)
       throw new Error(`${file}: expected a key of ${KEY_BYTES} bytes, found ${key.length}`);
+    closeToStrangers(file);
     return key;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
   }
+}
+
+/** A key that was copied back may be open to everybody. A group may read it: some volumes are shared by one. */
+function closeToStrangers(file: string): void {
+  const { mode, uid } = statSync(file);
+  if ((mode & 0o007) !== 0 && uid === process.getuid?.()) chmodSync(file, mode & 0o770);
 }

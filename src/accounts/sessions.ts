@@ -1,16 +1,11 @@
 import { digestOf, newId, newSessionId, SESSION_ID_LENGTH } from '../domain/secret.js';
-import type { Session } from '../domain/session.js';
+import { recordedClient } from '../domain/limits.js';
+import { isSessionOn, type Session, type SessionSettings } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import { type Awaitable, whenReady } from '../domain/awaitable.js';
 import type { SessionWithOwner, Store } from '../store/store.js';
 import type { LastSeen } from './last-seen.js';
-
-/** Settings of `sessions`, in milliseconds. */
-export interface SessionSettings {
-  readonly idle_timeout: number;
-  readonly absolute_timeout: number;
-}
 
 /** Starts, finds and ends login sessions. */
 export class Sessions {
@@ -29,35 +24,41 @@ export class Sessions {
     return Math.floor(this.#settings.absolute_timeout / 1000);
   }
 
-  /** Starts a session under a new secret; that is shown to the client and kept nowhere. */
+  /**
+   * Starts a session under a new secret, unless the user changed since it was verified. The secret is shown to the client
+   * and kept nowhere. With as many sessions as a user may have, those that were used longest ago end.
+   */
   async start(
     user: User,
     ip: string,
     userAgent: string | undefined,
     now: EpochMs,
-  ): Promise<{ session: Session; secret: string }> {
+  ): Promise<{ session: Session; secret: string; ended: readonly Session[] } | 'owner_changed'> {
     const secret = newSessionId();
-    const session = {
+    const session: Session = {
       digest: digestOf(secret),
       id: newId(),
       userId: user.id,
-      customerId: user.customerId,
       createdAt: now,
       endsAt: now + this.#settings.absolute_timeout,
       lastSeenAt: now,
-      ip,
-      userAgent: userAgent ?? null,
+      idleEndsAt: now + this.#settings.idle_timeout,
+      ...recordedClient(ip, userAgent),
     };
-    await this.#store.createSession(session);
-    return { session, secret };
+    const ended = await this.#store.createSession(session, user, this.#settings.max_per_user);
+    return ended === 'owner_changed' ? ended : { session, secret, ended };
   }
 
   /** Finds a session that is still on; undefined for one that is unknown, ended, idle too long or too old. */
   find(secret: string, now: EpochMs): Awaitable<SessionWithOwner | undefined> {
     if (secret.length !== SESSION_ID_LENGTH) return undefined;
-    return whenReady(this.#store.findSession(digestOf(secret)), (found) =>
-      found !== undefined && this.#isOn(found.session, now) ? found : undefined,
-    );
+    return whenReady(this.#store.findSession(digestOf(secret)), (found) => {
+      if (found === undefined) return undefined;
+      if (this.#isOn(found.session, now)) return found;
+      // It is over for good, whatever the timeouts are set to later. What can't be removed now is removed in the background.
+      this.#store.endSession(found.session.digest).catch(() => undefined);
+      return undefined;
+    });
   }
 
   async end(session: Session): Promise<void> {
@@ -89,7 +90,6 @@ export class Sessions {
   }
 
   #isOn(session: Session, now: EpochMs): boolean {
-    if (now >= session.endsAt) return false;
-    return now - this.#lastSeen.sessionSeenAt(session) < this.#settings.idle_timeout;
+    return isSessionOn(session, this.#lastSeen.sessionSeenAt(session), this.#settings, now);
   }
 }

@@ -1,3 +1,5 @@
+import { digestOf } from '../domain/secret.js';
+import type { User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import type { Accounts, Checked, Proof } from './accounts.js';
 import type { OneTimePasswords } from './one-time-passwords.js';
@@ -15,10 +17,15 @@ export class StoredAccounts implements Accounts {
     this.#otps = otps;
   }
 
-  /** An unknown login takes the same work as a wrong password. @throws PasswordsBusy when too many checks wait */
+  inTurn<T>(work: () => Promise<T>): Promise<T> {
+    return this.#passwords.inTurn(work);
+  }
+
+  /** An unknown login takes the same work as a wrong password. */
   async check({ login, password, otp }: Proof): Promise<Checked> {
     const user = await this.#store.getUserByLogin(login);
-    const right = await this.#passwords.verify(user?.passwordHash ?? null, password);
+    const costliest = await this.#store.getPasswordCost();
+    const right = await this.#passwords.verify(user?.passwordHash ?? null, password, costliest);
     if (!right || user === undefined) return { verdict: 'wrong', user: user ?? null };
     if (user.locked) return { verdict: 'locked', user };
     if (user.otpSecret === null) return { verdict: 'right', user, otp: null };
@@ -27,5 +34,19 @@ export class StoredAccounts implements Accounts {
     return taken === 'accepted'
       ? { verdict: 'right', user, otp: taken }
       : { verdict: 'needs_otp', user, otp: taken };
+  }
+
+  /** Hashes the password anew when that would make it harder to guess. Whoever changes the user meanwhile comes first. */
+  async loggedIn(user: User, password: string): Promise<void> {
+    if (!this.#passwords.isWeak(user.passwordHash)) return;
+    const now = Date.now();
+    const renewed: User = {
+      ...user,
+      passwordHash: await this.#passwords.hash(password),
+      rehashOf: digestOf(user.passwordHash),
+      updatedAt: Math.max(now, user.updatedAt + 1),
+    };
+    const basedOn = new Map([[user.id, user.updatedAt]]);
+    await this.#store.change({ users: [renewed], rehashed: [user.id], basedOn }, now);
   }
 }

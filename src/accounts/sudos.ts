@@ -1,5 +1,6 @@
 import type { Subject } from '../domain/credential.js';
 import { type EpochMs, wholeSecond } from '../domain/time.js';
+import type { VerifiedOwner } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 
 const LASTS_MS = 5 * 60_000;
@@ -20,9 +21,9 @@ export class Sudos {
     return wholeSecond(now + LASTS_MS);
   }
 
-  /** Begins one for the credential of a subject whose password was right. */
-  async grant(subject: Subject, now: EpochMs): Promise<void> {
-    await this.#store.grantSudo(subject.user.id, idOf(subject), this.endOf(now), now);
+  /** Begins one for the credential of a subject whose password was right, unless its user changed since. */
+  async grant(subject: Subject, owner: VerifiedOwner, now: EpochMs): Promise<'granted' | 'owner_changed'> {
+    return this.#store.grantSudo(owner, idOf(subject), this.endOf(now), now);
   }
 
   /** Whether the credential of a subject has one now. */

@@ -1,11 +1,15 @@
 import type { Refusal } from '../domain/refusal.js';
+import { ID } from '../domain/id.js';
 import { digestOf, newAccessToken, newId } from '../domain/secret.js';
 import { type EpochMs, wholeSecond } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { Store, TokenWithUse } from '../store/store.js';
 import type { LastSeen } from './last-seen.js';
+import { firstMistyped } from './mistyped.js';
 import { readBy, tokenParameters, unknownService } from './parameters.js';
+import { createdTokenFact } from './token-facts.js';
+import { unlessUnknown } from './unconfirmed.js';
 
 const INVALID_SCOPE = { status: 400, code: 'invalid_scope' } as const;
 const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
@@ -13,6 +17,8 @@ const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 /** Settings of `tokens`. */
 export interface TokenSettings {
   readonly max_per_user: number | null;
+  readonly max_stored_per_user: number;
+  readonly max_stored_per_customer: number;
   /** Milliseconds. */
   readonly max_lifetime: number | null;
 }
@@ -24,6 +30,8 @@ export interface TokenRequest {
   /** Service ids in the order given; empty strings included. */
   readonly services: readonly string[];
   readonly expiresAt: string | undefined;
+  /** Names of what else was sent, which is ignored unless one is a restriction mistyped. */
+  readonly ignored?: readonly string[];
 }
 
 /** Creates, lists and revokes API tokens. */
@@ -45,14 +53,16 @@ export class Tokens {
     this.#hasScope = hasScope;
   }
 
-  /** Creates a token for a user and returns it with its secret, which is shown once and kept nowhere. */
+  /** Creates a token for a user, unless that one changed since it was read, and returns it with its secret, which is shown once and kept nowhere. */
   async create(
     user: User,
     request: TokenRequest,
     now: EpochMs,
-  ): Promise<{ token: Token; secret: string } | Refusal> {
+  ): Promise<{ token: Token; secret: string } | Refusal | 'owner_changed'> {
     const scopes = this.#readScopes(request.scope);
     if ('refusal' in scopes) return scopes;
+    const mistyped = firstMistyped(request.ignored ?? []);
+    if (mistyped !== undefined) return unprocessable(mistyped);
     const expiry = this.#readExpiry(request.expiresAt, now);
     if ('refusal' in expiry) return expiry;
     const services = await this.#readServices(user.customerId, request.services);
@@ -60,13 +70,17 @@ export class Tokens {
     const name = readBy(tokenParameters.name, request.name, UNPROCESSABLE);
     if ('refusal' in name) return name;
 
+    const { max_per_user: active, max_stored_per_customer: ofCustomer } = this.#settings;
+    if (await this.#store.hasTokensOfCustomer(user.customerId, ofCustomer))
+      return unprocessable(`The customer already has ${ofCustomer} tokens; revoke some first`);
+    const stored = Math.max(this.#settings.max_stored_per_user, active ?? 0);
+
     const secret = newAccessToken();
     const token: Token = {
       id: newId(),
       digest: digestOf(secret),
       kind: 'token',
       userId: user.id,
-      customerId: user.customerId,
       name: name.value,
       scopes: scopes.value,
       services: services.ids,
@@ -75,13 +89,20 @@ export class Tokens {
       updatedAt: wholeSecond(now),
       expiresAt: expiry.at,
     };
-    switch (await this.#store.createToken(token, this.#settings.max_per_user, now)) {
+    const created = await unlessUnknown([createdTokenFact(token, user.customerId)], async () =>
+      this.#store.createToken(token, user, { active, stored }, now),
+    );
+    switch (created) {
       case 'created':
         return { token, secret };
       case 'limit_reached':
-        return unprocessable(`The user already has ${this.#settings.max_per_user} active tokens`);
-      case 'owner_gone':
-        return { refusal: 'unauthenticated' };
+        return unprocessable(`The user already has ${active} active tokens`);
+      case 'full':
+        return unprocessable(`The user already has ${stored} tokens; revoke some first`);
+      case 'owner_changed':
+        return 'owner_changed';
+      default:
+        return created;
     }
   }
 
@@ -97,17 +118,22 @@ export class Tokens {
 
   /** One token of a customer; what another customer owns is not there. */
   async get(id: string, customerId: string): Promise<TokenWithUse | undefined> {
+    if (!ID.test(id)) return undefined;
     const found = await this.#store.getToken(id);
-    return found?.token.customerId === customerId ? this.#withPending(found) : undefined;
+    if (found === undefined) return undefined;
+    const owner = await this.#store.getUser(found.token.userId);
+    return owner?.customerId === customerId ? this.#withPending(found) : undefined;
   }
 
   /** Revokes tokens, all or none. Returns the ids that are not there; none are revoked then. */
   async revoke(ids: readonly string[]): Promise<string[]> {
-    return this.#store.revokeTokens(ids);
+    const malformed = ids.filter((id) => !ID.test(id));
+    return malformed.length > 0 ? malformed : this.#store.revokeTokens(ids);
   }
 
   /** Ids of a user's tokens that still work. */
   async activeIds(userId: string, now: EpochMs): Promise<string[]> {
+    if (!ID.test(userId)) return [];
     const tokens = await this.#store.listTokensOfUser(userId);
     return tokens
       .filter(({ token }) => token.expiresAt === null || token.expiresAt > now)

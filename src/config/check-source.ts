@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { ConfigError, type Fault } from './fault.js';
 import { nearest, suggestion } from './nearest.js';
-import type { Path } from './positions.js';
+import { isSecret, knownKeys } from './schema-walk.js';
 import type { Source } from './source.js';
 
 /** Checks a source against a schema. @throws ConfigError with every fault, each with the nearest known name */
@@ -23,27 +23,30 @@ function faultsOf(source: Source, schema: z.ZodType, issue: z.core.$ZodIssue): F
     issue.code === 'invalid_union' && issue.discriminator !== undefined
       ? valueAt(issue.input, issue.discriminator)
       : issue.input;
-  const missing = issue.code === 'invalid_type' && input === undefined;
-  const found = missing ? 'nothing' : shown(input, issue.path);
-  const message = messageOf(issue, input);
-  return [
-    source.fault(
-      issue.path,
-      `${at === '' ? '' : `${at}: `}${message}${found === undefined ? '' : `, found ${found}`}`,
-    ),
-  ];
+  const hidden = Object.hasOwn(source.written, at) || isSecret(schema, issue.path);
+  const found = foundOf(issue, input, hidden);
+  const message = `${at === '' ? '' : `${at}: `}${messageOf(issue, input)}${found === undefined ? '' : `, found ${found}`}`;
+  return [source.fault(issue.path, message)];
 }
 
-const MAX_SHOWN = 60;
-const SECRET_KEYS = new Set(['password', 'password_hash', 'otp_secret', 'key', 'key_sha256', 'sealing_key']);
+/**
+ * What stands there, as a fault shows it: its kind. Content is shown of numbers and of yes and no, unless it is a secret or
+ * was expanded: a text may be a secret that got into the wrong place.
+ */
+function foundOf(issue: z.core.$ZodIssue, input: unknown, hidden: boolean): string | undefined {
+  if (input === undefined) return issue.code === 'invalid_type' ? 'nothing' : undefined;
+  if (input === null) return 'null';
+  if (Array.isArray(input)) return input.length === 0 ? 'an empty list' : 'a list';
+  if (typeof input === 'object') return isAboutKind(issue) ? 'a mapping' : undefined;
+  if (typeof input === 'string') return input === '' ? 'none' : isAboutKind(issue) ? 'text' : undefined;
+  return hidden ? `a ${typeof input}` : JSON.stringify(input);
+}
 
-/** A value as a fault shows it; a secret never is, and of an address not the part that logs in. */
-function shown(input: unknown, path: Path): string | undefined {
-  if (path.some((key) => SECRET_KEYS.has(String(key)))) return undefined;
-  if (typeof input === 'object' && !Array.isArray(input)) return undefined;
-  return JSON.stringify(input)
-    ?.replace(/\/\/[^/@"]*@/g, '//***@')
-    .slice(0, MAX_SHOWN);
+/** Whether another kind of value is wanted, and not another content. */
+function isAboutKind(issue: z.core.$ZodIssue): boolean {
+  return (
+    issue.code === 'invalid_type' || (issue.code === 'invalid_union' && issue.discriminator === undefined)
+  );
 }
 
 /** What the field's users call the kinds of values in a YAML file. */
@@ -66,30 +69,4 @@ function messageOf(issue: z.core.$ZodIssue, input: unknown): string {
 
 function valueAt(value: unknown, key: string): unknown {
   return (value as Record<string, unknown> | null | undefined)?.[key];
-}
-
-/** Keys that the schema knows at a place, read from its JSON Schema-like shape. */
-function knownKeys(schema: z.ZodType, path: Path): string[] {
-  let here: unknown = schema;
-  for (const step of path) {
-    here = unwrap(here);
-    const { shape, valueType, element } =
-      (here as { def?: { shape?: Record<string, unknown>; valueType?: unknown; element?: unknown } }).def ??
-      {};
-    here = shape?.[String(step)] ?? valueType ?? element;
-  }
-  const { shape, options = [] } = unwrap(here) as { shape?: object; options?: unknown[] };
-  const shapes =
-    shape === undefined ? options.map((option) => (unwrap(option) as { shape?: object }).shape) : [shape];
-  return shapes.flatMap((each) => Object.keys(each ?? {}));
-}
-
-function unwrap(schema: unknown): unknown {
-  let here = schema as { def?: { innerType?: unknown; in?: unknown } } | undefined;
-  for (let inner = here; inner !== undefined;) {
-    here = inner;
-    // What a default or a transformation stands around.
-    inner = (here.def?.innerType ?? here.def?.in) as typeof here;
-  }
-  return here;
 }

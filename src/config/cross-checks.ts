@@ -1,29 +1,62 @@
-import { existsSync } from 'node:fs';
-import type { Fault } from './fault.js';
+import { statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Add, Fault } from './fault.js';
 import { checkIdentity } from './identity-checks.js';
+import { checkListeners } from './listener-checks.js';
+import { NO_FILE } from './pem.js';
 import { checkPolicy } from './policy-checks.js';
 import { checkRoutes } from './route-checks.js';
 import type { Config } from './schema/config.js';
 import type { Path } from './positions.js';
 import { resolvePath, type Source } from './source.js';
+import { tlsFileFaults } from './tls-files.js';
 import { checkUpstreams } from './upstream-checks.js';
 
-/** What no single value shows: names that refer to others, values that contradict each other. */
+/** What no single value shows: names that refer to others, values that contradict each other, files. */
 export function crossCheck(config: Config, source: Source): Fault[] {
   const faults: Fault[] = [];
   const add = (path: Path, message: string) => faults.push(source.fault(path, message));
   if (config.sessions.idle_timeout > config.sessions.absolute_timeout) {
     add(['sessions', 'idle_timeout'], 'sessions.idle_timeout: is longer than sessions.absolute_timeout');
   }
-  const { file } = config.directory;
-  if (file !== null && !existsSync(resolvePath(source, file))) {
-    add(['directory', 'file'], `directory.file: there is no file ${resolvePath(source, file)}`);
-  }
+  checkFiles(config, source, add);
+  checkListeners(config, add);
   checkUpstreams(config, source, add);
-  if (checkRoutes(config, add)) checkPolicy(config, source.lines, add);
+  if (checkRoutes(config, source, add)) checkPolicy(config, source, add);
   checkIdentity(config, add);
   return faults;
 }
 
-/** Notes a fault of a place. */
-export type Add = (path: Path, message: string) => void;
+function checkFiles({ directory, audit, store }: Config, source: Source, add: Add): void {
+  const kind = (path: string) => kindOf(resolvePath(source, path));
+  if (directory.file !== null) {
+    const found = kind(directory.file);
+    if (found === 'nothing') add(['directory', 'file'], `directory.file: ${NO_FILE}`);
+    if (found === 'folder') add(['directory', 'file'], 'directory.file: expected a file, found a folder');
+  }
+  if (audit.to !== null && audit.to !== 'stdout') {
+    const folder = kindOf(dirname(resolvePath(source, audit.to)));
+    if (folder !== 'folder') add(['audit', 'to'], 'audit.to: there is no such folder to write a file into');
+    else if (kind(audit.to) === 'folder') add(['audit', 'to'], 'audit.to: expected a file, found a folder');
+  }
+  if (store.type === 'lmdb') {
+    if (kind(store.path) === 'file') add(['store', 'path'], 'store.path: expected a folder, found a file');
+    return;
+  }
+  if (store.revocations !== null && kind(store.revocations) === 'file')
+    add(['store', 'revocations'], 'store.revocations: expected a folder, found a file');
+  if (store.tls !== null) {
+    const file = (path: string | null) => (path === null ? null : resolvePath(source, path));
+    const { ca, cert, key } = store.tls;
+    for (const [name, message] of tlsFileFaults({ ca: file(ca), cert: file(cert), key: file(key) }))
+      add(['store', 'tls', name], `store.tls.${name}: ${message}`);
+  }
+}
+
+function kindOf(path: string): 'file' | 'folder' | 'nothing' {
+  try {
+    return statSync(path).isDirectory() ? 'folder' : 'file';
+  } catch {
+    return 'nothing';
+  }
+}

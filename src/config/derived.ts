@@ -22,12 +22,12 @@ export function vendorNames(settings: Config['interface']): VendorNames {
   };
 }
 
-/** What the table of own endpoints depends on. */
+/** What the table of own endpoints of every host depends on. */
 export function endpointSettings(config: Pick<Config, 'interface' | 'identity'>): EndpointSettings {
   const { token_endpoints: tokenEndpoints, account_endpoints: account, ui } = config.interface;
   return {
     tokenEndpoints,
-    page: ui.enabled ? ui.path : null,
+    page: ui.enabled && ui.host === null ? ui.path : null,
     assertion: config.identity.assertion.enabled,
     account,
   };

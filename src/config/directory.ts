@@ -1,14 +1,22 @@
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { loginKey } from '../domain/user.js';
 import { type DirectoryFile, directorySchema } from './schema/directory-file.js';
 import { ConfigError, type Fault } from './fault.js';
 import { suggestion } from './nearest.js';
 import type { Path } from './positions.js';
 import { checkSource } from './check-source.js';
-import { readSource, type Source } from './source.js';
+import { isSecret, secretKeys } from './schema-walk.js';
+import { type ExpansionRule, readSource, type Source } from './source.js';
+
+/** What users are called is answered and logged, so a secret can't be brought there. */
+const EXPANSION: ExpansionRule = {
+  allowed: (path) => isSecret(directorySchema, path),
+  where: secretKeys(directorySchema).join(', '),
+};
 
 /**
- * Reads and checks a directory file.
+ * Reads and checks a directory file. `${...}` is expanded in secrets only.
  *
  * @param roles names of the policy's roles; without them roles are not checked
  * @throws ConfigError with every fault
@@ -18,12 +26,18 @@ export function loadDirectory(
   env: NodeJS.ProcessEnv = process.env,
   roles?: readonly string[],
 ): DirectoryFile {
-  const source = readSource(resolve(file), env);
+  const source = readSource(resolve(file), env, EXPANSION);
   const directory = checkSource(source, directorySchema);
   const faults = crossCheck(directory, source, roles);
   if (faults.length > 0) throw new ConfigError(faults);
   return directory;
 }
+
+/** Beginnings of the logins of users that Latchkey makes or keeps itself. */
+const RESERVED_LOGINS = ['global-api-token+', 'deletion-pending+'];
+
+/** What a store takes as a key. One character may become 18 when it is folded. */
+const MAX_LOGIN_BYTES = 1_024;
 
 function crossCheck(directory: DirectoryFile, source: Source, roles: readonly string[] | undefined): Fault[] {
   const faults: Fault[] = [];
@@ -54,7 +68,7 @@ function crossCheck(directory: DirectoryFile, source: Source, roles: readonly st
   unique(
     'users',
     'login',
-    users.map(({ login }) => login.normalize('NFKC').toLowerCase()),
+    users.map(({ login }) => loginKey(login)),
   );
   unique(
     'legacy_keys',
@@ -73,13 +87,25 @@ function crossCheck(directory: DirectoryFile, source: Source, roles: readonly st
       if (known.has(id)) return;
       add(
         [list, i, 'customer_id'],
-        `${list}.${i}.customer_id: no customer is "${id}"${suggestion(id, [...known])}`,
+        `${list}.${i}.customer_id: no customer has this id; write the id of one under customers`,
       );
     });
   }
   const open = isReadableByOthers(source.file);
   users.forEach((user, i) => {
     const at = (key: string): Path => ['users', i, key];
+    const login = loginKey(user.login);
+    const reserved = RESERVED_LOGINS.find((beginning) => login.startsWith(beginning));
+    if (reserved !== undefined)
+      add(
+        at('login'),
+        `users.${i}.login: no login may begin with "${reserved}"; Latchkey gives such ones itself`,
+      );
+    if (Buffer.byteLength(login) > MAX_LOGIN_BYTES)
+      add(
+        at('login'),
+        `users.${i}.login: over ${MAX_LOGIN_BYTES} bytes when its letters are written out (NFKC)`,
+      );
     if (user.password != null && user.password_hash != null) {
       add(at('password'), `users.${i}.password: give either password or password_hash`);
     } else if (user.password != null && open) {
@@ -87,7 +113,7 @@ function crossCheck(directory: DirectoryFile, source: Source, roles: readonly st
       add(at('password'), `users.${i}.password: a plain password in a file that others can read; ${mend}`);
     }
     if (roles !== undefined && !roles.includes(user.role)) {
-      add(at('role'), `users.${i}.role: no role is named "${user.role}"${suggestion(user.role, roles)}`);
+      add(at('role'), `users.${i}.role: no role has this name${suggestion(user.role, roles)}`);
     }
   });
   return faults;

@@ -16,6 +16,7 @@ const REASONS = [
   'target_too_long',
   'unauthenticated',
   'cross_origin',
+  'service_worker',
   'wrong_credential_kind',
   'scope',
   'service_limited',
@@ -81,7 +82,7 @@ export function loadExpectations(
         : [
             source.fault(
               ['requests', i, 'as', key],
-              `requests.${i}.as.${key}: no ${key} is named "${name}"${suggestion(name, names)}`,
+              `requests.${i}.as.${key}: no ${key} has this name${suggestion(name, names)}`,
             ),
           ];
     const scopes = (as.scope ?? '').split(' ').filter((name) => name !== '');

@@ -1,3 +1,5 @@
+import type { Path } from './positions.js';
+
 /** One thing that is wrong with a file, and where. Lines and columns count from 1. */
 export interface Fault {
   readonly file: string;
@@ -5,6 +7,9 @@ export interface Fault {
   readonly column: number;
   readonly message: string;
 }
+
+/** Notes a fault of the place that the path names. */
+export type Add = (path: Path, message: string) => void;
 
 /** A fault as a person and an editor read it: `FILE:LINE:COLUMN: message`. */
 export function formatFault({ file, line, column, message }: Fault): string {

@@ -1,25 +1,8 @@
-import type { Add } from './cross-checks.js';
-import { vendorNames } from './derived.js';
-import { FORWARDED_IDENTITY, identityPreset } from './identity-presets.js';
+import type { Add } from './fault.js';
+import { foldName } from '../http/protected-fields.js';
+import { identityPreset } from './identity-presets.js';
 import type { Config } from './schema/config.js';
-
-/** Fields that frame a request, route it, carry a credential, or that the proxy itself sets. */
-const TAKEN = new Set([
-  'host', 'content-length', 'content-type', 'content-encoding', 'transfer-encoding', 'connection', 'upgrade', 'te', 'trailer',
-  'keep-alive', 'expect', 'cookie', 'forwarded', 'via', 'x-request-id', 'x-real-ip',
-]); // prettier-ignore
-
-function isTaken(name: string, config: Config): boolean {
-  const { key, otp } = vendorNames(config.interface);
-  return (
-    TAKEN.has(name) ||
-    (name.startsWith('x-forwarded-') && !FORWARDED_IDENTITY.has(name)) ||
-    name.startsWith('proxy-') ||
-    name.startsWith('sec-') ||
-    name === key.toLowerCase() ||
-    name === otp.toLowerCase()
-  );
-}
+import { isTaken } from './taken-names.js';
 
 /** Checks the names of the injected headers, and that what an assertion needs is there. */
 export function checkIdentity(config: Config, add: Add): void {
@@ -34,13 +17,14 @@ export function checkIdentity(config: Config, add: Add): void {
   for (const [what, path, name] of names) {
     if (name === null) continue;
     const at = `identity.${path.join('.')}`;
-    if (isTaken(name.toLowerCase(), config)) {
-      const message = `${at}: ${name} means something else already; choose a name that nothing else uses`;
+    if (isTaken(name, config)) {
+      const message = `${at}: this field means something else already; choose a name that nothing else uses`;
       add(['identity', ...path], message);
     }
-    const other = seen.get(name.toLowerCase());
-    if (other !== undefined) add(['identity', ...path], `${at}: ${name} is the name of ${other} already`);
-    seen.set(name.toLowerCase(), what);
+    const folded = foldName(name);
+    const other = seen.get(folded);
+    if (other !== undefined) add(['identity', ...path], `${at}: this is the name of ${other} already`);
+    seen.set(folded, what);
   }
   checkRoleNames(config, add);
   if (assertion.enabled) checkAssertion(config, add);

@@ -19,7 +19,7 @@ export interface IdentityPreset {
   readonly headers: Partial<Record<IdentityFact, string>>;
   /** Names of the family besides those sent: an upstream may believe them, so no client gets them through. */
   readonly reserved: readonly string[];
-  /** Beginnings of such names, in lower case. */
+  /** Beginnings of such names, folded (`http/protected-fields`). */
   readonly reservedPrefixes: readonly string[];
   /** The header of the role is read as a list that commas separate. */
   readonly roleIsList: boolean;
@@ -86,7 +86,7 @@ export function identityPreset(name: IdentityPresetName): IdentityPreset {
   return IDENTITY_PRESETS[name];
 }
 
-/** Names of `X-Forwarded-*` that name a caller and say nothing of the connection. */
+/** Folded names of `X-Forwarded-*` that name a caller and say nothing of the connection. */
 export const FORWARDED_IDENTITY: ReadonlySet<string> = new Set([
   'x-forwarded-user',
   'x-forwarded-email',

@@ -13,6 +13,8 @@ export interface LoadedConfig {
   readonly config: Config;
   /** Where its parts stand in the file. */
   readonly lines: Lines;
+  /** What the file says where something was expanded, by path; it is shown instead of the value. */
+  readonly written: Readonly<Record<string, string>>;
   /** What the public port proves itself with; null without TLS, and where it was not asked for. */
   readonly certificate: ListenerCertificate | null;
 }
@@ -46,6 +48,7 @@ function load(
     file: source.file,
     config: deepFreeze(withAbsolutePaths(config, source)),
     lines: source.lines,
+    written: source.written,
     certificate,
   };
 }
@@ -66,6 +69,12 @@ function withoutShorthand(source: Source): Source {
   return {
     ...source,
     value: { ...rest, upstreams: { api: { url: upstream } } },
+    written: Object.fromEntries(
+      Object.entries(source.written).map(([at, text]) => [
+        at === 'upstream' ? 'upstreams.api.url' : at,
+        text,
+      ]),
+    ),
     fault: (path, message, place) =>
       path[0] === 'upstreams'
         ? source.fault(['upstream'], message.replace('upstreams.api.url', 'upstream'), place)
@@ -83,7 +92,11 @@ function withAbsolutePaths(config: Config, source: Source): Config {
     store:
       store.type === 'lmdb'
         ? { ...store, path: resolvePath(source, store.path) }
-        : { ...store, tls: withAbsoluteFiles(store.tls, source) },
+        : {
+            ...store,
+            tls: withAbsoluteFiles(store.tls, source),
+            revocations: store.revocations === null ? null : resolvePath(source, store.revocations),
+          },
     upstreams: Object.fromEntries(
       Object.entries(upstreams).map(([name, each]) => [
         name,

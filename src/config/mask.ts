@@ -1,16 +1,32 @@
-const MASK = '***';
-const SECRET = /password|secret|sealing_key|passphrase/;
+import type { LoadedConfig } from './load.js';
+import { isSecret } from './schema-walk.js';
+import { configSchema } from './schema/config.js';
 
-/** A configuration as it may be shown: no passwords and keys, and no user, password or query in a URL. */
-export function maskSecrets(value: unknown, key = ''): unknown {
-  if (typeof value === 'string') return SECRET.test(key) ? MASK : maskUrl(value);
-  if (Array.isArray(value)) return value.map((each) => maskSecrets(each, key));
+const MASK = '***';
+
+/**
+ * A configuration as it may be shown: no secrets, no user, password or query in a URL, and where something was expanded
+ * what the file says instead of it.
+ */
+export function maskSecrets({ config, written }: Pick<LoadedConfig, 'config' | 'written'>): unknown {
+  return masked(config, [], written);
+}
+
+function masked(value: unknown, path: readonly string[], written: LoadedConfig['written']): unknown {
+  const at = path.join('.');
+  if (value !== null && isSecret(configSchema, path)) return MASK;
+  if (Object.hasOwn(written, at)) return written[at];
+  if (typeof value === 'string') return maskUrl(value);
+  if (Array.isArray(value)) return value.map((each, i) => masked(each, [...path, String(i)], written));
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, maskSecrets(each, name)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([name, each]) => [name, masked(each, [...path, name], written)]),
+  );
 }
 
 function maskUrl(text: string): string {
-  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text) || !URL.canParse(text)) return text;
+  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) return text;
+  if (!URL.canParse(text)) return MASK;
   const url = new URL(text);
   if (url.username === '' && url.password === '' && url.search === '') return text;
   if (url.username !== '') url.username = MASK;

@@ -4,13 +4,16 @@ import { readFileSync } from 'node:fs';
 /** What a file was read as, or what is wrong with it, in words that follow its name. No content of it is shown. */
 export type Read<T> = { readonly value: T } | { readonly fault: string };
 
-/** The text of a file. @param file absolute path, which is part of the fault */
+/** What is wrong with a path that leads nowhere. */
+export const NO_FILE = 'there is no such file; write its path, from the folder of this file';
+
+/** The text of a file. The fault does not say its name: somebody may have written a key in its place. */
 export function readPem(file: string): Read<string> {
   try {
     return { value: readFileSync(file, 'latin1') };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    return { fault: code === 'ENOENT' ? `there is no file ${file}` : `${file} can not be read (${code})` };
+    return { fault: code === 'ENOENT' ? NO_FILE : `the file can not be read (${code})` };
   }
 }
 

@@ -2,17 +2,24 @@ import { isRead, METHODS } from '../domain/methods.js';
 import type { Policy } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
 import type { Lines } from '../policy/rules.js';
-import type { Add } from './cross-checks.js';
+import type { Add } from './fault.js';
 import { isSlip, nearest } from './nearest.js';
 import { compilePolicy } from './policy.js';
 import type { Config } from './schema/config.js';
 import type { Path } from './positions.js';
+import type { Source } from './source.js';
 
 /**
  * Checks the tables of the policy against the routes: actions that nobody may do, and patterns that miss an
  * action by a letter or two. A `deny` that covers nothing would let everybody through.
  */
-export function checkPolicy(config: Config, lines: Lines, add: Add): void {
+export function checkPolicy(
+  config: Config,
+  { lines, written }: Pick<Source, 'lines' | 'written'>,
+  add: Add,
+): void {
+  // What was expanded is not shown, and with it all that faults would suggest.
+  const hidden = Object.keys(written).some((at) => /^(policy|routes|default_route)\b/.test(at));
   const { policy, router } = compilePolicy(config, {});
   const known = new Set([...router.routes.flatMap(actionsOf), ...defaultActions(config)]);
   config.routes.forEach((_route, i) => {
@@ -20,12 +27,12 @@ export function checkPolicy(config: Config, lines: Lines, add: Add): void {
     if (!Object.hasOwn(lines, `routes.${i}`)) return;
     const compiled = router.routes.find(({ place }) => place?.path === `routes.${i}`);
     if (compiled === undefined || compiled.auth !== 'required') return;
-    checkAllowed(policy, actionsOf(compiled), ['routes', i, 'action'], config, add);
+    checkAllowed(policy, actionsOf(compiled), ['routes', i, 'action'], config, hidden, add);
   });
   if (config.default_route.auth === undefined || config.default_route.auth === 'required') {
-    checkAllowed(policy, defaultActions(config), ['default_route', 'action'], config, add);
+    checkAllowed(policy, defaultActions(config), ['default_route', 'action'], config, hidden, add);
   }
-  checkPatterns(config, [...known], lines, add);
+  checkPatterns(config, [...known], lines, hidden, add);
 }
 
 function defaultActions({ default_route: { action } }: Config): string[] {
@@ -39,7 +46,14 @@ function actionsOf({ readAction, writeAction, methods }: Route): string[] {
   return [...new Set(taken.map((method) => (isRead(method) ? readAction : writeAction)))];
 }
 
-function checkAllowed(policy: Policy, actions: readonly string[], at: Path, config: Config, add: Add): void {
+function checkAllowed(
+  policy: Policy,
+  actions: readonly string[],
+  at: Path,
+  config: Config,
+  hidden: boolean,
+  add: Add,
+): void {
   const missing = (kind: string, some: (action: string) => boolean) => {
     // A resource that may only be read, or only be written, is no mistake.
     const [action] = actions;
@@ -50,7 +64,7 @@ function checkAllowed(policy: Policy, actions: readonly string[], at: Path, conf
     const where = kind === 'role' ? 'policy.roles' : 'policy.scopes';
     add(
       at,
-      `${at.join('.')}: no ${kind} allows "${action}"${meant === undefined ? `; allow it under ${where}, or use auth: deny` : ` (did you mean "${meant}"?)`}`,
+      `${at.join('.')}: no ${kind} allows ${hidden ? 'this action' : `"${action}"`}${meant === undefined || hidden ? `; allow it under ${where}, or use auth: deny` : ` (did you mean "${meant}"?)`}`,
     );
   };
   missing('role', (action) => policy.someRoleAllows(action));
@@ -58,7 +72,13 @@ function checkAllowed(policy: Policy, actions: readonly string[], at: Path, conf
 }
 
 /** Only patterns of the file are checked: the built-in ones may name actions that its routes do not have. */
-function checkPatterns(config: Config, actions: readonly string[], lines: Lines, add: Add): void {
+function checkPatterns(
+  config: Config,
+  actions: readonly string[],
+  lines: Lines,
+  hidden: boolean,
+  add: Add,
+): void {
   const { roles, scopes, service_limited: limited } = config.policy;
   const check = (patterns: readonly string[], at: readonly string[]) => {
     patterns.forEach((pattern, i) => {
@@ -66,7 +86,10 @@ function checkPatterns(config: Config, actions: readonly string[], lines: Lines,
       if (meant === undefined) return;
       const path = [...at, i];
       if (!Object.hasOwn(lines, path.join('.'))) return;
-      add(path, `${path.join('.')}: "${pattern}" covers no action of any route (did you mean "${meant}"?)`);
+      const message = hidden
+        ? 'this pattern covers no action of any route'
+        : `"${pattern}" covers no action of any route (did you mean "${meant}"?)`;
+      add(path, `${path.join('.')}: ${message}`);
     });
   };
   for (const [table, rows] of Object.entries({ roles, scopes })) {

@@ -1,13 +1,16 @@
 import { Policy } from '../policy/decide.js';
-import { endpointRoutes } from '../policy/own-endpoints.js';
+import { endpointRoutes, type EndpointSettings } from '../policy/own-endpoints.js';
 import { Router } from '../policy/routes.js';
 import { type Lines, placeOf } from '../policy/rules.js';
+import { type PageSite, Sites } from '../policy/sites.js';
 import { endpointSettings } from './derived.js';
 import type { Config } from './schema/config.js';
 
 /** What decides about requests, compiled from a configuration. */
 export interface CompiledPolicy {
+  /** The routes of every host that is not the page's own. */
   readonly router: Router;
+  readonly sites: Sites;
   readonly policy: Policy;
 }
 
@@ -15,8 +18,18 @@ export interface CompiledPolicy {
 export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
   const routes = config.routes.map((route, i) => ({ ...route, place: placeOf(['routes', i], lines) }));
   const fallback = { ...config.default_route, place: placeOf(['default_route'], lines) };
+  const endpoints = endpointSettings(config);
+  const router = new Router(routes, fallback, endpointRoutes(endpoints));
   return {
-    router: new Router(routes, fallback, endpointRoutes(endpointSettings(config))),
+    router,
+    sites: new Sites(router, pageSite(config, endpoints)),
     policy: new Policy(config.policy, lines),
   };
+}
+
+/** The web page and what it needs, where it has a host of its own. */
+function pageSite({ interface: { ui } }: Config, endpoints: EndpointSettings): PageSite | null {
+  if (!ui.enabled || ui.host === null) return null;
+  const own = endpointRoutes({ ...endpoints, page: ui.path });
+  return { host: ui.host.toLowerCase(), router: new Router([], { auth: 'deny' }, own) };
 }

@@ -1,96 +1,137 @@
-import { METHODS } from '../domain/methods.js';
+import { isRead, METHODS } from '../domain/methods.js';
+import { inNormalForm, lookalikes } from '../domain/lookalikes.js';
+import { decodeAscii } from '../domain/path.js';
 import type { RouteDefinition } from '../policy/route.js';
-import type { Add } from './cross-checks.js';
+import { pathKey, withImpliedHead } from '../policy/implied-head.js';
+import type { Add } from './fault.js';
 import { suggestion } from './nearest.js';
 import { compilePolicy } from './policy.js';
 import type { Config } from './schema/config.js';
+import { fieldName } from './schema/units.js';
+import { isNotForwarded } from './taken-names.js';
 import type { Path } from './positions.js';
+import type { Source } from './source.js';
 
 /** Characters that a path segment may have as they are (RFC 3986 3.3), and escapes. `;` and `%2F` never match. */
 const SEGMENT = /^(?:[A-Za-z0-9._~!$&'()+,=:@-]|%(?!2[Ff])[0-9A-Fa-f]{2})+$/;
 
+/** A parameter name that readers take alike: it needs no escape, and PHP makes no list of it. */
+const PARAMETER = /^[._~-]*[A-Za-z0-9][A-Za-z0-9._~-]*$/;
+
 /** Checks the routes, each for itself and then together. Returns whether they can be compiled. */
-export function checkRoutes(config: Config, add: Add): boolean {
+export function checkRoutes(config: Config, { written }: Pick<Source, 'written'>, add: Add): boolean {
   let sound = true;
+  const shown = config.routes.map(({ path }, i) => written[`routes.${i}.path`] ?? path);
   config.routes.forEach((route, i) => {
-    for (const [key, message] of faultsOf(route)) {
+    for (const [key, message] of faultsOf(route, config, shown[i] !== route.path)) {
       sound = false;
       add(key === null ? ['routes', i] : ['routes', i, key], `routes.${i}${key === null ? '' : `.${key}`}: ${message}`);
     } // prettier-ignore
   });
-  if (!sound || hasDuplicates(config, add)) return false;
-  checkReachable(config, add);
-  checkAmbiguous(config, add);
+  if (!sound || hasDuplicates(config, shown, add)) return false;
+  checkReachable(config, shown, add);
+  checkAmbiguous(config, shown, add);
   return true;
 }
 
-type Key = 'path' | 'service' | 'refuse_if_active_tokens' | 'strip_prefix' | null;
+type Key = 'path' | 'service' | 'refuse_if_active_tokens' | 'strip_prefix' | 'body_on_read' | null;
 
-function faultsOf(route: RouteDefinition): [Key, string][] {
+/**
+ * What is wrong with a route by itself.
+ *
+ * @param hidden its path was expanded, so no part of it is shown; otherwise it says what to write
+ */
+function faultsOf(route: RouteDefinition, config: Config, hidden: boolean): [Key, string][] {
   const faults: [Key, string][] = [];
   const segments = route.path.slice(1).split('/');
   const parameters = segments.filter((s) => s.startsWith(':')).map((s) => s.slice(1));
-  const fault = segmentFault(route.path, segments) ?? parameterFault(parameters);
+  const fault = segmentFault(route.path, segments, hidden) ?? parameterFault(parameters);
   if (fault !== undefined) faults.push(['path', fault]);
   if ((route.auth ?? 'required') === 'required' && route.action == null) {
     faults.push([null, 'expected an action, or auth: none or auth: deny']);
   }
+  if (route.body_on_read === 'allow' && route.methods?.some(isRead) === false)
+    faults.push(['body_on_read', 'the route takes none of GET, HEAD and OPTIONS; remove it']);
   const unstrippable = prefixFault(route.path, route.strip_prefix);
   if (unstrippable !== undefined) faults.push(['strip_prefix', unstrippable]);
   for (const key of ['service', 'refuse_if_active_tokens'] as const) {
     const name = route[key];
     if (name == null || parameters.includes(name)) continue;
-    if (key === 'service' && /^(header|query):./.test(name)) continue;
-    const mend = suggestion(name, parameters) || `; write it into ${route.path}`;
-    faults.push([key, `the path has no parameter ":${name}"${mend}`]);
+    if (key === 'service' && /^(?:header|query):/.test(name)) {
+      const unreadable = serviceFault(name, config);
+      if (unreadable !== undefined) faults.push([key, unreadable]);
+      continue;
+    }
+    const mend = (hidden ? '' : suggestion(name, parameters)) || '; write it into the path';
+    faults.push([key, `the path has no parameter of this name${mend}`]);
   }
   return faults;
 }
 
-function segmentFault(path: string, segments: readonly string[]): string | undefined {
+/** The service must reach the upstream as it was judged. */
+function serviceFault(source: string, config: Config): string | undefined {
+  const colon = source.indexOf(':');
+  const name = source.slice(colon + 1);
+  if (source.startsWith('query:'))
+    return PARAMETER.test(name)
+      ? undefined
+      : 'this name is read in different ways; name a parameter of letters, digits and "-._~", like query:service_id';
+  if (!fieldName.safeParse(name).success || !/[A-Za-z0-9]/.test(name))
+    return 'this is no header name; write one like header:Service-Id';
+  return isNotForwarded(name, config)
+    ? 'this header does not reach the upstream as a client sends it; name a header of your own, like header:Service-Id'
+    : undefined;
+}
+
+function segmentFault(path: string, segments: readonly string[], hidden: boolean): string | undefined {
   if (path === '/') return undefined;
   const bad = segments.find((s) => (s.includes('*') && s !== '*') || s === ':' || s.slice(1).includes(':'));
-  if (bad !== undefined) return `":name" and "*" must be whole segments, found "${bad}"`;
+  if (bad !== undefined) return '":name" and "*" must be whole segments';
   if (segments.includes('')) {
     const mended = `/${segments.filter((s) => s !== '').join('/')}`;
-    return `no request has this path: empty segments and a trailing "/" are never matched; write ${mended}`;
+    return `no request has this path: empty segments and a trailing "/" are never matched${hidden ? '' : `; write ${mended}`}`;
   }
   if (segments.some((s) => s === '.' || s === '..'))
     return 'no request has this path: "." and ".." segments are refused';
   const odd = segments.find((s) => s !== '*' && !s.startsWith(':') && !SEGMENT.test(s));
-  if (odd === undefined) return undefined;
-  return `no request has this path: "${odd}" has a character that must be percent-encoded`;
+  if (odd !== undefined) return 'no request has this path: it has a character that must be percent-encoded';
+  const literal = decodeAscii(path);
+  const others = lookalikes(literal);
+  if (typeof others === 'string') return `no request has this path: ${others}`;
+  const normal = inNormalForm(literal);
+  if (normal === literal) return undefined;
+  return `is not in Unicode normalization form KC${hidden ? '' : `; write ${normal}`}`;
 }
 
 /** What is taken off must be fixed segments that each request of the route begins with. */
 function prefixFault(path: string, prefix: string | null | undefined): string | undefined {
   if (prefix == null) return undefined;
-  if (prefix.endsWith('/')) return `write it without "/" at its end: ${prefix.replace(/\/+$/, '') || '/api'}`;
+  if (prefix.endsWith('/')) return 'write it without "/" at its end';
   const segments = path.split('/');
   const wanted = prefix.split('/');
   if (wanted.some((segment) => segment.startsWith(':') || segment === '*'))
     return 'only fixed segments can be stripped, no ":name" and no "*"';
   if (wanted.every((segment, i) => segment === segments[i])) return undefined;
-  return `is no beginning of the path ${path}`;
+  return 'is no beginning of the path of the route';
 }
 
 function parameterFault(parameters: readonly string[]): string | undefined {
   const twice = parameters.find((name, i) => parameters.indexOf(name) !== i);
-  return twice === undefined ? undefined : `the parameter ":${twice}" is given twice; give each its own name`;
+  return twice === undefined ? undefined : 'a parameter is given twice; give each its own name';
 }
 
-function hasDuplicates(config: Config, add: Add): boolean {
+function hasDuplicates(config: Config, shown: readonly string[], add: Add): boolean {
   const seen = new Map<string, number>();
   let some = false;
   config.routes.forEach((route, i) => {
     for (const method of route.methods ?? ['every method']) {
-      const key = `${method} ${shapeOf(route.path).join('/')}`;
+      const key = `${method} ${pathKey(route)}`;
       const first = seen.get(key);
       if (first === undefined) seen.set(key, i);
       else {
         some = true;
         const at: Path = ['routes', i, 'path'];
-        add(at, `routes.${i}.path: ${route.path} is given for ${method} in routes.${first} already`);
+        add(at, `routes.${i}.path: ${shown[i]} is given for ${method} in routes.${first} already`);
       }
     }
   });
@@ -98,24 +139,24 @@ function hasDuplicates(config: Config, add: Add): boolean {
 }
 
 /** A route that loses each of its methods to another one is a mistake: its action would never be asked for. */
-function checkReachable(config: Config, add: Add): void {
+function checkReachable(config: Config, shown: readonly string[], add: Add): void {
   const { router } = compilePolicy(config, {});
   config.routes.forEach((route, i) => {
-    const sample = sampleOf(route.path);
+    const sample = samplePath(route.path);
     const takers = (route.methods ?? METHODS).map((method) => router.find(method, sample, true));
     if (takers.some((match) => typeof match !== 'string' && match.route.place?.path === `routes.${i}`))
       return;
     const taker = takers.find((match) => typeof match !== 'string')?.route;
     const why = taker?.place?.path.startsWith('routes.')
-      ? `is never reached: ${taker.place.path} (${taker.path}) takes its methods; remove one of them`
+      ? `is never reached: ${taker.place.path} (${shown[Number(taker.place.path.split('.')[1])]}) takes its methods; remove one of them`
       : "is an endpoint of Latchkey's own; remove the route";
-    add(['routes', i, 'path'], `routes.${i}.path: ${route.path} ${why}`);
+    add(['routes', i, 'path'], `routes.${i}.path: ${shown[i]} ${why}`);
   });
 }
 
 /** Two paths that fit one request, of which neither is the more specific one, must not mean two things. */
-function checkAmbiguous(config: Config, add: Add): void {
-  const { routes } = config;
+function checkAmbiguous(config: Config, shown: readonly string[], add: Add): void {
+  const routes: readonly RouteDefinition[] = withImpliedHead(config.routes);
   const shapes = routes.map((route) => shapeOf(route.path));
   routes.forEach((route, i) => {
     for (let j = 0; j < i; j++) {
@@ -123,12 +164,13 @@ function checkAmbiguous(config: Config, add: Add): void {
       const common = crossing(shapes[i] as string[], shapes[j] as string[]);
       if (common === undefined || meansTheSame(route, other)) continue;
       const shared = (route.methods ?? METHODS).filter((m) => (other.methods ?? METHODS).includes(m));
-      const open = shared.filter((method) => !isGiven(config, shapes, common, method));
+      const open = shared.filter((method) => !isGiven(routes, common, method));
       if (open.length === 0) continue;
-      const path = `/${common.join('/')}`;
+      const hidden = [i, j].some((each) => shown[each] !== routes[each]?.path);
+      const path = hidden ? 'one path' : `/${common.join('/')}`;
       add(
         ['routes', i, 'path'],
-        `routes.${i}.path: ${route.path} and ${other.path} (routes.${j}) both fit ${path} and neither is more specific; add a route for ${path}`,
+        `routes.${i}.path: ${shown[i]} and ${shown[j]} (routes.${j}) both fit ${path} and neither is more specific; add a route for ${hidden ? 'it' : path}`,
       );
     }
   });
@@ -167,12 +209,9 @@ function crossing(a: readonly string[], b: readonly string[]): string[] | undefi
   return aNarrower && bNarrower ? common.map((s) => (s === ':' ? ':name' : s)) : undefined;
 }
 
-function isGiven(config: Config, shapes: readonly string[][], common: readonly string[], method: string) {
-  const wanted = shapeOf(`/${common.join('/')}`).join('/');
-  return config.routes.some(
-    ({ methods }, i) =>
-      shapes[i]?.join('/') === wanted && (methods === undefined || methods.includes(method as never)),
-  );
+function isGiven(routes: readonly RouteDefinition[], common: readonly string[], method: string): boolean {
+  const wanted = pathKey({ path: `/${common.join('/')}` });
+  return routes.some((route) => pathKey(route) === wanted && (route.methods?.includes(method) ?? true));
 }
 
 function meansTheSame(a: RouteDefinition, b: RouteDefinition): boolean {
@@ -181,6 +220,8 @@ function meansTheSame(a: RouteDefinition, b: RouteDefinition): boolean {
     a.auth === b.auth &&
     a.upstream === b.upstream &&
     a.strip_prefix === b.strip_prefix &&
+    a.body_on_read === b.body_on_read &&
+    (a.service_worker ?? 'refuse') === (b.service_worker ?? 'refuse') &&
     a.service == null &&
     b.service == null &&
     a.refuse_if_active_tokens == null &&
@@ -188,11 +229,7 @@ function meansTheSame(a: RouteDefinition, b: RouteDefinition): boolean {
   );
 }
 
-/** A path that the route's pattern fits; the words are unlikely to be another route's fixed segments. */
-function sampleOf(path: string): string {
-  const segments = path
-    .slice(1)
-    .split('/')
-    .map((s) => (s === '*' || s.startsWith(':') ? '~any~' : s));
-  return `/${segments.join('/')}`;
+/** A path that the route's pattern fits, decoded; the words are unlikely to be another route's fixed segments. */
+export function samplePath(path: string): string {
+  return decodeAscii(path.replace(/(?<=\/)(?::[^/]*|\*$)/g, '~any~'));
 }

@@ -1,6 +1,17 @@
 import { readFileSync } from 'node:fs';
 import { dirname, isAbsolute, resolve } from 'node:path';
-import { type Document, isAlias, isScalar, LineCounter, parseDocument, Scalar, visit } from 'yaml';
+import {
+  type Document,
+  isAlias,
+  isPair,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseDocument,
+  Scalar,
+  visit,
+  type YAMLError,
+} from 'yaml';
 import { ConfigError, type Fault } from './fault.js';
 import { linesOf, offsetOf, type Path } from './positions.js';
 
@@ -14,14 +25,23 @@ export interface Source {
   fault(path: Path, message: string, at?: 'key' | 'value'): Fault;
   /** The line of every part of the file, from 1, by its path joined by dots. */
   readonly lines: Readonly<Record<string, number>>;
+  /** What was written where something was expanded, by its path joined by dots: `${NAME}`. */
+  readonly written: Readonly<Record<string, string>>;
+}
+
+/** Where `${...}` is expanded; elsewhere it is a fault that says where. */
+export interface ExpansionRule {
+  readonly allowed: (path: Path) => boolean;
+  readonly where: string;
 }
 
 /**
  * Reads a YAML file with the positions of its parts, and expands `${NAME}` and `${file:PATH}` in its strings.
  *
+ * @param rule where they are expanded; everywhere without one
  * @throws ConfigError with every fault of the YAML itself: syntax, duplicate keys, aliases, variables that are not set
  */
-export function readSource(file: string, env: NodeJS.ProcessEnv): Source {
+export function readSource(file: string, env: NodeJS.ProcessEnv, rule?: ExpansionRule): Source {
   const bytes = readBytes(file);
   const counter = new LineCounter();
   const document = parseDocument(bytes, {
@@ -35,15 +55,18 @@ export function readSource(file: string, env: NodeJS.ProcessEnv): Source {
     return { file, line: Math.max(1, line), column: Math.max(1, col), message };
   };
   const faults = [...document.errors, ...document.warnings].map((error) =>
-    at(error.pos[0], yamlMessage(error.message)),
+    at(error.pos[0], yamlMessage(error)),
   );
   faults.push(...refuseAliases(document, at));
-  if (faults.length === 0) faults.push(...expand(document, file, env, at));
+  const written: Record<string, string> = {};
+  if (faults.length === 0)
+    faults.push(...expand(document, { folder: dirname(file), env, rule, at, written }));
   if (faults.length > 0) throw new ConfigError(faults);
   return {
     file,
     value: document.toJS() as unknown,
     fault: (path, message, place = 'value') => at(offsetOf(document, path, place), message),
+    written,
     get lines() {
       return linesOf(document, counter);
     },
@@ -66,10 +89,13 @@ function readBytes(file: string): string {
   }
 }
 
-function yamlMessage(message: string): string {
-  if (message.includes('Map keys must be unique')) return 'this key is given twice';
-  if (message.includes('multiple documents')) return 'expected one document, found several ("---")';
-  return message.split('\n', 1)[0] ?? message;
+/** What the parser says, without what it quotes: that may be a part of a secret. */
+function yamlMessage({ code, message }: YAMLError): string {
+  if (code === 'DUPLICATE_KEY') return 'this key is given twice';
+  if (code === 'MULTIPLE_DOCS') return 'expected one document, found several ("---")';
+  if (code === 'BAD_DQ_ESCAPE') return 'invalid escape in a text in double quotes';
+  if (code === 'BAD_DIRECTIVE') return 'expected no directive ("%") at the beginning of a line';
+  return message.replace(/(?<=[a-z)]): .*|\n.*/s, '');
 }
 
 /** Aliases save little in a configuration and let a small file grow without bound, so none is taken. */
@@ -89,41 +115,69 @@ function refuseAliases(document: Document, at: (offset: number, message: string)
   return faults;
 }
 
-function expand(
-  document: Document,
-  file: string,
-  env: NodeJS.ProcessEnv,
-  at: (offset: number, message: string) => Fault,
-): Fault[] {
+interface Expanding {
+  readonly folder: string;
+  readonly env: NodeJS.ProcessEnv;
+  readonly rule: ExpansionRule | undefined;
+  readonly at: (offset: number, message: string) => Fault;
+  /** Noted here: what stood where something was expanded. */
+  readonly written: Record<string, string>;
+}
+
+function expand(document: Document, { folder, env, rule, at, written }: Expanding): Fault[] {
   const faults: Fault[] = [];
   visit(document, {
-    Scalar: (key, node) => {
+    Scalar: (key, node, ancestors) => {
       if (key === 'key' || typeof node.value !== 'string' || !node.value.includes('${')) return;
-      const expanded = expandText(node.value, dirname(file), env);
-      if ('fault' in expanded) faults.push(at(node.range?.[0] ?? 0, expanded.fault));
-      else node.value = node.type === Scalar.PLAIN ? retype(expanded.text, node.value) : expanded.text;
+      const before = node.value;
+      const path = pathOf(key, ancestors);
+      const expanded = expandText(before, folder, env);
+      if (expanded.expands && rule?.allowed(path) === false) {
+        const message = `"\${...}" is expanded in ${rule.where} only; write "$\${...}" for the text itself`;
+        faults.push(at(node.range?.[0] ?? 0, `${path.join('.')}: ${message}`));
+      } else if ('fault' in expanded) faults.push(at(node.range?.[0] ?? 0, expanded.fault));
+      else {
+        node.value = node.type === Scalar.PLAIN ? retype(expanded.text, before) : expanded.text;
+        if (expanded.expands) written[path.join('.')] = before;
+      }
     },
   });
   return faults;
 }
 
-function expandText(
-  text: string,
-  folder: string,
-  env: NodeJS.ProcessEnv,
-): { text: string } | { fault: string } {
+/** Where a node stands. @param ancestors as `visit` tells them */
+function pathOf(key: number | string | null, ancestors: readonly unknown[]): string[] {
+  const path: string[] = [];
+  for (const [i, each] of ancestors.entries()) {
+    if (isPair(each)) path.push(String((each.key as Scalar).value));
+    else if (isSeq(each)) path.push(String(each.items.indexOf(ancestors[i + 1])));
+  }
+  if (typeof key === 'number') path[path.length - 1] = String(key);
+  return path;
+}
+
+const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+type Expanded = { readonly expands: boolean } & ({ readonly text: string } | { readonly fault: string });
+
+function expandText(text: string, folder: string, env: NodeJS.ProcessEnv): Expanded {
   let fault: string | undefined;
+  let expands = false;
   const result = text.replace(/\$(\$?)\{([^}]*)\}/g, (whole, escaped: string, name: string) => {
     if (escaped) return whole.slice(1);
-    const value = name.startsWith('file:') ? readSecret(resolve(folder, name.slice(5))) : env[name];
+    expands = true;
+    const isFile = name.startsWith('file:');
+    const value = isFile ? readSecret(resolve(folder, name.slice(5))) : env[name];
     if (value === undefined) {
-      fault ??= name.startsWith('file:')
+      fault ??= isFile
         ? `the file ${name.slice(5)} can not be read`
-        : `the environment variable ${name} is not set`;
+        : NAME.test(name)
+          ? `the environment variable ${name} is not set`
+          : 'expected ${NAME} or ${file:PATH}; write "$${" for a plain "${"';
     }
     return value ?? '';
   });
-  return fault === undefined ? { text: result } : { fault };
+  return fault === undefined ? { expands, text: result } : { expands, fault };
 }
 
 /** An unquoted `${PORT}` alone is the number that it expands to, as if it stood there itself. */

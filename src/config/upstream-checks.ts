@@ -1,4 +1,4 @@
-import type { Add } from './cross-checks.js';
+import type { Add } from './fault.js';
 import { addressesOf } from './derived.js';
 import { suggestion } from './nearest.js';
 import type { Path } from './positions.js';
@@ -16,7 +16,7 @@ export function checkUpstreams(config: Config, source: Source, add: Add): void {
   for (const name of names) checkUpstream(config, name, source, add);
   const check = (path: Path, name: string | null | undefined) => {
     if (name == null || names.includes(name)) return;
-    add(path, `${path.map(String).join('.')}: no upstream is named "${name}"${suggestion(name, names)}`);
+    add(path, `${path.map(String).join('.')}: no upstream has this name${suggestion(name, names)}`);
   };
   if (config.default_route.upstream === null && names.length > 1) {
     add(['default_route'], `default_route.upstream: say which of ${names.join(', ')} it is`);
@@ -35,7 +35,7 @@ function checkUpstream(config: Config, name: string, source: Source, add: Add): 
   const origins = addresses.map(({ origin }) => origin);
   origins.forEach((origin, i) => {
     const first = origins.indexOf(origin);
-    if (first < i) fault(['urls', i], `${origin} is given in urls.${first} already`);
+    if (first < i) fault(['urls', i], `the address is given in urls.${first} already`);
   });
   if (tls === null) return;
   if (!addresses.some(({ protocol }) => protocol === 'https:')) {

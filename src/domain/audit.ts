@@ -24,8 +24,8 @@ export type AuditEvent =
   | 'server.started'
   | 'server.stopped';
 
-/** How it went: done, tried in vain, or not allowed. */
-export type AuditOutcome = 'success' | 'failure' | 'denied';
+/** How it went: done, tried in vain, not allowed, or not confirmed: it may have been done. */
+export type AuditOutcome = 'success' | 'failure' | 'denied' | 'unknown';
 
 /**
  * Something that belongs in the audit log. Rooms return facts with what they answer; whoever serves adds who asked, from

@@ -47,8 +47,9 @@ export class HeldList<T> {
     return place;
   }
 
-  /** Puts a member behind all others. */
+  /** Puts a member behind all others; one that is out stays so. */
   renew(place: Place<T>, now: number): void {
+    if (place.isOver) return;
     this.#unlink(place);
     place.heldAt = now;
     this.#append(place);

@@ -5,3 +5,8 @@ export const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTION
 export function isRead(method: string): boolean {
   return method === 'GET' || method === 'HEAD' || method === 'OPTIONS';
 }
+
+/** Whether content has a defined meaning in a request of this method (RFC 9110 9.3), so that servers read it. */
+export function definesContent(method: string): boolean {
+  return method === 'POST' || method === 'PUT' || method === 'PATCH';
+}

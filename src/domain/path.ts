@@ -1,8 +1,10 @@
+import { lookalikes } from './lookalikes.js';
+
 /** Readings of one path: what a strict reader sees first, then every lenient one. */
 export interface Readings {
   readonly literal: string;
   readonly lenient: readonly string[];
-  /** The path has an encoded slash or an empty inner segment: only a route's `*` part may hold these. */
+  /** A reader sees an encoded slash or an empty inner segment: only a route's `*` part may hold these. */
   readonly needsWildcard: boolean;
 }
 
@@ -10,27 +12,55 @@ export interface Readings {
  * Every way in which an upstream might read a path that is not plain.
  *
  * Escapes of ASCII characters are decoded once (RFC 3986 6.2.2.2; `%25` stays, so nothing is decoded twice).
- * Lenient readers take `%2F` as a separator, drop `;parameters`, merge slashes or drop the last one, in any combination.
+ * Lenient readers take `%2F` as a separator, drop `;parameters`, merge slashes or drop the last one, and take characters
+ * for others that they resemble (`lookalikes`), in any combination.
  * Returns a sentence when the path is refused whatever the routes are.
  */
 export function readings(path: string): Readings | string {
   const literal = decodeAscii(path);
-  const encodedSlash = literal.includes('%2F');
-  const parameters = literal.includes(';');
-  // Whether parameters end at an encoded slash differs between readers, so the two never go together.
-  if (encodedSlash && parameters) return 'the path has both an encoded slash and ";"';
+  const others = lookalikes(literal);
+  if (typeof others === 'string') return others;
   const seen = new Set<string>();
-  for (const slashes of encodedSlash ? [literal, decodeSlashes(literal)] : [literal]) {
-    for (const reading of parameters ? [slashes, slashes.replace(/;[^/]*/g, '')] : [slashes]) {
-      const merged = reading.replace(/\/{2,}/g, '/');
-      seen.add(reading);
-      // Behind an empty segment only `*` fits, so dropping the last slash without merging leads nowhere else.
-      seen.add(merged);
-      seen.add(withoutTrailingSlash(merged));
-    }
+  let needsWildcard = literal.includes('//');
+  for (const text of [literal, ...others]) {
+    if (hasDotSegment(text)) return 'the path has a "." or ".." segment';
+    const encodedSlash = text.includes('%2F');
+    const parameters = text.includes(';');
+    // Whether parameters end at an encoded slash differs between readers, so the two never go together.
+    if (encodedSlash && parameters) return 'the path has both an encoded slash and ";"';
+    needsWildcard ||= encodedSlash;
+    for (const slashes of encodedSlash ? [text, decodeSlashes(text)] : [text])
+      for (const reading of parameters ? [slashes, slashes.replace(/;[^/]*/g, '')] : [slashes])
+        addMerged(seen, reading);
   }
   seen.delete(literal);
-  return { literal, lenient: [...seen], needsWildcard: encodedSlash || literal.includes('//') };
+  return { literal, lenient: [...seen], needsWildcard };
+}
+
+/** Behind an empty segment only `*` fits, so dropping the last slash without merging leads nowhere else. */
+function addMerged(seen: Set<string>, reading: string): void {
+  const merged = reading.replace(/\/{2,}/g, '/');
+  seen.add(reading);
+  seen.add(merged);
+  seen.add(withoutTrailingSlash(merged));
+}
+
+/** What is wrong with a path that is not plain, whatever the routes are. */
+export function pathFault(path: string): string | undefined {
+  const literal = decodeAscii(path);
+  if (hasDotSegment(literal)) return 'the path has a "." or ".." segment';
+  const others = lookalikes(literal);
+  if (typeof others === 'string') return others;
+  return others.some(hasDotSegment) ? 'the path has a "." or ".." segment' : undefined;
+}
+
+function hasDotSegment(text: string): boolean {
+  return decodeSlashes(text)
+    .split('/')
+    .some((segment) => {
+      const name = segment.split(';', 1)[0];
+      return name === '.' || name === '..';
+    });
 }
 
 /** Decodes `%XX` of ASCII characters other than `%` and `/`; the rest stays, in upper case. */

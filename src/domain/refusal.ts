@@ -37,6 +37,8 @@ export type Refusal =
     }
   | { readonly refusal: 'wrong_credential_kind'; readonly detail: string }
   | { readonly refusal: 'cross_origin'; readonly detail: string }
+  /** A script of a service worker, on a route that does not allow one. */
+  | { readonly refusal: 'service_worker'; readonly detail: string }
   | { readonly refusal: 'other_customer'; readonly detail: string }
   /** The login name in the body is not that of the credential beside it. */
   | { readonly refusal: 'other_user'; readonly detail: string }
@@ -66,6 +68,8 @@ export type Refusal =
   | { readonly refusal: 'upstream_broken'; readonly detail: string }
   | { readonly refusal: 'upstream_too_slow'; readonly detail: string }
   | { readonly refusal: 'store_unavailable' }
+  /** A change was sent to the store and not confirmed: nobody knows whether it was made. */
+  | { readonly refusal: 'outcome_unknown'; readonly facts?: readonly AuditFact[] }
   | { readonly refusal: 'account_source_unavailable' }
   /** `audit.required` is set and the audit log can't be written. */
   | { readonly refusal: 'audit_unavailable' }

@@ -6,13 +6,44 @@ export interface Session {
   readonly digest: string;
   /** Public id, to list and end sessions by. */
   readonly id: string;
+  /** The owner. The session's customer is the owner's. */
   readonly userId: string;
-  readonly customerId: string;
   readonly createdAt: EpochMs;
   /** End by the absolute timeout; activity does not move it. */
   readonly endsAt: EpochMs;
   /** Last activity that was written down; the idle timeout counts from here. */
   readonly lastSeenAt: EpochMs;
+  /** When it ends unless it is used before, by the idle timeout that held at its last use. Older records have none. */
+  readonly idleEndsAt?: EpochMs | undefined;
   readonly ip: string;
   readonly userAgent: string | null;
+}
+
+/** Settings of `sessions`; timeouts in milliseconds. */
+export interface SessionSettings {
+  readonly max_per_user: number;
+  readonly idle_timeout: number;
+  readonly absolute_timeout: number;
+}
+
+/**
+ * Whether a session is on. Both timeouts hold as they are set now; one that was shorter when the session was used last
+ * has ended it for good.
+ *
+ * @param seenAt its last use, which may be later than the one that was written down
+ */
+export function isSessionOn(
+  session: Session,
+  seenAt: EpochMs,
+  settings: Pick<SessionSettings, 'idle_timeout' | 'absolute_timeout'>,
+  now: EpochMs,
+): boolean {
+  if (now >= session.endsAt || now - session.createdAt >= settings.absolute_timeout) return false;
+  if (now - seenAt >= settings.idle_timeout) return false;
+  return seenAt > session.lastSeenAt || now < (session.idleEndsAt ?? Infinity);
+}
+
+/** When a session is over if nobody uses it again. */
+export function sessionOverAt({ endsAt, idleEndsAt }: Session): EpochMs {
+  return Math.min(endsAt, idleEndsAt ?? Infinity);
 }

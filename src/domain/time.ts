@@ -4,6 +4,9 @@ export type EpochMs = number;
 /** A clock hour: what `rate_limit.writes_per_hour` counts in. */
 export const HOUR_MS = 3_600_000;
 
+/** The last time that four digits of a year can show; no stored time is later. */
+export const LAST_TIME: EpochMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+
 /** The beginning of the second that a time lies in. */
 export function wholeSecond(at: EpochMs): EpochMs {
   return Math.floor(at / 1000) * 1000;
@@ -14,6 +17,8 @@ export function formatTime(at: EpochMs): string {
   return `${new Date(at).toISOString().slice(0, 19)}+00:00`;
 }
 
+const FIRST_TIME: EpochMs = Date.parse('0000-01-01T00:00:00Z');
+
 const DATE_TIME =
   /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(?:[Zz]|([+-])(\d{2}):?(\d{2}))$/;
 
@@ -21,7 +26,7 @@ const DATE_TIME =
  * Reads an ISO 8601 date-time with `Z` or an offset, with or without fractions of a second.
  *
  * A space where an unencoded `+` of a form was meant is read as `+`.
- * Returns `undefined` for anything else: no offset, a date alone, a day that does not exist.
+ * Returns `undefined` for anything else: no offset, a date alone, a day that does not exist, a time outside the years 0 to 9999.
  */
 export function parseTime(text: string): EpochMs | undefined {
   const match = DATE_TIME.exec(text.replace(/ (?=\d{2}:?\d{2}$)/, '+'));
@@ -37,5 +42,6 @@ export function parseTime(text: string): EpochMs | undefined {
   const [offsetHour, offsetMinute] = [Number(match[9] ?? 0), Number(match[10] ?? 0)];
   if (offsetHour > 23 || offsetMinute > 59) return undefined;
   const offset = (match[8] === '-' ? -1 : 1) * (offsetHour * 60 + offsetMinute) * 60_000;
-  return date.setUTCHours(hour, minute, second, millisecond) - offset;
+  const at = date.setUTCHours(hour, minute, second, millisecond) - offset;
+  return at < FIRST_TIME || at > LAST_TIME ? undefined : at;
 }

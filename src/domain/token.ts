@@ -6,8 +6,8 @@ export interface Token {
   /** SHA-256 of the secret, base64url. */
   readonly digest: string;
   readonly kind: 'token' | 'legacy_key';
+  /** The owner. The token's customer is the owner's, whoever that is by now. */
   readonly userId: string;
-  readonly customerId: string;
   readonly name: string;
   /** Scopes in the order given at creation. */
   readonly scopes: readonly string[];
@@ -25,6 +25,12 @@ export interface TokenUse {
   readonly ip: string;
   /** The User-Agent of that client; null when it sent none. */
   readonly userAgent: string | null;
+}
+
+/** The last use of a session. */
+export interface SessionUse extends TokenUse {
+  /** When it ends unless it is used again. */
+  readonly idleEndsAt: EpochMs;
 }
 
 /** Whether the token is refused at that time: from the second of its expiry on. */

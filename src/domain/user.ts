@@ -1,3 +1,4 @@
+import { digestOf } from './secret.js';
 import type { EpochMs } from './time.js';
 
 /** An organisation. Its users and services belong to it; nothing crosses from one customer to another. */
@@ -24,22 +25,59 @@ export interface User {
   readonly role: string;
   /** An argon2id PHC string; null for a user who can't log in. */
   readonly passwordHash: string | null;
+  /** SHA-256 of the weaker hash of the same password that it replaced: a directory file may still declare that one. */
+  readonly rehashOf?: string | undefined;
   /** The sealed secret of the one-time passwords; null when two-factor authentication is off. */
   readonly otpSecret: string | null;
   /** A locked user can't log in, and the user's tokens and sessions are refused. */
   readonly locked: boolean;
   /** Set when an operator locked the user: such a lock stays, whatever the directory file or an account source says. */
   readonly lockedBy?: 'operator' | undefined;
+  /**
+   * The directory no longer names this user, who still has active tokens: locked until the last of them ends, then
+   * deleted. Absent for everyone else.
+   */
+  readonly deletionPending?: true | undefined;
   readonly createdAt: EpochMs;
   readonly updatedAt: EpochMs;
+}
+
+/**
+ * A user as somebody's proof was checked against it. What is made for the user afterwards names it, and the store makes
+ * it only while the user's record still says the same.
+ */
+export type VerifiedOwner = Pick<
+  User,
+  'id' | 'customerId' | 'createdAt' | 'passwordHash' | 'otpSecret' | 'locked'
+>;
+
+/** Whether a user's record is still the one that was verified: not changed, nor deleted and made anew. */
+export function isAsVerified(user: User | undefined, owner: VerifiedOwner): boolean {
+  return (
+    user !== undefined &&
+    user.customerId === owner.customerId &&
+    user.createdAt === owner.createdAt &&
+    hasSamePassword(user, owner) &&
+    user.otpSecret === owner.otpSecret &&
+    user.locked === owner.locked
+  );
+}
+
+/** Another login of the same user may have had the password hashed anew meanwhile. */
+function hasSamePassword({ passwordHash, rehashOf }: User, owner: VerifiedOwner): boolean {
+  if (passwordHash === owner.passwordHash) return true;
+  return owner.passwordHash !== null && rehashOf === digestOf(owner.passwordHash);
 }
 
 /** Name of the synthetic user of a customer who owns its migrated legacy keys. */
 export const GLOBAL_API_TOKEN = 'Global API Token';
 
-/** The form of a login name that is compared: lower case, NFKC. */
+/**
+ * The form of a login name that is compared and counted: NFKC, lower case, without space around it. The form of a form is
+ * itself, so that no name has two.
+ */
 export function loginKey(login: string): string {
-  return login.normalize('NFKC').toLowerCase();
+  return login.normalize('NFKC').toLowerCase().normalize('NFKC').trim();
 }
 
 /** The lock of a user whose source says `locked`: an operator's lock stays beside it. */
@@ -56,8 +94,10 @@ export function isSameUser(a: User, b: User): boolean {
     a.name === b.name &&
     a.role === b.role &&
     a.passwordHash === b.passwordHash &&
+    a.rehashOf === b.rehashOf &&
     a.otpSecret === b.otpSecret &&
     a.locked === b.locked &&
-    a.lockedBy === b.lockedBy
+    a.lockedBy === b.lockedBy &&
+    a.deletionPending === b.deletionPending
   );
 }

@@ -1,4 +1,4 @@
-import type { EndpointName } from '../policy/own-endpoints.js';
+import type { EndpointName } from '../policy/endpoint-rule.js';
 import type { AccountEndpoints } from './account.js';
 import type { Handler } from './call.js';
 import type { PageEndpoints } from './page.js';

@@ -1,15 +1,17 @@
 import type { Logins } from '../accounts/login.js';
 import type { Sessions } from '../accounts/sessions.js';
+import { unknown, unlessUnknown } from '../accounts/unconfirmed.js';
 import type { AuditFact } from '../domain/audit.js';
 import { formatSessionCookie } from '../http/cookies.js';
 import { firstField } from '../http/fields.js';
+import type { RequestHead } from '../http/head.js';
 import type { Store } from '../store/store.js';
 import type { Handler } from './call.js';
 import type { LoggedIn } from './schema/answers.js';
 import { readLogin } from './schema/requests.js';
 import { sessionFact } from './session-facts.js';
 
-/** What the web page sends along to log out. */
+/** What the web page sends along to log in and out. */
 const PAGE_FIELD = 'latchkey-page';
 
 /** POST /login: a session for a login name and a password. */
@@ -23,23 +25,29 @@ export function loginHandler(
     const checked = await logins.check(
       { ...readLogin(body), otp: head.otp, address: head.client.address },
       401,
+      (user) => sessions.start(user, head.client.address, head.userAgent, now),
     );
     if ('refusal' in checked) return checked;
     const { user } = checked;
+    const { secret, session, ended } = checked.granted;
     const customer = await store.getCustomer(user.customerId);
-    const { secret, session } = await sessions.start(user, head.client.address, head.userAgent, now);
-    const facts = [...checked.facts, sessionFact('session.started', session)];
+    const facts = [...checked.facts, sessionFact('session.started', session, user.customerId)];
+    for (const other of ended)
+      facts.push(sessionFact('session.ended', other, user.customerId, 'too_many_sessions'));
     // A new id at every login: what the browser held before is over, whoever set it (session fixation).
     const before = head.session === undefined ? undefined : await sessions.find(head.session, now);
     if (before !== undefined) {
-      await sessions.end(before.session);
-      facts.push(sessionFact('session.ended', before.session, 'new_login'));
+      const fact = sessionFact('session.ended', before.session, before.owner.customerId, 'new_login');
+      const ended = await unlessUnknown([fact], async () => sessions.end(before.session));
+      if (ended !== undefined) return { ...ended, facts: [...facts, ...unknown([fact])] };
+      facts.push(fact);
     }
     const cookie = { name: cookieName, value: secret, maxAge: sessions.maxAge, secure: head.client.secure };
     return {
       facts,
       status: 200,
-      fields: ['Set-Cookie', formatSessionCookie(cookie)],
+      // Service workers are part of the storage; cookies are not, so the new session stays.
+      fields: ['Set-Cookie', formatSessionCookie(cookie), ...clearSiteData(head, '"storage"')],
       json: {
         user: {
           id: user.id,
@@ -54,20 +62,26 @@ export function loginHandler(
   };
 }
 
-/**
- * POST /logout: ends the session that asks. When the web page asks, which says so by a field of its own, the browser
- * is told to drop what it kept of this origin; other pages of the origin may have reasons to keep theirs.
- */
+/** POST /logout: ends the session that asks. */
 export function logoutHandler(sessions: Sessions, cookieName: string): Handler<undefined> {
   return async ({ head, subject }) => {
     const cookie = { name: cookieName, value: '', maxAge: 0, secure: head.client.secure };
     const facts: AuditFact[] = [];
     if (subject?.credential === 'session') {
-      await sessions.end(subject.session);
-      facts.push(sessionFact('session.ended', subject.session, 'logout'));
+      const fact = sessionFact('session.ended', subject.session, subject.user.customerId, 'logout');
+      const ended = await unlessUnknown([fact], async () => sessions.end(subject.session));
+      if (ended !== undefined) return ended;
+      facts.push(fact);
     }
-    const clear =
-      firstField(head.fields, PAGE_FIELD) === undefined ? [] : ['Clear-Site-Data', '"cache", "storage"'];
+    const clear = clearSiteData(head, '"cache", "storage"');
     return { status: 204, facts, fields: ['Set-Cookie', formatSessionCookie(cookie), ...clear] };
   };
+}
+
+/**
+ * Tells the browser to drop what it kept of this origin, when the web page asks, which says so by a field of its own;
+ * other pages of the origin may have reasons to keep theirs.
+ */
+function clearSiteData(head: RequestHead, kinds: string): string[] {
+  return firstField(head.fields, PAGE_FIELD) === undefined ? [] : ['Clear-Site-Data', kinds];
 }

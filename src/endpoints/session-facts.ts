@@ -1,10 +1,16 @@
 import type { AuditFact } from '../domain/audit.js';
 import type { Session } from '../domain/session.js';
 
-/** What the audit log is told of a session; `reason` says why it ended. */
+/**
+ * What the audit log is told of a session.
+ *
+ * @param customerId of its owner
+ * @param reason why it ended
+ */
 export function sessionFact(
   event: 'session.started' | 'session.ended',
-  { id, userId, customerId }: Session,
+  { id, userId }: Pick<Session, 'id' | 'userId'>,
+  customerId: string,
   reason?: string,
 ): AuditFact {
   const target = { session_id: id, user_id: userId, customer_id: customerId };

@@ -1,4 +1,5 @@
 import type { Sessions } from '../accounts/sessions.js';
+import { unlessUnknown } from '../accounts/unconfirmed.js';
 import type { Session } from '../domain/session.js';
 import { formatTime } from '../domain/time.js';
 import { type Handler, sessionOf } from './call.js';
@@ -23,16 +24,19 @@ export class SessionEndpoints {
   /** DELETE sessions/:id; another user's session is not there. */
   end: Handler<undefined> = async ({ subject, path }) => {
     const id = path.slice(path.lastIndexOf('/') + 1);
-    const ended = await this.#sessions.endById(sessionOf(subject).user.id, id);
-    return ended !== undefined
-      ? { status: 204, facts: [sessionFact('session.ended', ended, 'user')] }
-      : { refusal: 'not_found', detail: `Cannot find session '${id}'` };
+    const { user } = sessionOf(subject);
+    const fact = sessionFact('session.ended', { id, userId: user.id }, user.customerId, 'user');
+    const ended = await unlessUnknown([fact], async () => this.#sessions.endById(user.id, id));
+    if (ended === undefined) return { refusal: 'not_found', detail: `Cannot find session '${id}'` };
+    return 'refusal' in ended ? ended : { status: 204, facts: [fact] };
   };
 
   /** DELETE sessions: all but the one that asks. */
   endOthers: Handler<undefined> = async ({ subject }) => {
-    const ended = await this.#sessions.endOthers(sessionOf(subject).session);
-    return { status: 204, facts: ended.map((session) => sessionFact('session.ended', session, 'user')) };
+    const { user, session: current } = sessionOf(subject);
+    const ended = await this.#sessions.endOthers(current);
+    const factOf = (session: Session) => sessionFact('session.ended', session, user.customerId, 'user');
+    return { status: 204, facts: ended.map(factOf) };
   };
 }
 

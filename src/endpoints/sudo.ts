@@ -17,10 +17,13 @@ export function sudoHandler(logins: Logins, sudos: Sudos): Handler<SudoGranted> 
     const checked = await logins.check(
       { ...readSudo(body), otp: head.otp, address: head.client.address, caller: subject?.user },
       403,
+      async (user) => {
+        // Without a credential there is nothing that could remember it.
+        if (subject === null) return null;
+        return (await sudos.grant(subject, user, now)) === 'granted' ? null : 'owner_changed';
+      },
     );
     if ('refusal' in checked) return checked;
-    // Without a credential there is nothing that could remember it.
-    if (subject !== null) await sudos.grant(subject, now);
     return {
       status: 200,
       json: { expiry_time: formatTime(sudos.endOf(now)) } satisfies SudoGranted,

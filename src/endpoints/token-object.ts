@@ -3,11 +3,15 @@ import type { Token } from '../domain/token.js';
 import type { TokenWithUse } from '../store/store.js';
 import type { CreatedTokenObject, TokenObject } from './schema/answers.js';
 
-/** A token as answers show it after its creation. Never used: the four fields of use are null. */
-export function tokenObject({ token, use }: TokenWithUse): TokenObject {
+/**
+ * A token as answers show it after its creation. Never used: the four fields of use are null.
+ *
+ * @param customerId of its owner
+ */
+export function tokenObject({ token, use }: TokenWithUse, customerId: string): TokenObject {
   const seenAt = use === null ? null : formatTime(use.at);
   return {
-    ...baseObject(token),
+    ...baseObject(token, customerId),
     last_seen_at: seenAt,
     last_used_at: seenAt,
     ip: use?.ip ?? null,
@@ -16,15 +20,15 @@ export function tokenObject({ token, use }: TokenWithUse): TokenObject {
 }
 
 /** A token as the answer to its creation shows it: without use, with its secret, this once. */
-export function createdTokenObject(token: Token, secret: string): CreatedTokenObject {
-  return { ...baseObject(token), access_token: secret };
+export function createdTokenObject(token: Token, customerId: string, secret: string): CreatedTokenObject {
+  return { ...baseObject(token, customerId), access_token: secret };
 }
 
-function baseObject(token: Token): Omit<CreatedTokenObject, 'access_token'> {
+function baseObject(token: Token, customerId: string): Omit<CreatedTokenObject, 'access_token'> {
   return {
     id: token.id,
     user_id: token.userId,
-    customer_id: token.customerId,
+    customer_id: customerId,
     service_id: token.serviceId,
     services: token.services,
     name: token.name,

@@ -1,14 +1,17 @@
 import type { Logins } from '../accounts/login.js';
+import { createdTokenFact, revokedTokenFact } from '../accounts/token-facts.js';
 import type { Tokens } from '../accounts/tokens.js';
+import { unlessUnknown } from '../accounts/unconfirmed.js';
 import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Ownership } from '../gate/ownership.js';
 import type { Answer } from '../http/answers.js';
+import { jsonList } from '../http/json-list.js';
+import type { TokenWithUse } from '../store/store.js';
 import { type Call, type Handler, subjectOf } from './call.js';
 import type { CreatedTokenObject, TokenObject } from './schema/answers.js';
 import { readCreateToken, readRevokeTokens } from './schema/requests.js';
 import type { SudoUser } from './sudo.js';
-import { createdTokenFact, revokedTokenFact } from './token-facts.js';
 import { createdTokenObject, tokenObject } from './token-object.js';
 
 /** The endpoints under /tokens and /customer/:id/tokens. */
@@ -33,28 +36,30 @@ export class TokenEndpoints {
     const checked = await this.#logins.check(
       { ...attempt, otp: head.otp, address: head.client.address, caller },
       400,
+      (user) => this.#tokens.create(user, request, now),
     );
     if ('refusal' in checked) return checked;
-    const created = await this.#tokens.create(checked.user, request, now);
-    if ('refusal' in created) return created;
-    const { token, secret } = created;
+    const { token, secret } = checked.granted;
+    const { customerId } = checked.user;
     return {
       status: 200,
-      json: createdTokenObject(token, secret),
-      facts: [...checked.facts, createdTokenFact(token)],
+      json: createdTokenObject(token, customerId, secret),
+      facts: [...checked.facts, createdTokenFact(token, customerId)],
     };
   };
 
   /** GET /tokens */
   listOwn: Handler<TokenObject[]> = async ({ subject }) => {
-    const tokens = await this.#tokens.ofUser(userOf(subject).id);
-    return { status: 200, json: tokens.map(tokenObject) };
+    const { id, customerId } = userOf(subject);
+    const tokens = await this.#tokens.ofUser(id);
+    return listed(tokens, customerId);
   };
 
   /** GET /customer/:id/tokens; the gate let only the caller's own customer through. */
   listCustomer: Handler<TokenObject[]> = async ({ subject }) => {
-    const tokens = await this.#tokens.ofCustomer(userOf(subject).customerId);
-    return { status: 200, json: tokens.map(tokenObject) };
+    const { customerId } = userOf(subject);
+    const tokens = await this.#tokens.ofCustomer(customerId);
+    return listed(tokens, customerId);
   };
 
   /** GET /tokens/self */
@@ -81,14 +86,26 @@ export class TokenEndpoints {
   };
 
   async #revoke(ids: readonly string[]): Promise<Answer<undefined> | Refusal> {
-    const [missing] = await this.#tokens.revoke(ids);
-    return missing === undefined ? { status: 204, facts: ids.map(revokedTokenFact) } : notFound(missing);
+    const facts = ids.map(revokedTokenFact);
+    const revoked = await unlessUnknown(facts, async () => this.#tokens.revoke(ids));
+    if ('refusal' in revoked) return revoked;
+    const [missing] = revoked;
+    return missing === undefined ? { status: 204, facts } : notFound(missing);
   }
 
   async #show(id: string, subject: Call['subject']): Promise<Answer<TokenObject> | Refusal> {
-    const found = await this.#tokens.get(id, userOf(subject).customerId);
-    return found === undefined ? notFound(id) : { status: 200, json: tokenObject(found) };
+    const { customerId } = userOf(subject);
+    const found = await this.#tokens.get(id, customerId);
+    return found === undefined ? notFound(id) : { status: 200, json: tokenObject(found, customerId) };
   }
+}
+
+/** The array of what {@link tokenObject} shows of each. */
+async function listed(tokens: readonly TokenWithUse[], customerId: string): Promise<Answer<TokenObject[]>> {
+  return {
+    status: 200,
+    content: await jsonList(tokens, (found): TokenObject => tokenObject(found, customerId)),
+  };
 }
 
 function userOf(subject: Call['subject']) {

@@ -9,7 +9,7 @@ import type { Route } from '../policy/route.js';
 import type { Place } from '../policy/rules.js';
 import { Gate, type GateParts, type Verdict } from './gate.js';
 import { type IdentityNames, identityFields } from './identity.js';
-import { serviceOf } from './service.js';
+import { isRefused, serviceOf } from './service.js';
 
 /** The way of one request through the gate, as plain values; `latchkey explain --json` prints it. */
 export interface Explanation {
@@ -89,17 +89,20 @@ export async function explain(
 ): Promise<Explanation> {
   const verdict = await new Gate(parts).judge(head, now);
   const { subject, action } = verdict;
-  const match = parts.router.find(head.method, head.path, head.plain);
+  const router = parts.sites.routerOf(head.client.host);
+  const match = router.find(head.method, head.path, head.plain);
   if (typeof match === 'string') return { ...blank(head), verdict: outcomeOf(verdict, settings) };
-  const service = serviceOf(head, match);
+  const named = serviceOf(head, match);
+  const service = isRefused(named) ? undefined : named;
   const asked = subject === null || action === null ? [] : parts.policy.consider(subject, action, service);
   return {
     ...blank(head),
     path: match.path,
     route: routeOf(match.route),
-    near_misses: nearMisses(parts.router.routes, match.route, head.method, match.path).map(
-      ({ route, why }) => ({ ...routeOf(route), why }),
-    ),
+    near_misses: nearMisses(router.routes, match.route, head.method, match.path).map(({ route, why }) => ({
+      ...routeOf(route),
+      why,
+    })),
     action,
     credential: subject === null ? null : credentialOf(subject),
     service: service ?? null,

@@ -7,16 +7,18 @@ import type { EpochMs } from '../domain/time.js';
 import type { LastSeen } from '../accounts/last-seen.js';
 import type { Tokens } from '../accounts/tokens.js';
 import type { WriteLimit, WritesLeft } from '../accounts/write-limit.js';
-import type { RequestHead } from '../http/head.js';
+import { hasBody, type RequestHead } from '../http/head.js';
 import type { Decision, Policy } from '../policy/decide.js';
-import type { EndpointRule } from '../policy/own-endpoints.js';
+import type { EndpointRule } from '../policy/endpoint-rule.js';
 import type { Route } from '../policy/route.js';
-import { guardedUser, type Match, type Router } from '../policy/routes.js';
+import { guardedUser, type Match } from '../policy/routes.js';
+import type { Sites } from '../policy/sites.js';
 import type { Authenticator } from './authenticate.js';
 import type { Ownership } from './ownership.js';
 import { policyRefusal } from './policy-refusal.js';
 import { refuseCrossOrigin } from './same-origin.js';
-import { serviceOf } from './service.js';
+import { isRefused, type NamedService, serviceOf } from './service.js';
+import { refuseServiceWorker } from './service-worker.js';
 
 /** A request that may go on, and what was found out about it on the way. */
 export interface Admitted {
@@ -50,7 +52,7 @@ const FREE_ACTION = 'purge:select';
 
 /** What the gate asks of the rooms below it. */
 export interface GateParts {
-  readonly router: Router;
+  readonly sites: Sites;
   readonly policy: Policy;
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'isSent'>;
   readonly ownership: Ownership;
@@ -64,7 +66,8 @@ export interface GateParts {
  * Judges a request. Every entrance goes through here: the proxy, the own endpoints, WebSocket handshakes,
  * and `latchkey explain` and `check --expect`, which forward nothing.
  *
- * The steps, in order: route, credential, same origin, the kind of credential an endpoint takes, policy, whose
+ * The steps, in order: route, what it takes (a body, a script of a service worker, the service named in one way),
+ * credential, same origin, the kind of credential an endpoint takes, policy, whose
  * record an endpoint was asked for, the user guarded by `refuse_if_active_tokens`, and the limit of writes. The
  * first one that refuses ends it.
  */
@@ -89,10 +92,14 @@ export class Gate {
   }
 
   judge(head: RequestHead, now: EpochMs): Awaitable<Verdict> {
-    const match = this.#parts.router.find(head.method, head.path, head.plain);
+    const router = this.#parts.sites.routerOf(head.client.host);
+    const match = router.find(head.method, head.path, head.plain);
     if (typeof match === 'string') return refused({ refusal: 'malformed', detail: match }, null, null, null);
     const { route } = match;
-    const action = isRead(head.method) ? route.readAction : route.writeAction;
+    const reads = isRead(head.method);
+    const action = reads ? route.readAction : route.writeAction;
+    if (reads && !route.allowsBodyOnRead && hasBody(head))
+      return refused(bodyOnRead(head.method), route, action, null);
     if (route.auth === 'deny') {
       return refused(
         { refusal: 'not_found', detail: `There is nothing at ${head.path}` },
@@ -101,13 +108,17 @@ export class Gate {
         null,
       );
     }
+    const unfit = refuseServiceWorker(head, route);
+    if (unfit !== undefined) return refused(unfit, route, action, null);
     if (route.auth === 'none') return admitted(match, action, null, null);
     if (route.endpoint !== null && this.#asksNobody(route.endpoint, head))
       return withoutCredential(head, match);
+    const service = serviceOf(head, match);
+    if (isRefused(service)) return refused(service, route, action, null);
     return whenReady(this.#parts.authenticator.authenticate(head, now), (subject) => {
       if ('refusal' in subject) return refused(subject, route, action, null);
       this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
-      return this.#authorize(head, match, action, subject, now);
+      return this.#authorize(head, match, action, service, subject, now);
     });
   }
 
@@ -131,6 +142,7 @@ export class Gate {
     head: RequestHead,
     match: Match,
     action: string | null,
+    service: NamedService,
     subject: Subject,
     now: EpochMs,
   ): Awaitable<Verdict> {
@@ -141,7 +153,7 @@ export class Gate {
     if (refusal !== undefined) return refused(refusal, route, action, subject);
     if (action === null) return admitted(match, action, subject, null);
 
-    const decision = this.#parts.policy.decide(subject, action, serviceOf(head, match));
+    const decision = this.#parts.policy.decide(subject, action, service);
     const forbidden = policyRefusal(decision, action);
     if (forbidden !== undefined) return refused(forbidden, route, action, subject, decision);
     const verdict = admitted(match, action, subject, decision);
@@ -191,6 +203,14 @@ function admitted(
   decision: Decision | null,
 ): Admitted {
   return { route, path, action, subject, decision };
+}
+
+/** Upstreams that don't expect content there leave it unread, and take it for the next request (RFC 9110 9.3.1). */
+function bodyOnRead(method: string): Refusal {
+  return {
+    refusal: 'malformed',
+    detail: `a ${method} with a body is taken only where the route says body_on_read: allow`,
+  };
 }
 
 function refused(

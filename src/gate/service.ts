@@ -1,34 +1,134 @@
 import { segmentAt } from '../domain/path.js';
+import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
+import { foldName } from '../http/protected-fields.js';
 import type { Match } from '../policy/routes.js';
 
 /**
- * The service that a request is about: null on a route that has none, undefined when the route has one
- * and the request names none, or several.
+ * The service that a request names: null on a route that has none, undefined when the route has one and the request
+ * does not name it.
  */
-export function serviceOf(head: RequestHead, { route, path }: Match): string | null | undefined {
+export type NamedService = string | null | undefined;
+
+/** Characters that every reader takes as they are: no list, no parameter, no second decoding. */
+const PLAIN_VALUE = /^[A-Za-z0-9._~:@/-]+$/;
+
+/** Readers such as PHP ignore the parameters beyond. */
+const MAX_PARAMETERS = 1_000;
+
+/**
+ * Reads the service that a request is about, or refuses a request of which an upstream could read another one.
+ *
+ * What is judged is what is sent: one field or parameter of the exact name, which goes on as it came, and beside it
+ * nothing that some reader takes for the same name.
+ */
+export function serviceOf(head: RequestHead, { route, path }: Match): NamedService | Refusal {
   if (route.service === null) return null;
   switch (route.service.from) {
     case 'path':
       return segmentAt(path, route.service.segment);
     case 'header':
-      return onlyField(head.fields, route.service.name);
+      return onlyField(head, route.service.name);
     case 'query':
       return onlyParameter(head.query, route.service.name);
   }
 }
 
-function onlyField(fields: readonly string[], name: string): string | undefined {
+/** Whether {@link serviceOf} refused. */
+export function isRefused(service: NamedService | Refusal): service is Refusal {
+  return typeof service === 'object' && service !== null;
+}
+
+/** @param name in lower case */
+function onlyField({ fields, connection }: RequestHead, name: string): string | undefined | Refusal {
+  const folded = foldName(name);
+  // What Connection names is for one connection (RFC 9110 7.6.1): the upstream would not get it.
+  if (connection?.split(',').some((option) => foldName(option.trim()) === folded) === true)
+    return malformed(`Connection must not name the field ${name}, which names the service`);
   let found: string | undefined;
   for (let i = 0; i < fields.length; i += 2) {
-    if (fields[i]?.toLowerCase() !== name) continue;
-    if (found !== undefined) return undefined;
-    found = fields[i + 1];
-  }
+    const sent = fields[i] as string;
+    if (sent.length !== name.length || foldName(sent) !== folded) continue;
+    if (sent.toLowerCase() !== name) return lookAlike('field', sent, name);
+    if (found !== undefined) return malformed(`the field ${name}, which names the service, came more than once`);
+    found = fields[i + 1] as string;
+    if (!PLAIN_VALUE.test(found)) return notPlain('field', name);
+  } // prettier-ignore
   return found;
 }
 
-function onlyParameter(query: string, name: string): string | undefined {
-  const values = new URLSearchParams(query).getAll(name);
-  return values.length === 1 ? values[0] : undefined;
+/** Some readers separate parameters by `;` as well, so both readings are looked at. */
+function onlyParameter(query: string, name: string): string | undefined | Refusal {
+  if (query === '') return undefined;
+  const folded = foldName(name);
+  const pairs = query.split('&');
+  if (pairs.length > MAX_PARAMETERS) return malformed(`the query has more than ${MAX_PARAMETERS} parameters`);
+  let found: string | undefined;
+  for (const pair of pairs) {
+    for (const part of pair.split(';')) {
+      const equals = part.indexOf('=');
+      const sent = equals < 0 ? part : part.slice(0, equals);
+      const read = decodeBytes(sent);
+      if (read.includes('%')) return malformed('the query has a parameter whose name can be decoded in two ways');
+      if (!isReadAs(read, folded)) continue;
+      if (sent !== name) return lookAlike('parameter', sent, name);
+      if (found !== undefined) return malformed(`the parameter ${name}, which names the service, came more than once`);
+      found = equals < 0 || part !== pair ? '' : decodeBytes(part.slice(equals + 1));
+      if (!PLAIN_VALUE.test(found)) return notPlain('parameter', name);
+    }
+  }
+  return found;
+} // prettier-ignore
+
+/**
+ * Whether some reader takes a parameter for the one of a folded name. PHP drops spaces before a name, cuts it at NUL, and
+ * turns most other characters into `_`; Rack and qs make a list of `name[]` and disregard stray brackets; others
+ * disregard case.
+ */
+function isReadAs(name: string, folded: string): boolean {
+  const start = trimStart(name);
+  const nul = start.indexOf('\0');
+  const whole = nul < 0 ? start : start.slice(0, nul);
+  if (foldName(trimEnd(whole)) === folded) return true;
+  const [base = ''] = whole.replace(/^[[\]]+/, '').split(/[[\]]/, 1);
+  return base !== whole && foldName(trimEnd(trimStart(base))) === folded;
+}
+
+/** Spaces, `+` and control characters. */
+function isBlank(code: number): boolean {
+  return code <= 0x20 || code === 0x2b || code === 0x7f || code === 0xa0;
+}
+
+function trimStart(text: string): string {
+  let from = 0;
+  while (from < text.length && isBlank(text.charCodeAt(from))) from += 1;
+  return text.slice(from);
+}
+
+function trimEnd(text: string): string {
+  let to = text.length;
+  while (to > 0 && isBlank(text.charCodeAt(to - 1))) to -= 1;
+  return text.slice(0, to);
+}
+
+/** Decodes `%XX`, each to one character. What is left of `%` was no escape, or one of `%` itself. */
+function decodeBytes(text: string): string {
+  if (!text.includes('%')) return text;
+  return text.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)));
+}
+
+function lookAlike(kind: string, sent: string, name: string): Refusal {
+  return malformed(
+    `the ${kind} ${sent} can be taken for ${name}, which names the service; send ${name} alone`,
+  );
+}
+
+function notPlain(kind: string, name: string): Refusal {
+  return malformed(
+    `the ${kind} ${name}, which names the service, needs a value of letters, digits and "-._~:@/"`,
+  );
+}
+
+function malformed(detail: string): Refusal {
+  return { refusal: 'malformed', detail };
 }

@@ -36,6 +36,7 @@ export function answerRefusal(refusal: Refusal): Answer {
   switch (refusal.refusal) {
     case 'malformed':
     case 'several_credentials':
+    case 'service_worker':
       return problem(400, 'Bad request', refusal.detail);
     case 'unauthenticated':
       return UNAUTHENTICATED;
@@ -91,6 +92,8 @@ export function answerRefusal(refusal: Refusal): Answer {
       return problem(504, 'Gateway timeout', refusal.detail);
     case 'store_unavailable':
       return unavailable('The credential store can not answer now');
+    case 'outcome_unknown':
+      return unavailable('The change is not confirmed; it may have been applied');
     case 'account_source_unavailable':
       return unavailable('The account source can not answer now');
     case 'audit_unavailable':

@@ -1,10 +1,14 @@
 import type { Refusal } from '../domain/refusal.js';
+import { formPairs } from './form.js';
 
 /** Parameters of a body, and the JSON value itself when it was JSON. */
 export interface Body {
   readonly params: Params;
   readonly json: unknown;
 }
+
+/** Most parameters that a body has, items of lists included; no endpoint takes as many. */
+const MAX_PARAMETERS = 2_000;
 
 /** What stands behind the name in an item of a list. */
 const LIST_ITEM = /\[\d*\]$/;
@@ -15,6 +19,18 @@ export class Params {
 
   add(name: string, value: string): void {
     this.#pairs.push({ name, value });
+  }
+
+  /** Names that are none of these, and no lists of these. */
+  otherThan(names: readonly string[], lists: readonly string[]): string[] {
+    return this.#pairs
+      .map(({ name }) => name)
+      .filter((name) => !names.includes(name) && !lists.includes(name.replace(LIST_ITEM, '')));
+  }
+
+  /** Number of values. */
+  get size(): number {
+    return this.#pairs.length;
   }
 
   /** The value of a parameter that is given once; undefined when it is absent or given several times. */
@@ -48,14 +64,10 @@ export function parseBody(bytes: Buffer, contentType: string | undefined): Body 
   const type = (contentType ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
   const text = decodeUtf8(bytes);
   if (text === undefined) return malformed('the body is not UTF-8');
-  if (type === 'application/x-www-form-urlencoded') return parseForm(text);
+  if (type === 'application/x-www-form-urlencoded') return parseForm(withoutMark(bytes));
   if (type === 'application/json' || type.endsWith('+json')) return parseJson(text);
   return malformed('send the body as application/x-www-form-urlencoded or application/json');
 }
-
-/** What a decoder puts where bytes are not UTF-8: two passwords must not become the same one. */
-const REPLACED = /\ufffd/;
-const REPLACED_IN_FORM = /\ufffd|%EF%BF%BD/i;
 
 function decodeUtf8(bytes: Buffer): string | undefined {
   try {
@@ -65,15 +77,19 @@ function decodeUtf8(bytes: Buffer): string | undefined {
   }
 }
 
-function parseForm(text: string): Body | Refusal {
+function parseForm(bytes: Buffer): Body | Refusal {
   const params = new Params();
-  // A leading "?" would be dropped; a leading "&" is no parameter.
-  for (const [name, value] of new URLSearchParams(`&${text}`)) {
-    if (REPLACED.test(name + value) && !REPLACED_IN_FORM.test(text))
-      return malformed('the form is not percent-encoded UTF-8');
-    params.add(name, value);
+  for (const pair of formPairs(bytes)) {
+    if (params.size === MAX_PARAMETERS) return tooMany();
+    if (pair === undefined) return malformed('the form is not percent-encoded UTF-8');
+    params.add(pair[0], pair[1]);
   }
   return { params, json: undefined };
+}
+
+/** Without a byte order mark, as a body is decoded. */
+function withoutMark(bytes: Buffer): Buffer {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
 }
 
 function parseJson(text: string): Body | Refusal {
@@ -85,7 +101,10 @@ function parseJson(text: string): Body | Refusal {
   }
   const params = new Params();
   if (typeof json !== 'object' || json === null || Array.isArray(json)) return { params, json };
-  for (const [name, value] of Object.entries(json)) addJson(params, name, value);
+  for (const [name, value] of Object.entries(json)) {
+    addJson(params, name, value);
+    if (params.size > MAX_PARAMETERS) return tooMany();
+  }
   return { params, json };
 }
 
@@ -96,6 +115,10 @@ function addJson(params: Params, name: string, value: unknown): void {
   else if (Array.isArray(value) && value.length > 0)
     for (const item of value) params.add(name, typeof item === 'string' ? item : '');
   else params.add(name, typeof value === 'string' ? value : '');
+}
+
+function tooMany(): Refusal {
+  return malformed(`the body has more than ${MAX_PARAMETERS} parameters`);
 }
 
 function malformed(detail: string): Refusal {

@@ -1,12 +1,21 @@
 import { BlockList, isIP, isIPv6 } from 'node:net';
 import type { Socket } from 'node:net';
+import { isHost } from '../domain/host.js';
 import type { Client } from './head.js';
+
+/** Trusted proxies that a request may have come through; each costs a look at the list of them. */
+const MAX_PROXIES = 64;
+/** IPv6 in brackets with a port or without one, or IPv4 with a port; each part has a bounded length. */
+const WITH_PORT = /^(?:\[([0-9A-Fa-f:.]{2,45})\](?::\d{1,5})?|(\d{1,3}(?:\.\d{1,3}){3}):\d{1,5})$/;
 
 /** What is read of a connection. */
 export type PeerSocket = Pick<Socket, 'remoteAddress'>;
 
-/** Says who the client of a request is, from its socket and, behind a trusted proxy, from its fields. */
-export type ClientReader = (socket: PeerSocket, host: string, fields: readonly string[]) => Client;
+/**
+ * Says who the client of a request is, from its socket and, behind a trusted proxy, from its fields; in a sentence what is
+ * wrong when the proxy tells something that can't be.
+ */
+export type ClientReader = (socket: PeerSocket, host: string, fields: readonly string[]) => Client | string;
 
 /**
  * Makes a {@link ClientReader}.
@@ -21,10 +30,18 @@ export function createClientReader(trustedProxies: readonly string[]): ClientRea
     const address = plainAddress(socket.remoteAddress ?? '');
     const secure = 'encrypted' in socket;
     if (trusted === undefined || !contains(trusted, address))
-      return { address, secure, host, proxied: false, forwardedFor: address };
+      return { address, secure, host, proxied: false, behindTrustedProxy: false, forwardedFor: address };
     return behindProxy(trusted, address, secure, host, fields);
   };
 }
+
+/** Schemes that proxies tell. Traefik tells of a WebSocket handshake with the ones of RFC 6455. */
+const SECURE_BY_SCHEME: ReadonlyMap<string, boolean> = new Map([
+  ['https', true],
+  ['wss', true],
+  ['http', false],
+  ['ws', false],
+]);
 
 function behindProxy(
   trusted: BlockList,
@@ -32,19 +49,26 @@ function behindProxy(
   secure: boolean,
   host: string,
   fields: readonly string[],
-): Client {
-  const chain = listOf(fields, 'x-forwarded-for').map(plainAddress);
+): Client | string {
+  const chain = listOf(fields, 'x-forwarded-for').map(forwardedAddress);
   // The client is the last address that no trusted proxy added; what stands before it is hearsay.
   let last = chain.length;
+  const first = Math.max(0, last - MAX_PROXIES);
   let address = proxy;
-  while (last > 0 && contains(trusted, address) && isIP(chain[last - 1] ?? '') !== 0)
+  while (last > first && contains(trusted, address) && isIP(chain[last - 1] ?? '') !== 0)
     address = chain[--last] as string;
   const proto = listOf(fields, 'x-forwarded-proto').at(-1);
+  const toldSecure = proto === undefined ? secure : SECURE_BY_SCHEME.get(proto.toLowerCase());
+  if (toldSecure === undefined) return 'the field X-Forwarded-Proto is neither http nor https';
+  const asked = listOf(fields, 'x-forwarded-host').at(-1);
+  if (asked !== undefined && !isHost(asked))
+    return 'the field X-Forwarded-Host is not a host name with an optional port';
   return {
     address,
-    secure: proto === undefined ? secure : proto.toLowerCase() === 'https',
-    host: listOf(fields, 'x-forwarded-host').at(-1) ?? host,
+    secure: toldSecure,
+    host: asked ?? host,
     proxied: address !== proxy,
+    behindTrustedProxy: true,
     forwardedFor: [...chain.slice(last), proxy].join(', '),
   };
 }
@@ -67,6 +91,12 @@ function contains(list: BlockList, address: string): boolean {
 /** IPv4 in its own form even where a dual-stack socket shows it as `::ffff:1.2.3.4`. */
 function plainAddress(address: string): string {
   return address.startsWith('::ffff:') ? address.slice(7) : address;
+}
+
+/** An entry with a port, as some proxies write it: `1.2.3.4:5678`, `[2001:db8::1]:443`. */
+function forwardedAddress(entry: string): string {
+  const [, bracketed, plain] = WITH_PORT.exec(entry) ?? [];
+  return plainAddress(bracketed ?? plain ?? entry);
 }
 
 function listOf(fields: readonly string[], name: string): string[] {

@@ -10,6 +10,8 @@ export interface Client {
   readonly host: string;
   /** The address was told by a trusted proxy, not seen on the connection. */
   readonly proxied: boolean;
+  /** The connection comes from a trusted proxy, which speaks for its clients. */
+  readonly behindTrustedProxy: boolean;
   /** What `X-Forwarded-For` tells the upstream: the client, then the trusted proxies it came through. */
   readonly forwardedFor: string;
 }
@@ -46,9 +48,16 @@ export interface RequestHead {
   /** The request asks to become a WebSocket. Any other protocol in `Upgrade` is ignored. */
   readonly webSocket: boolean;
   readonly expectsContinue: boolean;
+  /** A browser asks for the script of a service worker (Service Workers, 4.3 and 4.4). */
+  readonly serviceWorker: boolean;
   readonly origin: string | undefined;
   readonly fetchSite: string | undefined;
   readonly userAgent: string | undefined;
   /** The trace that the request belongs to; undefined when it names none, or not in one well-formed way. */
   readonly trace: TraceParent | undefined;
+}
+
+/** Whether content comes behind the head. A length of 0 is none. */
+export function hasBody({ chunked, contentLength }: RequestHead): boolean {
+  return chunked || (contentLength !== undefined && contentLength > 0);
 }

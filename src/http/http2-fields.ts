@@ -4,7 +4,7 @@ import type { Refusal } from '../domain/refusal.js';
 const LINE_BYTES = 4;
 
 /** Fields that belong to one HTTP/1 connection; their presence makes a message malformed (RFC 9113 8.2.2). */
-const CONNECTION_SPECIFIC: ReadonlySet<string> = new Set([
+export const CONNECTION_SPECIFIC: ReadonlySet<string> = new Set([
   'connection',
   'keep-alive',
   'proxy-connection',

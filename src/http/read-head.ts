@@ -1,8 +1,10 @@
+import { isHost } from '../domain/host.js';
 import { METHODS } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { ClientReader, PeerSocket } from './client-address.js';
 import { cookieValues } from './cookies.js';
 import type { RequestHead } from './head.js';
+import { foldName } from './protected-fields.js';
 import { fieldsOfHttp2 } from './http2-fields.js';
 import { parseTarget } from './target.js';
 import { parseTraceParent } from './trace-parent.js';
@@ -18,7 +20,8 @@ export interface HeadLimits {
 
 const SERVED: ReadonlySet<string> = new Set(METHODS);
 
-const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::\d{1,5})?$/;
+/** Folded name of the field that a browser sends for the script of a service worker only, whatever its value. */
+const SERVICE_WORKER = 'service-worker';
 
 /** Names that the reader looks for, as the configuration builds them. */
 export interface HeadNames {
@@ -94,6 +97,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
     let session: string | undefined;
     let connection: string | undefined;
     let trace: string | undefined;
+    let serviceWorker = false;
     for (let i = 0; i < fields.length; i += 2) {
       const name = (fields[i] as string).toLowerCase();
       const value = fields[i + 1] as string;
@@ -133,6 +137,12 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
           if (single[name] !== undefined) return malformed(`the field ${fields[i]} was sent more than once`);
           single[name] = value;
           break;
+        case 'sec-fetch-dest':
+          if (value.toLowerCase() === 'serviceworker') serviceWorker = true;
+          break;
+        default:
+          if (name.length === SERVICE_WORKER.length && foldName(name) === SERVICE_WORKER)
+            serviceWorker = true;
       }
     }
 
@@ -142,6 +152,8 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
     if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
       return { refusal: 'expectation_failed', detail: 'only "Expect: 100-continue" is understood' };
     }
+    const client = readClient(req.socket, single.host ?? '', fields);
+    if (typeof client === 'string') return malformed(client);
     const length = single['content-length'];
     return {
       method,
@@ -150,7 +162,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       query: target.query,
       plain: target.plain,
       fields,
-      client: readClient(req.socket, single.host ?? '', fields),
+      client,
       key,
       otp,
       session,
@@ -162,6 +174,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       connection,
       webSocket: single.upgrade?.toLowerCase() === 'websocket',
       expectsContinue: expect !== undefined && version !== '1.0',
+      serviceWorker,
       origin: single.origin,
       fetchSite: single['sec-fetch-site'],
       // A field without a value says as little as none.
@@ -176,7 +189,7 @@ export type HeadReader = ReturnType<typeof createHeadReader>;
 
 function checkHost(host: string | undefined, version: string): string | undefined {
   if (host === undefined) return version === '1.0' ? undefined : 'the Host field is missing';
-  return HOST.test(host) ? undefined : 'the Host field is not a host name with an optional port';
+  return isHost(host) ? undefined : 'the Host field is not a host name with an optional port';
 }
 
 /** RFC 9112 6.1 and 6.3: one length or exactly `chunked`, never in HTTP/1.0, never both. */

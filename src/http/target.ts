@@ -1,4 +1,4 @@
-import { decodeAscii, decodeSlashes } from '../domain/path.js';
+import { pathFault } from '../domain/path.js';
 
 /**
  * The request target, checked once, so that no later step can read it in a second way.
@@ -48,7 +48,8 @@ export function parseTarget(target: string): Target | string {
   }
   if (end > 1 && target.charCodeAt(end - 1) === SLASH) plain = false;
   const path = end === target.length ? target : target.slice(0, end);
-  if (!plain && hasDotSegment(path)) return 'the path has a "." or ".." segment';
+  const fault = plain ? undefined : pathFault(path);
+  if (fault !== undefined) return fault;
   return { path, query: end === target.length ? '' : target.slice(end + 1), plain };
 }
 
@@ -66,17 +67,9 @@ function checkEscape(target: string, at: number): string | undefined {
   return undefined;
 }
 
-function hexValue(code: number): number {
+/** The value of a hexadecimal digit; NaN for any other character. */
+export function hexValue(code: number): number {
   if (code >= 0x30 && code <= 0x39) return code - 0x30;
   const lower = code | 0x20;
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : NaN;
-}
-
-function hasDotSegment(path: string): boolean {
-  return decodeSlashes(decodeAscii(path))
-    .split('/')
-    .some((segment) => {
-      const name = segment.split(';', 1)[0];
-      return name === '.' || name === '..';
-    });
 }

@@ -6,6 +6,11 @@ import { endInOnePiece } from './one-piece.js';
 /** How long the rest of a body that nobody wants is read and dropped before the connection is closed. */
 const LINGER_MS = 500;
 
+/** How long the rest of such a body may take on a connection that serves on behind it, however steadily it comes. */
+const REST_MS = 10_000;
+/** How long a client has to take an answer that was written straight to its connection, and to close that. */
+const RAW_LINGER_MS = 5_000;
+
 /** Sockets whose last answer is written: what still arrives on them is no request and gets no answer. */
 const answeredForGood = new WeakSet<object>();
 
@@ -59,7 +64,8 @@ export function writeAnswer(
   // In HTTP/2 nothing that is left of a body could be taken for a request, and its rest is not asked for.
   const unread = !('stream' in req) && hasBody(req) && !req.readableEnded;
   if (unread) fields.push('Connection', 'close');
-  res.writeHead(answer.status, fields);
+  // Node keeps the reason of an answer that it refused to send.
+  res.writeHead(answer.status, STATUS_CODES[answer.status] ?? '', fields);
   if (!unread) {
     if (req.method === 'HEAD' || body === undefined) res.end();
     else if ('stream' in req || typeof body !== 'string') res.end(body);
@@ -96,6 +102,14 @@ export function lingeringEnd(req: IncomingMessage, res: ServerResponse): void {
   req.resume();
 }
 
+/** Ends the connection when the rest of a body that nobody wants does not end in time. HTTP/2 breaks its stream off instead. */
+export function limitRest(req: IncomingMessage): void {
+  if ('stream' in req) return;
+  const { socket } = req;
+  const timer = setTimeout(() => socket.destroy(), REST_MS).unref();
+  req.once('end', () => clearTimeout(timer));
+}
+
 /**
  * Writes an answer straight to a socket whose request never became one (a parse error, a handshake) and ends it.
  * A socket that has its last answer already is only ended.
@@ -110,4 +124,7 @@ export function writeRawAnswer(socket: Duplex, answer: Answer, requestId: string
   let head = `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status] ?? ''}\r\nDate: ${new Date().toUTCString()}\r\n`;
   for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
   socket.end(Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), Buffer.from(body ?? '')]));
+  // Nobody else looks after it: node's server takes connections that left its parser for another's.
+  const timer = setTimeout(() => socket.destroy(), RAW_LINGER_MS);
+  socket.once('close', () => clearTimeout(timer)).resume();
 }

@@ -2,6 +2,7 @@ import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
 import type { Destination } from './destination.js';
 import { lineStart } from './json-line.js';
+import { maskTokens } from './mask-tokens.js';
 import { printable } from './printable.js';
 
 /** One entry: plain values by name. Time, node and process are added when it is written. */
@@ -163,7 +164,6 @@ const NODE = hostname();
 
 /** An entry as one line of JSON, whatever it holds. */
 function formatEntry(entry: AuditEntry): string {
-  return printable(
-    JSON.stringify({ time: new Date().toISOString(), ...entry, node: NODE, pid: process.pid }),
-  );
+  const line = JSON.stringify({ time: new Date().toISOString(), ...entry, node: NODE, pid: process.pid });
+  return printable(maskTokens(line));
 }

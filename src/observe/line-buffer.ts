@@ -1,3 +1,4 @@
+import { maskTokens } from './mask-tokens.js';
 import { printable } from './printable.js';
 
 /** Bytes that there is room for at first; a longer line makes more. */
@@ -43,14 +44,15 @@ export class LineBuffer {
     this.#length += piece.length;
   }
 
-  /** Adds text of any characters as UTF-8. */
+  /** Adds text of any characters as UTF-8, without access tokens. */
   text(text: string): void {
     this.#reserve(text.length * 3);
-    this.#length += this.#bytes.write(text, this.#length);
+    this.#length += this.#bytes.write(maskTokens(text), this.#length);
   }
 
-  /** Adds a value of JSON. What would not show as what it is on a terminal is escaped ({@link printable}). */
-  json(text: string): void {
+  /** Adds a value of JSON, without access tokens. What would not show as what it is on a terminal is escaped ({@link printable}). */
+  json(value: string): void {
+    const text = maskTokens(value);
     this.#reserve(text.length + 2);
     const bytes = this.#bytes;
     let at = this.#length;

@@ -108,6 +108,9 @@ export function isWrongGrant(failure: Failure): boolean {
   return failure.kind === 'refused' && failure.code === 'invalid_grant';
 }
 
+/** Says that the page asks: then the browser is told to drop what it kept of this origin, service workers too. */
+const BY_PAGE = { 'Latchkey-Page': '1' };
+
 /** Who is logged in. The address is relative to the page's. */
 export const getCaller = () => call<Caller>('GET', 'session');
 
@@ -115,12 +118,12 @@ export const getCaller = () => call<Caller>('GET', 'session');
 export const logIn = ({ login, password, otp }: Proof, otpName: string) =>
   call<unknown>('POST', '/login', {
     form: new URLSearchParams({ user: login, password }),
-    headers: otp === '' ? {} : { [otpName]: otp },
+    headers: otp === '' ? BY_PAGE : { ...BY_PAGE, [otpName]: otp },
     checksPassword: true,
   });
 
 /** Ends the session, and has the browser drop what it kept. */
-export const logOut = () => call<undefined>('POST', '/logout', { headers: { 'Latchkey-Page': '1' } });
+export const logOut = () => call<undefined>('POST', '/logout', { headers: BY_PAGE });
 
 /** The caller's tokens. */
 export const listTokens = () => call<Token[]>('GET', '/tokens');

@@ -1,59 +1,12 @@
 import { segmentAt } from '../domain/path.js';
+import type { EndpointRule, TokenEndpointsTake } from './endpoint-rule.js';
 import type { RouteDefinition } from './route.js';
-
-/** Which credentials the list and delete endpoints take (`interface.token_endpoints`). */
-export type TokenEndpointsTake = 'session' | 'session_or_token';
-
-/** One of Latchkey's own endpoints as the policy sees it. */
-export interface EndpointRule {
-  readonly name: EndpointName;
-  /**
-   * The credential it takes. Endpoints that check a password in the body take `nothing`, or an `optional` credential: one
-   * that is sent has to hold.
-   */
-  readonly takes: 'nothing' | 'optional' | 'token' | TokenEndpointsTake;
-  /**
-   * What the path's `:id` names, and so what has to belong to the caller; null when it has none, or when the
-   * endpoint looks for it among the caller's own only.
-   */
-  readonly id: 'customer' | 'token' | null;
-  /** The action that somebody else's record asks for, besides the endpoint's own. */
-  readonly othersAction: string | null;
-  /** Status of a success; null when the body decides it. */
-  readonly success: 200 | 204 | null;
-}
 
 interface Row extends EndpointRule {
   readonly method: 'GET' | 'POST' | 'DELETE';
   readonly path: string;
   readonly action: string | null;
 }
-
-/** Name of an own endpoint; `endpoints/` has a handler for each. */
-export type EndpointName =
-  | 'login'
-  | 'logout'
-  | 'create_token'
-  | 'list_tokens'
-  | 'list_customer_tokens'
-  | 'revoke_tokens'
-  | 'show_own_token'
-  | 'revoke_own_token'
-  | 'show_token'
-  | 'revoke_token'
-  | 'list_sessions'
-  | 'end_session'
-  | 'end_other_sessions'
-  | 'show_page'
-  | 'show_page_asset'
-  | 'describe_caller'
-  | 'list_people'
-  | 'show_signing_keys'
-  | 'show_interface'
-  | 'show_current_user'
-  | 'show_current_customer'
-  | 'verify'
-  | 'sudo';
 
 /** What the table of own endpoints depends on. */
 export interface EndpointSettings {
@@ -158,8 +111,7 @@ export function endpointRoutes({
   const owned = new Set(['/tokens/*', ...(page === null ? [] : [`${page}*`])]);
   const routes = rows.map(({ method, path, action, ...endpoint }): RouteDefinition => {
     owned.add(path);
-    const methods = method === 'GET' ? ['GET', 'HEAD'] : [method];
-    return { path, methods, action, endpoint, place: { path: endpoint.name, line: null } };
+    return { path, methods: [method], action, endpoint, place: { path: endpoint.name, line: null } };
   });
   return [...routes, ...[...owned].map((path): RouteDefinition => ({ path, auth: 'deny' }))];
 }

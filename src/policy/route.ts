@@ -1,4 +1,4 @@
-import type { EndpointRule } from './own-endpoints.js';
+import type { EndpointRule } from './endpoint-rule.js';
 import type { Place } from './rules.js';
 
 /** A route as the configuration or the table of endpoints declares it. */
@@ -16,6 +16,10 @@ export interface RouteDefinition {
   readonly upstream?: string | null | undefined;
   /** Beginning of the path, in fixed segments, that the upstream does not get. */
   readonly strip_prefix?: string | null | undefined;
+  /** Whether GET, HEAD and OPTIONS may have a body. */
+  readonly body_on_read?: 'refuse' | 'allow' | undefined;
+  /** Whether browsers may get a script of a service worker from it; absent: they may not. */
+  readonly service_worker?: 'allow' | 'refuse' | undefined;
   readonly endpoint?: EndpointRule | undefined;
   /** Where it stands in the configuration, to be named when a decision is explained. */
   readonly place?: Place | undefined;
@@ -39,6 +43,9 @@ export interface Route {
   readonly upstream: string | null;
   /** Segments at the beginning of the path that the upstream does not get. */
   readonly strippedSegments: number;
+  /** Whether GET, HEAD and OPTIONS may have a body. */
+  readonly allowsBodyOnRead: boolean;
+  readonly allowsServiceWorker: boolean;
   readonly endpoint: EndpointRule | null;
   /** The path ends in `*`, so what stands there is data. */
   readonly wildcard: boolean;
@@ -59,6 +66,8 @@ export function compileRoute(definition: RouteDefinition, wildcard: boolean): Ro
     refuseIfActiveTokens: guarded == null ? null : parameterIndex(path, guarded),
     upstream: definition.upstream ?? null,
     strippedSegments: definition.strip_prefix == null ? 0 : definition.strip_prefix.split('/').length - 1,
+    allowsBodyOnRead: definition.body_on_read === 'allow',
+    allowsServiceWorker: definition.service_worker === 'allow',
     endpoint: definition.endpoint ?? null,
     wildcard,
     place: definition.place ?? null,

@@ -1,4 +1,6 @@
+import { asBestFit } from '../domain/lookalikes.js';
 import { decodeAscii, readings, segmentAt, withoutSegments } from '../domain/path.js';
+import { withImpliedHead } from './implied-head.js';
 import { compileRoute, type Route, type RouteDefinition } from './route.js';
 
 /** The route of a request and the path in which its parameters stand. */
@@ -21,12 +23,15 @@ interface Node {
 
 /**
  * Finds the route of a request: the one with the most specific path that takes the method.
+ * What takes GET takes HEAD too (`implied-head`).
  *
  * Segment by segment, a fixed one goes before a parameter and a parameter before `*`.
  */
 export class Router {
   readonly #own = newNode();
   readonly #root = newNode();
+  /** The same routes, as readers see them who take characters for others (`domain/lookalikes`). */
+  readonly #lenient = newNode();
   readonly #fallback: Route;
   readonly #routes: Route[] = [];
 
@@ -40,8 +45,11 @@ export class Router {
     own: readonly RouteDefinition[] = [],
   ) {
     this.#fallback = compileRoute({ ...fallback, path: '/' }, false);
-    for (const route of own) this.#add(this.#own, route);
-    for (const route of routes) this.#add(this.#root, route);
+    for (const route of withImpliedHead(own)) this.#add(route, [this.#own]);
+    const declared = withImpliedHead(routes);
+    const compiled = declared.map((route) => this.#add(route, [this.#root, this.#lenient]));
+    // Behind all others: a route of that very name goes before one that only looks like it.
+    for (const route of compiled) insert(this.#lenient, route, (segment) => asBestFit(decodeAscii(segment)));
   }
 
   /**
@@ -54,16 +62,17 @@ export class Router {
     const ways = readings(path);
     if (typeof ways === 'string') return ways;
     const match = this.#match(method, ways.literal);
+    const { strippedSegments: stripped } = match.route;
     if (ways.needsWildcard && !match.route.wildcard) {
       return 'the path has an empty segment or an encoded slash where no route ends in "*"';
     }
     if (
-      match.route.strippedSegments > 0 &&
-      isHostLike(withoutSegments(ways.literal, match.route.strippedSegments))
+      stripped > 0 &&
+      [ways.literal, ...ways.lenient].some((way) => isHostLike(withoutSegments(way, stripped)))
     )
       return 'the path would begin with an empty segment, an encoded slash or ";" for the upstream';
     for (const reading of ways.lenient) {
-      if (!meansTheSame(match, this.#match(method, reading))) {
+      if (!meansTheSame(match, this.#match(method, reading, this.#lenient))) {
         return 'the path can be read in two ways that lead to different rules';
       }
     }
@@ -75,24 +84,28 @@ export class Router {
     return this.#routes;
   }
 
-  #match(method: string, path: string): Match {
-    const route = find(this.#own, method, path, 1) ?? find(this.#root, method, path, 1) ?? this.#fallback;
+  #match(method: string, path: string, root = this.#root): Match {
+    const route = find(this.#own, method, path, 1) ?? find(root, method, path, 1) ?? this.#fallback;
     return { route, path };
   }
 
-  #add(root: Node, definition: RouteDefinition): void {
-    const segments = decodeAscii(definition.path).slice(1).split('/');
-    const wildcard = segments.at(-1) === '*';
-    let node = root;
-    for (const segment of wildcard ? segments.slice(0, -1) : segments) node = childOf(node, segment);
-    const route = compileRoute(definition, wildcard);
+  #add(definition: RouteDefinition, roots: readonly Node[]): Route {
+    const route = compileRoute(definition, definition.path.endsWith('/*'));
     this.#routes.push(route);
-    const methods = wildcard ? node.below : node.here;
-    if (definition.methods === undefined) methods.any ??= route;
-    else
-      for (const method of definition.methods)
-        if (!methods.named.has(method)) methods.named.set(method, route);
+    for (const root of roots) insert(root, route, decodeAscii);
+    return route;
   }
+}
+
+/** Puts a route below a node, where no other one has its path and method. @param read a fixed segment as it is matched */
+function insert(root: Node, route: Route, read: (segment: string) => string): void {
+  const segments = route.path.slice(1).split('/');
+  let node = root;
+  for (const segment of route.wildcard ? segments.slice(0, -1) : segments)
+    node = childOf(node, segment, read);
+  const taken = route.wildcard ? node.below : node.here;
+  if (route.methods === null) taken.any ??= route;
+  else for (const method of route.methods) if (!taken.named.has(method)) taken.named.set(method, route);
 }
 
 function find(node: Node, method: string, path: string, from: number): Route | undefined {
@@ -125,10 +138,12 @@ function newNode(): Node {
   };
 }
 
-function childOf(node: Node, segment: string): Node {
+function childOf(node: Node, segment: string, read: (segment: string) => string): Node {
   if (segment.startsWith(':')) return (node.parameter ??= newNode());
-  let child = node.statics.get(segment);
-  if (child === undefined) node.statics.set(segment, (child = newNode()));
+  // Only now: an escaped ":" is a fixed segment.
+  const fixed = read(segment);
+  let child = node.statics.get(fixed);
+  if (child === undefined) node.statics.set(fixed, (child = newNode()));
   return child;
 }
 
@@ -138,7 +153,7 @@ function isHostLike(path: string): boolean {
 }
 
 /** Whether two matches lead to the same decision for everybody, and to the same request. */
-function meansTheSame(a: Match, b: Match): boolean {
+export function meansTheSame(a: Match, b: Match): boolean {
   const [x, y] = [a.route, b.route];
   return (
     x.readAction === y.readAction &&
@@ -146,6 +161,8 @@ function meansTheSame(a: Match, b: Match): boolean {
     x.auth === y.auth &&
     x.upstream === y.upstream &&
     x.strippedSegments === y.strippedSegments &&
+    x.allowsBodyOnRead === y.allowsBodyOnRead &&
+    x.allowsServiceWorker === y.allowsServiceWorker &&
     x.endpoint?.name === y.endpoint?.name &&
     // An endpoint without parameters answers the same however its path was written.
     (x.endpoint === null || a.path === b.path || !x.path.includes(':')) &&

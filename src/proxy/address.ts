@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { isIP } from 'node:net';
-import { buildConnector, Client, Pool } from 'undici';
+import { buildConnector, type Client, Pool } from 'undici';
+import { ActiveCount } from '../domain/active-count.js';
+import { Connection } from './connection.js';
 import { Standing } from './standing.js';
 
 /** Files (PEM) of a TLS client and the name that the other side's certificate must hold. */
@@ -44,7 +46,7 @@ export class Address {
   readonly pool: Pool;
   readonly standing = new Standing();
   /** Requests and WebSockets that it has now. */
-  pending = 0;
+  readonly active = new ActiveCount();
   /**
    * A constant for undici, which otherwise opens another connection for each other Host field of an https request. The name
    * that is sent and verified is {@link connect}'s.
@@ -81,9 +83,9 @@ export class Address {
   }
 }
 
-function createClient(origin: URL, options: object): Client {
+function createClient(origin: URL, options: Client.Options): Client {
   const sooner = Math.floor(Math.random() * IDLE_STEPS) * IDLE_STEP_MS;
-  return new Client(origin, {
+  return new Connection(origin, {
     ...options,
     keepAliveTimeout: IDLE_MS - sooner,
     keepAliveTimeoutThreshold: HINT_MARGIN_MS + sooner,

@@ -1,13 +1,16 @@
 import type { ServerResponse } from 'node:http';
 import { type Dispatcher, errors } from 'undici';
-import { isRead } from '../domain/methods.js';
+import { definesContent, isRead } from '../domain/methods.js';
+import type { Refusal } from '../domain/refusal.js';
+import { hasBody } from '../http/head.js';
 import { endInOnePiece } from '../http/one-piece.js';
-import { lingeringEnd } from '../http/write-answer.js';
+import { lingeringEnd, limitRest } from '../http/write-answer.js';
 import type { Address } from './address.js';
 import { awaitDrain, destroyUnlessTaken, follow, type Following, unfollow } from './client-side.js';
-import { inboundFields, inboundTrailers } from './inbound.js';
+import type { Connection, OnConnection } from './connection.js';
+import type { ConnectionWaiter, Permit } from './connection-limiter.js';
+import { hasFraming, inboundFields, inboundTrailers, isBodiless } from './inbound.js';
 import type { Carried, ForwardJob, ForwardOutcome } from './job.js';
-import type { Waiting } from './places.js';
 import type { Wait, Waiter, Waits } from './waits.js';
 import { type Repeatable, Tries } from './tries.js';
 import { refusalOf } from './upstream-faults.js';
@@ -28,16 +31,20 @@ const MAX_JOINED = 8 * 1024;
  * One request and its answer. It is the handler that undici calls: its raw form, because building
  * objects of fields and promises costs a third of the whole.
  */
-export class Exchange implements Dispatcher.DispatchHandler, Waiting, Waiter, Uploading, Following, Carried {
+export class Exchange
+  implements Dispatcher.DispatchHandler, ConnectionWaiter, Waiter, Uploading, Following, Carried, OnConnection
+{
   readonly #job: ForwardJob;
   readonly #sessionCookie: string;
+  /** Set by the connection that it is sent on. */
+  connection: Connection | undefined;
   #upload: Upload | undefined;
   #abort: ((reason?: Error) => void) | undefined;
-  #resume: (() => void) | undefined;
   #stalled: NodeJS.Timeout | undefined;
   /** For the upstream: its first byte while there is no status, then the next one. */
   #wait: Wait | undefined;
   readonly #tries: Tries;
+  #permit: Permit | undefined;
   #informational = 0;
   #status: number | null = null;
   #sentAt: number | null = null;
@@ -55,19 +62,19 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Waiter, Up
 
   start(): void {
     const { upstream, res } = this.#job;
-    const place = upstream.places.take(this);
-    if (place === 'full') {
-      this.#refuseBusy('Too many requests wait for the upstream');
+    this.#permit = upstream.limiter.acquire(this);
+    if (this.#permit === undefined) {
+      this.#finish(null, { refusal: 'overloaded', detail: 'Too many requests wait for the upstream' });
       return;
     }
     follow(res, this);
-    if (place === 'taken') this.go();
+    if (this.#permit.isHeld) this.go();
   }
 
   go(): void {
     if (this.#over) return;
     const { head, req, upstream, fields } = this.#job;
-    if (head.chunked || (head.contentLength ?? 0) > 0) {
+    if (hasBody(head)) {
       this.#upload = new Upload(req, this, upstream.settings.idle_timeout);
       // Only a failed exchange destroys it, and that is reported through onError.
       this.#upload.on('error', () => undefined);
@@ -79,8 +86,10 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Waiter, Up
   }
 
   giveUp(): void {
-    unfollow(this.#job.res);
-    this.#refuseBusy('The upstream is busy and the request waited too long for it');
+    this.#finish(null, {
+      refusal: 'overloaded',
+      detail: 'The upstream is busy and the request waited too long for it',
+    });
   }
 
   cut(): void {
@@ -88,13 +97,6 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Waiter, Up
     this.#finish('cut');
     this.#job.res.destroy();
     this.#abort?.(new Error('the request was cut'));
-  }
-
-  /** It has no place, so there is nothing to leave. */
-  #refuseBusy(detail: string): void {
-    this.#over = true;
-    this.#job.refuse({ refusal: 'overloaded', detail });
-    this.#job.done({ status: null, aborted: null, sentAt: null, firstByteAt: null });
   }
 
   #dispatch(address: Address): void {
@@ -106,6 +108,8 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Waiter, Up
       body: this.#upload ?? null,
       servername: address.poolServerName,
     };
+    // An upstream that leaves the content unread would take it for the next request.
+    if (this.#upload !== undefined && !definesContent(head.method)) options.reset = true;
     this.#sentAt = performance.now();
     try {
       address.pool.dispatch(options, this);
@@ -121,23 +125,29 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Waiter, Up
     else this.#wait = this.#job.upstream.firstByte.begin(this);
   }
 
-  onHeaders(status: number, raw: Buffer[], resume: () => void, statusText: string): boolean {
+  onHeaders(status: number, raw: Buffer[], _resume: () => void, statusText: string): boolean {
     if (this.#over) return false;
     if (status < 200) {
       this.#informational += 1;
-      if (this.#informational > MAX_INFORMATIONAL || status < 100)
-        throw new Error('too many informational answers');
+      // Nobody asked for another protocol.
+      if (status < 100 || status === 101) throw new Error('an answer that means nothing here');
+      if (this.#informational > MAX_INFORMATIONAL) throw new Error('too many informational answers');
       this.#renewWait();
       return true;
     }
-    const { res, responseFields } = this.#job;
+    const { res, responseFields, allowsServiceWorker } = this.#job;
     this.#endWait();
     this.#tries.answered();
     this.#firstByteAt = performance.now();
-    this.#resume = resume;
-    res.writeHead(status, statusText, inboundFields(raw, responseFields, this.#sessionCookie));
+    res.writeHead(
+      status,
+      statusText,
+      inboundFields(status, raw, responseFields, this.#sessionCookie, allowsServiceWorker),
+    );
     this.#status = status;
-    process.nextTick(flushHead, this);
+    // Its head is all of it. undici waits for the bytes of its Content-Length, which may tell those of another answer.
+    if (isBodiless(status)) this.onComplete(null);
+    else process.nextTick(flushHead, this);
     return true;
   }
 
@@ -148,12 +158,20 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Waiter, Up
     this.#wrote = true;
     // As a string it joins its head.
     if (this.#onePiece ? res.write(chunk.toString('latin1'), 'latin1') : res.write(chunk)) return true;
-    this.#stalled ??= awaitDrain(res, upstream.settings.idle_timeout);
-    return false;
+    if (this.#stalled === undefined) {
+      this.#stalled = awaitDrain(res, upstream.settings.idle_timeout);
+      this.connection?.hold();
+    }
+    return true;
   }
 
   onComplete(trailers: string[] | null): void {
+    if (trailers !== null && hasFraming(trailers)) this.connection?.retire();
     if (this.#over) return;
+    if (this.connection?.isBroken === true) {
+      this.onError(new errors.SocketError('the connection broke in the middle of the answer'));
+      return;
+    }
     const { req, res, responseFields, upstream } = this.#job;
     if (trailers !== null && trailers.length > 0 && res.chunkedEncoding)
       res.addTrailers(inboundTrailers(trailers, responseFields));
@@ -163,15 +181,18 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Waiter, Up
       // Closed while the client still sends, its connection would be reset, and the answer might be lost with it.
       res.flushHeaders();
       lingeringEnd(req, res);
-    } else if (this.#onePiece) endInOnePiece(res);
-    else res.end();
+    } else {
+      if (this.#upload !== undefined && !req.readableEnded) limitRest(req);
+      if (this.#onePiece) endInOnePiece(res);
+      else res.end();
+    }
     if (res.writableLength > 0) destroyUnlessTaken(res, upstream.settings.idle_timeout);
   }
 
   onError(error: Error): void {
     if (this.#over) return;
     this.#endWait();
-    const { res, refuse } = this.#job;
+    const { res } = this.#job;
     if (res.headersSent) {
       // The answer began: the client must see it break, never a clean end.
       this.#finish('upstream');
@@ -179,12 +200,8 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Waiter, Up
       return;
     }
     const another = this.#tries.another(error, this.#repeatable());
-    if (another !== undefined) {
-      this.#dispatch(another);
-    } else {
-      refuse(refusalOf(error, this.#tries.sent));
-      this.#finish('upstream');
-    }
+    if (another !== undefined) this.#dispatch(another);
+    else this.#finish('upstream', refusalOf(error, this.#tries.sent));
   }
 
   /** What came at once is taken in. Sends the head when its body did not come along with it: event streams and slow bodies. */
@@ -225,15 +242,23 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Waiter, Up
     };
   }
 
-  #finish(aborted: ForwardOutcome['aborted']): void {
+  /**
+   * Ends it, once. What it holds is given back before anybody is told, because whoever is told may end it again.
+   *
+   * @param refusal what the client is told; undefined when its answer began
+   */
+  #finish(aborted: ForwardOutcome['aborted'], refusal?: Refusal): void {
+    if (this.#over) return;
     this.#over = true;
-    const { res, upstream, done } = this.#job;
+    const { res, refuse, done } = this.#job;
     clearTimeout(this.#stalled);
+    this.connection?.release(false);
     this.#endWait();
     this.#tries.leave();
-    upstream.places.leave(this);
+    this.#permit?.release();
     unfollow(res);
     this.#upload?.destroy();
+    if (refusal !== undefined) refuse(refusal);
     done({ status: this.#status, aborted, sentAt: this.#sentAt, firstByteAt: this.#firstByteAt });
   }
 
@@ -243,7 +268,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Waiter, Up
     this.#stalled = undefined;
     if (this.#over) return;
     this.#renewWait();
-    this.#resume?.();
+    this.connection?.release(true);
   }
 
   /** The connection of the client closed. */
@@ -263,11 +288,17 @@ export class Exchange implements Dispatcher.DispatchHandler, Waiting, Waiter, Up
 
   uploadIdle(): void {
     if (this.#over) return;
-    const { res, refuse } = this.#job;
-    if (res.headersSent) res.destroy();
-    else refuse({ refusal: 'too_slow', detail: 'the body of the request stopped coming' });
-    this.#finish('client');
+    const { res } = this.#job;
+    if (res.headersSent) {
+      this.#finish('client');
+      res.destroy();
+    } else this.#finish('client', { refusal: 'too_slow', detail: 'the body of the request stopped coming' });
     this.#abort?.(new Error('the client stopped sending'));
+  }
+
+  uploadBroken(): void {
+    this.clientClosed();
+    this.#job.res.destroy();
   }
 }
 
@@ -277,5 +308,9 @@ function closesBehind(res: ServerResponse): boolean {
 }
 
 function flushHead(exchange: Exchange): void {
-  exchange.flush();
+  try {
+    exchange.flush();
+  } catch (error) {
+    exchange.onError(error as Error);
+  }
 }

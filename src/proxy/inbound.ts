@@ -1,8 +1,10 @@
-import { isSessionCookie } from './outbound.js';
+import { foldName } from '../http/protected-fields.js';
+import { mayBeSessionCookie, withoutCookieClearing } from './inbound-cookies.js';
 
 /** Fields of an answer that concern one connection only (RFC 9110 7.6.1). Node frames the answer itself. */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'connection',
+  'http2-settings',
   'keep-alive',
   'proxy-connection',
   'proxy-authenticate',
@@ -17,6 +19,7 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
 const NOT_IN_TRAILERS: ReadonlySet<string> = new Set([
   'age',
   'cache-control',
+  'clear-site-data',
   'content-encoding',
   'content-length',
   'content-range',
@@ -26,6 +29,7 @@ const NOT_IN_TRAILERS: ReadonlySet<string> = new Set([
   'host',
   'location',
   'retry-after',
+  'service-worker-allowed',
   'set-cookie',
   'vary',
   'warning',
@@ -38,7 +42,16 @@ export class HostileAnswer extends Error {
 }
 
 /** What becomes of a field of an answer, by its name. */
-type Treatment = 'keep' | 'drop' | 'connection' | 'length' | 'coding' | 'set-cookie';
+type Treatment =
+  | 'keep'
+  | 'drop'
+  | 'connection'
+  | 'length'
+  | 'coding'
+  | 'set-cookie'
+  | 'clear-site-data'
+  | 'type'
+  | 'worker-scope';
 
 /** A name of a field as it was received, and what there is to know of it. */
 interface FieldName {
@@ -83,8 +96,10 @@ function isSame(bytes: Uint8Array, raw: Buffer): boolean {
 }
 
 function treat(name: string): Treatment {
-  if (name === 'connection' || name === 'set-cookie') return name;
+  if (name === 'connection' || name === 'set-cookie' || name === 'clear-site-data') return name;
+  if (foldName(name) === 'service-worker-allowed') return 'worker-scope';
   if (name === 'content-length') return 'length';
+  if (name === 'content-type') return 'type';
   if (name === 'transfer-encoding') return 'coding';
   return HOP_BY_HOP.has(name) ? 'drop' : 'keep';
 }
@@ -92,23 +107,28 @@ function treat(name: string): Treatment {
 /**
  * Builds the fields of the answer to the client from those of the upstream.
  *
+ * @param status those that end with their head have no length (RFC 9110 8.6; of a 304 it would be another answer's)
  * @param raw names and values as received
  * @param added fields of Latchkey's own; the upstream's of the same names are dropped
- * @param sessionCookie an upstream never sets or clears the session cookie
+ * @param sessionCookie an upstream never sets, clears or shadows the session cookie
+ * @param allowsServiceWorker whether the answer may be the script of a service worker, and widen its scope
  * @throws HostileAnswer for framing that two readers could take differently
  */
 export function inboundFields(
+  status: number,
   raw: readonly (Buffer | string)[],
   added: readonly string[],
   sessionCookie: string,
+  allowsServiceWorker = false,
 ): string[] {
   const fields: string[] = [];
   let listed: Set<string> | undefined;
   let framings = 0;
+  let isScript = false;
   for (let i = 0; i < raw.length; i += 2) {
     const { name, lower, treatment } = nameOf(raw[i] as Buffer | string);
     if (treatment === 'drop') continue;
-    const value = text(raw[i + 1]);
+    let value: string | undefined = text(raw[i + 1]);
     switch (treatment) {
       case 'connection':
         listed = optionsOf(value, listed);
@@ -119,9 +139,20 @@ export function inboundFields(
         continue;
       case 'length':
         framings += 1;
+        if (status < 200 || isBodiless(status)) continue;
         break;
       case 'set-cookie':
-        if (isSessionCookie(value.split(';', 1)[0] ?? '', sessionCookie)) continue;
+        if (mayBeSessionCookie(value, sessionCookie)) continue;
+        break;
+      case 'clear-site-data':
+        value = withoutCookieClearing(value);
+        if (value === undefined) continue;
+        break;
+      case 'type':
+        isScript ||= value.toLowerCase().includes('script');
+        break;
+      case 'worker-scope':
+        if (!allowsServiceWorker) continue;
         break;
       case 'keep':
         break;
@@ -130,6 +161,8 @@ export function inboundFields(
   }
   if (framings > 1) throw new HostileAnswer('more than one length');
   const kept = listed === undefined ? fields : withoutListed(fields, listed);
+  // No cache may take it for the answer to a request for a service worker's script, which is refused (RFC 9110 12.5.5).
+  if (isScript && !allowsServiceWorker) kept.push('Vary', 'Service-Worker');
   for (let i = 0; i < added.length; i++) kept.push(added[i] as string);
   return kept;
 }
@@ -153,6 +186,18 @@ function withoutListed(fields: readonly string[], listed: ReadonlySet<string>): 
   return kept;
 }
 
+/**
+ * Whether trailers hold what frames a message or ends its connection. Readers differ in whether that counts there: the
+ * parser of undici closes the connection behind a trailing `Connection: close`, and undici itself uses it again.
+ */
+export function hasFraming(trailers: readonly (Buffer | string)[]): boolean {
+  for (let i = 0; i < trailers.length; i += 2) {
+    const name = text(trailers[i]).toLowerCase();
+    if (HOP_BY_HOP.has(name) || name === 'content-length') return true;
+  }
+  return false;
+}
+
 /** Builds the trailers of the answer to the client: what may stand there, and nothing of Latchkey's own names. */
 export function inboundTrailers(
   raw: readonly (Buffer | string)[],
@@ -165,6 +210,11 @@ export function inboundTrailers(
     trailers.push([text(raw[i]), text(raw[i + 1])]);
   }
   return trailers;
+}
+
+/** Whether an answer of this status ends with its head, whatever the head says (RFC 9112 6.3). */
+export function isBodiless(status: number): boolean {
+  return status === 204 || status === 304;
 }
 
 /** What every Buffer has and its types lack: `toString('latin1')` without looking for the encoding first. */

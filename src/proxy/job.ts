@@ -15,6 +15,8 @@ export interface ForwardJob {
   readonly fields: string[];
   /** Fields to add to the answer, flat. */
   readonly responseFields: readonly string[];
+  /** Whether the answer may be the script of a service worker, and widen its scope. */
+  readonly allowsServiceWorker: boolean;
   /** Called at most once, and only while no byte of an answer was sent. */
   readonly refuse: (refusal: Refusal) => void;
   /** Called once, when it is over. */

@@ -1,14 +1,9 @@
-import { asPropertyName, FORWARDED_PREFIX, foldName, NEVER_FORWARDED } from '../http/fields.js';
+import { asPropertyName } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
+import { foldName, ProtectedFields, type ProtectedNames } from '../http/protected-fields.js';
 
 /** What the configuration adds to the fields that no client gets through. */
-export interface OutboundSettings {
-  /** Names of fields that say who is calling: those injected, and others that an upstream may believe. */
-  readonly protectedNames: readonly string[];
-  /** Folded beginnings of such names. */
-  readonly protectedPrefixes: readonly string[];
-  /** Names of the key and one-time-password fields. */
-  readonly credentialNames: readonly string[];
+export interface OutboundSettings extends ProtectedNames {
   /** Exact name of the session cookie. */
   readonly sessionCookie: string;
   readonly forwardCredentials: boolean;
@@ -34,17 +29,23 @@ const MAX_REMEMBERED = 2_000;
 
 /** Makes the builder of outbound fields. Fields are rebuilt from what was received, never passed through. */
 export function createOutbound(settings: OutboundSettings): Outbound {
-  const dropped = new Set([...NEVER_FORWARDED, ...settings.protectedNames.map(foldName)]);
-  if (settings.tracing) dropped.add(TRACEPARENT);
-  if (!settings.forwardCredentials) for (const name of settings.credentialNames) dropped.add(foldName(name));
-  const prefixes = [FORWARDED_PREFIX, ...settings.protectedPrefixes];
+  const { forwardCredentials, tracing } = settings;
+  const fields = new ProtectedFields(settings);
+  const forwarded = new Set(forwardCredentials ? settings.credentialNames.map(lowerCase) : []);
+  const treat = (name: string): Treatment => {
+    if (forwarded.has(lowerCase(name))) return 'keep';
+    const folded = foldName(name);
+    if (fields.has(folded)) return 'drop';
+    if (folded === TRACEPARENT) return tracing ? 'drop' : 'trace';
+    if (folded === 'tracestate') return 'trace';
+    return folded === 'cookie' && !forwardCredentials ? 'cookie' : 'keep';
+  };
   const remembered = new Map<string, Known>();
 
   const find = (name: string): Known => {
     const known = remembered.get(name);
     if (known !== undefined) return known;
-    const treatment = treat(foldName(name), dropped, prefixes, settings.forwardCredentials);
-    const made = { name: asPropertyName(name), treatment };
+    const made = { name: asPropertyName(name), treatment: treat(name) };
     if (remembered.size < MAX_REMEMBERED) remembered.set(made.name, made);
     return made;
   };
@@ -74,15 +75,8 @@ export function createOutbound(settings: OutboundSettings): Outbound {
   };
 }
 
-function treat(
-  folded: string,
-  dropped: ReadonlySet<string>,
-  prefixes: readonly string[],
-  forwardCredentials: boolean,
-): Treatment {
-  if (dropped.has(folded) || prefixes.some((prefix) => folded.startsWith(prefix))) return 'drop';
-  if (folded === TRACEPARENT || folded === 'tracestate') return 'trace';
-  return folded === 'cookie' && !forwardCredentials ? 'cookie' : 'keep';
+function lowerCase(name: string): string {
+  return name.toLowerCase();
 }
 
 /** Lower-case options of a Connection field (RFC 9110 7.6.1); undefined for the usual one without any field name. */
@@ -103,6 +97,7 @@ export function withoutCookie(field: string, name: string): string {
 
 /** Whether a pair sets this cookie, also by the prefixed names that browsers treat apart. */
 export function isSessionCookie(pair: string, name: string): boolean {
+  if (!pair.includes(name)) return false;
   const equals = pair.indexOf('=');
   const found = (equals < 0 ? pair : pair.slice(0, equals)).trim();
   return found === name || found === `__Host-${name}` || found === `__Secure-${name}`;

@@ -1,3 +1,4 @@
+import type { Active } from '../domain/active-count.js';
 import type { Address } from './address.js';
 import { isBrokenConnection, isUnreached } from './upstream-faults.js';
 import type { Upstream } from './upstreams.js';
@@ -20,6 +21,7 @@ export interface Repeatable {
 export class Tries {
   readonly #upstream: Upstream;
   #address: Address | undefined;
+  #active: Active | undefined;
   #failed: Address[] | undefined;
   #count = 0;
   /** Something of the request may have come to the address. */
@@ -57,15 +59,14 @@ export class Tries {
 
   /** It is over. */
   leave(): void {
-    if (this.#address !== undefined) this.#address.pending -= 1;
-    this.#address = undefined;
+    this.#active?.end();
   }
 
   #enter(address: Address): Address {
     this.#count += 1;
     this.sent = false;
     this.#address = address;
-    address.pending += 1;
+    this.#active = address.active.begin();
     return address;
   }
 }

@@ -9,6 +9,8 @@ export interface Uploading {
   uploadTaken(): void;
   /** The client paused longer than it may. */
   uploadIdle(): void;
+  /** The client broke off in the middle of the body. */
+  uploadBroken(): void;
 }
 
 /**
@@ -86,7 +88,6 @@ export class Upload extends Readable {
   };
 
   readonly #onClose = (): void => {
-    if (!this.#req.readableEnded)
-      this.destroy(new Error('the client closed the connection in the middle of the body'));
+    if (!this.#req.readableEnded) this.#owner.uploadBroken();
   };
 }

@@ -1,7 +1,7 @@
 import type { RequestHead } from '../http/head.js';
 import { Address, type AddressSettings } from './address.js';
+import { ConnectionLimiter } from './connection-limiter.js';
 import { HealthCheck, type HealthCheckSettings } from './health-check.js';
-import { Places } from './places.js';
 import { causeOf, codeOf } from './upstream-faults.js';
 import { Waits } from './waits.js';
 
@@ -49,7 +49,7 @@ export interface UpstreamEvents {
 export class Upstream {
   readonly name: string;
   readonly settings: UpstreamSettings;
-  readonly places: Places;
+  readonly limiter: ConnectionLimiter;
   /** Of requests that were sent, for the first byte of the answer. */
   readonly firstByte: Waits;
   /** Of answers that began, for the byte that comes next. */
@@ -65,7 +65,11 @@ export class Upstream {
     this.name = name;
     this.settings = settings;
     this.#events = events;
-    this.places = new Places(settings.max_connections, settings.max_waiting, settings.wait_timeout);
+    this.limiter = new ConnectionLimiter(
+      settings.max_connections,
+      settings.max_waiting,
+      settings.wait_timeout,
+    );
     this.firstByte = new Waits(settings.response_timeout);
     this.nextByte = new Waits(settings.idle_timeout);
     this.addresses = settings.urls.map((url) => new Address(url, settings));
@@ -177,7 +181,7 @@ const NONE: readonly Address[] = [];
 
 function isBetter(a: Address, b: Address): boolean {
   if (a.standing.usable !== b.standing.usable) return a.standing.usable;
-  return a.pending < b.pending;
+  return a.active.value < b.active.value;
 }
 
 /** The upstreams by name. */
@@ -205,12 +209,12 @@ export function createUpstreams(
   return {
     all,
     get: (name) => byName.get(name),
-    pending: () => all.reduce((sum, upstream) => sum + upstream.places.pending, 0),
+    pending: () => all.reduce((sum, upstream) => sum + upstream.limiter.active + upstream.limiter.waiting, 0),
     loads: () =>
-      all.map(({ name, places }) => ({
+      all.map(({ name, limiter }) => ({
         name,
-        active: places.pending - places.waiting,
-        waiting: places.waiting,
+        active: limiter.active,
+        waiting: limiter.waiting,
       })),
     stopChecks: () => all.forEach((upstream) => upstream.stopChecks()),
     close: async () => {

@@ -1,8 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
+import { createAdminGuard } from './admin-guard.js';
 import { type MetricsPage, metricsPage } from './metrics-page.js';
-import { listen } from './public/listener.js';
+import { listen } from '../listeners/server.js';
 import type { Restarted } from './processes/restart.js';
 import type { Reloaded } from './reload/reload.js';
 
@@ -30,9 +31,16 @@ export async function startAdmin(
   log: Log,
 ): Promise<{ server: Server; url: string }> {
   const metrics = metricsPage(views.metrics);
+  const refuse = createAdminGuard([settings.host, ...settings.hosts]);
   const server = createServer(
     { headersTimeout: HEADERS_TIMEOUT_MS, requestTimeout: HEADERS_TIMEOUT_MS },
     (req, res) => {
+      const refused = refuse(req);
+      if (refused !== undefined) {
+        req.resume();
+        sendJson(res, 403, { msg: 'Forbidden', detail: refused });
+        return;
+      }
       answer(req, res, views, metrics).catch((error: unknown) => {
         log.error({ err: error }, 'the admin port could not answer');
         if (!res.headersSent) sendJson(res, 500, { msg: 'Internal error', detail: 'see the log' });
@@ -50,11 +58,11 @@ async function answer(
 ): Promise<void> {
   req.resume();
   const path = (req.url ?? '').split('?', 1)[0] ?? '';
-  const task = TASKS[path];
+  const task = TASKS.get(path);
   if (task !== undefined && req.method === 'POST') {
     await task(res, views);
   } else if (task !== undefined || (req.method !== 'GET' && req.method !== 'HEAD')) {
-    const detail = `the admin port takes GET, and POST at ${Object.keys(TASKS).join(' and ')}`;
+    const detail = `the admin port takes GET, and POST at ${TASK_PATHS}`;
     sendJson(res, 405, { msg: 'Method not allowed', detail });
   } else if (path === '/healthz') {
     sendJson(res, 200, { status: 'ok' });
@@ -67,18 +75,20 @@ async function answer(
   } else if (path === '/-/config') {
     sendJson(res, 200, views.config());
   } else {
-    const detail = `the admin port has /healthz, /readyz, /metrics, /-/config, and POST at ${Object.keys(TASKS).join(' and ')}`;
+    const detail = `the admin port has /healthz, /readyz, /metrics, /-/config, and POST at ${TASK_PATHS}`;
     sendJson(res, 404, { msg: 'Record not found', detail });
   }
 }
 
 /** What the admin port does when it is asked by POST. */
-const TASKS: Readonly<
-  Record<string, ((res: ServerResponse, views: AdminViews) => Promise<void>) | undefined>
-> = {
-  '/-/reload': async (res, views) => sendReloaded(res, await views.reload()),
-  '/-/restart-workers': async (res, views) => sendRestarted(res, await views.restartWorkers()),
-};
+const TASKS: ReadonlyMap<string, (res: ServerResponse, views: AdminViews) => Promise<void>> = new Map([
+  ['/-/reload', async (res: ServerResponse, views: AdminViews) => sendReloaded(res, await views.reload())],
+  [
+    '/-/restart-workers',
+    async (res: ServerResponse, views: AdminViews) => sendRestarted(res, await views.restartWorkers()),
+  ],
+]);
+const TASK_PATHS = [...TASKS.keys()].join(' and ');
 
 function sendRestarted(res: ServerResponse, { fault }: Restarted): void {
   if (fault === null) sendJson(res, 200, { restarted: true });
@@ -94,8 +104,10 @@ function sendMetrics(res: ServerResponse, { type, body }: MetricsPage): void {
     .end(body);
 }
 
-function sendReloaded(res: ServerResponse, { faults, needsRestart }: Reloaded): void {
+function sendReloaded(res: ServerResponse, { faults, unconfirmed, needsRestart }: Reloaded): void {
+  const detail = 'The running configuration stays; the directory is not confirmed and may have been applied';
   if (faults.length === 0) sendJson(res, 200, { reloaded: true, needs_restart: needsRestart });
+  else if (unconfirmed) sendJson(res, 503, { msg: 'Reload not confirmed', detail, faults });
   else sendJson(res, 422, { msg: 'Reload refused', detail: 'The running configuration stays', faults });
 }
 

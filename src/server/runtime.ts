@@ -1,4 +1,3 @@
-import { BackOff } from '../accounts/back-off.js';
 import { HttpAccounts } from '../accounts/http-accounts.js';
 import { LastSeen } from '../accounts/last-seen.js';
 import { Logins } from '../accounts/login.js';
@@ -6,6 +5,7 @@ import { OneTimePasswords } from '../accounts/one-time-passwords.js';
 import { Sessions } from '../accounts/sessions.js';
 import { StoredAccounts } from '../accounts/stored-accounts.js';
 import { Sudos } from '../accounts/sudos.js';
+import { Throttle } from '../accounts/throttle.js';
 import { Tokens } from '../accounts/tokens.js';
 import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
@@ -37,24 +37,21 @@ import type { Tracing } from '../observe/tracing.js';
 import { createForward } from '../proxy/forward.js';
 import { createUpstreams, type Upstream, type Upstreams } from '../proxy/upstreams.js';
 import { createOutbound, type OutboundSettings } from '../proxy/outbound.js';
-import { createUpgrade, type Upgrade } from '../proxy/upgrade.js';
+import { createUpgrade } from '../proxy/upgrade.js';
+import { createDecisionHeaders } from '../proxy/decision-headers.js';
 import { interfaceSettings } from './interface-settings.js';
-import { createPassOn, type PassOn } from './decision/pass-on.js';
-import { AccessLog } from './public/access-log.js';
-import { Auditor, policyVersion } from './public/auditor.js';
-import { createFaultLog } from './public/fault-log.js';
-import type { House } from './public/request.js';
-import type { Recheck } from './public/streams.js';
+import { AccessLog } from '../pipeline/access-log.js';
+import { Auditor, policyVersion } from '../pipeline/auditor.js';
+import { createFaultLog } from '../pipeline/fault-log.js';
+import type { Services } from '../pipeline/services.js';
+import type { Recheck } from '../pipeline/streams.js';
 import { openKeyRing } from './stores/signing-keys.js';
-import { createUpstreamLog } from './public/upstream-log.js';
+import { createUpstreamLog } from './upstream-log.js';
 import type { StoreRoom } from './stores/store-room.js';
 
 /** Everything that serves requests in one process. */
 export interface Runtime {
-  readonly house: House;
-  readonly upgrade: Upgrade;
-  /** What the decision port says to proxies. */
-  readonly passOn: PassOn;
+  readonly services: Services;
   /** Judges again what lasts. */
   readonly recheck: Recheck;
   /** Milliseconds (`proxy.stream_recheck`). */
@@ -71,7 +68,7 @@ export interface Runtime {
   close(): Promise<void>;
 }
 
-/** Puts the rooms together. It is the only place that does. */
+/** Builds the services of a configuration. It is the only place that does. */
 export function createRuntime(
   { config, lines }: LoadedConfig,
   room: StoreRoom,
@@ -81,7 +78,7 @@ export function createRuntime(
   const { store, passwords, sealer, audit } = room;
   const logFault = createFaultLog(log);
   const names = vendorNames(config.interface);
-  const { router, policy } = compilePolicy(config, lines);
+  const { sites, policy } = compilePolicy(config, lines);
   const lastSeen = new LastSeen(
     store,
     config.tokens.last_seen_interval,
@@ -97,7 +94,7 @@ export function createRuntime(
   const { http } = config.directory;
   const source = http === null ? null : new HttpAccounts(store, http);
   const accounts = source ?? new StoredAccounts(store, passwords, new OneTimePasswords(store, sealer));
-  const logins = new Logins(accounts, new BackOff(store, config.login), countLogin);
+  const logins = new Logins(accounts, new Throttle(store, config.login), countLogin);
   const sudos = new Sudos(store);
   const ownership = new Ownership(tokens, policy);
   const { assertion } = config.identity;
@@ -109,7 +106,7 @@ export function createRuntime(
   const upstreams = openUpstreams(config, log);
 
   const gate = new Gate({
-    router,
+    sites,
     policy,
     authenticator: new Authenticator(store, sessions),
     ownership,
@@ -129,7 +126,7 @@ export function createRuntime(
     tracing: tracing !== undefined,
   };
 
-  const house: House = {
+  const services: Services = {
     bodyLimits: config.limits,
     readHead: createHeadReader(
       { key: names.key.toLowerCase(), otp: names.otp.toLowerCase(), sessionCookie: names.sessionCookie },
@@ -156,6 +153,8 @@ export function createRuntime(
     ),
     outbound: createOutbound(outboundSettings),
     forward: createForward({ sessionCookie: names.sessionCookie }),
+    upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),
+    decisionHeaders: createDecisionHeaders(outboundSettings),
     upstreamOf: (name) => upstreamNamed(upstreams, name),
     defaultUpstream: defaultUpstream(config),
     identify: createIdentify(
@@ -182,15 +181,13 @@ export function createRuntime(
     logFault,
   };
   return {
-    house,
-    passOn: createPassOn(outboundSettings),
+    services,
     recheck: (head, now) => whenReady(lasting.judge(head, now), (verdict) => verdict.refusal),
     streamRecheck: config.proxy.stream_recheck,
     pending: () => upstreams.pending(),
     addresses: () => addressStates(upstreams),
     retire: () => upstreams.stopChecks(),
     loads: () => upstreams.loads(),
-    upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),
     close: async () => {
       await lastSeen
         .close()

@@ -1,9 +1,9 @@
 import { LRUCache } from 'lru-cache';
 import { type Awaitable, whenReady } from '../domain/awaitable.js';
-import type { User } from '../domain/user.js';
+import { isSameUser, type User } from '../domain/user.js';
 import { ForwardingStore } from './forwarding.js';
 import { Lag } from './lag.js';
-import type { Changes, Store, TokenWithOwner } from './store.js';
+import type { Changes, SessionWithOwner, Store, TokenWithOwner } from './store.js';
 import { StoreUnavailable } from './store.js';
 
 /** Settings of `cache`, in entries and milliseconds, and of `on_store_failure`. */
@@ -13,6 +13,8 @@ export interface CacheSettings {
   readonly negative_ttl: number;
   /** How long a token that was seen is still let in while the store can't be asked; null: it is not. */
   readonly serveCachedFor: number | null;
+  /** While the store can't be asked, what was told is relied on as long as it is covered: another master is being chosen. */
+  readonly bridgesFailover?: boolean;
 }
 
 /** What happens in a cache, for metrics and the log. */
@@ -34,6 +36,9 @@ interface Entry {
 /** Names of the keys whose changes a cache has to be told of. */
 export const CACHED_NAMES = ['token:', 'user:', 'legacy_keys'] as const;
 
+/** What the names of keys begin with that tell what ended for good (`revocations.ts`). */
+export const REVOCATION = 'revocation:';
+
 /**
  * Keeps the answers to token look-ups in front of a store on the network.
  *
@@ -52,6 +57,8 @@ export class CachedStore extends ForwardingStore {
   readonly #lag: Lag;
   #legacyKeys: boolean | undefined;
   #armed = false;
+  /** `performance.now()` until which it is known that changes are told. */
+  #coveredUntil = -Infinity;
   /** Grows with every change that is told, so that an answer from before it is recognised. */
   #generation = 0;
 
@@ -72,18 +79,24 @@ export class CachedStore extends ForwardingStore {
     this.#missing = new LRUCache({ max, ttl: Math.max(1, settings.negative_ttl) });
   }
 
-  /** Changes are told from now on; what was read before is forgotten. */
-  arm(): void {
+  /** Changes are told from now on; what was read before is forgotten. @param until as for {@link cover} */
+  arm(until = Infinity): void {
     this.#forgetAll();
     this.#armed = this.#settings.size > 0;
+    this.#coveredUntil = until;
+  }
+
+  /** Changes are still told. @param until `performance.now()` until which that is known; nothing is used after it */
+  cover(until: number): void {
+    this.#coveredUntil = until;
   }
 
   /** Changes are not told any more. */
   disarm(): void {
     this.#armed = false;
     this.#lag.clear();
-    if (this.#settings.serveCachedFor === null) this.#forgetAll();
-    else this.#begin();
+    if (this.#keepsUnarmed) this.#begin();
+    else this.#forgetAll();
   }
 
   /** Forgets what a change concerns. @param names keys without their prefix; null: any */
@@ -100,10 +113,22 @@ export class CachedStore extends ForwardingStore {
     }
   }
 
+  /** Forgets what ended for good. @param names as in `revocations.ts` */
+  ended(names: readonly string[]): void {
+    this.#begin();
+    for (const name of names) {
+      const rest = name.slice(name.indexOf(':') + 1);
+      if (name.startsWith('token:')) this.#forgetId(rest);
+      else if (name.startsWith('legacy:')) this.#forgetToken(rest);
+      else if (name.startsWith('user:')) this.#owners.delete(rest.slice(rest.indexOf(':') + 1));
+    }
+  }
+
   override findToken(digest: string): Awaitable<TokenWithOwner | undefined> {
-    if (this.#armed) {
+    const now = performance.now();
+    if (this.#armed && now < this.#coveredUntil) {
       const entry = this.#tokens.get(digest);
-      if (entry !== undefined && this.#isFresh(entry, this.#settings.ttl)) {
+      if (entry !== undefined && this.#isFresh(entry, now)) {
         this.#events.hit();
         return entry.found;
       }
@@ -116,8 +141,24 @@ export class CachedStore extends ForwardingStore {
     return this.#fills.get(digest) ?? this.#fill(digest);
   }
 
+  override findSession(digest: string): Awaitable<SessionWithOwner | undefined> {
+    return whenReady(this.inner.findSession(digest), (found) => {
+      if (found !== undefined) this.#noteOwner(found.owner);
+      return found;
+    });
+  }
+
+  override getUser(id: string): Awaitable<User | undefined> {
+    return whenReady(this.inner.getUser(id), (found) => this.#noted(found));
+  }
+
+  override getUserByLogin(login: string): Awaitable<User | undefined> {
+    return whenReady(this.inner.getUserByLogin(login), (found) => this.#noted(found));
+  }
+
   override hasLegacyKeys(): Awaitable<boolean> {
-    if (this.#armed && this.#legacyKeys !== undefined) return this.#legacyKeys;
+    if (this.#armed && this.#legacyKeys !== undefined && performance.now() < this.#coveredUntil)
+      return this.#legacyKeys;
     const generation = this.#generation;
     return whenReady(this.inner.hasLegacyKeys(), (some) => {
       if (this.#armed && generation === this.#generation) this.#legacyKeys = some;
@@ -125,25 +166,31 @@ export class CachedStore extends ForwardingStore {
     });
   }
 
+  /** What threw may have been written all the same, so it is forgotten like what was. */
   override async change(changes: Changes, now: number) {
-    const refused = await super.change(changes, now);
-    this.#begin();
-    for (const { digest } of changes.tokens ?? []) this.#forgetToken(digest);
-    for (const { id } of changes.users ?? []) this.#owners.delete(id);
-    for (const id of changes.removeUsers ?? []) this.#owners.delete(id);
-    for (const id of changes.removeTokens ?? []) this.#forgetId(id);
-    this.#legacyKeys = undefined;
-    return refused;
+    try {
+      return await super.change(changes, now);
+    } finally {
+      this.#begin();
+      for (const { digest } of changes.tokens ?? []) this.#forgetToken(digest);
+      for (const { id } of changes.users ?? []) this.#owners.delete(id);
+      for (const id of changes.removeUsers ?? []) this.#owners.delete(id);
+      for (const id of changes.removeTokens ?? []) this.#forgetId(id);
+      this.#legacyKeys = undefined;
+    }
   }
 
   override async createToken(...args: Parameters<Store['createToken']>) {
     const { digest } = args[0];
     this.#send(digest);
-    const result = await super.createToken(...args);
-    if (result !== 'created') this.#lag.notChanged(digest);
-    this.#begin();
-    this.#forgetToken(digest);
-    return result;
+    try {
+      const result = await super.createToken(...args);
+      if (result !== 'created') this.#lag.notChanged(digest);
+      return result;
+    } finally {
+      this.#begin();
+      this.#forgetToken(digest);
+    }
   }
 
   override async revokeTokens(ids: readonly string[]): Promise<string[]> {
@@ -151,12 +198,15 @@ export class CachedStore extends ForwardingStore {
     const digests = ids.map((id) => this.#digests.get(id)).filter((digest) => digest !== undefined);
     for (const id of ids) this.#forgetId(id);
     for (const digest of digests) this.#send(digest);
-    const missing = await super.revokeTokens(ids);
-    if (missing.length > 0) for (const digest of digests) this.#lag.notChanged(digest);
-    this.#begin();
-    for (const id of ids) this.#forgetId(id);
-    this.#legacyKeys = undefined;
-    return missing;
+    try {
+      const missing = await super.revokeTokens(ids);
+      if (missing.length > 0) for (const digest of digests) this.#lag.notChanged(digest);
+      return missing;
+    } finally {
+      this.#begin();
+      for (const id of ids) this.#forgetId(id);
+      this.#legacyKeys = undefined;
+    }
   }
 
   async #fill(digest: string): Promise<TokenWithOwner | undefined> {
@@ -182,6 +232,7 @@ export class CachedStore extends ForwardingStore {
     }
     if (generation === this.#generation) this.#keep(digest, found);
     else if (found === undefined) this.#forgetToken(digest);
+    else this.#noteOwner(found.owner);
     return found;
   }
 
@@ -191,9 +242,9 @@ export class CachedStore extends ForwardingStore {
       if (this.#armed && this.#settings.negative_ttl > 0) this.#missing.set(digest, true);
       return;
     }
-    if (!this.#armed && this.#settings.serveCachedFor === null) return;
+    if (!this.#armed && !this.#keepsUnarmed) return;
     // Tokens of one user share its record, so that dropping it drops all of their answers.
-    const owner = this.#owners.get(found.owner.id) ?? found.owner;
+    const owner = this.#newest(found.owner);
     this.#owners.set(owner.id, owner);
     this.#tokens.set(digest, { found: { token: found.token, owner }, at: performance.now() });
     this.#digests.set(found.token.id, digest);
@@ -202,13 +253,39 @@ export class CachedStore extends ForwardingStore {
 
   /** A token that was seen not too long ago. Its expiry is judged by whoever asks, as always. */
   #stale(digest: string): TokenWithOwner | undefined {
-    const limit = this.#settings.serveCachedFor;
-    const entry = limit === null ? undefined : this.#tokens.get(digest);
-    return entry !== undefined && limit !== null && this.#isFresh(entry, limit) ? entry.found : undefined;
+    const entry = this.#keepsUnarmed ? this.#tokens.get(digest) : undefined;
+    if (entry === undefined) return undefined;
+    const now = performance.now();
+    const covered = this.#settings.bridgesFailover === true && now < this.#coveredUntil;
+    if (!covered && now - entry.at >= (this.#settings.serveCachedFor ?? 0)) return undefined;
+    const { token } = entry.found;
+    const owner = this.#owners.get(token.userId);
+    return owner === undefined ? undefined : { token, owner };
   }
 
-  #isFresh({ found, at }: Entry, ttl: number): boolean {
-    return this.#owners.get(found.owner.id) === found.owner && performance.now() - at < ttl;
+  get #keepsUnarmed(): boolean {
+    return this.#settings.serveCachedFor !== null || this.#settings.bridgesFailover === true;
+  }
+
+  #isFresh({ found, at }: Entry, now: number): boolean {
+    return this.#owners.get(found.owner.id) === found.owner && now - at < this.#settings.ttl;
+  }
+
+  /** The newer one of a record of a user that was read and the one that is kept: answers come in any order. */
+  #newest(read: User): User {
+    const known = this.#owners.get(read.id);
+    return known === undefined || isNewer(read, known) ? read : known;
+  }
+
+  #noted(found: User | undefined): User | undefined {
+    if (found !== undefined) this.#noteOwner(found);
+    return found;
+  }
+
+  /** Keeps a record that was read on another occasion, where it is newer than the one that is kept. */
+  #noteOwner(read: User): void {
+    const known = this.#owners.peek(read.id);
+    if (known !== undefined && isNewer(read, known)) this.#owners.set(read.id, read);
   }
 
   #send(digest: string): void {
@@ -246,4 +323,13 @@ export class CachedStore extends ForwardingStore {
     this.#generation += 1;
     this.#fills.clear();
   }
+}
+
+/**
+ * Whether a record of a user is newer than another one: each change gives it a later `updatedAt`. Of two that differ and
+ * are of one time, the one that was read last is taken; a user that was deleted and made anew has a later `createdAt`.
+ */
+function isNewer(a: User, b: User): boolean {
+  if (a.createdAt !== b.createdAt) return a.createdAt > b.createdAt;
+  return a.updatedAt === b.updatedAt ? !isSameUser(a, b) : a.updatedAt > b.updatedAt;
 }

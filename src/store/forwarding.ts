@@ -2,7 +2,9 @@ import type { Session } from '../domain/session.js';
 import type { SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
-import type { Changes, Store, Uses } from './store.js';
+import type { VerifiedOwner } from '../domain/user.js';
+import type { AttemptLimit, Settlement } from './attempts.js';
+import type { Changes, Store, TokenLimits, Uses } from './store.js';
 
 /** A store in front of another one; what a subclass does not take over is passed on. */
 export abstract class ForwardingStore implements Store {
@@ -42,11 +44,17 @@ export abstract class ForwardingStore implements Store {
   listUsers(customerId: string) {
     return this.inner.listUsers(customerId);
   }
+  listPendingDeletions() {
+    return this.inner.listPendingDeletions();
+  }
   change(changes: Changes, now: EpochMs) {
     return this.inner.change(changes, now);
   }
-  createToken(token: Token, maxPerUser: number | null, now: EpochMs) {
-    return this.inner.createToken(token, maxPerUser, now);
+  getPasswordCost() {
+    return this.inner.getPasswordCost();
+  }
+  createToken(token: Token, owner: VerifiedOwner, limits: TokenLimits, now: EpochMs) {
+    return this.inner.createToken(token, owner, limits, now);
   }
   filterNewDigests(digests: readonly string[]) {
     return this.inner.filterNewDigests(digests);
@@ -60,11 +68,14 @@ export abstract class ForwardingStore implements Store {
   listTokensOfCustomer(customerId: string) {
     return this.inner.listTokensOfCustomer(customerId);
   }
+  hasTokensOfCustomer(customerId: string, count: number) {
+    return this.inner.hasTokensOfCustomer(customerId, count);
+  }
   revokeTokens(ids: readonly string[]) {
     return this.inner.revokeTokens(ids);
   }
-  createSession(session: Session) {
-    return this.inner.createSession(session);
+  createSession(session: Session, owner: VerifiedOwner, maxPerUser: number | null) {
+    return this.inner.createSession(session, owner, maxPerUser);
   }
   listSessions(userId: string) {
     return this.inner.listSessions(userId);
@@ -93,17 +104,20 @@ export abstract class ForwardingStore implements Store {
   addRevokedDigests(digests: readonly string[]) {
     return this.inner.addRevokedDigests(digests);
   }
-  getLoginFailures(key: string, now: EpochMs) {
-    return this.inner.getLoginFailures(key, now);
+  attemptHeldUntil(limits: readonly AttemptLimit[], now: EpochMs) {
+    return this.inner.attemptHeldUntil(limits, now);
   }
-  addLoginFailure(key: string, now: EpochMs, forgetAt: EpochMs) {
-    return this.inner.addLoginFailure(key, now, forgetAt);
+  reserveAttempt(limits: readonly AttemptLimit[], now: EpochMs) {
+    return this.inner.reserveAttempt(limits, now);
   }
-  clearLoginFailures(key: string) {
-    return this.inner.clearLoginFailures(key);
+  settleAttempt(settlement: Settlement, now: EpochMs) {
+    return this.inner.settleAttempt(settlement, now);
   }
-  grantSudo(userId: string, credentialId: string, until: EpochMs, now: EpochMs) {
-    return this.inner.grantSudo(userId, credentialId, until, now);
+  listKnownAddresses(account: string, now: EpochMs) {
+    return this.inner.listKnownAddresses(account, now);
+  }
+  grantSudo(owner: VerifiedOwner, credentialId: string, until: EpochMs, now: EpochMs) {
+    return this.inner.grantSudo(owner, credentialId, until, now);
   }
   hasSudo(userId: string, credentialId: string, now: EpochMs) {
     return this.inner.hasSudo(userId, credentialId, now);
@@ -123,11 +137,20 @@ export abstract class ForwardingStore implements Store {
   removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number) {
     return this.inner.removeExpired(now, tokensBefore, limit);
   }
-  begin() {
-    return this.inner.begin();
+  begin(purpose?: 'restore') {
+    return this.inner.begin(purpose);
+  }
+  isRestoring() {
+    return this.inner.isRestoring();
+  }
+  setRestoring(restoring: boolean) {
+    return this.inner.setRestoring(restoring);
   }
   probe() {
     return this.inner.probe();
+  }
+  probeWrite() {
+    return this.inner.probeWrite();
   }
   close() {
     return this.inner.close();

@@ -2,16 +2,26 @@ import type { Session } from '../domain/session.js';
 import type { SigningKeys } from '../domain/signing-key.js';
 import { type EpochMs, HOUR_MS } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
-import { type Customer, loginKey, type Service, type User } from '../domain/user.js';
-import { applyChanges } from './lmdb/changes.js';
-import { type Databases, listIndex, openDatabases } from './lmdb/databases.js';
-import { countExpired, removeExpired } from './lmdb/expiry.js';
+import {
+  type Customer,
+  isAsVerified,
+  loginKey,
+  type Service,
+  type User,
+  type VerifiedOwner,
+} from '../domain/user.js';
+import type { AttemptLimit, Settlement } from './attempts.js';
+import { attemptHeldUntil, readKnownAddresses, reserveAttempt, settleAttempt } from './lmdb/attempts.js';
+import { addsNothing, applyChanges } from './lmdb/changes.js';
+import { type CopyFault, CopyWatch } from './lmdb/copies.js';
+import { type Databases, listIndex, openDatabases, PASSWORD_COST, RESTORING } from './lmdb/databases.js';
+import { countExpired, expiredRange, type ExpiryKey, isDue, removeExpired } from './lmdb/expiry.js';
 import { DiskSpace } from './lmdb/disk-space.js';
-import { addFailure, readFailures, removeFailures } from './lmdb/failures.js';
+import { Lists } from './lmdb/lists.js';
 import { LookUps } from './lmdb/look-ups.js';
-import { readCustomer, readService, readSession, readToken, readUse, readUser } from './lmdb/read.js';
+import { readCustomer, readService, readTokenWithUse, readUser, readUserByLogin } from './lmdb/read.js';
 import { readSigningKeys, removeSigningKeys, replaceSigningKeys } from './lmdb/signing-keys.js';
-import { addSession, recordSessionUse, removeSession } from './lmdb/sessions.js';
+import { createSession, recordSessionUse, removeSession } from './lmdb/sessions.js';
 import { addSudo, hasSudo } from './lmdb/sudos.js';
 import {
   countLegacyKeys,
@@ -25,11 +35,13 @@ import { Transactions } from './lmdb/transactions.js';
 import {
   type ChangeRefused,
   type Changes,
-  type LoginFailures,
   type SessionWithOwner,
   type Store,
+  StoreUnusable,
+  type TokenLimits,
   type TokenWithOwner,
   type TokenWithUse,
+  UNFINISHED_RESTORE,
   type Uses,
 } from './store.js';
 
@@ -37,19 +49,36 @@ import {
  * Opens the embedded store in a folder. Several processes may hold the same folder open.
  *
  * @param minFree bytes that must be free on its disk for a write (`store.min_free`)
+ * @param onCopyFault given by a server, which notices copies that are put in the place of the folder
  */
-export function openLmdbStore(path: string, minFree = 0): Store {
-  return new LmdbStore(openDatabases(path), new DiskSpace(path, minFree));
+export function openLmdbStore(path: string, minFree = 0, onCopyFault?: (fault: CopyFault) => void): Store {
+  return new LmdbStore(path, openDatabases(path), new DiskSpace(path, minFree), onCopyFault);
 }
 
 /** The embedded store. */
 class LmdbStore implements Store {
   readonly #transactions: Transactions;
   readonly #lookUps: LookUps;
+  readonly #copyWatch: CopyWatch | null;
+  readonly #lists: Lists;
 
-  constructor(dbs: Databases, space: DiskSpace) {
+  constructor(
+    path: string,
+    dbs: Databases,
+    space: DiskSpace,
+    onCopyFault: ((fault: CopyFault) => void) | undefined,
+  ) {
     this.#transactions = new Transactions(dbs, space);
     this.#lookUps = new LookUps(dbs);
+    this.#copyWatch =
+      onCopyFault === undefined
+        ? null
+        : new CopyWatch(path, dbs, (fault) => {
+            if (fault.kind === 'replaced')
+              this.#transactions.refuse(`the files of ${path} were replaced while in use`);
+            onCopyFault(fault);
+          });
+    this.#lists = new Lists(this.#transactions);
   }
 
   findToken(digest: string): TokenWithOwner | undefined {
@@ -77,36 +106,37 @@ class LmdbStore implements Store {
   }
 
   getUserByLogin(login: string): User | undefined {
-    return this.#transactions.read((dbs) => {
-      const id = dbs.logins.get(loginKey(login));
-      return id === undefined ? undefined : readUser(dbs, id);
-    });
+    return this.#transactions.read((dbs) => readUserByLogin(dbs, loginKey(login)));
   }
 
-  listCustomers(): Customer[] {
-    return this.#transactions.read((dbs) =>
-      present([...dbs.customers.getKeys()].map((id) => readCustomer(dbs, id))),
-    );
+  async listCustomers(): Promise<Customer[]> {
+    return this.#lists.customers();
   }
 
-  listServices(customerId: string): Service[] {
-    return this.#transactions.read((dbs) =>
-      present(listIndex(dbs.servicesOf, customerId).map((id) => readService(dbs, id))),
-    );
+  async listServices(customerId: string): Promise<Service[]> {
+    return this.#lists.services(customerId);
   }
 
-  listUsers(customerId: string): User[] {
-    return this.#transactions.read((dbs) =>
-      present(listIndex(dbs.usersOf, customerId).map((id) => readUser(dbs, id))),
-    );
+  async listUsers(customerId: string): Promise<User[]> {
+    return this.#lists.users(customerId);
+  }
+
+  async listPendingDeletions(): Promise<string[]> {
+    return this.#lists.keys('pendingDeletions');
   }
 
   async change(changes: Changes, now: EpochMs): Promise<ChangeRefused | undefined> {
-    return this.#transactions.write((dbs) => applyChanges(dbs, changes, now));
+    const isReserved = this.#transactions.read((dbs) => addsNothing(dbs, changes));
+    const apply = (dbs: Databases) => applyChanges(dbs, changes, now);
+    return isReserved ? this.#transactions.remove(apply) : this.#transactions.write(apply);
   }
 
-  async createToken(token: Token, maxPerUser: number | null, now: EpochMs) {
-    return this.#transactions.write((dbs) => createToken(dbs, token, maxPerUser, now));
+  getPasswordCost(): number {
+    return this.#transactions.read(({ meta }) => meta.get(PASSWORD_COST) ?? 0);
+  }
+
+  async createToken(token: Token, owner: VerifiedOwner, limits: TokenLimits, now: EpochMs) {
+    return this.#transactions.write((dbs) => createToken(dbs, token, owner, limits, now));
   }
 
   filterNewDigests(digests: readonly string[]): string[] {
@@ -114,35 +144,32 @@ class LmdbStore implements Store {
   }
 
   getToken(id: string): TokenWithUse | undefined {
-    return this.#transactions.read((dbs) => tokenWithUse(dbs, id));
+    return this.#transactions.read((dbs) => readTokenWithUse(dbs, id));
   }
 
-  listTokensOfUser(userId: string): TokenWithUse[] {
-    return this.#transactions.read((dbs) =>
-      present(listIndex(dbs.tokensOf, userId).map((id) => tokenWithUse(dbs, id))),
-    );
+  async listTokensOfUser(userId: string): Promise<TokenWithUse[]> {
+    return this.#lists.tokens([userId]);
   }
 
-  listTokensOfCustomer(customerId: string): TokenWithUse[] {
-    return this.#transactions.read((dbs) =>
-      listIndex(dbs.usersOf, customerId).flatMap((userId) =>
-        present(listIndex(dbs.tokensOf, userId).map((id) => tokenWithUse(dbs, id))),
-      ),
-    );
+  async listTokensOfCustomer(customerId: string): Promise<TokenWithUse[]> {
+    return this.#lists.tokensOfCustomer(customerId);
+  }
+
+  async hasTokensOfCustomer(customerId: string, count: number): Promise<boolean> {
+    if (this.#transactions.read(countTokens) < count) return false;
+    return (await this.#lists.countTokens(customerId)) >= count;
   }
 
   async revokeTokens(ids: readonly string[]): Promise<string[]> {
     return this.#transactions.remove((dbs) => revokeTokens(dbs, ids));
   }
 
-  async createSession(session: Session): Promise<void> {
-    this.#transactions.write((dbs) => addSession(dbs, session));
+  async createSession(session: Session, owner: VerifiedOwner, maxPerUser: number | null) {
+    return this.#transactions.write((dbs) => createSession(dbs, session, owner, maxPerUser));
   }
 
-  listSessions(userId: string): Session[] {
-    return this.#transactions.read((dbs) =>
-      present(listIndex(dbs.sessionsOf, userId).map((digest) => readSession(dbs, digest))),
-    );
+  async listSessions(userId: string): Promise<Session[]> {
+    return this.#lists.sessions(userId);
   }
 
   async endSession(digest: string): Promise<boolean> {
@@ -150,7 +177,7 @@ class LmdbStore implements Store {
   }
 
   async endSessionsOfUser(userId: string, except?: string): Promise<number> {
-    return this.#transactions.write((dbs) => {
+    return this.#transactions.remove((dbs) => {
       const ended = listIndex(dbs.sessionsOf, userId).filter((digest) => digest !== except);
       for (const digest of ended) removeSession(dbs, digest);
       return ended.length;
@@ -186,8 +213,8 @@ class LmdbStore implements Store {
     return this.#transactions.read(({ otpSteps }) => otpSteps.get(userId) ?? -1);
   }
 
-  listRevokedDigests(): string[] {
-    return this.#transactions.read(({ revoked }) => [...revoked.getKeys()]);
+  async listRevokedDigests(): Promise<string[]> {
+    return this.#lists.keys('revoked');
   }
 
   async addRevokedDigests(digests: readonly string[]): Promise<void> {
@@ -196,20 +223,30 @@ class LmdbStore implements Store {
     });
   }
 
-  getLoginFailures(key: string, now: EpochMs): LoginFailures | undefined {
-    return this.#transactions.read((dbs) => readFailures(dbs, key, now));
+  attemptHeldUntil(limits: readonly AttemptLimit[], now: EpochMs): EpochMs {
+    return this.#transactions.read((dbs) => attemptHeldUntil(dbs, limits, now));
   }
 
-  async addLoginFailure(key: string, now: EpochMs, forgetAt: EpochMs): Promise<LoginFailures> {
-    return this.#transactions.write((dbs) => addFailure(dbs, key, now, forgetAt));
+  async reserveAttempt(limits: readonly AttemptLimit[], now: EpochMs): Promise<EpochMs> {
+    return this.#transactions.write((dbs) => reserveAttempt(dbs, limits, now));
   }
 
-  async clearLoginFailures(key: string): Promise<void> {
-    this.#transactions.write((dbs) => removeFailures(dbs, key));
+  async settleAttempt(settlement: Settlement, now: EpochMs): Promise<void> {
+    this.#transactions.write((dbs) => settleAttempt(dbs, settlement, now));
   }
 
-  async grantSudo(userId: string, credentialId: string, until: EpochMs): Promise<void> {
-    this.#transactions.write((dbs) => addSudo(dbs, userId, credentialId, until));
+  listKnownAddresses(account: string, now: EpochMs): string[] {
+    return this.#transactions.read((dbs) =>
+      readKnownAddresses(dbs, account, now).map(({ address }) => address),
+    );
+  }
+
+  async grantSudo(owner: VerifiedOwner, credentialId: string, until: EpochMs) {
+    return this.#transactions.write((dbs) => {
+      if (!isAsVerified(readUser(dbs, owner.id), owner)) return 'owner_changed';
+      addSudo(dbs, owner.id, credentialId, until);
+      return 'granted';
+    });
   }
 
   hasSudo(userId: string, credentialId: string, now: EpochMs): boolean {
@@ -233,26 +270,48 @@ class LmdbStore implements Store {
   }
 
   async removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number> {
-    return this.#transactions.remove((dbs) => removeExpired(dbs, now, tokensBefore, limit));
+    const due: ExpiryKey[] = [];
+    await this.#transactions.scan(
+      ({ expiry }) => expiry,
+      [expiredRange(now)],
+      (_dbs, key) => {
+        if (isDue(key, tokensBefore)) due.push(key);
+        return due.length < limit ? undefined : 'stop';
+      },
+    );
+    let removed = 0;
+    const remove = (dbs: Databases, key: ExpiryKey): void =>
+      void (removed += Number(removeExpired(dbs, key)));
+    await this.#transactions.writeInParts(due, remove, 'removal');
+    return removed;
   }
 
   /** Opening it did. */
-  async begin(): Promise<void> {}
+  async begin(purpose?: 'restore'): Promise<void> {
+    if (purpose !== 'restore' && this.isRestoring()) throw new StoreUnusable(UNFINISHED_RESTORE);
+  }
+
+  isRestoring(): boolean {
+    return this.#transactions.read(({ meta }) => meta.doesExist(RESTORING));
+  }
+
+  async setRestoring(restoring: boolean): Promise<void> {
+    this.#transactions.write(({ meta }) => {
+      if (restoring) meta.putSync(RESTORING, Date.now());
+      else meta.removeSync(RESTORING);
+    });
+  }
 
   async probe(): Promise<void> {
     this.#transactions.read((dbs) => dbs.meta.get('format'));
   }
 
+  async probeWrite(): Promise<void> {
+    this.#transactions.write(({ meta }) => meta.putSync('probe', Date.now()));
+  }
+
   async close(): Promise<void> {
+    this.#copyWatch?.close();
     await this.#transactions.close();
   }
-}
-
-function tokenWithUse(dbs: Databases, id: string): TokenWithUse | undefined {
-  const token = readToken(dbs, id);
-  return token === undefined ? undefined : { token, use: readUse(dbs, id) };
-}
-
-function present<T>(items: readonly (T | undefined)[]): T[] {
-  return items.filter((item) => item !== undefined);
 }

@@ -12,7 +12,7 @@ export type Operation = 'find_token' | 'find_session' | 'read' | 'write' | 'reco
  */
 export type OnOperation = (operation: Operation, startedAt: number, failed: boolean, left: boolean) => void;
 
-const KINDS: Readonly<Record<Exclude<keyof Store, 'begin' | 'probe' | 'close'>, Operation>> = {
+const KINDS: Readonly<Record<Exclude<keyof Store, 'begin' | 'probe' | 'probeWrite' | 'close'>, Operation>> = {
   findToken: 'find_token',
   findSession: 'find_session',
   hasLegacyKeys: 'read',
@@ -23,12 +23,15 @@ const KINDS: Readonly<Record<Exclude<keyof Store, 'begin' | 'probe' | 'close'>, 
   listCustomers: 'read',
   listServices: 'read',
   listUsers: 'read',
+  listPendingDeletions: 'read',
   change: 'write',
+  getPasswordCost: 'read',
   createToken: 'write',
   filterNewDigests: 'read',
   getToken: 'read',
   listTokensOfUser: 'read',
   listTokensOfCustomer: 'read',
+  hasTokensOfCustomer: 'read',
   revokeTokens: 'write',
   createSession: 'write',
   listSessions: 'read',
@@ -40,14 +43,17 @@ const KINDS: Readonly<Record<Exclude<keyof Store, 'begin' | 'probe' | 'close'>, 
   getOtpStep: 'read',
   listRevokedDigests: 'read',
   addRevokedDigests: 'write',
-  getLoginFailures: 'read',
-  addLoginFailure: 'write',
-  clearLoginFailures: 'write',
+  attemptHeldUntil: 'read',
+  reserveAttempt: 'write',
+  settleAttempt: 'write',
+  listKnownAddresses: 'read',
   grantSudo: 'write',
   hasSudo: 'read',
   getSigningKeys: 'read',
   replaceSigningKeys: 'write',
   removeSigningKeys: 'write',
+  isRestoring: 'read',
+  setRestoring: 'write',
   countActiveTokens: 'read',
   removeExpired: 'write',
 };
@@ -65,6 +71,7 @@ export function measured(inner: Store, onOperation: OnOperation): Store {
     ...(methods as unknown as Store),
     begin: () => inner.begin(),
     probe: () => inner.probe(),
+    probeWrite: () => inner.probeWrite(),
     close: () => inner.close(),
   };
 }

@@ -39,7 +39,7 @@ const REQUIRED = {
   user: ['id', 'customerId', 'role', 'locked'],
   customer: ['id', 'name'],
   service: ['id', 'customerId'],
-  token: ['id', 'userId', 'customerId', 'scopes', 'services', 'expiresAt', 'kind'],
+  token: ['id', 'userId', 'scopes', 'services', 'expiresAt', 'kind'],
   use: ['at', 'ip'],
   session: ['id', 'digest', 'userId', 'endsAt', 'lastSeenAt'],
 } as const;
@@ -49,9 +49,18 @@ export const userOf = (stored: unknown): User => decode<User>('user', stored, RE
 export const customerOf = (stored: unknown): Customer =>
   decode<Customer>('customer', stored, REQUIRED.customer);
 export const serviceOf = (stored: unknown): Service => decode<Service>('service', stored, REQUIRED.service);
-export const tokenOf = (stored: unknown): Token => decode<Token>('token', stored, REQUIRED.token);
+export const tokenOf = (stored: unknown): Token =>
+  withoutCustomer(decode<Token>('token', stored, REQUIRED.token));
 export const useOf = (stored: unknown): TokenUse => decode<TokenUse>('use', stored, REQUIRED.use);
-export const sessionOf = (stored: unknown): Session => decode<Session>('session', stored, REQUIRED.session);
+export const sessionOf = (stored: unknown): Session =>
+  withoutCustomer(decode<Session>('session', stored, REQUIRED.session));
+
+/** Leaves out the customer that older records name: it is the owner's, who may have moved since. */
+function withoutCustomer<T extends object>(value: T & { readonly customerId?: unknown }): T {
+  if (!('customerId' in value)) return value;
+  const { customerId: _, ...rest } = value;
+  return rest as unknown as T;
+}
 
 /** Gives back until when a sudo lasts. @throws RecordUnreadable as {@link decode} */
 export function sudoOf(stored: unknown): { readonly until: EpochMs } {

@@ -3,15 +3,18 @@ import type { SigningKeys } from '../domain/signing-key.js';
 import { digestOf } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
-import { type Customer, loginKey, type Service, type User } from '../domain/user.js';
+import { type Customer, loginKey, type Service, type User, type VerifiedOwner } from '../domain/user.js';
+import type { AttemptLimit, Settlement } from './attempts.js';
 import { batches } from './redis/batches.js';
-import { beginStore } from './redis/begin.js';
+import { beginStore, RESTORING } from './redis/begin.js';
 import { applyChanges } from './redis/change.js';
 import { RedisClient } from './redis/client.js';
 import {
   customerFrom,
+  ownerText,
   serviceFrom,
   sessionFrom,
+  sessionsWithUses,
   signingKeysFrom,
   sudoFrom,
   text,
@@ -24,13 +27,16 @@ import type { RedisSettings } from './redis/settings.js';
 import type {
   ChangeRefused,
   Changes,
-  LoginFailures,
   SessionWithOwner,
   Store,
+  TokenLimits,
   TokenWithOwner,
   TokenWithUse,
   Uses,
 } from './store.js';
+
+/** Expired records that one script removes: with the largest ones it holds Redis for 5 ms. */
+const EXPIRED_BATCH = 100;
 
 /** Opens the store on Redis or Valkey. It does not need the server to be there yet. */
 export async function openRedisStore(settings: RedisSettings): Promise<RedisStore> {
@@ -100,13 +106,22 @@ export class RedisStore implements Store {
     return this.#reads.records(await this.#reads.members(`users:${customerId}`), 'user:', userFrom);
   }
 
+  async listPendingDeletions(): Promise<string[]> {
+    return this.#reads.members('pending_deletions');
+  }
+
   async change(changes: Changes, now: EpochMs): Promise<ChangeRefused | undefined> {
     return applyChanges(this.client, changes, now);
   }
 
-  async createToken(token: Token, maxPerUser: number | null, now: EpochMs) {
-    const result = await this.client.script('createToken', text(token), maxPerUser ?? '', now);
-    return result as 'created' | 'limit_reached' | 'owner_gone';
+  async getPasswordCost(): Promise<number> {
+    return Number((await this.#reads.text('password_cost')) ?? 0);
+  }
+
+  async createToken(token: Token, owner: VerifiedOwner, { active, stored }: TokenLimits, now: EpochMs) {
+    const args = [text(token), ownerText(owner), active ?? '', stored ?? '', now] as const;
+    const result = await this.client.script('createToken', ...args);
+    return result as Awaited<ReturnType<Store['createToken']>>;
   }
 
   async filterNewDigests(digests: readonly string[]): Promise<string[]> {
@@ -131,22 +146,27 @@ export class RedisStore implements Store {
     return tokens;
   }
 
+  async hasTokensOfCustomer(customerId: string, count: number): Promise<boolean> {
+    if (Number((await this.#reads.text('count:tokens')) ?? 0) < count) return false;
+    let missing = count;
+    for (const some of batches(await this.#reads.members(`users:${customerId}`)))
+      missing -= (await this.client.script('countTokens', ...some)) as number;
+    return missing <= 0;
+  }
+
   async revokeTokens(ids: readonly string[]): Promise<string[]> {
     if (ids.length === 0) return [];
     return (await this.client.script('revoke', ...new Set(ids))) as string[];
   }
 
-  async createSession(session: Session): Promise<void> {
-    await this.client.script('createSession', text(session));
+  async createSession(session: Session, owner: VerifiedOwner, maxPerUser: number | null) {
+    const args = [text(session), ownerText(owner), maxPerUser ?? ''] as const;
+    const ended = (await this.client.script('createSession', ...args)) as string[] | 'owner_changed';
+    return ended === 'owner_changed' ? ended : sessionsWithUses(ended);
   }
 
   async listSessions(userId: string): Promise<Session[]> {
-    const sessions: Session[] = [];
-    for (const digest of await this.#reads.members(`sessions:${userId}`)) {
-      const found = await this.findSession(digest);
-      if (found !== undefined) sessions.push(found.session);
-    }
-    return sessions;
+    return this.#reads.sessions(await this.#reads.members(`sessions:${userId}`));
   }
 
   async endSession(digest: string): Promise<boolean> {
@@ -182,25 +202,34 @@ export class RedisStore implements Store {
     for (const some of batches(digests)) await this.client.script('addRevoked', ...some);
   }
 
-  async getLoginFailures(key: string, now: EpochMs): Promise<LoginFailures | undefined> {
-    const [count, lastAt, forgetAt] = (await this.client.script('readFailure', digestOf(key))) as (
-      string | null
-    )[];
-    if (count == null || Number(forgetAt) <= now) return undefined;
-    return { count: Number(count), lastAt: Number(lastAt) };
+  async attemptHeldUntil(limits: readonly AttemptLimit[], now: EpochMs): Promise<EpochMs> {
+    return Number(await this.client.script('attemptHeldUntil', limitsText(limits), now));
   }
 
-  async addLoginFailure(key: string, now: EpochMs, forgetAt: EpochMs): Promise<LoginFailures> {
-    const count = (await this.client.script('addFailure', digestOf(key), now, forgetAt)) as number;
-    return { count, lastAt: now };
+  async reserveAttempt(limits: readonly AttemptLimit[], now: EpochMs): Promise<EpochMs> {
+    return Number(await this.client.script('reserveAttempt', limitsText(limits), now));
   }
 
-  async clearLoginFailures(key: string): Promise<void> {
-    await this.client.script('clearFailures', digestOf(key));
+  async settleAttempt({ clear, release, remember }: Settlement, now: EpochMs): Promise<void> {
+    const known =
+      remember === undefined ? {} : { remember: { ...remember, account: digestOf(remember.account) } };
+    const settlement = { clear: clear.map(digestOf), release: release.map(digestOf), ...known };
+    await this.client.script('settleAttempt', JSON.stringify(settlement), now);
   }
 
-  async grantSudo(userId: string, credentialId: string, until: EpochMs, now: EpochMs): Promise<void> {
-    await this.client.script('grantSudo', userId, credentialId, text({ until }), now);
+  async listKnownAddresses(account: string, now: EpochMs): Promise<string[]> {
+    return (await this.client.script('knownAddresses', digestOf(account), now)) as string[];
+  }
+
+  async grantSudo(owner: VerifiedOwner, credentialId: string, until: EpochMs, now: EpochMs) {
+    const result = await this.client.script(
+      'grantSudo',
+      ownerText(owner),
+      credentialId,
+      text({ until }),
+      now,
+    );
+    return result as 'granted' | 'owner_changed';
   }
 
   async hasSudo(userId: string, credentialId: string, now: EpochMs): Promise<boolean> {
@@ -225,18 +254,41 @@ export class RedisStore implements Store {
   }
 
   async removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number> {
-    return (await this.client.script('removeExpired', now, tokensBefore, limit)) as number;
+    for (let left = limit; left > 0;) {
+      const most = Math.min(EXPIRED_BATCH, left);
+      const removed = (await this.client.script('removeExpired', now, tokensBefore, most)) as number;
+      left -= removed;
+      if (removed < most) return limit - left;
+    }
+    return limit;
   }
 
-  async begin(): Promise<void> {
-    await beginStore(this.client);
+  async begin(purpose?: 'restore'): Promise<void> {
+    await beginStore(this.client, purpose);
+  }
+
+  async isRestoring(): Promise<boolean> {
+    return (await this.#reads.text(RESTORING)) !== null;
+  }
+
+  async setRestoring(restoring: boolean): Promise<void> {
+    await this.client.script('setRestoring', RESTORING, restoring ? Date.now() : '');
   }
 
   async probe(): Promise<void> {
     await this.#reads.text('meta');
   }
 
+  async probeWrite(): Promise<void> {
+    await this.client.script('probeWrite', Date.now());
+  }
+
   async close(): Promise<void> {
     await this.client.close();
   }
+}
+
+/** Limits as a script takes them. */
+function limitsText(limits: readonly AttemptLimit[]): string {
+  return JSON.stringify(limits.map((limit) => ({ ...limit, key: digestOf(limit.key) })));
 }

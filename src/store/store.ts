@@ -2,8 +2,9 @@ import type { Awaitable } from '../domain/awaitable.js';
 import type { Session } from '../domain/session.js';
 import type { SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
-import type { Token, TokenUse } from '../domain/token.js';
-import type { Customer, Service, User } from '../domain/user.js';
+import type { SessionUse, Token, TokenUse } from '../domain/token.js';
+import type { Customer, Service, User, VerifiedOwner } from '../domain/user.js';
+import type { AttemptLimit, Settlement } from './attempts.js';
 
 /** A token with its owner, as one look-up gives them. */
 export interface TokenWithOwner {
@@ -23,16 +24,18 @@ export interface TokenWithUse {
   readonly use: TokenUse | null;
 }
 
-/** Failed logins of one account or address since its last success. */
-export interface LoginFailures {
-  readonly count: number;
-  readonly lastAt: EpochMs;
+/** How many tokens of one user there may be; null is no limit. */
+export interface TokenLimits {
+  /** Of those that are not expired. */
+  readonly active: number | null;
+  /** Of all that are kept; the expired ones that ended first make room. */
+  readonly stored: number | null;
 }
 
 /** Uses of tokens and sessions since the last write, by token id and by session digest. */
 export interface Uses {
   readonly tokens: ReadonlyMap<string, TokenUse>;
-  readonly sessions: ReadonlyMap<string, TokenUse>;
+  readonly sessions: ReadonlyMap<string, SessionUse>;
 }
 
 /** Records to write and remove together: all of them or none. */
@@ -41,10 +44,13 @@ export interface Changes {
   readonly services?: readonly Service[];
   /** Written whole; a user whose `passwordHash` or `otpSecret` changes, or who becomes locked, loses all sessions and sudos. */
   readonly users?: readonly User[];
+  /** Ids of users whose `passwordHash` is a new one of the same password: they keep sessions and sudos. */
+  readonly rehashed?: readonly string[];
   /** Tokens to add. One whose digest is known already, or was revoked, is left alone. */
   readonly tokens?: readonly Token[];
   /** Tokens to take away by id, without remembering them as revoked: the same digest may be added again. */
   readonly removeTokens?: readonly string[];
+  /** A customer whose users and services do not all go, or move, in the same change makes the whole change fail. */
   readonly removeCustomers?: readonly string[];
   readonly removeServices?: readonly string[];
   /** A user goes with sessions and expired tokens; active tokens make the whole change fail. */
@@ -65,6 +71,10 @@ export type ChangeRefused =
     }
   | { readonly reason: 'login_taken'; readonly login: string; readonly userId: string }
   | { readonly reason: 'unknown_customer'; readonly customerId: string }
+  /** A customer to remove who would leave users or services behind. */
+  | { readonly reason: 'customer_in_use'; readonly customerId: string }
+  /** The owner of a token to add. */
+  | { readonly reason: 'unknown_user'; readonly userId: string }
   | { readonly reason: 'changed_meanwhile'; readonly userId: string };
 
 /**
@@ -72,7 +82,8 @@ export type ChangeRefused =
  *
  * Every implementation passes the same test (`test/store/contract.ts`). What all of them promise:
  *
- * - A write that resolved is durable; a write that was refused or threw changed nothing.
+ * - A write that resolved is durable; a write that was refused or threw changed nothing, unless it threw
+ *   {@link OutcomeUnknown}: then it may have been made.
  * - A revocation that resolved is seen by the next look-up of every process on the same store.
  * - Secrets are known by digest only.
  * - A store that can't answer throws {@link StoreUnavailable}; it never answers "not there" instead.
@@ -94,27 +105,48 @@ export interface Store {
   listCustomers(): Awaitable<Customer[]>;
   listServices(customerId: string): Awaitable<Service[]>;
   listUsers(customerId: string): Awaitable<User[]>;
+  /** Ids of the users whose `deletionPending` is set. */
+  listPendingDeletions(): Awaitable<string[]>;
   /** Writes a set of records, all or none. Returns `undefined` when it was written. */
   change(changes: Changes, now: EpochMs): Promise<ChangeRefused | undefined>;
 
+  /** What the costliest password hash takes that was ever written ({@link costOfHash}); 0 when none was. */
+  getPasswordCost(): Awaitable<number>;
+
   /**
-   * Adds a token unless its owner is gone or already has `maxPerUser` active ones (null: no limit).
-   * The check and the write are one step.
+   * Adds a token unless its owner is not as verified any more or has as many as the limits allow: `limit_reached` for active
+   * ones, `full` for those that are kept. The check and the write are one step.
    */
   createToken(
     token: Token,
-    maxPerUser: number | null,
+    owner: VerifiedOwner,
+    limits: TokenLimits,
     now: EpochMs,
-  ): Promise<'created' | 'limit_reached' | 'owner_gone'>;
+  ): Promise<'created' | 'limit_reached' | 'full' | 'owner_changed'>;
   /** Which of some digests are no token's, nor that of a legacy key that was revoked: those that can be imported. */
   filterNewDigests(digests: readonly string[]): Awaitable<string[]>;
   getToken(id: string): Awaitable<TokenWithUse | undefined>;
   listTokensOfUser(userId: string): Awaitable<TokenWithUse[]>;
   listTokensOfCustomer(customerId: string): Awaitable<TokenWithUse[]>;
+  /**
+   * Whether the users of a customer have so many tokens, expired ones included. Creations meanwhile may be missing. It is
+   * cheap while the whole store holds fewer.
+   */
+  hasTokensOfCustomer(customerId: string, count: number): Awaitable<boolean>;
   /** Revokes tokens by id, all or none. Returns the ids that are not there; empty when all were revoked. */
   revokeTokens(ids: readonly string[]): Promise<string[]>;
 
-  createSession(session: Session): Promise<void>;
+  /**
+   * Adds a session unless its owner is not as verified any more. When the owner has `maxPerUser` others already (null: no
+   * limit), those that were used longest ago end. The check and the writes are one step.
+   *
+   * @returns the sessions that ended
+   */
+  createSession(
+    session: Session,
+    owner: VerifiedOwner,
+    maxPerUser: number | null,
+  ): Promise<readonly Session[] | 'owner_changed'>;
   listSessions(userId: string): Awaitable<Session[]>;
   /** Ends a session. Returns whether it was there. */
   endSession(digest: string): Promise<boolean>;
@@ -145,18 +177,30 @@ export interface Store {
   /** Marks digests as those of revoked legacy keys. */
   addRevokedDigests(digests: readonly string[]): Promise<void>;
 
-  /** Failed logins counted under `key`; `undefined` when there are none or they are forgotten by `now`. */
-  getLoginFailures(key: string, now: EpochMs): Awaitable<LoginFailures | undefined>;
-  /** Counts one more failed login under `key`, to be forgotten at `forgetAt`. */
-  addLoginFailure(key: string, now: EpochMs, forgetAt: EpochMs): Promise<LoginFailures>;
-  clearLoginFailures(key: string): Promise<void>;
+  /** Until when a login attempt has to wait; 0 when it need not. */
+  attemptHeldUntil(limits: readonly AttemptLimit[], now: EpochMs): Awaitable<EpochMs>;
+  /**
+   * Counts a login attempt under each limit, before anybody looks at its password, and returns 0; when it has to wait, it
+   * returns until when and counts nothing. The check and the write are one step.
+   */
+  reserveAttempt(limits: readonly AttemptLimit[], now: EpochMs): Promise<EpochMs>;
+  /** Takes a reserved attempt back where it was none of guessing, in one step. */
+  settleAttempt(settlement: Settlement, now: EpochMs): Promise<void>;
+  /** Addresses that an account logged in from and that are not forgotten by `now`, in no order. */
+  listKnownAddresses(account: string, now: EpochMs): Awaitable<string[]>;
 
   /**
-   * Notes that a user confirmed the password with a credential, until a time.
+   * Notes that a user confirmed the password with a credential, until a time, unless the user is not as verified any more.
+   * The check and the write are one step.
    *
    * @param credentialId id of a token or session of that user
    */
-  grantSudo(userId: string, credentialId: string, until: EpochMs, now: EpochMs): Promise<void>;
+  grantSudo(
+    owner: VerifiedOwner,
+    credentialId: string,
+    until: EpochMs,
+    now: EpochMs,
+  ): Promise<'granted' | 'owner_changed'>;
   /** Whether a confirmation of the password by this user and credential is not over by `now`. */
   hasSudo(userId: string, credentialId: string, now: EpochMs): Awaitable<boolean>;
 
@@ -177,8 +221,8 @@ export interface Store {
   countActiveTokens(now: EpochMs): Awaitable<number>;
 
   /**
-   * Removes what nobody can use any more: sessions past their end, tokens that expired before
-   * `tokensBefore`, forgotten login failures, sudos that are over. Removes at most `limit` records and returns how many.
+   * Removes what nobody can use any more: sessions past their end or idle, tokens that expired before
+   * `tokensBefore`, forgotten login attempts and addresses, sudos that are over. Removes at most `limit` records and returns how many.
    */
   removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number>;
 
@@ -186,11 +230,18 @@ export interface Store {
    * Begins the store when there is none yet, and checks that this Latchkey can use it. Whoever starts calls it once;
    * a worker that is replaced does not, so that a store that was emptied is noticed and not begun anew.
    *
+   * @param purpose of one who brings an unfinished restore to its end; everyone else is refused such a store
    * @throws StoreUnusable when it can't be used as it is; {@link StoreUnavailable} when it can't answer
    */
-  begin(): Promise<void>;
+  begin(purpose?: 'restore'): Promise<void>;
+  /** Whether records of another store are being written into this one, or were until that was interrupted. */
+  isRestoring(): Awaitable<boolean>;
+  /** Notes that such a restore begins, or is done. */
+  setRestoring(restoring: boolean): Promise<void>;
   /** Resolves when the store answers, throws {@link StoreUnavailable} otherwise. */
   probe(): Promise<void>;
+  /** Resolves when the store takes a write, to a key that nothing else uses; throws {@link StoreUnavailable} otherwise. */
+  probeWrite(): Promise<void>;
   /** Waits for what is being written and closes. */
   close(): Promise<void>;
 }
@@ -200,12 +251,27 @@ export class StoreUnusable extends Error {
   readonly code = 'STORE_UNUSABLE';
 }
 
+/** What {@link Store.begin} says of a store that holds a part of another one. */
+export const UNFINISHED_RESTORE =
+  'the store holds a part of a backup or of another store, because writing it was interrupted; run "latchkey store restore" or "latchkey store copy" again';
+
 /** The store can't answer now. The request is refused with 503, whatever it was. */
 export class StoreUnavailable extends Error {
   readonly code = 'STORE_UNAVAILABLE';
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
     this.name = 'StoreUnavailable';
+  }
+}
+
+/**
+ * A change was sent and its answer did not come, and the store could not be asked in time whether it was made. It is
+ * neither done nor undone: whoever is told of it is told that.
+ */
+export class OutcomeUnknown extends StoreUnavailable {
+  constructor(reason: string, options?: ErrorOptions) {
+    super(`the change is not confirmed; it may have been applied (${reason})`, options);
+    this.name = 'OutcomeUnknown';
   }
 }
 

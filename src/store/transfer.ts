@@ -2,7 +2,8 @@ import type { Session } from '../domain/session.js';
 import type { SigningKeys } from '../domain/signing-key.js';
 import type { Token, TokenUse } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
-import type { Store } from './store.js';
+import { partsOf } from './parts.js';
+import type { Changes, Store } from './store.js';
 
 /** One record of a store, on its way to another one or to a file. */
 export type StoreRecord =
@@ -14,78 +15,157 @@ export type StoreRecord =
   | { readonly kind: 'revoked'; readonly value: string }
   | { readonly kind: 'signing_keys'; readonly value: SigningKeys };
 
-/** Records that are written together. */
-const BATCH = 1_000;
+/** Records that are written together, and how many bytes they may have. */
+const BATCH = 500;
+const BATCH_BYTES = 256 * 1024;
 
 /**
- * Every record of a store, owners before what they own. Counts of failed logins and sudos are left behind: they are
- * over after minutes.
+ * Every record of a store, owners before what they own, each once. Counts of failed logins and of writes, and sudos are
+ * left behind: they are over after minutes.
  */
 export async function* recordsOf(store: Store): AsyncGenerator<StoreRecord> {
   for (const digest of await store.listRevokedDigests()) yield { kind: 'revoked', value: digest };
   const signingKeys = await store.getSigningKeys();
   if (signingKeys !== undefined) yield { kind: 'signing_keys', value: signingKeys };
+  const seen = new Set<string>();
+  // A user may move to a customer who was read before, so all are asked again until nothing is new.
+  for (let known = -1; known < seen.size;) {
+    known = seen.size;
+    yield* ownedRecordsOf(store, seen);
+  }
+}
+
+/** @param seen keys of records that are left out; those that were yielded are added */
+async function* ownedRecordsOf(store: Store, seen: Set<string>): AsyncGenerator<StoreRecord> {
+  const isNew = (record: StoreRecord): boolean => {
+    const { size } = seen;
+    return seen.add(recordKey(record)).size > size;
+  };
   for (const customer of await store.listCustomers()) {
-    yield { kind: 'customer', value: customer };
-    for (const value of await store.listServices(customer.id)) yield { kind: 'service', value };
-    for (const user of await store.listUsers(customer.id)) {
-      yield { kind: 'user', value: user, otpStep: await store.getOtpStep(user.id) };
-      for (const { token, use } of await store.listTokensOfUser(user.id))
+    const record: StoreRecord = { kind: 'customer', value: customer };
+    if (isNew(record)) yield record;
+    for (const value of await store.listServices(customer.id)) {
+      const service: StoreRecord = { kind: 'service', value };
+      if (isNew(service)) yield service;
+    }
+    for (const value of await store.listUsers(customer.id)) {
+      const user: StoreRecord = { kind: 'user', value, otpStep: await store.getOtpStep(value.id) };
+      if (!isNew(user)) continue;
+      yield user;
+      for (const { token, use } of await store.listTokensOfUser(value.id))
         yield { kind: 'token', value: token, use };
-      for (const value of await store.listSessions(user.id)) yield { kind: 'session', value };
+      for (const session of await store.listSessions(value.id)) yield { kind: 'session', value: session };
     }
   }
 }
 
-/** Writes records into a store, a batch at a time. What is there already stays or is written over by its like. */
-export class RecordWriter {
-  readonly #store: Store;
-  #batch: StoreRecord[] = [];
-
-  constructor(store: Store) {
-    this.#store = store;
-  }
-
-  async write(record: StoreRecord): Promise<void> {
-    this.#batch.push(record);
-    if (this.#batch.length >= BATCH) await this.flush();
-  }
-
-  /** @throws Error when the store refuses a batch */
-  async flush(): Promise<void> {
-    const batch = this.#batch;
-    this.#batch = [];
-    const revoked = batch.filter((record) => record.kind === 'revoked').map(({ value }) => value);
-    if (revoked.length > 0) await this.#store.addRevokedDigests(revoked);
-    const users = batch.filter((record) => record.kind === 'user');
-    const tokens = batch.filter((record) => record.kind === 'token');
-    const refused = await this.#store.change(
-      {
-        customers: batch.filter((record) => record.kind === 'customer').map(({ value }) => value),
-        services: batch.filter((record) => record.kind === 'service').map(({ value }) => value),
-        users: users.map(({ value }) => value),
-        tokens: tokens.map(({ value }) => value),
-      },
-      Date.now(),
-    );
-    if (refused !== undefined) throw new Error(`the store refused a record (${refused.reason})`);
-    for (const { value, otpStep } of users)
-      if (otpStep >= 0) await this.#store.takeOtpStep(value.id, otpStep);
-    await this.#store.recordUses({
-      tokens: new Map(tokens.flatMap(({ value, use }) => (use === null ? [] : [[value.id, use]]))),
-      sessions: new Map(),
-    });
-    for (const record of batch) {
-      if (record.kind === 'session') await this.#store.createSession(record.value);
-      else if (record.kind === 'signing_keys') await this.#replaceSigningKeys(record.value);
+/**
+ * Writes records into a store, owners first. What is there already stays or is written over by its like.
+ *
+ * @param records checked by `RecordCheck`
+ * @throws Error when the store refuses some
+ */
+export async function writeRecords(
+  store: Store,
+  records: readonly StoreRecord[],
+  onWritten: (count: number) => void = () => undefined,
+): Promise<void> {
+  const owners = new Map<string, User>();
+  for (const record of records) if (record.kind === 'user') owners.set(record.value.id, record.value);
+  let written = 0;
+  // Revocations come first: whatever interrupts it, nothing that was revoked is there without them.
+  for (const kind of [
+    'revoked',
+    'customer',
+    'service',
+    'user',
+    'token',
+    'session',
+    'signing_keys',
+  ] as const) {
+    for (const batch of batchesOf(records.filter((record) => record.kind === kind))) {
+      await writeBatch(store, batch, owners);
+      onWritten((written += batch.length));
     }
   }
+}
 
-  async #replaceSigningKeys({ keys }: SigningKeys): Promise<void> {
-    const known = await this.#store.getSigningKeys();
-    if (!(await this.#store.replaceSigningKeys({ revision: (known?.revision ?? 0) + 1, keys })))
-      throw new Error('the signing keys were changed meanwhile; run it again');
+function batchesOf(records: readonly StoreRecord[]): StoreRecord[][] {
+  const batches: StoreRecord[][] = [];
+  let bytes = 0;
+  for (const record of records) {
+    const size = JSON.stringify(record).length;
+    const last = batches.at(-1);
+    if (last === undefined || last.length === BATCH || bytes + size > BATCH_BYTES) {
+      batches.push([record]);
+      bytes = size;
+    } else {
+      last.push(record);
+      bytes += size;
+    }
   }
+  return batches;
+}
+
+async function writeBatch(
+  store: Store,
+  batch: readonly StoreRecord[],
+  owners: ReadonlyMap<string, User>,
+): Promise<void> {
+  const valuesOf = <K extends StoreRecord['kind']>(kind: K) =>
+    batch.filter((record): record is Extract<StoreRecord, { kind: K }> => record.kind === kind);
+  const revoked = valuesOf('revoked').map(({ value }) => value);
+  if (revoked.length > 0) await store.addRevokedDigests(revoked);
+  const users = valuesOf('user');
+  const tokens = valuesOf('token');
+  const changes = {
+    customers: valuesOf('customer').map(({ value }) => value),
+    services: valuesOf('service').map(({ value }) => value),
+    users: users.map(({ value }) => value),
+    tokens: tokens.map(({ value }) => value),
+  };
+  const isEmpty = Object.values(changes).every((values) => values.length === 0);
+  const refused = isEmpty ? undefined : await store.change(changes, Date.now());
+  if (refused !== undefined) throw new Error(`the store refused a record (${refused.reason})`);
+  for (const { value, otpStep } of users) if (otpStep >= 0) await store.takeOtpStep(value.id, otpStep);
+  const uses = tokens.flatMap(({ value, use }) => (use === null ? [] : [[value.id, use] as const]));
+  if (uses.length > 0) await store.recordUses({ tokens: new Map(uses), sessions: new Map() });
+  for (const { value } of valuesOf('session')) await addSession(store, value, owners);
+  for (const { value } of valuesOf('signing_keys')) await replaceSigningKeys(store, value);
+}
+
+async function addSession(store: Store, session: Session, owners: ReadonlyMap<string, User>): Promise<void> {
+  const owner = owners.get(session.userId);
+  if (owner === undefined || (await store.createSession(session, owner, null)) === 'owner_changed')
+    throw new Error(`the user ${session.userId} was changed meanwhile; run it again`);
+}
+
+async function replaceSigningKeys(store: Store, { keys }: SigningKeys): Promise<void> {
+  const known = await store.getSigningKeys();
+  if (!(await store.replaceSigningKeys({ revision: (known?.revision ?? 0) + 1, keys })))
+    throw new Error('the signing keys were changed meanwhile; run it again');
+}
+
+/** Removes everything that {@link recordsOf} gives, save revoked digests: what was revoked stays so. */
+export async function removeRecords(store: Store): Promise<void> {
+  for (const customer of await store.listCustomers()) {
+    const users = await store.listUsers(customer.id);
+    for (const { id } of users) {
+      const tokens = await store.listTokensOfUser(id);
+      for (const some of partsOf(tokens, BATCH))
+        await remove(store, { removeTokens: some.map(({ token }) => token.id) });
+      await store.endSessionsOfUser(id);
+    }
+    for (const some of partsOf(users, BATCH)) await remove(store, { removeUsers: some.map(({ id }) => id) });
+    const services = await store.listServices(customer.id);
+    await remove(store, { removeServices: services.map(({ id }) => id), removeCustomers: [customer.id] });
+  }
+  await store.removeSigningKeys();
+}
+
+async function remove(store: Store, changes: Changes): Promise<void> {
+  const refused = await store.change(changes, Date.now());
+  if (refused !== undefined) throw new Error(`the store refused a removal (${refused.reason})`);
 }
 
 /** A name of a record that is the same in every store. */

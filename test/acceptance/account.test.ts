@@ -4,9 +4,10 @@ import t from 'tap';
 import { imaginedSession } from '../../src/commands/judge/imagined.js';
 import { loadConfig } from '../../src/config/load.js';
 import type { User } from '../../src/domain/user.js';
-import { Rehearsal } from '../../src/server/reload/rehearsal.js';
+import { Rehearsal } from '../../src/pipeline/simulate.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { needPackages } from '../helpers/debian.js';
+import { makeClock } from '../helpers/clock.js';
 import { client, directory, LEGACY_KEY, otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { freshMetrics, type Reply, send, startUpstream } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
@@ -206,7 +207,8 @@ t.test('POST /sudo: what it takes, and each refusal', async (t) => {
 }); // prettier-ignore
 
 t.test('POST /tokens without a login name, while a sudo lasts', async (t) => {
-  const { url, token, login, create, server, configFile, folder } = await startFixture(t, { ...ON, audit: { to: './audit.jsonl' }, login: { max_failures: 3 } });
+  const clock = makeClock(temporaryFolder(t));
+  const { url, token, login, create, server, configFile, folder } = await startFixture(t, { ...ON, audit: { to: './audit.jsonl' }, login: { max_failures: 3 } }, { env: clock.env });
   const store = openLmdbStore(join(folder, 'data'));
   t.teardown(() => store.close());
 
@@ -316,6 +318,7 @@ t.test('POST /tokens without a login name, while a sudo lasts', async (t) => {
   await t.test('wrong passwords are counted with those of other endpoints', async (t) => {
     const key = withKey(await token('billing'));
     await sudo(url, { password: PASSWORD }, key);
+    clock.stop();
     const statuses = [await sudo(url, { password: 'x' }, key), await createBy(url, key, { password: 'x' }), await post(url, '/login', { user: 'billing@example.com', password: 'x' })];
     t.same(statuses.map(({ status }) => status), [403, 400, 401]);
     for (const reply of [await sudo(url, { password: PASSWORD }, key), await createBy(url, key)]) {

@@ -6,7 +6,7 @@ import t from 'tap';
 import { parse, stringify } from 'yaml';
 import { client, type directory, LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
-import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 
 type Declared = Awaited<ReturnType<typeof directory>>;
 
@@ -60,30 +60,103 @@ t.test(
   },
 );
 
-t.test('a user with active tokens stays, and so does everything else', async (t) => {
-  const first = (await create('engineer')).json;
-  const second = (await create('engineer')).json;
-  const third = (await create('billing')).json;
-  const users = base.users
-    .filter((user) => user.id !== 'engineer' && user.id !== 'billing')
-    .map((user) => ({ ...user, name: `${user.name}!` }));
-  const refused = await apply({ users });
-  t.equal(refused.code, 1);
-  t.equal(refused.stdout, '');
-  t.equal(refused.stderr.trim().split('\n').length, 1, 'one line');
-  for (const { id } of [first, second, third]) t.match(refused.stderr, id);
-  for (const user of ['engineer', 'billing']) t.match(refused.stderr, `${user} still has active tokens`);
-  t.match(refused.stderr, /nothing was changed$/m);
-  const shown = await run(['user', 'show', 'user', '--config', configFile, '--json']);
-  t.equal(JSON.parse(shown.stdout).name, 'user', 'the rest of the file was not applied either');
-  t.equal((await call(first.access_token)).status, 200);
+const PENDING = 'locked, deletion pending until its active tokens end';
+const shown = async (id: string) =>
+  JSON.parse((await run(['user', 'show', id, '--config', configFile, '--json'])).stdout);
 
-  await run(['token', 'revoke', first.id, second.id, '--config', configFile]);
+t.test('a user with active tokens is locked, and everything else is applied', async (t) => {
+  const { id, access_token: token } = (await create('engineer')).json;
   const session = await login('engineer');
-  t.match(await apply(withoutUser('engineer')), { code: 0, stdout: '- user engineer: engineer@example.com\n1 difference, applied\n' }); // prettier-ignore
-  const gone = await send(url, '/service/SVC1', { headers: { Cookie: session } });
-  t.equal(gone.status, 401, 'a removed user is gone at the next request');
+  const users = base.users
+    .filter((user) => user.id !== 'engineer')
+    .map((user) => (user.id === 'user' ? { ...user, locked: true } : user));
+  const lines = ['~ user user: locked', `~ user engineer: ${PENDING}`];
+  const applied = await apply({ users });
+  t.same(applied, { code: 0, stdout: `${lines.join('\n')}\n2 differences, applied\n`, stderr: '' });
+  t.equal((await call(token)).status, 401, 'the token counts no more');
+  t.equal((await send(url, '/service/SVC1', { headers: { Cookie: session } })).status, 401, 'nor a session');
+  t.match(await shown('engineer'), { locked: true, deletion_pending: true, active_tokens: [id] });
+  t.match(await shown('user'), { locked: true, deletion_pending: false }, 'the rest was applied');
+  t.same(await apply({ users }), { code: 0, stdout: 'nothing to change\n', stderr: '' });
+  t.match(await run(['user', 'list', '--config', configFile]), {
+    stdout: /engineer@example.com .*deletion pending/,
+  });
+  const refused = await run(['user', 'delete', 'engineer', '--config', configFile]);
+  t.match(refused, { code: 1, stderr: new RegExp(`the user engineer still has active tokens .${id}.`) });
+
+  t.match(await apply({}), { code: 0, stdout: /~ user engineer: unlocked, not to be deleted\n/ });
+  t.equal((await call(token)).status, 200, 'a user who is declared again has them back');
+
+  t.match(await apply(withoutUser('engineer')), { code: 0 });
+  await run(['token', 'revoke', id, '--config', configFile]);
+  const deleted = '- user engineer: engineer@example.com\n1 difference, applied\n';
+  t.match(await apply(withoutUser('engineer')), { code: 0, stdout: deleted });
   await apply({});
+});
+
+t.test('a login goes to another user while its first one waits for the deletion', async (t) => {
+  const { id } = (await create('billing')).json;
+  const users = base.users.map((user) => (user.id === 'billing' ? { ...user, id: 'successor' } : user));
+  t.match(await apply({ users }), {
+    code: 0,
+    stdout: /login billing@example.com -> deletion-pending\+billing/,
+  });
+  t.match(await shown('billing@example.com'), { id: 'successor', locked: false });
+  t.match(await shown('billing'), { login: 'deletion-pending+billing', active_tokens: [id] });
+  const back = await apply({});
+  t.match(back, { code: 0, stdout: /login deletion-pending\+billing -> billing@example.com/ });
+  await run(['token', 'revoke', id, '--config', configFile]);
+});
+
+t.test('a customer stays while a user of it waits for the deletion, legacy keys included', async (t) => {
+  const { id } = (await create('other')).json;
+  const keys = [...(base.legacy_keys ?? []), { customer_id: 'C2', key: 'key of two' }] as never;
+  t.match(await apply({ legacy_keys: keys }), { code: 0 });
+  const { legacy_keys: _, ...unmanaged } = base;
+  const one = { ...unmanaged, customers: base.customers.slice(0, 1), ...withoutUser('other') };
+  t.match(await apply(stringify(one)), { code: 0, stdout: /2 differences, applied/ });
+  t.equal((await call('key of two')).status, 401, 'the keys of a customer who is gone count no more');
+  t.match(await apply(stringify(one)), { code: 0, stdout: 'nothing to change\n' });
+  t.match(await apply({ legacy_keys: keys }), { code: 0 });
+  t.equal((await call('key of two')).status, 200, 'a customer who is declared again has them back');
+  await run(['token', 'revoke', id, '--config', configFile]);
+  t.match(await apply({ customers: one.customers, users: one.users }), {
+    code: 0,
+    stdout: /- customer C2: Two/,
+  });
+  await apply({});
+});
+
+t.test(
+  'more users than one step writes: logins change hands, and a second apply finds nothing',
+  async (t) => {
+    const many = Array.from({ length: 1_200 }, (_, i) => ({
+      id: `many${i}`,
+      customer_id: 'C2',
+      login: `many${i}@example.com`,
+      name: '',
+      role: 'user',
+    }));
+    const keys = Array.from({ length: 700 }, (_, i) => ({ customer_id: 'C2', key: `many key ${i}` }));
+    const whole = {
+      users: [...base.users, ...many],
+      legacy_keys: [...(base.legacy_keys ?? []), ...keys],
+    } as never;
+    t.match(await apply(whole), { code: 0, stdout: /1201 differences, applied/ });
+    t.match(await apply(whole), { code: 0, stdout: 'nothing to change\n' });
+    const turned = many.map((user, i) => ({ ...user, login: `many${(i + 1) % many.length}@example.com` }));
+    t.match(await apply({ ...(whole as object), users: [...base.users, ...turned] } as never), { code: 0 });
+    t.match(await shown('many0@example.com'), { id: 'many1199' });
+    t.equal((await call('many key 699')).json.headers['x-auth-customer-id'], 'C2');
+    t.match(await apply({}), { code: 0, stdout: /1201 differences, applied/ });
+  },
+);
+
+t.test('logins that Latchkey gives itself, or that no store takes as a key, are refused', async (t) => {
+  for (const login of ['Global-API-Token+C9', 'deletion-pending+x', '\ufdfa'.repeat(60)]) {
+    const users = [...base.users, { ...(base.users[0] as object), id: 'odd', login }] as never;
+    t.match(await apply({ users }), { code: 1, stderr: /users\.7\.login: / }, login);
+  }
 });
 
 t.test('a broken file changes nothing', async (t) => {
@@ -140,13 +213,13 @@ t.test('legacy keys: any form, plain or as a digest; they come, go and stay revo
       ...withoutUser('other'),
       legacy_keys: moved,
     }),
-    { code: 1, stderr: /legacy_keys\.0\.customer_id: no customer is "C2"/ },
+    { code: 1, stderr: /legacy_keys\.0\.customer_id: no customer has this id/ },
   );
   t.match(await apply({}), { code: 0 });
   t.equal((await call(LEGACY_KEY)).status, 200, 'one that is listed again is back');
 });
 
-t.test('30,000 keys are imported in a few seconds', async (t) => {
+t.test('30,000 keys are imported', async (t) => {
   const big = temporaryFolder(t);
   const keys = Array.from({ length: 30_000 }, () => randomBytes(16).toString('hex'));
   const lines = keys.map((key, i) =>
@@ -163,12 +236,9 @@ t.test('30,000 keys are imported in a few seconds', async (t) => {
     upstream: 'http://127.0.0.1:1',
     directory: { file: './directory.yaml' },
   });
-  const startedAt = performance.now();
   const { code, stdout, stderr } = await run(['apply', '--config', config]);
-  const seconds = (performance.now() - startedAt) / 1000;
   t.same({ code, stderr }, { code: 0, stderr: '' }, 'no progress is shown in a pipe');
   t.match(stdout, /30000 keys/);
-  t.ok(seconds < 60, `${seconds.toFixed(1)} s`);
   for (const key of [keys[0], keys[29_999]]) {
     const { stdout } = await run(['explain', '--config', config, '--method', 'GET', '--path', '/x', '--key', key as string]); // prettier-ignore
     t.match(stdout, /legacy_key .* forwarded/s);
@@ -185,12 +255,16 @@ t.test('on a terminal it shows what it is at', async (t) => {
   t.match(output, /reading .*other\.yaml.*comparing with the store.*nothing to change/s);
 });
 
-t.test('a refused start names the tokens, and nothing is changed', async (t) => {
-  const { id } = (await client(url).create('billing')).json;
+t.test('a start without a user who has active tokens', async (t) => {
+  await client(url).create('billing');
   writeFileSync(join(folder, 'directory.yaml'), stringify({ ...base, ...withoutUser('billing') }), {
     mode: 0o600,
   });
-  const { code, stderr } = await run(['serve', '--config', configFile]);
-  t.equal(code, 1);
-  t.match(stderr, new RegExp(`^latchkey: .*directory\\.yaml: the user billing still has active tokens .*${id}.*nothing was changed\\n$`)); // prettier-ignore
+  const second = await start(t, configFile);
+  t.match(
+    second.stdout(),
+    /"users":\["billing"\],"msg":"users not in the directory still have active tokens/,
+  );
+  t.match((await send(second.admin, '/metrics')).text, /^latchkey_users_pending_deletion 1$/m);
+  t.match(await shown('billing'), { deletion_pending: true });
 });

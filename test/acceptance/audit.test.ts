@@ -172,7 +172,7 @@ t.test('required: nothing is changed while its entry can not be written', async 
   t.match((await send(server.admin, '/metrics')).text, /^latchkey_audit_failures_total [1-9]/m);
   unlinkSync(file);
   await send(server.admin, '/-/reload', { method: 'POST' });
-  await until(async () => (await create('superuser')).status === 200, 'it goes on by itself', 3_000);
+  await until(async () => (await create('superuser')).status === 200, 'it goes on by itself');
   t.ok(upstream.received.length > 0);
 });
 
@@ -185,5 +185,5 @@ t.test('required without a file, and a file that can not be opened', async (t) =
   t.match(await run(['check', '--config', broken]), { code: 1, stderr: /audit.required needs a file/ });
   writeFileSync(broken, text.replace('to: stdout', 'to: ./no/such/folder/audit.jsonl'));
   const reply = await run(['user', 'lock', 'billing@example.com', '--config', broken]);
-  t.match(reply, { code: 1, stderr: /the audit log can not be written: ENOENT/ });
+  t.match(reply, { code: 1, stderr: /audit\.to: there is no such folder to write a file into/ });
 });

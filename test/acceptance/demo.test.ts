@@ -1,8 +1,18 @@
 import { execFile } from 'node:child_process';
-import { readFileSync, statSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { stringify } from 'yaml';
 import { startUpstream } from '../helpers/http.js';
 import { run, startCommand, temporaryFolder } from '../helpers/latchkey.js';
 
@@ -50,6 +60,7 @@ t.test('each printed curl line works as pasted, and the next start has the same 
 
   const file = join(data, 'directory.yaml');
   t.equal(statSync(file).mode & 0o777, 0o600);
+  t.equal(statSync(data).mode & 0o777, 0o700);
   const before = readFileSync(file, 'utf8');
   t.same(await demo.stop('SIGINT'), { code: 0, signal: null });
   const upstream = await startUpstream(t);
@@ -64,3 +75,67 @@ t.test('each printed curl line works as pasted, and the next start has the same 
   t.equal(taken.code, 1);
   t.equal(taken.stderr, `latchkey: port ${port} is in use already; choose another, or 0 for a free one\n`);
 });
+
+t.test('values of a folder that is there already are data to the shell, the form and the terminal', async (t) => {
+  const folder = temporaryFolder(t);
+  const data = join(folder, "it's $(touch ran) `touch ran`");
+  mkdirSync(data, { mode: 0o700 });
+  const here = join(folder, 'ran');
+  const login = `o'"$(touch '${here}')\`touch ${here}\`;touch ${here}&user=a@example.com`;
+  const password = `a'b"c\\ d&password=e+%41 $HOME $(touch ${here}) !! \u2028 \u001b[31m \u20ac`;
+  const user = { id: 'U1', customer_id: 'C1', login, password, role: 'superuser', name: 'One' };
+  const directory = { customers: [{ id: 'C1', name: 'One' }], users: [user] };
+  writeFileSync(join(data, 'directory.yaml'), stringify(directory), { mode: 0o600 });
+  const demo = await startCommand(t, ['demo', '--port', '0', '--data', data]);
+  while (!demo.stdout().includes('Stop with Ctrl-C')) await new Promise((wait) => setTimeout(wait, 10));
+  const lines = demo.stdout().split('\n').filter((line) => line.startsWith('curl '));
+  t.equal(lines.length, 8);
+  const answers: string[] = [];
+  for (const line of lines) answers.push((await shell('bash', ['-c', line], { cwd: folder })).stdout);
+  t.match(JSON.parse(answers[0] ?? ''), { user: { id: 'U1' } }, 'the login is right');
+  t.match(JSON.parse(answers[2] ?? ''), { headers: { 'x-auth-user-id': 'U1' } }, 'and the token');
+  t.same(readdirSync(folder), [data.slice(folder.length + 1)], 'nothing ran');
+  for (const hidden of ['\u001b', '\u2028']) t.notOk(demo.stdout().includes(hidden));
+}); // prettier-ignore
+
+t.test('a folder that others can use, or that is not there for it, is refused', async (t) => {
+  const folder = temporaryFolder(t);
+  const refused = async (name: string, data: string, message: RegExp) => {
+    const { code, stdout, stderr } = await run(['demo', '--port', '0', '--data', data]);
+    t.equal(code, 1, name);
+    t.match(stderr, message, name);
+    t.match(stderr, /^latchkey: [^\n]* choose another folder with --data\n$/, name);
+    t.equal(stdout, '', name);
+  };
+  const made = (name: string, mode: number) => {
+    const data = join(folder, name);
+    mkdirSync(data);
+    chmodSync(data, mode);
+    return data;
+  };
+  for (const mode of [0o755, 0o750, 0o770, 0o701, 0o702, 0o777])
+    await refused(mode.toString(8), made(`m${mode.toString(8)}`, mode), new RegExp(`mode 0${mode.toString(8)}\\); chmod 700 it`));
+  const withDirectory = (name: string, text: string, mode = 0o600) => {
+    const data = made(name, 0o700);
+    writeFileSync(join(data, 'directory.yaml'), text);
+    chmodSync(join(data, 'directory.yaml'), mode);
+    return data;
+  };
+  await refused('an open file', withDirectory('open', 'customers: []\n', 0o644), /directory\.yaml \(mode 0644\); chmod 600 it/);
+  await refused('nobody to show', withDirectory('empty', 'customers: []\n'), /has no user with a password/);
+  const linked = made('linked', 0o700);
+  symlinkSync('../open/directory.yaml', join(linked, 'directory.yaml'));
+  await refused('a link', linked, /directory\.yaml is not a regular file/);
+  writeFileSync(join(folder, 'file'), '');
+  await refused('a file', join(folder, 'file'), /can not be made \(EEXIST\)/);
+  if (process.getuid?.() === 0) {
+    const foreign = made('foreign', 0o700);
+    chownSync(foreign, 1, 1);
+    await refused('of somebody else', foreign, /belongs to another user/);
+    const mixed = withDirectory('mixed', 'customers: []\n');
+    chownSync(join(mixed, 'directory.yaml'), 1, 1);
+    await refused('a file of somebody else', mixed, /directory\.yaml belongs to another user/);
+  }
+  const broken = await run(['demo', '--port', '0', '--data', withDirectory('broken', 'users: 5\n')]);
+  t.match(broken, { code: 1, stderr: /directory\.yaml:1:8: users: expected/ });
+}); // prettier-ignore

@@ -3,7 +3,7 @@ import { createServer as createTcpServer } from 'node:net';
 import t, { type Test as T } from 'tap';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { answerRefusal } from '../../src/http/answers.js';
-import type { EndpointName } from '../../src/policy/own-endpoints.js';
+import type { EndpointName } from '../../src/policy/endpoint-rule.js';
 import { exchange, type WireReply } from '../helpers/exchange.js';
 import { LEGACY_KEY, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback, send } from '../helpers/http.js';
@@ -248,6 +248,7 @@ t.test('each refusal that there is has a message, and all but 401 a detail', asy
     service_limited: { refusal: 'service_limited', ...denied },
     wrong_credential_kind: { refusal: 'wrong_credential_kind', detail },
     cross_origin: { refusal: 'cross_origin', detail },
+    service_worker: { refusal: 'service_worker', detail: 'x' },
     other_customer: { refusal: 'other_customer', detail },
     other_user: { refusal: 'other_user', detail },
     active_tokens: { refusal: 'active_tokens' },
@@ -261,6 +262,7 @@ t.test('each refusal that there is has a message, and all but 401 a detail', asy
     upstream_broken: { refusal: 'upstream_broken', detail },
     upstream_too_slow: { refusal: 'upstream_too_slow', detail },
     store_unavailable: { refusal: 'store_unavailable' },
+    outcome_unknown: { refusal: 'outcome_unknown' },
     account_source_unavailable: { refusal: 'account_source_unavailable' },
     audit_unavailable: { refusal: 'audit_unavailable' },
     signing_unavailable: { refusal: 'signing_unavailable' },

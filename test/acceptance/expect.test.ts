@@ -60,8 +60,8 @@ t.test('rows that differ are named with their place, what was got, and the rule'
 t.test('a table that is wrong is refused before anything is judged', async (t) => {
   const row = 'path: /x, as: { role: enginer, scope: globl }, expect: allow';
   t.same((await check(row)).stderr.replaceAll(`${file}:`, '').split('\n'), [
-    '2:29: requests.0.as.role: no role is named "enginer" (did you mean "engineer"?)',
-    '2:45: requests.0.as.scope: no scope is named "globl" (did you mean "global"?)',
+    '2:29: requests.0.as.role: no role has this name (did you mean "engineer"?)',
+    '2:45: requests.0.as.scope: no scope has this name (did you mean "global"?)',
     '',
   ]);
   t.match(await check('path: /x, as: anonymous, expect: yes'), {

@@ -1,12 +1,14 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { imaginedSession } from '../../src/commands/judge/imagined.js';
 import { loadConfig } from '../../src/config/load.js';
 import type { Explanation } from '../../src/gate/explain.js';
-import { type Question, Rehearsal } from '../../src/server/reload/rehearsal.js';
+import { type Question, Rehearsal } from '../../src/pipeline/simulate.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { type Fixture, LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { type Reply, send } from '../helpers/http.js';
-import { run } from '../helpers/latchkey.js';
+import { run, temporaryFolder } from '../helpers/latchkey.js';
 
 /** A credential as the server gets it and as a question puts it. */
 interface Asker {
@@ -227,6 +229,32 @@ t.test('the command prints the same, for people and for programs', async (t) => 
   ]) {
     t.match(stdout, line);
   }
+  const keyFile = join(temporaryFolder(t), 'key');
+  writeFileSync(keyFile, `${key}\n`);
+  for (const [args, input] of [
+    [['--key', key], ''],
+    [['--key-file', keyFile], ''],
+    [['--key-file', '-'], `${key}\r\n`],
+    [['--key-file', '-'], key],
+  ] as const)
+    t.same(await run([...base, ...ask, ...args], { input }), { code: 0, stdout, stderr: '' }, args[0]);
+  writeFileSync(keyFile, '\n');
+  t.match(await run([...base, ...ask, '--key-file', keyFile]), {
+    code: 1,
+    stderr: `latchkey: ${keyFile} does not hold the key\n`,
+  });
+  t.match(await run([...base, ...ask, '--key', '-']), {
+    code: 1,
+    stderr: 'latchkey: standard input does not hold the key\n',
+  });
+  t.match(await run([...base, ...ask, '--key-file', `${keyFile}.none`]), {
+    code: 1,
+    stderr: /none can not be read: ENOENT/,
+  });
+  t.match(
+    (await run(['explain', '--help'])).stdout.replaceAll(/\s+/g, ' '),
+    /--key <secret> the same key as an argument, which other users can see/,
+  );
   const asUser = await run([
     ...base,
     '--method',
@@ -241,7 +269,7 @@ t.test('the command prints the same, for people and for programs', async (t) => 
   t.match(locked.stdout, /401 unauthenticated[^]*not told: the user locked@example.com is locked/);
   const anonymous = await run([...base, '--method', 'GET', '--path', '/status', '--anonymous']);
   t.match(anonymous.stdout, /none: the route asks for no credential[^]*forwarded to the upstream api/);
-  for (const args of [[], ['--key', 'a', '--anonymous'], ['--anonymous', '--scope', 'x'], ['--anonymous', '--header', 'x']]) {
+  for (const args of [[], ['--key', 'a', '--anonymous'], ['--anonymous', '--scope', 'x'], ['--anonymous', '--header', 'x'], ['--key-file', 'a', '--key', 'a'], ['--key-file', 'a', '--user', 'a'], ['--key-file', 'a', '--anonymous'], ['--key-file', 'a', '--scope', 'x']]) {
     t.equal((await run([...base, '--method', 'GET', '--path', '/', ...args])).code, 2, args.join(' '));
   } // prettier-ignore
   const nobody = await run([...base, '--method', 'GET', '--path', '/', '--user', 'x@example.com']);

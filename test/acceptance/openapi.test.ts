@@ -3,8 +3,7 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import t from 'tap';
 import { otpAt, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { type Reply, send, type Sent } from '../helpers/http.js';
-import { describedBy } from '../helpers/interface.js';
-import { type Exchange, InterfaceCheck } from '../helpers/interface-check.js';
+import { describedBy, type Exchange, InterfaceCheck } from '../helpers/interface-check.js';
 
 const PATH = '/_latchkey/openapi.json';
 const FULLEST = {
@@ -39,7 +38,7 @@ t.test('the document is OpenAPI 3.1, by its own schema, in every shape that the 
     'identity: { assertion: { enabled: true } }',
   ];
   const validator = new Validator();
-  for (const document of [served.json, ...(await Promise.all(configs.map(describedBy)))]) {
+  for (const document of [served.json, ...configs.map(describedBy)]) {
     t.same(await validator.validate(structuredClone(document)), { valid: true });
     t.equal(validator.version, '3.1');
     const ids = Object.values(document.paths).flatMap((each) => Object.values(each as object).map(({ operationId }) => operationId));
@@ -70,7 +69,7 @@ t.test('the names are those of the running configuration', async (t) => {
   t.equal(parameters.OneTimePassword.name, 'Acme-OTP');
   t.same(served.json.paths['/tokens'].get.security, [{ session: [] }, { token: [] }]);
   t.notMatch(served.text, 'Service-', 'no other name');
-  const bare: Record<string, any> = await describedBy('interface: { ui: { enabled: false } }'); // oxlint-disable-line typescript/no-explicit-any -- JSON
+  const bare: Record<string, any> = describedBy('interface: { ui: { enabled: false } }'); // oxlint-disable-line typescript/no-explicit-any -- JSON
   t.same(Object.keys(bare['paths']).toSorted(), ['/_latchkey/openapi.json', '/customer/{id}/tokens', '/login', '/logout', '/tokens', '/tokens/self', '/tokens/{id}']);
   t.same(bare['paths']['/tokens'].get.security, [{ session: [] }]);
   t.equal(bare['components'].schemas.Caller, undefined, 'nothing that is of no use');
@@ -173,7 +172,7 @@ t.test('every operation, with its success and the refusals that are easy to get'
 
 t.test('docs/openapi.json is a document of the same kind, under the default names', async (t) => {
   const document = JSON.parse(readFileSync('docs/openapi.json', 'utf8'));
-  t.same(document, await describedBy('interface: { account_endpoints: true }\nidentity: { assertion: { enabled: true } }'));
+  t.same(document, describedBy('interface: { account_endpoints: true }\nidentity: { assertion: { enabled: true } }'));
 }); // prettier-ignore
 
 t.test('what the document does not allow is found', async (t) => {

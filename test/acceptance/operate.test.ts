@@ -218,3 +218,21 @@ t.test('completion, in the shells themselves', async (t) => {
     stderr: /value 'fish' is invalid for argument 'shell'\. Allowed choices are bash, zsh\./,
   });
 });
+
+t.test('names do not move the cursor of a terminal, whichever command prints them', async (t) => {
+  const hostile = '\u001b[2J\u202e\u2028a@example.com';
+  const shown = '\\u001b[2J\\u202e\\u2028a@example.com';
+  const user = { id: 'U1', customer_id: 'C1', login: hostile, name: hostile, role: 'user' };
+  const directory = { customers: [{ id: 'C1', name: hostile }], users: [user] };
+  const config = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' }, directory);
+  await run(['apply', '--config', config]);
+  const commands = [['list'], ['show', 'U1'], ['lock', 'U1'], ['unlock', 'U1'], ['show', hostile], ['set-password', 'U1', '--password-file', '-'], ['delete', 'U1'], ['show', hostile]];
+  for (const command of commands) {
+    const input = command.includes('--password-file') ? PASSWORD : '';
+    const { stdout, stderr } = await run(['user', ...command, '--config', config], { input });
+    t.ok(`${stdout}${stderr}`.includes(shown), `${command[0]} shows it`);
+    for (const hidden of ['\u001b', '\u202e', '\u2028']) t.notOk(`${stdout}${stderr}`.includes(hidden), `${command[0]} writes none`);
+  }
+  writeFileSync(config, `upstreams: { "${hostile.replace('\u001b', '\\e')}": 5 }\n`);
+  for (const command of ['check', 'serve']) t.notOk((await run([command, '--config', config])).stderr.includes('\u202e'), command);
+}); // prettier-ignore

@@ -50,7 +50,7 @@ const { url, token, server } = await startFixture(t, {
     { path: '/gone', action: 'api', upstream: 'gone' },
     { path: '/prefixed/*', action: 'api', upstream: 'prefixed' },
   ],
-  default_route: { action: 'api', upstream: 'api' },
+  default_route: { action: 'api', upstream: 'api', body_on_read: 'allow' },
 });
 const headers = { 'Service-Key': await token('superuser') };
 const hash = (data: Buffer | string) => createHash('sha256').update(data).digest('hex');

@@ -1,10 +1,13 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { WebSocket, WebSocketServer } from 'ws';
+import { selfSigned } from '../helpers/certificates.js';
+import { PROXIES } from '../helpers/checks.js';
 import { startCollector } from '../helpers/collector.js';
 import { directory, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback, send, sendRaw, startUpstream } from '../helpers/http.js';
+import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
@@ -14,6 +17,8 @@ const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const SPAN = '00f067aa0ba902b7';
 const parent = (trace: string, flags: string) => `00-${trace}-${SPAN}-${flags}`;
 const [SERVER, CLIENT] = [2, 3];
+/** The tests' own requests are those of a trusted proxy. */
+const BY_PROXY = { host: '127.0.0.1', port: 0, trusted_proxies: ['127.0.0.1'] };
 
 /** The record of the request that was made with a field of the upstream's answer, or the last one. */
 function lastRecord(stdout: string): Record<string, unknown> {
@@ -25,6 +30,7 @@ t.test('the spans of requests', async (t) => {
   const collector = await startCollector(t);
   const { url, server, token, upstream } = await startFixture(t, {
     tracing: { otlp: collector.url, service_name: 'gateway' },
+    listen: BY_PROXY,
     routes: [{ path: '/service/:id', action: 'service', service: 'id' }, { path: '/open', auth: 'none' }],
   });
   const key = await token('engineer');
@@ -184,15 +190,21 @@ t.test('a collector that is down, or takes and never answers, keeps nobody waiti
   }
 }); // prettier-ignore
 
-t.test('sample_ratio: 0 keeps no trace that begins here, and those of others all the same', async (t) => {
-  const collector = await startCollector(t);
-  const { url, server } = await startFixture(t, { tracing: { otlp: collector.url, sample_ratio: 0 } });
-  for (let i = 0; i < 5; i++) await send(url, '/status');
-  await send(url, '/status', { headers: { traceparent: parent(TRACE, '01') } });
-  await server.stop();
-  t.equal(collector.spans.length, 3);
-  t.equal(collector.ofTrace(TRACE).length, 3);
-});
+t.test(
+  'sample_ratio: 0 keeps no trace that begins here, and those of a trusted proxy all the same',
+  async (t) => {
+    const collector = await startCollector(t);
+    const { url, server } = await startFixture(t, {
+      listen: BY_PROXY,
+      tracing: { otlp: collector.url, sample_ratio: 0 },
+    });
+    for (let i = 0; i < 5; i++) await send(url, '/status');
+    await send(url, '/status', { headers: { traceparent: parent(TRACE, '01') } });
+    await server.stop();
+    t.equal(collector.spans.length, 3);
+    t.equal(collector.ofTrace(TRACE).length, 3);
+  },
+);
 
 t.test('off: a trace is carried on as it came, and nothing of the SDK is loaded', async (t) => {
   const upstream = await startUpstream(t);
@@ -224,3 +236,76 @@ t.test('off: a trace is carried on as it came, and nothing of the SDK is loaded'
   const on = writeConfig(folder, { ...config, tracing: { otlp: 'http://127.0.0.1:1' } }, await directory());
   await t.rejects(start(t, on, { env }), /refused: @opentelemetry/, 'the hook does see it when tracing is on');
 }); // prettier-ignore
+
+/** Every entrance, with the way to send a `traceparent` through it and wait for the end of the request. */
+async function entrances(t: Test, collector: string, sample_ratio: number, trusted_proxies: string[]) {
+  const sockets = new WebSocketServer({ port: 0, host: '127.0.0.1' });
+  const upstream = await startUpstream(t);
+  upstream.server.on('upgrade', (req, socket, head) => sockets.handleUpgrade(req, socket, head, (ws) => ws.close()));
+  t.teardown(() => sockets.close());
+  const listen = { host: '127.0.0.1', port: 0, trusted_proxies };
+  const settings = {
+    upstream: upstream.url,
+    decision: { host: '127.0.0.1', port: 0 },
+    tracing: { otlp: collector, sample_ratio },
+    routes: [{ path: '/*', auth: 'none' }],
+  };
+  const plain = await startFixture(t, { ...settings, listen });
+  const secure = await startFixture(t, { ...settings, listen: { ...listen, tls: selfSigned(temporaryFolder(t), 'one') } });
+  const session = await openHttp2(t, secure.url);
+  const ways: Record<string, (headers: Record<string, string>) => Promise<unknown>> = {
+    'HTTP/1.1': (headers) => send(plain.url, '/x', { headers }),
+    'HTTP/2': (headers) => sendHttp2(session, '/x', { headers }),
+    WebSocket: (headers) => once(new WebSocket(`${plain.url.replace('http', 'ws')}/x`, { headers }), 'close'),
+    ...Object.fromEntries(
+      Object.entries(PROXIES).map(([proxy, ask]) => [`decision by ${proxy}`, (headers) => ask(plain.server.decision, { method: 'GET', target: '/x', headers })]),
+    ),
+  };
+  const stop = async () => {
+    session.close();
+    await Promise.all([plain.server.stop(), secure.server.stop()]);
+  };
+  return { ways, stop };
+} // prettier-ignore
+
+/** An id that a sampler which goes by the id keeps at every ratio over 0. */
+const chosen = (i: number) => `${'0'.repeat(24)}${(i + 1).toString(16).padStart(8, '0')}`;
+
+t.test('the sampled flag of a stranger has no effect, at no entrance', async (t) => {
+  const collector = await startCollector(t);
+  const { ways, stop } = await entrances(t, collector.url, 0, []);
+  for (const [i, [name, ask]] of Object.entries(ways).entries()) {
+    for (let n = 0; n < 5; n++) await ask({ traceparent: parent(chosen(i), '01') });
+    t.pass(name);
+  }
+  await stop();
+  t.same(collector.spans, []);
+});
+
+t.test('a share of what strangers send is kept, whatever ids and flags they choose', async (t) => {
+  const collector = await startCollector(t);
+  const { ways, stop } = await entrances(t, collector.url, 0.5, []);
+  const names = Object.keys(ways);
+  for (const [i, ask] of Object.values(ways).entries())
+    for (let n = 0; n < 40; n++) await ask({ traceparent: parent(chosen(i), n % 2 === 0 ? '00' : '01') });
+  await stop();
+  for (const [i, name] of names.entries()) {
+    const kept = collector.ofTrace(chosen(i)).filter(({ kind }) => kind === SERVER).length;
+    t.ok(kept > 3 && kept < 37, `${kept} of 40 kept, ${name}`);
+  }
+});
+
+t.test('the sampled flag of a trusted proxy is followed, at every entrance', async (t) => {
+  const collector = await startCollector(t);
+  const { ways, stop } = await entrances(t, collector.url, 0, ['127.0.0.1']);
+  const names = Object.keys(ways);
+  for (const [i, ask] of Object.values(ways).entries()) {
+    await ask({ traceparent: parent(chosen(i), '01') });
+    await ask({ traceparent: parent(chosen(i + 100), '00') });
+  }
+  await stop();
+  for (const [i, name] of names.entries()) {
+    t.equal(collector.ofTrace(chosen(i)).filter(({ kind }) => kind === SERVER).length, 1, name);
+    t.same(collector.ofTrace(chosen(i + 100)), [], name);
+  }
+});

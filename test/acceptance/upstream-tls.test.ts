@@ -208,15 +208,15 @@ t.test('each fault of tls names its place and the mend', async (t) => {
   for (const [tls, expected] of [
     ['{ ca: ca.pem }', []],
     ['{ cert: client.pem, key: client.key }', []],
-    ['{ ca: none.pem }', [`2:14: upstreams.api.tls.ca: there is no file ${path('none.pem')}`]],
-    ['{ ca: . }', [`2:14: upstreams.api.tls.ca: ${folder} can not be read (EISDIR)`]],
+    ['{ ca: none.pem }', ['2:14: upstreams.api.tls.ca: there is no such file; write its path, from the folder of this file']],
+    ['{ ca: . }', ['2:14: upstreams.api.tls.ca: the file can not be read (EISDIR)']],
     ['{ ca: client.key }', ['2:14: upstreams.api.tls.ca: the file has no certificate in PEM form ("-----BEGIN CERTIFICATE-----")']],
     ['{ ca: garbage.pem }', ['2:14: upstreams.api.tls.ca: certificate 1 of the file can not be read']],
     ['{ cert: client.pem }', ['2:16: upstreams.api.tls.cert: a certificate needs its key; set key']],
     ['{ key: client.key }', ['2:15: upstreams.api.tls.key: a key needs its certificate; set cert']],
-    ['{ cert: client.pem, key: server.key }', [`2:33: upstreams.api.tls.key: ${path('server.key')} is not the key of the certificate in ${path('client.pem')}`]],
+    ['{ cert: client.pem, key: server.key }', ['2:33: upstreams.api.tls.key: the key is not the one of the certificate in cert']],
     ['{ cert: client.pem, key: locked.key }', ['2:33: upstreams.api.tls.key: the key is encrypted; write it without a passphrase ("openssl pkey -in KEY -out FILE")']],
-    ['{ server_name: 127.0.0.1 }', ['2:23: upstreams.api.tls.server_name: expected a host name, found "127.0.0.1"']],
+    ['{ server_name: 127.0.0.1 }', ['2:23: upstreams.api.tls.server_name: expected a host name']],
     ['{ verify: false }', ['2:10: unknown key "verify" (known: ca, cert, key, server_name)']],
   ] as const) {
     writeFileSync(file, `upstreams: { api: { url: "https://localhost",\n  tls: ${tls} } }`);

@@ -104,6 +104,7 @@ const route = (name: string) => ({
   auth: 'none',
   upstream: name,
   strip_prefix: `/${name}`,
+  body_on_read: 'allow',
 });
 const config = {
   upstream: undefined,

@@ -28,8 +28,8 @@ t.test('of several faults what is missing is told first, then what is too much',
   const many = Array.from({ length: 1_001 }, (_, i) => `S${i}`);
   const services: [string[], string][] = [
     [['a b', ''], 'A service restriction must name a service'],
-    [[...many, ''], 'More than 1000 services'],
-    [[...many, 'a b'], 'More than 1000 services'],
+    [[...many, ''], 'More than 100 services'],
+    [[...many, 'a b'], 'More than 100 services'],
     [['S1', 'a b', 'c d'], 'The service "a b" is unknown'],
   ];
   for (const [ids, detail] of services)
@@ -37,8 +37,8 @@ t.test('of several faults what is missing is told first, then what is too much',
 });
 
 t.test('a token is refused for its scope, then its expiry, its services and its name', async (t) => {
-  const store = { listServices: async () => [{ id: 'S1', customerId: 'C1', name: 'www' }] } as unknown as Store;
-  const settings = { max_per_user: null, max_lifetime: null };
+  const store = { listServices: async () => [{ id: 'S1', customerId: 'C1', name: 'www' }], hasTokensOfCustomer: () => false } as unknown as Store;
+  const settings = { max_per_user: null, max_stored_per_user: 1_000, max_stored_per_customer: 100_000, max_lifetime: null };
   const tokens = new Tokens(store, { pending: () => undefined }, settings, (name) => name === 'global');
   const user = { id: 'U1', customerId: 'C1' } as Parameters<Tokens['create']>[0];
   const wrong = { scope: 'none', expiresAt: 'tomorrow', services: ['S2'], name: '\n' };

@@ -10,7 +10,7 @@ import { run, temporaryFolder } from '../helpers/latchkey.js';
 const folder = temporaryFolder(t);
 const file = join(folder, 'f.yaml');
 const UP = 'upstream: http://127.0.0.1:3000\n';
-const ENV = { PORT: '8081', HOST: '::1', EMPTY: '', URL: 'http://u:1' };
+const ENV = { PORT: '8081', HOST: '0:1', EMPTY: '', URL: 'http://u:1' };
 
 /** The faults of a text as `LINE:COLUMN: message`, or what it was loaded to. */
 function faults(
@@ -47,8 +47,11 @@ t.test('config/latchkey.yaml equals the defaults', async (t) => {
   });
 });
 
+/** What it is, the file, and its faults. */
+type Row = [string, string | Buffer, string[]];
+
 t.test('each fault of a configuration names its place and the mend', async (t) => {
-  forEachRow<[string, string | Buffer, string[]]>(
+  forEachRow<Row>(
     [
       ['empty', '', ['1:1: no upstream is set; the smallest configuration is "upstream: http://127.0.0.1:3000"']],
       ['unknown key', `${UP}lisen: {}`, ['2:1: unknown key "lisen" (did you mean "listen"?)']],
@@ -57,45 +60,57 @@ t.test('each fault of a configuration names its place and the mend', async (t) =
       ['unknown key in a list', `${UP}routes:\n  - { path: /a, action: b, methds: [GET] }`, ['3:28: unknown key "methds" (did you mean "methods"?)']],
       ['duplicate key', `${UP}workers: 1\nworkers: 2`, ['3:1: this key is given twice']],
       ['__proto__', `${UP}__proto__: { a: 1 }`, ['2:1: unknown key "__proto__"']],
-      ['wrong type', `${UP}listen: { port: 80a }`, ['2:17: listen.port: expected a whole number from 0 to 65535, found "80a"']],
+      ['wrong type', `${UP}listen: { port: 80a }`, ['2:17: listen.port: expected a whole number from 0 to 65535, found text']],
       ['out of range', `${UP}listen: { port: 70000 }`, ['2:17: listen.port: expected a whole number from 0 to 65535, found 70000']],
       ['bad duration', `${UP}sessions: { idle_timeout: 30 }`, ['2:27: sessions.idle_timeout: expected a duration like 250ms, 30s, 15m, 12h or 7d, found 30']],
-      ['no duration at all', `${UP}sessions: { idle_timeout: 0s }`, ['2:27: sessions.idle_timeout: expected a duration longer than 0, found "0s"']],
+      ['no duration at all', `${UP}sessions: { idle_timeout: 0s }`, ['2:27: sessions.idle_timeout: expected a duration longer than 0']],
       ['contradiction', `${UP}sessions: { idle_timeout: 13h }`, ['2:27: sessions.idle_timeout: is longer than sessions.absolute_timeout']],
       ['unset variable', `${UP}listen: { host: "\${NOPE}" }`, ['2:17: the environment variable NOPE is not set']],
       ['missing file', `${UP}listen: { host: "\${file:/none/x}" }`, ['2:17: the file /none/x can not be read']],
       ['both shorthands', `${UP}upstreams: {}`, ['1:1: give either upstream or upstreams, not both']],
-      ['no URL', 'upstream: 127.0.0.1:3000', ['1:11: upstream: expected an http:// or https:// URL without user, query or fragment, found "127.0.0.1:3000"']],
-      ['a user in the URL', 'upstream: http://a:b@c', ['1:11: upstream: expected an http:// or https:// URL without user, query or fragment, found "http://***@c"']],
-      ['unknown upstream', 'upstreams: { api: { url: http://a } }\ndefault_route: { upstream: apy }', ['2:28: default_route.upstream: no upstream is named "apy" (did you mean "api"?)']],
+      ['no URL', 'upstream: 127.0.0.1:3000', ['1:11: upstream: expected an http:// or https:// URL without user, query or fragment']],
+      ['a user in the URL', 'upstream: http://a:b@c', ['1:11: upstream: expected an http:// or https:// URL without user, query or fragment']],
+      ['unknown upstream', 'upstreams: { api: { url: http://a } }\ndefault_route: { upstream: apy }', ['2:28: default_route.upstream: no upstream has this name (did you mean "api"?)']],
       ['which upstream', 'upstreams: { a: { url: http://a }, b: { url: http://b } }', ['1:1: default_route.upstream: say which of a, b it is']],
       ['an upstream without an address', 'upstreams:\n  api: { retries: 2 }', ['2:8: upstreams.api: give url, or urls for several addresses']],
       ['url and urls', 'upstreams:\n  api: { url: http://a, urls: [http://b] }', ['2:8: upstreams.api: give either url or urls, not both']],
-      ['no addresses', 'upstreams: { api: { urls: [] } }', ['1:27: upstreams.api.urls: expected at least one URL, found []']],
-      ['one of several that is no URL', 'upstreams: { api: { urls: [http://a, b:80] } }', ['1:38: upstreams.api.urls.1: expected an http:// or https:// URL without user, query or fragment, found "b:80"']],
-      ['an address twice', 'upstreams: { api: { urls: [http://a, https://a, http://A:80/x] } }', ['1:49: upstreams.api.urls.2: http://a is given in urls.0 already']],
+      ['no addresses', 'upstreams: { api: { urls: [] } }', ['1:27: upstreams.api.urls: expected at least one URL, found an empty list']],
+      ['one of several that is no URL', 'upstreams: { api: { urls: [http://a, b:80] } }', ['1:38: upstreams.api.urls.1: expected an http:// or https:// URL without user, query or fragment']],
+      ['an address twice', 'upstreams: { api: { urls: [http://a, https://a, http://A:80/x] } }', ['1:49: upstreams.api.urls.2: the address is given in urls.0 already']],
       ['tls without https', 'upstreams: { api: { url: http://a, tls: {} } }', ['1:41: upstreams.api.tls: none of the addresses is an https:// URL; write https:// or remove tls']],
       ['a health check without a path', 'upstreams: { api: { url: http://a, health_check: { interval: 1s } } }', ['1:50: upstreams.api.health_check.path: expected text, found nothing']],
-      ['a health check of another host', 'upstreams: { api: { url: http://a, health_check: { path: //b } } }', ['1:58: upstreams.api.health_check.path: expected a path like /healthz, found "//b"']],
-      ['a host that is none', 'upstreams: { api: { url: http://a, host: "a b" } }', ['1:42: upstreams.api.host: expected upstream, preserve, or a host name, found "a b"']],
-      ['a prefix of another path', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: /app }`, ['3:48: routes.0.strip_prefix: is no beginning of the path /api/*']],
-      ['half a segment', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: /ap }`, ['3:48: routes.0.strip_prefix: is no beginning of the path /api/*']],
-      ['a prefix that is longer than the path', `${UP}routes:\n  - { path: /api, action: a, strip_prefix: /api/v1 }`, ['3:44: routes.0.strip_prefix: is no beginning of the path /api']],
+      ['a health check of another host', 'upstreams: { api: { url: http://a, health_check: { path: //b } } }', ['1:58: upstreams.api.health_check.path: expected a path like /healthz']],
+      ['a host that is none', 'upstreams: { api: { url: http://a, host: "a b" } }', ['1:42: upstreams.api.host: expected upstream, preserve, or a host name']],
+      ['a prefix of another path', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: /app }`, ['3:48: routes.0.strip_prefix: is no beginning of the path of the route']],
+      ['half a segment', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: /ap }`, ['3:48: routes.0.strip_prefix: is no beginning of the path of the route']],
+      ['a prefix that is longer than the path', `${UP}routes:\n  - { path: /api, action: a, strip_prefix: /api/v1 }`, ['3:44: routes.0.strip_prefix: is no beginning of the path of the route']],
       ['a prefix with a parameter', `${UP}routes:\n  - { path: "/t/:id/*", action: a, strip_prefix: "/t/:id" }`, ['3:50: routes.0.strip_prefix: only fixed segments can be stripped, no ":name" and no "*"']],
-      ['a prefix that ends in a slash', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: /api/ }`, ['3:48: routes.0.strip_prefix: write it without "/" at its end: /api']],
-      ['a prefix of nothing', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: / }`, ['3:48: routes.0.strip_prefix: expected a path like /api, found "/"']],
+      ['a prefix that ends in a slash', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: /api/ }`, ['3:48: routes.0.strip_prefix: write it without "/" at its end']],
+      ['a prefix of nothing', `${UP}routes:\n  - { path: "/api/*", action: a, strip_prefix: / }`, ['3:48: routes.0.strip_prefix: expected a path like /api']],
       ['ambiguous: only one is stripped', `${UP}routes:\n  - { path: "/a/:x/c", action: a }\n  - { path: "/a/b/:y", action: a, strip_prefix: /a }`, ['4:13: routes.1.path: /a/b/:y and /a/:x/c (routes.0) both fit /a/b/c and neither is more specific; add a route for /a/b/c']],
+      ['ambiguous: only one takes a body', `${UP}routes:\n  - { path: "/a/:x/c", action: a }\n  - { path: "/a/b/:y", action: a, body_on_read: allow }`, ['4:13: routes.1.path: /a/b/:y and /a/:x/c (routes.0) both fit /a/b/c and neither is more specific; add a route for /a/b/c']],
+      ['a body on methods that do not read', `${UP}routes:\n  - { path: /a, action: a, methods: [POST], body_on_read: allow }`, ['3:59: routes.0.body_on_read: the route takes none of GET, HEAD and OPTIONS; remove it']],
+      ['another word for body_on_read', `${UP}default_route: { body_on_read: yes }`, ['2:32: default_route.body_on_read: expected refuse or allow']],
       ['route twice', `${UP}routes:\n  - { path: /a/:x, action: a }\n  - { path: /a/:y, action: b }`, ['4:13: routes.1.path: /a/:y is given for every method in routes.0 already']],
       ['route without action', `${UP}routes:\n  - { path: /a }`, ['3:5: routes.0: expected an action, or auth: none or auth: deny']],
-      ['service that is no parameter', `${UP}routes:\n  - { path: "/s/:service_id", action: a, service: servce_id }`, ['3:51: routes.0.service: the path has no parameter ":servce_id" (did you mean "service_id"?)']],
+      ['service that is no parameter', `${UP}routes:\n  - { path: "/s/:service_id", action: a, service: servce_id }`, ['3:51: routes.0.service: the path has no parameter of this name (did you mean "service_id"?)']],
       ['own endpoint', `${UP}routes:\n  - { path: /tokens/x, action: a }`, ["3:13: routes.0.path: /tokens/x is an endpoint of Latchkey's own; remove the route"]],
-      ['star in the middle', `${UP}routes:\n  - { path: "/a*", action: a }`, ['3:13: routes.0.path: ":name" and "*" must be whole segments, found "a*"']],
+      ['star in the middle', `${UP}routes:\n  - { path: "/a*", action: a }`, ['3:13: routes.0.path: ":name" and "*" must be whole segments']],
       ['trailing slash', `${UP}routes:\n  - { path: /a/, action: a }`, ['3:13: routes.0.path: no request has this path: empty segments and a trailing "/" are never matched; write /a']],
       ['dot segment', `${UP}routes:\n  - { path: /a/../b, action: a }`, ['3:13: routes.0.path: no request has this path: "." and ".." segments are refused']],
-      ['raw character', `${UP}routes:\n  - { path: "/a b", action: a }`, ['3:13: routes.0.path: no request has this path: "a b" has a character that must be percent-encoded']],
-      ['one parameter twice', `${UP}routes:\n  - { path: "/a/:id/:id", action: a }`, ['3:13: routes.0.path: the parameter ":id" is given twice; give each its own name']],
-      ['service on a path without parameters', `${UP}routes:\n  - { path: /a, action: a, service: id }`, ['3:37: routes.0.service: the path has no parameter ":id"; write it into /a']],
+      ['bytes that are no text', `${UP}routes:\n  - { path: /a%c0%ae, action: a }`, ['3:13: routes.0.path: no request has this path: the path has escapes that are not valid UTF-8']],
+      ['another normal form', `${UP}routes:\n  - { path: /cafe%cc%81/:x, action: a }`, ['3:13: routes.0.path: is not in Unicode normalization form KC; write /caf%C3%A9/:x']],
+      ['a full-width letter', `${UP}routes:\n  - { path: /%EF%BD%81dmin, action: a }`, ['3:13: routes.0.path: is not in Unicode normalization form KC; write /admin']],
+      ['letters of any language', `${UP}routes:\n  - { path: /caf%c3%a9/%E6%97%A5%E6%9C%AC/%C5%81%C3%B3d%C5%BA, action: a }`, []],
+      ['raw character', `${UP}routes:\n  - { path: "/a b", action: a }`, ['3:13: routes.0.path: no request has this path: it has a character that must be percent-encoded']],
+      ['one parameter twice', `${UP}routes:\n  - { path: "/a/:id/:id", action: a }`, ['3:13: routes.0.path: a parameter is given twice; give each its own name']],
+      ['service on a path without parameters', `${UP}routes:\n  - { path: /a, action: a, service: id }`, ['3:37: routes.0.service: the path has no parameter of this name; write it into the path']],
       ['never reached', `${UP}routes:\n  - { path: /a, action: a, methods: [GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, PURGE] }\n  - { path: /a, action: b }`, ['4:13: routes.1.path: /a is never reached: routes.0 (/a) takes its methods; remove one of them']],
+      ['never reached: HEAD goes with GET', `${UP}routes:\n  - { path: /a, action: a, methods: [GET, POST, PUT, PATCH, DELETE, OPTIONS, PURGE] }\n  - { path: /a, action: b }`, ['4:13: routes.1.path: /a is never reached: routes.0 (/a) takes its methods; remove one of them']],
+      ['reached, however it is escaped', `${UP}routes:\n  - { path: "/st%61tus/:x", action: a }`, []],
+      ['one path in two spellings', `${UP}routes:\n  - { path: "/st%61tus", action: a }\n  - { path: /status, action: b }`, ['4:13: routes.1.path: /status is given for every method in routes.0 already']],
+      ['ambiguous: GET and HEAD', `${UP}routes:\n  - { path: "/a/:x/c", action: a, methods: [GET] }\n  - { path: "/a/b/:y", action: b, methods: [HEAD] }`, ['4:13: routes.1.path: /a/b/:y and /a/:x/c (routes.0) both fit /a/b/c and neither is more specific; add a route for /a/b/c']],
+      ['ambiguity of HEAD settled', `${UP}routes:\n  - { path: "/a/:x/c", action: a, methods: [GET] }\n  - { path: "/a/b/:y", action: b, methods: [HEAD] }\n  - { path: /a/b/c, action: c, methods: [GET] }`, []],
       ['ambiguous', `${UP}routes:\n  - { path: "/a/:x/c", action: a }\n  - { path: "/a/b/:y", action: b }`, ['4:13: routes.1.path: /a/b/:y and /a/:x/c (routes.0) both fit /a/b/c and neither is more specific; add a route for /a/b/c']],
       ['ambiguous with *', `${UP}routes:\n  - { path: "/a/:x/c", action: a }\n  - { path: "/a/b/*", action: b }`, ['4:13: routes.1.path: /a/b/* and /a/:x/c (routes.0) both fit /a/b/c and neither is more specific; add a route for /a/b/c']],
       ['ambiguity settled', `${UP}routes:\n  - { path: "/a/:x/c", action: a }\n  - { path: "/a/b/:y", action: b }\n  - { path: /a/b/c, action: c }`, []],
@@ -108,58 +123,68 @@ t.test('each fault of a configuration names its place and the mend', async (t) =
       ['a deny that misses its action', `${UP}policy: { roles: { engineer: { allow: ["*"], deny: ["biling:*"] } } }`, ['2:53: policy.roles.engineer.deny.0: "biling:*" covers no action of any route (did you mean "billing:*"?)']],
       ['a deny that misses its verb', `${UP}policy: { service_limited: { deny: ["user:wrte"] } }`, ['2:37: policy.service_limited.deny.0: "user:wrte" covers no action of any route (did you mean "user:write"?)']],
       ['a pattern for the routes of another configuration', `${UP}policy: { service_limited: { deny: ["warehouse:write"] } }`, []],
-      ['a pattern without a verb', `${UP}policy: { service_limited: { deny: [user] } }`, ['2:37: policy.service_limited.deny.0: expected a pattern over actions like billing:read, billing:*, *:read or *, found "user"']],
+      ['a pattern without a verb', `${UP}policy: { service_limited: { deny: [user] } }`, ['2:37: policy.service_limited.deny.0: expected a pattern over actions like billing:read, billing:*, *:read or *']],
       ['a resource that may only be read', `${UP}policy: { roles: { reader: { allow: ["*:read"] } } }\nroutes:\n  - { path: /a, action: a }`, []],
-      ['one value where a list is wanted', `${UP}routes:\n  - { path: /a, action: a, methods: POST }`, ['3:37: routes.0.methods: expected a list like [a, b], found "POST"']],
-      ['a list where a mapping is wanted', 'upstreams:\n  - http://a', ['2:3: upstreams: expected a mapping like { key: value }, found ["http://a"]']],
-      ['text where a mapping is wanted', 'just text', ['1:1: expected a mapping like { key: value }, found "just text"']],
-      ['unknown store', `${UP}store: { type: lmdbb }`, ['2:16: store.type: expected lmdb or redis, found "lmdbb"']],
+      ['one value where a list is wanted', `${UP}routes:\n  - { path: /a, action: a, methods: POST }`, ['3:37: routes.0.methods: expected a list like [a, b], found text']],
+      ['a list where a mapping is wanted', 'upstreams:\n  - http://a', ['2:3: upstreams: expected a mapping like { key: value }, found a list']],
+      ['text where a mapping is wanted', 'just text', ['1:1: expected a mapping like { key: value }, found text']],
+      ['unknown store', `${UP}store: { type: lmdbb }`, ['2:16: store.type: expected lmdb or redis']],
       ['unknown key of a store', `${UP}store: { type: lmdb, pth: x }`, ['2:22: unknown key "pth" (did you mean "path"?)']],
-      ['unknown auth', `${UP}default_route: { auth: requird }`, ['2:24: default_route.auth: expected required, none or deny (did you mean "required"?), found "requird"']],
-      ['a parameter of another name', `${UP}routes:\n  - { path: "/s/:id", action: a, service: service_id }`, ['3:43: routes.0.service: the path has no parameter ":service_id" (known: id)']],
-      ['no directory file', `${UP}directory: { file: /none/d.yaml }`, ['2:20: directory.file: there is no file /none/d.yaml']],
+      ['unknown auth', `${UP}default_route: { auth: requird }`, ['2:24: default_route.auth: expected required, none or deny (did you mean "required"?)']],
+      ['a parameter of another name', `${UP}routes:\n  - { path: "/s/:id", action: a, service: service_id }`, ['3:43: routes.0.service: the path has no parameter of this name (known: id)']],
+      ['no directory file', `${UP}directory: { file: /none/d.yaml }`, ['2:20: directory.file: there is no such file; write its path, from the folder of this file']],
       ['two directories', `${UP}directory: { file: ./f.yaml, http: { url: "http://a" } }`, ['2:12: directory: give either file or http, not both']],
-      ['account source without a scheme', `${UP}directory: { http: { url: "localhost:4000" } }`, ['2:27: directory.http.url: expected an http:// or https:// URL without user or fragment, found "localhost:4000"']],
-      ['a range that is none', `${UP}listen: { trusted_proxies: [10.0.0.0/99] }`, ['2:29: listen.trusted_proxies.0: expected an address or a range like 10.0.0.0/8, found "10.0.0.0/99"']],
-      ['an identity header that frames the request', `${UP}identity: { headers: { role: Content-Length } }`, ['2:30: identity.headers.role: Content-Length means something else already; choose a name that nothing else uses']],
-      ['an identity header that is the credential', `${UP}identity: { headers: { role: service-key } }`, ['2:30: identity.headers.role: service-key means something else already; choose a name that nothing else uses']],
-      ['unknown method', `${UP}routes:\n  - { path: /a, action: a, methods: [FETCH] }`, ['3:38: routes.0.methods.0: expected one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, PURGE (did you mean "PATCH"?), found "FETCH"']],
-      ['same identity header twice', `${UP}identity: { headers: { role: X-A, login: x-a } }`, ['2:30: identity.headers.role: X-A is the name of login already']],
+      ['account source without a scheme', `${UP}directory: { http: { url: "localhost:4000" } }`, ['2:27: directory.http.url: expected an http:// or https:// URL without user or fragment']],
+      ['a range that is none', `${UP}listen: { trusted_proxies: [10.0.0.0/99] }`, ['2:29: listen.trusted_proxies.0: expected an address or a range like 10.0.0.0/8']],
+      ['an identity header that frames the request', `${UP}identity: { headers: { role: Content-Length } }`, ['2:30: identity.headers.role: this field means something else already; choose a name that nothing else uses']],
+      ['an identity header that is the credential', `${UP}identity: { headers: { role: service-key } }`, ['2:30: identity.headers.role: this field means something else already; choose a name that nothing else uses']],
+      ['an identity header in another spelling of one that is taken', `${UP}identity: { headers: { role: X_Forwarded~For } }`, ['2:30: identity.headers.role: this field means something else already; choose a name that nothing else uses']],
+      ['an identity header that tells an address', `${UP}identity: { headers: { login: Client-IP } }`, ['2:31: identity.headers.login: this field means something else already; choose a name that nothing else uses']],
+      ['same identity header in two spellings', `${UP}identity: { headers: { role: X-A, login: X_A } }`, ['2:30: identity.headers.role: this is the name of login already']],
+      ...['Host', 'Cookie', 'Service-Key', 'service_otp', 'Authorization', 'X-Auth-Role', 'X~Auth~Role', 'X-Auth-Assertion', 'X-Forwarded-User', 'X_Real_IP', 'X-HTTP-Method', 'Connection', 'Content-Length', 'Content_Type', 'X-Request-Id', 'Sec-Fetch-Site', 'Proxy-Url', 'traceparent'].map(
+        (name): Row => [`a service in ${name}`, `${UP}routes:\n  - { path: /a, action: a, service: 'header:${name}' }`, [`3:37: routes.0.service: this header does not reach the upstream as a client sends it; name a header of your own, like header:Service-Id`]],
+      ),
+      ['a service in a header of the preset', `${UP}identity: { preset: kong }\nroutes:\n  - { path: /a, action: a, service: 'header:X-Consumer-Tags' }`, ['4:37: routes.0.service: this header does not reach the upstream as a client sends it; name a header of your own, like header:Service-Id']],
+      ...['', 'a b', 'Fäh', '--'].map((name): Row => [`a service in a header named "${name}"`, `${UP}routes:\n  - { path: /a, action: a, service: 'header:${name}' }`, [`3:37: routes.0.service: this is no header name; write one like header:Service-Id`]]),
+      ...['', 'a[b]', 'a b', 'a%5Fb', 'ä', '__'].map((name): Row => [`a service in a parameter named "${name}"`, `${UP}routes:\n  - { path: /a, action: a, service: 'query:${name}' }`, [`3:37: routes.0.service: this name is read in different ways; name a parameter of letters, digits and "-._~", like query:service_id`]]),
+      ['services that can be judged', `${UP}routes:\n  - { path: /a, action: a, service: 'header:X-Shop' }\n  - { path: /b, action: a, service: 'query:shop.id' }`, []],
+      ['unknown method', `${UP}routes:\n  - { path: /a, action: a, methods: [FETCH] }`, ['3:38: routes.0.methods.0: expected one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, PURGE (did you mean "PATCH"?)']],
+      ['same identity header twice', `${UP}identity: { headers: { role: X-A, login: x-a } }`, ['2:30: identity.headers.role: this is the name of login already']],
       ['an assertion of nobody for nobody', `${UP}identity: { assertion: { enabled: true } }`, ['2:24: identity.assertion.issuer: is required when assertions are enabled', '2:24: identity.assertion.audience: is required when assertions are enabled']],
-      ['an issuer that is no URL', `${UP}identity: { assertion: { issuer: auth.example.com } }`, ['2:34: identity.assertion.issuer: expected an http:// or https:// URL without user or fragment, found "auth.example.com"']],
+      ['an issuer that is no URL', `${UP}identity: { assertion: { issuer: auth.example.com } }`, ['2:34: identity.assertion.issuer: expected an http:// or https:// URL without user or fragment']],
       ['an assertion without a key to seal its keys', `${UP}identity: { assertion: { enabled: true, issuer: "https://a", audience: a } }\nstore: { type: redis, url: "redis://a" }`, ['3:8: store.sealing_key: is required when identity.assertion is enabled; "openssl rand -hex 32" makes one']],
-      ['an assertion that lives too long', `${UP}identity: { assertion: { ttl: 2h } }`, ['2:31: identity.assertion.ttl: expected 1s to 1h, found "2h"']],
-      ['an assertion that lives too short', `${UP}identity: { assertion: { ttl: 500ms } }`, ['2:31: identity.assertion.ttl: expected 1s to 1h, found "500ms"']],
-      ['keys that rotate too often', `${UP}identity: { assertion: { rotate_after: 3s } }`, ['2:40: identity.assertion.rotate_after: expected 4s or longer, found "3s"']],
-      ['an algorithm with a shared secret', `${UP}identity: { assertion: { algorithm: HS256 } }`, ['2:37: identity.assertion.algorithm: expected EdDSA or ES256 (did you mean "ES256"?), found "HS256"']],
-      ['no algorithm', `${UP}identity: { assertion: { algorithm: none } }`, ['2:37: identity.assertion.algorithm: expected EdDSA or ES256, found "none"']],
+      ['an assertion that lives too long', `${UP}identity: { assertion: { ttl: 2h } }`, ['2:31: identity.assertion.ttl: expected 1s to 1h']],
+      ['an assertion that lives too short', `${UP}identity: { assertion: { ttl: 500ms } }`, ['2:31: identity.assertion.ttl: expected 1s to 1h']],
+      ['keys that rotate too often', `${UP}identity: { assertion: { rotate_after: 3s } }`, ['2:40: identity.assertion.rotate_after: expected 4s or longer']],
+      ['an algorithm with a shared secret', `${UP}identity: { assertion: { algorithm: HS256 } }`, ['2:37: identity.assertion.algorithm: expected EdDSA or ES256 (did you mean "ES256"?)']],
+      ['no algorithm', `${UP}identity: { assertion: { algorithm: none } }`, ['2:37: identity.assertion.algorithm: expected EdDSA or ES256']],
       ['unknown key of the assertion', `${UP}identity: { assertion: { audiense: a } }`, ['2:26: unknown key "audiense" (did you mean "audience"?)']],
       ['unknown identity header', `${UP}identity: { headers: { rolle: X-A } }`, ['2:24: unknown key "rolle" (did you mean "role"?)']],
-      ['the header of an assertion is taken', `${UP}identity: { assertion: { enabled: true, issuer: "https://a", audience: a, header: x-auth-role } }`, ['2:83: identity.assertion.header: x-auth-role is the name of role already']],
-      ['the header of an assertion means something else', `${UP}identity: { assertion: { enabled: true, issuer: "https://a", audience: a, header: Cookie } }`, ['2:83: identity.assertion.header: Cookie means something else already; choose a name that nothing else uses']],
-      ['unknown preset', `${UP}identity: { preset: konk }`, ['2:21: identity.preset: expected latchkey, oauth2-proxy, kong, remote-user (did you mean "kong"?), found "konk"']],
-      ['a header of the preset given twice', `${UP}identity: { preset: kong, headers: { role: X-Consumer-ID } }`, ['2:44: identity.headers.role: X-Consumer-ID is the name of user_id already']],
-      ['an identity header that says where a request came from', `${UP}identity: { headers: { role: X-Forwarded-For } }`, ['2:30: identity.headers.role: X-Forwarded-For means something else already; choose a name that nothing else uses']],
+      ['the header of an assertion is taken', `${UP}identity: { assertion: { enabled: true, issuer: "https://a", audience: a, header: x-auth-role } }`, ['2:83: identity.assertion.header: this is the name of role already']],
+      ['the header of an assertion means something else', `${UP}identity: { assertion: { enabled: true, issuer: "https://a", audience: a, header: Cookie } }`, ['2:83: identity.assertion.header: this field means something else already; choose a name that nothing else uses']],
+      ['unknown preset', `${UP}identity: { preset: konk }`, ['2:21: identity.preset: expected latchkey, oauth2-proxy, kong, remote-user (did you mean "kong"?)']],
+      ['a header of the preset given twice', `${UP}identity: { preset: kong, headers: { role: X-Consumer-ID } }`, ['2:44: identity.headers.role: this is the name of user_id already']],
+      ['an identity header that says where a request came from', `${UP}identity: { headers: { role: X-Forwarded-For } }`, ['2:30: identity.headers.role: this field means something else already; choose a name that nothing else uses']],
       ['an identity header beside those', `${UP}identity: { headers: { login: X-Forwarded-Email } }`, []],
       ['a role that reads as two', `${UP}identity: { preset: remote-user }\npolicy: { roles: { "a,b": { allow: ["*"] } } }`, ['3:27: policy.roles.a,b: its name has a comma, and with identity.preset: remote-user upstreams read the role as a list']],
       ['a role that nobody reads', `${UP}identity: { preset: remote-user, headers: { role: null } }\npolicy: { roles: { "a,b": { allow: ["*"] } } }`, []],
       ['redis without an address', `${UP}store: { type: redis }`, ['2:8: store: give one of url, cluster and sentinel']],
       ['redis twice', `${UP}store: { type: redis, url: "redis://a", cluster: ["b:1"] }`, ['2:8: store: give one of url, cluster and sentinel']],
-      ['no redis URL', `${UP}store: { type: redis, url: "localhost:6379" }`, ['2:28: store.url: expected a redis:// or rediss:// URL, found "localhost:6379"']],
+      ['no redis URL', `${UP}store: { type: redis, url: "localhost:6379" }`, ['2:28: store.url: expected redis://[user:password@]host[:port][/database] or rediss://, with every other character escaped']],
       ['a bad sealing key', `${UP}store: { type: redis, url: "redis://a", sealing_key: secret }`, ['2:54: store.sealing_key: expected 64 hexadecimal digits, as "openssl rand -hex 32" prints']],
       ['unknown key of redis', `${UP}store: { type: redis, url: "redis://a", prefx: x }`, ['2:41: unknown key "prefx" (did you mean "prefix"?)']],
-      ['what to do when the store fails', `${UP}on_store_failure: allow`, ['2:19: on_store_failure: expected deny, or { serve_cached_for: 60s }, found "allow"']],
+      ['what to do when the store fails', `${UP}on_store_failure: allow`, ['2:19: on_store_failure: expected deny, or { serve_cached_for: 60s }, found text']],
       ['alias', `${UP}listen: &a { port: 1 }\nadmin: *a`, ['3:8: aliases ("*name") are not taken; write the value out']],
-      ['page in the way of an endpoint', `${UP}interface: { ui: { path: /tokens/page/ } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/", found "/tokens/page/"']],
-      ['page at the top', `${UP}interface: { ui: { path: / } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/", found "/"']],
-      ['page without a slash at its end', `${UP}interface: { ui: { path: /a/../b } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/", found "/a/../b"']],
+      ['page in the way of an endpoint', `${UP}interface: { ui: { path: /tokens/page/ } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/"']],
+      ['page at the top', `${UP}interface: { ui: { path: / } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/"']],
+      ['page without a slash at its end', `${UP}interface: { ui: { path: /a/../b } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/"']],
       ['route where the page is', `${UP}routes:\n  - { path: /_latchkey/x, action: a }`, ["3:13: routes.0.path: /_latchkey/x is an endpoint of Latchkey's own; remove the route"]],
-      ['page in the way of the description', `${UP}interface: { ui: { path: /_latchkey/openapi.json/ } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/", found "/_latchkey/openapi.json/"']],
+      ['page in the way of the description', `${UP}interface: { ui: { path: /_latchkey/openapi.json/ } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/"']],
       ['route where the description is', `${UP}interface: { ui: { enabled: false } }\nroutes:\n  - { path: /_latchkey/openapi.json, action: a }`, ["4:13: routes.0.path: /_latchkey/openapi.json is an endpoint of Latchkey's own; remove the route"]],
       ['route where the page would be', `${UP}interface: { ui: { enabled: false } }\nroutes:\n  - { path: /_latchkey/x, action: a }`, []],
       ['several documents', `${UP}---\n${UP}`, ['2:1: expected one document, found several ("---")']],
       ['not UTF-8', Buffer.from([0x61, 0xff]), ['1:1: is not UTF-8 text']],
-      ['several faults, in the order of the file', `${UP}lisen: 1\nworkers: many\nadmn: 2`, ['2:1: unknown key "lisen" (did you mean "listen"?)', '3:10: workers: expected a number from 1 to 256, or auto, found "many"', '4:1: unknown key "admn" (did you mean "admin"?)']],
+      ['several faults, in the order of the file', `${UP}lisen: 1\nworkers: many\nadmn: 2`, ['2:1: unknown key "lisen" (did you mean "listen"?)', '3:10: workers: expected a number from 1 to 256, or auto, found text', '4:1: unknown key "admn" (did you mean "admin"?)']],
     ], // prettier-ignore
     ([name, text, expected]) => t.same(faults(text), expected, name),
   );
@@ -170,9 +195,12 @@ t.test('each fault of a configuration names its place and the mend', async (t) =
 
 t.test('environment variables and files expand inside strings', async (t) => {
   writeFileSync(join(folder, 'secret'), 'from-file\n');
-  writeFileSync(file, 'upstream: ${URL}\nlisten:\n  port: ${PORT}\n  host: "[${HOST}]"');
+  writeFileSync(file, 'upstream: ${URL}\nlisten:\n  port: ${PORT}\n  host: "0:0:0:0:0:0:${HOST}"');
   const { config } = loadConfig(file, ENV);
-  t.match(config, { upstreams: { api: { url: 'http://u:1' } }, listen: { port: 8081, host: '[::1]' } });
+  t.match(config, {
+    upstreams: { api: { url: 'http://u:1' } },
+    listen: { port: 8081, host: '0:0:0:0:0:0:0:1' },
+  });
   writeFileSync(
     file,
     `${UP}interface: { session_cookie: "\${file:secret}" }\nidentity: { assertion: { audience: "$\${x}" } }`,
@@ -191,10 +219,10 @@ t.test('each fault of a directory', async (t) => {
   const load = (f: string) => loadDirectory(f, ENV, ['superuser', 'engineer']);
   forEachRow<[string, string, RegExp]>(
     [
-      ['unknown customer', `${base}services: [{ id: S1, customer_id: C2 }]`, /^2:35: services.0.customer_id: no customer is "C2" \(did you mean "C1"\?\)$/],
+      ['unknown customer', `${base}services: [{ id: S1, customer_id: C2 }]`, /^2:35: services.0.customer_id: no customer has this id; write the id of one under customers$/],
       ['two ids', `customers: [{ id: C1, name: a }, { id: C1, name: b }]`, /^1:40: customers.1.id: given twice$/],
       ['two logins', user('').concat('\n  - { id: U2, customer_id: C1, login: A, role: superuser }'), /^4:\d+: users.1.login: given twice$/],
-      ['unknown role', user('').replace('role: superuser', 'role: enginer'), /users.0.role: no role is named "enginer" \(did you mean "engineer"\?\)$/],
+      ['unknown role', user('').replace('role: superuser', 'role: enginer'), /users.0.role: no role has this name \(did you mean "engineer"\?\)$/],
       ['no hash', user(', password_hash: "$2b$x"'), /users.0.password_hash: expected what "latchkey hash-password" prints/],
       ['both passwords', user(`, password: x, password_hash: "${hash}"`), /users.0.password: give either password or password_hash$/],
       ['a plain password that others can read', user(', password: x'), /users.0.password: .*latchkey hash-password.*chmod 600/],
@@ -210,6 +238,27 @@ t.test('each fault of a directory', async (t) => {
   writeFileSync(file, user(', password: x'));
   chmodSync(file, 0o600);
   t.doesNotThrow(() => load(file), 'a plain password in a file of mode 0600');
+});
+
+t.test('check warns of HEAD where GET brings it to another rule than before', async (t) => {
+  const tail = 'write methods: [GET, HEAD] if that is meant, or give HEAD a route of its own';
+  const other = (i: number, rule: string) =>
+    `${file}:${i + 3}: warning: routes.${i} takes HEAD as well as GET, which ${rule} would judge otherwise; ${tail}\n`;
+  const routes = `${UP}routes:
+  - { path: /open, methods: [GET], auth: none }
+  - { path: /said, methods: [GET, HEAD], auth: none }
+  - { path: "/a/:id", methods: [GET, PUT], action: a, service: id }
+  - { path: "/a/*", action: a }
+  - { path: /api, methods: [GET], action: api }
+  - { path: /h, methods: [GET], action: h }
+  - { path: /h, methods: [HEAD], action: i }
+`;
+  writeFileSync(file, routes);
+  t.same(await run(['check', '--config', file]), {
+    code: 0,
+    stdout: `${file}: ok\n`,
+    stderr: other(0, 'default_route') + other(2, 'routes.3'),
+  });
 });
 
 t.test('the commands check, schema and hash-password', async (t) => {

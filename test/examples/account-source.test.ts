@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { join } from 'node:path';
 import { Secret, TOTP } from 'otpauth';
@@ -8,6 +8,8 @@ import { parse } from 'yaml';
 import { client, PASSWORD } from '../helpers/fixture.js';
 import { listenOnLoopback, send, startUpstream } from '../helpers/http.js';
 import { run, type Running, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
+import { talk } from '../helpers/wire.mjs';
 
 const EXAMPLE = 'examples/account-source';
 
@@ -60,6 +62,62 @@ t.test('the example as it stands', async (t) => {
   const body = new URLSearchParams({ username: 'ada@example.com', password: PASSWORD });
   t.equal((await send(url, '/tokens', { body })).status, 503);
   t.equal((await send(url, '/service/S1', { headers: { 'Service-Key': key } })).status, 200, 'tokens go on working');
+}); // prettier-ignore
+
+t.test('the example answers whatever it is asked', async (t) => {
+  const child = spawn(process.execPath, [join(EXAMPLE, 'accounts.mjs')], { env: { ...process.env, PORT: '0' } });
+  t.teardown(() => child.kill());
+  const url = await urlOf(child);
+  const ask = (body: string | Buffer, method = 'POST') => send(url, '/', { method, body });
+  const question = (more: object) => JSON.stringify({ login: 'ada@example.com', password: PASSWORD, otp: null, ...more });
+  const rows: [number, string | Buffer][] = [
+    [200, question({})],
+    [200, question({ otp: undefined })],
+    [200, question({ otp: '', login: 'ADA@example.com' })],
+    [401, question({ password: '' })],
+    [401, question({ login: '' })],
+    [401, question({ login: 'bob@example.com' })],
+    ...[1, null, true, {}, [], ['ada@example.com'], 'a'.repeat(1_025)].flatMap((value): [number, string][] => [
+      [400, question({ login: value })],
+      [400, question({ password: value })],
+      ...(value === null ? [] : [[400, question({ otp: value })] as [number, string]]),
+    ]),
+    ...['', '{', '{"login":1}', 'null', '1', '"a"', '[]', '{}', '['.repeat(9_000), 'login=ada&password=x', '\ufeff'].map((text): [number, string] => [400, text]),
+    [400, Buffer.from(question({ login: '\u00ff' }), 'latin1')],
+    [413, 'x'.repeat(16_385)],
+    [413, question({ name: 'x'.repeat(1_000_000) })],
+  ];
+  for (const [status, body] of rows) t.equal((await ask(body)).status, status, body.toString().slice(0, 80));
+  for (const method of ['GET', 'PUT', 'DELETE']) t.equal((await ask('', method)).status, 405, method);
+  t.equal((await ask(question({}))).status, 200, 'and it is still there');
+  const startedAt = Date.now();
+  const { bytes } = await talk(Number(new URL(url).port), [Buffer.from('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{')], { quietMs: 20_000 });
+  t.match(bytes.toString(), /^HTTP\/1\.1 408 /, 'a body that does not come');
+  t.ok(Date.now() - startedAt < 15_000, 'is given up');
+}); // prettier-ignore
+
+t.test('the example takes as long for a login that nobody has', async (t) => {
+  const program = readFileSync(join(EXAMPLE, 'accounts.mjs'), 'utf8');
+  // Counted, not timed: on a busy machine times say little.
+  const counting = program
+    .replace('const derive = promisify(scrypt);', 'const derive = (...args) => (console.log("hashed", JSON.stringify(args[3])), promisify(scrypt)(...args));')
+    .replace("password: await hash('correct horse battery staple'),\n    otpSecret", "password: await hash('correct horse battery staple', { N: 32_768, r: 8, p: 1 }),\n    otpSecret");
+  const file = join(temporaryFolder(t), 'accounts.mjs');
+  writeFileSync(file, counting);
+  const child = spawn(process.execPath, [file], { env: { ...process.env, PORT: '0' } });
+  t.teardown(() => child.kill());
+  let out = '';
+  child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()));
+  const url = await urlOf(child);
+  const workFor = async (user: string) => {
+    out = '';
+    await send(url, '/', { json: { login: `${user}@example.com`, password: 'wrong', otp: null } });
+    await until(() => out.endsWith('\n'), 'it says what it did');
+    return out;
+  };
+  const dearest = 'hashed {"N":32768,"r":8,"p":1,"maxmem":67108864}\n';
+  t.equal(await workFor('bob'), dearest, 'one hash for a user');
+  t.equal(await workFor('nobody'), dearest, 'and one for nobody, as dear as the dearest');
 }); // prettier-ignore
 
 t.test('what a source may answer', async (t) => {
@@ -127,6 +185,41 @@ t.test('what a source may answer', async (t) => {
     t.match((await login(url, 'ada')).json, { user: { id: 'U9', login: 'ada@example.com' } }, 'somebody else has the login now');
     t.equal((await send(url, '/service/S1', { headers: { 'Service-Key': key } })).json.headers['x-auth-user-id'], 'U1', 'tokens stay with their owner');
   });
+}); // prettier-ignore
+
+t.test('an id that another customer has already is nobody here', async (t) => {
+  const source = await scripted(t);
+  const { url, configFile, stdout } = await guard(t, source.url);
+  const account = { id: 'U1', customer_id: 'C1', role: 'engineer' };
+  source.answer(200, account);
+  const key = await client(url).token('ada');
+  source.answer(200, { ...account, customer_id: 'C2', role: 'superuser' });
+  for (const name of ['eve', 'ada']) t.equal((await login(url, name)).status, 503, name);
+  const body = new URLSearchParams({ username: 'eve@example.com', password: PASSWORD });
+  t.equal((await send(url, '/tokens', { body })).status, 503);
+  t.match(stdout(), /user U1 belongs to customer C2, and user U1 is known of customer C1/, 'the log says what clashes');
+  const { headers } = (await send(url, '/service/S1', { headers: { 'Service-Key': key } })).json;
+  t.match(headers, { 'x-auth-user-id': 'U1', 'x-auth-customer-id': 'C1', 'x-auth-role': 'engineer' }, 'the token is as before');
+  t.match(JSON.parse((await run(['user', 'show', 'U1', '--json', '--config', configFile])).stdout), { customer_id: 'C1', login: 'ada@example.com' });
+  source.answer(200, { ...account, id: 'U2', customer_id: 'C2' });
+  t.equal((await login(url, 'eve')).status, 200, 'others of that customer log in');
+}); // prettier-ignore
+
+t.test('a login name is one account however it is written: spaces, case and width', async (t) => {
+  const source = await scripted(t);
+  const { url } = await guard(t, source.url);
+  source.answer(401, {});
+  const forms = ['ada', ' ada', 'ADA', '\u3000ada', '\uff41da', '\u2003Ada', '\tada'];
+  const statuses = [];
+  for (const form of forms) statuses.push((await login(url, form, 'wrong')).status);
+  t.same(statuses, [401, 401, 401, 429, 429, 429, 429]);
+  t.same(source.asked.map((each) => each.login), ['ada@example.com', ' ada@example.com', 'ADA@example.com'], 'the source is asked as it was typed');
+  source.answer(200, { id: 'U5', customer_id: 'C1', role: 'engineer' });
+  t.match((await login(url, ' Bob')).json, { user: { login: 'Bob@example.com' } }, 'kept without the space');
+  for (const login of [' ', '\u3000\t']) {
+    const body = new URLSearchParams({ user: login, password: PASSWORD });
+    t.match((await send(url, '/login', { body })).status, 400, 'no name at all');
+  }
 }); // prettier-ignore
 
 t.test('guessing is slowed down as with passwords of its own', async (t) => {

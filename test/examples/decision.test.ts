@@ -2,8 +2,10 @@ import { createServer } from 'node:http';
 import t from 'tap';
 import { WebSocket, WebSocketServer } from 'ws';
 import { readFileSync } from 'node:fs';
-import { parse } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
+import { NEVER_FORWARDED } from '../../src/http/protected-fields.js';
 import { endpointRoutes } from '../../src/policy/own-endpoints.js';
+import { FORWARDED_NAMES } from '../../src/proxy/decision-headers.js';
 import { identityOf, PROXIES } from '../helpers/checks.js';
 import { client } from '../helpers/fixture.js';
 import { startExample, startFront } from '../helpers/front.js';
@@ -172,7 +174,11 @@ for (const proxy of ['nginx', 'caddy'] as const) {
 } // prettier-ignore
 
 interface Patterns {
-  readonly patterns: { readonly exact?: string; readonly safe_regex?: { readonly regex: string } }[];
+  readonly patterns: {
+    readonly exact?: string;
+    readonly prefix?: string;
+    readonly safe_regex?: { readonly regex: string };
+  }[];
 }
 
 /** What the examples of Traefik and Envoy say, as far as it concerns the check. */
@@ -183,12 +189,22 @@ const ENVOY_CHECK = ENVOY.http_filters[0].typed_config;
 
 const matches = ({ patterns }: Patterns, name: string) =>
   patterns.some(
-    ({ exact, safe_regex: pattern }) =>
+    ({ exact, prefix, safe_regex: pattern }) =>
       exact === name.toLowerCase() ||
-      (pattern !== undefined && new RegExp(`^${pattern.regex.replace('(?i)', '')}$`, 'i').test(name)),
+      (prefix !== undefined && name.toLowerCase().startsWith(prefix)) ||
+      (pattern !== undefined && new RegExp(`^${pattern.regex}$`).test(name.toLowerCase())),
   );
 const lowerCase = (headers: Record<string, string>) =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+
+/** Sets and drops headers as a middleware of Traefik's does. */
+function change(headers: Record<string, unknown>, middleware: string): void {
+  const { customRequestHeaders } = TRAEFIK.middlewares[middleware].headers;
+  for (const [name, value] of Object.entries(customRequestHeaders)) {
+    if (value === '') delete headers[name.toLowerCase()];
+    else headers[name.toLowerCase()] = value;
+  }
+}
 
 /** What the API gets of an allowed request, as each of them makes it by the settings of its example; undefined when it is refused. */
 const THROUGH: Record<
@@ -199,17 +215,20 @@ const THROUGH: Record<
     headers: Record<string, string>,
   ) => Promise<Record<string, unknown> | undefined>
 > = {
-  Traefik: async (decision, target, headers) => {
+  Traefik: async (decision, target, sent) => {
+    const out: Record<string, unknown> = lowerCase(sent);
+    change(out, 'drop');
+    const headers = { ...out } as Record<string, string>;
     const reply = await PROXIES.Traefik(decision, { method: 'GET', target, headers });
     if (reply.status !== 200) return undefined;
-    const out: Record<string, unknown> = lowerCase(headers);
-    for (const name of TRAEFIK.middlewares['ask-latchkey'].forwardAuth.authResponseHeaders as string[]) {
+    for (const name of TRAEFIK.middlewares['ask-latchkey-about-read'].forwardAuth
+      .authResponseHeaders as string[]) {
       delete out[name.toLowerCase()];
       if (reply.headers[name.toLowerCase()] !== undefined)
         out[name.toLowerCase()] = reply.headers[name.toLowerCase()];
     }
-    for (const [name, value] of Object.entries(TRAEFIK.middlewares['keep-here'].headers.customRequestHeaders))
-      if (value === '') delete out[name.toLowerCase()];
+    change(out, 'keep-here');
+    change(out, 'no-upgrade');
     return out;
   },
   Envoy: async (decision, target, headers) => {
@@ -222,7 +241,8 @@ const THROUGH: Record<
     for (const [name, value] of Object.entries(reply.headers))
       if (matches(ENVOY_CHECK.http_service.authorization_response.allowed_upstream_headers, name))
         out[name] = value;
-    for (const name of String(reply.headers['x-envoy-auth-headers-to-remove']).split(',')) delete out[name];
+    const removed = String(reply.headers['x-envoy-auth-headers-to-remove']).split(',');
+    for (const name of [...removed, ...ENVOY.route_config.request_headers_to_remove]) delete out[name];
     return out;
   },
 };
@@ -271,12 +291,70 @@ t.test('Traefik and Envoy, by what their examples say', async (t) => {
   }
   t.match(ENVOY_CHECK, { failure_mode_allow: false, http_service: { path_prefix: '/ext_authz' } });
   t.equal(ENVOY.http_filters.at(-1).name, 'envoy.filters.http.router', 'the check comes first');
-  t.match(TRAEFIK.middlewares['ask-latchkey'].forwardAuth, {
-    address: 'http://127.0.0.1:9902/forward-auth',
-    trustForwardHeader: false,
-  });
-  t.same(TRAEFIK.routers.api.middlewares, ['ask-latchkey', 'keep-here']);
+  t.same(ENVOY_CHECK.with_request_body, { max_request_bytes: 1, allow_partial_message: true });
+  t.same(ENVOY.upgrade_configs, [{ upgrade_type: 'websocket' }]);
+  const { forwardAuth: check } = TRAEFIK.middlewares['ask-latchkey'];
+  t.match(check, { address: 'http://127.0.0.1:9902/forward-auth', trustForwardHeader: false });
+  const { forwardAuth: checkOfRead } = TRAEFIK.middlewares['ask-latchkey-about-read'];
+  t.same(checkOfRead, { ...check, forwardBody: true, maxBodySize: 1 });
+  t.same(
+    Object.entries(TRAEFIK.routers).map(([name, router]) => [
+      name,
+      (router as { middlewares: string[] }).middlewares,
+    ]),
+    [
+      ['latchkey', ['drop', 'no-upgrade']],
+      ['api-websocket', ['drop', 'ask-latchkey-about-read', 'keep-here', 'websocket']],
+      ['api-read', ['drop', 'ask-latchkey-about-read', 'keep-here', 'no-upgrade']],
+      ['api', ['drop', 'ask-latchkey', 'keep-here', 'no-upgrade']],
+    ],
+  );
+  t.same(TRAEFIK.middlewares['no-upgrade'].headers.customRequestHeaders, { Upgrade: '' });
+  t.same(TRAEFIK.middlewares.websocket.headers.customRequestHeaders, { Upgrade: 'websocket' });
 });
+
+t.test('Traefik and Envoy drop every header that no client gets through', async (t) => {
+  const names = [...NEVER_FORWARDED, ...FORWARDED_NAMES];
+  /** What each of them replaces or takes away by itself, and what comes back with the answer. */
+  const OWN: Record<string, string[]> = {
+    Traefik: (
+      'connection keep-alive te trailer transfer-encoding upgrade proxy-connection proxy-authenticate proxy-authorization content-length host expect x-request-id x-real-ip ' +
+      'x-forwarded-proto x-forwarded-for x-forwarded-host x-forwarded-port x-forwarded-server x-forwarded-uri x-forwarded-method x-forwarded-prefix x-forwarded-tls-client-cert x-forwarded-tls-client-cert-info'
+    ).split(' '),
+    Envoy: 'connection keep-alive proxy-connection transfer-encoding upgrade content-length host expect x-request-id x-forwarded-for x-forwarded-proto x-envoy-external-address x-envoy-internal'.split(' '),
+  };
+  const dropped: Record<string, string[]> = {
+    Traefik: Object.keys(TRAEFIK.middlewares.drop.headers.customRequestHeaders).map((name) => name.toLowerCase()),
+    Envoy: ENVOY.route_config.request_headers_to_remove,
+  };
+  for (const [proxy, all] of Object.entries(dropped))
+    t.same(names.filter((name) => !all.includes(name) && !OWN[proxy]?.includes(name)), [], proxy);
+  t.ok(Object.values(TRAEFIK.middlewares.drop.headers.customRequestHeaders).every((value) => value === ''));
+  for (const name of ['x_auth_role', 'x.auth.role', 'x~auth~role', 'x+real+ip', 'x-forwarded-user', 'x-forwarded-_'])
+    t.ok(matches(ENVOY_CHECK.allowed_headers, name), `Envoy shows ${name} to Latchkey`);
+  for (const name of [':path', ':method', ':authority', 'accept', 'x-other'])
+    t.notOk(matches(ENVOY_CHECK.allowed_headers, name), `Envoy keeps ${name}`);
+}); // prettier-ignore
+
+t.test('the settings of ingress-nginx tell and drop what those of nginx do', async (t) => {
+  const { data } = parse(readFileSync('examples/kubernetes/ingress-nginx.yaml', 'utf8')) as { data: Record<string, string> };
+  const settings = (text = '') => [...text.matchAll(/^ *(proxy_set_header .*;)$/gm)].map(([, line = '']) => line);
+  const nginx = readFileSync('examples/nginx/nginx.conf', 'utf8');
+  const told = settings(/location = \/_decision \{([^}]*)\}/.exec(nginx)?.[1]);
+  // The controller sets these itself.
+  const own = ['Connection', 'Content-Length', 'Host', 'X-Original-Method', 'X-Forwarded-For'].map((name) => `proxy_set_header ${name} `);
+  const wanted = told.filter((line) => !own.some((start) => line.startsWith(start)));
+  t.ok(wanted.length >= 6);
+  t.same(settings(data['global-auth-snippet']).toSorted(), wanted.toSorted());
+  const dropped = settings(readFileSync('examples/nginx/dropped.conf', 'utf8'));
+  t.same(settings(data['location-snippet']), ["proxy_set_header Service-Key '';", "proxy_set_header Service-OTP '';", ...dropped]);
+  const identity = [...nginx.matchAll(/auth_request_set \S+ \$upstream_http_(\S+);/g)].map(([, name = '']) => name.replaceAll('_', '-'));
+  t.same(data['global-auth-response-headers']?.trim().toLowerCase().split(','), identity.filter((name) => name !== 'x-request-id'));
+  const [mesh] = parseAllDocuments(readFileSync('examples/kubernetes/istio.yaml', 'utf8')).map((document) => document.toJS());
+  const { envoyExtAuthzHttp: check } = mesh.extensionProviders[0];
+  t.same(check.headersToUpstreamOnAllow, identity.includes('x-request-id') ? [...identity.filter((name) => name !== 'cookie'), 'cookie'] : []);
+  t.match(check, { failOpen: false, pathPrefix: '/ext_authz', includeRequestBodyInCheck: { maxRequestBytes: 1, allowPartialMessage: true } });
+}); // prettier-ignore
 
 t.test('each example sends every path of Latchkey to it, and no other; a comment has those of a setting that is off', async (t) => {
   const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');

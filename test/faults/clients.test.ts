@@ -122,7 +122,7 @@ t.test('an idle connection is closed after limits.keep_alive', async (t) => {
   const { url, token } = await serve(t, { limits: { keep_alive: '500ms' } });
   const key = await token('superuser');
   const { closed } = open(url, 1, `GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n\r\n`);
-  await until(() => closed.count === 1, 'it is closed', 4_000);
+  await until(() => closed.count === 1, 'it is closed', 15_000);
   t.match(closed.answers[0], /^HTTP\/1\.1 200 /);
 });
 

@@ -68,8 +68,6 @@ export const REFUSED: readonly (readonly [string, object, RegExp, string?])[] = 
   ['scaling an embedded store', { autoscaling: { enabled: true }, config: { upstream } }, /several replicas need config\.store\.type redis/],
   ['a password', { config: { upstream, store: { ...redis, password: 'geheim' } } }, /config\.store\.password is a secret/],
   ['a sealing key', { config: { upstream, store: { ...redis, sealing_key: 'ab' } } }, /config\.store\.sealing_key is a secret/],
-  ['a password in a URL', { config: { upstream, store: { type: 'redis', url: 'redis://u:geheim@redis' } } }, /a URL in config holds a password/],
-  ['a password in the URL of the API', { config: { upstream: 'http://u:geheim@api' } }, /a URL in config holds a password/],
   ['a Secret that is not mounted', { config: { upstream, directory: { file: 'secrets/users/directory.yaml' } } }, /secrets does not list the key directory\.yaml of the Secret users/],
   ['a key that is not mounted', { config: { upstream, store: { ...redis, password: '${file:secrets/r/password}' } }, secrets: [{ name: 'r', keys: ['other'] }] }, /secrets does not list the key password of the Secret r/],
   ['a free port', { config: { upstream, admin: { port: 70_000 } } }, /config\.admin\.port must be a number/],
@@ -80,6 +78,20 @@ export const REFUSED: readonly (readonly [string, object, RegExp, string?])[] = 
   ['a sidecar in mode gateway', { latchkey: { mode: 'gateway' } }, /set latchkey\.mode to sidecar/, EXAMPLE],
   ['sidecars with an embedded store', { latchkey: { config: { store: null } } }, /sidecars need config\.store\.type redis/, EXAMPLE],
   ['sidecars that nobody finds', { latchkey: { sidecar: { podLabels: null } } }, /sidecar\.podLabels must be the labels of your pods/, EXAMPLE],
+]; // prettier-ignore
+
+/** What is no place to keep a secret: values of a key that holds one. Only an expression that is alone is right. */
+export const NO_EXPRESSIONS: readonly unknown[] = [
+  'geheim', '', 'abc${def', '${', '${}', 'x${REDIS_PASSWORD}', '${REDIS_PASSWORD}x', '${A}${B}', '$${REDIS_PASSWORD}',
+  ' ${REDIS_PASSWORD}', '${REDIS_PASSWORD}\n', 'a\n${REDIS_PASSWORD}', '${A${B}}', '$REDIS_PASSWORD', 12_345, true, ['geheim'], { value: 'geheim' },
+]; // prettier-ignore
+
+/** Addresses that hold, or may hold, a secret. */
+export const TELLING_URLS: readonly string[] = [
+  'redis://u:geheim@h', 'redis://:geheim@h:6379/0', 'redis://:pa$sword@h', 'redis://:pa/ss@h', "redis://:pa'ss@h", 'redis://:pa"ss@h',
+  'redis://:pa@ss@h', 'redis://:pa ss@h', 'redis://:pa#ss@h', 'redis://:pa?ss@h', 'redis://geheim@h', 'REDIS://u:geheim@h', ' redis://u:geheim@h',
+  'redis://:${abc@h', 'redis://:${A}geheim@h', 'redis://:${A}@h', 'redis://h?password=geheim', 'redis://h/0#geheim', 'rediss://u:geheim@h', 'redis:u:geheim@h',
+  'http://u:geheim@h', 'https://h/?api_key=geheim', 'https://h?api_key=geheim', 'https:u:geheim@h', 'http:\\\\u:geheim@h', 'https://h/a\n?b',
 ]; // prettier-ignore
 
 /** Values that the schema refuses. */

@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t from 'tap';
 import { isMap, parse, parseDocument } from 'yaml';
@@ -8,9 +8,22 @@ import { faultsOf } from '../helpers/kubernetes.js';
 import { loadDirectory } from '../../src/config/directory.js';
 import { ConfigError, formatFault } from '../../src/config/fault.js';
 import { loadConfig } from '../../src/config/load.js';
+import { selfSigned } from '../helpers/certificates.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { forEachRow } from '../helpers/table.js';
-import { CHART, EVERYTHING, EXAMPLE, HAS_ALERTS, HAS_DASHBOARD, MISFITS, REFUSED, RIGHT } from './cases.js';
+import {
+  CHART,
+  EVERYTHING,
+  EXAMPLE,
+  HAS_ALERTS,
+  HAS_DASHBOARD,
+  MISFITS,
+  NO_EXPRESSIONS,
+  REFUSED,
+  RIGHT,
+  TELLING_URLS,
+} from './cases.js';
+import { secretPaths, textPaths, valueAt } from './secret-paths.js';
 
 /** Settings of the interface that are refused until they are served. */
 const UNSERVED = /is not available in this version/;
@@ -148,7 +161,9 @@ t.test('the configuration passes, with the files that are mounted', async (t) =>
     for (const { secret } of volume.projected.sources) {
       for (const { key, path } of secret?.items ?? []) {
         mkdirSync(dirname(join(folder, path)), { recursive: true });
-        writeFileSync(join(folder, path), key === 'directory.yaml' ? 'customers: []\n' : 'ab'.repeat(32));
+        if (key === 'directory.yaml') writeFileSync(join(folder, path), 'customers: []\n');
+        else if (key === 'ca.crt') cpSync(selfSigned(folder, 'ca').cert, join(folder, path));
+        else writeFileSync(join(folder, path), 'ab'.repeat(32));
       }
     }
     t.same(configFaults(join(folder, 'latchkey.yaml')), [], name);
@@ -159,6 +174,71 @@ t.test('what can not work is refused with its mend', async (t) => {
   const results = render(REFUSED.map(([, values, , chart = CHART]) => ({ chart, values })));
   REFUSED.forEach(([name, , message], i) => t.match(results[i]?.error, message, name));
 });
+
+const upstream = 'http://my-api:3000';
+const withConfig = (config: object) => ({ chart: CHART, values: { config: { upstream, ...config } } });
+
+t.test('no secret of the configuration comes into the ConfigMap', async (t) => {
+  const secrets = secretPaths();
+  const others = textPaths().filter((path) => !secrets.includes(path));
+  t.ok(secrets.length > 1 && others.length > 30, `${secrets.length} secrets, ${others.length} others`);
+  t.ok(secrets.includes('store.password') && secrets.includes('store.sealing_key'));
+  const cases = secrets.flatMap((path) => NO_EXPRESSIONS.map((value) => ({ path, value })));
+  const refused = render(cases.map(({ path, value }) => withConfig(valueAt(path, value))));
+  cases.forEach(({ path, value }, i) => {
+    t.match(refused[i]?.error, `latchkey: config.${path}`, `${path}: ${JSON.stringify(value)}`);
+    t.match(refused[i]?.error, 'is a secret: put it into a Secret');
+    t.notOk('latchkey/templates/configmap.yaml' in (refused[i]?.files ?? {}));
+  });
+  const taken = render(secrets.map((path) => withConfig(valueAt(path, '${A_NAME}'))));
+  secrets.forEach((path, i) => t.equal(taken[i]?.error, '', path));
+  const plain = render(others.map((path) => withConfig(valueAt(path, 'plain'))));
+  others.forEach((path, i) => t.notMatch(plain[i]?.error, /is a secret/, path));
+}); // prettier-ignore
+
+t.test('a URL in the ConfigMap says where, and no more', async (t) => {
+  const places = ['upstream', 'store.url', 'upstreams.api.urls.0', 'directory.http.url', 'tracing.otlp', 'identity.assertion.issuer'];
+  const cases = places.flatMap((path) => TELLING_URLS.map((url) => ({ path, url })));
+  const results = render(cases.map(({ path, url }) => withConfig(valueAt(path, url))));
+  cases.forEach(({ path, url }, i) => {
+    t.match(results[i]?.error, `latchkey: config.${path} is a URL with a user`, `${path}: ${url}`);
+    t.notOk('latchkey/templates/configmap.yaml' in (results[i]?.files ?? {}));
+  });
+  const right = ['${REDIS_URL}', 'redis://redis:6379/0', 'http://${HOST}:3000/base', 'https://[::1]:8443', '${file:secrets/r/url}'];
+  const taken = render(right.map((url) => ({ chart: CHART, values: { config: { upstream, directory: { http: { url } } }, secrets: [{ name: 'r', keys: ['url'] }] } })));
+  right.forEach((url, i) => t.equal(taken[i]?.error, '', url));
+  const routes = ['/users/:id/@me', '/purge/*', '/a:b@c'].map((path) => ({ path, action: 'api' }));
+  t.equal(render([withConfig({ routes })])[0]?.error, '', 'paths are no URLs');
+  const [key] = render([withConfig({ listen: { tls: { cert: 'tls.crt', key: '-----BEGIN PRIVATE KEY-----\nMC4C\n-----END PRIVATE KEY-----\n' } } })]);
+  t.match(key?.error, /config\.listen\.tls\.key must be the path of a file, not the key/);
+}); // prettier-ignore
+
+t.test('the scheme of the public port', async (t) => {
+  const tls = { cert: 'tls.crt', key: 'tls.key' };
+  const rows = [['http', {}], ['http', { listen: null }], ['http', { listen: { port: 8080 } }], ['http', { listen: { tls: null } }], ['https', { listen: { tls } }]] as const;
+  const results = render(rows.map(([, config]) => withConfig(config)));
+  rows.forEach(([scheme, config], i) => {
+    const name = JSON.stringify(config);
+    const { objects, files } = results[i] as Rendered;
+    t.equal(results[i]?.error, '', name);
+    t.equal(only({ objects } as Rendered, 'Service')['spec'].ports[0].appProtocol, scheme, name);
+    t.match(only({ objects } as Rendered, 'Pod')['spec'].containers[0].args[0], `fetch('${scheme}://`, name);
+    const notes = files['latchkey/templates/NOTES.txt'] ?? '';
+    t.same(new Set(notes.match(/\bhttps?(?=:\/\/)/g)), new Set([scheme]), name);
+  });
+}); // prettier-ignore
+
+t.test('a proxy in front whose fields are ignored is warned of', async (t) => {
+  const ingress = { enabled: true, hosts: ['a.example.com'] };
+  const httpRoute = { enabled: true, parentRefs: [{ name: 'gateway' }] };
+  const trusting = { listen: { trusted_proxies: ['10.0.0.0/8'] } };
+  const rows = [[false, {}, {}], [true, { ingress }, {}], [true, { httpRoute }, {}], [true, { ingress }, { listen: null }], [true, { ingress }, { listen: { trusted_proxies: [] } }], [false, { ingress }, trusting], [false, { httpRoute }, trusting]] as const;
+  const results = render(rows.map(([, values, config]) => ({ chart: CHART, values: { ...values, config: { upstream, ...config } } })));
+  rows.forEach(([warned, ...row], i) => {
+    t.equal(results[i]?.error, '');
+    t.equal(/WARNING: config\.listen\.trusted_proxies is not set/.test(results[i]?.files['latchkey/templates/NOTES.txt'] ?? ''), warned, JSON.stringify(row));
+  });
+}); // prettier-ignore
 
 t.test('two releases share a namespace', async (t) => {
   const [one, two] = render([{ chart: CHART, release: 'one', values: EVERYTHING }, { chart: CHART, release: 'two', values: EVERYTHING }]) as [Rendered, Rendered];

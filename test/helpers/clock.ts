@@ -10,6 +10,8 @@ export interface Clock {
   readonly env: NodeJS.ProcessEnv;
   /** Sets it so far from the real time, for every process that has it. @param offset like `-90s` or `+3h` */
   readonly set: (offset: string) => void;
+  /** Stops it at the next whole second, so that nothing that is bound to a time passes meanwhile. `set` lets it go on. */
+  readonly stop: () => void;
 }
 
 /** Makes a clock that shows the real time until it is set. @param folder for the file that it is set by */
@@ -26,5 +28,12 @@ export function makeClock(folder: string): Clock {
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
     },
     set,
+    stop: () => set(localTime(Math.ceil(Date.now() / 1_000) * 1_000)),
   };
+}
+
+/** An absolute time as faketime reads it. */
+function localTime(ms: number): string {
+  const utc = ms - new Date(ms).getTimezoneOffset() * 60_000;
+  return new Date(utc).toISOString().slice(0, 19).replace('T', ' ');
 }

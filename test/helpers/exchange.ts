@@ -58,7 +58,7 @@ function readReply(text: string, isHead: boolean, ended: boolean): WireReply | u
     return [each.slice(0, colon).toLowerCase(), each.slice(colon + 1).trim()];
   });
   const all = (name: string) => fields.filter(([each]) => each === name).map(([, value]) => value);
-  const body = isHead || status === '204' ? rest : bodyOf(rest, all, ended);
+  const body = isHead || status === '204' || status === '304' ? rest : bodyOf(rest, all, ended);
   if (body === undefined) return undefined;
   let json: unknown;
   try {

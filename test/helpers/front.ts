@@ -67,9 +67,21 @@ export async function startExample(t: Test, name: string, upstream: string): Pro
   return { folder, port, latchkey: await start(t, config) };
 }
 
-/** Starts an example with its proxy. */
-export async function startFront(t: Test, proxy: 'nginx' | 'caddy', upstream: string): Promise<Front> {
+/** Starts an example with its proxy. @param edit changes one of its files: the name, what to replace, and by what */
+export async function startFront(
+  t: Test,
+  proxy: 'nginx' | 'caddy',
+  upstream: string,
+  edit?: readonly [file: string, from: RegExp, to: string],
+): Promise<Front> {
   const { folder, port, latchkey } = await startExample(t, proxy, upstream);
+  if (edit !== undefined) {
+    const [name, from, to] = edit;
+    const file = join(folder, name);
+    const text = readFileSync(file, 'utf8');
+    if (!from.test(text)) throw new Error(`${file} has no ${from}`);
+    writeFileSync(file, text.replace(from, to));
+  }
   const child = PROGRAMS[proxy](folder);
   const gone = new Promise((done) => child.once('close', done));
   t.teardown(async () => {
@@ -80,7 +92,8 @@ export async function startFront(t: Test, proxy: 'nginx' | 'caddy', upstream: st
   return { url: `http://127.0.0.1:${port}`, latchkey };
 }
 
-async function accepts(port: number): Promise<boolean> {
+/** Whether something listens on a loopback port. */
+export async function accepts(port: number): Promise<boolean> {
   return new Promise((answer) => {
     const socket = connect(port, '127.0.0.1', () => {
       socket.destroy();

@@ -113,8 +113,16 @@ export async function freshMetrics(admin: string): Promise<string> {
   return (await send(admin, '/metrics')).text;
 }
 
-/** Sends exact bytes and returns what comes back until the connection closes or stays quiet. */
-export function sendRaw(base: string, bytes: string, quietMs = 300): Promise<string> {
+/** The longest time to an answer, on a machine with more to do. */
+const ANSWER_MS = 20_000;
+
+/**
+ * Sends exact bytes and returns what comes back until the connection closes or stays quiet.
+ *
+ * @param quietMs counted once there are as many answers as must come
+ * @param answers how many those are, with interim ones
+ */
+export function sendRaw(base: string, bytes: string, quietMs = 300, answers = 1): Promise<string> {
   const { hostname, port } = new URL(base);
   return new Promise((resolve) => {
     const socket = connect(Number(port), hostname);
@@ -124,11 +132,13 @@ export function sendRaw(base: string, bytes: string, quietMs = 300): Promise<str
       socket.destroy();
       resolve(got);
     };
-    const timer = setTimeout(finish, quietMs);
+    let timer = setTimeout(finish, ANSWER_MS);
     socket.on('connect', () => socket.write(Buffer.from(bytes, 'latin1')));
     socket.on('data', (chunk: Buffer) => {
       got += chunk.toString('latin1');
-      timer.refresh();
+      if ((got.match(/HTTP\/1\.1 \d/g)?.length ?? 0) < answers) return;
+      clearTimeout(timer);
+      timer = setTimeout(finish, quietMs);
     });
     socket.on('end', finish).on('error', finish);
   });

@@ -1,5 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import { parse } from 'yaml';
+import { configSchema } from '../../src/config/schema/config.js';
+import { interfaceDocument } from '../../src/endpoints/openapi/document.js';
+import { interfaceSettings } from '../../src/server/interface-settings.js';
 
 /** A request and its answer. */
 export interface Exchange {
@@ -13,10 +17,24 @@ export interface Exchange {
   readonly text: string;
 }
 
+/** An OpenAPI document of the interface. */
+export type InterfaceDocument = ReturnType<typeof interfaceDocument>;
+
 // oxlint-disable-next-line typescript/no-explicit-any -- a JSON document
 type Json = any;
 
 const FORM = 'application/x-www-form-urlencoded';
+
+/** The description of the interface that a configuration serves. */
+export function describedBy(config: string): InterfaceDocument {
+  const given = (parse(config) ?? {}) as { interface?: object; identity?: { assertion?: { enabled?: boolean } } };
+  const whole = configSchema.parse({
+    upstreams: { api: { url: 'http://127.0.0.1' } },
+    interface: given.interface ?? {},
+    identity: { assertion: { enabled: given.identity?.assertion?.enabled ?? false } },
+  });
+  return interfaceDocument(interfaceSettings(whole));
+} // prettier-ignore
 
 /**
  * Holds exchanges against an OpenAPI document. It is stricter than the document in one point: an answer must not have

@@ -1,15 +1,4 @@
-import { resolve } from 'node:path';
-import { parse } from 'yaml';
-import type { configSchema } from '../../src/config/schema/config.js';
-import type { interfaceDocument } from '../../src/endpoints/openapi/document.js';
-import type { interfaceSettings } from '../../src/server/interface-settings.js';
-import type { Exchange, InterfaceCheck } from './interface-check.js';
-
-interface Built {
-  readonly configSchema: typeof configSchema;
-  readonly interfaceDocument: typeof interfaceDocument;
-  readonly interfaceSettings: typeof interfaceSettings;
-}
+import type { Exchange, InterfaceCheck, InterfaceDocument } from './interface-check.js';
 
 /** The public ports of the servers that run, with the text of the configuration that each started with. */
 const servers = new Map<string, string>();
@@ -41,32 +30,13 @@ export async function checkExchange(base: string, exchange: Exchange): Promise<v
   if (fault !== undefined) throw new Error(`${exchange.method} ${exchange.path} is not as described: ${fault}`);
 } // prettier-ignore
 
-/** The description of the interface that a configuration serves. */
-export async function describedBy(config: string): Promise<ReturnType<typeof interfaceDocument>> {
-  // The built ones load in a fraction of the time, and no test runs without them.
-  const { configSchema } = await built('config/schema/config.js');
-  const { interfaceDocument } = await built('endpoints/openapi/document.js');
-  const { interfaceSettings } = await built('server/interface-settings.js');
-  const given = (parse(config) ?? {}) as { interface?: object; identity?: { assertion?: { enabled?: boolean } } };
-  const whole = configSchema.parse({
-    upstreams: { api: { url: 'http://127.0.0.1' } },
-    interface: given.interface ?? {},
-    identity: { assertion: { enabled: given.identity?.assertion?.enabled ?? false } },
-  });
-  return interfaceDocument(interfaceSettings(whole));
-} // prettier-ignore
-
 async function createCheckOfNow(base: string): Promise<InterfaceCheck> {
   const { InterfaceCheck } = await import('./interface-check.js');
   const reply = await fetch(`${base}/_latchkey/openapi.json`);
-  return new InterfaceCheck((await reply.json()) as Awaited<ReturnType<typeof describedBy>>);
+  return new InterfaceCheck((await reply.json()) as InterfaceDocument);
 }
 
 async function createCheck(config: string): Promise<InterfaceCheck> {
-  const { InterfaceCheck } = await import('./interface-check.js');
-  return new InterfaceCheck(await describedBy(config));
-}
-
-async function built(module: string): Promise<Built> {
-  return (await import(resolve(import.meta.dirname, '../../dist', module))) as Built;
+  const { describedBy, InterfaceCheck } = await import('./interface-check.js');
+  return new InterfaceCheck(describedBy(config));
 }

@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { stringify } from 'yaml';
+import { refuseNegativeCounts } from './counts.js';
 import { forgetServer, noteServer } from './interface.js';
 import { refuseSecretsBelow, refuseSecretsIn } from './secrets.js';
 
@@ -30,7 +31,16 @@ export async function run(
   args: readonly string[],
   options: { input?: string; env?: NodeJS.ProcessEnv } = {},
 ): Promise<{ code: number | null; stdout: string; stderr: string }> {
-  const child = spawn(process.execPath, [CLI, ...args], { env: { ...process.env, ...options.env } });
+  return runOn(process.execPath, args, options);
+}
+
+/** Runs a command to its end by some version of Node. */
+export async function runOn(
+  node: string,
+  args: readonly string[],
+  options: { input?: string; env?: NodeJS.ProcessEnv } = {},
+): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  const child = spawn(node, [CLI, ...args], { env: { ...process.env, ...options.env } });
   const output = collect(child);
   child.stdin?.end(options.input ?? '');
   const code = await new Promise<number | null>((done) => child.once('close', done));
@@ -66,7 +76,7 @@ export async function start(
   return startCommand(t, ['serve', '--config', configFile], options);
 }
 
-/** Starts a command that serves and waits until it says that it is ready. At its end its output is searched for secrets. */
+/** Starts a command that serves and waits until it says that it is ready. At its end its output is searched for secrets, and its metrics for counts below zero. */
 export async function startCommand(
   t: { teardown: (fn: () => Promise<void>) => void },
   args: readonly string[],
@@ -82,8 +92,14 @@ export async function startCommand(
     child.kill(signal);
     return ended;
   };
+  let admin: string | undefined;
   t.teardown(async () => {
-    await stop('SIGKILL');
+    const counted = child.exitCode !== null || admin === undefined ? undefined : refuseNegativeCounts(admin);
+    try {
+      await counted;
+    } finally {
+      await stop('SIGKILL');
+    }
     refuseSecretsIn(output().stdout, 'standard output');
     refuseSecretsIn(output().stderr, 'standard error');
   });
@@ -91,6 +107,7 @@ export async function startCommand(
   const config =
     args.includes('--config') && configFile !== undefined ? readFileSync(configFile, 'utf8') : '';
   const ready = await waitForReady(child, output);
+  admin = ready.admin;
   noteServer(ready.listen, config);
   child.once('exit', () => forgetServer(ready.listen));
   return {

@@ -2,7 +2,8 @@ import { connect, createServer, type Socket } from 'node:net';
 
 /** A TCP proxy on loopback whose connections can be cut, or go quiet without a sign, as behind a lost network. */
 export async function startProxy(t: { teardown: (fn: () => void) => void }, port: number) {
-  let mode: 'open' | 'quiet' | 'refusing' = 'open';
+  let mode: 'open' | 'quiet' | 'mute' | 'refusing' = 'open';
+  let trigger: string | undefined;
   const pairs = new Set<[Socket, Socket]>();
   const server = createServer((near) => {
     if (mode === 'refusing') {
@@ -12,9 +13,11 @@ export async function startProxy(t: { teardown: (fn: () => void) => void }, port
     const far = connect(port, '127.0.0.1');
     const pair: [Socket, Socket] = [near, far];
     pairs.add(pair);
-    const pass = (to: Socket) => (chunk: Buffer) => void (mode === 'quiet' || to.write(chunk));
-    near.on('data', pass(far));
-    far.on('data', pass(near));
+    near.on('data', (chunk: Buffer) => {
+      if (trigger !== undefined && chunk.includes(trigger)) mode = 'mute';
+      if (mode !== 'quiet') far.write(chunk);
+    });
+    far.on('data', (chunk: Buffer) => void (mode === 'quiet' || mode === 'mute' || near.write(chunk)));
     const end = () => {
       pairs.delete(pair);
       near.destroy();
@@ -35,14 +38,20 @@ export async function startProxy(t: { teardown: (fn: () => void) => void }, port
     cut,
     /** Nothing passes any more, and nobody is told. */
     quiet: () => (mode = 'quiet'),
+    /** What is asked arrives, and no answer comes back. @param from only from a request on that holds this text */
+    mute: (from?: string) => {
+      trigger = from;
+      if (from === undefined) mode = 'mute';
+    },
     refuse: () => {
       mode = 'refusing';
       cut();
     },
     open: () => {
       // What was swallowed can't come back, so those connections are over.
-      if (mode === 'quiet') cut();
+      if (mode === 'quiet' || mode === 'mute') cut();
       mode = 'open';
+      trigger = undefined;
     },
   };
 }

@@ -1,7 +1,7 @@
 const HOUR_MS = 3_600_000;
 
 /** Waits until something holds. */
-export async function until(holds: () => boolean | Promise<boolean>, what: string, ms = 15_000): Promise<void> {
+export async function until(holds: () => boolean | Promise<boolean>, what: string, ms = 30_000): Promise<void> {
   for (const limit = Date.now() + ms; Date.now() < limit; ) {
     if (await holds()) return;
     await new Promise((wait) => setTimeout(wait, 20));

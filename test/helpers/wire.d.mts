@@ -31,3 +31,4 @@ export function startStrictUpstream(): Promise<{
   reset: () => void;
   close: () => void;
 }>;
+export function acceptOf(key: string | undefined): string;

@@ -1,4 +1,6 @@
+import { createHash } from 'node:crypto';
 import { connect, createServer } from 'node:net';
+
 import { readRequest, valuesOf } from './strict.mjs';
 
 /**
@@ -41,6 +43,11 @@ export function talk(port, pieces, { enough, quietMs = 1_000, settleMs = 0, end 
     socket.on('error', () => finish(true));
     socket.on('close', () => finish(true));
   });
+}
+
+/** The `Sec-WebSocket-Accept` that follows from a key (RFC 6455 4.2.2). */
+export function acceptOf(key) {
+  return createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64');
 }
 
 /** Sends bytes and resets the connection so many milliseconds later. */
@@ -93,7 +100,8 @@ export async function startStrictUpstream() {
         if (request.target.includes('switch') && valuesOf(request.fields, 'upgrade').length > 0) {
           tunnel = true;
           socket.write(
-            'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n',
+            'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
+              `Sec-WebSocket-Accept: ${acceptOf(valuesOf(request.fields, 'sec-websocket-key')[0])}\r\n\r\n`,
           );
           return;
         }

@@ -36,7 +36,7 @@ export interface AttackCase {
 export type Values = Readonly<Record<string, string>>;
 
 const QUIET_MS = 300;
-const SLOW_MS = 10_000;
+const SLOW_MS = 20_000;
 
 /** Values for the identity field and for damaged forms of a token. */
 export function derivedValues(token: string, identityField: string): Values {
@@ -116,7 +116,6 @@ interface Exchange {
 
 function exchange(each: AttackCase, server: string, values: Values): Promise<Exchange> {
   const { hostname, port } = new URL(server);
-  const limit = each.slow === true ? SLOW_MS : QUIET_MS;
   return new Promise((resolve) => {
     const socket = connect(Number(port), hostname);
     const startedAt = Date.now();
@@ -127,12 +126,16 @@ function exchange(each: AttackCase, server: string, values: Values): Promise<Exc
       socket.destroy();
       resolve({ text, end, ms: (firstAt === 0 ? Date.now() : firstAt) - startedAt });
     };
-    const timer = setTimeout(() => finish('timeout'), limit);
+    // Every case is answered or closed; a busy machine may take its time to.
+    let timer = setTimeout(() => finish('timeout'), SLOW_MS);
+    const answers = () => text.match(/HTTP\/1\.[01] (?:[2-5]\d\d|101)/g)?.length ?? 0;
     socket.once('connect', () => void send(socket, substitute(each.raw, values)));
     socket.on('data', (chunk: Buffer) => {
       if (firstAt === 0) firstAt = Date.now();
       text += chunk.toString('latin1');
-      if (each.slow !== true) timer.refresh();
+      if (each.slow === true || answers() < (each.min_responses ?? 0)) return;
+      clearTimeout(timer);
+      timer = setTimeout(() => finish('timeout'), QUIET_MS);
     });
     socket.on('end', () => finish('close')).on('error', () => finish('close'));
   });

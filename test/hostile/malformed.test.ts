@@ -29,7 +29,11 @@ const SETTLE_MS = 30;
 
 const upstream = await startStrictUpstream();
 t.teardown(() => upstream.close());
-const { url, token, server } = await startFixture(t, { upstream: upstream.url });
+const { url, token, server } = await startFixture(t, {
+  upstream: upstream.url,
+  // How a body is framed is asked here, not where one belongs.
+  default_route: { body_on_read: 'allow' },
+});
 const key = await token('superuser');
 const port = Number(new URL(url).port);
 const folder = join(import.meta.dirname, 'fixtures');

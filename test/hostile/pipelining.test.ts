@@ -37,7 +37,7 @@ t.test('requests of one connection are served one after the other', async (t) =>
     setTimeout(() => res.end(req.url), 60 - 10 * arrived.length);
   };
   const bytes = ['PUT /1', 'POST /2', 'DELETE /3', 'GET /4'].map((line) => `${head(line)}\r\n`).join('');
-  t.equal(outline(await sendRaw(url, bytes, 600)), '[200]/1[200]/2[200]/3[200]/4');
+  t.equal(outline(await sendRaw(url, bytes, 600, 4)), '[200]/1[200]/2[200]/3[200]/4');
   t.same(arrived, ['PUT /1', 'POST /2', 'DELETE /3', 'GET /4']);
   t.same(answered, [1, 2, 3, 4], 'each came when the one before was answered');
 });
@@ -45,9 +45,9 @@ t.test('requests of one connection are served one after the other', async (t) =>
 t.test('100 Continue of a later request comes behind the answer of the earlier one', async (t) => {
   behave = (req, res) => req.resume().on('end', () => res.end('ok'));
   const expecting = `${head('POST /b')}Expect: 100-continue\r\nContent-Length: 3\r\n\r\nabc`;
-  t.equal(outline(await sendRaw(url, `${head('GET /a')}\r\n${expecting}`)), '[200]ok[100][200]ok');
+  t.equal(outline(await sendRaw(url, `${head('GET /a')}\r\n${expecting}`, 300, 3)), '[200]ok[100][200]ok');
   const form = 'POST /login HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n';
-  t.match(outline(await sendRaw(url, `${head('GET /a')}\r\n${form}`)), /^\[200\]ok\[100\]\[400\]\{/);
+  t.match(outline(await sendRaw(url, `${head('GET /a')}\r\n${form}`, 300, 3)), /^\[200\]ok\[100\]\[400\]\{/);
 });
 
 t.test('garbage behind a request neither takes its answer nor falls into it', async (t) => {
@@ -61,7 +61,7 @@ t.test('garbage behind a request neither takes its answer nor falls into it', as
   behave = (_req, res) => void setTimeout(() => res.end('ok'), 100);
   const late = `${head('PUT /a')}Content-Length: 1\r\n\r\na${head('PUT /b')}\r\nGET /evil\0 HTTP/1.1\r\n\r\n`;
   arrived = [];
-  const text = await sendRaw(url, late, 600);
+  const text = await sendRaw(url, late, 600, 2);
   t.equal(outline(text), '[200]ok[200]ok', 'what came before is answered, the rest is not');
   t.match(text.split('HTTP/1.1 200')[2], /Connection: close/i);
   t.same(arrived, ['PUT /a', 'PUT /b']);
@@ -88,7 +88,7 @@ t.test('a body that turns bad when its answer has begun ends the connection', as
 t.test('a handshake waits for the answer of the request before it, and CONNECT ends the connection', async (t) => {
   behave = (_req, res) => void setTimeout(() => res.end('ok'), 200);
   const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n';
-  const text = await sendRaw(url, `${head('GET /a')}\r\n${head('GET /ws')}${upgrade}`, 800);
+  const text = await sendRaw(url, `${head('GET /a')}\r\n${head('GET /ws')}${upgrade}`, 800, 2);
   t.match(outline(text), /^\[200\]ok\[502\]/, 'the upstream takes no WebSocket');
   arrived = [];
   t.equal(await sendRaw(url, `${head('GET /a')}\r\nCONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n`, 500), '');
@@ -96,7 +96,7 @@ t.test('a handshake waits for the answer of the request before it, and CONNECT e
   const unknown = 'GET /a HTTP/1.1\r\nHost: a\r\n\r\n';
   const h2c = `${head('GET /b')}Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n`;
   for (let i = 0; i < 20; i++) {
-    const answers = outline(await sendRaw(url, `${unknown}${h2c}${unknown}${unknown}`, 400)).replace(/\{.*?\}/g, '');
+    const answers = outline(await sendRaw(url, `${unknown}${h2c}${unknown}${unknown}`, 400, 2)).replace(/\{.*?\}/g, '');
     // Newer Node reads nothing behind such a wish before it is answered; what was sent with it is not served.
     t.match(answers, /^\[401\]\[200\]ok(?:\[401\]\[401\])?$/);
   }

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import t from 'tap';
 import { createClientReader } from '../../src/http/client-address.js';
+import type { Client } from '../../src/http/head.js';
 import { forEachRow } from '../helpers/table.js';
 
 const socket = (remoteAddress: string, more: object = {}) =>
@@ -14,6 +15,11 @@ const FORWARDED = [
   'api.example.com',
 ];
 
+function clientOf(read: ReturnType<ReturnType<typeof createClientReader>>): Client {
+  if (typeof read === 'string') throw new Error(read);
+  return read;
+}
+
 t.test('without trusted proxies nobody is believed', async (t) => {
   const read = createClientReader([]);
   t.same(read(socket('::ffff:10.0.0.1'), 'host', FORWARDED), {
@@ -21,15 +27,22 @@ t.test('without trusted proxies nobody is believed', async (t) => {
     secure: false,
     host: 'host',
     proxied: false,
+    behindTrustedProxy: false,
     forwardedFor: '10.0.0.1',
   });
-  t.equal(read(socket('::1', { encrypted: true }), 'host', []).secure, true);
+  t.equal(clientOf(read(socket('::1', { encrypted: true }), 'host', [])).secure, true);
+  const odd = ['X-Forwarded-Proto', 'gopher', 'X-Forwarded-Host', 'a b'];
+  t.equal(
+    clientOf(read(socket('10.0.0.1'), 'host', odd)).host,
+    'host',
+    'what nobody believes may be anything',
+  );
 });
 
 t.test('behind trusted proxies the client is the last address that none of them is', async (t) => {
   const read = createClientReader(['10.0.0.0/8', '2001:db8::/32', '192.0.2.1']);
   const of = (peer: string, forwarded: string) => {
-    const { address, forwardedFor } = read(socket(peer), 'host', ['X-Forwarded-For', forwarded]);
+    const { address, forwardedFor } = clientOf(read(socket(peer), 'host', ['X-Forwarded-For', forwarded]));
     return [address, forwardedFor];
   };
   t.same(read(socket('10.0.0.1'), 'host', FORWARDED), {
@@ -37,6 +50,7 @@ t.test('behind trusted proxies the client is the last address that none of them 
     secure: true,
     host: 'api.example.com',
     proxied: true,
+    behindTrustedProxy: true,
     forwardedFor: '203.0.113.7, 10.0.0.2, 10.0.0.1',
   });
   forEachRow(
@@ -45,10 +59,60 @@ t.test('behind trusted proxies the client is the last address that none of them 
       ['10.0.0.1', '1.1.1.1', '1.1.1.1', '1.1.1.1, 10.0.0.1'],
       ['192.0.2.1', '6.6.6.6,1.1.1.1', '1.1.1.1', '1.1.1.1, 192.0.2.1'],
       ['::ffff:10.0.0.1', '2001:db8::5, ::ffff:10.9.9.9', '2001:db8::5', '2001:db8::5, 10.9.9.9, 10.0.0.1'],
+      ['10.0.0.1', '1.2.3.4:5678', '1.2.3.4', '1.2.3.4, 10.0.0.1'],
+      ['10.0.0.1', '[2001:db9::1]:443, 10.0.0.2:80', '2001:db9::1', '2001:db9::1, 10.0.0.2, 10.0.0.1'],
+      ['10.0.0.1', '[2001:db9::1]', '2001:db9::1', '2001:db9::1, 10.0.0.1'],
+      ['10.0.0.1', '[::ffff:1.2.3.4]:5', '1.2.3.4', '1.2.3.4, 10.0.0.1'],
+      ['10.0.0.1', '1.2.3.4:', '10.0.0.1', '10.0.0.1'],
+      ['10.0.0.1', '1.2.3.4:x', '10.0.0.1', '10.0.0.1'],
+      ['10.0.0.1', '999.2.3.4:1', '10.0.0.1', '10.0.0.1'],
       ['10.0.0.1', '', '10.0.0.1', '10.0.0.1'],
       ['10.0.0.1', 'not an address', '10.0.0.1', '10.0.0.1'],
     ] as const,
     ([peer, forwarded, address, chain]) =>
       t.same(of(peer, forwarded), [address, chain], `${peer} ${forwarded}`),
+  );
+});
+
+t.test('what a trusted proxy tells of the host and the scheme has to be one', async (t) => {
+  const read = createClientReader(['10.0.0.1']);
+  const told = (...fields: string[]) => read(socket('10.0.0.1'), 'host', fields);
+  forEachRow(
+    [
+      'a b',
+      'a:',
+      'a:0',
+      'a:65536',
+      'a:99999',
+      'a:080',
+      '[::::]',
+      '[::1',
+      '[1.2.3.4]',
+      'a/b',
+      'a@b',
+      'a?b',
+      'é',
+      'good, a b',
+      '[::1]x',
+    ],
+    (host) => t.match(told('X-Forwarded-Host', host), /^the field X-Forwarded-Host is not a host name/, host),
+  );
+  forEachRow(['a', 'a.b:1', 'a:65535', '[::1]:443', '[::ffff:1.2.3.4]', 'bad host, a', 'a_b.c~d'], (host) =>
+    t.equal(clientOf(told('X-Forwarded-Host', host)).host, host.split(', ').at(-1), host),
+  );
+  forEachRow(
+    [
+      ['https', true],
+      ['HTTPS', true],
+      ['http, https', true],
+      ['https, http', false],
+      ['wss', true],
+      ['ws', false],
+      ['', false],
+    ] as const,
+    ([proto, secure]) => t.equal(clientOf(told('X-Forwarded-Proto', proto)).secure, secure, proto),
+  );
+  forEachRow(['gopher', 'https:', 'on', 'https http', '1'], (proto) =>
+    t.match(told('X-Forwarded-Proto', proto), /^the field X-Forwarded-Proto is neither/, proto),
   );
 });

@@ -37,9 +37,65 @@ t.test('targets that are refused whatever the routes are', async (t) => {
       '/a/..;x=1/b',
       '/a/.;/b',
       '/a/%2e;v=1%2fb',
+      '/a/%u002e%u002e/b',
+      '/a%C2%85b',
+      '/a%C2%9fb',
     ],
     (target) => t.type(parseTarget(target), 'string', JSON.stringify(target)),
   );
+});
+
+t.test('bytes that are no UTF-8 are refused: lenient decoders make characters of them', async (t) => {
+  const dots = [
+    '%c0%ae%c0%ae',
+    '%e0%80%ae%e0%80%ae',
+    '%f0%80%80%ae',
+    '%f8%80%80%80%ae',
+    '%fc%80%80%80%80%ae',
+    '.%c0%ae',
+  ];
+  const separators = ['%c0%af', '%e0%80%af', '%f0%80%80%af', '%c1%9c', '%c1%af', '%e0%81%9c'];
+  const stray = [
+    '%80',
+    '%bf',
+    '%c3',
+    '%c3x',
+    '%c3/%a9',
+    '%e6%97',
+    '%ff',
+    '%fe',
+    '%ed%a0%80',
+    '%ed%bf%bf',
+    '%f4%90%80%80',
+    '%f5%80%80%80',
+    '%C3%25A9',
+  ];
+  forEachRow([...dots, ...separators, ...stray], (bytes) => {
+    forEachRow([`/${bytes}`, `/a/${bytes}/b`, `/purge/http://x/${bytes}`, `/a${bytes}?x`], (target) =>
+      t.match(parseTarget(target), 'UTF-8', target),
+    );
+  });
+  t.type(parseTarget('/a?x=%c0%ae'), 'object', 'in the query it means nothing');
+});
+
+t.test('what a reader may take for a dot segment, a backslash or an escape is refused', async (t) => {
+  forEachRow(
+    [
+      '．．', '．', '.．', '․․', '‥', '。。', '.。', '｡｡', '﹒﹒', '..；x', '．．;x', '..？', '．．＃x', '.\u200b.', '.\u00ad．', '．\ufe0f．',
+      '＼', 'a＼b', 'a﹨b', '∖', '⧵', 'a／..', '..／a', '..∕a', 'a⁄．．', '％2e', '％２ｅ', '٪2e', '﹪ａＦ', '％a\u0101',
+    ],
+    (text) => t.type(parseTarget(`/a/${encodeURIComponent(text).replaceAll('%2F', '/')}/b`), 'string', text),
+  ); // prettier-ignore
+});
+
+t.test('paths of every language pass', async (t) => {
+  forEachRow(
+    [
+      'café', 'café', '日本', '今日は。', 'なぜ？', '１００％達成', 'ﾊﾟｽ', 'Łódź', 'Ελλάδα', 'Москва', 'עִבְרִית', 'العربية', 'हिन्दी', '한국', '한국',
+      'naïve—dash', '👩‍👩‍👧', 'ﬁle', 'Ｗide', 'a…b', 'wait…', 'x²', '½', '€', '№5', '𝒳', '\u{10ffff}',
+    ],
+    (text) => t.type(parseTarget(`/a/${encodeURIComponent(text)}`), 'object', text),
+  ); // prettier-ignore
 });
 
 t.test('targets that pass, and whether there is one way to read them', async (t) => {

@@ -42,7 +42,6 @@ function token(role: string, scopes: string[], services: string[] = []): Subject
     digest: 'D',
     kind: 'token',
     userId: 'U',
-    customerId: 'C',
     name: '',
     scopes,
     services,

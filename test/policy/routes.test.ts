@@ -53,6 +53,59 @@ t.test('the most specific path that takes the method wins', async (t) => {
   );
 });
 
+t.test('a route that takes GET takes HEAD, unless a route for the same path names it', async (t) => {
+  const routes: RouteDefinition[] = [
+    { path: '/open', methods: ['GET'], auth: 'none', action: 'open' },
+    { path: '/a/:x', methods: ['GET'], action: 'get' },
+    { path: '/a/:x', action: 'any' },
+    { path: '/a/*', methods: ['HEAD'], action: 'below' },
+    { path: '/b/:x', methods: ['GET', 'POST'], action: 'get' },
+    { path: '/b/%3Ay', methods: ['HEAD'], action: 'fixed' },
+    { path: '/b/:z', methods: ['HEAD'], action: 'named' },
+    { path: '/b%2d/c', methods: ['GET'], action: 'get' },
+    { path: '/b-/c', methods: ['HEAD'], action: 'named' },
+    { path: '/c/*', methods: ['GET'], action: 'get' },
+    { path: '/c/d', methods: ['POST'], action: 'post' },
+  ];
+  const found = (order: readonly RouteDefinition[], method: string, path: string) => {
+    const match = new Router(order, { action: 'default' }).find(method, path, true);
+    return typeof match === 'string' ? match : match.route.readAction;
+  };
+  forEachRow(
+    [
+      ['HEAD', '/open', 'open:read'],
+      ['OPTIONS', '/open', 'default:read'],
+      ['HEAD', '/a/1', 'get:read'],
+      ['OPTIONS', '/a/1', 'any:read'],
+      ['HEAD', '/a/1/2', 'below:read'],
+      ['HEAD', '/b/1', 'named:read'],
+      ['GET', '/b/1', 'get:read'],
+      ['HEAD', '/b-/c', 'named:read'],
+      ['HEAD', '/b/:y', 'fixed:read'],
+      ['HEAD', '/c/x/y', 'get:read'],
+      ['HEAD', '/c/d', 'get:read'],
+    ] as const,
+    ([method, path, action]) => {
+      t.equal(found(routes, method, path), action, `${method} ${path}`);
+      t.equal(found(routes.toReversed(), method, path), action, `${method} ${path}, in the other order`);
+    },
+  );
+});
+
+t.test('an escaped ":" or "*" in the path of a route is a character', async (t) => {
+  const router = new Router(
+    [
+      { path: '/a/%3Aid', auth: 'none' },
+      { path: '/b/%2A', auth: 'none' },
+    ],
+    { action: 'default' },
+  );
+  const isOpen = (path: string) =>
+    (router.find('GET', path, false) as { route: { auth: string } }).route.auth === 'none';
+  t.same(['/a/:id', '/a/%3aid', '/b/*', '/b/%2a'].map(isOpen), [true, true, true, true]);
+  t.same(['/a/x', '/b/x', '/b/x/y'].map(isOpen), [false, false, false]);
+});
+
 t.test(
   'an escaped character is the character; the rest of the path is data where a route ends in *',
   async (t) => {
@@ -70,6 +123,70 @@ t.test(
         ['GET', '/service/S1/version//1', '/service/:service_id/*'],
       ] as const,
       ([method, path, route]) => t.equal(routeOf(method, path), route, `${method} ${path}`),
+    );
+  },
+);
+
+t.test(
+  'a character that a reader takes for another leads to the same rule, or the path is refused',
+  async (t) => {
+    const routes: RouteDefinition[] = [
+      ...ROUTES,
+      { path: '/admin', auth: 'deny' },
+      { path: '/admin/*', auth: 'deny' },
+      { path: '/caf%C3%A9', action: 'cafe' },
+      { path: '/cafe', action: 'plain' },
+      { path: '/%C5%81%C3%B3d%C5%BA/:x', action: 'lodz' },
+      { path: '/nad%C4%9Bje', action: 'hope' },
+      { path: '/nadeje', action: 'other' },
+      { path: '/files/*', auth: 'none', strip_prefix: '/files' },
+    ];
+    const router = new Router(routes, { action: 'api' });
+    const found = (method: string, text: string) => {
+      const match = router.find(method, encodeURI(text), false);
+      return typeof match === 'string'
+        ? 'refused'
+        : match.route.readAction === 'api:read'
+          ? 'default'
+          : match.route.path;
+    };
+    forEachRow(
+      [
+        ['GET', '/ａdmin', 'refused'],
+        ['GET', '/ａｄｍｉｎ/x', 'refused'],
+        ['GET', '/ādmin', 'refused'],
+        ['GET', '/adm\u0131n', 'refused'],
+        ['GET', '/ad\u0301min', 'refused'],
+        ['GET', '/ad\u200bmin', 'refused'],
+        ['GET', '/ad\u00admin', 'refused'],
+        ['GET', '/admin？x', 'refused'],
+        ['GET', '/admin＃x', 'refused'],
+        ['GET', '/admin；x', 'refused'],
+        ['GET', '/admin／x', 'refused'],
+        ['GET', '/x／admin', 'refused'],
+        ['POST', '/service/S1/purge＿all', 'refused'],
+        ['POST', '/service/S1/purge_all？', 'refused'],
+        ['GET', '/service/Ｓ1', 'refused'],
+        ['GET', '/service/S1／x', 'refused'],
+        ['GET', '/toke\u0144s/self', 'refused'],
+        ['GET', '/files/／evil.example/', 'refused'],
+        ['GET', '/files/；evil', 'refused'],
+        ['GET', '/files/なぜ？', '/files/*'],
+        ['GET', '/files/a／b', '/files/*'],
+        ['POST', '/purge/http://www.example.com/a／b？ｘ', '/purge/*'],
+        ['POST', '/purge/http://www.example.com/日本/café', '/purge/*'],
+        ['GET', '/日本/ｘ', 'default'],
+        ['GET', '/café', '/caf%C3%A9'],
+        ['GET', '/cafe', '/cafe'],
+        // Another normalization of the same path: some upstreams see the route's, some do not.
+        ['GET', '/cafe\u0301', 'refused'],
+        ['GET', '/Łódź/1', '/%C5%81%C3%B3d%C5%BA/:x'],
+        ['GET', '/Lódz/1', 'default'],
+        ['GET', '/naděje', 'refused'],
+        ['GET', '/nadeje', '/nadeje'],
+        ['GET', '/service/S1/naděje\u0301', '/service/:service_id/*'],
+      ] as const,
+      ([method, text, route]) => t.equal(found(method, text), route, `${method} ${text}`),
     );
   },
 );

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import type { Arbitrary } from 'fast-check';
 import type { RequestHead } from '../../src/http/head.js';
+import { foldName, ProtectedFields } from '../../src/http/protected-fields.js';
 import { createOutbound } from '../../src/proxy/outbound.js';
 import { property } from '../helpers/property.js';
 
@@ -21,6 +22,7 @@ const PROTECTED = [
   ...'Forwarded X-Real-IP X-Original-URL X-Rewrite-URL X-HTTP-Method X-Request-Id'.split(' '),
   ...'X-HTTP-Method-Override X-Method-Override X-Forwarded-For X-Forwarded-Proto'.split(' '),
   ...'X-Forwarded-Host X-Forwarded-Port X-Forwarded-User X-Forwarded-Anything'.split(' '),
+  ...'X-Forwarded Forwarded-For Client-IP CF-Connecting-IP Remote-Addr X-Override-URL Path-Info'.split(' '),
 ];
 const FREE = [
   'Accept',
@@ -37,7 +39,9 @@ const FREE = [
   'AX-Auth-User-Id',
   'X-Auth--User-Id',
   'XAuthUserId',
-  'X-Forwarded',
+  'X-Original-Filename',
+  'X-Method',
+  'X~Auth',
   'Service',
   'Service-Key2',
   'Content-Lengthy',
@@ -50,18 +54,21 @@ const FREE = [
 const HOP_OPTIONS = ['keep-alive', 'close', 'Upgrade', 'content-length', 'cookie', '', ' '];
 
 /** The name as a gateway to CGI, WSGI or PHP would make a variable of it. */
-const variable = (name: string) => name.toUpperCase().replace(/[-_.]/g, '_');
+const variable = (name: string) => name.toUpperCase().replace(/[^A-Z0-9]/g, '_');
 const PROTECTED_VARIABLES = new Set(PROTECTED.map(variable));
 
-/** A name in any case, with any of the three characters that become one. */
+/** Characters of a name outside letters and digits (RFC 9110 5.6.2). */
+const SEPARATORS = "-!#$%&'*+.^_`|~";
+
+/** A name in any case, with any of the characters that become one. */
 function spelled(name: string): Arbitrary<string> {
-  return fc.infiniteStream(fc.nat(5)).map((dice) =>
+  return fc.infiniteStream(fc.nat(29)).map((dice) =>
     name
       .split('')
       .map((char) => {
         const roll = dice.next().value as number;
-        if (char === '-') return roll === 0 ? '_' : roll === 1 ? '.' : '-';
-        return roll < 3 ? char.toLowerCase() : char.toUpperCase();
+        if (char === '-') return SEPARATORS[roll] ?? '-';
+        return roll < 15 ? char.toLowerCase() : char.toUpperCase();
       })
       .join(''),
   );
@@ -98,10 +105,13 @@ const requests = fc.record({
   host: fc.constantFrom('', 'api.example', 'localhost:8080'),
 });
 
-const outbound = createOutbound({
+const NAMES = {
   protectedNames: IDENTITY,
   protectedPrefixes: [],
   credentialNames: ['service-key', 'service-otp'],
+};
+const outbound = createOutbound({
+  ...NAMES,
   sessionCookie: 'service.session',
   forwardCredentials: false,
   tracing: false,
@@ -149,6 +159,30 @@ property(
     }
   },
 );
+
+const protectedFields = new ProtectedFields(NAMES);
+
+property(
+  'of a protected name only the exact one is no alias, whatever stands at each separator',
+  20_000,
+  evil,
+  (name) => {
+    const exact = /^[a-z0-9-]+$/i.test(name);
+    if (!protectedFields.has(foldName(name))) throw new Error(`${name} is not protected`);
+    if (protectedFields.isAlias(name) === exact) throw new Error(`${name} is taken for what it is not`);
+  },
+);
+
+property(
+  'a name in any characters is protected when its variable is that of a protected one, and else it is no alias',
+  20_000,
+  fc.oneof(free, fc.array(fc.constantFrom(...SEPARATORS.split(''), 'a', 'Z', '7', 'X-Auth', 'Role'), { minLength: 1, maxLength: 6 }).map((parts) => parts.join(''))),
+  (name) => {
+    const wanted = PROTECTED_VARIABLES.has(variable(name));
+    if (protectedFields.has(foldName(name)) !== wanted) throw new Error(`${name} is ${wanted ? 'not ' : ''}protected`);
+    if (!wanted && protectedFields.isAlias(name)) throw new Error(`${name} is no alias`);
+  },
+); // prettier-ignore
 
 property(
   'what was built before has no part in what is built now',

@@ -1,8 +1,10 @@
 import * as fc from 'fast-check';
 import type { Arbitrary } from 'fast-check';
 import { ROUTES } from '../../src/config/defaults.js';
+import { segmentAt } from '../../src/domain/path.js';
 import { endpointRoutes } from '../../src/policy/own-endpoints.js';
 import type { RouteDefinition } from '../../src/policy/route.js';
+import type { Match } from '../../src/policy/routes.js';
 
 /** The routes of the defaults, and one of each kind that they lack. */
 export const TABLE: readonly RouteDefinition[] = [
@@ -12,6 +14,12 @@ export const TABLE: readonly RouteDefinition[] = [
   { path: '/a b/:x', action: 'space' },
   { path: '/files/*', action: 'file:any', upstream: 'files' },
   { path: '/owner/:x/:service_id', action: 'owner', service: 'service_id' },
+  { path: '/read/:x', methods: ['GET'], auth: 'none' },
+  { path: '/read/:x', action: 'change' },
+  { path: '/read/*', methods: ['HEAD', 'POST'], action: 'below' },
+  { path: '/head/:x', methods: ['GET', 'PUT'], action: 'both' },
+  { path: '/head/:y', methods: ['HEAD'], action: 'alone' },
+  { path: '/reader', methods: ['GET'], auth: 'deny' },
 ];
 export const OWN: readonly RouteDefinition[] = endpointRoutes({
   tokenEndpoints: 'session_or_token',
@@ -46,7 +54,12 @@ function bestOf(
   method: string,
   segments: readonly string[],
 ): RouteDefinition | undefined {
-  const fitting = routes.filter((route) => fits(route, method, segments));
+  const taken = (route: RouteDefinition) =>
+    method === 'HEAD' &&
+    !routes.some((other) => shape(other) === shape(route) && other.methods?.includes('HEAD'))
+      ? 'GET'
+      : method;
+  const fitting = routes.filter((route) => fits(route, taken(route), segments));
   const rank = (route: RouteDefinition) =>
     route.path
       .slice(1)
@@ -54,6 +67,11 @@ function bestOf(
       .map((part) => (part === '*' ? 'c' : part.startsWith(':') ? 'b' : 'a'))
       .join('') + (route.methods === undefined ? 'z' : 'y');
   return fitting.toSorted((a, b) => (rank(a) < rank(b) ? -1 : rank(a) > rank(b) ? 1 : 0))[0];
+}
+
+/** A path with all parameters alike. */
+function shape({ path }: RouteDefinition): string {
+  return path.replace(/:[^/]*/g, ':');
 }
 
 function fits(route: RouteDefinition, method: string, segments: readonly string[]): boolean {
@@ -93,8 +111,8 @@ const ODD = [
   '%3a',
   '%3F',
   '%23',
-  '%80',
-  '%fF',
+  '%E6%97%A5%E6%9C%AC',
+  'cafe%CC%81',
   '',
   '*',
   ':x',
@@ -122,6 +140,8 @@ const HOSTILE = [
   '..;',
   '.;x',
   '%2e%2e;x=1',
+  '%80',
+  '%fF',
   '%c0%ae',
   '%u002e',
 ];
@@ -184,3 +204,18 @@ export const targets: Arbitrary<string> = fc
   .map(([parts, end]) => (parts.length === 0 ? '/' : '') + parts.map((part) => part.join('')).join('') + end);
 
 export const methods: Arbitrary<string> = fc.constantFrom('GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PURGE');
+
+/** A match in the words of {@link meaningOf}. */
+export function told(method: string, { route, path }: Match): string {
+  const read = ['GET', 'HEAD', 'OPTIONS'].includes(method);
+  const at = (index: number | null) => (index === null ? null : segmentAt(path, index));
+  return JSON.stringify([
+    `${read ? route.readAction : route.writeAction}`,
+    route.auth,
+    route.upstream,
+    route.endpoint?.name ?? null,
+    route.endpoint === null || !route.path.includes(':') ? null : path.slice(1),
+    route.service?.from === 'path' ? at(route.service.segment) : null,
+    at(route.refuseIfActiveTokens),
+  ]);
+}

@@ -1,10 +1,10 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { segmentAt, withoutSegments } from '../../src/domain/path.js';
+import { withoutSegments } from '../../src/domain/path.js';
 import { parseTarget } from '../../src/http/target.js';
 import { type Match, Router } from '../../src/policy/routes.js';
 import { property, Share } from '../helpers/property.js';
-import { FALLBACK, meaningOf, methods, OWN, TABLE, targets } from './paths.js';
+import { FALLBACK, OWN, TABLE, meaningOf, methods, targets, told } from './paths.js';
 
 const router = new Router(TABLE, FALLBACK, OWN);
 const accepted = new Share();
@@ -15,21 +15,6 @@ function judge(method: string, target: string): Match | undefined {
   if (typeof parsed === 'string') return undefined;
   const match = router.find(method, parsed.path, parsed.plain);
   return typeof match === 'string' ? undefined : match;
-}
-
-/** A match in the words of {@link meaningOf}. */
-function told(method: string, { route, path }: Match): string {
-  const read = ['GET', 'HEAD', 'OPTIONS'].includes(method);
-  const at = (index: number | null) => (index === null ? null : segmentAt(path, index));
-  return JSON.stringify([
-    `${read ? route.readAction : route.writeAction}`,
-    route.auth,
-    route.upstream,
-    route.endpoint?.name ?? null,
-    route.endpoint === null || !route.path.includes(':') ? null : path.slice(1),
-    route.service?.from === 'path' ? at(route.service.segment) : null,
-    at(route.refuseIfActiveTokens),
-  ]);
 }
 
 /** The path's segments, read byte by byte: ASCII escapes once, but neither `%25` nor `%2F`. */

@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http';
 import { Duplex } from 'node:stream';
 import t from 'tap';
-import { inTurn } from '../../src/server/public/turns.js';
+import { inTurn } from '../../src/listeners/pipelining.js';
 
 /** A connection whose other side is this test; it decides what the server reads and when. */
 class Connection extends Duplex {

@@ -9,7 +9,6 @@ const token = (id) => ({
   digest: `digest-${id}`,
   kind: 'token',
   userId: 'U1',
-  customerId: 'C1',
   name: '',
   scopes: ['global'],
   services: [],
@@ -20,7 +19,7 @@ const token = (id) => ({
 });
 for (let i = 0; ; i++) {
   const id = `${prefix}${i}`;
-  await store.createToken(token(id), null, 0);
+  await store.createToken(token(id), store.getUser('U1'), { active: null, stored: null }, 0);
   writeSync(1, `created ${id}\n`);
   if (i % 2 === 0) continue;
   await store.revokeTokens([id]);

@@ -39,7 +39,7 @@ func main() {
 		log.Fatal(err)
 	}
 	fmt.Printf("listening on http://%s\n", listener.Addr())
-	log.Fatal(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, err := verifier.Verify(r.Header.Get("X-Auth-Assertion"))
 		switch {
 		case err == nil:
@@ -50,7 +50,10 @@ func main() {
 			// A signature that can not be checked because the keys can not be fetched is no reason to believe it.
 			answer(w, http.StatusServiceUnavailable, map[string]any{"error": "the keys can not be fetched"})
 		}
-	})))
+	})
+	// A head or a body that does not come to its end is given up.
+	server := &http.Server{Handler: handler, ReadTimeout: 10 * time.Second}
+	log.Fatal(server.Serve(listener))
 }
 
 func answer(w http.ResponseWriter, status int, body map[string]any) {

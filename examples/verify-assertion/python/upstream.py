@@ -24,6 +24,10 @@ COOLDOWN = 5.0
 ALGORITHMS = {"EdDSA", "ES256"}
 
 
+class KeysUnavailable(Exception):
+    """A signature that can not be checked because the keys can not be fetched is no reason to believe it."""
+
+
 class Keys:
     """The keys that Latchkey publishes, fetched when they are too old or when one is missing."""
 
@@ -43,10 +47,13 @@ class Keys:
             return self._keys[kid]
 
     def _fetch(self):
-        with urllib.request.urlopen(self._url, timeout=5) as answer:
-            jwks = json.load(answer)
-        known = [key for key in jwks["keys"] if key.get("alg") in ALGORITHMS]
-        self._keys = {key["kid"]: (jwt.PyJWK(key).key, key["alg"]) for key in known}
+        try:
+            with urllib.request.urlopen(self._url, timeout=5) as answer:
+                jwks = json.load(answer)
+            known = [key for key in jwks["keys"] if key.get("alg") in ALGORITHMS]
+            self._keys = {key["kid"]: (jwt.PyJWK(key).key, key["alg"]) for key in known}
+        except Exception as error:
+            raise KeysUnavailable from error
         self._fetched = time.monotonic()
 
 
@@ -54,7 +61,7 @@ KEYS = Keys(JWKS_URL)
 
 
 def verify(assertion):
-    """Returns the claims of an assertion. Raises jwt.InvalidTokenError when it does not hold."""
+    """Returns the claims of an assertion. Raises KeysUnavailable, or anything else when it does not hold."""
     kid = jwt.get_unverified_header(assertion).get("kid")
     key, algorithm = KEYS.find(kid)
     return jwt.decode(
@@ -70,23 +77,35 @@ def verify(assertion):
 
 class Upstream(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    timeout = 10  # seconds that a connection may be silent
+
+    def handle(self):
+        try:
+            super().handle()
+        except ConnectionError:
+            pass  # The client went away.
 
     def do_GET(self):
+        # A body is not read here, and must not be taken for the next request.
+        if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
+            self.close_connection = True
         try:
             caller = verify(self.headers.get("X-Auth-Assertion", ""))
-        except jwt.InvalidTokenError as error:
-            self.answer(401, {"error": str(error)})
-        except (OSError, ValueError, KeyError, jwt.PyJWTError):
-            # A signature that can not be checked because the keys can not be fetched is no reason to believe it.
+        except KeysUnavailable:
             self.answer(503, {"error": "the keys can not be fetched"})
+        except Exception as error:
+            # Whatever an assertion does to those who read it: nested too deeply, no text, a number without end.
+            self.answer(401, {"error": type(error).__name__})
         else:
-            self.answer(200, {"hello": caller["login"], "caller": caller})
+            self.answer(200, {"hello": caller.get("login"), "caller": caller})
 
     def answer(self, status, body):
         content = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(content)
 

@@ -7,7 +7,7 @@
 {{- if eq (include "latchkey.storeType" .) "lmdb" -}}
 {{- $_ := set $config "store" (merge (dict) (default dict $config.store) (dict "type" "lmdb" "path" "/var/lib/latchkey/store")) -}}
 {{- end -}}
-{{- include "latchkey.refuseSecrets" $config -}}
+{{- include "latchkey.refuseSecrets" (dict "value" $config "path" "config" "secret" false) -}}
 {{- include "latchkey.refuseMissingSecrets" (dict "config" $config "secrets" .Values.secrets) -}}
 {{- toYaml $config -}}
 {{- end -}}
@@ -16,17 +16,33 @@
 {{- default "lmdb" (default dict .Values.config.store).type -}}
 {{- end -}}
 
-{{/* A ConfigMap is no place for secrets. */}}
+{{/*
+A ConfigMap is no place for secrets: a key that holds one names where it comes from, by one expression and nothing else, and
+a URL says where something is, and no more. dict "value" "path" "secret".
+*/}}
 {{- define "latchkey.refuseSecrets" -}}
-{{- $store := default dict .store -}}
-{{- range $key := list "password" "sealing_key" -}}
-{{- $value := get $store $key -}}
-{{- if and $value (not (contains "${" $value)) -}}
-{{- fail (printf "latchkey: config.store.%s is a secret: put it into a Secret, name that under secrets, and write '${file:secrets/NAME/KEY}' here" $key) -}}
+{{- $mend := "put it into a Secret, name that under secrets, and write '${file:secrets/NAME/KEY}' here, alone" -}}
+{{- $dot := . -}}
+{{- if kindIs "map" .value -}}
+{{- range $key, $value := .value -}}
+{{- $secret := or $dot.secret (regexMatch "password|secret|sealing_key|passphrase" $key) -}}
+{{- include "latchkey.refuseSecrets" (dict "value" $value "path" (printf "%s.%s" $dot.path $key) "secret" $secret) -}}
 {{- end -}}
+{{- else if kindIs "slice" .value -}}
+{{- range $i, $value := .value -}}
+{{- include "latchkey.refuseSecrets" (dict "value" $value "path" (printf "%s.%d" $dot.path $i) "secret" $dot.secret) -}}
 {{- end -}}
-{{- if regexMatch "://[^/@\\s\"']*:[^/@\\s\"'$]+@" (toYaml .) -}}
-{{- fail "latchkey: a URL in config holds a password: put the URL into a Secret, name that under secrets, and write '${file:secrets/NAME/KEY}' here" -}}
+{{- else if not (kindIs "invalid" .value) -}}
+{{- $text := toString .value -}}
+{{- if and .secret (not (regexMatch "^\\$\\{[^${}]+\\}$" $text)) -}}
+{{- fail (printf "latchkey: %s is a secret: %s" .path $mend) -}}
+{{- end -}}
+{{- if contains "PRIVATE KEY-----" $text -}}
+{{- fail (printf "latchkey: %s must be the path of a file, not the key: %s" .path $mend) -}}
+{{- end -}}
+{{- if regexMatch "(?is)(://|\\bhttps?:|\\brediss?:).*[@?#]" (regexReplaceAll "\\$\\{[^${}]*\\}" $text "") -}}
+{{- fail (printf "latchkey: %s is a URL with a user, a password, a query or a fragment, which may be secret: %s" .path $mend) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -57,6 +73,11 @@
 
 {{- define "latchkey.publicPort" -}}
 {{- include "latchkey.port" (dict "config" .Values.config "name" "listen" "default" 8080) -}}
+{{- end -}}
+
+{{/* What clients of the public port speak. */}}
+{{- define "latchkey.publicScheme" -}}
+{{- ternary "https" "http" (not (empty (default dict .Values.config.listen).tls)) -}}
 {{- end -}}
 
 {{- define "latchkey.adminPort" -}}

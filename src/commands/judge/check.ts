@@ -1,13 +1,15 @@
 import { loadDirectory } from '../../config/directory.js';
 import { type Expectation, loadExpectations } from '../../config/expect.js';
 import { ConfigError, formatFault } from '../../config/fault.js';
+import { headNotices } from '../../config/head-notices.js';
 import { type LoadedConfig, loadConfigToServe } from '../../config/load.js';
 import type { Subject } from '../../domain/credential.js';
 import type { User } from '../../domain/user.js';
 import type { Explanation } from '../../gate/explain.js';
 import { describePlace } from '../../policy/rules.js';
-import { Rehearsal } from '../../server/reload/rehearsal.js';
+import { Rehearsal } from '../../pipeline/simulate.js';
 import { imaginedSession, imaginedToken } from './imagined.js';
+import { maskTokens } from '../../observe/mask-tokens.js';
 import { printable } from '../../observe/printable.js';
 
 /** Options of `latchkey check`. */
@@ -27,11 +29,13 @@ export async function check(options: CheckOptions): Promise<number> {
     const count = options.expect === undefined ? null : await checkExpectations(loaded, options.expect);
     for (const warning of loaded.certificate?.warnings ?? [])
       process.stderr.write(`${file}: warning: ${warning}\n`);
+    for (const { place, text } of headNotices(loaded))
+      process.stderr.write(`${file}:${place.line}: warning: ${text}\n`);
     process.stdout.write(`${file}: ok${count === null ? '' : `, ${count} requests judged as expected`}\n`);
     return 0;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    for (const fault of error.faults) process.stderr.write(`${formatFault(fault)}\n`);
+    for (const fault of error.faults) process.stderr.write(`${printable(formatFault(fault))}\n`);
     return 1;
   }
 }
@@ -85,7 +89,9 @@ function describe(row: Expectation, explanation: Explanation): string {
   const rule = explanation.checks.find(({ allowed }) => !allowed) ?? explanation.checks.at(-1);
   const place = rule?.place == null ? '' : ` by ${describePlace(rule.place)}`;
   return printable(
-    `${row.method} ${row.path} as ${who(row.as)}: expected ${row.expect}, got ${got}${place}${routeOf(explanation)}`,
+    maskTokens(
+      `${row.method} ${row.path} as ${who(row.as)}: expected ${row.expect}, got ${got}${place}${routeOf(explanation)}`,
+    ),
   );
 }
 

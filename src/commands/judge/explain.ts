@@ -1,11 +1,12 @@
 import { type LoadedConfig, loadConfig } from '../../config/load.js';
 import type { Subject } from '../../domain/credential.js';
 import type { User } from '../../domain/user.js';
-import { type Question, Rehearsal } from '../../server/reload/rehearsal.js';
+import { type Question, Rehearsal } from '../../pipeline/simulate.js';
+import { maskTokens } from '../../observe/mask-tokens.js';
 import type { Store } from '../../store/store.js';
 import { CommandFailed, WrongUsage } from '../terminal/failure.js';
 import { imaginedSession, imaginedToken } from './imagined.js';
-import { readSecretInput } from '../terminal/password.js';
+import { readSecret } from '../terminal/password.js';
 import { renderExplanation } from './render-explanation.js';
 import { hasStore, withStore } from '../operate/store-access.js';
 
@@ -16,6 +17,7 @@ export interface ExplainOptions {
   readonly path: string;
   readonly header?: readonly string[];
   readonly key?: string;
+  readonly keyFile?: string;
   readonly user?: string;
   readonly scope?: string;
   readonly services?: string[];
@@ -25,8 +27,8 @@ export interface ExplainOptions {
 
 /** Prints what the server would do with a request, and every rule that leads to it. */
 export async function runExplain(options: ExplainOptions): Promise<void> {
-  if (options.key === undefined && options.user === undefined && options.anonymous === undefined) {
-    throw new WrongUsage('explain: say who asks: --key SECRET, --user LOGIN or --anonymous');
+  if ([options.key, options.keyFile, options.user, options.anonymous].every((who) => who === undefined)) {
+    throw new WrongUsage('explain: say who asks: --key-file FILE, --key -, --user LOGIN or --anonymous');
   }
   if (options.user === undefined && (options.scope !== undefined || options.services !== undefined)) {
     throw new WrongUsage('explain: --scope and --services describe a token of --user LOGIN');
@@ -40,7 +42,7 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
   const answer = async (store: Store | null, as: Question['as']) => {
     const explanation = await new Rehearsal(loaded, store).ask({ ...asked, as }, Date.now());
     process.stdout.write(
-      options.json ? `${JSON.stringify(explanation, null, 2)}\n` : renderExplanation(explanation),
+      options.json ? `${maskTokens(JSON.stringify(explanation, null, 2))}\n` : renderExplanation(explanation),
     );
   };
   if (options.anonymous && !hasStore(loaded)) return answer(null, 'anonymous');
@@ -49,8 +51,8 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
 
 async function askerOf(options: ExplainOptions, store: Store, loaded: LoadedConfig): Promise<Question['as']> {
   if (options.anonymous) return 'anonymous';
-  if (options.key !== undefined)
-    return { key: options.key === '-' ? readSecretInput('the key') : options.key };
+  const key = keyOf(options);
+  if (key !== undefined) return { key };
   const login = options.user ?? '';
   const user = (await store.getUserByLogin(login)) ?? (await store.getUser(login));
   if (user === undefined) {
@@ -59,6 +61,11 @@ async function askerOf(options: ExplainOptions, store: Store, loaded: LoadedConf
     throw new CommandFailed(`no user has the login ${login}${mend}`);
   }
   return { subject: subjectOf(user, options) };
+}
+
+function keyOf({ key, keyFile }: ExplainOptions): string | undefined {
+  const file = key === '-' ? '-' : keyFile;
+  return file === undefined ? key : readSecret(file, 'the key');
 }
 
 function subjectOf(user: User, { scope, services }: ExplainOptions): Subject {

@@ -1,5 +1,6 @@
 import type { ExplainedCheck, Explanation } from '../../gate/explain.js';
 import { describePlace } from '../../policy/rules.js';
+import { maskTokens } from '../../observe/mask-tokens.js';
 import { printable } from '../../observe/printable.js';
 
 const LABEL_WIDTH = 12;
@@ -34,7 +35,7 @@ export function renderExplanation(explanation: Explanation): string {
   if (explanation.verdict.detail !== null) add('', explanation.verdict.detail);
   if (explanation.note !== null) add('', `what the client is not told: ${explanation.note}`);
   for (const [name, value] of Object.entries(explanation.identity)) add('', `${name}: ${value}`);
-  return `${lines.map(printable).join('\n')}\n`;
+  return `${lines.map((line) => printable(maskTokens(line))).join('\n')}\n`;
 }
 
 const CHECK_LABELS: Readonly<Record<string, string>> = {

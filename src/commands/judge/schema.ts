@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { directorySchema } from '../../config/schema/directory-file.js';
 import { configSchema } from '../../config/schema/config.js';
 import { expectSchema } from '../../config/expect.js';
-import type { SchemaKind } from './usage.js';
+import type { SchemaKind } from './schema-kinds.js';
 
 const SCHEMAS: Readonly<Record<SchemaKind, z.ZodType>> = {
   config: configSchema,

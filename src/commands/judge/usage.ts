@@ -2,6 +2,7 @@ import { Argument, Command, Option } from 'commander';
 import { collect, configOption, jsonOption, listOf } from '../terminal/options.js';
 import type { CheckOptions } from './check.js';
 import type { ExplainOptions } from './explain.js';
+import { SCHEMA_KINDS, type SchemaKind } from './schema-kinds.js';
 
 /** `latchkey check`: prints each fault of a configuration, its directory and its policy. */
 export function checkCommand(): Command {
@@ -36,7 +37,11 @@ export function explainCommand(): Command {
     .requiredOption('--path <target>', 'the request target as it is sent, query included, like /service/S1')
     .option('--header <line>', 'a header field, like "Origin: https://a"; can be given several times', collect)
     .addOption(
-      new Option('--key <secret>', 'as whoever holds this API token or legacy key; - reads it from standard input')
+      new Option('--key-file <file>', 'as whoever holds the API token or legacy key in a file, or - for standard input')
+        .conflicts(['key', 'user', 'anonymous']),
+    )
+    .addOption(
+      new Option('--key <secret>', 'the same key as an argument, which other users can see in process lists; - is standard input')
         .conflicts(['user', 'anonymous']),
     )
     .addOption(
@@ -53,17 +58,12 @@ export function explainCommand(): Command {
 Examples:
   latchkey explain --config latchkey.yaml --method GET --path /service/S1 --anonymous
   latchkey explain --config latchkey.yaml --method POST --path /service/S1/purge_all --user ada@example.com --scope purge_all --services S1
+  latchkey explain --config latchkey.yaml --method GET --path /service/S1 --key-file token.txt
 
 Nothing is forwarded and nothing is recorded. It exits with 0 whatever the verdict is.`,
     )
     .action(async (options: ExplainOptions) => (await import('./explain.js')).runExplain(options)); // prettier-ignore
 }
-
-/** Files of which there is a schema. They stand here because the schemas themselves take long to load. */
-const SCHEMA_KINDS = ['config', 'directory', 'expect'] as const;
-
-/** A file of which there is a schema. */
-export type SchemaKind = (typeof SCHEMA_KINDS)[number];
 
 /** `latchkey schema`: prints the JSON Schema of what may be written in a file. */
 export function schemaCommand(): Command {

@@ -1,11 +1,9 @@
-import { directoryFact } from '../../accounts/directory-fact.js';
 import type { Difference } from '../../accounts/directory-differences.js';
-import { describeRefusedChange } from '../../accounts/refused-change.js';
 import { loadDirectory } from '../../config/directory.js';
 import { type LoadedConfig, loadConfig } from '../../config/load.js';
 import { printable } from '../../observe/printable.js';
-import type { StoreRoom } from '../../server/stores/store-room.js';
-import { CommandFailed, WrongUsage } from '../terminal/failure.js';
+import { writeDirectory } from '../../server/reload/directory-file.js';
+import { WrongUsage } from '../terminal/failure.js';
 import { recordOperation } from './operator.js';
 import { Progress } from '../terminal/progress.js';
 import { withStore } from './store-access.js';
@@ -31,7 +29,8 @@ export async function apply(options: ApplyOptions): Promise<void> {
       async (room) => {
         const differences = options.dryRun
           ? (await room.directory.plan(directory, Date.now())).differences
-          : await applyTo(room, file, directory);
+          : (await writeDirectory(file, directory, room.directory, (fact) => recordOperation(room, fact)))
+              .differences;
         progress.done();
         process.stdout.write(render(differences, options.dryRun === true));
       },
@@ -45,20 +44,6 @@ export async function apply(options: ApplyOptions): Promise<void> {
 function directoryFileOf({ config }: LoadedConfig): string {
   if (config.directory.file !== null) return config.directory.file;
   throw new WrongUsage('apply: the configuration names no directory.file; give one with -f FILE');
-}
-
-async function applyTo(
-  room: StoreRoom,
-  file: string,
-  directory: ReturnType<typeof loadDirectory>,
-): Promise<readonly Difference[]> {
-  const applied = await room.directory.apply(directory, Date.now());
-  if ('refused' in applied) {
-    throw new CommandFailed(`${file}: ${describeRefusedChange(applied.refused)}; nothing was changed`);
-  }
-  const fact = directoryFact(applied.differences);
-  if (fact !== undefined) recordOperation(room, fact);
-  return applied.differences;
 }
 
 const SIGNS = { add: '+', update: '~', remove: '-' } as const;

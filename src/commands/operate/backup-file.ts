@@ -1,79 +1,181 @@
-import { createHash, randomBytes } from 'node:crypto';
-import { closeSync, createReadStream, fsyncSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
-import { createInterface } from 'node:readline';
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
+import { RecordCheck, RecordsInvalid } from '../../store/transfer-check.js';
 import type { StoreRecord } from '../../store/transfer.js';
 import { CommandFailed } from '../terminal/failure.js';
+import { writeWhole } from './whole-file.js';
 
 const FORMAT = 'latchkey-backup';
 const VERSION = 1;
+const LINE_FEED = 0x0a;
+/** Bytes that are written together. */
+const CHUNK = 64 * 1024;
 
 /**
  * Writes records to a file (mode 0600), one JSON line each between a head and an end with their count and digest.
- * The file appears when it is whole and on disk. Returns how many records it has.
+ * The file appears once it is whole, on disk, and has been read back. Returns how many records it has.
  */
 export async function writeBackup(
   file: string,
   records: AsyncIterable<StoreRecord>,
   onRecord: (count: number) => void,
 ): Promise<number> {
-  const draft = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`;
-  const fd = openSync(draft, 'wx', 0o600);
-  const digest = createHash('sha256');
-  const write = (value: object): void => {
-    const line = `${JSON.stringify(value)}\n`;
-    digest.update(line);
-    writeSync(fd, line);
-  };
   let count = 0;
-  try {
-    write({ format: FORMAT, version: VERSION, created_at: new Date().toISOString() });
-    for await (const record of records) {
-      write(record);
-      onRecord(++count);
-    }
-    writeSync(fd, `${JSON.stringify({ end: true, count, sha256: digest.digest('hex') })}\n`);
-    fsyncSync(fd);
-    closeSync(fd);
-    renameSync(draft, file);
-  } catch (error) {
-    rmSync(draft, { force: true });
-    throw error;
-  }
+  await writeWhole(
+    file,
+    async (handle) => {
+      const lines = new LineWriter(handle);
+      await lines.write({ format: FORMAT, version: VERSION, created_at: new Date().toISOString() });
+      for await (const record of records) {
+        await lines.write(record);
+        onRecord(++count);
+      }
+      await lines.end(count);
+    },
+    (draft) => verify(draft, count),
+  );
   return count;
 }
 
-/** Reads a backup to its end before anything is done with it. @throws CommandFailed when it is not whole */
-export async function readBackup(file: string): Promise<StoreRecord[]> {
-  const fail = (reason: string) => new CommandFailed(`${file}: ${reason}; nothing was changed`);
+/** Everything that a backup holds. */
+export interface Backup {
+  /** When it was begun, as its head says; null when that says nothing. */
+  readonly createdAt: string | null;
+  readonly records: StoreRecord[];
+}
+
+/** Reads a backup to its end and checks it as a whole. @throws CommandFailed when it can't be restored */
+export async function readBackup(file: string): Promise<Backup> {
   const records: StoreRecord[] = [];
+  let createdAt: string | null = null;
+  try {
+    const check = new RecordCheck();
+    const onHead = (head: Record<string, unknown>): void => {
+      const at = Date.parse(String(head['created_at']));
+      if (!Number.isNaN(at)) createdAt = new Date(at).toISOString();
+    };
+    for await (const record of recordsIn(file, onHead)) records.push(check.add(record));
+    check.end();
+  } catch (error) {
+    if (isBroken(error)) throw new CommandFailed(`${file}: ${error.message}; nothing was changed`);
+    throw error;
+  }
+  return { createdAt, records };
+}
+
+async function verify(draft: string, expected: number): Promise<void> {
+  let count = 0;
+  try {
+    const check = new RecordCheck();
+    for await (const record of recordsIn(draft)) {
+      check.add(record);
+      count += 1;
+    }
+    check.end();
+    if (count !== expected) throw new BrokenBackup(`has ${count} records instead of ${expected}`);
+  } catch (error) {
+    if (!isBroken(error)) throw error;
+    throw new CommandFailed(`the backup was read back and ${error.message}; no file was written`);
+  }
+}
+
+/** Why a file is not a backup that can be used. */
+class BrokenBackup extends Error {}
+
+function isBroken(error: unknown): error is Error {
+  return error instanceof BrokenBackup || error instanceof RecordsInvalid;
+}
+
+/** Collects lines and writes many at once, with the digest of all of them. */
+class LineWriter {
+  readonly #handle: FileHandle;
+  readonly #digest = createHash('sha256');
+  #pending = '';
+
+  constructor(handle: FileHandle) {
+    this.#handle = handle;
+  }
+
+  async write(value: object): Promise<void> {
+    // Some programs take these two for the end of a line; JSON may hold them as they are.
+    const json = JSON.stringify(value).replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029');
+    this.#pending += `${json}\n`;
+    if (this.#pending.length >= CHUNK) await this.#flush();
+  }
+
+  async end(count: number): Promise<void> {
+    await this.#flush();
+    const sha256 = this.#digest.digest('hex');
+    await this.#handle.appendFile(`${JSON.stringify({ end: true, count, sha256 })}\n`);
+  }
+
+  async #flush(): Promise<void> {
+    this.#digest.update(this.#pending);
+    await this.#handle.appendFile(this.#pending);
+    this.#pending = '';
+  }
+}
+
+/** The records of a backup. @throws BrokenBackup at its end at the latest, when it is not whole */
+async function* recordsIn(
+  file: string,
+  onHead: (head: Record<string, unknown>) => void = () => undefined,
+): AsyncGenerator {
   const digest = createHash('sha256');
-  let head: { format?: unknown; version?: unknown } | undefined;
-  let end: { end?: boolean; count?: number; sha256?: string } | undefined;
-  const input = createReadStream(file, 'utf8');
-  const opened = new Promise<void>((resolve, reject) => input.once('open', () => resolve()).once('error', reject));
-  await opened.catch((error: NodeJS.ErrnoException) => {
-    throw fail(`can not be read (${error.code ?? 'unknown error'})`);
-  });
-  for await (const line of createInterface({ input })) {
-    if (end !== undefined) throw fail('something stands behind its end');
+  let count = 0;
+  let head: Record<string, unknown> | undefined;
+  let end: Record<string, unknown> | undefined;
+  for await (const line of linesOf(file)) {
+    if (end !== undefined) throw new BrokenBackup('something stands behind its end');
     const value = parseLine(line);
-    if (value === undefined) throw fail(`line ${records.length + 2} is damaged`);
-    if (head === undefined) head = value;
-    else if ('end' in value) {
+    if (value === undefined) throw new BrokenBackup(`line ${head === undefined ? 1 : count + 2} is damaged`);
+    if (head !== undefined && 'end' in value) {
       end = value;
       continue;
-    } else records.push(value as StoreRecord);
-    digest.update(`${line}\n`);
+    }
+    digest.update(line).update('\n');
+    if (head === undefined) {
+      head = value;
+      refuseForeign(head);
+      onHead(head);
+    } else {
+      count += 1;
+      yield value;
+    }
   }
-  if (head?.format !== FORMAT) throw fail('is no backup of Latchkey');
-  if (head.version !== VERSION) throw fail(`has version ${String(head.version)}, known: ${VERSION}`);
-  if (end?.count !== records.length || end.sha256 !== digest.digest('hex')) throw fail('is not whole');
-  return records;
-} // prettier-ignore
+  if (head === undefined) refuseForeign({});
+  if (end?.['count'] !== count || end['sha256'] !== digest.digest('hex'))
+    throw new BrokenBackup('is not whole');
+}
 
-function parseLine(line: string): Record<string, unknown> | undefined {
+function refuseForeign({ format, version }: Record<string, unknown>): void {
+  if (format !== FORMAT) throw new BrokenBackup('is no backup of Latchkey');
+  if (version !== VERSION) throw new BrokenBackup(`has version ${String(version)}, known: ${VERSION}`);
+}
+
+/** The lines of a file as bytes. Only a line feed ends one: a name may hold any other separator. */
+async function* linesOf(file: string): AsyncGenerator<Buffer> {
+  const parts: Buffer[] = [];
   try {
-    const value = JSON.parse(line) as unknown;
+    for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
+      let from = 0;
+      for (let at = chunk.indexOf(LINE_FEED); at >= 0; at = chunk.indexOf(LINE_FEED, from)) {
+        yield Buffer.concat([...parts.splice(0), chunk.subarray(from, at)]);
+        from = at + 1;
+      }
+      if (from < chunk.length) parts.push(chunk.subarray(from));
+    }
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw code === undefined ? error : new BrokenBackup(`can not be read (${code})`);
+  }
+  if (parts.length > 0) yield Buffer.concat(parts);
+}
+
+function parseLine(line: Buffer): Record<string, unknown> | undefined {
+  try {
+    const value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(line)) as unknown;
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined;
   } catch {
     return undefined;

@@ -1,12 +1,11 @@
 import { loadConfig } from '../../config/load.js';
-import type { Config } from '../../config/schema/config.js';
-import type { Session } from '../../domain/session.js';
+import { isSessionOn, type Session } from '../../domain/session.js';
 import { formatTime } from '../../domain/time.js';
 import type { User } from '../../domain/user.js';
 import type { Store } from '../../store/store.js';
 import { CommandFailed, WrongUsage } from '../terminal/failure.js';
 import { sessionFact } from '../../endpoints/session-facts.js';
-import { recordOperation } from './operator.js';
+import { operate } from './operator.js';
 import type { ReportOptions } from '../terminal/options.js';
 import { findUser, listUsers } from './people.js';
 import { withStore } from './store-access.js';
@@ -37,7 +36,7 @@ export async function list(options: SessionOptions): Promise<void> {
   await withStore(loaded, async ({ store }) => {
     const now = Date.now();
     const found = (await sessionsOf(store, options.user)).filter(({ session }) =>
-      isOn(session, loaded.config, now),
+      isSessionOn(session, session.lastSeenAt, loaded.config.sessions, now),
     );
     const rows = found.map(({ session, user }) => [
       session.id,
@@ -55,10 +54,6 @@ export async function list(options: SessionOptions): Promise<void> {
       rows.length === 0 ? 'no sessions' : (await renderTable(heading, rows)).trimEnd(),
     );
   });
-}
-
-function isOn(session: Session, { sessions }: Config, now: number): boolean {
-  return session.endsAt > now && now - session.lastSeenAt < sessions.idle_timeout;
 }
 
 function sessionObject({ session, user }: Owned) {
@@ -87,8 +82,10 @@ export async function revoke(ids: readonly string[], options: SessionOptions): P
     const missing = ids.filter((id) => !chosen.some(({ session }) => session.id === id));
     if (missing.length > 0)
       throw new CommandFailed(`there is no session ${missing.join(', ')}; nothing was ended`);
-    for (const { session } of chosen) await store.endSession(session.digest);
-    recordOperation(room, ...chosen.map(({ session }) => sessionFact('session.ended', session, 'operator')));
+    for (const { session, user } of chosen) {
+      const fact = sessionFact('session.ended', session, user.customerId, 'operator');
+      await operate(room, [fact], async () => store.endSession(session.digest));
+    }
     const ended = chosen.map(({ session }) => session.id);
     report(options, { revoked: ended }, ended.map((id) => `${id}: ended`).join('\n') || 'no sessions');
   });

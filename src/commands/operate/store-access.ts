@@ -4,20 +4,24 @@ import type { LoadedConfig } from '../../config/load.js';
 import { openStoreRoom, type StoreRoom } from '../../server/stores/store-room.js';
 import { CommandFailed } from '../terminal/failure.js';
 
-/** Opens the store of a configuration for a command, beside a running server or without one, and closes it after. */
+/**
+ * Opens the store of a configuration for a command, beside a running server or without one, and closes it after.
+ *
+ * @param create begins the store when there is none; `restore` takes an unfinished one as well
+ */
 export async function withStore<T>(
   loaded: LoadedConfig,
   work: (room: StoreRoom) => Promise<T>,
-  { create = false }: { create?: boolean } = {},
+  { create = false }: { create?: boolean | 'restore' } = {},
 ): Promise<T> {
-  if (!create && !hasStore(loaded)) {
+  if (create === false && !hasStore(loaded)) {
     throw new CommandFailed(
       `${storePath(loaded)} holds no store yet; start the server or run "latchkey apply"`,
     );
   }
   const room = await openStoreRoom(loaded.config);
   try {
-    if (create) await room.store.begin();
+    if (create !== false) await room.store.begin(create === 'restore' ? create : undefined);
     return await work(room);
   } finally {
     await room.close();

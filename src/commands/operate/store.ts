@@ -1,16 +1,15 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { Sealer } from '../../accounts/sealing.js';
 import { loadConfig } from '../../config/load.js';
 import { ownerOf } from '../../domain/signing-key.js';
 import type { Store } from '../../store/store.js';
-import { recordKey, recordsOf, RecordWriter, type StoreRecord } from '../../store/transfer.js';
-import { readBackup, writeBackup } from './backup-file.js';
+import { RecordCheck, RecordsInvalid } from '../../store/transfer-check.js';
+import { recordKey, recordsOf, type StoreRecord, writeRecords } from '../../store/transfer.js';
+import { writeBackup } from './backup-file.js';
 import { CommandFailed } from '../terminal/failure.js';
 import { recordOperation } from './operator.js';
 import { Progress } from '../terminal/progress.js';
 import { withStore } from './store-access.js';
-
-const STEP = 1_000;
+import { describeDifferences, differences, startOver, STEP } from './store-compare.js';
 
 /** Copies everything from one store to another and compares both. */
 export async function copy(options: { from: string; to: string }): Promise<void> {
@@ -19,24 +18,56 @@ export async function copy(options: { from: string; to: string }): Promise<void>
     withStore(
       loadConfig(options.to),
       async (to) => {
-        const reseal = resealing(from.sealer, to.sealer);
-        const writer = new RecordWriter(to.store);
-        let count = 0;
-        for await (const record of recordsOf(from.store)) {
-          await writer.write(reseal(record));
-          if (++count % STEP === 0) progress.step(`copied ${count} records`);
-        }
-        await writer.flush();
-        const target = { records: count };
+        const records = await readChecked(from.store, resealing(from.sealer, to.sealer), progress);
+        if (await to.store.isRestoring()) await startOver(to.store, progress);
+        else await refuseOthers(to.store, records);
+        await to.store.setRestoring(true);
+        await writeRecords(to.store, records, (done) => progress.step(`copied ${done} records`));
+        const target = { records: records.length };
         recordOperation(to, { event: 'store.restored', outcome: 'success', reason: 'copy', target });
-        const differing = await compare(from.store, to.store, progress);
+        const differing = await differences(recordsOf(from.store), to.store, progress);
         progress.done();
-        if (differing.length > 0) throw new CommandFailed(describeDifferences(differing));
-        process.stdout.write(`${count} records copied, both stores hold the same\n`);
+        if (differing.length > 0)
+          throw new CommandFailed(`${describeDifferences(differing)}; run it again when nothing is written`);
+        await to.store.setRestoring(false);
+        process.stdout.write(`${records.length} records copied, both stores hold the same\n`);
       },
-      { create: true },
+      { create: 'restore' },
     ),
   );
+}
+
+/** Every record of a store, checked before any of them is written elsewhere. */
+async function readChecked(
+  store: Store,
+  reseal: (record: StoreRecord) => StoreRecord,
+  progress: Progress,
+): Promise<StoreRecord[]> {
+  const records: StoreRecord[] = [];
+  const check = new RecordCheck();
+  try {
+    for await (const record of recordsOf(store)) {
+      records.push(reseal(check.add(record)));
+      if (records.length % STEP === 0) progress.step(`read ${records.length} records`);
+    }
+    check.end();
+  } catch (error) {
+    if (!(error instanceof RecordsInvalid)) throw error;
+    throw new CommandFailed(`the store ${error.message}; nothing was changed, run it again when nothing is written`);
+  }
+  return records;
+} // prettier-ignore
+
+/** A copy takes nothing away, so a store that holds something else would stay different. */
+async function refuseOthers(store: Store, records: readonly StoreRecord[]): Promise<void> {
+  const keys = new Set(records.map(recordKey));
+  const others: string[] = [];
+  for await (const record of recordsOf(store))
+    if (record.kind !== 'revoked' && !keys.has(recordKey(record))) others.push(recordKey(record));
+  if (others.length > 0)
+    throw new CommandFailed(
+      `${describeDifferences(others)}: only the store that is written has them; remove them there or copy into an empty one; nothing was changed`,
+    );
 }
 
 /** What is sealed is encrypted under a key of each store, with values that differ each time. */
@@ -55,49 +86,6 @@ function resealing(from: Sealer, to: Sealer): (record: StoreRecord) => StoreReco
   };
 }
 
-/** Names of the records that one store has and the other has not, or differently. */
-async function compare(from: Store, to: Store, progress: Progress): Promise<string[]> {
-  const left = new Map<string, StoreRecord>();
-  for await (const record of recordsOf(from)) left.set(recordKey(record), record);
-  const differing: string[] = [];
-  let count = 0;
-  for await (const record of recordsOf(to)) {
-    const key = recordKey(record);
-    const before = left.get(key);
-    if (before === undefined || !isDeepStrictEqual(comparable(before), comparable(record))) differing.push(key);
-    left.delete(key);
-    if (++count % STEP === 0) progress.step(`compared ${count} records`);
-  }
-  return [...differing, ...left.keys()];
-} // prettier-ignore
-
-function comparable(record: StoreRecord): unknown {
-  // One store keeps a field without a value and another one leaves it out.
-  return JSON.parse(JSON.stringify(essence(record))) as unknown;
-}
-
-function essence(record: StoreRecord): unknown {
-  // Traffic goes on writing last uses, and each sealing differs.
-  switch (record.kind) {
-    case 'user':
-      return { ...record, value: { ...record.value, otpSecret: record.value.otpSecret !== null } };
-    case 'token':
-      return record.value;
-    case 'signing_keys':
-      return record.value.keys.map(({ kid, signsFrom }) => ({ kid, signsFrom }));
-    case 'session':
-      return { ...record.value, lastSeenAt: 0, ip: '', userAgent: null };
-    default:
-      return record.value;
-  }
-}
-
-function describeDifferences(differing: readonly string[]): string {
-  const some = differing.slice(0, 5).join(', ');
-  const more = differing.length > 5 ? ` and ${differing.length - 5} more` : '';
-  return `${differing.length} records differ between the stores (${some}${more}); run it again when nothing is written`;
-}
-
 /** Writes everything that the store holds to a file. */
 export async function backup(file: string, options: { config: string }): Promise<void> {
   const progress = new Progress();
@@ -108,44 +96,6 @@ export async function backup(file: string, options: { config: string }): Promise
     progress.done();
     process.stdout.write(`${file}: ${count} records\n`);
   });
-}
-
-/** Writes everything of a backup into an empty store. */
-export async function restore(file: string, options: { config: string }): Promise<void> {
-  const progress = new Progress();
-  progress.step(`reading ${file}`);
-  const records = await readBackup(file);
-  await withStore(
-    loadConfig(options.config),
-    async (room) => {
-      const { store, sealer } = room;
-      if ((await store.listCustomers()).length > 0) {
-        throw new CommandFailed('the store is not empty; a backup is restored into an empty one');
-      }
-      refuseUnopenable(records, sealer);
-      const writer = new RecordWriter(store);
-      for (const [i, record] of records.entries()) {
-        await writer.write(record);
-        if (i % STEP === 0) progress.step(`restored ${i} of ${records.length} records`);
-      }
-      await writer.flush();
-      const target = { records: records.length };
-      recordOperation(room, { event: 'store.restored', outcome: 'success', reason: 'restore', target });
-      progress.done();
-      process.stdout.write(`${records.length} records restored\n`);
-    },
-    { create: true },
-  );
-}
-
-/** @throws SealBroken, SealingKeyMissing before anything is written */
-function refuseUnopenable(records: readonly StoreRecord[], sealer: Sealer): void {
-  for (const record of records) {
-    if (record.kind === 'user' && record.value.otpSecret !== null)
-      sealer.open(record.value.otpSecret, record.value.id);
-    if (record.kind !== 'signing_keys') continue;
-    for (const key of record.value.keys) sealer.open(key.sealedKey, ownerOf(key));
-  }
 }
 
 /** Removes the keys that sign assertions. */

@@ -1,14 +1,14 @@
+import { createdTokenFact, revokedTokenFact } from '../../accounts/token-facts.js';
 import { Tokens } from '../../accounts/tokens.js';
 import { type LoadedConfig, loadConfig } from '../../config/load.js';
 import { compilePolicy } from '../../config/policy.js';
 import { formatTime } from '../../domain/time.js';
 import { isExpired } from '../../domain/token.js';
-import { createdTokenFact, revokedTokenFact } from '../../endpoints/token-facts.js';
 import { createdTokenObject, tokenObject } from '../../endpoints/token-object.js';
 import type { StoreRoom } from '../../server/stores/store-room.js';
 import type { TokenWithUse } from '../../store/store.js';
 import { CommandFailed, WrongUsage } from '../terminal/failure.js';
-import { recordOperation } from './operator.js';
+import { operate, recordOperation } from './operator.js';
 import type { ReportOptions } from '../terminal/options.js';
 import { findUser, listUsers } from './people.js';
 import { withStore } from './store-access.js';
@@ -36,7 +36,7 @@ export async function list(options: ReportOptions & { user?: string; customer?: 
       options.user === undefined
         ? await listUsers(room.store, options.customer)
         : [await findUser(room.store, options.user)];
-    const logins = new Map(users.map(({ id, login }) => [id, login]));
+    const owners = new Map(users.map((user) => [user.id, user]));
     const tokens = tokensOf(loaded, room);
     const found: TokenWithUse[] = [];
     for (const { id } of users) found.push(...(await tokens.ofUser(id)));
@@ -45,7 +45,7 @@ export async function list(options: ReportOptions & { user?: string; customer?: 
     const rows = found.map(({ token, use }) => [
       token.id,
       token.name,
-      logins.get(token.userId) ?? token.userId,
+      owners.get(token.userId)?.login ?? token.userId,
       token.scopes.join(' '),
       token.services.join(','),
       relativeTime(token.createdAt, now),
@@ -55,7 +55,7 @@ export async function list(options: ReportOptions & { user?: string; customer?: 
     const heading = ['ID', 'NAME', 'OWNER', 'SCOPE', 'SERVICES', 'CREATED', 'LAST USED', 'EXPIRES'];
     report(
       options,
-      found.map(tokenObject),
+      found.map((each) => tokenObject(each, owners.get(each.token.userId)?.customerId ?? '')),
       rows.length === 0 ? 'no tokens' : (await renderTable(heading, rows)).trimEnd(),
     );
   });
@@ -73,20 +73,21 @@ export async function show(id: string, options: ReportOptions): Promise<void> {
     if (found === undefined) throw new CommandFailed(`there is no token ${id} (latchkey token list shows them)`);
     const { token, use } = found;
     const owner = await store.getUser(token.userId);
+    const customer = owner?.customerId ?? '';
     const now = Date.now();
     const text = renderRecord({
       id: token.id,
       name: token.name,
       kind: token.kind,
       owner: owner?.login ?? token.userId,
-      customer: token.customerId,
+      customer,
       scope: token.scopes.join(' '),
       services: token.services.join(', ') || 'all',
       created: `${relativeTime(token.createdAt, now)}  ${formatTime(token.createdAt)}`,
       'last used': use === null ? 'never' : `${relativeTime(use.at, now)}  from ${use.ip}  ${use.userAgent ?? ''}`,
       expires: token.expiresAt === null ? 'never' : `${expiry(token.expiresAt, now)}  ${formatTime(token.expiresAt)}`,
     });
-    report(options, tokenObject(found), text.trimEnd());
+    report(options, tokenObject(found, customer), text.trimEnd());
   });
 } // prettier-ignore
 
@@ -102,12 +103,18 @@ export async function create(options: CreateOptions): Promise<void> {
       expiresAt: options.expiresAt,
     };
     const created = await tokensOf(loaded, room).create(user, request, Date.now());
+    if (created === 'owner_changed')
+      throw new CommandFailed(`${user.login} was changed meanwhile; try again`);
+    if ('refusal' in created && created.refusal === 'outcome_unknown') {
+      recordOperation(room, ...(created.facts ?? []));
+      throw new CommandFailed('the token is not confirmed; it may have been created (latchkey token list shows it)');
+    }
     if ('refusal' in created)
       throw new CommandFailed('detail' in created ? created.detail : created.refusal);
     const { token, secret } = created;
-    recordOperation(room, createdTokenFact(token));
+    recordOperation(room, createdTokenFact(token, user.customerId));
     if (!options.json) process.stderr.write(`token ${token.id} of ${user.login}; its secret is shown this once:\n`);
-    report(options, createdTokenObject(token, secret), secret);
+    report(options, createdTokenObject(token, user.customerId, secret), secret);
   });
 } // prettier-ignore
 
@@ -126,10 +133,11 @@ export async function revoke(
       user === undefined
         ? [...new Set(ids)]
         : (await store.listTokensOfUser((await findUser(store, user)).id)).map(({ token }) => token.id);
-    const missing = await store.revokeTokens(chosen);
-    if (missing.length > 0)
-      throw new CommandFailed(`there is no token ${missing.join(', ')}; nothing was revoked`);
-    recordOperation(room, ...chosen.map(revokedTokenFact));
+    await operate(room, chosen.map(revokedTokenFact), async () => {
+      const missing = await store.revokeTokens(chosen);
+      if (missing.length > 0)
+        throw new CommandFailed(`there is no token ${missing.join(', ')}; nothing was revoked`);
+    });
     report(options, { revoked: chosen }, chosen.map((id) => `${id}: revoked`).join('\n') || 'no tokens');
   });
 }

@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import {
+  collect,
   configOption,
   jsonOption,
   listOf,
@@ -7,6 +8,7 @@ import {
   type ReportOptions,
 } from '../terminal/options.js';
 import type { ApplyOptions } from './apply.js';
+import type { RestoreOptions } from './restore.js';
 import type { SessionOptions } from './session.js';
 import type { CreateOptions } from './token.js';
 
@@ -26,8 +28,8 @@ export function applyCommand(): Command {
     .addHelpText(
       'after',
       `
-All of the file is applied, or nothing. What the file does not declare is removed from the store; a user who has
-active tokens is not, and then the rest is not applied either. It can run beside a server, which sees the changes
+All of the file is applied, or nothing. What the file does not declare is removed from the store; a user who still has
+active tokens is locked until the last of them ends, and then deleted. It can run beside a server, which sees the changes
 at its next request. Applying a file twice changes nothing the second time.`,
     )
     .action(async (options: ApplyOptions) => (await import('./apply.js')).apply(options));
@@ -66,7 +68,7 @@ export function userCommand(): Command {
   add('lock', 'refuse logins, tokens and sessions of a user until unlock, whatever a directory says')
     .argument(...login)
     .action(async (name: string, options: ReportOptions) => (await userWork()).lock(name, options));
-  add('unlock', 'undo lock')
+  add('unlock', 'undo lock, and forget the failed logins and one-time passwords of a user')
     .argument(...login)
     .action(async (name: string, options: ReportOptions) => (await userWork()).unlock(name, options));
   add('delete', 'delete a user who has no active tokens')
@@ -149,7 +151,24 @@ The key that opens the sealed ones (sealing.key in store.path, or store.sealing_
     .description('write everything of a backup into an empty store')
     .argument('<file>', 'the file that backup wrote')
     .addOption(configOption())
-    .action(async (file: string, options: { config: string }) => (await storeWork()).restore(file, options));
+    .option(
+      '--audit <file>',
+      'an audit log: tokens that it tells of as revoked stay revoked; can be given several times',
+      collect,
+    )
+    .option('--yes', 'do not ask on a terminal')
+    .addHelpText(
+      'after',
+      `
+Everything is as it was when the backup was made, so tokens that were revoked since then work again. The audit log that
+the configuration names is read, and so is each --audit: the tokens that they tell of as revoked, and the sessions as
+ended, are left out, and so are legacy keys that the store knows as revoked. On a terminal it says what comes back and
+asks first. Old passwords and users who were locked come back too: keep servers away until you have repeated what the
+audit log tells.`,
+    )
+    .action(async (file: string, options: RestoreOptions) =>
+      (await import('./restore.js')).restore(file, options),
+    );
   store
     .command('forget-signing-keys')
     .description('remove the keys that sign assertions; the servers make new ones')

@@ -1,13 +1,15 @@
 import { isGlobalApiTokenUser } from '../../accounts/legacy-keys.js';
+import { clearThrottle } from '../../accounts/throttle.js';
 import { describeRefusedChange } from '../../accounts/refused-change.js';
 import { type LoadedConfig, loadConfig } from '../../config/load.js';
 import type { AuditFact } from '../../domain/audit.js';
+import { isSessionOn } from '../../domain/session.js';
 import { formatTime } from '../../domain/time.js';
 import { isExpired } from '../../domain/token.js';
 import type { User } from '../../domain/user.js';
 import type { StoreRoom } from '../../server/stores/store-room.js';
 import { CommandFailed } from '../terminal/failure.js';
-import { recordOperation } from './operator.js';
+import { operate } from './operator.js';
 import type { ReportOptions } from '../terminal/options.js';
 import { ask, readNewPassword } from '../terminal/password.js';
 import { changeUser, findUser, listUsers, warnIfDeclared } from './people.js';
@@ -35,7 +37,10 @@ export async function setPassword(
     'password',
     name,
     options,
-    async (room) => ({ passwordHash: await room.passwords.hash(await readNewPassword(options)) }),
+    async (room) => ({
+      passwordHash: await room.passwords.hash(await readNewPassword(options)),
+      rehashOf: undefined,
+    }),
     { needsLogin: true },
   );
 }
@@ -45,9 +50,12 @@ export async function lock(name: string, options: ReportOptions): Promise<void> 
   await change('locked', name, options, () => ({ locked: true, lockedBy: 'operator' }));
 }
 
-/** Undoes {@link lock}. */
+/** Undoes {@link lock}, and forgets the failed logins that hold the next one up. */
 export async function unlock(name: string, options: ReportOptions): Promise<void> {
-  await change('unlocked', name, options, () => ({ locked: false, lockedBy: undefined }));
+  await change('unlocked', name, options, async ({ store }, { login }) => {
+    await clearThrottle(store, login, Date.now());
+    return { locked: false, lockedBy: undefined, deletionPending: undefined };
+  });
 }
 
 async function change(
@@ -62,8 +70,9 @@ async function change(
     const user = await findUser(room.store, name);
     if (needsLogin) refuseWithoutLogin(loaded, user);
     const changed = await work(room, user);
-    await changeUser(room, user, changed);
-    recordOperation(room, userFact('user.changed', user, reason));
+    await operate(room, [userFact('user.changed', user, reason)], async () =>
+      changeUser(room, user, changed),
+    );
     if (changed.lockedBy === undefined) warnIfDeclared(loaded, user);
     report(options, userObject(await findUser(room.store, user.id)), `${user.login}: done`);
   });
@@ -99,8 +108,9 @@ export async function enableOtp(name: string, options: ReportOptions): Promise<v
       if (totp.validate({ token: code, window: 1 }) === null)
         throw new CommandFailed('the code is wrong; nothing was changed');
     }
-    await changeUser(room, user, { otpSecret: room.sealer.seal(secret.base32, user.id) });
-    recordOperation(room, userFact('user.changed', user, 'one_time_password'));
+    const change = { otpSecret: room.sealer.seal(secret.base32, user.id) };
+    const fact = userFact('user.changed', user, 'one_time_password');
+    await operate(room, [fact], async () => changeUser(room, user, change));
     warnIfDeclared(loaded, user);
   });
 }
@@ -112,9 +122,10 @@ export async function remove(name: string, options: ReportOptions): Promise<void
     const { store } = room;
     const user = await findUser(store, name);
     const basedOn = new Map([[user.id, user.updatedAt]]);
-    const refused = await store.change({ removeUsers: [user.id], basedOn }, Date.now());
-    if (refused !== undefined) throw new CommandFailed(describeRefusedChange(refused));
-    recordOperation(room, userFact('user.deleted', user));
+    await operate(room, [userFact('user.deleted', user)], async () => {
+      const refused = await store.change({ removeUsers: [user.id], basedOn }, Date.now());
+      if (refused !== undefined) throw new CommandFailed(describeRefusedChange(refused));
+    });
     warnIfDeclared(loaded, user);
     report(options, { deleted: user.id }, `${user.login}: deleted`);
   });
@@ -122,14 +133,22 @@ export async function remove(name: string, options: ReportOptions): Promise<void
 
 /** Prints one user with its active tokens and sessions. */
 export async function show(name: string, options: ReportOptions): Promise<void> {
-  await withStore(loadConfig(options.config), (room) => showIn(room, name, options));
+  const loaded = loadConfig(options.config);
+  await withStore(loaded, (room) => showIn(loaded, room, name, options));
 }
 
-async function showIn({ store }: StoreRoom, name: string, options: ReportOptions): Promise<void> {
+async function showIn(
+  { config }: LoadedConfig,
+  { store }: StoreRoom,
+  name: string,
+  options: ReportOptions,
+): Promise<void> {
   const user = await findUser(store, name);
   const now = Date.now();
   const tokens = (await store.listTokensOfUser(user.id)).filter(({ token }) => !isExpired(token, now));
-  const sessions = (await store.listSessions(user.id)).filter(({ endsAt }) => endsAt > now);
+  const sessions = (await store.listSessions(user.id)).filter((session) =>
+    isSessionOn(session, session.lastSeenAt, config.sessions, now),
+  );
   const object = { ...userObject(user), active_tokens: tokens.map(({ token }) => token.id) };
   report(
     options,
@@ -142,7 +161,7 @@ async function showIn({ store }: StoreRoom, name: string, options: ReportOptions
       role: user.role,
       password: user.passwordHash === null ? 'none' : 'set',
       'two-factor': user.otpSecret === null ? 'off' : 'on',
-      locked: user.locked ? 'yes' : 'no',
+      locked: user.deletionPending ? 'yes, deletion pending' : user.locked ? 'yes' : 'no',
       created: relativeTime(user.createdAt, now),
       changed: relativeTime(user.updatedAt, now),
       tokens: `${tokens.length} active`,
@@ -169,6 +188,7 @@ function userObject(user: User) {
     name: user.name,
     role: user.role,
     locked: user.locked,
+    deletion_pending: user.deletionPending === true,
     has_password: user.passwordHash !== null,
     two_factor: user.otpSecret !== null,
     created_at: formatTime(user.createdAt),
@@ -184,7 +204,7 @@ async function print(options: ReportOptions, users: readonly ReturnType<typeof u
     user.role,
     user.customer_id,
     user.two_factor ? 'on' : '',
-    user.locked ? 'locked' : '',
+    user.deletion_pending ? 'deletion pending' : user.locked ? 'locked' : '',
   ]);
   const heading = ['LOGIN', 'ID', 'NAME', 'ROLE', 'CUSTOMER', 'TWO-FACTOR', 'STATE'];
   report(options, users, rows.length === 0 ? 'no users' : (await renderTable(heading, rows)).trimEnd());

@@ -1,11 +1,18 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { customAlphabet } from 'nanoid';
-import { parse, stringify } from 'yaml';
+import { stringify } from 'yaml';
+import { loadDirectory } from '../../config/directory.js';
 import { loadConfig } from '../../config/load.js';
+import { printable } from '../../observe/printable.js';
+import { CommandFailed } from '../terminal/failure.js';
+import { formParameter, shellWord } from '../terminal/shell.js';
+import { needPrivateFolder, refuseForeignFile } from './private-folder.js';
 
 const CONFIG = fileURLToPath(new URL('../../../config/demo.yaml', import.meta.url));
+
+const OTHER_FOLDER = 'choose another folder with --data';
 
 const newPassword = customAlphabet('23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz', 20);
 
@@ -28,7 +35,7 @@ export async function demo(options: DemoOptions): Promise<void> {
   const { startEcho } = await import('./echo.js');
   const { startServer } = await import('./start-server.js');
   const data = resolve(options.data);
-  mkdirSync(data, { recursive: true, mode: 0o700 });
+  needPrivateFolder(data, OTHER_FOLDER);
   const file = join(data, 'directory.yaml');
   const users = writeDirectoryOnce(file);
   const upstream = options.upstream ?? (await startEcho()).url;
@@ -79,7 +86,18 @@ function writeDirectoryOnce(file: string): DemoUser[] {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   }
-  return (parse(readFileSync(file, 'utf8')) as { users: DemoUser[] }).users;
+  return readUsers(file);
+}
+
+/** Users whose passwords can be shown. The folder is there from an earlier start, so its files may say anything. */
+function readUsers(file: string): DemoUser[] {
+  refuseForeignFile(file, OTHER_FOLDER);
+  const users = loadDirectory(file).users.flatMap(({ login, password, role }) =>
+    password == null ? [] : [{ login, password, role }],
+  );
+  if (users.length === 0)
+    throw new CommandFailed(`${file} has no user with a password; delete its folder, or ${OTHER_FOLDER}`);
+  return users;
 }
 
 interface Welcome {
@@ -94,32 +112,32 @@ interface Welcome {
 }
 
 function welcome({ url, admin, page, data, file, upstream, users, echo }: Welcome): string {
-  const user = users.find(({ role }) => role === 'superuser') ?? users[0];
-  if (user === undefined) throw new Error(`${file} has no user; delete the folder to start over`);
-  const cookies = quote(join(data, 'cookies.txt'));
-  const key = join(data, 'token.txt');
+  const { login = '', password = '' } = users.find(({ role }) => role === 'superuser') ?? users[0] ?? {};
+  const cookies = shellWord(join(data, 'cookies.txt'));
+  const key = shellWord(join(data, 'token.txt'));
   const list = users
-    .map(({ login, password, role }) => `  ${login.padEnd(24)} ${password}   ${role}`)
+    .map((user) => printable(`  ${user.login.padEnd(24)} ${user.password}   ${user.role}`))
     .join('\n');
-  const keep = `sed -n 's/.*"access_token":"\\([^"]*\\)".*/Service-Key: \\1/p' > ${quote(key)}`;
+  const secret = `-d ${formParameter('password', password)}`;
+  const keep = `sed -n 's/.*"access_token":"\\([^"]*\\)".*/Service-Key: \\1/p' > ${key}`;
   return `
-Latchkey guards ${upstream}${echo ? ' (a built-in upstream that shows what it receives)' : ''} at ${url}
+Latchkey guards ${printable(upstream)}${echo ? ' (a built-in upstream that shows what it receives)' : ''} at ${url}
 The web page, to see, create and revoke tokens: ${url}${page}
 Health and metrics: ${admin}/readyz ${admin}/metrics
-Users (kept in ${file}):
+Users (kept in ${printable(file)}):
 
 ${list}
 
 Try it in another terminal. Each line can be pasted as it stands.
 
 # Log in. The session cookie is kept in a file.
-curl -s -c ${cookies} -d 'user=${user.login}' -d 'password=${user.password}' ${url}/login
+curl -s -c ${cookies} -d ${formParameter('user', login)} ${secret} ${url}/login
 
 # Create an API token. Its secret is shown once; the line keeps it as a header in a file.
-curl -s -d 'username=${user.login}' -d 'password=${user.password}' -d 'name=demo' ${url}/tokens | tee /dev/stderr | ${keep}
+curl -s -d ${formParameter('username', login)} ${secret} -d 'name=demo' ${url}/tokens | tee /dev/stderr | ${keep}
 
 # Call the upstream with the token${echo ? ': it answers with the identity headers it received' : ''}.
-curl -s -H @${quote(key)} ${url}/service/SVC1/version/1
+curl -s -H @${key} ${url}/service/SVC1/version/1
 
 # Call it with the session, and without any credential.
 curl -s -b ${cookies} ${url}/service/SVC1/version/1
@@ -129,13 +147,9 @@ curl -s -i ${url}/service/SVC1/version/1
 curl -s -b ${cookies} ${url}/tokens
 
 # Revoke the token. The next call with it is refused.
-curl -s -i -X DELETE -H @${quote(key)} ${url}/tokens/self
-curl -s -i -H @${quote(key)} ${url}/service/SVC1/version/1
+curl -s -i -X DELETE -H @${key} ${url}/tokens/self
+curl -s -i -H @${key} ${url}/service/SVC1/version/1
 
 Stop with Ctrl-C.
 `;
-}
-
-function quote(path: string): string {
-  return /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`;
 }

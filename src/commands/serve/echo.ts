@@ -1,5 +1,5 @@
 import { createServer, type Server } from 'node:http';
-import { listen } from '../../server/public/listener.js';
+import { listen } from '../../listeners/server.js';
 
 /** Longest body that is shown, in bytes. */
 const MAX_SHOWN = 64 * 1024;

@@ -16,15 +16,16 @@ import { readVersion } from '../../observe/version.js';
 import { startAdmin } from '../../server/admin.js';
 import { startTracing, storeObserver } from '../../server/observing.js';
 import { startPool } from '../../server/processes/cluster.js';
+import { WriteProbe } from '../../server/stores/write-probe.js';
 import { startCleaning } from '../../server/stores/cleaning.js';
 import { answerPrimary, sayFarewell } from '../../server/processes/messages.js';
 import { certificateFiles, tellCertificate } from '../../server/reload/certificate.js';
-import { applyDirectoryFile, Reloader } from '../../server/reload/reload.js';
+import { applyDirectoryFile, isPassing } from '../../server/reload/directory-file.js';
+import { Reloader } from '../../server/reload/reload.js';
 import { Restarter } from '../../server/processes/restart.js';
 import type { Serving } from '../../server/processes/serving.js';
 import { onSignals } from '../../server/processes/signals.js';
 import { openStoreRoom, type StoreRoom } from '../../server/stores/store-room.js';
-import { StoreUnavailable } from '../../store/store.js';
 import { checkSigningKeys } from '../../server/stores/signing-keys.js';
 import { watchFiles } from '../../server/reload/watch.js';
 import { startWorker } from '../../server/processes/worker.js';
@@ -100,7 +101,7 @@ async function serveAsPrimary(options: ServeOptions, { room, sink, tracing }: Pa
   const { log } = sink;
   const directory = await applyAtStart(loaded, room, log);
   await checkSigningKeys(config, room);
-  const cleaning = startCleaning(room.store, log);
+  const cleaning = startCleaning(room, log);
   const count = workersOf(loaded);
   const serving =
     count === 1 ? await startAlone(loaded, room, log, tracing) : await startWorkers(loaded, count, sink);
@@ -115,20 +116,21 @@ async function serveAsPrimary(options: ServeOptions, { room, sink, tracing }: Pa
     () => void reloader.reload('a changed file'),
   );
 
+  const writes = new WriteProbe(room.store);
   let draining = false;
   const admin = await startAdmin(
     config.admin,
     {
       metrics: serving.metrics,
       ready: async () => ({
-        store: await faultOf(room.store.probe()),
+        store: await faultOf(room.store.probe().then(() => writes.probe())),
         directory: directory.pending() ? 'the directory file is not applied yet' : null,
         config: null,
         workers: serving.size() > 0 ? null : 'no worker serves',
         draining: draining ? 'the server is shutting down' : null,
       }),
       reload: () => reloader.reload('POST /-/reload'),
-      config: () => maskSecrets(reloader.current.config),
+      config: () => maskSecrets(reloader.current),
       restartWorkers: () => restarter.restart('POST /-/restart-workers'),
     },
     log,
@@ -166,7 +168,7 @@ function workersOf({ config }: LoadedConfig): number {
 
 /**
  * Applies the directory file. A store that can't answer yet is no reason not to start: nobody is let in until it can,
- * and the file is applied then. Everything else that is wrong with the file is.
+ * and the file is applied then. A fault of the file itself is.
  */
 async function applyAtStart(
   loaded: LoadedConfig,
@@ -176,7 +178,7 @@ async function applyAtStart(
   let pending = true;
   const apply = async (): Promise<void> => {
     await room.store.begin();
-    await applyDirectoryFile(loaded, room);
+    await applyDirectoryFile(loaded, room, log);
     pending = false;
   };
   const retry = (): void => {
@@ -184,18 +186,15 @@ async function applyAtStart(
       apply().then(
         () => log.info('the directory file is applied'),
         (error: unknown) => {
-          if (error instanceof StoreUnavailable) retry();
-          else log.error({ err: error }, 'the directory file can not be applied');
+          if (isPassing(error)) retry();
+          else log.error({ err: error }, 'the directory file cannot be applied');
         },
       );
     }, APPLY_RETRY_MS).unref();
   };
   await apply().catch((error: unknown) => {
-    if (!(error instanceof StoreUnavailable)) throw error;
-    log.warn(
-      { reason: error.message },
-      'the store can not answer yet; the directory file is applied when it can',
-    );
+    if (!isPassing(error)) throw error;
+    log.warn({ reason: (error as Error).message }, 'directory file not applied yet; it is tried again');
     retry();
   });
   return { pending: () => pending };

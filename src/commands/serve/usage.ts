@@ -16,7 +16,11 @@ export function demoCommand(): Command {
     .description('serve with users to try it out, and print curl lines to try it with')
     .option('--upstream <url>', 'the API to guard (default: a built-in one that shows what it receives)')
     .option('--port <number>', 'the port to listen on', '8080')
-    .option('--data <dir>', 'where users, passwords and tokens are kept', 'data/demo')
+    .option(
+      '--data <dir>',
+      'where users, passwords and tokens are kept; a folder that is yours alone',
+      'data/demo',
+    )
     .action(async (options: DemoOptions) => (await import('./demo.js')).demo(options));
 }
 

@@ -2,7 +2,8 @@ import { printable } from '../../observe/printable.js';
 
 /** Prints a value for programs or a text for people. */
 export function report(options: { readonly json?: true }, value: unknown, text: string): void {
-  process.stdout.write(`${options.json ? JSON.stringify(value, null, 2) : text}\n`);
+  const shown = options.json ? JSON.stringify(value, null, 2) : text.split('\n').map(printable).join('\n');
+  process.stdout.write(`${shown}\n`);
 }
 
 /** Aligned columns with a heading, two spaces apart. Columns that are empty in every row are left out. */

@@ -26,10 +26,11 @@ function readSecretFile(file: string): string {
   }
 }
 
-/** Reads a secret from standard input. */
-export function readSecretInput(what: string): string {
-  const secret = readSecretFile('-');
-  if (secret === '') throw new CommandFailed(`standard input does not hold ${what}`);
+/** Reads a secret that is not a password, from a file or from standard input for `-`. @param what it is called */
+export function readSecret(file: string, what: string): string {
+  const secret = readSecretFile(file);
+  if (secret === '')
+    throw new CommandFailed(`${file === '-' ? 'standard input' : file} does not hold ${what}`);
   return secret;
 }
 

@@ -8,7 +8,7 @@ import { adminSchema, decisionSchema, listenSchema } from './listen.js';
 import { logSchema, tracingSchema } from './observe.js';
 import { defaultRouteSchema, policySchema, routeSchema } from './policy.js';
 import { storeSchema } from './store.js';
-import { duration, positiveDuration, text, whole } from './units.js';
+import { duration, positiveDuration, text, timeLimit, whole } from './units.js';
 import { upstreamSchema } from './upstream.js';
 
 /** The configuration file: types, checks, defaults and JSON Schema come from here. */
@@ -34,7 +34,7 @@ export const configSchema = z.strictObject({
       [
         z.literal('deny'),
         z.strictObject({
-          serve_cached_for: positiveDuration.describe(
+          serve_cached_for: timeLimit.describe(
             'Let in tokens that this process looked up no longer ago than this',
           ),
         }),
@@ -58,10 +58,17 @@ export const configSchema = z.strictObject({
     .strictObject({
       idle_timeout: positiveDuration
         .prefault('30m')
-        .describe('A session ends after this long without a request'),
+        .describe(
+          'A session ends after this long without a request, and a longer setting later does not bring it back',
+        ),
       absolute_timeout: positiveDuration
         .prefault('12h')
-        .describe('A session ends this long after the login, however active'),
+        .describe(
+          'A session ends this long after the login, however active; sessions that exist already included',
+        ),
+      max_per_user: whole(1, 10_000)
+        .default(100)
+        .describe('Sessions that a user may have; one more ends the one that was used longest ago'),
     })
     .prefault({})
     .describe('Logins by cookie'),
@@ -70,12 +77,20 @@ export const configSchema = z.strictObject({
       max_per_user: whole(1, 1_000_000)
         .nullable()
         .default(null)
-        .describe('Active tokens that a user may have; null is no limit'),
+        .describe('Active tokens that a user may have; null is no limit of its own'),
+      max_stored_per_user: whole(1, 1_000_000)
+        .default(1_000)
+        .describe(
+          'Tokens of a user that are kept, expired ones included; the expired ones that ended first make room. Never less than max_per_user',
+        ),
+      max_stored_per_customer: whole(1, 100_000_000)
+        .default(100_000)
+        .describe('Tokens of all users of a customer, expired ones included'),
       max_lifetime: positiveDuration
         .nullable()
         .prefault(null)
         .describe('The longest expiry of a new token; one without an expiry gets this one. null is no limit'),
-      last_seen_interval: positiveDuration
+      last_seen_interval: timeLimit
         .prefault('1s')
         .describe('Last uses of tokens are written to the store together, this often'),
     })
@@ -86,10 +101,14 @@ export const configSchema = z.strictObject({
       max_failures: whole(1, 100)
         .default(5)
         .describe('Failed logins of an account before each further one doubles the wait, from 1s'),
-      lockout: positiveDuration.prefault('15m').describe('The longest such wait'),
+      lockout: positiveDuration
+        .prefault('15m')
+        .describe('The longest such wait; `latchkey user unlock` ends it'),
       max_concurrent_hashes: whole(1, 64)
         .default(2)
-        .describe('Password checks at once, in each process; each takes a core and 46 MiB for a moment'),
+        .describe(
+          'Password checks at once, for each process that serves; each takes 46 MiB and, at a low priority, a core for a moment',
+        ),
     })
     .prefault({})
     .describe('How guessing of passwords is slowed down'),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { positiveDuration, text } from './units.js';
+import { timeLimit, text } from './units.js';
 import { sourceUrl } from './urls.js';
 
 /** Where people come from. */
@@ -12,7 +12,7 @@ export const directorySchema = z
     http: z
       .strictObject({
         url: sourceUrl.describe('Asked by POST with {login, password, otp} at each login'),
-        timeout: positiveDuration.prefault('5s').describe('To the end of its answer'),
+        timeout: timeLimit.prefault('5s').describe('To the end of its answer'),
       })
       .nullable()
       .prefault(null)

@@ -5,6 +5,9 @@ import { flag, text } from './units.js';
 /** Segments of letters, digits and `-._~` that do not begin with a dot: such a path is read alike by everybody. */
 const PAGE_PATH = /^\/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*\/)+$/;
 
+/** A host as browsers send it: they leave out the port of the scheme. */
+const HOST = /^(?!.*:(?:80|443)$)(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::\d{1,5})?$/;
+
 /** What clients see of Latchkey itself. */
 export const interfaceSchema = z.strictObject({
   vendor: text
@@ -33,6 +36,13 @@ export const interfaceSchema = z.strictObject({
         )
         .default('/_latchkey/')
         .describe('Where; it starts and ends with "/"'),
+      host: text
+        .regex(HOST, 'expected a host name, with a port where it is not 80 or 443: login.example.com')
+        .nullable()
+        .default(null)
+        .describe(
+          'A host of its own, as `Host` or `X-Forwarded-Host` of a trusted proxy names it: the page is there only, and no upstream is',
+        ),
     })
     .prefault({})
     .describe('The web page, on which people see, create and revoke tokens'),

@@ -1,28 +1,26 @@
 import { z } from 'zod';
-import { positiveDuration, size, text, whole } from './units.js';
+import { timeLimit, size, text, whole } from './units.js';
 
 /** What clients may take up. Held by the process that listens, so a change needs a restart. */
 export const limitsSchema = z.strictObject({
   connections: whole(1, 1_000_000)
     .default(10_000)
     .describe('Open connections of clients, in each process; at most what its open files allow'),
-  head_timeout: positiveDuration.prefault('20s').describe('For a whole request head'),
+  head_timeout: timeLimit.prefault('20s').describe('For a whole request head'),
   head_size: size(1_024, 1_048_576).prefault('16KiB').describe('Request target and fields together'),
   head_fields: whole(10, 1_000).default(100).describe('Fields of a head'),
   target_size: size(256, 65_536).prefault('8KiB').describe('Request target'),
   body_size: size(1_024, 16_777_216).prefault('64KiB').describe('Body of an own endpoint'),
-  body_timeout: positiveDuration.prefault('15s').describe('For the whole body of an own endpoint'),
-  keep_alive: positiveDuration
+  body_timeout: timeLimit.prefault('15s').describe('For the whole body of an own endpoint'),
+  keep_alive: timeLimit
     .prefault('65s')
     .describe('For the next request on a connection; longer than the minute of common load balancers'),
-  drain_timeout: positiveDuration
-    .prefault('30s')
-    .describe('For what is in flight when the server is stopped'),
+  drain_timeout: timeLimit.prefault('30s').describe('For what is in flight when the server is stopped'),
 });
 
 /** How judged requests are carried. */
 export const proxySchema = z.strictObject({
-  stream_recheck: positiveDuration
+  stream_recheck: timeLimit
     .prefault('30s')
     .describe('WebSockets and long answers end within this time after their credential stops holding'),
 });

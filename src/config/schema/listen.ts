@@ -2,8 +2,16 @@ import { isIP } from 'node:net';
 import { z } from 'zod';
 import { text, whole } from './units.js';
 
-const host = text.describe('An address to listen on');
+/** An address, or a name of this machine. */
+const host = text
+  .refine(
+    (value) => isIP(value) !== 0 || /^[A-Za-z0-9._-]+$/.test(value),
+    'expected an address like 127.0.0.1 or ::1',
+  )
+  .describe('An address to listen on');
 const port = whole(0, 65_535).describe('A port; 0 picks a free one');
+
+const HOST_NAME = /^[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?$/;
 
 const listener = (defaultHost: string, defaultPort: number) => ({
   host: host.default(defaultHost),
@@ -20,7 +28,8 @@ const proxyAddress = text.refine(isAddressRange, 'expected an address or a range
 
 function isAddressRange(value: string): boolean {
   const [address = '', bits, ...rest] = value.split('/');
-  const family = isIP(address);
+  // A zone (RFC 4007) is a name of this machine's interfaces; no range has one.
+  const family = address.includes('%') ? 0 : isIP(address);
   if (family === 0 || rest.length > 0) return false;
   return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
 }
@@ -36,7 +45,15 @@ export const listenSchema = z.strictObject({
 });
 
 /** The listener for operators. */
-export const adminSchema = z.strictObject(listener('127.0.0.1', 9901));
+export const adminSchema = z.strictObject({
+  ...listener('127.0.0.1', 9901),
+  hosts: z
+    .array(text.regex(HOST_NAME, 'expected a host name without a port: latchkey.example.com'))
+    .default([])
+    .describe(
+      'Public names by which it is asked; addresses, localhost and names that no public DNS has need no mention',
+    ),
+});
 
 /** The listener for proxies that ask first. */
 export const decisionSchema = z.strictObject(listener('127.0.0.1', 9902));

@@ -18,6 +18,13 @@ const rules = z.strictObject({
 const auth = z.enum(['required', 'none', 'deny'], 'expected required, none or deny');
 const action = text.regex(/^[a-z0-9_]+(:[a-z0-9_]+)?$/, 'expected an action like billing or billing:read');
 
+const bodyOnRead = z
+  .enum(['refuse', 'allow'], 'expected refuse or allow')
+  .default('refuse')
+  .describe(
+    'Whether GET, HEAD and OPTIONS may have a body: refuse answers 400. A connection to the upstream that carried one is not used again',
+  );
+
 /** One of `routes`. */
 export const routeSchema = z.strictObject({
   path: text
@@ -27,7 +34,9 @@ export const routeSchema = z.strictObject({
     .array(z.enum(METHODS, `expected one of ${METHODS.join(', ')}`))
     .min(1)
     .optional()
-    .describe('The methods it is for; all when absent'),
+    .describe(
+      'The methods it is for; all when absent. GET brings HEAD along, unless a route for the same path names HEAD',
+    ),
   action: action
     .optional()
     .describe(
@@ -35,7 +44,9 @@ export const routeSchema = z.strictObject({
     ),
   service: text
     .optional()
-    .describe('Where the service of a request stands: a path parameter, header:NAME or query:NAME'),
+    .describe(
+      'Where the service of a request stands: a path parameter, header:NAME or query:NAME. A request that names it there in two ways is refused',
+    ),
   auth: auth
     .optional()
     .describe('required when not set; none lets everybody through and tells no identity; deny answers 404'),
@@ -49,6 +60,13 @@ export const routeSchema = z.strictObject({
     .regex(/^\/./, 'expected a path like /api')
     .optional()
     .describe('Beginning of the path that the upstream does not get'),
+  body_on_read: bodyOnRead,
+  service_worker: z
+    .enum(['allow', 'refuse'], 'expected allow or refuse')
+    .optional()
+    .describe(
+      'refuse when not set: scripts of service workers are not served, because one could read what people enter on the web page',
+    ),
 });
 
 /** The tables of roles and scopes. */
@@ -71,4 +89,5 @@ export const defaultRouteSchema = z.strictObject({
   auth: auth
     .optional()
     .describe('required when not set; deny answers 404 to every such path; none lets everybody through'),
+  body_on_read: bodyOnRead,
 });

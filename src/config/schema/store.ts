@@ -1,15 +1,18 @@
 import { z } from 'zod';
-import { positiveDuration, size, text } from './units.js';
+import { durationBetween, secret, size, text, timeLimit } from './units.js';
+import { parseAddress, parseRedisUrl } from '../../domain/redis-address.js';
 
 const lmdb = z.strictObject({
   type: z.literal('lmdb').describe('Embedded: a folder on the disk of this machine'),
   path: text.default('./data').describe('A folder; several processes of one machine may share it'),
   min_free: size(0, 1_099_511_627_776)
     .prefault('16MiB')
-    .describe('With less free space on its disk nothing is written; a quarter of it is enough to revoke'),
+    .describe(
+      'With less free space on its disk nothing is added; a quarter of it is enough to revoke, to end sessions, to lock users and to set passwords',
+    ),
 });
 
-const address = text.regex(/^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d{1,5})?$/, 'expected host:port');
+const address = text.refine((value) => parseAddress(value) !== undefined, 'expected host:port');
 
 const redis = z
   .strictObject({
@@ -19,7 +22,10 @@ const redis = z
         'Redis 6.2 or newer, or Valkey, for several machines. One of url, cluster and sentinel says where',
       ),
     url: text
-      .regex(/^rediss?:\/\//, 'expected a redis:// or rediss:// URL')
+      .refine(
+        (value) => parseRedisUrl(value) !== undefined,
+        'expected redis://[user:password@]host[:port][/database] or rediss://, with every other character escaped',
+      )
       .nullable()
       .default(null)
       .describe('One node: redis://[user:password@]host:port[/database]; rediss:// is TLS'),
@@ -50,14 +56,38 @@ const redis = z
       .default(null)
       .describe('TLS, also with a rediss:// URL'),
     username: text.nullable().default(null).describe('The user of the ACL'),
-    password: text
+    password: secret(z.string('expected text').min(1, 'expected text'))
       .nullable()
       .default(null)
       .describe('Its password; better from ${file:...} than written here'),
-    command_timeout: positiveDuration.prefault('250ms').describe('How long one command may take'),
-    sealing_key: z
-      .string('expected a key')
-      .regex(/^[0-9A-Fa-f]{64}$/, 'expected 64 hexadecimal digits, as "openssl rand -hex 32" prints')
+    command_timeout: timeLimit
+      .prefault('250ms')
+      .describe('How long one command may take; a change may take four times as long'),
+    acknowledge: z
+      .strictObject({
+        replicas: z
+          .int('expected a whole number')
+          .min(1, 'expected 1 or more')
+          .max(10, 'expected 10 or less')
+          .describe('So many replicas have to have a change'),
+        timeout: durationBetween(10, 10_000, 'expected 10ms to 10s')
+          .prefault('1s')
+          .describe('Without their word after this time the answer is 503, and the change is not confirmed'),
+      })
+      .nullable()
+      .default(null)
+      .describe('Acknowledge a change only when replicas have it; null: when the master has it'),
+    revocations: text
+      .nullable()
+      .default(null)
+      .describe(
+        'A folder where each process keeps what was revoked in the last hour, so that a restart does not forget it; null: in memory only',
+      ),
+    sealing_key: secret(
+      z
+        .string('expected a key')
+        .regex(/^[0-9A-Fa-f]{64}$/, 'expected 64 hexadecimal digits, as "openssl rand -hex 32" prints'),
+    )
       .nullable()
       .default(null)
       .describe(

@@ -3,9 +3,13 @@ import { ID } from '../../domain/id.js';
 
 const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
+/** A century: what ends so long after now can still be shown with four digits of a year. */
+const MAX_DURATION_MS = 36_500 * UNITS.d;
+
 const durationText = z
   .string('expected a duration like 250ms, 30s, 15m, 12h or 7d')
   .regex(/^\d{1,9}(ms|s|m|h|d)$/, 'expected a duration like 250ms, 30s, 15m, 12h or 7d')
+  .refine((text) => !(toMilliseconds(text) > MAX_DURATION_MS), 'expected a duration of at most 36500d')
   .describe('A duration: 250ms, 30s, 15m, 12h, 7d');
 
 function toMilliseconds(text: string): number {
@@ -19,6 +23,15 @@ export const duration = durationText.transform(toMilliseconds);
 /** A duration that is longer than nothing. */
 export const positiveDuration = durationText
   .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
+  .transform(toMilliseconds);
+
+/** The longest that a timer of Node.js waits; anything longer would be over at once. */
+const MAX_TIMER_MS = 2_147_483_647;
+
+/** A duration that something waits for. */
+export const timeLimit = durationText
+  .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
+  .refine((text) => toMilliseconds(text) <= MAX_TIMER_MS, 'expected a duration of 24d or less')
   .transform(toMilliseconds);
 
 /** A duration from `min` to `max` milliseconds. @param expected says so to people */
@@ -61,7 +74,18 @@ export const fieldName = z
   .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name: letters, digits and "-"');
 
 /** A string that is not empty. */
-export const text = z.string('expected text').min(1, 'expected text, found none');
+export const text = z.string('expected text').min(1, 'expected text');
+
+/**
+ * Schemas of secrets. Whoever shows a configuration or a fault, and whoever expands `${...}` in a directory, asks this.
+ */
+export const SECRETS = z.registry<object>();
+
+/** Notes that a schema is one of a secret. @param schema with all its checks: those that are added later make another one */
+export function secret<T extends z.ZodType>(schema: T): T {
+  SECRETS.add(schema, {});
+  return schema;
+}
 
 /** Yes or no. */
 export const flag = z.boolean('expected true or false');

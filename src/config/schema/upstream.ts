@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { positiveDuration, text, whole } from './units.js';
+import { isHost } from '../../domain/host.js';
+import { timeLimit, text, whole } from './units.js';
 import { baseUrl } from './urls.js';
 
 const healthCheck = z.strictObject({
@@ -7,8 +8,8 @@ const healthCheck = z.strictObject({
     .regex(/^\/(?!\/)[!-~]*$/, 'expected a path like /healthz')
     .refine((path) => !path.includes('#'), 'expected a path without a fragment')
     .describe('Asked for by GET as it stands; the path of the URL is not put in front'),
-  interval: positiveDuration.prefault('5s').describe('Between two checks, a tenth more or less'),
-  timeout: positiveDuration.prefault('2s').describe('From the start of the connection to the status'),
+  interval: timeLimit.prefault('5s').describe('Between two checks, a tenth more or less'),
+  timeout: timeLimit.prefault('2s').describe('From the start of the connection to the status'),
 });
 
 const tls = z.strictObject({
@@ -25,27 +26,24 @@ const tls = z.strictObject({
 /** `upstream`, `preserve`, or a host with an optional port (RFC 9110 7.2). */
 const hostField = z
   .string('expected upstream, preserve, or a host name')
-  .regex(
-    /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::\d{1,5})?$/,
-    'expected upstream, preserve, or a host name',
-  );
+  .refine(isHost, 'expected upstream, preserve, or a host name');
 
 /** One of `upstreams`. */
 export const upstreamSchema = z
   .strictObject({
     url: baseUrl.optional().describe('http or https; a path is put in front of each target'),
     urls: z.array(baseUrl).min(1, 'expected at least one URL').optional().describe('Several addresses, instead of url'),
-    connect_timeout: positiveDuration.prefault('2s').describe('For a new connection, TLS included'),
-    response_timeout: positiveDuration.prefault('30s').describe('To the first byte of the answer'),
-    idle_timeout: positiveDuration.prefault('60s').describe('Between bytes, in either direction'),
+    connect_timeout: timeLimit.prefault('2s').describe('For a new connection, TLS included'),
+    response_timeout: timeLimit.prefault('30s').describe('To the first byte of the answer'),
+    idle_timeout: timeLimit.prefault('60s').describe('Between bytes, in either direction'),
     retries: whole(0, 10)
       .default(1)
       .describe('Only for requests without side effects, before a byte was answered; or before anything was sent'),
     max_connections: whole(1, 65_535)
       .default(256)
-      .describe('Requests at once to all addresses together, in each process'),
+      .describe('Requests and WebSockets at once to all addresses together, in each process'),
     max_waiting: whole(0, 1_000_000).default(1_024).describe('Requests that wait for a free connection'),
-    wait_timeout: positiveDuration.prefault('10s').describe('For a free connection'),
+    wait_timeout: timeLimit.prefault('10s').describe('For a free connection'),
     health_check: healthCheck.nullable().default(null).describe('Asks each address whether it can be used'),
     host: hostField.default('upstream')
       .describe('The Host field: the host of the URL, the one that the client sent, or this name'),

@@ -1,5 +1,6 @@
 import type { GrantCode } from '../../domain/refusal.js';
-import { endpointRoutes, type EndpointRule, type EndpointSettings } from '../../policy/own-endpoints.js';
+import type { EndpointRule } from '../../policy/endpoint-rule.js';
+import { endpointRoutes, type EndpointSettings } from '../../policy/own-endpoints.js';
 import { codedProblem } from '../schema/answers.js';
 import { ALWAYS, headerRefs, HEADERS } from './headers.js';
 import { type Operation, OPERATIONS, type Request, TAGS } from './operations.js';
@@ -19,7 +20,8 @@ export interface InterfaceSettings {
 
 const ABOUT = `The endpoints of Latchkey's own. Every other path belongs to the upstream behind it.
 
-- A body is a form or JSON with the same names, at most 64 KiB by default; unknown parameters are ignored.
+- A body is a form or JSON with the same names, at most 64 KiB by default; unknown parameters are ignored,
+  except names at POST /tokens that were meant to restrict the token.
 - An answer may get more fields in a later version.
 - What answers GET answers HEAD too.
 - Another method or path below an own one is a 404.`;

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { GrantCode } from '../../domain/refusal.js';
-import type { EndpointName } from '../../policy/own-endpoints.js';
+import type { EndpointName } from '../../policy/endpoint-rule.js';
 import * as shown from '../schema/answers.js';
 import {
   createOwnTokenRequest,

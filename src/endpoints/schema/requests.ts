@@ -67,7 +67,7 @@ export function readCreateToken({ params }: Body): {
   readonly namesUser: boolean;
   readonly request: TokenRequest;
 } {
-  const { one, last, all, list } = parametersOf<typeof createTokenRequest>(params);
+  const { one, last, all, list, otherThan } = parametersOf<typeof createTokenRequest>(params);
   const scopes = list('scope');
   return {
     attempt: { login: one('username'), password: one('password') },
@@ -77,6 +77,7 @@ export function readCreateToken({ params }: Body): {
       scope: scopes.length === 0 ? undefined : scopes.join(' '),
       services: list('services', 'service_id'),
       expiresAt: last('expires_at'),
+      ignored: otherThan(['username', 'password', 'name', 'expires_at'], ['scope', 'services', 'service_id']),
     },
   };
 }
@@ -109,5 +110,7 @@ function parametersOf<Schema extends z.ZodObject>(params: Params) {
     all: (...names: Name[]) => params.all(...names),
     /** Every value of these lists, however a client writes one. */
     list: (...names: Name[]) => params.list(...names),
+    /** The names of all that is read by none of these. */
+    otherThan: (names: Name[], lists: Name[]) => params.otherThan(names, lists),
   };
 }

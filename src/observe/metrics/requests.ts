@@ -101,7 +101,7 @@ export function countWebSocket(change: 1 | -1): void {
 /** What is on its way to one upstream. */
 export interface UpstreamLoad {
   readonly name: string;
-  /** Requests that have a connection. */
+  /** Requests and WebSockets that have a connection. */
   readonly active: number;
   /** Requests that wait for one. */
   readonly waiting: number;
@@ -116,7 +116,7 @@ export function readUpstreamLoads(from: () => Iterable<UpstreamLoad>): void {
 
 gaugeOnDemand(
   'latchkey_upstream_active_requests',
-  'Requests that have a connection to an upstream.',
+  'Requests and WebSockets that have a connection to an upstream.',
   () => Array.from(loads(), ({ name, active }) => [name, active] as const),
   { label: 'upstream' },
 );

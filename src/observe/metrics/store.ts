@@ -38,6 +38,32 @@ const storeLink = new Gauge({
   help: 'Processes that are told of changes in a networked store. Without it their cache is not used.',
 });
 
+const linkFailures = new Counter({
+  name: 'latchkey_invalidation_link_failures_total',
+  help: 'Tries to be told of changes in a networked store that failed.',
+});
+
+const historyChanges = new Counter({
+  name: 'latchkey_store_history_changes_total',
+  help: 'Times that a process found its networked store with another history: a failover, or a restart of Redis.',
+});
+
+const reapplied = new Counter({
+  name: 'latchkey_store_revocations_reapplied_total',
+  help: 'Revocations that a networked store had forgotten, which were made again.',
+});
+
+const tokensLost = new Counter({
+  name: 'latchkey_store_tokens_lost_total',
+  help: 'Tokens created by this process that a networked store has forgotten.',
+});
+
+const clockSkew = new Gauge({
+  name: 'latchkey_clock_skew_seconds',
+  help: 'How far the clocks of this machine and of the networked store are apart; 0 for the embedded store.',
+  aggregator: 'max',
+});
+
 let aliveAt: number | null = null;
 gaugeOnDemand(
   'latchkey_invalidation_link_age_seconds',
@@ -54,6 +80,12 @@ const invalidationLag = new Timings(
 const activeTokens = new Gauge({
   name: 'latchkey_tokens_active',
   help: 'Tokens and legacy keys in the store that are not expired, counted once a minute.',
+  aggregator: 'first',
+});
+
+const pendingDeletions = new Gauge({
+  name: 'latchkey_users_pending_deletion',
+  help: 'Users that the directory no longer names, locked until their last active token ends, counted once a minute.',
   aggregator: 'first',
 });
 
@@ -88,9 +120,31 @@ export function noteLinkAlive(): void {
   aliveAt = performance.now();
 }
 
+/** Counts a try to be told of changes that failed. */
+export function countLinkFailure(): void {
+  linkFailures.inc();
+}
+
+/** Counts a change of the history of the store, and what had been forgotten. */
+export function countHistoryChange(revocations: number, tokens: number): void {
+  historyChanges.inc();
+  reapplied.inc(revocations);
+  tokensLost.inc(tokens);
+}
+
+/** Tells how far the clocks are apart, in either direction. */
+export function setClockSkew(seconds: number): void {
+  clockSkew.set(seconds);
+}
+
 /** Takes the time that a change of this process took to be told to it. */
 export function observeInvalidationLag(seconds: number): void {
   invalidationLag.observe(seconds);
+}
+
+/** Tells how many users wait for their deletion. */
+export function setPendingDeletions(count: number): void {
+  pendingDeletions.set(count);
 }
 
 /** Tells how many tokens work. */

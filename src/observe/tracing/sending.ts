@@ -5,7 +5,7 @@ import {
   type SpanExporter,
   type SpanProcessor,
 } from '@opentelemetry/sdk-trace-base';
-import type { TracingEvents } from '../tracing.js';
+import type { TracingEvents } from './trace.js';
 
 /** Spans that may wait for the collector; more are given up. */
 const MAX_WAITING = 8_192;

@@ -14,17 +14,19 @@ import {
   TraceIdRatioBasedSampler,
 } from '@opentelemetry/sdk-trace-base';
 import { hostname } from 'node:os';
+import { maskTokens } from '../mask-tokens.js';
 import {
   type RequestTrace,
   runInTrace,
   type TracedCall,
   type TracedEnd,
+  type TracedParent,
   type TracedRequest,
   type TracedValues,
   type Tracing,
   type TracingEvents,
   type TracingSettings,
-} from '../tracing.js';
+} from './trace.js';
 import { readVersion } from '../version.js';
 import { createSending } from './sending.js';
 
@@ -50,7 +52,13 @@ export function createTracing(settings: TracingSettings, events: TracingEvents):
   });
   const tracer = provider.getTracer('latchkey');
   return {
-    begin: (startedAt, request) => new Spans(tracer, startedAt, request),
+    begin: (startedAt, request) => {
+      const parent = request?.parent;
+      // The ratio is drawn anew: whoever chose the id of the trace could have chosen one that is kept.
+      const sampled = parent?.sampled ?? Math.random() < settings.sample_ratio;
+      const context = parent === undefined ? ROOT_CONTEXT : contextOf(parent, sampled);
+      return new Spans(tracer, startedAt, request, context);
+    },
     close: async () => {
       let timer: NodeJS.Timeout | undefined;
       const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, CLOSE_MS)));
@@ -73,12 +81,12 @@ class Spans implements RequestTrace {
   #upstream: Span | undefined;
   #reads = 0;
 
-  constructor(tracer: Tracer, startedAt: number, request: TracedRequest | null) {
+  constructor(tracer: Tracer, startedAt: number, request: TracedRequest | null, parent: Context) {
     const startTime = this.#epoch + startedAt;
     const options = { kind: SpanKind.SERVER, startTime };
     this.#tracer = tracer;
     this.#request = request;
-    this.#server = tracer.startSpan(request?.method ?? 'HTTP', options, contextOf(request?.parent));
+    this.#server = tracer.startSpan(request?.method ?? 'HTTP', options, parent);
     this.#inServer = trace.setSpan(ROOT_CONTEXT, this.#server);
     this.traceId = this.#server.spanContext().traceId;
     if (request !== null) this.#gate = tracer.startSpan('gate', { startTime }, this.#inServer);
@@ -167,15 +175,14 @@ class Spans implements RequestTrace {
   }
 }
 
-function contextOf(parent: TracedRequest['parent']): Context {
-  if (parent === undefined) return ROOT_CONTEXT;
-  const { traceId, spanId, sampled } = parent;
+function contextOf({ traceId, spanId }: TracedParent, sampled: boolean): Context {
   return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: sampled ? 1 : 0, isRemote: true });
 }
 
 function setValues(span: Span, values: TracedValues): void {
   for (const [name, value] of Object.entries(values))
-    if (value !== undefined && value !== null) span.setAttribute(name, value);
+    if (value !== undefined && value !== null)
+      span.setAttribute(name, typeof value === 'string' ? maskTokens(value) : value);
 }
 
 function addressed({ origin, hostname, port, protocol }: URL, path: string): TracedValues {

@@ -2,7 +2,7 @@ import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
 import { readMetrics, renderSum, setWorkers } from '../../observe/metrics.js';
-import { baseUrl } from '../public/listener.js';
+import { baseUrl } from '../../listeners/server.js';
 import { askWorker, greetWorker, onFarewell } from './messages.js';
 import type { Serving } from './serving.js';
 import { type Tally, Tallies } from './tallies.js';
@@ -13,6 +13,8 @@ const MAX_RESPAWN_MS = 10_000;
 const STABLE_MS = 30_000;
 /** So many crashes in a row without a stable worker between end the process instead of spinning. */
 const MAX_CRASHES = 10;
+/** A worker that was told to end has this long beyond `limits.drain_timeout`; then it is killed. */
+const KILL_AFTER_MS = 5_000;
 const METRICS_TIMEOUT_MS = 1_000;
 const RELOAD_TIMEOUT_MS = 10_000;
 
@@ -30,6 +32,8 @@ export async function startPool(
   let current = loaded;
   let draining = false;
   let crashes = 0;
+  const end = async (worker: ClusterWorker | undefined) =>
+    endOf(worker, current.config.limits.drain_timeout, log);
   const serving = new Set<ClusterWorker>();
   /** What each worker runs by now. */
   const runs = new Map<ClusterWorker, LoadedConfig>();
@@ -41,7 +45,7 @@ export async function startPool(
   const replaceStale = (worker: ClusterWorker): void => {
     if (runs.get(worker) === current || stale.has(worker)) return;
     log.info({ worker_pid: worker.process.pid }, 'a worker that began before a reload is replaced');
-    const successor = endOf(worker).then(() => {
+    const successor = end(worker).then(() => {
       if (draining) throw new Error('the server is ending');
       return fork();
     });
@@ -49,6 +53,11 @@ export async function startPool(
     successor.catch(() => undefined);
     stale.set(worker, successor);
   };
+
+  // At the end of a drain there are none. When the process is made to end before, a worker that hangs must not go on.
+  process.once('exit', () => {
+    for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill('SIGKILL');
+  });
 
   const listeners = loaded.config.decision === null ? 1 : 2;
   const secure = loaded.certificate !== null;
@@ -140,13 +149,13 @@ export async function startPool(
         leaving.add(old);
         serving.delete(old);
         setWorkers(serving.size);
-        await endOf(old);
+        await end(old);
         log.info({ worker_pid: old.process.pid }, 'a worker was replaced');
       }
     },
     drain: async () => {
       draining = true;
-      const gone = Object.values(cluster.workers ?? {}).map((worker) => endOf(worker));
+      const gone = Object.values(cluster.workers ?? {}).map((worker) => end(worker));
       await Promise.all(gone);
     },
   };
@@ -184,9 +193,15 @@ async function listening(worker: ClusterWorker, listeners: Listeners): Promise<r
   });
 }
 
-async function endOf(worker: ClusterWorker | undefined): Promise<void> {
+/** Tells a worker to end, and kills one that does not. @param limit milliseconds for what it has in flight */
+async function endOf(worker: ClusterWorker | undefined, limit: number, log: Log): Promise<void> {
   if (worker === undefined || worker.isDead()) return;
   const gone = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
   worker.process.kill('SIGTERM');
+  const timer = setTimeout(() => {
+    log.error({ worker_pid: worker.process.pid }, 'worker killed: it did not end when told to');
+    worker.process.kill('SIGKILL');
+  }, limit + KILL_AFTER_MS);
   await gone;
+  clearTimeout(timer);
 }

@@ -6,17 +6,17 @@ import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
 import { countUnreadable, readUpstreamLoads } from '../../observe/metrics/requests.js';
 import type { Tracing } from '../../observe/tracing.js';
-import { limitConnections } from '../public/connections.js';
+import { limitConnections } from '../../listeners/connections.js';
 import { watchAddresses } from '../../observe/metrics.js';
-import { parseRefusal } from '../public/faults.js';
-import { createPublicServer, listen, type PublicServer } from '../public/listener.js';
-import { createRequestListener } from '../public/request.js';
-import { createDecisionListener, createDecisionServer } from '../decision/listener.js';
+import { parseRefusal } from '../../pipeline/faults.js';
+import { createPublicServer, listen } from '../../listeners/server.js';
+import { createRequestListener } from '../../listeners/http.js';
+import { createDecisionListener, createDecisionServer } from '../../listeners/decision/server.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import type { StoreRoom } from '../stores/store-room.js';
-import { Streams } from '../public/streams.js';
-import { TlsServer } from '../public/tls-server.js';
-import { asksForWebSocket, createUpgradeListener } from '../public/upgrade.js';
+import { Streams } from '../../pipeline/streams.js';
+import { type PublicServer, TlsServer } from '../../listeners/tls.js';
+import { asksForWebSocket, createUpgradeListener } from '../../listeners/websocket.js';
 
 const IDLE_SWEEP_MS = 50;
 /**
@@ -51,9 +51,11 @@ export async function startWorker(
   readUpstreamLoads(() => runtime.loads());
   let draining = false;
   let closed = false;
+  const fault = (error: unknown): void => log.error({ err: error }, 'listener failed; connection closed');
   const streams = new Streams(
     () => runtime.streamRecheck,
     (head, now) => runtime.recheck(head, now),
+    fault,
   );
   const { limits, listen: place, decision: decisionPlace } = loaded.config;
   const untilDrained =
@@ -65,17 +67,18 @@ export async function startWorker(
   const server: PublicServer = createPublicServer(
     limits,
     loaded.certificate,
-    untilDrained(createRequestListener(() => runtime.house, streams)),
+    untilDrained(createRequestListener(() => runtime.services, streams)),
     createUpgradeListener(
-      () => runtime,
+      () => runtime.services,
       streams,
       () => server,
     ),
+    fault,
   );
   const decision =
     decisionPlace === null
       ? null
-      : createDecisionServer(limits, untilDrained(createDecisionListener(() => runtime)));
+      : createDecisionServer(limits, untilDrained(createDecisionListener(() => runtime.services)), fault);
   const servers = decision === null ? [server] : [server, decision];
   limitConnections(servers, limits.connections, log);
   for (const each of servers) countUnreadables(each);

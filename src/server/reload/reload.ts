@@ -1,29 +1,40 @@
-import { loadDirectory } from '../../config/directory.js';
 import { ConfigError, formatFault } from '../../config/fault.js';
 import { type LoadedConfig, loadConfigToServe } from '../../config/load.js';
 import type { Config } from '../../config/schema/config.js';
-import { directoryFact } from '../../accounts/directory-fact.js';
-import { describeRefusedChange } from '../../accounts/refused-change.js';
 import type { AuditOutcome } from '../../domain/audit.js';
 import type { Log } from '../../observe/log.js';
 import { setReloaded } from '../../observe/metrics.js';
 import type { Serving } from '../processes/serving.js';
 import { checkSigningKeys } from '../stores/signing-keys.js';
 import type { StoreRoom } from '../stores/store-room.js';
+import { OutcomeUnknown } from '../../store/store.js';
 import { tellCertificate } from './certificate.js';
+import { applyDirectory, isPassing } from './directory-file.js';
+import { readDirectory } from './read-directory.js';
+
+/** A reload that could not be judged is tried again after this time, doubled each time up to the longest. */
+const FIRST_RETRY_MS = 1_000;
+const MAX_RETRY_MS = 30_000;
 
 /** What became of a reload. */
 export interface Reloaded {
-  /** Why nothing was changed; empty when the new configuration serves. */
+  /** Why the running configuration stays; empty when the new one serves. */
   readonly faults: readonly string[];
+  /** Whether the directory may have been applied all the same: its write was not confirmed. */
+  readonly unconfirmed: boolean;
   /** Settings that differ and take effect only when the process starts again. */
   readonly needsRestart: readonly string[];
 }
 
-/** The directory could not be applied; nothing was changed. */
-export class DirectoryRefused extends Error {
-  readonly code = 'DIRECTORY_REFUSED';
-}
+/** Codes of errors whose messages Latchkey composed. */
+const OWN_FAULTS: ReadonlySet<string> = new Set([
+  'DIRECTORY_REFUSED',
+  'STORE_UNAVAILABLE',
+  'STORE_UNUSABLE',
+  'AUDIT_UNAVAILABLE',
+  'SIGNING_UNAVAILABLE',
+  'PASSWORDS_BUSY',
+]);
 
 /** What a running process is built on. */
 const FIXED: readonly [string, (config: Config) => unknown][] = [
@@ -47,21 +58,6 @@ const FIXED: readonly [string, (config: Config) => unknown][] = [
 /** Settings that a reload leaves as they are, with all that is below them. */
 export const NEEDS_RESTART: readonly string[] = FIXED.map(([name]) => name);
 
-/** Brings the store to the directory file of a configuration, when it names one. @throws DirectoryRefused, ConfigError */
-export async function applyDirectoryFile({ config }: LoadedConfig, room: StoreRoom): Promise<void> {
-  const { file } = config.directory;
-  if (file === null) return;
-  const directory = loadDirectory(file, process.env, Object.keys(config.policy.roles));
-  room.audit.ensureWritable();
-  const applied = await room.directory.apply(directory, Date.now());
-  if ('refused' in applied) {
-    throw new DirectoryRefused(`${file}: ${describeRefusedChange(applied.refused)}; nothing was changed`);
-  }
-  const fact = directoryFact(applied.differences);
-  // It is applied by now, whether its entry can be written or not; the next change waits until entries can be.
-  if (fact !== undefined) room.audit.note({ ...fact, actor: { file } });
-}
-
 /** Takes over the configuration file and the directory file as they are now: all of both, or nothing. */
 export class Reloader {
   #current: LoadedConfig;
@@ -70,6 +66,8 @@ export class Reloader {
   readonly #env: NodeJS.ProcessEnv;
   readonly #log: Log;
   #running: Promise<unknown> = Promise.resolve();
+  #retry: NodeJS.Timeout | undefined;
+  #postponed = 0;
 
   /** @param env what the file's `${NAME}` expand to */
   constructor(current: LoadedConfig, room: StoreRoom, serving: Serving, env: NodeJS.ProcessEnv, log: Log) {
@@ -93,6 +91,7 @@ export class Reloader {
   }
 
   async #reload(reason: string): Promise<Reloaded> {
+    clearTimeout(this.#retry);
     try {
       const read = loadConfigToServe(this.#current.file, this.#env);
       const needsRestart = FIXED.filter(
@@ -103,7 +102,7 @@ export class Reloader {
       await checkSigningKeys(next.config, this.#room);
       const prepared = await this.#serving.prepare(next);
       try {
-        await applyDirectoryFile(next, this.#room);
+        await this.#applyDirectory(next);
       } catch (error) {
         await prepared.abort();
         throw error;
@@ -112,18 +111,44 @@ export class Reloader {
       this.#current = next;
       this.#log.level = next.config.log.level;
       setReloaded(true);
+      this.#postponed = 0;
       tellCertificate(next.certificate, this.#log);
       this.#room.audit.reopen();
       this.#audit('config.reloaded', 'success', reason);
       this.#log.info({ reason, needs_restart: needsRestart }, 'reloaded');
-      return { faults: [], needsRestart };
+      return { faults: [], unconfirmed: false, needsRestart };
     } catch (error) {
       const faults = faultsOf(error);
       setReloaded(false);
       this.#audit('config.refused', 'failure', reason);
-      this.#log.error({ reason, faults }, 'the reload was refused; the running configuration stays');
-      return { faults, needsRestart: [] };
+      const unconfirmed = error instanceof OutcomeUnknown;
+      if (isPassing(error)) this.#tryAgain(reason, faults, unconfirmed);
+      else {
+        this.#postponed = 0;
+        this.#log.error({ reason, faults }, 'the reload was refused; the running configuration stays');
+      }
+      return { faults, unconfirmed, needsRestart: [] };
     }
+  }
+
+  async #applyDirectory({ config }: LoadedConfig): Promise<void> {
+    const { file } = config.directory;
+    if (file === null) return;
+    const roles = Object.keys(config.policy.roles);
+    await applyDirectory(file, await readDirectory({ file, env: process.env, roles }), this.#room, this.#log);
+  }
+
+  /** The files were not judged: what kept them from it passes, and nobody would touch them again. */
+  #tryAgain(reason: string, faults: readonly string[], unconfirmed: boolean): void {
+    const wait = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#postponed);
+    this.#postponed += 1;
+    this.#retry = setTimeout(() => void this.reload(reason), wait).unref();
+    this.#log.warn(
+      { reason, faults, retry_in_ms: wait },
+      unconfirmed
+        ? 'reload not confirmed; the directory may have been applied, the running configuration stays'
+        : 'reload postponed; the running configuration stays',
+    );
   }
 
   /** A reload is no change that a client asked for, so it does not wait for its entry. */
@@ -140,6 +165,7 @@ function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
   return {
     ...next,
     certificate: sameKind ? next.certificate : before.certificate,
+    written: { ...fixedParts(before.written, true), ...fixedParts(next.written, false) },
     config: {
       ...next.config,
       listen: { ...next.config.listen, host: listen.host, port: listen.port, tls },
@@ -157,6 +183,15 @@ function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
   };
 }
 
+function isFixed(at: string): boolean {
+  return NEEDS_RESTART.some((name) => at === name || at.startsWith(`${name}.`));
+}
+
+/** The parts that a reload leaves as they are, or the others. */
+function fixedParts(written: LoadedConfig['written'], fixed: boolean): LoadedConfig['written'] {
+  return Object.fromEntries(Object.entries(written).filter(([at]) => isFixed(at) === fixed));
+}
+
 /** What the public port speaks and asks of clients; it can't change while it listens. */
 function kindOfTls({ certificate }: LoadedConfig): string {
   return certificate === null
@@ -166,7 +201,13 @@ function kindOfTls({ certificate }: LoadedConfig): string {
       : 'TLS with client certificates';
 }
 
+/** Anybody who reaches the admin port reads these, so of faults of others only the kind is told: they may quote a value. */
 function faultsOf(error: unknown): string[] {
   if (error instanceof ConfigError) return error.faults.map(formatFault);
-  return [error instanceof Error ? error.message : String(error)];
+  const { code, name, message } = error as NodeJS.ErrnoException;
+  return [
+    OWN_FAULTS.has(code ?? '')
+      ? message
+      : `unexpected fault: ${name}${code === undefined ? '' : ` (${code})`}`,
+  ];
 }

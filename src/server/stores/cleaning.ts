@@ -1,6 +1,8 @@
+import { deletePending } from '../../accounts/pending-deletions.js';
 import type { Log } from '../../observe/log.js';
-import { setActiveTokens } from '../../observe/metrics/store.js';
+import { setActiveTokens, setPendingDeletions } from '../../observe/metrics/store.js';
 import type { Store } from '../../store/store.js';
+import type { StoreRoom } from './store-room.js';
 
 const INTERVAL_MS = 60_000;
 /** Removed at a time, so that a write never holds the store for long. */
@@ -12,20 +14,35 @@ const KEEP_EXPIRED_TOKENS_MS = 30 * 24 * 3_600_000;
  * Removes what nobody can use any more, in the background, and counts what is left: one process does it for all. Stop it
  * with `clearInterval`.
  */
-export function startCleaning(store: Store, log: Log): NodeJS.Timeout {
+export function startCleaning(room: StoreRoom, log: Log): NodeJS.Timeout {
+  const { store } = room;
   // A store that can't answer yet is counted with the first cleaning.
   count(store, Date.now()).catch(() => undefined);
   return setInterval(() => {
-    clean(store).catch((error: unknown) => log.warn({ err: error }, 'expired records could not be removed'));
+    clean(room, log).catch((error: unknown) =>
+      log.warn({ err: error }, 'expired records could not be removed'),
+    );
   }, INTERVAL_MS).unref();
 }
 
-async function clean(store: Store): Promise<void> {
+async function clean(room: StoreRoom, log: Log): Promise<void> {
+  const { store } = room;
   const now = Date.now();
   while ((await store.removeExpired(now, now - KEEP_EXPIRED_TOKENS_MS, BATCH)) === BATCH);
+  await deleteUsers(room, log, now);
   await count(store, now);
+}
+
+async function deleteUsers({ store, audit }: StoreRoom, log: Log, now: number): Promise<void> {
+  await deletePending(store, now, ({ id, customerId }, outcome) => {
+    const target = { user_id: id, customer_id: customerId };
+    audit.note({ event: 'user.deleted', outcome, reason: 'not_in_directory', target, actor: null });
+    if (outcome === 'success')
+      log.info({ user_id: id }, 'user deleted: not in the directory, and the last active token has ended');
+  });
 }
 
 async function count(store: Store, now: number): Promise<void> {
   setActiveTokens(await store.countActiveTokens(now));
+  setPendingDeletions((await store.listPendingDeletions()).length);
 }

@@ -2,18 +2,30 @@ import type { Config } from '../../config/schema/config.js';
 import type { Log } from '../../observe/log.js';
 import {
   countCacheLookup,
+  countHistoryChange,
+  countLinkFailure,
   countStaleServed,
   noteLinkAlive,
   observeInvalidationLag,
+  setClockSkew,
   setStoreLink,
 } from '../../observe/metrics/store.js';
-import { CACHED_NAMES, CachedStore } from '../../store/cached.js';
+import { CACHED_NAMES, CachedStore, REVOCATION } from '../../store/cached.js';
 import { measured, type OnOperation } from '../../store/measured.js';
-import { openRedisStore } from '../../store/redis.js';
+import { openRedisStore, RedisStore } from '../../store/redis.js';
+import { howRedisMayLose } from '../../store/redis/begin.js';
+import { RedisClient } from '../../store/redis/client.js';
+import { learnRevocations, restoreHistory } from '../../store/redis/history.js';
 import { InvalidationLink } from '../../store/redis/invalidation.js';
+import { RememberingStore } from '../../store/remembering.js';
+import { RevocationFiles } from '../../store/revocation-file.js';
+import { Revocations } from '../../store/revocations.js';
 import type { Store } from '../../store/store.js';
 
 type Settings = Extract<Config['store'], { type: 'redis' }>;
+
+/** Expiry is judged by the clock of the machine that judges, so the clocks of a fleet have to agree. */
+const MAX_SKEW_MS = 5_000;
 
 /**
  * Opens a store on Redis.
@@ -25,13 +37,22 @@ export async function openNetworkedStore(
   settings: Settings,
   server: { readonly log: Log; readonly onOperation: OnOperation } | undefined,
 ): Promise<{ store: Store; close: () => Promise<void> }> {
-  const redis = await openRedisStore(settings);
-  if (server === undefined) return { store: redis, close: () => redis.close() };
+  if (server === undefined) {
+    const redis = await openRedisStore(settings);
+    return { store: redis, close: () => redis.close() };
+  }
   const { log, onOperation } = server;
   const failure = config.on_store_failure;
+  const revocations = new Revocations(openRevocationFiles(settings.revocations, log));
+  const redis = new RedisStore(new RedisClient(settings));
+  const remembering = new RememberingStore(measured(redis, onOperation), revocations);
   const cached = new CachedStore(
-    measured(redis, onOperation),
-    { ...config.cache, serveCachedFor: failure === 'deny' ? null : failure.serve_cached_for },
+    remembering,
+    {
+      ...config.cache,
+      serveCachedFor: failure === 'deny' ? null : failure.serve_cached_for,
+      bridgesFailover: settings.url === null,
+    },
     {
       hit: () => countCacheLookup('hit'),
       miss: () => countCacheLookup('miss'),
@@ -42,27 +63,65 @@ export async function openNetworkedStore(
       told: (ms) => observeInvalidationLag(ms / 1000),
     },
   );
+  const ended = (names: readonly string[]): void => {
+    revocations.note(names);
+    cached.ended(names);
+  };
+  let known = false;
+  let learned = 0;
+  redis.client.events = {
+    ended,
+    adopt: async (session, forgetful) => {
+      if (!forgetful) return;
+      const memory = { store: remembering, revocations, events: { changed: (...what: [number, readonly string[]]) => noteHistory(log, ...what) } };
+      await restoreHistory(redis.client, session, memory, known);
+      known = true;
+    },
+  }; // prettier-ignore
+  await redis.client.whenReady();
   let said = false;
   const staleOnce = (): void => {
     if (!said) log.warn('the store can not be asked; tokens that were seen lately are let in from the cache');
     said = true;
   };
   noteLinkAlive();
-  const link = new InvalidationLink(redis.client, settings, CACHED_NAMES, {
-    armed: () => {
+  let skewed = false;
+  const link = new InvalidationLink(redis.client, settings, [...CACHED_NAMES, REVOCATION], {
+    armed: (until) => {
       said = false;
       setStoreLink(true);
       noteLinkAlive();
-      cached.arm();
+      cached.arm(until);
       log.info('changes in the store are told; the cache is used');
+      warnOfLoss(redis.client, log);
+      learnRevocations(redis.client, revocations, learned).then(
+        (latest) => (learned = latest),
+        () => undefined,
+      );
     },
-    alive: noteLinkAlive,
+    alive: (until) => {
+      noteLinkAlive();
+      cached.cover(until);
+    },
     lost: (reason) => {
       setStoreLink(false);
       cached.disarm();
       log.warn({ reason }, 'changes in the store are not told any more; the cache is not used');
     },
-    changed: (names) => cached.changed(names),
+    failed: countLinkFailure,
+    notUp: (reason) => log.warn({ reason }, 'cache invalidation link not up; cache disabled'),
+    skew: (ms) => {
+      setClockSkew(Math.abs(ms) / 1000);
+      const apart = Math.abs(ms) > MAX_SKEW_MS;
+      if (apart && !skewed)
+        log.warn({ seconds: Math.round(ms / 1000) }, 'clocks of this machine and of Redis apart');
+      skewed = apart;
+    },
+    changed: (names) => {
+      const told = names?.filter((name) => name.startsWith(REVOCATION)) ?? [];
+      if (told.length > 0) ended(told.map((name) => name.slice(REVOCATION.length)));
+      cached.changed(names);
+    },
   });
   return {
     store: cached,
@@ -71,4 +130,34 @@ export async function openNetworkedStore(
       await redis.close();
     },
   };
+}
+
+/** @throws Error when the folder can't be used */
+function openRevocationFiles(folder: string | null, log: Log): RevocationFiles | null {
+  if (folder === null) return null;
+  let said = false;
+  return new RevocationFiles(folder, (error) => {
+    if (!said) log.error({ err: error, folder }, 'revocations can not be kept in the folder');
+    said = true;
+  });
+}
+
+/** So many ids of lost tokens are logged. */
+const LOGGED_IDS = 20;
+
+function noteHistory(log: Log, reapplied: number, lost: readonly string[]): void {
+  countHistoryChange(reapplied, lost.length);
+  log.warn({ revocations_reapplied: reapplied, tokens_lost: lost.length }, 'history of the store changed');
+  if (lost.length > 0)
+    log.error({ token_ids: lost.slice(0, LOGGED_IDS), count: lost.length }, 'tokens lost by the store');
+}
+
+/** Redis may have come back with other settings, or be another node: it is asked each time that the link is made. */
+function warnOfLoss(client: RedisClient, log: Log): void {
+  howRedisMayLose(client).then(
+    (ways) => {
+      for (const reason of ways) log.warn({ reason }, 'Redis may lose acknowledged writes');
+    },
+    () => undefined,
+  );
 }

@@ -1,13 +1,16 @@
 import { join } from 'node:path';
 import { DirectoryApplier } from '../../accounts/directory.js';
+import { localHasher } from '../../accounts/hasher.js';
 import { Passwords } from '../../accounts/passwords.js';
 import { loadSealingKey, Sealer } from '../../accounts/sealing.js';
 import type { Config } from '../../config/schema/config.js';
 import { type AuditLog, openAuditLog } from '../../observe/audit.js';
 import type { Destination } from '../../observe/destination.js';
 import type { Log } from '../../observe/log.js';
+import { HashingProcess } from '../processes/hashing.js';
 import { measured, type OnOperation } from '../../store/measured.js';
 import type { Store } from '../../store/store.js';
+import { logCopyFault } from './copy-faults.js';
 
 /** The store of a configuration, with what belongs to it. */
 export interface StoreRoom {
@@ -40,20 +43,30 @@ export interface ServerProcess {
  */
 export async function openStoreRoom(config: Config, server?: ServerProcess): Promise<StoreRoom> {
   const audit = openAudit(config, server);
-  const { store, close } = await openStore(config, server?.serves === true ? server : undefined);
-  const passwords = new Passwords(config.login.max_concurrent_hashes);
+  const { store, close } = await openStore(config, server);
+  const { max_concurrent_hashes: concurrency } = config.login;
+  const hashing = server?.serves === true ? openHashing(concurrency, server.log) : null;
+  const passwords = new Passwords(hashing ?? localHasher, concurrency);
   const sealer = new Sealer(sealingKey(config));
   return {
     store,
     passwords,
     sealer,
-    directory: new DirectoryApplier(store, passwords, sealer),
+    // A queue of its own: strangers who log in must not keep a reload from being judged.
+    directory: new DirectoryApplier(store, new Passwords(localHasher, 1), sealer),
     audit,
     close: async () => {
       audit.close();
+      hashing?.close();
       await close();
     },
   };
+}
+
+function openHashing(concurrency: number, log: Log): HashingProcess {
+  return new HashingProcess(concurrency, (ended) =>
+    log.warn(ended, 'password hashing process ended; the next login starts another'),
+  );
 }
 
 /** How often a failing audit log is told of. */
@@ -87,10 +100,11 @@ async function openStore(
   // Either takes long to load, and only one of them is needed.
   if (config.store.type === 'lmdb') {
     const { openLmdbStore } = await import('../../store/lmdb.js');
-    const lmdb = openLmdbStore(config.store.path, config.store.min_free);
-    const store = server === undefined ? lmdb : measured(lmdb, server.onOperation);
+    const { path, min_free: minFree } = config.store;
+    const lmdb = openLmdbStore(path, minFree, server && ((fault) => logCopyFault(fault, path, server.log)));
+    const store = server?.serves === true ? measured(lmdb, server.onOperation) : lmdb;
     return { store, close: () => lmdb.close() };
   }
   const { openNetworkedStore } = await import('./networked-store.js');
-  return openNetworkedStore(config, config.store, server);
+  return openNetworkedStore(config, config.store, server?.serves === true ? server : undefined);
 }

@@ -3,11 +3,12 @@ import type { Token } from '../../domain/token.js';
 import { loginKey, type User } from '../../domain/user.js';
 import { encode } from '../records.js';
 import type { ChangeRefused, Changes } from '../store.js';
-import { type Databases, listIndex } from './databases.js';
-import { readToken, readUser } from './read.js';
+import { costOfHash } from '../../domain/password-cost.js';
+import { countIndex, type Databases, listIndex, PASSWORD_COST } from './databases.js';
+import { readService, readToken, readUser } from './read.js';
 import { removeSession } from './sessions.js';
 import { removeSudosOf } from './sudos.js';
-import { addToken, isActive, isNewDigest, removeToken } from './tokens.js';
+import { activeTokensOf, addToken, isNewDigest, removeToken } from './tokens.js';
 
 /**
  * Applies a set of changes. It runs inside one write transaction and checks everything before the first
@@ -18,7 +19,9 @@ export function applyChanges(dbs: Databases, changes: Changes, now: EpochMs): Ch
     refuseStale(dbs, changes) ??
     refuseRemovals(dbs, changes, now) ??
     refuseLogins(dbs, changes) ??
-    refuseCustomers(dbs, changes);
+    refuseCustomers(dbs, changes) ??
+    refuseCustomersInUse(dbs, changes) ??
+    refuseOwners(dbs, changes);
   if (refused !== undefined) return refused;
   for (const id of changes.removeTokens ?? []) {
     const token = readToken(dbs, id);
@@ -33,9 +36,16 @@ export function applyChanges(dbs: Databases, changes: Changes, now: EpochMs): Ch
     dbs.services.putSync(service.id, encode(service));
     dbs.servicesOf.putSync([service.customerId, service.id], true);
   }
-  putUsers(dbs, changes.users ?? []);
+  putUsers(dbs, changes.users ?? [], new Set(changes.rehashed));
   for (const token of changes.tokens ?? []) importToken(dbs, token);
   return undefined;
+}
+
+/** Whether a change only takes away, or updates users who are there: a lock, a password. */
+export function addsNothing(dbs: Databases, changes: Changes): boolean {
+  const { customers = [], services = [], users = [], tokens = [] } = changes;
+  if (customers.length + services.length + tokens.length > 0) return false;
+  return users.every(({ id }) => dbs.users.doesExist(id));
 }
 
 function refuseStale(dbs: Databases, { basedOn }: Changes): ChangeRefused | undefined {
@@ -51,9 +61,7 @@ function refuseRemovals(dbs: Databases, changes: Changes, now: EpochMs): ChangeR
   const users = (changes.removeUsers ?? [])
     .map((userId) => ({
       userId,
-      tokenIds: listIndex(dbs.tokensOf, userId).filter(
-        (id) => !leaving.has(id) && isActive(readToken(dbs, id), now),
-      ),
+      tokenIds: activeTokensOf(dbs, userId, now).filter((id) => !leaving.has(id)),
     }))
     .filter(({ tokenIds }) => tokenIds.length > 0);
   return users.length > 0 ? { reason: 'active_tokens', users } : undefined;
@@ -77,11 +85,7 @@ function refuseLogins(dbs: Databases, changes: Changes): ChangeRefused | undefin
 function refuseCustomers(dbs: Databases, changes: Changes): ChangeRefused | undefined {
   const added = new Set((changes.customers ?? []).map(({ id }) => id));
   const removed = new Set(changes.removeCustomers ?? []);
-  for (const { customerId } of [
-    ...(changes.users ?? []),
-    ...(changes.services ?? []),
-    ...(changes.tokens ?? []),
-  ]) {
+  for (const { customerId } of [...(changes.users ?? []), ...(changes.services ?? [])]) {
     const known =
       added.has(customerId) || (!removed.has(customerId) && dbs.customers.get(customerId) !== undefined);
     if (!known) return { reason: 'unknown_customer', customerId };
@@ -90,7 +94,49 @@ function refuseCustomers(dbs: Databases, changes: Changes): ChangeRefused | unde
   return undefined;
 }
 
-function putUsers(dbs: Databases, users: readonly User[]): void {
+/** What counts is who is left after the change. Whom it adds to such a customer, {@link refuseCustomers} refuses. */
+function refuseCustomersInUse(dbs: Databases, changes: Changes): ChangeRefused | undefined {
+  const { customers = [], users = [], services = [], removeCustomers = [] } = changes;
+  if (removeCustomers.length === 0) return undefined;
+  const kept = new Set(customers.map(idOf));
+  const gone = [
+    countByCustomer([...users.map(idOf), ...(changes.removeUsers ?? [])], (id) => readUser(dbs, id)),
+    countByCustomer([...services.map(idOf), ...(changes.removeServices ?? [])], (id) => readService(dbs, id)),
+  ] as const;
+  const isInUse = (id: string): boolean =>
+    [dbs.usersOf, dbs.servicesOf].some((index, i) => countIndex(index, id) > (gone[i]?.get(id) ?? 0));
+  const customerId = removeCustomers.find((id) => !kept.has(id) && isInUse(id));
+  return customerId === undefined ? undefined : { reason: 'customer_in_use', customerId };
+}
+
+function countByCustomer(
+  ids: readonly string[],
+  read: (id: string) => { readonly customerId: string } | undefined,
+): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const id of new Set(ids)) {
+    const customerId = read(id)?.customerId;
+    if (customerId !== undefined) counts.set(customerId, (counts.get(customerId) ?? 0) + 1);
+  }
+  return counts;
+}
+
+function idOf({ id }: { readonly id: string }): string {
+  return id;
+}
+
+function refuseOwners(dbs: Databases, changes: Changes): ChangeRefused | undefined {
+  const added = new Set((changes.users ?? []).map(({ id }) => id));
+  const removed = new Set(changes.removeUsers ?? []);
+  for (const { userId } of changes.tokens ?? []) {
+    const known = added.has(userId) || (!removed.has(userId) && dbs.users.doesExist(userId));
+    if (!known) return { reason: 'unknown_user', userId };
+    added.add(userId);
+  }
+  return undefined;
+}
+
+function putUsers(dbs: Databases, users: readonly User[], rehashed: ReadonlySet<string>): void {
   const before = users.map((user) => readUser(dbs, user.id));
   for (const old of before) {
     if (old === undefined) continue;
@@ -101,14 +147,20 @@ function putUsers(dbs: Databases, users: readonly User[]): void {
     dbs.users.putSync(user.id, encode(user));
     dbs.logins.putSync(loginKey(user.login), user.id);
     dbs.usersOf.putSync([user.customerId, user.id], true);
+    if (user.deletionPending) dbs.pendingDeletions.putSync(user.id, true);
+    else dbs.pendingDeletions.removeSync(user.id);
     const old = before[i];
-    if (old !== undefined && endsSessions(old, user)) endSessions(dbs, user.id);
+    if (old !== undefined && endsSessions(old, user, rehashed.has(user.id))) endSessions(dbs, user.id);
   });
+  const cost = Math.max(0, ...users.map(({ passwordHash }) => costOfHash(passwordHash)));
+  if (cost > (dbs.meta.get(PASSWORD_COST) ?? 0)) dbs.meta.putSync(PASSWORD_COST, cost);
 }
 
-function endsSessions(old: User, user: User): boolean {
+function endsSessions(old: User, user: User, rehashed: boolean): boolean {
   return (
-    old.passwordHash !== user.passwordHash || old.otpSecret !== user.otpSecret || (user.locked && !old.locked)
+    (old.passwordHash !== user.passwordHash && !rehashed) ||
+    old.otpSecret !== user.otpSecret ||
+    (user.locked && !old.locked)
   );
 }
 
@@ -124,6 +176,7 @@ function removeUser(dbs: Databases, id: string): void {
   dbs.writes.removeSync(id);
   dbs.logins.removeSync(loginKey(user.login));
   dbs.usersOf.removeSync([user.customerId, id]);
+  dbs.pendingDeletions.removeSync(id);
   dbs.users.removeSync(id);
 }
 

@@ -6,18 +6,29 @@ import type { SigningKeys } from '../../domain/signing-key.js';
 import type { EpochMs } from '../../domain/time.js';
 import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
+import { costOfHash } from '../../domain/password-cost.js';
+import type { AttemptCount } from '../attempts.js';
 import type { Stored } from '../records.js';
-import { type LoginFailures, StoreUnavailable } from '../store.js';
+import { StoreUnavailable } from '../store.js';
+import { putStoreId, storeId } from './store-id.js';
 import { faultOfDataFile } from './verify.js';
 
 /** Version of the layout below. A newer one is refused. */
 const FORMAT = 1;
+/** What the costliest password hash takes that was ever written. */
+export const PASSWORD_COST = 'password_cost';
+/** There while records of another store are being written. */
+export const RESTORING = 'restoring';
 
-/** A login failure count with the time at which it is forgotten. */
-export type FailureRecord = LoginFailures & { readonly forgetAt: EpochMs };
+/** An address that an account logged in from, by its digest. */
+export interface KnownAddress {
+  readonly address: string;
+  /** When it is forgotten. */
+  readonly until: EpochMs;
+}
 
 /** What the expiry index points at. */
-export type Expiring = 'token' | 'session' | 'failure' | 'sudo';
+export type Expiring = 'token' | 'session' | 'failure' | 'sudo' | 'known';
 
 /** The databases in one LMDB environment. Indexes hold `true`; what they index is in their keys. */
 export interface Databases {
@@ -31,7 +42,9 @@ export interface Databases {
   readonly uses: Database<Stored<TokenUse>, string>;
   readonly sessions: Database<Stored<Session>, string>;
   readonly otpSteps: Database<number, string>;
-  readonly failures: Database<Stored<FailureRecord>, string>;
+  /** Login attempts by what they are counted under. */
+  readonly attempts: Database<Stored<AttemptCount>, string>;
+  readonly knownAddresses: Database<Stored<{ readonly addresses: readonly KnownAddress[] }>, string>;
   /** `[userId, id of a token or session]` */
   readonly sudos: Database<Stored<{ readonly until: EpochMs }>, [string, string]>;
   /** Writes of a user in the hour that was counted last. */
@@ -40,8 +53,10 @@ export interface Databases {
   readonly servicesOf: Database<true, [string, string]>;
   /** `[customerId, userId]` */
   readonly usersOf: Database<true, [string, string]>;
-  /** `[userId, tokenId]` */
-  readonly tokensOf: Database<true, [string, string]>;
+  /** Ids of users whose deletion is pending. */
+  readonly pendingDeletions: Database<true, string>;
+  /** `[userId, tokenId]`, with when the token expires, null for never. What an older Latchkey wrote has `true`. */
+  readonly tokensOf: Database<EpochMs | null | true, [string, string]>;
   /** `[userId, session digest]` */
   readonly sessionsOf: Database<true, [string, string]>;
   /** `[time, kind, key]`, ordered by time */
@@ -83,11 +98,13 @@ export function openDatabases(path: string): Databases {
     uses: db('uses'),
     sessions: db('sessions'),
     otpSteps: db('otp_steps'),
-    failures: db('login_failures'),
+    attempts: db('login_failures'),
+    knownAddresses: db('known_addresses'),
     sudos: db('sudos'),
     writes: db('writes_in_hour'),
     servicesOf: db('services_of_customer'),
     usersOf: db('users_of_customer'),
+    pendingDeletions: db('pending_deletions'),
     tokensOf: db('tokens_of_user'),
     sessionsOf: db('sessions_of_user'),
     expiry: db('expiry'),
@@ -96,6 +113,7 @@ export function openDatabases(path: string): Databases {
     meta: db('meta'),
   };
   checkFormat(databases, path);
+  completeMeta(databases);
   return databases;
 }
 
@@ -110,8 +128,48 @@ function checkFormat({ root, meta }: Databases, path: string): void {
   root.transactionSync(() => meta.putSync('format', FORMAT));
 }
 
-/** The second parts of an index's keys under one first part. */
-export function listIndex(index: Database<unknown, [string, string]>, first: string): string[] {
+/** Adds what an older version did not keep; on a full disk that is left to the next start. */
+function completeMeta(databases: Databases): void {
+  const { root, meta } = databases;
+  if (meta.doesExist(PASSWORD_COST) && storeId(databases) !== undefined) return;
+  try {
+    root.transactionSync(() => {
+      if (!meta.doesExist(PASSWORD_COST)) meta.putSync(PASSWORD_COST, highestCost(databases));
+      if (storeId(databases) === undefined) putStoreId(databases);
+    });
+  } catch {
+    // Reads have to go on, and unknown logins cost what new passwords cost.
+  }
+}
+
+function highestCost({ users }: Databases): number {
+  let cost = 0;
+  for (const { value } of users.getRange()) cost = Math.max(cost, costOfHash(value.passwordHash));
+  return cost;
+}
+
+/** LMDB takes keys of 1978 bytes. What is longer than any id or login can't be there, and to ask for it would be a fault. */
+const MAX_KEY = 1_024;
+
+/** Whether something can be there under a key that somebody may have sent. */
+export function isKey(key: string): boolean {
+  return key.length <= MAX_KEY && Buffer.byteLength(key) <= MAX_KEY;
+}
+
+/** The keys of an index that have that first part; undefined for one that none can have. */
+export function indexRange(first: string): { start: [string, string]; end: [string, string] } | undefined {
   // Ids are ASCII, so U+FFFF sorts behind all of them.
-  return [...index.getKeys({ start: [first, ''], end: [first, '\uffff'] })].map(([, second]) => second);
+  return isKey(first) ? { start: [first, ''], end: [first, '\uffff'] } : undefined;
+}
+
+/** How many keys of an index have that first part. */
+export function countIndex(index: Database<unknown, [string, string]>, first: string): number {
+  const range = indexRange(first);
+  return range === undefined ? 0 : index.getKeysCount(range);
+}
+
+/** The second parts of an index's keys under one first part, of which there are few: read at once. */
+export function listIndex(index: Database<unknown, [string, string]>, first: string): string[] {
+  const range = indexRange(first);
+  return range === undefined ? [] : [...index.getKeys(range)].map(([, second]) => second);
 }

@@ -1,22 +1,35 @@
+import type { Database } from 'lmdb';
 import type { Session } from '../../domain/session.js';
 import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
 import { customerOf, serviceOf, sessionOf, tokenOf, useOf, userOf } from '../records.js';
-import type { Databases } from './databases.js';
+import type { TokenWithUse } from '../store.js';
+import { type Databases, isKey } from './databases.js';
+
+/** A value by a key that somebody may have sent; undefined when it is not there. */
+function lookUp<V>(db: Database<V, string>, key: string): V | undefined {
+  return isKey(key) ? db.get(key) : undefined;
+}
+
+/** Reads a user by the compared form of the login name. */
+export function readUserByLogin(dbs: Databases, key: string): User | undefined {
+  const id = lookUp(dbs.logins, key);
+  return id === undefined ? undefined : readUser(dbs, id);
+}
 
 /** Reads and checks one record of each kind; undefined when it is not there. */
 export function readUser(dbs: Databases, id: string): User | undefined {
-  const stored = dbs.users.get(id);
+  const stored = lookUp(dbs.users, id);
   return stored === undefined ? undefined : userOf(stored);
 }
 
 export function readCustomer(dbs: Databases, id: string): Customer | undefined {
-  const stored = dbs.customers.get(id);
+  const stored = lookUp(dbs.customers, id);
   return stored === undefined ? undefined : customerOf(stored);
 }
 
 export function readService(dbs: Databases, id: string): Service | undefined {
-  const stored = dbs.services.get(id);
+  const stored = lookUp(dbs.services, id);
   return stored === undefined ? undefined : serviceOf(stored);
 }
 
@@ -28,7 +41,7 @@ export function readTokenByDigest(dbs: Databases, digest: string): Token | undef
 
 /** Reads a token by its id. */
 export function readToken(dbs: Databases, id: string): Token | undefined {
-  const digest = dbs.tokenIds.get(id);
+  const digest = lookUp(dbs.tokenIds, id);
   return digest === undefined ? undefined : readTokenByDigest(dbs, digest);
 }
 
@@ -40,4 +53,10 @@ export function readUse(dbs: Databases, tokenId: string): TokenUse | null {
 export function readSession(dbs: Databases, digest: string): Session | undefined {
   const stored = dbs.sessions.get(digest);
   return stored === undefined ? undefined : sessionOf(stored);
+}
+
+/** Reads a token by its id, with its last use. */
+export function readTokenWithUse(dbs: Databases, id: string): TokenWithUse | undefined {
+  const token = readToken(dbs, id);
+  return token === undefined ? undefined : { token, use: readUse(dbs, id) };
 }

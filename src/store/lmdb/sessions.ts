@@ -1,14 +1,42 @@
-import type { Session } from '../../domain/session.js';
-import type { TokenUse } from '../../domain/token.js';
+import { type Session, sessionOverAt } from '../../domain/session.js';
+import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
+import type { SessionUse } from '../../domain/token.js';
 import { encode } from '../records.js';
-import type { Databases } from './databases.js';
-import { readSession } from './read.js';
+import { countIndex, type Databases, listIndex } from './databases.js';
+import { readSession, readUser } from './read.js';
 
-/** Writes a session with its indexes. Run it in a write transaction. */
-export function addSession(dbs: Databases, session: Session): void {
+/** Adds a session within the owner's limit; returns those that ended for it. Run it in a write transaction. */
+export function createSession(
+  dbs: Databases,
+  session: Session,
+  owner: VerifiedOwner,
+  maxPerUser: number | null,
+): readonly Session[] | 'owner_changed' {
+  if (!isAsVerified(readUser(dbs, owner.id), owner)) return 'owner_changed';
+  // One of the same digest is written over, with its entry in the index.
+  removeSession(dbs, session.digest);
+  const ended = endLeastUsed(dbs, session.userId, maxPerUser);
+  addSession(dbs, session);
+  return ended;
+}
+
+/** Ends those sessions of a user that were used longest ago, until one more has room. */
+function endLeastUsed(dbs: Databases, userId: string, maxPerUser: number | null): Session[] {
+  if (maxPerUser === null || countIndex(dbs.sessionsOf, userId) < maxPerUser) return [];
+  const ended = listIndex(dbs.sessionsOf, userId)
+    .map((digest) => readSession(dbs, digest))
+    .filter((session) => session !== undefined)
+    .toSorted((a, b) => b.lastSeenAt - a.lastSeenAt)
+    .slice(maxPerUser - 1);
+  for (const { digest } of ended) removeSession(dbs, digest);
+  return ended;
+}
+
+/** Writes a session with its indexes. */
+function addSession(dbs: Databases, session: Session): void {
   dbs.sessions.putSync(session.digest, encode(session));
   dbs.sessionsOf.putSync([session.userId, session.digest], true);
-  dbs.expiry.putSync([session.endsAt, 'session', session.digest], true);
+  dbs.expiry.putSync([sessionOverAt(session), 'session', session.digest], true);
 }
 
 /** Removes a session with its indexes; says whether it was there. Run it in a write transaction. */
@@ -17,16 +45,18 @@ export function removeSession(dbs: Databases, digest: string): boolean {
   if (session === undefined) return false;
   dbs.sessions.removeSync(digest);
   dbs.sessionsOf.removeSync([session.userId, digest]);
-  dbs.expiry.removeSync([session.endsAt, 'session', digest]);
+  dbs.expiry.removeSync([sessionOverAt(session), 'session', digest]);
   return true;
 }
 
 /** Writes a session's activity down unless it is gone or a newer one is known. */
-export function recordSessionUse(dbs: Databases, digest: string, use: TokenUse): void {
+export function recordSessionUse(dbs: Databases, digest: string, use: SessionUse): void {
   const session = readSession(dbs, digest);
   if (session === undefined || session.lastSeenAt >= use.at) return;
-  dbs.sessions.putSync(
-    digest,
-    encode({ ...session, lastSeenAt: use.at, ip: use.ip, userAgent: use.userAgent }),
-  );
+  const { at: lastSeenAt, ip, userAgent, idleEndsAt } = use;
+  const used: Session = { ...session, lastSeenAt, ip, userAgent, idleEndsAt };
+  dbs.sessions.putSync(digest, encode(used));
+  if (sessionOverAt(used) === sessionOverAt(session)) return;
+  dbs.expiry.removeSync([sessionOverAt(session), 'session', digest]);
+  dbs.expiry.putSync([sessionOverAt(used), 'session', digest], true);
 }

@@ -1,16 +1,13 @@
 import type { EpochMs } from '../../domain/time.js';
 import { isExpired, type Token, type TokenUse } from '../../domain/token.js';
 import { encode } from '../records.js';
-import { type Databases, listIndex } from './databases.js';
+import type { TokenLimits } from '../store.js';
+import { countIndex, type Databases, indexRange } from './databases.js';
+import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import { readToken, readUse, readUser } from './read.js';
 
 /** As bytes, because every key that is no access token asks for it and a text is written into the store's key slowly. */
 const LEGACY_COUNT = Buffer.from('legacy_keys');
-
-/** Whether a token is there and still works. */
-export function isActive(token: Token | undefined, now: EpochMs): boolean {
-  return token !== undefined && !isExpired(token, now);
-}
 
 /** Whether a digest is no token's and no revoked legacy key's. */
 export function isNewDigest(dbs: Databases, digest: string): boolean {
@@ -31,7 +28,7 @@ export function countTokens(dbs: Databases): number {
 export function addToken(dbs: Databases, token: Token): void {
   dbs.tokens.putSync(token.digest, encode(token));
   dbs.tokenIds.putSync(token.id, token.digest);
-  dbs.tokensOf.putSync([token.userId, token.id], true);
+  dbs.tokensOf.putSync([token.userId, token.id], token.expiresAt);
   if (token.expiresAt !== null) dbs.expiry.putSync([token.expiresAt, 'token', token.id], true);
   if (token.kind === 'legacy_key') dbs.meta.putSync(LEGACY_COUNT, countLegacyKeys(dbs) + 1);
 }
@@ -46,20 +43,49 @@ export function removeToken(dbs: Databases, token: Token): void {
   if (token.kind === 'legacy_key') dbs.meta.putSync(LEGACY_COUNT, countLegacyKeys(dbs) - 1);
 }
 
-/** Adds a token within the owner's limit. Run it in a write transaction. */
+/** Adds a token within the owner's limits. Run it in a write transaction. */
 export function createToken(
   dbs: Databases,
   token: Token,
-  maxPerUser: number | null,
+  owner: VerifiedOwner,
+  { active, stored }: TokenLimits,
   now: EpochMs,
-): 'created' | 'limit_reached' | 'owner_gone' {
-  if (readUser(dbs, token.userId) === undefined) return 'owner_gone';
-  if (maxPerUser !== null) {
-    const active = listIndex(dbs.tokensOf, token.userId).filter((id) => isActive(readToken(dbs, id), now));
-    if (active.length >= maxPerUser) return 'limit_reached';
-  }
+): 'created' | 'limit_reached' | 'full' | 'owner_changed' {
+  if (!isAsVerified(readUser(dbs, owner.id), owner)) return 'owner_changed';
+  if (active !== null && activeTokensOf(dbs, token.userId, now).length >= active) return 'limit_reached';
+  if (stored !== null && !makeRoom(dbs, token.userId, stored, now)) return 'full';
   addToken(dbs, token);
   return 'created';
+}
+
+/** Removes expired tokens of a user, the first to end before the others, until one more has room. */
+function makeRoom(dbs: Databases, userId: string, stored: number, now: EpochMs): boolean {
+  const excess = countIndex(dbs.tokensOf, userId) - stored + 1;
+  if (excess <= 0) return true;
+  const expired = expiriesOf(dbs, userId).filter((token) => isExpired(token, now));
+  if (expired.length < excess) return false;
+  expired.sort((a, b) => (a.expiresAt ?? 0) - (b.expiresAt ?? 0));
+  for (const { id } of expired.slice(0, excess)) {
+    const token = readToken(dbs, id);
+    if (token !== undefined) removeToken(dbs, token);
+  }
+  return true;
+}
+
+/** Ids of a user's tokens that still work. No record is read for it. */
+export function activeTokensOf(dbs: Databases, userId: string, now: EpochMs): string[] {
+  return expiriesOf(dbs, userId)
+    .filter((token) => !isExpired(token, now))
+    .map(({ id }) => id);
+}
+
+/** When the tokens of a user expire; null for never. */
+function expiriesOf(dbs: Databases, userId: string): { id: string; expiresAt: EpochMs | null }[] {
+  const range = indexRange(userId);
+  if (range === undefined) return [];
+  return [...dbs.tokensOf.getRange(range)].map(({ key: [, id], value }) => {
+    return { id, expiresAt: value === true ? (readToken(dbs, id)?.expiresAt ?? null) : value };
+  });
 }
 
 /** Revokes tokens, all or none; returns the ids that are not there. Run it in a write transaction. */

@@ -1,7 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import type { Database } from 'lmdb';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import type { EpochMs } from '../../domain/time.js';
 import { partsOf } from '../parts.js';
 import { StoreUnavailable } from '../store.js';
-import type { Databases } from './databases.js';
+import type { Databases, Expiring } from './databases.js';
 import type { DiskSpace } from './disk-space.js';
 
 /**
@@ -11,6 +13,17 @@ import type { DiskSpace } from './disk-space.js';
 const MAX_PARTS = 16;
 const MIN_PART = 128;
 const PART_PAUSE_MS = 20;
+/** Many records are read for so long without a break. */
+const SLICE_MS = 4;
+
+type Key = string | [string, string] | [EpochMs, Expiring, string];
+
+/** Keys between two, the second one left out; without them from the first or to the last. */
+export interface Range<K extends Key> {
+  readonly start?: K;
+  readonly end?: K;
+  readonly exclusiveStart?: boolean;
+}
 
 /**
  * How the embedded store is read and written; what it can't do is a StoreUnavailable.
@@ -21,15 +34,22 @@ const PART_PAUSE_MS = 20;
 export class Transactions {
   readonly #dbs: Databases;
   readonly #space: DiskSpace;
+  #refusal: string | undefined;
 
   constructor(dbs: Databases, space: DiskSpace) {
     this.#dbs = dbs;
     this.#space = space;
   }
 
+  /** From now on nothing is read or written. @param reason for the log */
+  refuse(reason: string): void {
+    this.#refusal = reason;
+  }
+
   /** Reads from the newest snapshot: lmdb keeps one until a timer fires, and another process may have revoked since. */
   read<T>(work: (dbs: Databases) => T): T {
     try {
+      this.#requireUsable();
       this.#dbs.root.resetReadTxn();
       return work(this.#dbs);
     } catch (error) {
@@ -37,9 +57,42 @@ export class Transactions {
     }
   }
 
+  /**
+   * Goes over the keys of some ranges in order, in slices with breaks in which others are served. Each slice reads the newest
+   * snapshot; a key that is there all the while comes once.
+   *
+   * @param each reads what it needs; `stop` ends it
+   */
+  async scan<K extends Key>(
+    select: (dbs: Databases) => Database<unknown, K>,
+    ranges: Iterable<Range<K>>,
+    each: (dbs: Databases, key: K) => void | 'stop',
+  ): Promise<void> {
+    let until = performance.now() + SLICE_MS;
+    for (const range of ranges) {
+      let rest: Range<K> | undefined = range;
+      while (rest !== undefined) {
+        const slice: Range<K> = rest;
+        const last = this.read((dbs) => {
+          for (const key of select(dbs).getKeys(slice)) {
+            if (each(dbs, key) === 'stop') return 'stop';
+            if (performance.now() > until) return key;
+          }
+          return undefined;
+        });
+        if (last === 'stop') return;
+        rest = last === undefined ? undefined : { ...slice, start: last, exclusiveStart: true };
+        if (performance.now() <= until) continue;
+        await setImmediate();
+        until = performance.now() + SLICE_MS;
+      }
+    }
+  }
+
   /** Changes something, all or nothing. @param kind as {@link remove} gives it */
   write<T>(work: (dbs: Databases) => T, kind?: 'removal'): T {
     try {
+      this.#requireUsable();
       this.#space.require(kind);
       return this.#dbs.root.transactionSync(() => work(this.#dbs));
     } catch (error) {
@@ -47,20 +100,31 @@ export class Transactions {
     }
   }
 
-  /** Takes something away, for which less space is enough: nobody is kept from revoking. */
+  /**
+   * Takes something away, or changes what is there without adding to it. Less space is enough for that: nobody is kept from
+   * revoking, locking and setting passwords.
+   */
   remove<T>(work: (dbs: Databases) => T): T {
     return this.write(work, 'removal');
   }
 
-  /** Writes each of many in a transaction of some, so that no request waits for all of them. */
-  async writeInParts<T>(all: readonly T[], write: (dbs: Databases, each: T) => void): Promise<void> {
+  /** Writes each of many in a transaction of some, so that no request waits for all of them. @param kind as for write */
+  async writeInParts<T>(
+    all: readonly T[],
+    write: (dbs: Databases, each: T) => void,
+    kind?: 'removal',
+  ): Promise<void> {
     const size = Math.max(MIN_PART, Math.ceil(all.length / MAX_PARTS));
     for (const [index, part] of partsOf(all, size).entries()) {
       if (index > 0) await sleep(PART_PAUSE_MS);
       this.write((dbs) => {
         for (const each of part) write(dbs, each);
-      });
+      }, kind);
     }
+  }
+
+  #requireUsable(): void {
+    if (this.#refusal !== undefined) throw new StoreUnavailable(this.#refusal);
   }
 
   async close(): Promise<void> {

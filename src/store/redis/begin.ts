@@ -1,11 +1,13 @@
-import { StoreUnusable } from '../store.js';
+import { StoreUnusable, UNFINISHED_RESTORE } from '../store.js';
 import type { RedisClient } from './client.js';
 
 /** Version of the layout of the keys. A newer one is refused. */
 const FORMAT = 1;
+/** There while records of another store are being written. */
+export const RESTORING = 'restoring';
 
 /** Begins the store unless there is one, and refuses one that can't be used. @throws StoreUnusable, StoreUnavailable */
-export async function beginStore(client: RedisClient): Promise<void> {
+export async function beginStore(client: RedisClient, purpose?: 'restore'): Promise<void> {
   await refuseEviction(client);
   const mark = await client.begin(JSON.stringify({ format: FORMAT }));
   const { format } = JSON.parse(mark) as { format?: unknown };
@@ -14,16 +16,33 @@ export async function beginStore(client: RedisClient): Promise<void> {
       `the store in Redis has format ${String(format)}, known: ${FORMAT}; update this Latchkey`,
     );
   }
+  if (purpose !== 'restore' && (await client.script('get', RESTORING)) !== null)
+    throw new StoreUnusable(UNFINISHED_RESTORE);
+}
+
+/** @throws StoreUnusable */
+async function refuseEviction(client: RedisClient): Promise<void> {
+  const dropped = await dropsKeys(client);
+  if (dropped !== undefined) throw new StoreUnusable(dropped);
 }
 
 /** A Redis that drops keys when its memory is full would forget tokens, and that some were revoked. */
-async function refuseEviction(client: RedisClient): Promise<void> {
+async function dropsKeys(client: RedisClient): Promise<string | undefined> {
   const info = await client.command((redis) => redis.info('memory'));
   const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? 'noeviction';
   const limit = Number(/^maxmemory:(\d+)/m.exec(info)?.[1] ?? 0);
-  if (policy !== 'noeviction' && limit > 0) {
-    throw new StoreUnusable(
-      `Redis drops keys when its memory is full (maxmemory-policy ${policy}); set it to noeviction`,
-    );
-  }
+  if (policy === 'noeviction' || limit === 0) return undefined;
+  return `Redis drops keys when its memory is full (maxmemory-policy ${policy}); set it to noeviction`;
+}
+
+/** Settings of Redis by which acknowledged writes, revocations among them, may be lost. `CONFIG` is often forbidden; `INFO` is not. */
+export async function howRedisMayLose(client: RedisClient): Promise<string[]> {
+  const info = await client.command((redis) => redis.info('persistence'));
+  const kept = /^aof_enabled:1/m.test(info);
+  const failing = /^aof_last_write_status:(?!ok)/m.test(info);
+  return [
+    ...(kept ? [] : ['no append-only file, so a restart of Redis forgets revocations; set appendonly yes']),
+    ...(kept && failing ? ['the append-only file can not be written; look at the log of Redis'] : []),
+    ...[await dropsKeys(client)].filter((reason) => reason !== undefined),
+  ];
 }

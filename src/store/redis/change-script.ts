@@ -12,7 +12,7 @@ local holders = {}
 for _, userId in ipairs(c.removeUsers) do
   local ids = {}
   for _, id in ipairs(redis.call('SMEMBERS', P('tokens:' .. userId))) do
-    if not leaving[id] and isActive(tokenById(id), now) then ids[#ids + 1] = id end
+    if not leaving[id] and expiryOf(id) > now then ids[#ids + 1] = id end
   end
   if #ids > 0 then holders[#holders + 1] = {userId = userId, tokenIds = ids} end
 end
@@ -35,7 +35,39 @@ for _, id in ipairs(c.needs) do
   if known[id] == nil then known[id] = redis.call('EXISTS', P('customer:' .. id)) == 1 end
   if not known[id] then return cjson.encode({reason = 'unknown_customer', customerId = id}) end
 end
+if #c.removeCustomers > 0 then
+  local leaving, servicesGone, kept = {}, {}, {}
+  for _, id in ipairs(c.removeServices) do servicesGone[id] = true end
+  for _, service in ipairs(c.services) do servicesGone[service.id] = true end
+  for _, customer in ipairs(c.customers) do kept[customer.id] = true end
+  local function count(ids, kind, index)
+    for id in pairs(ids) do
+      local record = read(P(kind .. id))
+      local set = record and index .. record.customerId
+      if set then leaving[set] = (leaving[set] or 0) + 1 end
+    end
+  end
+  count(gone, 'user:', 'users:')
+  count(servicesGone, 'service:', 'services:')
+  for _, id in ipairs(c.removeCustomers) do
+    for _, set in ipairs({'users:' .. id, 'services:' .. id}) do
+      if not kept[id] and redis.call('SCARD', P(set)) > (leaving[set] or 0) then
+        return cjson.encode({reason = 'customer_in_use', customerId = id})
+      end
+    end
+  end
+end
+local owners = {}
+for _, id in ipairs(c.removeUsers) do owners[id] = false end
+for _, user in ipairs(c.users) do owners[user.id] = true end
+for _, id in ipairs(c.owners) do
+  if owners[id] == nil then owners[id] = redis.call('EXISTS', P('user:' .. id)) == 1 end
+  if not owners[id] then return cjson.encode({reason = 'unknown_user', userId = id}) end
+end
 if c.checkOnly then return '' end
+local addsNothing = #c.customers == 0 and #c.services == 0 and #c.tokens == 0
+for _, user in ipairs(c.users) do addsNothing = addsNothing and redis.call('EXISTS', P('user:' .. user.id)) == 1 end
+if addsNothing then useReserve() end
 
 for _, id in ipairs(c.removeTokens) do
   local token = tokenById(id)
@@ -51,6 +83,8 @@ for _, id in ipairs(c.removeUsers) do
     end
     redis.call('DEL', P('otp:' .. id), P('writes:' .. id), P('sudo:' .. id), P('user:' .. id), P('login:' .. user.loginKey), P('tokens:' .. id))
     redis.call('SREM', P('users:' .. user.customerId), id)
+    redis.call('SREM', P('pending_deletions'), id)
+    noteEnd('user:' .. string.format('%.0f', now) .. ':' .. id)
   end
 end
 local function removeService(id)
@@ -72,7 +106,9 @@ for _, service in ipairs(c.services) do
   redis.call('SET', P('service:' .. service.id), service.text)
   redis.call('SADD', P('services:' .. service.customerId), service.id)
 end
-local before = {}
+local before, rehashed = {}, {}
+for _, id in ipairs(c.rehashed) do rehashed[id] = true end
+local cost = tonumber(redis.call('GET', P('password_cost')) or '0')
 for _, user in ipairs(c.users) do
   local old = read(P('user:' .. user.id))
   before[user.id] = old
@@ -86,9 +122,17 @@ for _, user in ipairs(c.users) do
   redis.call('SET', P('login:' .. user.loginKey), user.id)
   redis.call('SADD', P('users:' .. user.customerId), user.id)
   local old, new = before[user.id], cjson.decode(user.text)
-  if old and (old.passwordHash ~= new.passwordHash or old.otpSecret ~= new.otpSecret or (new.locked and not old.locked)) then
+  redis.call(new.deletionPending and 'SADD' or 'SREM', P('pending_deletions'), user.id)
+  if costOf(new.passwordHash) > cost then
+    cost = costOf(new.passwordHash)
+    redis.call('SET', P('password_cost'), string.format('%.0f', cost))
+  end
+  if old and ((old.passwordHash ~= new.passwordHash and not rehashed[user.id]) or old.otpSecret ~= new.otpSecret or (new.locked and not old.locked)) then
     endSessions(user.id)
     redis.call('DEL', P('sudo:' .. user.id))
+  end
+  if old and new.locked and not old.locked then
+    noteEnd('user:' .. string.format('%.0f', new.updatedAt) .. ':' .. user.id)
   end
 end
 for _, text in ipairs(c.tokens) do

@@ -2,7 +2,7 @@ import type { EpochMs } from '../../domain/time.js';
 import type { Token } from '../../domain/token.js';
 import { loginKey } from '../../domain/user.js';
 import { encode } from '../records.js';
-import type { ChangeRefused, Changes } from '../store.js';
+import { type ChangeRefused, type Changes, OutcomeUnknown, StoreUnavailable } from '../store.js';
 import { batches } from './batches.js';
 import type { RedisClient } from './client.js';
 import { text } from './records.js';
@@ -23,10 +23,16 @@ export async function applyChanges(
   if (tokens.length <= IMPORT_BATCH) return change(client, changes, now, false);
   const refused = await change(client, changes, now, true);
   if (refused !== undefined) return refused;
-  const added = await importTokens(client, tokens);
-  const late = await change(client, { ...changes, tokens: [] }, now, false);
-  if (late !== undefined) for (const some of batches(added)) await client.script('removeTokens', ...some);
-  return late;
+  try {
+    const added = await importTokens(client, tokens);
+    const late = await change(client, { ...changes, tokens: [] }, now, false);
+    if (late !== undefined) for (const some of batches(added)) await client.script('removeTokens', ...some);
+    return late;
+  } catch (error) {
+    if (!(error instanceof StoreUnavailable) || error instanceof OutcomeUnknown) throw error;
+    // Some of the batches are there by now.
+    throw new OutcomeUnknown(error.message, { cause: error });
+  }
 }
 
 async function change(
@@ -50,7 +56,7 @@ async function importTokens(client: RedisClient, tokens: readonly Token[]): Prom
 /** Changes as the script takes them: records as texts beside what the script has to know of them. */
 function changeOf(changes: Changes, checkOnly: boolean): string {
   const { customers = [], services = [], users = [], tokens = [] } = changes;
-  const needs = new Set([...users, ...services, ...tokens].map(({ customerId }) => customerId));
+  const needs = new Set([...users, ...services].map(({ customerId }) => customerId));
   return JSON.stringify({
     checkOnly,
     customers: customers.map((customer) => ({ id: customer.id, text: JSON.stringify(encode(customer)) })),
@@ -68,7 +74,9 @@ function changeOf(changes: Changes, checkOnly: boolean): string {
       text: JSON.stringify({ ...encode(user), loginKey: loginKey(user.login) }),
     })),
     tokens: checkOnly ? [] : tokens.map((token) => JSON.stringify(encode(token))),
+    rehashed: changes.rehashed ?? [],
     needs: [...needs],
+    owners: [...new Set(tokens.map(({ userId }) => userId))],
     removeTokens: changes.removeTokens ?? [],
     removeUsers: changes.removeUsers ?? [],
     removeServices: changes.removeServices ?? [],

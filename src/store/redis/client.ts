@@ -1,60 +1,78 @@
-import { createHash } from 'node:crypto';
-import { BrokenCircuitError, circuitBreaker, ConsecutiveBreaker, handleWhen } from 'cockatiel';
-import { ReplyError } from 'ioredis';
-import { StoreUnavailable } from '../store.js';
-import { connect, type RedisConnection } from './connect.js';
-import { BEGIN, SCRIPTS, type ScriptName, scriptText } from './scripts.js';
+import { BrokenCircuitError } from 'cockatiel';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Redis, ReplyError } from 'ioredis';
+import { newId } from '../../domain/secret.js';
+import { OutcomeUnknown, StoreUnavailable } from '../store.js';
+import { Acknowledgement } from './acknowledge.js';
+import { answerIn, CONFIRM, GIVEN_UP, MARK_MS } from './marks.js';
+import { type Adopt, Master } from './master.js';
+import { runScript } from './run-script.js';
+import { BEGIN, endsSomething, isChange, type ScriptName } from './scripts.js';
+import type { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
 
-/** So many commands in a row without an answer stop the asking. */
-const FAILURES = 5;
-/** Then one command is let through this often to see whether it is over. */
-const PROBE_MS = 500;
 /** A start waits this long for the first connection and goes on without it. */
 const FIRST_CONNECTION_MS = 2_000;
+/** A change may take so many times as long as a read: giving one up late costs less than not knowing what became of it. */
+const CHANGE_TIMES = 4;
+/** A change without an answer is asked for during this time, this often. */
+const CONFIRM_MS = 3_000;
+const CONFIRM_AGAIN_MS = 100;
+/** An answer that took longer counts only when the master was confirmed behind it: it may have been stopped meanwhile. */
+const PROMPT_MS = 250;
 
-interface Script {
-  readonly text: string;
-  readonly sha: string;
+/** What a process does with a master that it begins to use, and with what ended in the store by its own changes. */
+export interface ClientEvents {
+  /** Called before anything else uses the session. */
+  readonly adopt: Adopt;
+  /** Names of what a change of this process ended for good (`revocation-scripts.ts`). */
+  readonly ended: (names: readonly string[]) => void;
 }
 
-const scripts = Object.fromEntries(
-  Object.keys(SCRIPTS).map((name) => {
-    const text = scriptText(name as ScriptName);
-    return [name, { text, sha: createHash('sha1').update(text).digest('hex') }];
-  }),
-) as Record<ScriptName, Script>;
-
 /**
- * Runs commands and scripts on Redis. Whatever goes wrong is a {@link StoreUnavailable}: never an answer.
+ * Runs commands and scripts on the master. Whatever goes wrong is a {@link StoreUnavailable}: never an answer.
  *
- * After several commands without an answer the next ones fail at once, so that nobody waits for a timeout in
- * line; a reply that refuses (no memory, no permission, a wrong type) is an answer and does not count.
+ * An answer counts when the server that gave it is confirmed to be the master at that time. After several commands without
+ * an answer the next ones fail at once, so that nobody waits for a timeout in line; a reply that refuses (no
+ * memory, no permission, a wrong type) is an answer and does not count.
  */
 export class RedisClient {
-  readonly connection: RedisConnection;
   /** Key prefix in braces: the hash tag that puts all keys in one slot. */
   readonly prefix: string;
-  readonly #breaker = circuitBreaker(
-    handleWhen((error) => !(error instanceof ReplyError)),
-    { halfOpenAfter: PROBE_MS, breaker: new ConsecutiveBreaker(FAILURES) },
-  );
+  /** What happens with a session, for whoever keeps what was revoked. */
+  events: ClientEvents = { adopt: async () => undefined, ended: () => undefined };
+  readonly #master: Master;
+  readonly #changeTimeout: number;
+  readonly #acknowledgement: Acknowledgement | null;
 
   constructor(settings: RedisSettings) {
     this.prefix = `{${settings.prefix}}`;
-    this.connection = connect(settings);
+    const acknowledge = settings.acknowledge ?? null;
+    this.#acknowledgement =
+      acknowledge === null ? null : new Acknowledgement(acknowledge, settings.command_timeout);
+    this.#changeTimeout = settings.command_timeout * CHANGE_TIMES + (acknowledge?.timeout ?? 0);
+    this.#master = new Master(settings, this.key('meta'), (session, forgetful) =>
+      this.events.adopt(session, forgetful),
+    );
+  }
+
+  /** The connection that commands take now. @throws StoreUnavailable */
+  get connection(): Redis {
+    const session = this.#master.held;
+    if (session === undefined) throw new StoreUnavailable('Redis can not answer (no master)');
+    return session.commands;
+  }
+
+  /** The session with the master. @throws StoreUnavailable */
+  async session(): Promise<MasterSession> {
+    return this.#master.session().catch((error: unknown) => {
+      throw asUnavailable(error);
+    });
   }
 
   /** Resolves when the first connection is there, or when a start should not wait for it any longer. */
   async whenReady(): Promise<void> {
-    if (this.connection.status === 'ready') return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, FIRST_CONNECTION_MS);
-      this.connection.once('ready', () => {
-        clearTimeout(timer);
-        resolve();
-      });
-    });
+    await this.#master.whenReady(FIRST_CONNECTION_MS);
   }
 
   key(name: string): string {
@@ -62,38 +80,130 @@ export class RedisClient {
   }
 
   /** Runs a command. @throws StoreUnavailable */
-  async command<T>(run: (connection: RedisConnection) => Promise<T>): Promise<T> {
+  async command<T>(run: (connection: Redis) => Promise<T>): Promise<T> {
+    let session: MasterSession | undefined;
     try {
-      return await this.#breaker.execute(() => run(this.connection));
+      const { commands, breaker, lease } = (session = this.#master.held ?? (await this.#master.session()));
+      const answer = await breaker.execute(() => run(commands));
+      if (!lease.isHeld()) await session.confirm();
+      return answer;
     } catch (error) {
+      endIfDeposed(session, error);
       throw asUnavailable(error);
     }
   }
 
-  /** Runs a script by its digest; a server that does not know it (yet, or after a failover) gets its text. */
+  /**
+   * Runs a script. When the answer of one that changes something does not come, Redis is asked whether it was made, and
+   * from then on it can't be made any more; where another server is the master by then, it is made there.
+   *
+   * @throws StoreUnavailable; OutcomeUnknown when a change was sent and nobody knows what became of it
+   */
   async script(name: ScriptName, ...args: (string | number)[]): Promise<unknown> {
-    const { sha, text } = scripts[name];
-    const route = this.key('meta');
-    return this.command(async (connection) => {
+    const keys = [this.key('meta')];
+    if (!isChange(name))
+      return this.command(async (connection) => runScript(connection, name, keys, [this.prefix, ...args]));
+    const mark = this.key(`done:${newId()}`);
+    const run = ({ changes }: MasterSession) =>
+      runScript(changes, name, [...keys, mark], [this.prefix, ...args], this.#changeTimeout);
+    const answer = await this.#change(run, mark);
+    if (!endsSomething(name)) return answer;
+    const [result, ended] = answer as [unknown, string[]];
+    if (ended.length > 0) this.events.ended(ended);
+    return result;
+  }
+
+  /** Runs a script that changes nothing, or may run twice, on a session that is not in use yet. */
+  async scriptOn(session: MasterSession, name: ScriptName, ...args: (string | number)[]): Promise<unknown> {
+    return runScript(session.commands, name, [this.key('meta')], [this.prefix, ...args]);
+  }
+
+  async #change(run: (session: MasterSession) => Promise<unknown>, mark: string): Promise<unknown> {
+    let session: MasterSession | undefined;
+    const sentAt = performance.now();
+    try {
+      const sent = (session = this.#master.held ?? (await this.#master.session()));
+      const answer = await sent.breaker.execute(() => run(sent));
+      await this.#acknowledge(sent, sentAt);
+      return answer;
+    } catch (error) {
+      endIfDeposed(session, error);
+      if (session === undefined || !mayHaveArrived(error)) throw asUnavailable(error);
+      return this.#settle(session, run, mark, sentAt, error);
+    }
+  }
+
+  /** A change that was made counts when it was the master that made it, and enough replicas have it. */
+  async #acknowledge(session: MasterSession, sentAt: number): Promise<void> {
+    await this.#acknowledgement?.wait(session);
+    const now = performance.now();
+    if (now - sentAt > PROMPT_MS || !session.lease.isHeld()) await session.confirmSince(now);
+  }
+
+  /** Finds out what became of a change whose answer did not come. @param cause why it did not */
+  async #settle(
+    first: MasterSession,
+    run: (session: MasterSession) => Promise<unknown>,
+    mark: string,
+    sentAt: number,
+    cause: unknown,
+  ): Promise<unknown> {
+    const until = performance.now() + CONFIRM_MS;
+    // That replicas did not confirm it in time is no reason to wait once more.
+    if (cause instanceof OutcomeUnknown) throw cause;
+    for (;;) {
       try {
-        return await connection.evalsha(sha, 1, route, this.prefix, ...args);
+        const session = await this.#master.session();
+        const askedAt = performance.now();
+        const same = session.identity.runId === first.identity.runId;
+        const changed = same ? await this.#find(session, mark) : await run(session);
+        if (performance.now() - sentAt > MARK_MS / 2) throw new OutcomeUnknown(reasonOf(cause), { cause });
+        if (changed === GIVEN_UP) {
+          await session.confirmSince(askedAt);
+          throw new GivenUp();
+        }
+        await this.#acknowledge(session, askedAt);
+        return changed;
       } catch (error) {
-        if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-        return connection.eval(text, 1, route, this.prefix, ...args);
+        if (error instanceof GivenUp) throw asUnavailable(cause);
+        if (error instanceof OutcomeUnknown) throw error;
+        if (performance.now() > until) throw new OutcomeUnknown(reasonOf(cause), { cause });
+        await sleep(CONFIRM_AGAIN_MS);
       }
-    });
+    }
+  }
+
+  /** What stands in the mark of a change. One that was not made is given up. */
+  async #find(session: MasterSession, mark: string): Promise<unknown> {
+    const found = (await session.changes.eval(CONFIRM, 1, mark)) as string;
+    return found === GIVEN_UP ? GIVEN_UP : answerIn(found);
   }
 
   /** Writes the mark of a store unless there is one, and returns it. @throws StoreUnavailable */
   async begin(mark: string): Promise<string> {
-    const run = (connection: RedisConnection) =>
-      connection.eval(BEGIN, 1, this.key('meta'), this.prefix, mark);
+    const run = (connection: Redis) => connection.eval(BEGIN, 1, this.key('meta'), this.prefix, mark);
     return (await this.command(run)) as string;
   }
 
   async close(): Promise<void> {
-    await this.connection.quit().catch(() => this.connection.disconnect());
+    await this.#master.close();
   }
+}
+
+/** The change was given up before it was made. */
+class GivenUp extends Error {}
+
+/** What a server says that is no master of the store any more. */
+function endIfDeposed(session: MasterSession | undefined, error: unknown): void {
+  if (error instanceof ReplyError && /^(READONLY|MOVED|ASK) /.test((error as Error).message))
+    session?.end(`it is no master any more: ${(error as Error).message}`);
+}
+
+/** Whether Redis may have done what a command asked, though it answered nothing. */
+function mayHaveArrived(error: unknown): boolean {
+  if (error instanceof ReplyError || error instanceof BrokenCircuitError) return false;
+  // The library refuses at once what it has no connection for.
+  return !(error instanceof Error && error.message.startsWith("Stream isn't writeable"));
 }
 
 function asUnavailable(error: unknown): StoreUnavailable {
@@ -102,11 +212,10 @@ function asUnavailable(error: unknown): StoreUnavailable {
   if (error instanceof Error && error.message.startsWith('LATCHKEY ')) {
     return new StoreUnavailable(error.message.slice('LATCHKEY '.length));
   }
-  const reason =
-    error instanceof BrokenCircuitError
-      ? 'it did not answer several times in a row'
-      : error instanceof Error
-        ? error.message
-        : String(error);
-  return new StoreUnavailable(`Redis can not answer (${reason})`, { cause: error });
+  return new StoreUnavailable(`Redis can not answer (${reasonOf(error)})`, { cause: error });
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof BrokenCircuitError) return 'it did not answer several times in a row';
+  return error instanceof Error ? error.message : String(error);
 }

@@ -1,17 +1,20 @@
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
-import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { Redis, type RedisOptions } from 'ioredis';
+import {
+  parseAddress,
+  parseRedisUrl,
+  type RedisAddress,
+  type RedisNode,
+} from '../../domain/redis-address.js';
 import type { RedisSettings } from './settings.js';
-
-/** One connection, or those to the nodes of a cluster. */
-export type RedisConnection = Redis | Cluster;
 
 /** Options of a connection. */
 export type RedisConnectionOptions = Omit<RedisOptions, 'replyMapping'>;
 
 const CONNECT_TIMEOUT_MS = 2_000;
-const MAX_RECONNECT_MS = 1_000;
-const FIRST_RECONNECT_MS = 50;
+/** A watcher that is away is tried this often. */
+const RECONNECT_MS = 250;
 
 /**
  * Options for every connection. The library's defaults would queue commands while Redis is away, send commands
@@ -24,9 +27,8 @@ function commonOptions(settings: RedisSettings): RedisConnectionOptions {
     maxRetriesPerRequest: 0,
     commandTimeout: settings.command_timeout,
     connectTimeout: CONNECT_TIMEOUT_MS,
-    retryStrategy: reconnectDelay,
-    // A failover leaves connections to what is a replica by now.
-    reconnectOnError: (error) => error.message.startsWith('READONLY'),
+    // A connection is with one server for its life; what is lost is made anew by whoever holds it.
+    retryStrategy: () => null,
     // Server-pushed invalidation is only surfaced by the library with RESP2.
     protocol: 2,
     connectionName: 'latchkey',
@@ -38,61 +40,55 @@ function commonOptions(settings: RedisSettings): RedisConnectionOptions {
 }
 
 /**
- * Opens a connection. It goes on trying until it is closed; a command meanwhile fails at once.
+ * A connection to one server, which `connect()` opens. Once it is lost, it stays closed.
  *
  * @param more options of a connection of its own kind
  */
-export function connect(settings: RedisSettings, more: RedisConnectionOptions = {}): RedisConnection {
-  const options = { ...commonOptions(settings), ...more };
-  const { url, cluster, sentinel } = settings;
-  const connection =
-    cluster !== null
-      ? new Cluster(cluster.map(hostAndPort), {
-          enableOfflineQueue: false,
-          redisOptions: options,
-          clusterRetryStrategy: reconnectDelay,
-          slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
-          maxRedirections: 4,
-        })
-      : sentinel !== null
-        ? new Redis({
-            ...options,
-            name: sentinel.master,
-            sentinels: sentinel.nodes.map(hostAndPort),
-            sentinelRetryStrategy: reconnectDelay,
-          })
-        : new Redis(url ?? '', options);
-  // Faults are told by the commands that they meet; without a listener each would be printed.
-  connection.on('error', () => undefined);
-  return connection;
-}
-
-/** Opens a connection of its own to the node that holds a key: an invalidation link is made with one node. */
-export async function connectToNodeOf(
-  connection: RedisConnection,
-  key: string,
+export function connectionTo(
+  node: RedisNode,
   settings: RedisSettings,
-  more: RedisConnectionOptions,
-): Promise<Redis> {
-  if (!(connection instanceof Cluster)) return connect(settings, more) as Redis;
-  const slot = await connection.cluster('KEYSLOT', key);
-  for (const [from, to, node] of await connection.cluster('SLOTS')) {
-    if (slot < from || slot > to || node === undefined) continue;
-    const [host, port] = node;
-    const link = new Redis({ ...commonOptions(settings), ...more, host, port });
-    link.on('error', () => undefined);
-    return link;
-  }
-  throw new Error('no node of the cluster holds the slot');
+  more: RedisConnectionOptions = {},
+): Redis {
+  return silent(new Redis({ ...ofNode(node, commonOptions(settings)), lazyConnect: true, ...more }));
 }
 
-function reconnectDelay(times: number): number {
-  return Math.min(FIRST_RECONNECT_MS * times, MAX_RECONNECT_MS);
+/** A connection to a sentinel: it has no users of the store, and is opened anew whenever it is lost. */
+export function connectionToSentinel(address: RedisAddress, settings: RedisSettings, timeout: number): Redis {
+  const { username: _, password: __, ...common } = commonOptions(settings);
+  return silent(new Redis({ ...common, ...address, ...watching(timeout), enableReadyCheck: false }));
 }
 
-function hostAndPort(text: string): { host: string; port: number } {
-  const { hostname, port } = new URL(`redis://${text}`);
-  return { host: hostname.replace(/^\[|\]$/g, ''), port: port === '' ? 6379 : Number(port) };
+/** A connection to a node of a cluster, to ask it about the cluster; it is opened anew whenever it is lost. */
+export function connectionToClusterNode(address: RedisAddress, settings: RedisSettings, timeout: number): Redis {
+  return silent(new Redis({ ...commonOptions(settings), ...address, ...watching(timeout), enableReadyCheck: false }));
+} // prettier-ignore
+
+function watching(timeout: number): RedisConnectionOptions {
+  return { commandTimeout: timeout, connectTimeout: timeout, retryStrategy: () => RECONNECT_MS };
+}
+
+/** Faults are told by the commands that they meet; without a listener each would be printed. */
+function silent(redis: Redis): Redis {
+  return redis.on('error', () => undefined);
+}
+
+/** The URL's own user and password go before those beside it; the settings of TLS make more of a `rediss://`. */
+function ofNode({ tls, ...node }: RedisNode, options: RedisConnectionOptions): RedisConnectionOptions {
+  return { ...(tls === undefined ? {} : { tls }), ...options, ...node };
+}
+
+/** Addresses and URLs are those that the configuration was checked with. */
+export function hostAndPort(text: string): RedisAddress {
+  const address = parseAddress(text);
+  if (address === undefined) throw new RangeError('an address of Redis that was not checked');
+  return address;
+}
+
+/** The server of a URL. */
+export function nodeOf(url: string | null): RedisNode {
+  const node = parseRedisUrl(url ?? '');
+  if (node === undefined) throw new RangeError('a URL of Redis that was not checked');
+  return node;
 }
 
 function tlsOptions({ ca, cert, key, server_name: name }: NonNullable<RedisSettings['tls']>): ConnectionOptions {

@@ -1,23 +1,50 @@
 import type { Redis } from 'ioredis';
+import { newId } from '../../domain/secret.js';
 import type { RedisClient } from './client.js';
-import { connectToNodeOf } from './connect.js';
+import { connectionTo, nodeOf } from './connect.js';
+import { readHistory, readIdentity } from './identity.js';
+import { LEASE_MS } from './lease.js';
+import type { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
 
 /** Where Redis tells of changed keys to clients that speak RESP2. */
 const CHANNEL = '__redis__:invalidate';
-/** Both connections are asked this often whether they live; a cut without a sign is found within twice that. */
-const HEARTBEAT_MS = 500;
+/** Both connections are asked this often whether they live; an answer that takes as long as a lease is none. */
+const HEARTBEAT_MS = 250;
+/**
+ * What was told is relied on for so long behind the latest proof. Where another master can be chosen, it bridges a part of that:
+ * nobody can have known of a revocation for two seconds by then.
+ */
+const COVER_MS = LEASE_MS;
+const COVER_BY_FAILOVER_MS = 1_750;
 const FIRST_RETRY_MS = 50;
 const MAX_RETRY_MS = 1_000;
+/** A write that goes out over the store's own connection has to come back over the link, this often and in this time. */
+const PROBE_MS = 2_000;
+const PROBE_LOST_MS = 6_000;
+/** The first probe is waited for before anything is cached. */
+const FIRST_PROBE_MS = 1_000;
+/** A link that is not up after this time is told of. */
+const NOT_UP_MS = 5_000;
 
 /** What a link tells its cache. */
 export interface InvalidationEvents {
-  /** From now on every change is told. What was read before may have changed unseen. */
-  readonly armed: () => void;
-  /** Changes would still be told: both connections answered. */
-  readonly alive: () => void;
+  /**
+   * From now on every change is told. What was read before may have changed unseen.
+   *
+   * @param until `performance.now()` until which it is known to last
+   */
+  readonly armed: (until: number) => void;
+  /** Changes would still be told: both connections answered, and the master is confirmed. @param until as above */
+  readonly alive: (until: number) => void;
   /** Changes are not told any more. */
   readonly lost: (reason: string) => void;
+  /** It could not be armed once more. */
+  readonly failed: () => void;
+  /** It is not up for some seconds; told once until it is. @param reason of the latest try */
+  readonly notUp: (reason: string) => void;
+  /** How far the clock of Redis is ahead of this one, in milliseconds; measured with each probe. */
+  readonly skew: (ms: number) => void;
   /** Keys that changed, without the prefix; null when any may have (FLUSHALL). */
   readonly changed: (names: readonly string[] | null) => void;
 }
@@ -26,13 +53,19 @@ export interface InvalidationEvents {
  * The push of changed keys from Redis: `CLIENT TRACKING` in broadcast mode on one connection, redirected to a
  * subscriber on another. The library does not surface the pushes of RESP3, so it takes two.
  *
- * When either connection fails, or is to a node that is no master any more, both are made anew.
+ * It lasts as long as the session with the master that takes this process's commands. That it is with the same server is
+ * not believed but tried, before it is armed and from then on: a write that goes out over the one has to come
+ * back over the other, and the process of the server is the same.
  */
 export class InvalidationLink {
   readonly #client: RedisClient;
   readonly #settings: RedisSettings;
   readonly #names: readonly string[];
   readonly #events: InvalidationEvents;
+  /** The key that this link alone is told of. */
+  readonly #probeName = `link_probe:${newId()}`;
+  #probes = 0;
+  #probed: () => void = () => undefined;
   #closed = false;
   #cut: (reason: string) => void = () => undefined;
 
@@ -51,63 +84,131 @@ export class InvalidationLink {
   }
 
   async #run(): Promise<void> {
+    let downSince = performance.now();
+    let told = false;
+    let latest = 'it is being connected';
+    // Connecting may hang as well as fail, so this does not wait for it.
+    const watch = setInterval(() => {
+      if (told || performance.now() - downSince < NOT_UP_MS) return;
+      told = true;
+      this.#events.notUp(latest);
+    }, HEARTBEAT_MS).unref();
     for (let failures = 0; !this.#closed;) {
       const connections: Redis[] = [];
       let armed = false;
-      const reason = await this.#hold(connections, () => {
-        armed = true;
+      latest = await this.#hold(connections, (until) => {
+        armed = told = true;
         failures = 0;
-        this.#events.armed();
+        this.#events.armed(until);
       }).catch((error: unknown) => (error instanceof Error ? error.message : String(error)));
       for (const connection of connections) connection.disconnect();
-      if (armed) this.#events.lost(reason);
+      if (armed) {
+        this.#events.lost(latest);
+        downSince = performance.now();
+        told = false;
+      } else if (!this.#closed) this.#events.failed();
       failures += 1;
       await new Promise((wait) =>
         setTimeout(wait, Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** failures)).unref(),
       );
     }
+    clearInterval(watch);
   }
 
   /** Arms both connections and resolves, to the reason, when one of them is lost. */
-  async #hold(connections: Redis[], onArmed: () => void): Promise<string> {
-    const [subscriber, tracker] = [await this.#connect(), await this.#connect()];
+  async #hold(connections: Redis[], onArmed: (until: number) => void): Promise<string> {
+    const session = await this.#client.session();
+    const [subscriber, tracker] = [this.#connectionTo(session), this.#connectionTo(session)];
     connections.push(subscriber, tracker);
     const lost = new Promise<string>((resolve) => {
       this.#cut = resolve;
       for (const connection of connections) connection.once('close', () => resolve('the connection closed'));
+      void session.lost.then(resolve);
     });
     await Promise.all(connections.map((connection) => connection.connect()));
+    const processes = [await readIdentity(subscriber), await readIdentity(tracker)];
     const id = await subscriber.client('ID');
     // Only this event has the keys as a list; "message" joins them into one text.
     subscriber.on('messageBuffer', (_channel: Buffer, keys: unknown) => this.#tell(keys));
     await subscriber.subscribe(CHANNEL);
-    const prefixes = this.#names.flatMap((name) => ['PREFIX', this.#client.key(name)]);
+    const prefixes = [...this.#names, this.#probeName].flatMap((name) => ['PREFIX', this.#client.key(name)]);
     await tracker.call('CLIENT', 'TRACKING', 'ON', 'REDIRECT', id, 'BCAST', ...prefixes);
-    onArmed();
-    const heartbeat = setInterval(() => {
-      this.#check(subscriber, tracker).catch((error: unknown) => this.#cut(String(error)));
-    }, HEARTBEAT_MS);
-    return lost.finally(() => clearInterval(heartbeat));
+    const askedAt = performance.now();
+    await this.#firstProbe();
+    if (processes.some(({ runId }) => runId !== session.identity.runId))
+      throw new Error('the link is with another server');
+    onArmed(this.#coveredUntil(session, askedAt));
+    const stop = this.#keepChecking(session, subscriber, tracker);
+    return lost.finally(stop);
   }
 
-  async #connect(): Promise<Redis> {
-    return connectToNodeOf(this.#client.connection, this.#client.key('meta'), this.#settings, {
-      lazyConnect: true,
-      // This loop makes lost ones anew, because they are armed together.
-      retryStrategy: () => null,
-      commandTimeout: HEARTBEAT_MS,
+  /** @throws Error when the write does not come back */
+  async #firstProbe(): Promise<void> {
+    const back = new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(
+        () => reject(new Error('a write did not come back: the link is with another node')),
+        FIRST_PROBE_MS,
+      );
+      this.#probed = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    await Promise.all([this.#probe(), back]);
+  }
+
+  /** Writes the key of this link over the store's connection, and reads the clock of Redis. */
+  async #probe(): Promise<void> {
+    const sentAt = Date.now();
+    const time = (await this.#client.script('probeLink', this.#probeName, ++this.#probes)) as number[];
+    const [seconds, micros] = time.map(Number);
+    // Read about half-way between the question and the answer.
+    if (seconds !== undefined && micros !== undefined)
+      this.#events.skew(seconds * 1000 + micros / 1000 - (sentAt + Date.now()) / 2);
+  }
+
+  #keepChecking(session: MasterSession, subscriber: Redis, tracker: Redis): () => void {
+    let sentAt = performance.now();
+    let backAt = sentAt;
+    this.#probed = () => (backAt = performance.now());
+    const heartbeat = setInterval(() => {
+      const now = performance.now();
+      if (now - backAt > PROBE_LOST_MS) this.#cut('writes do not come back');
+      if (now - sentAt >= PROBE_MS) {
+        sentAt = now;
+        // What is not written does not come back either.
+        this.#probe().catch(() => undefined);
+      }
+      this.#check(session, subscriber, tracker).catch((error: unknown) => this.#cut(String(error)));
+    }, HEARTBEAT_MS);
+    return () => clearInterval(heartbeat);
+  }
+
+  /** The link is with the node that takes the commands; one that is configured by its URL is found by it. */
+  #connectionTo({ node }: MasterSession): Redis {
+    const { url } = this.#settings;
+    return connectionTo(url === null ? node : nodeOf(url), this.#settings, {
+      commandTimeout: LEASE_MS,
       autoResubscribe: false,
     });
   }
 
-  async #check(subscriber: Redis, tracker: Redis): Promise<void> {
-    const [, role] = await Promise.all([subscriber.ping(), tracker.role()]);
-    if (role[0] === 'master') this.#events.alive();
-    else this.#cut('the node is no master any more');
+  /** What was changed before the subscriber is asked has been told to it when it answers. */
+  async #check(session: MasterSession, subscriber: Redis, tracker: Redis): Promise<void> {
+    const askedAt = performance.now();
+    await Promise.all([subscriber.ping(), readHistory(tracker)]);
+    this.#events.alive(this.#coveredUntil(session, askedAt));
+  }
+
+  #coveredUntil({ lease }: MasterSession, askedAt: number): number {
+    const cover = this.#settings.url === null ? COVER_BY_FAILOVER_MS : COVER_MS;
+    return Math.min(askedAt, lease.askedAt) + cover;
   }
 
   #tell(keys: unknown): void {
     const { length } = this.#client.prefix;
-    this.#events.changed(Array.isArray(keys) ? keys.map((key) => String(key).slice(length)) : null);
+    const names = Array.isArray(keys) ? keys.map((key) => String(key).slice(length)) : null;
+    if (names?.includes(this.#probeName) === true) this.#probed();
+    if (names === null || names.some((name) => name !== this.#probeName)) this.#events.changed(names);
   }
 }

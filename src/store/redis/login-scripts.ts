@@ -1,16 +1,46 @@
 // What the store does with sessions and with those who log in, each in one atomic step; how these scripts are called is in scripts.ts.
 
+/** Returns the sessions that ended to make room, with their last uses. */
 export const CREATE_SESSION = `
 local session = cjson.decode(ARGV[2])
+if not isAsVerified(cjson.decode(ARGV[3])) then return 'owner_changed' end
+local limit, answer = tonumber(ARGV[4]), {}
+removeSession(session.digest)
+if limit and redis.call('SCARD', P('sessions:' .. session.userId)) >= limit then
+  local known = {}
+  for _, digest in ipairs(redis.call('SMEMBERS', P('sessions:' .. session.userId))) do
+    local text = redis.call('GET', P('session:' .. digest))
+    if text then
+      local use = redis.call('HGET', P('session_uses'), digest)
+      local at = math.max(cjson.decode(text).lastSeenAt, use and cjson.decode(use).at or 0)
+      known[#known + 1] = {digest = digest, at = at, text = text, use = use or ''}
+    end
+  end
+  table.sort(known, function(a, b) return a.at > b.at end)
+  for i = limit, #known do
+    answer[#answer + 1] = known[i].text
+    answer[#answer + 1] = known[i].use
+    removeSession(known[i].digest)
+    noteEnd('session:' .. known[i].digest)
+  end
+end
 redis.call('SET', P('session:' .. session.digest), ARGV[2])
 redis.call('SADD', P('sessions:' .. session.userId), session.digest)
-redis.call('ZADD', P('expiry:others'), session.endsAt, 'session:' .. session.digest)
-return 1
+redis.call('ZADD', P('expiry:others'), sessionOverAt(session, session), 'session:' .. session.digest)
+return answer
 `;
 
-export const END_SESSION = `return removeSession(ARGV[2])`;
+export const END_SESSION = `
+useReserve()
+local count = removeSession(ARGV[2])
+if count == 1 then noteEnd('session:' .. ARGV[2]) end
+return count
+`;
 
-export const END_SESSIONS = `return endSessions(ARGV[2], ARGV[3])`;
+export const END_SESSIONS = `
+useReserve()
+return endSessions(ARGV[2], ARGV[3])
+`;
 
 export const TAKE_OTP_STEP = `
 local key, step = P('otp:' .. ARGV[2]), tonumber(ARGV[3])
@@ -19,27 +49,11 @@ redis.call('SET', key, ARGV[3])
 return 1
 `;
 
-export const READ_FAILURE = `return redis.call('HMGET', P('failure:' .. ARGV[2]), 'count', 'lastAt', 'forgetAt')`;
-
-export const ADD_FAILURE = `
-local key, now, forgetAt = P('failure:' .. ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local known = redis.call('HMGET', key, 'count', 'forgetAt')
-local count = 1
-if known[1] and tonumber(known[2]) > now then count = tonumber(known[1]) + 1 end
-redis.call('HSET', key, 'count', count, 'lastAt', ARGV[3], 'forgetAt', ARGV[4])
-redis.call('ZADD', P('expiry:others'), forgetAt, 'failure:' .. ARGV[2])
-return count
-`;
-
-export const CLEAR_FAILURES = `
-redis.call('DEL', P('failure:' .. ARGV[2]))
-redis.call('ZREM', P('expiry:others'), 'failure:' .. ARGV[2])
-return 0
-`;
-
 /** Fields by credential. Those that are over go with the next one, and all of them with the last. */
 export const GRANT_SUDO = `
-local key, now, lasts = P('sudo:' .. ARGV[2]), tonumber(ARGV[5]), cjson.decode(ARGV[4])['until']
+local owner = cjson.decode(ARGV[2])
+if not isAsVerified(owner) then return 'owner_changed' end
+local key, now, lasts = P('sudo:' .. owner.id), tonumber(ARGV[5]), cjson.decode(ARGV[4])['until']
 local known = redis.call('HGETALL', key)
 local last = lasts
 for i = 1, #known, 2 do
@@ -48,7 +62,7 @@ for i = 1, #known, 2 do
 end
 redis.call('HSET', key, ARGV[3], ARGV[4])
 redis.call('PEXPIRE', key, math.max(1, last - now))
-return 1
+return 'granted'
 `;
 
 export const READ_SUDO = `return redis.call('HGET', P('sudo:' .. ARGV[2]), ARGV[3])`;

@@ -1,8 +1,9 @@
+import { digestOf } from '../../domain/secret.js';
 import type { Session } from '../../domain/session.js';
 import type { SigningKeys } from '../../domain/signing-key.js';
 import type { EpochMs } from '../../domain/time.js';
-import type { Token, TokenUse } from '../../domain/token.js';
-import type { Customer, Service, User } from '../../domain/user.js';
+import type { SessionUse, Token, TokenUse } from '../../domain/token.js';
+import type { Customer, Service, User, VerifiedOwner } from '../../domain/user.js';
 import {
   customerOf,
   damaged,
@@ -52,8 +53,8 @@ function useFrom(text: string): TokenUse {
 export function sessionFrom(text: string, use: string | null | undefined): Session {
   const session = sessionOf(parse('session', text));
   if (use == null) return session;
-  const { at, ip, userAgent } = useFrom(use);
-  return at > session.lastSeenAt ? { ...session, lastSeenAt: at, ip, userAgent } : session;
+  const { at, ip, userAgent, idleEndsAt } = useFrom(use) as TokenUse & Partial<SessionUse>;
+  return at > session.lastSeenAt ? { ...session, lastSeenAt: at, ip, userAgent, idleEndsAt } : session;
 }
 
 /** Tokens and their uses (empty: none), in turn. */
@@ -64,6 +65,14 @@ export function tokensWithUses(texts: readonly string[]): TokenWithUse[] {
     tokens.push({ token: tokenFrom(texts[i] ?? ''), use: use === '' ? null : useFrom(use) });
   }
   return tokens;
+}
+
+/** Sessions and their uses (empty: none), in turn. */
+export function sessionsWithUses(texts: readonly string[]): Session[] {
+  const sessions: Session[] = [];
+  for (let i = 0; i < texts.length; i += 2)
+    sessions.push(sessionFrom(texts[i] ?? '', texts[i + 1] === '' ? null : texts[i + 1]));
+  return sessions;
 }
 
 function parse(kind: string, text: string): unknown {
@@ -77,6 +86,14 @@ function parse(kind: string, text: string): unknown {
 /** A record as it is written. */
 export function text(record: object): string {
   return JSON.stringify(encode(record));
+}
+
+/** What a script compares of an owner. */
+export function ownerText(owner: VerifiedOwner): string {
+  const { id, customerId, createdAt, passwordHash, otpSecret, locked } = owner;
+  // What the user's record says when the same password was hashed anew meanwhile; a script can't work it out.
+  const rehashOf = passwordHash === null ? '' : digestOf(passwordHash);
+  return JSON.stringify({ id, customerId, createdAt, passwordHash, rehashOf, otpSecret, locked });
 }
 
 /** Uses as a script takes them: the kind, the key and the record of each. */

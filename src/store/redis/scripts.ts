@@ -1,19 +1,22 @@
+import { BATCH } from './batches.js';
+import { readingMany } from './reading-many.js';
 import { CHANGE } from './change-script.js';
+import { ATTEMPT_HELD_UNTIL, KNOWN_ADDRESSES, RESERVE_ATTEMPT, SETTLE_ATTEMPT } from './attempt-scripts.js';
 import {
-  ADD_FAILURE,
-  CLEAR_FAILURES,
   COUNT_WRITE,
   CREATE_SESSION,
   END_SESSION,
   END_SESSIONS,
   GRANT_SUDO,
-  READ_FAILURE,
   READ_SUDO,
   TAKE_OTP_STEP,
 } from './login-scripts.js';
+import { marked } from './marks.js';
+import { MISSING_TOKENS, READ_REVOCATIONS, REAPPLY, REMEMBERED_SECONDS } from './revocation-scripts.js';
 import {
   ADD_REVOKED,
   COUNT_ACTIVE,
+  COUNT_TOKENS,
   CREATE_TOKEN,
   FILTER_NEW,
   IMPORT_TOKENS,
@@ -35,6 +38,8 @@ local function P(name) return prefix .. name end
 if redis.call('EXISTS', P('meta')) == 0 then
   return redis.error_reply('LATCHKEY the store is empty: start a server or run "latchkey apply" to begin one, or restore it')
 end
+-- When its memory is full, Redis refuses what takes more only until a script has written: a removal opens what is kept for it.
+local function useReserve() redis.call('DEL', P('reserve')) end
 local function read(key) local text = redis.call('GET', key) return text and cjson.decode(text) end
 local function tokenById(id)
   local digest = redis.call('GET', P('id:' .. id))
@@ -58,7 +63,19 @@ local function removeToken(token)
   redis.call('ZREM', P('expiry:tokens'), token.id)
   if token.kind == 'legacy_key' then redis.call('DECR', P('legacy_keys')) end
 end
-local function isActive(token, now) return token and not (type(token.expiresAt) == 'number' and token.expiresAt <= now) end
+-- What ends for good is kept apart for an hour and told by name, so that those who know of it can end it again.
+local ended = {}
+local function noteEnd(name)
+  local time = redis.pcall('TIME')
+  local now = time.err and 0 or tonumber(time[1])
+  ended[#ended + 1] = name
+  redis.call('ZADD', P('revocations'), now, name)
+  redis.call('ZREMRANGEBYSCORE', P('revocations'), '-inf', now - ${REMEMBERED_SECONDS})
+  redis.call('SET', P('revocation:' .. name), '')
+  redis.call('DEL', P('revocation:' .. name))
+end
+-- Of a token that is there, without reading its record.
+local function expiryOf(id) return tonumber(redis.call('ZSCORE', P('expiry:tokens'), id) or 'inf') end
 local function removeSession(digest)
   local session = read(P('session:' .. digest))
   if not session then return 0 end
@@ -69,11 +86,24 @@ local function removeSession(digest)
   return 1
 end
 local function endSessions(userId, except)
-  local ended = 0
+  local count = 0
   for _, digest in ipairs(redis.call('SMEMBERS', P('sessions:' .. userId))) do
-    if digest ~= except then ended = ended + removeSession(digest) end
+    if digest ~= except and removeSession(digest) == 1 then
+      noteEnd('session:' .. digest)
+      count = count + 1
+    end
   end
-  return ended
+  return count
+end
+local function isAsVerified(owner)
+  local user = read(P('user:' .. owner.id))
+  if not user then return false end
+  local samePassword = user.passwordHash == owner.passwordHash or user.rehashOf == owner.rehashOf
+  return samePassword and user.customerId == owner.customerId and user.createdAt == owner.createdAt
+    and user.otpSecret == owner.otpSecret and user.locked == owner.locked
+end
+local function sessionOverAt(session, use)
+  return type(use.idleEndsAt) == 'number' and math.min(session.endsAt, use.idleEndsAt) or session.endsAt
 end
 local function isNew(digest)
   return redis.call('EXISTS', P('token:' .. digest)) == 0 and redis.call('SISMEMBER', P('revoked'), digest) == 0
@@ -92,12 +122,40 @@ return {found, owner, use}
 
 const GET = `return redis.call('GET', P(ARGV[2]))`;
 
-const MEMBERS = `return redis.call('SMEMBERS', P(ARGV[2]))`;
+/**
+ * A page of a set from a cursor on: the next cursor, \`0\` at the end; the server that both are of, empty where one page is all;
+ * and members, some of which may come in two pages.
+ */
+const MEMBERS = `
+local page = redis.call('SSCAN', P(ARGV[2]), ARGV[3], 'COUNT', ${BATCH})
+local isAll = ARGV[3] == '0' and page[1] == '0'
+return {page[1], isAll and '' or string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), page[2]}
+`;
 
-const GET_ALL = `
-local found = {}
-for i = 2, #ARGV do found[#found + 1] = redis.call('GET', P(ARGV[i])) end
-return found
+const GET_ALL = readingMany(`
+  local text = redis.call('GET', P(ARGV[i]))
+  if text then add(text) end
+`);
+
+/** Sessions by digest with their last uses; those that are gone are left out. */
+const READ_SESSIONS = readingMany(`
+  local text = redis.call('GET', P('session:' .. ARGV[i]))
+  if text then add(text) add(redis.call('HGET', P('session_uses'), ARGV[i]) or '') end
+`);
+
+/** An empty value removes the mark. */
+const SET_RESTORING = `
+if ARGV[3] == '' then return redis.call('DEL', P(ARGV[2])) end
+return redis.call('SET', P(ARGV[2]), ARGV[3])
+`;
+
+const PROBE_WRITE = `return redis.call('SET', P('probe'), ARGV[2])`;
+
+/** Writes a key that one invalidation link is told of. Returns the clock of Redis: seconds and microseconds. */
+const PROBE_LINK = `
+redis.call('SET', P(ARGV[2]), ARGV[3], 'PX', 10000)
+local time = redis.pcall('TIME')
+return time.err and {} or time
 `;
 
 /** Writes the signing keys over those of the revision before. */
@@ -111,6 +169,7 @@ return 1
 const REMOVE_SIGNING_KEYS = `return redis.call('DEL', P('signing_keys'))`;
 
 const REMOVE_EXPIRED = `
+useReserve()
 local now, tokensBefore, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local removed = 0
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('expiry:tokens'), '-inf', '(' .. tokensBefore, 'LIMIT', 0, limit)) do
@@ -129,46 +188,74 @@ end
 return removed
 `;
 
-/** Every script by the name that it is called by. */
-export const SCRIPTS = {
-  find: FIND,
-  get: GET,
-  members: MEMBERS,
-  getAll: GET_ALL,
-  readFailure: READ_FAILURE,
+/**
+ * Scripts whose effect must be known: each leaves a mark with its answer, in the same step, which is asked for when the
+ * answer got lost (`marks.ts`).
+ */
+const CHANGES = {
   addRevoked: ADD_REVOKED,
-  countWrite: COUNT_WRITE,
-  createToken: CREATE_TOKEN,
-  readTokens: READ_TOKENS,
-  revoke: REVOKE,
-  filterNew: FILTER_NEW,
-  importTokens: IMPORT_TOKENS,
-  removeTokens: REMOVE_TOKENS,
+  change: CHANGE,
   createSession: CREATE_SESSION,
+  createToken: CREATE_TOKEN,
   endSession: END_SESSION,
   endSessions: END_SESSIONS,
-  recordUses: RECORD_USES,
-  takeOtpStep: TAKE_OTP_STEP,
-  addFailure: ADD_FAILURE,
-  clearFailures: CLEAR_FAILURES,
   grantSudo: GRANT_SUDO,
-  readSudo: READ_SUDO,
-  replaceSigningKeys: REPLACE_SIGNING_KEYS,
+  importTokens: IMPORT_TOKENS,
   removeSigningKeys: REMOVE_SIGNING_KEYS,
+  removeTokens: REMOVE_TOKENS,
+  replaceSigningKeys: REPLACE_SIGNING_KEYS,
+  revoke: REVOKE,
+  takeOtpStep: TAKE_OTP_STEP,
+} as const;
+
+/** The others read, or write what may be written again, or count: what may have been counted stays counted. */
+const SCRIPTS = {
+  ...CHANGES,
+  readSessions: READ_SESSIONS,
+  setRestoring: SET_RESTORING,
+  countTokens: COUNT_TOKENS,
+  attemptHeldUntil: ATTEMPT_HELD_UNTIL,
   countActive: COUNT_ACTIVE,
+  countWrite: COUNT_WRITE,
+  filterNew: FILTER_NEW,
+  find: FIND,
+  get: GET,
+  getAll: GET_ALL,
+  knownAddresses: KNOWN_ADDRESSES,
+  members: MEMBERS,
+  missingTokens: MISSING_TOKENS,
+  probeLink: PROBE_LINK,
+  probeWrite: PROBE_WRITE,
+  readRevocations: READ_REVOCATIONS,
+  readSudo: READ_SUDO,
+  readTokens: READ_TOKENS,
+  reapply: REAPPLY,
+  recordUses: RECORD_USES,
   removeExpired: REMOVE_EXPIRED,
-  change: CHANGE,
+  reserveAttempt: RESERVE_ATTEMPT,
+  settleAttempt: SETTLE_ATTEMPT,
 } as const;
 
 /** Name of a script. */
 export type ScriptName = keyof typeof SCRIPTS;
 
+/** What a password hash costs, as {@link costOfHash} reckons it. */
+const COST_OF = `
+local function costOf(hash)
+  if type(hash) ~= 'string' then return 0 end
+  local memory, passes = string.match(hash, '^%$argon2id%$v=19%$m=(%d+),t=(%d+),p=%d+%$')
+  return memory and tonumber(memory) * tonumber(passes) or 0
+end
+`;
+
 /**
  * Begins a store in an empty Redis. Every other script refuses to run without this mark, so that a Redis that was
- * emptied is not taken for one that knows no token. One from before tokens were counted gets its count.
+ * emptied is not taken for one that knows no token. One from before tokens were counted gets its count, and
+ * one from before the cost of passwords was kept gets that.
  */
 export const BEGIN = `
 local function P(name) return ARGV[1] .. name end
+${COST_OF}
 redis.call('SET', P('meta'), ARGV[2], 'NX')
 if redis.call('EXISTS', P('count:tokens')) == 0 then
   local count = 0
@@ -179,10 +266,42 @@ if redis.call('EXISTS', P('count:tokens')) == 0 then
   end
   redis.call('SET', P('count:tokens'), count)
 end
+if redis.call('EXISTS', P('password_cost')) == 0 then
+  local cost = 0
+  for _, customer in ipairs(redis.call('SMEMBERS', P('customers'))) do
+    for _, id in ipairs(redis.call('SMEMBERS', P('users:' .. customer))) do
+      local user = redis.call('GET', P('user:' .. id))
+      if user then cost = math.max(cost, costOf(cjson.decode(user).passwordHash)) end
+    end
+  end
+  redis.call('SET', P('password_cost'), string.format('%.0f', cost))
+end
 return redis.call('GET', ARGV[1] .. 'meta')
 `;
 
+export const SCRIPT_NAMES = Object.keys(SCRIPTS) as ScriptName[];
+
+/** Whether a script leaves a mark, whose key is its second. */
+export function isChange(name: ScriptName): boolean {
+  return name in CHANGES;
+}
+
+/** Changes that may end something for good. Their answer is a pair: what they answer, and names of what ended. */
+const ENDING: ReadonlySet<ScriptName> = new Set([
+  'change',
+  'createSession',
+  'endSession',
+  'endSessions',
+  'revoke',
+]);
+
+/** Whether the answer of a script is a pair of an answer and what ended. */
+export function endsSomething(name: ScriptName): boolean {
+  return ENDING.has(name);
+}
+
 /** A script with the functions that it uses. */
 export function scriptText(name: ScriptName): string {
-  return PRELUDE + SCRIPTS[name];
+  const script = (name === 'change' ? COST_OF : '') + SCRIPTS[name];
+  return PRELUDE + (isChange(name) ? marked(script, endsSomething(name)) : script);
 }

@@ -9,6 +9,8 @@ export interface RedisSettings {
   readonly tls: RedisTls | null;
   readonly username: string | null;
   readonly password: string | null;
+  /** Replicas that have to have a change before it is acknowledged, and milliseconds to wait for them; null: none. */
+  readonly acknowledge?: { readonly replicas: number; readonly timeout: number } | null | undefined;
   /** Milliseconds that a command may take. */
   readonly command_timeout: number;
 }

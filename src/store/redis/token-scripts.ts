@@ -1,34 +1,47 @@
 // What the store does with tokens, each in one atomic step; how these scripts are called is in scripts.ts.
+import { readingMany } from './reading-many.js';
 
 export const CREATE_TOKEN = `
 local token = cjson.decode(ARGV[2])
-local limit, now = tonumber(ARGV[3]), tonumber(ARGV[4])
-if redis.call('EXISTS', P('user:' .. token.userId)) == 0 then return 'owner_gone' end
+local limit, stored, now = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+if not isAsVerified(cjson.decode(ARGV[3])) then return 'owner_changed' end
 if limit then
   local active = 0
   for _, id in ipairs(redis.call('SMEMBERS', P('tokens:' .. token.userId))) do
-    if isActive(tokenById(id), now) then active = active + 1 end
+    if expiryOf(id) > now then active = active + 1 end
   end
   if active >= limit then return 'limit_reached' end
+end
+local excess = stored and redis.call('SCARD', P('tokens:' .. token.userId)) - stored + 1 or 0
+if excess > 0 then
+  local expired = {}
+  for _, id in ipairs(redis.call('SMEMBERS', P('tokens:' .. token.userId))) do
+    local at = expiryOf(id)
+    if at <= now then expired[#expired + 1] = {id = id, at = at} end
+  end
+  if #expired < excess then return 'full' end
+  table.sort(expired, function(a, b) return a.at < b.at end)
+  for i = 1, excess do removeToken(tokenById(expired[i].id)) end
 end
 addToken(token, ARGV[2])
 return 'created'
 `;
 
 /** Tokens by id with their last uses; ids that are gone are left out. */
-export const READ_TOKENS = `
-local found = {}
-for i = 2, #ARGV do
+export const READ_TOKENS = readingMany(`
   local _, text = tokenById(ARGV[i])
-  if text then
-    found[#found + 1] = text
-    found[#found + 1] = redis.call('HGET', P('uses'), ARGV[i]) or ''
-  end
-end
-return found
+  if text then add(text) add(redis.call('HGET', P('uses'), ARGV[i]) or '') end
+`);
+
+/** How many tokens some users have. */
+export const COUNT_TOKENS = `
+local count = 0
+for i = 2, #ARGV do count = count + redis.call('SCARD', P('tokens:' .. ARGV[i])) end
+return count
 `;
 
 export const REVOKE = `
+useReserve()
 local tokens, missing = {}, {}
 for i = 2, #ARGV do
   local token = tokenById(ARGV[i])
@@ -37,7 +50,11 @@ end
 if #missing > 0 then return missing end
 for _, token in ipairs(tokens) do
   removeToken(token)
-  if token.kind == 'legacy_key' then redis.call('SADD', P('revoked'), token.digest) end
+  noteEnd('token:' .. token.id)
+  if token.kind == 'legacy_key' then
+    redis.call('SADD', P('revoked'), token.digest)
+    noteEnd('legacy:' .. token.digest)
+  end
 end
 return {}
 `;
@@ -60,6 +77,7 @@ return added
 
 /** Takes tokens away without remembering them as revoked. */
 export const REMOVE_TOKENS = `
+useReserve()
 for i = 2, #ARGV do
   local token = tokenById(ARGV[i])
   if token then removeToken(token) end
@@ -68,6 +86,7 @@ return 0
 `;
 
 export const ADD_REVOKED = `
+useReserve()
 for i = 2, #ARGV do redis.call('SADD', P('revoked'), ARGV[i]) end
 return 0
 `;
@@ -80,7 +99,13 @@ for i = 2, #ARGV, 3 do
   local owner = kind == 'token' and P('id:' .. key) or P('session:' .. key)
   if redis.call('EXISTS', owner) == 1 then
     local known = redis.call('HGET', hash, key)
-    if not known or cjson.decode(known).at < cjson.decode(text).at then redis.call('HSET', hash, key, text) end
+    local use = cjson.decode(text)
+    if not known or cjson.decode(known).at < use.at then
+      redis.call('HSET', hash, key, text)
+      if kind == 'session' then
+        redis.call('ZADD', P('expiry:others'), sessionOverAt(read(owner), use), 'session:' .. key)
+      end
+    end
   end
 end
 return 0

@@ -1,0 +1,56 @@
+/**
+ * The layers of src, from the top. A file may import from its own layer and from those below it, types included.
+ * An entry is a folder or a file of src; several in one entry stand side by side and do not import each other.
+ */
+const LAYERS = [
+  ['cli.ts'],
+  ['commands'],
+  ['server'],
+  ['listeners'],
+  ['pipeline'],
+  ['endpoints', 'proxy'],
+  ['gate'],
+  ['accounts', 'config'],
+  ['store', 'policy', 'http'],
+  ['observe'],
+  ['domain'],
+];
+
+const pathOf = (names) =>
+  `^src/(${names.map((name) => (name.endsWith('.ts') ? name : `${name}/`)).join('|')})`;
+
+/** @type {import('dependency-cruiser').IConfiguration} */
+export default {
+  forbidden: [
+    { name: 'no-cycles', severity: 'error', from: { path: '^src/' }, to: { circular: true } },
+    ...LAYERS.map((layer, i) => ({
+      name: `below-${layer[0]}`,
+      comment: `src/${layer.join(', src/')} import downwards only: see LAYERS in .dependency-cruiser.mjs`,
+      severity: 'error',
+      from: { path: pathOf(layer) },
+      to: { path: pathOf(LAYERS.slice(0, i).flat().concat('page')) },
+    })),
+    ...LAYERS.filter((layer) => layer.length > 1).flatMap((layer) =>
+      layer.map((name) => ({
+        name: `beside-${name}`,
+        severity: 'error',
+        from: { path: pathOf([name]) },
+        to: { path: pathOf(layer.filter((other) => other !== name)) },
+      })),
+    ),
+    {
+      name: 'page-alone',
+      comment: 'src/page runs in browsers and imports nothing else',
+      severity: 'error',
+      from: { path: '^src/page/' },
+      to: { path: '^src/', pathNot: '^src/page/' },
+    },
+  ],
+  options: {
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    doNotFollow: { path: 'node_modules' },
+    includeOnly: '^src/',
+    enhancedResolveOptions: { extensions: ['.ts', '.tsx', '.js', '.mjs'] },
+  },
+};

@@ -1,0 +1,39 @@
+// How much of what was used was answered, and for how long nothing was.
+
+/** A sidecar that was paused or cut off itself has this long to come back. */
+const RECOVERY_MS = 2_000;
+
+/**
+ * Shares of uses that were answered with 200 or 401, rightly, and the longest time without such an answer at one
+ * sidecar, milliseconds. Left out: the read-back, and what a sidecar was asked during a fault of its own.
+ *
+ * @param meaning of a use; false when a rule was broken by it
+ * @returns {{ all, whileGone, gap }} shares 0 to 1, each null when nothing was asked
+ */
+export function availabilityOf(history, meaning) {
+  const uses = history.filter(({ type, op, final }) => type === 'op' && op === 'use' && !final);
+  const faults = history.filter(({ type }) => type === 'fault');
+  const gone = faults.filter((fault) => fault.gone);
+  const ownOf = (sidecar) => faults.filter((fault) => fault.sidecar === sidecar);
+  const owns = new Map(uses.map(({ sidecar }) => [sidecar, ownOf(sidecar)]));
+  const judged = uses.filter(({ sidecar, start, end }) => !overlaps(owns.get(sidecar), start, end));
+  const isRight = (use) => ['accepted', 'refused'].includes(meaning(use));
+  const share = (some) => (some.length === 0 ? null : some.filter(isRight).length / some.length);
+  let gap = null;
+  for (const [sidecar, own] of owns) {
+    const times = uses
+      .filter((use) => use.sidecar === sidecar && isRight(use))
+      .map(({ end }) => end)
+      .toSorted((a, b) => a - b);
+    const firsts = uses.filter((use) => use.sidecar === sidecar).map(({ start }) => start);
+    const ends = [firsts.reduce((a, b) => Math.min(a, b)), ...times, firsts.reduce((a, b) => Math.max(a, b))];
+    for (let i = 1; i < ends.length; i++)
+      if (!overlaps(own, ends[i - 1], ends[i])) gap = Math.max(gap ?? 0, ends[i] - ends[i - 1]);
+  }
+  const during = judged.filter(({ start }) => gone.some((fault) => start >= fault.start && start <= fault.end));
+  return { all: share(judged), whileGone: share(during), gap };
+} // prettier-ignore
+
+function overlaps(faults, start, end) {
+  return faults.some((fault) => start <= fault.end + RECOVERY_MS && end >= fault.start);
+}

@@ -1,0 +1,113 @@
+// Faults, one after another in each lane, by a seed: what breaks the store, and what befalls sidecars beside it.
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/**
+ * Goes on with faults until it is told to end, and heals each.
+ *
+ * @param {{ lanes: { kinds: string[], seconds: [number, number], random,
+ *   faults: Record<string, () => Promise<{ note: object, heal: () => Promise<void> }>> }[], recorder, pace: number, isOver: () => boolean, onFault: (text: string) => void }} what `pace` stretches
+ *   pauses and faults; `note` is what the history says of a fault
+ */
+export async function runFaults({ lanes, recorder, pace, isOver, onFault }) {
+  await Promise.all(lanes.filter(({ kinds }) => kinds.length > 0).map(runLane));
+
+  async function runLane({ kinds, faults, seconds, random }) {
+    const span = (least, most) => (least + (random.below(1_001) / 1_000) * (most - least)) * 1_000 * pace;
+    for (;;) {
+      await wait(span(2, 6));
+      if (isOver()) return;
+      const fault = random.pick(kinds);
+      const start = recorder.now();
+      const { note, heal } = await faults[fault]();
+      onFault(`${fault} ${note.target}`);
+      await wait(span(...seconds));
+      await heal();
+      recorder.add({ type: 'fault', fault, ...note, start, end: recorder.now() });
+      onFault('');
+    }
+  }
+
+  async function wait(ms) {
+    for (const until = performance.now() + ms; performance.now() < until && !isOver();) await sleep(20);
+  }
+}
+
+/** Faults of servers of the store: each befalls the master more often than others. */
+export function serverFaults({ store, network, sidecars, random }) {
+  const watched = [...store.servers, ...store.others];
+  const pickServer = async () => {
+    const master = await masterOf(store);
+    return master !== undefined && random.below(3) < 2 ? master : random.pick(store.servers);
+  };
+  const pick = async () =>
+    store.others.length > 0 && random.oneIn(8) ? random.pick(store.others) : pickServer();
+  const noteOf = async (target) => ({
+    target: target.name,
+    ...(store.servers.includes(target) ? { gone: true, master: (await masterOf(store)) === target } : {}),
+  });
+  return {
+    kill: async () => {
+      const target = await pick();
+      const note = await noteOf(target);
+      await target.kill();
+      return { note, heal: () => target.start() };
+    },
+    stop: async () => {
+      const target = await pick();
+      const note = await noteOf(target);
+      target.signal('SIGSTOP');
+      return { note, heal: async () => target.signal('SIGCONT') };
+    },
+    partition: async () => {
+      const target = await pickServer();
+      const sidecar = random.pick(sidecars);
+      const names = new Set(watched.map(({ name }) => name));
+      const isStore = (name) => names.has(name);
+      const late = random.oneIn(2);
+      const [note, isParted] = random.pick([
+        [{ target: `${target.name} from all`, gone: true }, between(target.name, () => true)],
+        // Clients still reach it, which is when it takes writes that nobody will know of.
+        [{ target: `${target.name} from the store` }, between(target.name, isStore)],
+        [
+          { target: `${sidecar.name} from ${target.name}`, sidecar: sidecar.index },
+          between(sidecar.name, (name) => name === target.name),
+        ],
+        [
+          { target: `${sidecar.name} from the store`, sidecar: sidecar.index },
+          between(sidecar.name, isStore),
+        ],
+      ]);
+      network.part(isParted, late);
+      return { note: { ...note, late }, heal: async () => network.heal() };
+    },
+  };
+}
+
+async function masterOf({ servers, master }) {
+  const name = await master();
+  return servers.find((server) => server.name === name);
+}
+
+/** Whether one of two parties is this one and the other one is among others. */
+function between(one, others) {
+  return (a, b) => (a === one && others(b)) || (b === one && others(a));
+}
+
+/** Faults of sidecars. */
+export function sidecarFaults({ sidecars, random }) {
+  return {
+    'pause-sidecar': async () => {
+      const sidecar = random.pick(sidecars);
+      sidecar.signal('SIGSTOP');
+      const note = { target: sidecar.name, sidecar: sidecar.index };
+      return { note, heal: async () => sidecar.signal('SIGCONT') };
+    },
+    clock: async () => {
+      const sidecar = random.pick(sidecars);
+      const offset = random.pick(['-120s', '-10s', '-3s', '+3s', '+10s', '+120s']);
+      sidecar.setClock(offset);
+      const note = { target: sidecar.name, offset };
+      return { note, heal: async () => sidecar.setClock('+0s') };
+    },
+  };
+}

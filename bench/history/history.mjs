@@ -1,0 +1,75 @@
+#!/usr/bin/env node
+// Runs random clients against real processes under faults, and checks what they were answered. `--help` says how.
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { progress } from '../lib/output.mjs';
+import { run } from '../lib/processes.mjs';
+import { check } from './checker.mjs';
+import { readHistory } from './record.mjs';
+import { boundsHold, describe } from './report.mjs';
+import { FAULTS, makeHistory } from './run.mjs';
+
+const { values } = parseArgs({
+  options: {
+    store: { type: 'string', default: 'sentinel' },
+    faults: { type: 'string' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    minutes: { type: 'string', default: '2' },
+    pace: { type: 'string', default: '1' },
+    rate: { type: 'string', default: '1' },
+    acknowledge: { type: 'string', default: '0' },
+    'down-after': { type: 'string', default: '1000' },
+    redis: { type: 'string', multiple: true, default: [] },
+    root: { type: 'string', default: join(import.meta.dirname, '../..') },
+    history: { type: 'string' },
+    check: { type: 'string' },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+});
+if (values.help) {
+  process.stdout.write(`npm run history -- [options]     (builds first; needs redis-server, and libfaketime for clocks)
+
+  --store KIND      sentinel (three servers, three sentinels), cluster (six servers), redis (one), each with three
+                    sidecars; or lmdb (one server with two workers) (sentinel)
+  --faults A,B      ${Object.entries(FAULTS).map(([kinds, faults]) => `${kinds}: ${faults.join(',')}`).join('\n                    ')} (all of them)
+  --seed N          of the schedule and of the clients (by the time)
+  --minutes M       how long clients and faults go on (2)
+  --pace X          times the length of faults and of the pauses between them (1)
+  --rate X          times 120 uses, 4 new tokens, 1 login and 5 revocations a second (1)
+  --acknowledge N   store.acknowledge: { replicas: N, timeout: 1s }; no acknowledged token may be lost then (0)
+  --down-after MS   of the sentinels; cluster-node-timeout (1000)
+  --redis LINE      a line of redis.conf, such as "min-replicas-to-write 1"; may be given several times
+  --root DIR        of the build to run: DIR/dist/cli.js (this one)
+  --history FILE    where the history goes, a JSON object a line (a new file in ${tmpdir()})
+  --check FILE      runs nothing and checks a history
+  --json            prints the report as JSON
+
+Clients create, use and revoke tokens and sessions at random while the faults go on. Then everything is healed, and
+everything that was acknowledged is used once more at every sidecar. The exit code is 1 when a rule was broken:
+
+  - what was revoked more than 2 s ago, by acknowledgement or by sight, is not accepted, then or at any later time
+  - what was acknowledged and not revoked is accepted, or 503. Sentinel and Cluster without --acknowledge may lose
+    it, which is counted
+  - on Sentinel and Cluster, 95 % of uses are answered while one server is gone, and none waits longer than 3 s
+`); // prettier-ignore
+  process.exit(0);
+}
+
+await run(async () => {
+  const file = values.check ?? values.history ?? join(mkdtempSync(join(tmpdir(), 'latchkey-history-')), 'history.jsonl');
+  const history = values.check === undefined ? await makeHistory({ ...values, file }, progress) : readHistory(file);
+  progress('');
+  const report = check(history);
+  const settings = history.find(({ type }) => type === 'run') ?? {};
+  const isWithin = boundsHold(report, settings);
+  if (values.json) process.stdout.write(`${JSON.stringify({ ...report, isWithin })}\n`);
+  else {
+    process.stdout.write(`${describe(report, history)}\n\n`);
+    if (!isWithin) process.stdout.write('bounds on availability not met\n');
+    process.stdout.write(`history in ${file}\n`);
+  }
+  if (report.violations.length > 0 || !isWithin) process.exitCode = 1;
+}); // prettier-ignore

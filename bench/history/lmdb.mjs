@@ -1,0 +1,100 @@
+// The embedded store with two workers, on a disk of its own where that can be made.
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { familyOf } from '../lib/proc.mjs';
+import { onEnd } from '../lib/processes.mjs';
+import { signal } from './program.mjs';
+
+export const WORKERS = 2;
+const DISK = '96m';
+const MIN_FREE = 8 * 1024 * 1024;
+/** What the log says of an old copy. */
+const OLD_COPY = '"msg":"store is older than when it was last used';
+const SAID_MS = 5_000;
+
+/** Makes the disk. @returns `settings` of `store`; `disk` is undefined where nothing may be mounted */
+export function startLmdbStore(folder) {
+  const place = join(folder, 'disk');
+  mkdirSync(place);
+  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK}`, 'tmpfs', place]).status === 0;
+  if (mounted) onEnd(() => void spawnSync('umount', ['-l', place]));
+  const path = join(place, 'store');
+  return {
+    settings: { type: 'lmdb', path, min_free: `${MIN_FREE}B` },
+    path,
+    disk: mounted ? place : undefined,
+    lossless: true,
+  };
+}
+
+/** Faults of one server with workers. @param server a Program that is started */
+export function lmdbFaults({ server, store, random, recorder, folder }) {
+  const workers = () => childrenOf(server.pid);
+  const pickWorker = () => random.pick(workers());
+  const killAll = async () => {
+    const family = familyOf(server.pid);
+    for (const pid of family) signal(pid, 'SIGKILL');
+    await server.kill();
+  };
+  return {
+    kill: async () => {
+      if (random.oneIn(3)) {
+        await killAll();
+        return { note: { target: 'server' }, heal: () => server.start() };
+      }
+      signal(pickWorker(), 'SIGKILL');
+      return { note: { target: 'worker' }, heal: () => restartIfEnded(server) };
+    },
+    stop: async () => {
+      const pid = pickWorker();
+      signal(pid, 'SIGSTOP');
+      return { note: { target: 'worker' }, heal: async () => signal(pid, 'SIGCONT') };
+    },
+    disk: async () => {
+      const isFull = random.oneIn(2);
+      const { bavail, bsize } = statfsSync(store.disk);
+      const left = isFull ? 0 : MIN_FREE / 2;
+      const filler = join(store.disk, 'filler');
+      writeFileSync(filler, Buffer.alloc(Math.max(0, bavail * bsize - left)));
+      const note = { target: isFull ? 'full' : 'nearly full' };
+      return { note, heal: async () => rmSync(filler) };
+    },
+    'old-copy': async () => {
+      const copy = join(folder, 'copy');
+      const family = familyOf(server.pid);
+      const copiedAt = recorder.now();
+      for (const pid of family) signal(pid, 'SIGSTOP');
+      cpSync(store.path, copy, { recursive: true });
+      for (const pid of family) signal(pid, 'SIGCONT');
+      const heal = async () => {
+        const start = recorder.now();
+        await killAll();
+        rmSync(store.path, { recursive: true });
+        cpSync(copy, store.path, { recursive: true });
+        rmSync(copy, { recursive: true });
+        await server.start();
+        const detected = await says(server, OLD_COPY);
+        recorder.add({ type: 'event', event: 'old-copy', copiedAt, start, end: recorder.now(), detected });
+      };
+      return { note: { target: 'store' }, heal };
+    },
+  };
+}
+
+/** After many kills in a row a server gives up; then whoever watches over it starts it again. */
+export async function restartIfEnded(server) {
+  if (server.exited) await server.start();
+}
+
+async function says({ started }, text) {
+  for (const limit = performance.now() + SAID_MS; performance.now() < limit; await sleep(50))
+    if (readFileSync(started.log, 'utf8').includes(text)) return true;
+  return false;
+}
+
+function childrenOf(pid) {
+  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
+  return text === '' ? [] : text.split(' ').map(Number);
+}

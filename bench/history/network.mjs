@@ -1,0 +1,172 @@
+// The network between the parties of a run: each listens behind a front, and any two of them can be parted.
+import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { onEnd } from '../lib/processes.mjs';
+
+/**
+ * A network of processes on loopback. Who connects to a front is found by the process that holds the socket, so the
+ * processes need no settings for it.
+ */
+export class Network {
+  #parties = [];
+  #connections = new Set();
+  #isParted;
+  #late = false;
+
+  /** @param {string} name @param {() => number | undefined} pid of the process that connects, now */
+  addParty(name, pid) {
+    this.#parties.push({ name, pid });
+  }
+
+  /** Listens at `front` for a party whose server is at `port`. */
+  async listen(name, front, port) {
+    const server = createServer({ pauseOnConnect: true }, (near) => this.#accept(near, name, port));
+    await new Promise((done, failed) => server.once('error', failed).listen(front, '127.0.0.1', done));
+    onEnd(() => {
+      server.close();
+      this.heal();
+      for (const connection of this.#connections) connection.reset();
+    });
+  }
+
+  /**
+   * Parts parties: nothing passes between them, and nobody is told.
+   *
+   * @param {(a: string, b: string) => boolean} isParted
+   * @param {boolean} late what is sent meanwhile arrives when the parts are joined; otherwise it is gone, with its
+   *   connection
+   */
+  part(isParted, late) {
+    this.#isParted = isParted;
+    this.#late = late;
+    for (const connection of this.#connections) connection.block(this.#isApart(connection), late);
+  }
+
+  /** Joins all parts. */
+  heal() {
+    this.#isParted = undefined;
+    for (const connection of this.#connections) connection.unblock();
+  }
+
+  #accept(near, to, port) {
+    near.on('error', () => undefined);
+    const connection = new Connection(near, port, to, () => this.#connections.delete(connection));
+    this.#connections.add(connection);
+    if (this.#isApart(connection)) connection.block(true, this.#late);
+    else connection.open();
+  }
+
+  /** Who connected is looked up when it matters: that takes milliseconds. */
+  #isApart(connection) {
+    if (this.#isParted === undefined) return false;
+    connection.from ??= this.#ownerOf(connection.port);
+    return this.#isParted(connection.from, connection.to);
+  }
+
+  /** The party that holds the socket with a local port; an empty text for anybody else. */
+  #ownerOf(port) {
+    const inode = inodeOf(port);
+    const owner = this.#parties.find(({ pid }) => holds(pid(), `socket:[${inode}]`));
+    return owner?.name ?? '';
+  }
+}
+
+/** One connection through a front. */
+class Connection {
+  #near;
+  #far;
+  #port;
+  #onClose;
+  #blocked = false;
+  #late = false;
+  #ended = false;
+
+  /** Who connected, once it was looked up. */
+  from;
+
+  constructor(near, port, to, onClose) {
+    this.to = to;
+    this.port = near.remotePort;
+    this.#near = near;
+    this.#port = port;
+    this.#onClose = onClose;
+    near.once('close', () => this.#end());
+  }
+
+  open() {
+    const [near, far] = [this.#near, connect(this.#port, '127.0.0.1')];
+    this.#far = far;
+    near.setNoDelay(true);
+    far.setNoDelay(true);
+    far.on('error', () => undefined);
+    far.once('close', () => this.#end());
+    near.on('data', (chunk) => far.write(chunk));
+    far.on('data', (chunk) => near.write(chunk));
+    near.resume();
+  }
+
+  block(blocked, late) {
+    if (!blocked) return;
+    this.#blocked = true;
+    this.#late = late;
+    this.#near.pause();
+    this.#far?.pause();
+  }
+
+  unblock() {
+    if (!this.#blocked) return;
+    this.#blocked = false;
+    if (!this.#late || this.#ended) this.reset();
+    else if (this.#far === undefined) this.open();
+    else {
+      this.#near.resume();
+      this.#far.resume();
+    }
+  }
+
+  /** Ends it; what was sent before still arrives, as it does when a process dies. */
+  close() {
+    this.#near.destroySoon();
+    this.#far?.destroySoon();
+    this.#onClose();
+  }
+
+  /** Ends it, and what is under way is gone. */
+  reset() {
+    this.#near.destroy();
+    this.#far?.destroy();
+    this.#onClose();
+  }
+
+  /** One side is gone, which the other one can't know while they are parted. */
+  #end() {
+    this.#ended = true;
+    if (!this.#blocked) this.close();
+  }
+}
+
+/** The inode of the established loopback connection with a local port. */
+function inodeOf(port) {
+  const local = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  for (const line of readFileSync('/proc/net/tcp', 'utf8').split('\n')) {
+    const fields = line.trim().split(/\s+/);
+    if (fields[1] === local && fields[9] !== '0') return fields[9];
+  }
+  return undefined;
+}
+
+function holds(pid, link) {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).some((name) => linkOf(`/proc/${pid}/fd/${name}`) === link);
+  } catch {
+    return false;
+  }
+}
+
+function linkOf(path) {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return undefined;
+  }
+}

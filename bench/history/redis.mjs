@@ -1,0 +1,255 @@
+// Stores on Redis: one server, three with three sentinels, or a cluster of six. Each party sees the others' fronts only.
+import { execFile } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { freePort, missingPackages, onEnd, runs } from '../lib/processes.mjs';
+import { redisProgram } from './program.mjs';
+
+const MASTER = 'main';
+const START_MS = 60_000;
+/** A bus port of a cluster lies this far above the port of its node. */
+const BUS = 10_000;
+
+/**
+ * Starts what a kind of store needs.
+ *
+ * @param {{ kind: 'redis' | 'sentinel' | 'cluster', folder, network, downAfter: number, redis: string[] }} what `redis`
+ *   are more lines of its configuration
+ * @returns {Promise<{ settings, servers, others, master: () => Promise<string | undefined>, describe, lossless }>} `settings` of
+ *   `store`; `others` watch the servers; `master` names the server that is the master now
+ */
+export async function startRedisStore(what) {
+  const missing = missingPackages(() => runs('redis-server', '--version') && runs('redis-cli', '--version'), 'redis-server', 'redis-tools');
+  if (missing !== undefined) throw new Error(`redis-server is missing: ${missing}`);
+  if (what.kind === 'cluster') return startCluster(what);
+  return what.kind === 'sentinel' ? startSentinels(what) : startOne(what);
+} // prettier-ignore
+
+async function startOne({ folder, network, redis }) {
+  const [server] = await startServers(1, { folder, network, lines: () => ['appendfsync always', ...redis] });
+  return {
+    settings: { type: 'redis', url: `redis://127.0.0.1:${server.front}` },
+    servers: [server],
+    others: [],
+    master: async () => server.name,
+    describe: () => roles([server]),
+    lossless: true,
+  };
+}
+
+async function startSentinels({ folder, network, downAfter, redis }) {
+  const lines = (index, first) => [
+    ...(index === 0 ? [] : [`replicaof 127.0.0.1 ${first}`]),
+    'repl-ping-replica-period 1',
+    'repl-diskless-sync-delay 0',
+    ...redis,
+  ];
+  const servers = await startServers(3, { folder, network, lines });
+  const sentinels = [];
+  for (let index = 0; index < 3; index++) sentinels.push(await startSentinel(index));
+  const nameAt = (port) => servers.find(({ front }) => front === Number(port))?.name;
+  const answers = () => askAll(sentinels, ['SENTINEL', 'MASTER', MASTER]);
+  await until('the sentinels know each other and the replicas', async () => {
+    const masters = (await answers()).map(asObject);
+    return masters.length === 3 && masters.every(isComplete) && (await inStep(servers));
+  });
+  return {
+    settings: {
+      type: 'redis',
+      sentinel: { master: MASTER, nodes: sentinels.map(({ front }) => `127.0.0.1:${front}`) },
+    },
+    servers,
+    others: sentinels,
+    master: async () => nameAt(newest((await answers()).map(asObject), 'config-epoch')?.port),
+    describe: () => roles(servers),
+    lossless: false,
+  };
+
+  async function startSentinel(index) {
+    const [port, front] = [await freePort(), await freePort()];
+    const name = `sentinel-${index}`;
+    const own = join(folder, name);
+    mkdirSync(own);
+    await network.listen(name, front, port);
+    const program = redisProgram({
+      name,
+      folder: own,
+      mode: ['--sentinel'],
+      lines: [
+        `port ${port}`,
+        'bind 127.0.0.1',
+        `dir ${own}`,
+        'sentinel announce-ip 127.0.0.1',
+        `sentinel announce-port ${front}`,
+        `sentinel monitor ${MASTER} 127.0.0.1 ${servers[0].front} 2`,
+        `sentinel down-after-milliseconds ${MASTER} ${downAfter}`,
+        `sentinel failover-timeout ${MASTER} 10000`,
+      ],
+    });
+    network.addParty(name, () => program.pid);
+    await program.start();
+    return Object.assign(program, { port, front, ask: client(port) });
+  }
+}
+
+async function startCluster({ folder, network, downAfter, redis }) {
+  const lines = (_, __, front) => [
+    'cluster-enabled yes',
+    `cluster-node-timeout ${downAfter}`,
+    'cluster-announce-ip 127.0.0.1',
+    `cluster-announce-port ${front}`,
+    `cluster-announce-bus-port ${front + BUS}`,
+    'repl-diskless-sync-delay 0',
+    'repl-ping-replica-period 1',
+    ...redis,
+  ];
+  const servers = await startServers(6, { folder, network, lines, bus: true });
+  const nodes = servers.map(({ front }) => `127.0.0.1:${front}`);
+  const { status, output } = await runCli([
+    '--cluster',
+    'create',
+    ...nodes,
+    '--cluster-replicas',
+    '1',
+    '--cluster-yes',
+  ]);
+  if (status !== 0) throw new Error(`no cluster: ${output}`);
+  const slot = await servers[0].ask(['CLUSTER', 'KEYSLOT', '{latchkey:}']);
+  const views = async () => (await askAll(servers, ['CLUSTER', 'NODES'])).flatMap(parseNodes);
+  await until('the cluster is up', async () => {
+    const states = await askAll(servers, ['CLUSTER', 'INFO']);
+    return states.every((text) => text.includes('cluster_state:ok')) && (await views()).length === 36;
+  });
+  const owner = async () => {
+    const owners = (await views()).filter((node) =>
+      node.slots.some(([from, to]) => slot >= from && slot <= to),
+    );
+    return servers.find(({ front }) => front === Number(newest(owners, 'epoch')?.port))?.name;
+  };
+  return {
+    settings: { type: 'redis', cluster: nodes },
+    servers,
+    others: [],
+    master: owner,
+    describe: () => roles(servers),
+    lossless: false,
+  };
+}
+
+/** Starts servers behind fronts. @param lines more lines of the configuration, by index, first front and own front */
+async function startServers(count, { folder, network, lines, bus = false }) {
+  const servers = [];
+  for (let index = 0; index < count; index++) {
+    const [port, front] = [await clusterPort(), await clusterPort()];
+    const name = `redis-${index}`;
+    const own = join(folder, name);
+    mkdirSync(own);
+    await network.listen(name, front, port);
+    if (bus) await network.listen(name, front + BUS, port + BUS);
+    const program = redisProgram({
+      name,
+      folder: own,
+      lines: [
+        `port ${port}`,
+        'bind 127.0.0.1',
+        `dir ${own}`,
+        'save ""',
+        'appendonly yes',
+        'shutdown-timeout 0',
+        'replica-announce-ip 127.0.0.1',
+        `replica-announce-port ${front}`,
+        ...lines(index, servers[0]?.front, front),
+      ],
+    });
+    network.addParty(name, () => program.pid);
+    await program.start();
+    servers.push(Object.assign(program, { port, front, ask: client(port) }));
+    await until(`${name} answers`, async () => (await servers[index].ask(['PING'])) === 'PONG');
+  }
+  return servers;
+}
+
+/** Asks a server past its front; undefined when it does not answer soon. */
+function client(port) {
+  const redis = new Redis(port, '127.0.0.1', {
+    commandTimeout: 300,
+    connectTimeout: 300,
+    maxRetriesPerRequest: 0,
+    enableOfflineQueue: false,
+    retryStrategy: () => 200,
+  });
+  redis.on('error', () => undefined);
+  onEnd(() => redis.disconnect());
+  return (words) => redis.call(...words).catch(() => undefined);
+}
+
+async function askAll(servers, words) {
+  const answers = await Promise.all(servers.map(({ ask }) => ask(words)));
+  return answers.filter((answer) => answer !== undefined);
+}
+
+/** Whether a sentinel knows two replicas and two others of its kind. */
+function isComplete(master) {
+  return master['num-slaves'] === '2' && master['num-other-sentinels'] === '2';
+}
+
+async function inStep(servers) {
+  const texts = await askAll(servers, ['INFO', 'replication']);
+  return texts.filter((text) => text.includes('master_link_status:up')).length === servers.length - 1;
+}
+
+/** What each server says of its replication. */
+async function roles(servers) {
+  const texts = await Promise.all(servers.map(({ ask }) => ask(['INFO', 'replication'])));
+  return texts.map((text, index) => ({
+    name: servers[index].name,
+    front: servers[index].front,
+    says: text?.match(/^(role|master_\w+|slave\d|connected_slaves):.*/gm),
+  }));
+}
+
+/** Names and values that stand by turns. */
+function asObject(list) {
+  const names = list.filter((_, index) => index % 2 === 0);
+  return Object.fromEntries(names.map((name, index) => [name, list[2 * index + 1]]));
+}
+
+/** The one with the highest number of that name. */
+function newest(all, name) {
+  return all.toSorted((a, b) => Number(b[name]) - Number(a[name]))[0];
+}
+
+/** The lines of CLUSTER NODES: id, address, flags, master, ping, pong, epoch, link, slots. */
+function parseNodes(text) {
+  return text
+    .trim()
+    .split('\n')
+    .map((line) => {
+      const [, address, , , , , epoch, , ...slots] = line.split(' ');
+      const port = /:(\d+)@/.exec(address)?.[1];
+      const ranges = slots.filter((each) => !each.startsWith('[')).map((each) => each.split('-').map(Number));
+      return { port, epoch, slots: ranges.map(([from, to = from]) => [from, to]) };
+    });
+}
+
+/** redis-cli goes through the fronts, which this process serves: it must not wait for it. */
+function runCli(args) {
+  return new Promise((resolve) =>
+    execFile('redis-cli', args, { timeout: START_MS }, (error, stdout, stderr) =>
+      resolve({ status: error === null ? 0 : 1, output: stdout + stderr }),
+    ),
+  );
+}
+
+/** A free port whose bus port exists too. */
+async function clusterPort() {
+  const port = await freePort();
+  return port > 55_000 ? clusterPort() : port;
+}
+
+async function until(what, holds) {
+  for (const limit = Date.now() + START_MS; Date.now() < limit; await sleep(50)) if (await holds()) return;
+  throw new Error(`waited ${START_MS} ms in vain: ${what}`);
+}

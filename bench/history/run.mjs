@@ -1,0 +1,183 @@
+// One run: starts the processes, lets clients and faults go on, heals, reads everything back.
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createRandom } from '../fuzz/random.mjs';
+import { onEnd, temporaryFolder } from '../lib/processes.mjs';
+import { runFaults, serverFaults, sidecarFaults } from './faults.mjs';
+import { lmdbFaults, restartIfEnded, startLmdbStore, WORKERS } from './lmdb.mjs';
+import { Network } from './network.mjs';
+import { Recorder } from './record.mjs';
+import { startRedisStore } from './redis.mjs';
+import { directory, prepareSidecar, startUpstream } from './sidecars.mjs';
+import { Workload } from './workload.mjs';
+
+const SIDECARS = 3;
+/** The faults that each kind of store can have. */
+export const FAULTS = {
+  'sentinel, cluster, redis': ['kill', 'stop', 'partition', 'pause-sidecar', 'clock'],
+  lmdb: ['kill', 'stop', 'disk', 'old-copy', 'clock'],
+};
+const OF_SIDECARS = new Set(['pause-sidecar', 'clock']);
+/** How long they last, seconds. */
+const SERVER_SECONDS = [4, 15];
+const SIDECAR_SECONDS = [1, 6];
+const HEAL_MS = 60_000;
+/** What was revoked at the very end counts as well. */
+const SETTLE_MS = 2_500;
+const WATCH_MS = 200;
+
+/** Makes a history. @param values the options of the command, as text @param say progress */
+export async function makeHistory(values, say) {
+  const { store: kind, seed, file } = values;
+  const known = Object.entries(FAULTS).find(([kinds]) => kinds.split(', ').includes(kind))?.[1];
+  if (known === undefined) throw new Error(`--store: no such store: ${kind}`);
+  const kinds = values.faults === undefined ? known : values.faults.split(',').filter(Boolean);
+  const wrong = kinds.find((each) => !known.includes(each));
+  if (wrong !== undefined) throw new Error(`--faults: ${kind} has no ${wrong}; it has ${known.join(', ')}`);
+
+  const folder = temporaryFolder('history');
+  const recorder = new Recorder(file);
+  onEnd(() => recorder.flush());
+  // Lanes go on beside each other: with numbers of their own, neither changes the other's schedule.
+  const [random, sidecarRandom] = [createRandom(Number(seed)), createRandom(Number(seed) + 2)];
+  say('starting the processes');
+  const deployment = await (kind === 'lmdb' ? startEmbedded : startFleet)({ ...values, kind, kinds, folder, random, sidecarRandom, recorder });
+  const acknowledge = Number(values.acknowledge);
+  const lossless = deployment.lossless || acknowledge > 0;
+  recorder.add({ type: 'run', store: kind, seed: Number(seed), minutes: Number(values.minutes), kinds, acknowledge, lossless });
+  const workload = new Workload({ sidecars: deployment.sidecars, random: createRandom(Number(seed) + 1), recorder });
+  onEnd(() => workload.close());
+
+  await untilServing(deployment, workload, recorder);
+  if (workload.size === 0) throw new Error('no sidecar serves, and there was no fault yet');
+  await workload.begin();
+  workload.start(Number(values.rate));
+  const endAt = performance.now() + Number(values.minutes) * 60_000;
+  const status = { fault: '' };
+  const stopWatching = watchFailovers(deployment, recorder);
+  const shown = setInterval(() => {
+    const left = Math.max(0, Math.ceil((endAt - performance.now()) / 1_000));
+    say(`${left} s left, ${workload.size} credentials, ${recorder.entries.length} entries ${status.fault}`);
+  }, 500);
+  onEnd(() => clearInterval(shown));
+  await runFaults({
+    lanes: deployment.lanes,
+    recorder,
+    pace: Number(values.pace),
+    isOver: () => performance.now() >= endAt,
+    onFault: (text) => (status.fault = text),
+  });
+  await sleep(Math.max(0, endAt - performance.now()));
+  await workload.stop();
+  clearInterval(shown);
+  say('everything is healed');
+  await untilServing(deployment, workload, recorder);
+  await sleep(SETTLE_MS);
+  await workload.readBack((done, total) => say(`read back ${done} of ${total}`));
+  await stopWatching();
+  recorder.flush();
+  return recorder.entries;
+} // prettier-ignore
+
+async function startFleet({ kind, kinds, folder, random, sidecarRandom, acknowledge, root, redis, 'down-after': downAfter }) {
+  const network = new Network();
+  const store = await startRedisStore({ kind, folder, network, downAfter: Number(downAfter), redis });
+  const replicas = Number(acknowledge);
+  const settings = replicas > 0 ? { ...store.settings, acknowledge: { replicas, timeout: '1s' } } : store.settings;
+  const upstreamPort = await startUpstream();
+  const accounts = await directory();
+  const sidecars = [];
+  for (let index = 0; index < SIDECARS; index++) {
+    const sidecar = await prepareSidecar({
+      index, folder, upstreamPort, store: settings, root, directory: accounts, hasClock: kinds.includes('clock'),
+    });
+    network.addParty(sidecar.name, () => sidecar.pid);
+    sidecars.push(sidecar);
+  }
+  // The first one applies the directory; the others need not compete with it.
+  for (const sidecar of sidecars) await sidecar.start();
+  const lanes = lanesOf(
+    kinds,
+    { random, faults: serverFaults({ store, network, sidecars, random }) },
+    { random: sidecarRandom, faults: sidecarFaults({ sidecars, random: sidecarRandom }) },
+  );
+  return { ...store, sidecars, lanes };
+} // prettier-ignore
+
+async function startEmbedded({ kinds, folder, random, sidecarRandom, recorder, root }) {
+  const store = startLmdbStore(folder);
+  const possible = kinds.filter((kind) => kind !== 'disk' || store.disk !== undefined);
+  if (possible.length < kinds.length) process.stderr.write('no full disk: mounting one needs root\n');
+  const server = await prepareSidecar({
+    index: 0,
+    folder,
+    upstreamPort: await startUpstream(),
+    store: store.settings,
+    root,
+    directory: await directory(),
+    workers: WORKERS,
+    hasClock: kinds.includes('clock'),
+  });
+  await server.start();
+  const lanes = lanesOf(
+    possible,
+    { random, faults: lmdbFaults({ server, store, random, recorder, folder }) },
+    { random: sidecarRandom, faults: sidecarFaults({ sidecars: [server], random: sidecarRandom }) },
+  );
+  // Connections of their own, so that each worker gets some of either.
+  const sidecars = [0, 1].map((index) => ({ index, url: server.url }));
+  const recover = () => restartIfEnded(server);
+  return { ...store, sidecars, recover, lanes };
+} // prettier-ignore
+
+function lanesOf(kinds, ofServers, ofSidecars) {
+  return [
+    { ...ofServers, kinds: kinds.filter((kind) => !OF_SIDECARS.has(kind)), seconds: SERVER_SECONDS },
+    { ...ofSidecars, kinds: kinds.filter((kind) => OF_SIDECARS.has(kind)), seconds: SIDECAR_SECONDS },
+  ];
+}
+
+/** Waits until each sidecar creates a token; one that does not is written down, with what can be known of it. */
+async function untilServing({ sidecars, recover, describe }, workload, recorder) {
+  await recover?.();
+  const start = recorder.now();
+  for (const sidecar of sidecars) {
+    while (!(await workload.tryCreate(sidecar.index))) {
+      if (recorder.now() - start > HEAL_MS) {
+        const about = { sidecar: sidecar.index, servers: await describe?.(), log: lastLines(sidecar) };
+        recorder.add({ type: 'event', event: 'unrecovered', start, end: recorder.now(), ...about });
+        break;
+      }
+      await sleep(200);
+    }
+  }
+}
+
+function lastLines({ started }) {
+  if (started === undefined) return [];
+  const lines = readFileSync(started.log, 'utf8').trim().split('\n');
+  return lines.filter((line) => !line.includes('"msg":"request"')).slice(-20);
+}
+
+/** Writes down when another server becomes the master. @returns what ends it */
+function watchFailovers({ master }, recorder) {
+  if (master === undefined) return () => undefined;
+  let known;
+  let looking = Promise.resolve();
+  const look = async () => {
+    const now = await master();
+    if (now === undefined || now === known) return;
+    const at = recorder.now();
+    if (known !== undefined) recorder.add({ type: 'event', event: 'failover', to: now, start: at, end: at });
+    known = now;
+  };
+  const timer = setInterval(() => {
+    looking = looking.then(look);
+  }, WATCH_MS);
+  const stop = async () => {
+    clearInterval(timer);
+    await looking;
+  };
+  onEnd(stop);
+  return stop;
+}

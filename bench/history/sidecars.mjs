@@ -1,0 +1,95 @@
+// The sidecars of a run: a build of Latchkey, started as users start it, in front of an upstream that says what it got.
+import { existsSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { hash } from '@node-rs/argon2';
+import { stringify } from 'yaml';
+import { startLatchkey } from '../lib/latchkey.mjs';
+import { CORES, freePort, missingPackages, onEnd } from '../lib/processes.mjs';
+import { Program } from './program.mjs';
+
+export const PASSWORD = 'correct horse battery staple';
+/** So many accounts, each a superuser. */
+const USERS = 8;
+const FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1';
+const SEALING_KEY = 'a1'.repeat(32);
+
+export const loginAt = (index) => `user${index % USERS}@example.com`;
+
+/** Starts an upstream that answers with the id of the token that it was told of. */
+export async function startUpstream() {
+  const upstream = createServer({ keepAliveTimeout: 60_000 }, (req, res) => {
+    res.end(req.headers['x-auth-token-id'] ?? '');
+  });
+  await new Promise((done) => upstream.listen(0, '127.0.0.1', done));
+  onEnd(() => {
+    upstream.close();
+    upstream.closeAllConnections();
+  });
+  return upstream.address().port;
+}
+
+/** As costly as Latchkey's own hashes, so that it leaves them as they are, but in so little memory that they are fast. */
+export async function directory() {
+  const password_hash = await hash(PASSWORD, { memoryCost: 64, timeCost: 736, parallelism: 1 });
+  const users = Array.from({ length: USERS }, (_, index) => ({
+    id: `user${index}`,
+    customer_id: 'C1',
+    login: loginAt(index),
+    name: 'A user',
+    role: 'superuser',
+    password_hash,
+  }));
+  return { customers: [{ id: 'C1', name: 'One' }], users };
+}
+
+/**
+ * Prepares one sidecar. It listens on the same port whenever it is started.
+ *
+ * @param {{ index, folder, upstreamPort, store, root, directory, workers?, hasClock }} what `root` holds `dist`;
+ *   `hasClock`: its wall clock can be set
+ */
+export async function prepareSidecar(what) {
+  const { index, folder, upstreamPort, store, root, directory, workers = 1, hasClock } = what;
+  const name = `sidecar-${index}`;
+  const port = await freePort();
+  const config = {
+    listen: { host: '127.0.0.1', port },
+    store: store.type === 'redis' ? { ...store, sealing_key: SEALING_KEY } : store,
+    directory: { file: './directory.yaml' },
+    workers,
+    sessions: { idle_timeout: '12h', absolute_timeout: '24h' },
+    login: { max_failures: 100, lockout: '1s' },
+  };
+  const clock = hasClock ? makeClock(join(folder, `${name}.clock`)) : { env: {}, set: () => undefined };
+  const program = new Program(name, () =>
+    startLatchkey({
+      folder,
+      name,
+      cores: CORES,
+      upstreamPort,
+      config,
+      cli: join(root, 'dist/cli.js'),
+      env: clock.env,
+      fill: async (data) =>
+        writeFileSync(join(data, '../directory.yaml'), stringify(directory), { mode: 0o600 }),
+    }),
+  );
+  return Object.assign(program, { index, url: `http://127.0.0.1:${port}`, setClock: clock.set });
+}
+
+function makeClock(file) {
+  const missing = missingPackages(() => existsSync(FAKETIME), 'faketime', 'libfaketime');
+  if (missing !== undefined) throw new Error(`libfaketime is missing: ${missing}`);
+  const set = (offset) => writeFileSync(file, offset);
+  set('+0s');
+  return {
+    set,
+    env: {
+      LD_PRELOAD: FAKETIME,
+      FAKETIME_TIMESTAMP_FILE: file,
+      FAKETIME_CACHE_DURATION: '1',
+      FAKETIME_DONT_FAKE_MONOTONIC: '1',
+    },
+  };
+}

@@ -1,0 +1,235 @@
+// Clients: they create, use and revoke tokens and sessions at random, at a steady rate whatever the answers take.
+import { Pool } from 'undici';
+import { meaningOf } from './checker.mjs';
+import { loginAt, PASSWORD } from './sidecars.mjs';
+
+/** A request without an answer is given up after this time. */
+const TIMEOUT_MS = 3_000;
+const TICK_MS = 10;
+/** With fewer credentials in use none is revoked. */
+const LEAST_LIVE = 20;
+/** So many are created before the first fault, one after another, with every other one revoked. */
+const FIRST = 6;
+/** And so many more, some at once. */
+const MORE = 24;
+/** Revoked this long ago: those of whom a cache may still know. */
+const RECENT_MS = 15_000;
+const READ_BACK_AT_ONCE = 16;
+const MORE_AT_ONCE = 4;
+
+/** What is done, with how often a second, when `scale` is 1. */
+const RATES = { use: 120, token: 4, session: 1, revoke: 5 };
+
+/** Random clients of some sidecars, and what they know. */
+export class Workload {
+  #sidecars;
+  #random;
+  #recorder;
+  #pools;
+  #live = [];
+  #ended = [];
+  #repeat = [];
+  #under = new Set();
+  #count = 0;
+  #timer;
+
+  /** @param {{ sidecars: { index: number, url: string }[], random, recorder }} what */
+  constructor({ sidecars, random, recorder }) {
+    this.#sidecars = sidecars;
+    this.#random = random;
+    this.#recorder = recorder;
+    this.#pools = sidecars.map(({ url }) => new Pool(url, { connections: 256 }));
+  }
+
+  /** Acknowledged credentials so far. */
+  get size() {
+    return this.#live.length + this.#ended.length;
+  }
+
+  /** Begins; a rate is that of {@link RATES} times a scale. */
+  start(scale) {
+    const due = { use: 0, token: 0, session: 0, revoke: 0 };
+    let last = performance.now();
+    this.#timer = setInterval(() => {
+      const now = performance.now();
+      for (const kind of Object.keys(due)) {
+        due[kind] += ((now - last) / 1_000) * RATES[kind] * scale;
+        for (; due[kind] >= 1; due[kind] -= 1) this.#begin(kind);
+      }
+      last = now;
+    }, TICK_MS);
+  }
+
+  /** Stops, and waits for what is under way. */
+  async stop() {
+    clearInterval(this.#timer);
+    await Promise.all(this.#under);
+  }
+
+  async close() {
+    clearInterval(this.#timer);
+    await Promise.all(this.#pools.map((pool) => pool.destroy()));
+  }
+
+  /** Creates a token. @returns whether the sidecar made one */
+  async tryCreate(sidecar) {
+    return (await this.#create('token', sidecar)) === 'done';
+  }
+
+  /** Creates, uses and revokes a few, however long that takes: every history holds each kind of answer. */
+  async begin() {
+    for (let count = 0; count < FIRST; count++) {
+      const sidecar = count % this.#sidecars.length;
+      await untilAny(() => this.#create(count === 0 ? 'session' : 'token', sidecar), 'done');
+      const credential = this.#live.at(-1);
+      await untilAny(() => this.#use(credential, sidecar, false), 'accepted', 'refused');
+      if (count % 2 === 0) continue;
+      const taken = this.#takeLive();
+      await untilAny(() => this.#revoke(taken, sidecar), 'done', 'refused');
+      await untilAny(() => this.#use(taken, sidecar, false), 'refused', 'accepted');
+    }
+    await inParallel(Array.from({ length: MORE }), MORE_AT_ONCE, async (_, index) =>
+      untilAny(() => this.#create('token', index % this.#sidecars.length), 'done'),
+    );
+  }
+
+  /** Uses everything that was ever acknowledged at every sidecar, each until it is answered. */
+  async readBack(onProgress) {
+    const all = [...this.#ended, ...this.#live];
+    const work = all.flatMap((credential) => this.#sidecars.map(({ index }) => [credential, index]));
+    let done = 0;
+    await inParallel(work, READ_BACK_AT_ONCE, async ([credential, sidecar]) => {
+      for (let tries = 0; tries < 20; tries++)
+        if ((await this.#use(credential, sidecar, true)) !== 'unknown') break;
+      onProgress((done += 1), work.length);
+    });
+  }
+
+  #begin(kind) {
+    const work = this.#act(kind);
+    this.#under.add(work);
+    void work.finally(() => this.#under.delete(work));
+  }
+
+  async #act(kind) {
+    const sidecar = this.#random.below(this.#sidecars.length);
+    if (kind === 'use') {
+      const credential = this.#pickToUse();
+      if (credential !== undefined) await this.#use(credential, sidecar, false);
+    } else if (kind !== 'revoke') await this.#create(kind, sidecar);
+    else if (this.#live.length > LEAST_LIVE) {
+      // An unknown outcome is tried again, or left.
+      const credential = this.#repeat.pop() ?? this.#takeLive();
+      await this.#revoke(credential, sidecar);
+    }
+  }
+
+  #takeLive() {
+    const index = this.#random.below(this.#live.length);
+    const [credential] = this.#live.splice(index, 1);
+    credential.endedAt = this.#recorder.now();
+    this.#ended.push(credential);
+    return credential;
+  }
+
+  #pickToUse() {
+    const part = this.#random.below(100);
+    const pool = part < 60 || this.#ended.length === 0 ? this.#live : this.#ended;
+    if (pool.length === 0) return undefined;
+    if (pool === this.#live || part >= 90) return this.#random.pick(pool);
+    const since = this.#recorder.now() - RECENT_MS;
+    const first = this.#ended.findIndex(({ endedAt }) => endedAt >= since);
+    return first < 0 ? this.#random.pick(pool) : pool[first + this.#random.below(pool.length - first)];
+  }
+
+  async #create(kind, sidecar) {
+    const login = loginAt(this.#random.below(1_000));
+    const isToken = kind === 'token';
+    const form = { [isToken ? 'username' : 'user']: login, password: PASSWORD };
+    const operation = { op: 'create', kind, credential: null, id: null, sidecar };
+    return this.#ask(operation, isToken ? '/tokens' : '/login', { method: 'POST', form }, (reply) => {
+      const name = `${isToken ? 't' : 's'}${(this.#count += 1)}`;
+      const id = isToken ? JSON.parse(reply.text).id : null;
+      const headers = isToken
+        ? { 'Service-Key': JSON.parse(reply.text).access_token }
+        : { Cookie: reply.cookie };
+      this.#live.push({ name, kind, id, headers });
+      Object.assign(operation, { credential: name, id });
+    });
+  }
+
+  async #use(credential, sidecar, final) {
+    const { name, kind, id, headers } = credential;
+    const operation = { op: 'use', kind, credential: name, id, sidecar, ...(final ? { final } : {}) };
+    return this.#ask(operation, '/x', { method: 'GET', headers }, ({ text }) => {
+      if (kind === 'token') operation.told = text;
+    });
+  }
+
+  async #revoke(credential, sidecar) {
+    const { name, kind, id, headers } = credential;
+    const operation = { op: 'revoke', kind, credential: name, id, sidecar };
+    const session = this.#live.find((each) => each.kind === 'session');
+    const byId = kind === 'token' && session !== undefined && this.#random.oneIn(3);
+    if (byId) operation.by = session.name;
+    const meaning = await this.#ask(
+      operation,
+      kind === 'session' ? '/logout' : byId ? `/tokens/${id}` : '/tokens/self',
+      {
+        method: kind === 'session' ? 'POST' : 'DELETE',
+        headers: byId ? session.headers : headers,
+      },
+      () => undefined,
+    );
+    if (meaning === 'unknown' && this.#random.oneIn(2)) this.#repeat.unshift(credential);
+    return meaning;
+  }
+
+  /** Sends a request, records it, and hands a good answer on. @returns what the answer means */
+  async #ask(operation, path, { method, headers, form }, onDone) {
+    const start = this.#recorder.now();
+    const reply = await this.#send(operation.sidecar, path, method, headers, form);
+    const timed = Object.assign(operation, { start, end: this.#recorder.now(), status: reply.status });
+    if (reply.error !== undefined) operation.error = reply.error;
+    const meaning = meaningOf(timed);
+    if (meaning === 'done' || meaning === 'accepted') onDone(reply);
+    this.#recorder.add({ type: 'op', ...operation });
+    return meaning;
+  }
+
+  async #send(sidecar, path, method, headers, form) {
+    try {
+      const reply = await this.#pools[sidecar].request({
+        path,
+        method,
+        headers: {
+          ...headers,
+          ...(form === undefined ? {} : { 'Content-Type': 'application/x-www-form-urlencoded' }),
+        },
+        body: form === undefined ? null : new URLSearchParams(form).toString(),
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      });
+      const text = await reply.body.text();
+      const cookie = String(reply.headers['set-cookie'] ?? '').split(';', 1)[0];
+      return { status: reply.statusCode, text, cookie };
+    } catch (error) {
+      return { status: null, error: typeof error.code === 'string' ? error.code : error.name };
+    }
+  }
+}
+
+async function inParallel(all, atOnce, work) {
+  let next = 0;
+  const one = async () => {
+    while (next < all.length) {
+      const index = next++;
+      await work(all[index], index);
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, one));
+}
+
+/** Does something until it comes out in one of some ways. */
+async function untilAny(work, ...outcomes) {
+  while (!outcomes.includes(await work()));
+}

@@ -1,0 +1,37 @@
+import { loginKey, type User } from '../domain/user.js';
+import { partsOf } from '../store/parts.js';
+import type { Changes } from '../store/store.js';
+
+/** So many users or tokens are written in one step: about 10 ms of the store, in which nobody else writes. */
+export const SLICE = 500;
+
+/**
+ * Splits a large change, so that a store is never held for long. A small one stays in one piece.
+ *
+ * The first slice holds all that can be refused for what others wrote: removals, and logins that change hands. What is
+ * left only adds to it or updates one user at a time.
+ */
+export function slicesOf(changes: Changes, known: ReadonlyMap<string, User>): Changes[] {
+  const { users = [], tokens = [], removeCustomers = [], ...rest } = changes;
+  if (users.length <= SLICE && tokens.length <= SLICE) return [changes];
+  const isRenamed = (user: User): boolean => {
+    const before = known.get(user.id);
+    return before !== undefined && loginKey(before.login) !== loginKey(user.login);
+  };
+  const first = users.filter(isRenamed);
+  const others = users.filter((user) => !isRenamed(user));
+  return [
+    { ...rest, users: first, basedOn: basisOf([...first.map(idOf), ...(rest.removeUsers ?? [])], changes) },
+    ...partsOf(others, SLICE).map((some) => ({ users: some, basedOn: basisOf(some.map(idOf), changes) })),
+    ...partsOf(tokens, SLICE).map((some) => ({ tokens: some })),
+    { removeCustomers },
+  ];
+}
+
+function basisOf(ids: readonly string[], { basedOn }: Changes): ReadonlyMap<string, number | null> {
+  return new Map(ids.map((id) => [id, basedOn?.get(id) ?? null]));
+}
+
+function idOf({ id }: User): string {
+  return id;
+}

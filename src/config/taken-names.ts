@@ -1,0 +1,36 @@
+import { foldName, FORWARDED_PREFIX, NEVER_FORWARDED, ProtectedFields } from '../http/protected-fields.js';
+import { reservedIdentity, vendorNames } from './derived.js';
+import { FORWARDED_IDENTITY } from './identity-presets.js';
+import type { Config } from './schema/config.js';
+
+/** Fields that say something else already, and that a client may send. */
+const ORDINARY = ['content-type', 'content-encoding', 'cookie', 'via', 'traceparent', 'tracestate'];
+
+const TAKEN: ReadonlySet<string> = new Set([...ORDINARY, ...NEVER_FORWARDED]);
+
+/** Whether a field name means something else than a fact about the caller, in any spelling. */
+export function isTaken(name: string, { interface: settings }: Config): boolean {
+  const { key, otp } = vendorNames(settings);
+  const folded = foldName(name);
+  return (
+    TAKEN.has(folded) ||
+    (folded.startsWith(FORWARDED_PREFIX) && !FORWARDED_IDENTITY.has(folded)) ||
+    folded.startsWith('proxy-') ||
+    folded.startsWith('sec-') ||
+    folded === foldName(key) ||
+    folded === foldName(otp)
+  );
+}
+
+/** Whether a field that a client sends under a name does not reach the upstream as it was sent. */
+export function isNotForwarded(name: string, config: Config): boolean {
+  const { names, prefixes } = reservedIdentity(config);
+  const { key, otp } = vendorNames(config.interface);
+  const fields = new ProtectedFields({
+    protectedNames: names,
+    protectedPrefixes: prefixes,
+    credentialNames: [key, otp],
+  });
+  const folded = foldName(name);
+  return fields.has(folded) || folded === 'authorization' || isTaken(name, config);
+}

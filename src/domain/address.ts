@@ -1,0 +1,23 @@
+import { isIPv4, isIPv6 } from 'node:net';
+
+/** The bytes of an IP address: 4 or 16. One of IPv4 in IPv6 (RFC 4291 2.5.5.2) gives 4; what is no address, none. */
+export function bytesOfAddress(address: string): number[] {
+  const [plain = ''] = address.split('%', 1);
+  if (isIPv4(plain)) return plain.split('.').map(Number);
+  if (!isIPv6(plain)) return [];
+  const [left = '', right] = plain.split('::');
+  const head = bytesOfGroups(left);
+  const tail = bytesOfGroups(right ?? '');
+  const bytes = [...head, ...Array<number>(16 - head.length - tail.length).fill(0), ...tail];
+  const isMapped = bytes.slice(0, 10).every((byte) => byte === 0) && bytes[10] === 255 && bytes[11] === 255;
+  return isMapped ? bytes.slice(12) : bytes;
+}
+
+function bytesOfGroups(text: string): number[] {
+  if (text === '') return [];
+  return text.split(':').flatMap((group) => {
+    if (group.includes('.')) return group.split('.').map(Number);
+    const value = Number.parseInt(group, 16);
+    return [value >> 8, value & 0xff];
+  });
+}

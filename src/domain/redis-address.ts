@@ -1,0 +1,49 @@
+import { isHost } from './host.js';
+
+/** Where a node of Redis listens. */
+export interface RedisAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** A server, and what a `redis://` or `rediss://` URL says of how to use it. */
+export interface RedisNode extends RedisAddress {
+  readonly db?: number;
+  readonly username?: string;
+  readonly password?: string;
+  readonly tls?: object;
+}
+
+const DEFAULT_PORT = 6379;
+
+/** Reads `redis[s]://[user:password@]host[:port][/database]`. undefined when a text is none. */
+export function parseRedisUrl(text: string): RedisNode | undefined {
+  if (!/^rediss?:\/\//.test(text) || !URL.canParse(text)) return undefined;
+  const { protocol, username, password, host, pathname, search, hash } = new URL(text);
+  const address = parseAddress(host);
+  const [user, secret] = [decode(username), decode(password)];
+  if (address === undefined || user === undefined || secret === undefined) return undefined;
+  if (search !== '' || hash !== '' || !/^\/?$|^\/\d{1,5}$/.test(pathname)) return undefined;
+  return {
+    ...address,
+    db: Number(pathname.slice(1)),
+    ...(user === '' ? {} : { username: user }),
+    ...(secret === '' ? {} : { password: secret }),
+    ...(protocol === 'rediss:' ? { tls: {} } : {}),
+  };
+}
+
+/** Reads `host[:port]`. undefined when a text is none. */
+export function parseAddress(text: string): RedisAddress | undefined {
+  if (!isHost(text)) return undefined;
+  const [, host = '', port] = /^(.*?)(?::(\d+))?$/.exec(text) ?? [];
+  return { host: host.replace(/^\[|\]$/g, ''), port: port === undefined ? DEFAULT_PORT : Number(port) };
+}
+
+function decode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}

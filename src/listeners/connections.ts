@@ -1,0 +1,74 @@
+import { readFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
+import type { Log } from '../observe/log.js';
+import { countRefusedConnection, setConnections } from '../observe/metrics.js';
+import type { PublicServer } from './tls.js';
+
+/** Files for everything but clients and upstreams: the store, the log, the admin port, the process itself. */
+const RESERVED_FILES = 64;
+/** Between two times that idle connections are closed for new ones, and between two lines about it. */
+const INTERVAL_MS = 1_000;
+const TELL_MS = 10_000;
+
+/**
+ * Keeps the connections of clients below a limit. At the limit, connections that wait for their next request are closed
+ * to make room; what still comes is closed at once, and everything that is in flight goes on.
+ *
+ * @param servers what clients connect to; they share the limit
+ * @param limit connections of this process
+ */
+export function limitConnections(servers: readonly PublicServer[], limit: number, log: Log): void {
+  const allowed = Math.max(1, Math.min(limit, allowedByFiles()));
+  if (allowed < limit) {
+    log.info(
+      { limit: allowed, configured: limit },
+      'limits.connections is lower than configured, because the process may not open more files (ulimit -n)',
+    );
+  }
+  const open = new Set<Socket>();
+  let madeRoomAt = -Infinity;
+  let toldAt = -Infinity;
+
+  const makeRoom = (): void => {
+    const now = performance.now();
+    if (now - madeRoomAt >= INTERVAL_MS) {
+      madeRoomAt = now;
+      for (const server of servers) server.closeIdleConnections();
+      for (const socket of open) if (socket.destroyed) open.delete(socket);
+    }
+    if (open.size >= allowed && now - toldAt >= TELL_MS) {
+      toldAt = now;
+      log.warn({ limit: allowed }, 'too many connections; new ones are closed (limits.connections)');
+    }
+  };
+
+  const onConnection = (socket: Socket): void => {
+    // A socket comes here a second time when its wish to change protocols was ignored.
+    if (open.has(socket)) return;
+    if (open.size >= allowed) makeRoom();
+    if (open.size >= allowed) {
+      countRefusedConnection();
+      socket.destroy();
+      return;
+    }
+    open.add(socket);
+    setConnections(open.size);
+    socket.once('close', () => {
+      open.delete(socket);
+      setConnections(open.size);
+    });
+  };
+  // In front of node's own listener, which would start to parse.
+  for (const server of servers) server.prependListener('connection', onConnection);
+}
+
+/** Each client may need a second file, for its upstream. Node raises its soft limit to the hard one by itself. */
+function allowedByFiles(): number {
+  try {
+    const [, files] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+    return files === undefined ? Infinity : Math.floor((Number(files) - RESERVED_FILES) / 2);
+  } catch {
+    // Only Linux tells it this way.
+    return Infinity;
+  }
+}

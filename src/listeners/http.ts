@@ -1,0 +1,164 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isRead } from '../domain/methods.js';
+import { withoutSegments } from '../domain/path.js';
+import type { Refusal } from '../domain/refusal.js';
+import type { Admitted } from '../gate/gate.js';
+import type { Answer } from '../http/answers.js';
+import { parseBody } from '../http/body.js';
+import type { RequestHead } from '../http/head.js';
+import { readBody, strangersBodies } from '../http/read-body.js';
+import { writeAnswer } from '../http/write-answer.js';
+import { rateLimitFields } from '../pipeline/rate-limit-fields.js';
+import { RequestHandler } from '../pipeline/request-handler.js';
+import type { Services } from '../pipeline/services.js';
+import type { Stream, Streams, Watch } from '../pipeline/streams.js';
+import type { EndpointName } from '../policy/endpoint-rule.js';
+import type { Carried, ForwardOutcome } from '../proxy/job.js';
+
+/**
+ * The entrance of requests in HTTP/1.1 and HTTP/2: what is allowed is forwarded, or answered by a built-in endpoint.
+ *
+ * @param services as they are now; a request ends with those that it began with
+ * @param streams where requests are watched while they are carried
+ */
+export function createRequestListener(services: () => Services, streams: Streams) {
+  return function onRequest(req: IncomingMessage, res: ServerResponse): void {
+    new HttpRequestHandler(services(), streams, req, res).handle();
+  };
+}
+
+const OUTCOME_OF_ABORT = {
+  client: 'aborted_by_client',
+  upstream: 'aborted_by_upstream',
+  cut: 'ended_by_recheck',
+} as const;
+
+class HttpRequestHandler extends RequestHandler implements Stream {
+  readonly #streams: Streams;
+  readonly #req: IncomingMessage;
+  readonly #res: ServerResponse;
+  #carried: Carried | undefined;
+  #watch: Watch | undefined;
+
+  constructor(services: Services, streams: Streams, req: IncomingMessage, res: ServerResponse) {
+    super(services);
+    this.#streams = streams;
+    this.#req = req;
+    this.#res = res;
+  }
+
+  protected readHead(): RequestHead | Refusal {
+    return this.services.readHead(this.#req);
+  }
+
+  protected get isGone(): boolean {
+    return this.#res.destroyed;
+  }
+
+  protected get hasAnswered(): boolean {
+    return this.#res.headersSent;
+  }
+
+  protected abort(): boolean {
+    this.#res.destroy();
+    // What is carried ends with its answer.
+    return this.#carried !== undefined;
+  }
+
+  protected write(answer: Answer): void {
+    writeAnswer(this.#req, this.#res, answer, this.record.requestId);
+  }
+
+  protected answerEndpoint(head: RequestHead, admitted: Admitted, name: EndpointName): void {
+    this.#serve(head, admitted, name).catch((error: unknown) => this.fault(error));
+  }
+
+  async #serve(head: RequestHead, { path, subject }: Admitted, name: EndpointName): Promise<void> {
+    const { endpoints, auditor, bodyLimits } = this.services;
+    const handler = endpoints[name];
+    if (!isRead(head.method)) auditor.ensureWritable();
+    if (head.expectsContinue) this.#res.writeContinue();
+    const budget = subject === null ? strangersBodies : null;
+    const bytes = await readBody(this.#req, head.contentLength, bodyLimits, budget);
+    if (bytes === undefined) {
+      this.finish();
+      return;
+    }
+    const body = Buffer.isBuffer(bytes) ? parseBody(bytes, head.contentType) : bytes;
+    if ('refusal' in body) {
+      this.refuse(body);
+      return;
+    }
+    const call = { head, path, body, subject, now: Date.now() };
+    const { trace } = this.record;
+    const answer = await (trace === undefined ? handler(call) : trace.run(() => handler(call)));
+    if ('refusal' in answer) this.refuse(answer);
+    else {
+      auditor.record(answer.facts, this.record);
+      this.answer(answer, 'answered');
+    }
+  }
+
+  protected allow(
+    head: RequestHead,
+    { route, subject, writes }: Admitted,
+    identity: readonly string[],
+  ): void {
+    const { services, record } = this;
+    const upstream = this.upstreamOf(route);
+    const left = rateLimitFields(services.rateLimitNames, writes);
+    const { strippedSegments: stripped } = route;
+    const target = stripped === 0 ? head.target : withoutSegments(head.target, stripped);
+    const fields = this.fieldsFor(head, identity, upstream, target);
+    if (subject !== null) this.#watch = this.#streams.watch(this);
+    this.#carried = services.forward({
+      head,
+      req: this.#req,
+      res: this.#res,
+      upstream,
+      target,
+      fields,
+      responseFields: ['X-Request-Id', record.requestId, ...left],
+      allowsServiceWorker: route.allowsServiceWorker,
+      // Called from events of either side, where an error would end the process.
+      refuse: (refusal) => {
+        try {
+          this.writeRefusal(refusal, left);
+        } catch (error) {
+          this.fault(error);
+        }
+      },
+      done: (outcome) => {
+        try {
+          this.#carriedToEnd(outcome);
+        } catch (error) {
+          this.fault(error);
+        }
+      },
+    });
+  }
+
+  #carriedToEnd({ status, aborted, sentAt, firstByteAt }: ForwardOutcome): void {
+    const { record } = this;
+    if (this.#watch !== undefined) this.#streams.end(this.#watch);
+    record.sentAt = sentAt;
+    record.firstByteAt = firstByteAt;
+    record.upstreamStatus = status;
+    if (record.outcome === 'aborted') {
+      record.status = status;
+      record.outcome = aborted === null ? 'forwarded' : OUTCOME_OF_ABORT[aborted];
+    }
+    this.finish();
+  }
+
+  /** What it was let in with no longer holds. */
+  cut(reason: Refusal): void {
+    this.record.detail = reason.refusal;
+    this.services.auditor.streamEnded(reason, this.record);
+    this.#carried?.cut();
+  }
+
+  get head(): RequestHead {
+    return this.record.head as RequestHead;
+  }
+}

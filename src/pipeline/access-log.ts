@@ -1,0 +1,164 @@
+import type { Config } from '../config/schema/config.js';
+import { PerSubject } from '../domain/per-subject.js';
+import type { Destination } from '../observe/destination.js';
+import { lineStart, MillisecondsMember, TextMember, textMember } from '../observe/json-line.js';
+import { destinationOf, type Log } from '../observe/log.js';
+import { maskedStart } from '../observe/mask-tokens.js';
+import type { Decision } from '../policy/decide.js';
+import { describePlace } from '../policy/rules.js';
+import type { RequestRecord } from './record.js';
+
+/** Longest path, detail and value of a client that is logged. */
+const MAX_TEXT = 512;
+
+type Field = Config['log']['fields'][number];
+
+/** Writes the record of a request, when the configuration wants it. A record that is not wanted is not built. */
+export class AccessLog {
+  readonly #log: Log;
+  readonly #destination: Destination;
+  readonly #requests: Config['log']['requests'];
+  readonly #sample: number;
+  readonly #has: Readonly<Record<Field, boolean>>;
+  readonly #endings = new Endings();
+
+  constructor(log: Log, { requests, sample, fields }: Config['log']) {
+    const has = (field: Field) => fields.includes(field);
+    this.#log = log;
+    this.#destination = destinationOf(log);
+    this.#requests = requests;
+    this.#sample = sample;
+    this.#has = {
+      path: has('path'),
+      query: has('query'),
+      client: has('client'),
+      host: has('host'),
+      user_agent: has('user_agent'),
+      timings: has('timings'),
+    };
+  }
+
+  /** Whether a request gets a record: always, unless it was served as asked. */
+  wants(record: RequestRecord): boolean {
+    if (this.#requests === 'none' || !this.#log.isLevelEnabled('info')) return false;
+    if (!wasServed(record)) return true;
+    return this.#requests === 'all' && (this.#sample === 1 || Math.random() < this.#sample);
+  }
+
+  /** Writes a record down. Ids and names only: no secret, no value of the query, no body. @param ms the whole time */
+  write(record: RequestRecord, ms: number): void {
+    const { head, subject } = record;
+    const has = this.#has;
+    const line = this.#destination.beginLine();
+    if (line === undefined) return;
+    line.bytes(lineStart(Date.now()));
+    REQUEST_ID.add(line, record.requestId);
+    TRACE_ID.add(line, record.trace?.traceId ?? head?.trace?.traceId);
+    METHOD.add(line, head?.method);
+    if (has.path) PATH.add(line, cut(head?.path));
+    if (has.query && head !== null && head.query !== '') QUERY.add(line, namesOf(head.query));
+    if (has.host) HOST.add(line, cut(head?.client.host));
+    line.bytes(this.#endings.of(record));
+    DETAIL.add(line, cut(record.detail));
+    RULE.add(line, ruleOf(record.decision));
+    if (has.client) CLIENT.add(line, head?.client.address);
+    if (has.user_agent) USER_AGENT.add(line, cut(head?.userAgent));
+    if (subject !== null) line.bytes(callers.of(subject));
+    MS.add(line, ms);
+    if (has.timings) {
+      if (record.judgedAt !== null) DECISION_MS.add(line, record.judgedAt - record.startedAt);
+      if (record.sentAt !== null && record.firstByteAt !== null)
+        UPSTREAM_MS.add(line, record.firstByteAt - record.sentAt);
+    }
+    line.bytes(END);
+    this.#destination.endLine();
+  }
+}
+
+const REQUEST_ID = new TextMember('request_id');
+const TRACE_ID = new TextMember('trace_id');
+const METHOD = new TextMember('method');
+const PATH = new TextMember('path');
+const QUERY = new TextMember('query');
+const HOST = new TextMember('host');
+const DETAIL = new TextMember('detail');
+const RULE = new TextMember('rule');
+const CLIENT = new TextMember('client');
+const USER_AGENT = new TextMember('user_agent');
+const MS = new MillisecondsMember('ms');
+const DECISION_MS = new MillisecondsMember('decision_ms');
+const UPSTREAM_MS = new MillisecondsMember('upstream_ms');
+const END = Buffer.from(',"msg":"request"}\n');
+
+/** How requests of one route ended last, and the members that say so. */
+interface Ending {
+  readonly status: number | null;
+  readonly outcome: string;
+  readonly action: string | null;
+  readonly admitted: boolean | null;
+  readonly upstream: string | null;
+  readonly bytes: Uint8Array;
+}
+
+/** The members that say how a request ended. Most requests of a route end as the one before, so those are put together once. */
+class Endings {
+  readonly #last = new Map<string | null, Ending>();
+
+  of({ route, status, outcome, action, admitted, upstream }: RequestRecord): Uint8Array {
+    const last = this.#last.get(route);
+    if (
+      last !== undefined &&
+      last.status === status &&
+      last.outcome === outcome &&
+      last.action === action &&
+      last.admitted === admitted &&
+      last.upstream === upstream
+    )
+      return last.bytes;
+    const bytes = Buffer.from(
+      `,"status":${status}` +
+        textMember('outcome', outcome) +
+        textMember('route', route) +
+        textMember('action', action) +
+        (admitted === null ? '' : `,"decision":"${admitted ? 'allowed' : 'refused'}"`) +
+        textMember('upstream', upstream ?? undefined),
+    );
+    this.#last.set(route, { status, outcome, action, admitted, upstream, bytes });
+    return bytes;
+  }
+}
+
+const callers = new PerSubject((subject) => {
+  const { user } = subject;
+  return Buffer.from(
+    textMember('user_id', user.id) +
+      textMember('customer_id', user.customerId) +
+      textMember('credential', subject.credential) +
+      (subject.credential === 'session'
+        ? textMember('session_id', subject.session.id)
+        : textMember('token_id', subject.token.id)),
+  );
+});
+
+const SERVED: ReadonlySet<string> = new Set(['forwarded', 'answered', 'allowed']);
+
+/** Let through, answered, and not by a fault. */
+function wasServed({ outcome, status }: RequestRecord): boolean {
+  return SERVED.has(outcome) && status !== null && status < 500;
+}
+
+/** The rule that refused the request and its line, for whoever wonders why. */
+function ruleOf(decision: Decision | null): string | undefined {
+  if (decision === null || decision.allowed || decision.rule === null) return undefined;
+  return describePlace(decision.rule.place);
+}
+
+/** Names of the parameters of a query. A value may be a credential of another system. */
+function namesOf(query: string): string {
+  const names = query.split('&').map((pair) => pair.split('=', 1)[0] ?? '');
+  return maskedStart(names.join('&'), MAX_TEXT);
+}
+
+function cut(text: string | undefined): string | undefined {
+  return text === undefined ? undefined : maskedStart(text, MAX_TEXT);
+}

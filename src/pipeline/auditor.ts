@@ -1,0 +1,102 @@
+import { createHash } from 'node:crypto';
+import type { Config } from '../config/schema/config.js';
+import type { AuditFact } from '../domain/audit.js';
+import type { Subject } from '../domain/credential.js';
+import type { Refusal } from '../domain/refusal.js';
+import type { AuditLog } from '../observe/audit.js';
+import { describePlace } from '../policy/rules.js';
+import type { RequestRecord } from './record.js';
+
+/** Writes what happened in a request to the audit log, with who asked for it, from where, and by which rules. */
+export class Auditor {
+  readonly #log: AuditLog;
+  readonly #policy: string;
+
+  /** @param policy version of the rules: {@link policyVersion} */
+  constructor(log: AuditLog, policy: string) {
+    this.#log = log;
+    this.#policy = policy;
+  }
+
+  /** Asked before a request changes something. @throws AuditUnavailable */
+  ensureWritable(): void {
+    this.#log.ensureWritable();
+  }
+
+  /** Writes facts of a request. @throws AuditUnavailable when an entry must be written and can't be */
+  record(facts: readonly AuditFact[] | undefined, record: RequestRecord): void {
+    if (facts === undefined) return;
+    for (const fact of facts) this.#log.record(this.#entryOf(fact, record));
+  }
+
+  /** Writes a refusal down where it belongs in the audit log. It stands, whether its entry can be written or not. */
+  refused(refusal: Refusal, record: RequestRecord): void {
+    this.#note(factsOf(refusal), record);
+  }
+
+  /** Writes down that a request or WebSocket was broken off because it would not be let in any more. */
+  streamEnded({ refusal }: Refusal, record: RequestRecord): void {
+    this.#note([{ event: 'stream.ended', outcome: 'denied', reason: refusal }], record);
+  }
+
+  #note(facts: readonly AuditFact[] | undefined, record: RequestRecord): void {
+    for (const fact of facts ?? []) this.#log.note(this.#entryOf(fact, record));
+  }
+
+  /** Each member is named: objects that are spread together get a shape of their own each time, which costs more than all else here. */
+  #entryOf(fact: AuditFact, record: RequestRecord) {
+    const { head, subject, decision } = record;
+    return {
+      event: fact.event,
+      outcome: fact.outcome,
+      target: fact.target,
+      reason: fact.reason,
+      retry_after: fact.retry_after,
+      actor: subject === null ? null : actorOf(subject),
+      address: head?.client.address,
+      address_from: head === null ? undefined : head.client.proxied ? 'proxy' : 'socket',
+      request_id: record.requestId,
+      method: head?.method,
+      route: record.route,
+      action: record.action,
+      rule: decision === null || decision.rule === null ? undefined : describePlace(decision.rule.place),
+      policy: this.#policy,
+    };
+  }
+}
+
+/** Short digest of the rules of a configuration: two entries with the same one were judged by the same rules. */
+export function policyVersion({ policy, routes, default_route }: Config): string {
+  const rules = JSON.stringify({ policy, routes, default_route });
+  return createHash('sha256').update(rules).digest('hex').slice(0, 12);
+}
+
+function actorOf(subject: Subject) {
+  const { user, credential } = subject;
+  return subject.credential === 'session'
+    ? { user_id: user.id, customer_id: user.customerId, credential, session_id: subject.session.id }
+    : { user_id: user.id, customer_id: user.customerId, credential, token_id: subject.token.id };
+}
+
+function factsOf(refusal: Refusal): readonly AuditFact[] | undefined {
+  switch (refusal.refusal) {
+    case 'grant':
+    case 'login_throttled':
+    case 'outcome_unknown':
+      return refusal.facts;
+    case 'token_expired':
+      return [{ event: 'token.expired', outcome: 'denied', target: { token_id: refusal.tokenId } }];
+    case 'role':
+    case 'scope':
+    case 'service':
+    case 'service_limited':
+    case 'wrong_credential_kind':
+    case 'cross_origin':
+    case 'other_customer':
+    case 'other_user':
+    case 'active_tokens':
+      return [{ event: 'access.denied', outcome: 'denied', reason: refusal.refusal }];
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,21 @@
+import type { WritesLeft } from '../accounts/write-limit.js';
+import type { Refusal } from '../domain/refusal.js';
+
+/** Names of the fields that tell what is left of a user's writes. */
+export interface RateLimitNames {
+  readonly remaining: string;
+  readonly reset: string;
+}
+
+/** Fields that tell what is left of a user's writes; none when the request was not counted. */
+export function rateLimitFields(names: RateLimitNames, writes: WritesLeft | undefined): string[] {
+  if (writes === undefined) return [];
+  const left = Math.max(0, writes.remaining);
+  return [names.remaining, String(left), names.reset, String(Math.floor(writes.resetAt / 1000))];
+}
+
+/** The same for a refusal: nothing is left when that is its reason. */
+export function refusedLimitFields(names: RateLimitNames, refusal: Refusal): string[] {
+  if (refusal.refusal !== 'rate_limited') return [];
+  return rateLimitFields(names, { remaining: 0, resetAt: refusal.resetAt });
+}

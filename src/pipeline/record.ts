@@ -1,0 +1,82 @@
+import type { Subject } from '../domain/credential.js';
+import type { Verdict } from '../gate/gate.js';
+import type { RequestHead } from '../http/head.js';
+import { countBegun, observeDecision } from '../observe/metrics/requests.js';
+import type { RequestTrace } from '../observe/tracing.js';
+import type { Decision } from '../policy/decide.js';
+import type { EndpointName } from '../policy/endpoint-rule.js';
+
+/** What is known of one request when it ends; one log record, one count and one span are made of it. */
+export interface RequestRecord {
+  readonly requestId: string;
+  /** `performance.now()` when the head was read; the times below are of the same clock. */
+  readonly startedAt: number;
+  head: RequestHead | null;
+  /** Path pattern of the route, or null. */
+  route: string | null;
+  /** The own endpoint that the route leads to, or null. */
+  endpoint: EndpointName | null;
+  action: string | null;
+  subject: Subject | null;
+  /** What the policy said; null where it was not asked. */
+  decision: Decision | null;
+  /** Whether it was let through, by the gate and by what comes behind it; null when the gate was not asked. */
+  admitted: boolean | null;
+  judgedAt: number | null;
+  /** Name of the upstream that it was carried to, or null. */
+  upstream: string | null;
+  /** When it was sent to the upstream, and when the first byte of the answer came. */
+  sentAt: number | null;
+  firstByteAt: number | null;
+  upstreamStatus: number | null;
+  /** `forwarded`, `answered`, `aborted`, or the tag of the refusal. */
+  outcome: string;
+  status: number | null;
+  detail: string | undefined;
+  trace: RequestTrace | undefined;
+  finished: boolean;
+}
+
+/** A record for a request that has just come in. */
+export function newRecord(requestId: string): RequestRecord {
+  countBegun();
+  return {
+    requestId,
+    startedAt: performance.now(),
+    head: null,
+    route: null,
+    endpoint: null,
+    action: null,
+    subject: null,
+    decision: null,
+    admitted: null,
+    judgedAt: null,
+    upstream: null,
+    sentAt: null,
+    firstByteAt: null,
+    upstreamStatus: null,
+    outcome: 'aborted',
+    status: null,
+    detail: undefined,
+    trace: undefined,
+    finished: false,
+  };
+}
+
+/** Notes what the gate said. */
+export function noteVerdict(record: RequestRecord, verdict: Verdict): void {
+  const { route } = verdict;
+  record.route = route === null ? null : route.path;
+  record.endpoint = route === null || route.endpoint === null ? null : route.endpoint.name;
+  record.action = verdict.action;
+  record.subject = verdict.subject;
+  record.decision = verdict.decision;
+  record.admitted = verdict.refusal === undefined;
+  record.judgedAt = performance.now();
+  observeDecision((record.judgedAt - record.startedAt) / 1000);
+  record.trace?.judged(record.judgedAt, {
+    'latchkey.action': record.action,
+    'latchkey.decision': verdict.refusal === undefined ? 'allowed' : 'refused',
+    'latchkey.reason': verdict.refusal?.refusal,
+  });
+}

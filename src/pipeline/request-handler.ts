@@ -1,0 +1,202 @@
+import type { Refusal } from '../domain/refusal.js';
+import type { Admitted, Verdict } from '../gate/gate.js';
+import { type Answer, answerRefusal, withFields } from '../http/answers.js';
+import type { RequestHead } from '../http/head.js';
+import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
+import type { EndpointName } from '../policy/endpoint-rule.js';
+import type { Route } from '../policy/route.js';
+import type { Upstream } from '../proxy/upstreams.js';
+import { faultRefusal } from './faults.js';
+import { refusedLimitFields } from './rate-limit-fields.js';
+import { newRecord, noteVerdict } from './record.js';
+import { newRequestId } from './request-id.js';
+import type { Services } from './services.js';
+import { beginTrace, endTrace, judge, traceCall } from './trace.js';
+
+/** Nothing is told of a request without authentication. */
+const NOBODY: readonly string[] = [];
+
+/**
+ * The pipeline: one request from its head to its record, whichever entrance it came by.
+ *
+ * It reads the head, asks the gate, finds out how the upstream is told who is calling, and ends in one of three ways: a
+ * refusal, an answer of a built-in endpoint, or what the entrance does with a request that is allowed. Each way ends in
+ * {@link finish}, which counts the request, ends its span and writes its log record, once.
+ *
+ * An entrance is a subclass. It says how its head is read, what "allowed" does and how an answer is written; what a
+ * refusal looks like in the audit log, the metrics and the log is settled here for all of them.
+ */
+export abstract class RequestHandler {
+  protected readonly services: Services;
+  protected readonly record = newRecord(newRequestId());
+
+  constructor(services: Services) {
+    this.services = services;
+  }
+
+  /** The head, or why there is none that could be judged. */
+  protected abstract readHead(): RequestHead | Refusal;
+  /** Does what this entrance is for with a request that is allowed. @param identity fields for the upstream, flat */
+  protected abstract allow(head: RequestHead, admitted: Admitted, identity: readonly string[]): void;
+  /** Serves a built-in endpoint. */
+  protected abstract answerEndpoint(head: RequestHead, admitted: Admitted, name: EndpointName): void;
+  /** Writes an answer of Latchkey's own. */
+  protected abstract write(answer: Answer): void;
+  /** Whether the client is gone, so that nothing need be written. */
+  protected abstract get isGone(): boolean;
+  /** Whether an answer has begun, so that no other can be written. */
+  protected abstract get hasAnswered(): boolean;
+  /** Breaks off whatever is under way. @returns whether the request is carried and so finishes by itself */
+  protected abstract abort(): boolean;
+
+  /** Refuses a head that was read before the gate is asked. */
+  protected refuseHead(_head: RequestHead): Refusal | undefined {
+    return undefined;
+  }
+
+  /** The refusal that a verdict leads to at this entrance, which may have rules of its own about what it can carry. */
+  protected refusalOf(_head: RequestHead, verdict: Verdict): Refusal | undefined {
+    return verdict.refusal;
+  }
+
+  /** The answer to a refusal. */
+  protected answerOf(refusal: Refusal): Answer {
+    return answerRefusal(refusal);
+  }
+
+  /** Takes the request through the pipeline. It never throws. */
+  handle(): void {
+    const { record, services } = this;
+    try {
+      const head = this.readHead();
+      const isRefused = 'refusal' in head;
+      if (services.tracing !== undefined) beginTrace(services.tracing, record, isRefused ? null : head);
+      if (isRefused) {
+        this.refuse(head);
+        return;
+      }
+      record.head = head;
+      const refusal = this.refuseHead(head);
+      if (refusal === undefined) this.#judge(head);
+      else this.refuse(refusal);
+    } catch (error) {
+      this.fault(error);
+    }
+  }
+
+  #judge(head: RequestHead): void {
+    const verdict = judge(this.record.trace, this.services.gate, head);
+    if (verdict instanceof Promise)
+      verdict.then((v) => this.#follow(head, v)).catch((error: unknown) => this.fault(error));
+    else this.#follow(head, verdict);
+  }
+
+  #follow(head: RequestHead, verdict: Verdict): void {
+    noteVerdict(this.record, verdict);
+    if (this.isGone) {
+      this.finish();
+      return;
+    }
+    const refusal = this.refusalOf(head, verdict);
+    if (refusal !== undefined) {
+      this.refuse(refusal);
+      return;
+    }
+    const admitted = verdict as Admitted;
+    const { endpoint } = admitted.route;
+    if (endpoint === null) this.#identify(head, admitted);
+    else this.answerEndpoint(head, admitted, endpoint.name);
+  }
+
+  #identify(head: RequestHead, admitted: Admitted): void {
+    const { subject } = admitted;
+    const identity = subject === null ? NOBODY : this.services.identify(subject, Date.now());
+    if (!(identity instanceof Promise)) this.allow(head, admitted, identity);
+    else
+      identity
+        .then((fields) => {
+          if (this.isGone) this.finish();
+          else this.allow(head, admitted, fields);
+        })
+        .catch((error: unknown) => this.fault(error));
+  }
+
+  /** The upstream of a route. */
+  protected upstreamOf(route: Route): Upstream {
+    const name = route.upstream ?? this.services.defaultUpstream;
+    this.record.upstream = name;
+    return this.services.upstreamOf(name);
+  }
+
+  /** Fields for the upstream, flat. @param target what it is asked for, without the path of its address */
+  protected fieldsFor(
+    head: RequestHead,
+    identity: readonly string[],
+    upstream: Upstream,
+    target: string,
+  ): string[] {
+    const { requestId, trace } = this.record;
+    const fields = this.services.outbound(head, identity, requestId);
+    if (trace !== undefined) fields.push(...traceCall(trace, upstream, head.method, target));
+    return fields;
+  }
+
+  /** Answers that the request gets no further. */
+  protected refuse(refusal: Refusal): void {
+    const { record, services } = this;
+    // What is refused behind the gate was not let through either.
+    if (record.admitted !== null) record.admitted = false;
+    services.auditor.refused(refusal, record);
+    this.writeRefusal(refusal, refusedLimitFields(services.rateLimitNames, refusal));
+    this.finish();
+  }
+
+  /** Notes and writes a refusal, without an end. @param fields more fields of the answer, flat */
+  protected writeRefusal(refusal: Refusal, fields: readonly string[]): void {
+    this.record.outcome = refusal.refusal;
+    this.record.detail = 'detail' in refusal ? refusal.detail : undefined;
+    this.writeNoted(withFields(this.answerOf(refusal), fields));
+  }
+
+  /** Answers a request that is done. @param outcome its tag in log and metrics */
+  protected answer(answer: Answer, outcome: string): void {
+    this.record.outcome = outcome;
+    this.writeNoted(answer);
+    this.finish();
+  }
+
+  private writeNoted(answer: Answer): void {
+    this.record.status = answer.status;
+    this.write(answer);
+  }
+
+  /** Faults deny. What went wrong is for the log, not for the client. It never throws: it is where errors end. */
+  protected fault(error: unknown): void {
+    const { logFault } = this.services;
+    logFault(error, 'request refused because of a fault', this.record.requestId);
+    if (!this.hasAnswered) {
+      try {
+        this.refuse(faultRefusal(error));
+        return;
+      } catch (again) {
+        logFault(again, 'refusal failed; connection closed', this.record.requestId);
+      }
+    }
+    if (!this.abort()) this.finish();
+  }
+
+  /** Counts the request, ends its span and writes its log record. The second time nothing happens. */
+  protected finish(): void {
+    const { record } = this;
+    if (record.finished) return;
+    record.finished = true;
+    const ms = performance.now() - record.startedAt;
+    countRequest(record.endpoint ?? record.route, record.outcome, record.status, ms / 1000);
+    const { upstream, sentAt, firstByteAt } = record;
+    if (upstream !== null && sentAt !== null && firstByteAt !== null)
+      observeFirstByte(upstream, (firstByteAt - sentAt) / 1000);
+    if (record.trace !== undefined) endTrace(record.trace, record);
+    const { accessLog } = this.services;
+    if (accessLog.wants(record)) accessLog.write(record, ms);
+  }
+}

@@ -1,0 +1,40 @@
+import type { Handler } from '../endpoints/call.js';
+import type { Gate } from '../gate/gate.js';
+import type { Identify } from '../gate/identity.js';
+import type { BodyLimits } from '../http/read-body.js';
+import type { HeadReader } from '../http/read-head.js';
+import type { Log } from '../observe/log.js';
+import type { Tracing } from '../observe/tracing.js';
+import type { EndpointName } from '../policy/endpoint-rule.js';
+import type { DecisionHeaders } from '../proxy/decision-headers.js';
+import type { Forward } from '../proxy/job.js';
+import type { Outbound } from '../proxy/outbound.js';
+import type { Upgrade } from '../proxy/upgrade.js';
+import type { Upstream } from '../proxy/upstreams.js';
+import type { AccessLog } from './access-log.js';
+import type { Auditor } from './auditor.js';
+import type { FaultLog } from './fault-log.js';
+import type { RateLimitNames } from './rate-limit-fields.js';
+
+/** What requests of one configuration are served with. */
+export interface Services {
+  readonly readHead: HeadReader;
+  readonly bodyLimits: BodyLimits;
+  readonly gate: Gate;
+  readonly endpoints: Readonly<Record<EndpointName, Handler>>;
+  readonly outbound: Outbound;
+  readonly forward: Forward;
+  readonly upgrade: Upgrade;
+  readonly decisionHeaders: DecisionHeaders;
+  readonly identify: Identify;
+  readonly rateLimitNames: RateLimitNames;
+  readonly upstreamOf: (name: string) => Upstream;
+  /** Name of the upstream of a route that names none. */
+  readonly defaultUpstream: string;
+  readonly log: Log;
+  readonly accessLog: AccessLog;
+  /** undefined while tracing is off. */
+  readonly tracing: Tracing | undefined;
+  readonly auditor: Auditor;
+  readonly logFault: FaultLog;
+}

@@ -1,0 +1,146 @@
+import { METHODS as PARSED_METHODS } from 'node:http';
+import { Sessions } from '../accounts/sessions.js';
+import { Tokens } from '../accounts/tokens.js';
+import type { LoadedConfig } from '../config/load.js';
+import { defaultUpstream, vendorNames } from '../config/derived.js';
+import { compilePolicy } from '../config/policy.js';
+import type { Subject } from '../domain/credential.js';
+import { digestOfField } from '../domain/secret.js';
+import type { Session } from '../domain/session.js';
+import type { EpochMs } from '../domain/time.js';
+import { Authenticator } from '../gate/authenticate.js';
+import { explain, type Explanation, explainRefused } from '../gate/explain.js';
+import type { GateParts } from '../gate/gate.js';
+import { Ownership } from '../gate/ownership.js';
+import { createClientReader } from '../http/client-address.js';
+import { createHeadReader, type HeadReader } from '../http/read-head.js';
+import type { Store, TokenWithUse } from '../store/store.js';
+
+/** A request that is judged and not served. */
+export interface Question {
+  readonly method: string;
+  /** The request target, with its query. */
+  readonly target: string;
+  /** Names and values, in turn; bytes beyond ASCII as UTF-8. */
+  readonly fields?: readonly string[];
+  /** Who asks: the value of the key field, a subject as if its credential had been checked, or nobody. */
+  readonly as: { readonly key: string } | { readonly subject: Subject } | 'anonymous';
+}
+
+/** Puts questions to the same reader and the same gate that serve requests; nothing is recorded or forwarded. */
+export class Rehearsal {
+  readonly #loaded: LoadedConfig;
+  readonly #readHead: HeadReader;
+  readonly #keyName: string;
+  readonly #parts: GateParts;
+  readonly #authenticator: Authenticator | null;
+  readonly #store: Store | null;
+
+  /** @param store null when there is none to ask: then nobody has tokens, and a token's id names one's own */
+  constructor(loaded: LoadedConfig, store: Store | null) {
+    const { config, lines } = loaded;
+    const names = vendorNames(config.interface);
+    const { sites, policy } = compilePolicy(config, lines);
+    const tokens =
+      store === null ? null : new Tokens(store, UNUSED, config.tokens, (name) => policy.hasScope(name));
+    this.#loaded = loaded;
+    this.#store = store;
+    this.#keyName = names.key;
+    this.#readHead = createHeadReader(
+      { key: names.key.toLowerCase(), otp: names.otp.toLowerCase(), sessionCookie: names.sessionCookie },
+      config.limits,
+      createClientReader(config.listen.trusted_proxies),
+    );
+    this.#authenticator =
+      store === null ? null : new Authenticator(store, new Sessions(store, UNUSED, config.sessions));
+    this.#parts = {
+      sites,
+      policy,
+      authenticator: this.#authenticator ?? NOBODY,
+      ownership: new Ownership(tokens ?? { get: async () => undefined }, policy),
+      lastSeen: UNUSED,
+      tokens: tokens ?? { activeIds: async () => [] },
+      writeLimit: null,
+    };
+  }
+
+  /** Judges a request and says what led to the verdict. */
+  async ask({ method, target, fields = [], as }: Question, now: EpochMs): Promise<Explanation> {
+    const given = [...fields, ...(as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : [])];
+    if (!PARSED_METHODS.includes(method) || given.some((text) => /[\0\r\n]/.test(text))) {
+      const detail = 'the request is not well-formed HTTP/1.1';
+      return explainRefused(method, target, { refusal: 'malformed', detail });
+    }
+    const head = this.#readHead({
+      method,
+      url: target,
+      httpVersion: '1.1',
+      rawHeaders: [...(hasHost(given) ? [] : ['Host', 'localhost']), ...given.map(asWireText)],
+      socket: { remoteAddress: '127.0.0.1' },
+    });
+    if ('refusal' in head) return explainRefused(method, target, head);
+    const { config } = this.#loaded;
+    const explanation = await explain(this.#partsFor(as), head, now, {
+      identityNames: config.identity.headers,
+      defaultUpstream: defaultUpstream(config),
+    });
+    if (explanation.verdict.outcome !== 'unauthenticated') return explanation;
+    return { ...explanation, note: await this.#whyNot(as, head.key) };
+  }
+
+  /** Why a credential does not hold. */
+  async #whyNot(as: Question['as'], key: string | undefined): Promise<string | null> {
+    if (as === 'anonymous') return 'the request has no credential';
+    if ('subject' in as) return `the user ${as.subject.user.login} is locked`;
+    const found = await this.#store?.findToken(digestOfField(key ?? ''));
+    if (found === undefined) return 'no token and no legacy key has this value';
+    return `its owner ${found.owner.login} is locked`;
+  }
+
+  #partsFor(as: Question['as']): GateParts {
+    if (as === 'anonymous' || 'key' in as) return this.#parts;
+    const { subject } = as;
+    const authenticator = {
+      isSent: () => true,
+      authenticate: () => (subject.user.locked ? ({ refusal: 'unauthenticated' } as const) : subject),
+    };
+    if (this.#authenticator !== null) return { ...this.#parts, authenticator };
+    const ownership = new Ownership({ get: async (id) => ownToken(id, subject) }, this.#parts.policy);
+    return { ...this.#parts, authenticator, ownership };
+  }
+}
+
+/** Questions are no use of a token. */
+const UNUSED = {
+  note: () => undefined,
+  pending: () => undefined,
+  sessionSeenAt: (session: Pick<Session, 'lastSeenAt'>) => session.lastSeenAt,
+};
+
+const NOBODY = { isSent: () => false, authenticate: () => ({ refusal: 'unauthenticated' }) as const };
+
+function ownToken(id: string, { user }: Subject): TokenWithUse {
+  const token = {
+    id,
+    digest: '',
+    kind: 'token',
+    userId: user.id,
+    name: '',
+    scopes: [],
+    services: [],
+    serviceId: null,
+    createdAt: 0,
+    updatedAt: 0,
+    expiresAt: null,
+  } as const;
+  return { token, use: null };
+}
+
+function hasHost(fields: readonly string[]): boolean {
+  return fields.some((text, i) => i % 2 === 0 && text.toLowerCase() === 'host');
+}
+
+/** A field as node's parser gives it: without space around it, each byte of its UTF-8 as one Latin-1 character. */
+function asWireText(text: string): string {
+  return Buffer.from(text.replace(/^[ \t]+|[ \t]+$/g, ''), 'utf8').toString('latin1');
+}

@@ -1,0 +1,110 @@
+import type { Awaitable } from '../domain/awaitable.js';
+import type { Refusal } from '../domain/refusal.js';
+import type { RequestHead } from '../http/head.js';
+import { guarded } from '../domain/guarded.js';
+import { setStreams } from '../observe/metrics.js';
+import { HeldList, type Place } from '../domain/held-list.js';
+
+/** A request or WebSocket that was let in and is still under way. */
+export interface Stream {
+  readonly head: RequestHead;
+  /** Breaks it off: its credential no longer holds, or that could not be asked in time. */
+  cut(reason: Refusal): void;
+}
+
+/** A stream that is watched, until it is given to {@link Streams.end}. */
+export type Watch = Place<Stream>;
+
+/** Judges a stream's head again; the refusal when it would not be let in any more. */
+export type Recheck = (head: RequestHead, now: number) => Awaitable<Refusal | undefined>;
+
+/** How often the streams are looked through, at most and at least. */
+const MAX_TICK_MS = 1_000;
+const MIN_TICK_MS = 50;
+const TICKS = 10;
+
+/**
+ * Watches what lasts: a token that is revoked, or a policy that is narrowed, also ends the streams that were let in before.
+ *
+ * Each stream is asked about when half of the interval has passed since it last held. A store that can't be asked is asked
+ * again until the whole interval has passed; then the stream ends. So none lasts longer than the interval.
+ */
+export class Streams {
+  /** By `performance.now()`. */
+  readonly #held = new HeldList<Stream>();
+  readonly #asking = new Set<Watch>();
+  readonly #interval: () => number;
+  readonly #recheck: Recheck;
+  readonly #fault: (error: unknown) => void;
+  #timer: NodeJS.Timeout;
+
+  /**
+   * @param interval milliseconds (`proxy.stream_recheck`), as it is now
+   * @param recheck must look at the rules and records as they are now
+   * @param fault told when a stream could not be cut
+   */
+  constructor(interval: () => number, recheck: Recheck, fault: (error: unknown) => void) {
+    this.#interval = interval;
+    this.#recheck = recheck;
+    this.#fault = fault;
+    this.#timer = this.#schedule();
+  }
+
+  watch(stream: Stream): Watch {
+    return this.#held.add(stream, performance.now());
+  }
+
+  /** It is over. */
+  end(watch: Watch): void {
+    this.#held.remove(watch);
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #schedule(): NodeJS.Timeout {
+    const tick = Math.max(MIN_TICK_MS, Math.min(MAX_TICK_MS, this.#interval() / TICKS));
+    return setTimeout(() => {
+      this.#look();
+      this.#timer = this.#schedule();
+    }, tick).unref();
+  }
+
+  #look(): void {
+    setStreams(this.#held.size);
+    const now = performance.now();
+    const interval = this.#interval();
+    for (const watch of this.#held.heldBefore(now - interval / 2)) {
+      // The end of one may have ended it.
+      if (watch.isOver) continue;
+      if (now - watch.heldAt >= interval) this.#cut(watch, { refusal: 'store_unavailable' });
+      else if (!this.#asking.has(watch)) this.#ask(watch);
+    }
+  }
+
+  #ask(watch: Watch): void {
+    const answered = (refusal: Refusal | undefined): void => {
+      this.#asking.delete(watch);
+      if (watch.isOver) return;
+      if (refusal === undefined) this.#held.renew(watch, performance.now());
+      else this.#cut(watch, refusal);
+    };
+    // A fault is no answer; the next look asks again until the interval is over.
+    const failed = (): void => void this.#asking.delete(watch);
+    this.#asking.add(watch);
+    try {
+      const verdict = this.#recheck(watch.member.head, Date.now());
+      if (verdict instanceof Promise) verdict.then(answered, failed);
+      else answered(verdict);
+    } catch {
+      failed();
+    }
+  }
+
+  #cut(watch: Watch, reason: Refusal): void {
+    this.end(watch);
+    // The others are looked at all the same.
+    guarded(() => watch.member.cut(reason), this.#fault)();
+  }
+}

@@ -1,0 +1,69 @@
+import type { Awaitable } from '../domain/awaitable.js';
+import type { Gate, Verdict } from '../gate/gate.js';
+import type { RequestHead } from '../http/head.js';
+import type { RequestTrace, Tracing } from '../observe/tracing.js';
+import type { Upstream } from '../proxy/upstreams.js';
+import type { RequestRecord } from './record.js';
+
+/** Begins the spans of a request. @param head null when it could not be read */
+export function beginTrace(tracing: Tracing, record: RequestRecord, head: RequestHead | null): void {
+  if (head === null) {
+    record.trace = tracing.begin(record.startedAt, null);
+    return;
+  }
+  const { method, path, client, userAgent, trace } = head;
+  record.trace = tracing.begin(record.startedAt, {
+    method,
+    path,
+    scheme: client.secure ? 'https' : 'http',
+    host: client.host.replace(/:\d+$/, ''),
+    client: client.address,
+    userAgent,
+    // The flag of a stranger would let every client have all of its requests traced.
+    parent: trace === undefined || client.behindTrustedProxy ? trace : { ...trace, sampled: undefined },
+  });
+}
+
+/** Judges a head, within its trace where there is one. */
+export function judge(trace: RequestTrace | undefined, gate: Gate, head: RequestHead): Awaitable<Verdict> {
+  if (trace === undefined) return gate.judge(head, Date.now());
+  return trace.run(() => gate.judge(head, Date.now()));
+}
+
+/**
+ * Begins the span of the upstream, and returns the field that tells it, flat.
+ *
+ * @param target what the upstream is asked for, without the path of its address
+ */
+export function traceCall(
+  trace: RequestTrace,
+  { name, addresses }: Upstream,
+  method: string,
+  target: string,
+): string[] {
+  // Of several addresses the one is chosen later, and a try may follow at another.
+  const [address] = addresses.length === 1 ? addresses : [];
+  const path = (address?.prefix ?? '') + target.split('?', 1)[0];
+  return ['traceparent', trace.call({ upstream: name, origin: address?.origin ?? null, method, path })];
+}
+
+/** Ends the spans of a request with what its log record says. */
+export function endTrace(trace: RequestTrace, record: RequestRecord): void {
+  const { route, status, outcome, subject, upstreamStatus } = record;
+  trace.end(
+    {
+      route,
+      status,
+      outcome,
+      values: {
+        'latchkey.request_id': record.requestId,
+        'latchkey.credential': subject?.credential,
+        'latchkey.customer_id': subject?.user.customerId,
+        'user.id': subject?.user.id,
+        'latchkey.token_id':
+          subject === null || subject.credential === 'session' ? undefined : subject.token.id,
+      },
+    },
+    upstreamStatus,
+  );
+}

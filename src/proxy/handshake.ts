@@ -1,0 +1,74 @@
+import { createHash } from 'node:crypto';
+import type { Refusal } from '../domain/refusal.js';
+import { hasBody, type RequestHead } from '../http/head.js';
+
+/** What a server joins to the key before it hashes it (RFC 6455 1.3). */
+const ACCEPT_SUFFIX = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
+/** A 101 ends with its head (RFC 9110 8.6, RFC 9112 6.1). */
+const FRAMING: readonly string[] = ['content-length', 'transfer-encoding', 'trailer'];
+
+/** Says why a head is no WebSocket handshake (RFC 6455 4.2.1); undefined when it is one. */
+export function refuseHandshake(head: RequestHead): Refusal | undefined {
+  const detail = handshakeFault(head);
+  return detail === undefined ? undefined : { refusal: 'malformed', detail };
+}
+
+function handshakeFault(head: RequestHead): string | undefined {
+  if (head.method !== 'GET') return 'a WebSocket handshake is a GET';
+  if (hasBody(head)) return 'a WebSocket handshake has no body';
+  if (valuesOf(head.fields, 'sec-websocket-version').join() !== '13')
+    return 'Sec-WebSocket-Version must be 13';
+  const [key = '', ...more] = valuesOf(head.fields, 'sec-websocket-key');
+  if (more.length > 0 || !/^[A-Za-z0-9+/]{22}==$/.test(key))
+    return 'Sec-WebSocket-Key must be 16 bytes in base64';
+  return undefined;
+}
+
+/**
+ * Says why an upstream's 101 opens no WebSocket (RFC 6455 4.1); undefined when it does. Whoever only echoes a status has not
+ * read the key, and what follows would be a pipe to something else.
+ *
+ * @param answer fields of the 101 as received, flat
+ * @param asked fields of the client's handshake, flat
+ */
+export function handshakeAnswerFault(
+  answer: readonly string[],
+  asked: readonly string[],
+): string | undefined {
+  if (valuesOf(answer, 'upgrade').join().toLowerCase() !== 'websocket') return 'Upgrade must be websocket';
+  if (!listOf(answer, 'connection').some((option) => option.toLowerCase() === 'upgrade'))
+    return 'Connection must name Upgrade';
+  const framing = FRAMING.find((name) => valuesOf(answer, name).length > 0);
+  if (framing !== undefined) return `${framing} must not be there`;
+  const [key = ''] = valuesOf(asked, 'sec-websocket-key');
+  const accept = createHash('sha1').update(`${key}${ACCEPT_SUFFIX}`).digest('base64');
+  if (valuesOf(answer, 'sec-websocket-accept').join() !== accept)
+    return 'Sec-WebSocket-Accept must follow from the key';
+  const protocols = valuesOf(answer, 'sec-websocket-protocol');
+  if (protocols.length > 1 || !areOffered(protocols, listOf(asked, 'sec-websocket-protocol')))
+    return 'Sec-WebSocket-Protocol must be one that was offered';
+  const extensions = extensionsOf(answer);
+  if (new Set(extensions).size < extensions.length || !areOffered(extensions, extensionsOf(asked)))
+    return 'Sec-WebSocket-Extensions must be among those that were offered';
+  return undefined;
+}
+
+function areOffered(chosen: readonly string[], offered: readonly string[]): boolean {
+  return chosen.every((each) => offered.includes(each));
+}
+
+/** Names of extensions. Their parameters hold no comma, not even in quotes (RFC 6455 9.1). */
+function extensionsOf(fields: readonly string[]): string[] {
+  return listOf(fields, 'sec-websocket-extensions').map((each) => (each.split(';', 1)[0] ?? '').trim());
+}
+
+function listOf(fields: readonly string[], name: string): string[] {
+  return valuesOf(fields, name)
+    .flatMap((value) => value.split(','))
+    .map((each) => each.trim());
+}
+
+/** @param name in lower case */
+function valuesOf(fields: readonly string[], name: string): string[] {
+  return fields.filter((_, i) => i % 2 === 1 && fields[i - 1]?.toLowerCase() === name);
+}

@@ -1,0 +1,98 @@
+import {
+  type DirectoryApplier,
+  DirectoryUnconfirmed,
+  type NotApplied,
+  type Plan,
+} from '../../accounts/directory.js';
+import { directoryFact } from '../../accounts/directory-fact.js';
+import { PasswordsBusy } from '../../accounts/passwords.js';
+import { describeRefusedChange, isPassingRefusal } from '../../accounts/refused-change.js';
+import { SigningUnavailable } from '../../accounts/signing-keys.js';
+import { loadDirectory } from '../../config/directory.js';
+import type { LoadedConfig } from '../../config/load.js';
+import type { DirectoryFile } from '../../config/schema/directory-file.js';
+import type { AuditFact, AuditOutcome } from '../../domain/audit.js';
+import { AuditUnavailable } from '../../observe/audit.js';
+import type { Log } from '../../observe/log.js';
+import { StoreUnavailable } from '../../store/store.js';
+import type { StoreRoom } from '../stores/store-room.js';
+
+/** So many ids are named in one line of the log. */
+const MAX_NAMED = 100;
+
+/** The directory could not be applied. */
+export class DirectoryRefused extends Error {
+  readonly code = 'DIRECTORY_REFUSED';
+  /** Others wrote at the same time: the next try may succeed without any change of the file. */
+  readonly passes: boolean;
+
+  constructor(file: string, { refused, partly }: NotApplied) {
+    super(
+      `${file}: ${describeRefusedChange(refused)}; ${partly ? 'only a part was applied' : 'nothing was changed'}`,
+    );
+    this.passes = isPassingRefusal(refused);
+  }
+}
+
+/** Whether a file was not judged for a reason that lies outside of it and passes. */
+export function isPassing(error: unknown): boolean {
+  return (
+    error instanceof StoreUnavailable ||
+    error instanceof AuditUnavailable ||
+    error instanceof SigningUnavailable ||
+    error instanceof PasswordsBusy ||
+    (error instanceof DirectoryRefused && error.passes)
+  );
+}
+
+/** Brings the store to the directory file of a configuration, when it names one. @throws DirectoryRefused, ConfigError */
+export async function applyDirectoryFile({ config }: LoadedConfig, room: StoreRoom, log: Log): Promise<void> {
+  const { file } = config.directory;
+  if (file === null) return;
+  await applyDirectory(file, loadDirectory(file, process.env, Object.keys(config.policy.roles)), room, log);
+}
+
+/** Brings the store to what a directory file says. @throws DirectoryRefused */
+export async function applyDirectory(
+  file: string,
+  directory: DirectoryFile,
+  room: StoreRoom,
+  log: Log,
+): Promise<void> {
+  room.audit.ensureWritable();
+  // It stands by then, whether its entry can be written or not; the next change waits until entries can be.
+  const note = (fact: AuditFact) => room.audit.note({ ...fact, actor: { file } });
+  const { pendingDeletions: pending } = await writeDirectory(file, directory, room.directory, note);
+  if (pending.length > 0)
+    log.warn(
+      { file, count: pending.length, users: pending.slice(0, MAX_NAMED) },
+      'users not in the directory still have active tokens; locked, deletion pending',
+    );
+}
+
+/**
+ * Writes what differs and has it written down: what was applied, and what may have been.
+ *
+ * @throws DirectoryRefused, StoreUnavailable
+ */
+export async function writeDirectory(
+  file: string,
+  directory: DirectoryFile,
+  applier: DirectoryApplier,
+  note: (fact: AuditFact) => void,
+): Promise<Plan> {
+  const tell = (differences: Plan['differences'], outcome: AuditOutcome) => {
+    const fact = directoryFact(differences, outcome);
+    if (fact !== undefined) note(fact);
+  };
+  const applied = await applier.apply(directory, Date.now()).catch((error: unknown) => {
+    if (error instanceof DirectoryUnconfirmed) tell(error.differences, 'unknown');
+    throw error;
+  });
+  if ('refused' in applied) {
+    if (applied.partly) tell(applied.differences, 'unknown');
+    throw new DirectoryRefused(file, applied);
+  }
+  tell(applied.differences, 'success');
+  return applied;
+}

@@ -1,0 +1,19 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import { loadDirectory } from '../../config/directory.js';
+import { ConfigError } from '../../config/fault.js';
+import type { DirectoryReading, DirectoryToRead } from './read-directory.js';
+
+// The thread of `readDirectory`: reads one file, says what it holds or what is wrong with it, and ends.
+
+function read({ file, env, roles }: DirectoryToRead): DirectoryReading {
+  try {
+    return { directory: loadDirectory(file, env, roles) };
+  } catch (error) {
+    if (error instanceof ConfigError) return { faults: error.faults };
+    throw error;
+  }
+}
+
+// A thread's port has no origin.
+// oxlint-disable-next-line unicorn/require-post-message-target-origin
+parentPort?.postMessage(read(workerData as DirectoryToRead));

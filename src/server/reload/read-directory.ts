@@ -1,0 +1,36 @@
+import { once } from 'node:events';
+import { statSync } from 'node:fs';
+import { Worker } from 'node:worker_threads';
+import { loadDirectory } from '../../config/directory.js';
+import { ConfigError, type Fault } from '../../config/fault.js';
+import type { DirectoryFile } from '../../config/schema/directory-file.js';
+
+/** What the thread is given; the environment is what `${NAME}` expands to. */
+export interface DirectoryToRead {
+  readonly file: string;
+  readonly env: NodeJS.ProcessEnv;
+  readonly roles: readonly string[];
+}
+
+/** What the thread answers. */
+export type DirectoryReading = { readonly directory: DirectoryFile } | { readonly faults: readonly Fault[] };
+
+/** Bytes up to which a file is read sooner than a thread starts (about 300 users). */
+const SMALL = 64 * 1024;
+
+/**
+ * Reads and checks a directory file while this thread serves: 12,000 users take seconds, so a large file is read on a
+ * thread of its own.
+ *
+ * @throws ConfigError with every fault
+ */
+export async function readDirectory(toRead: DirectoryToRead): Promise<DirectoryFile> {
+  const size = statSync(toRead.file, { throwIfNoEntry: false })?.size ?? 0;
+  if (size <= SMALL) return loadDirectory(toRead.file, toRead.env, toRead.roles);
+  const worker = new Worker(new URL('./directory-worker.js', import.meta.url), {
+    workerData: { ...toRead, env: { ...toRead.env } },
+  });
+  const [reading] = (await once(worker, 'message')) as [DirectoryReading];
+  if ('faults' in reading) throw new ConfigError(reading.faults);
+  return reading.directory;
+}

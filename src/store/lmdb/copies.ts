@@ -1,0 +1,118 @@
+import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { EpochMs } from '../../domain/time.js';
+import type { Databases } from './databases.js';
+import { storeId } from './store-id.js';
+
+/** The note and the files are looked at this often. What was written since then is not known to the note. */
+const INTERVAL_MS = 1_000;
+
+/** What the files of a store turn out to be. */
+export type CopyFault =
+  /** An older state of the store that was last used here: revocations since then are lost. */
+  | { readonly kind: 'older'; readonly lastUsedAt: EpochMs; readonly transactionsBehind: number }
+  /** Another store than the one that was last used here. */
+  | { readonly kind: 'another'; readonly lastUsedAt: EpochMs }
+  /** The files at the path are not those that this process has open. */
+  | { readonly kind: 'replaced' }
+  /** The note can't be written, so that an older copy would not be noticed. */
+  | { readonly kind: 'unnoted'; readonly reason: string };
+
+/** What stands in the note beside the folder. */
+interface Note {
+  readonly store: number;
+  /** LMDB's number of the last write transaction. */
+  readonly transaction: number;
+  readonly at: EpochMs;
+}
+
+/**
+ * Notices when an old copy of the store's folder is put back. A note beside the folder, `PATH.last-transaction`, says
+ * how far the store has come; a copy of the folder does not hold it. While the store is open, its files must stay those
+ * that were opened, or processes would go on with different stores.
+ */
+export class CopyWatch {
+  readonly #path: string;
+  readonly #dbs: Databases;
+  readonly #onFault: (fault: CopyFault) => void;
+  readonly #file: string;
+  readonly #timer: NodeJS.Timeout;
+  #noted = -1;
+  #isNoting = true;
+
+  /** Compares the store with the note. @param onFault called at once, or while the store is open */
+  constructor(path: string, dbs: Databases, onFault: (fault: CopyFault) => void) {
+    this.#path = path;
+    this.#dbs = dbs;
+    this.#onFault = onFault;
+    this.#file = fileOf(path);
+    const found = compare(readNote(notePath(path)), storeId(dbs), lastTransaction(dbs));
+    if (found !== undefined) onFault(found);
+    this.#note();
+    this.#timer = setInterval(() => this.#look(), INTERVAL_MS).unref();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    if (fileOf(this.#path) === this.#file) this.#note();
+  }
+
+  #look(): void {
+    if (fileOf(this.#path) === this.#file) {
+      this.#note();
+      return;
+    }
+    clearInterval(this.#timer);
+    this.#onFault({ kind: 'replaced' });
+  }
+
+  #note(): void {
+    const transaction = lastTransaction(this.#dbs);
+    const store = storeId(this.#dbs);
+    if (!this.#isNoting || transaction === this.#noted || store === undefined) return;
+    const note: Note = { store, transaction, at: Date.now() };
+    const file = notePath(this.#path);
+    try {
+      // Whole or not at all, whichever process writes it.
+      writeFileSync(`${file}.${process.pid}`, JSON.stringify(note), { mode: 0o600 });
+      renameSync(`${file}.${process.pid}`, file);
+      this.#noted = transaction;
+    } catch (error) {
+      this.#isNoting = false;
+      this.#onFault({ kind: 'unnoted', reason: (error as Error).message });
+    }
+  }
+}
+
+function compare(note: Note | undefined, store: number | undefined, transaction: number): CopyFault | undefined {
+  if (note === undefined) return undefined;
+  if (note.store !== store) return { kind: 'another', lastUsedAt: note.at };
+  const transactionsBehind = note.transaction - transaction;
+  return transactionsBehind > 0 ? { kind: 'older', lastUsedAt: note.at, transactionsBehind } : undefined;
+} // prettier-ignore
+
+function lastTransaction({ root }: Databases): number {
+  return (root.getStats() as { readonly lastTxnId: number }).lastTxnId;
+}
+
+function notePath(path: string): string {
+  return `${path.replace(/\/+$/, '')}.last-transaction`;
+}
+
+/** Which file is at the place of the data; an empty text when there is none. */
+function fileOf(path: string): string {
+  const found = statSync(join(path, 'data.mdb'), { throwIfNoEntry: false });
+  return found === undefined ? '' : `${found.dev}:${found.ino}`;
+}
+
+function readNote(file: string): Note | undefined {
+  try {
+    const note = JSON.parse(readFileSync(file, 'utf8')) as Partial<Note> | null;
+    const { store, transaction, at } = note ?? {};
+    return typeof store === 'number' && typeof transaction === 'number' && typeof at === 'number'
+      ? { store, transaction, at }
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,84 @@
+import type { Session } from '../../domain/session.js';
+import type { Customer, Service, User } from '../../domain/user.js';
+import type { TokenWithUse } from '../store.js';
+import { countIndex, type Databases, indexRange } from './databases.js';
+import { readCustomer, readService, readSession, readTokenWithUse, readUser } from './read.js';
+import type { Transactions } from './transactions.js';
+
+type Names = 'customers' | 'pendingDeletions' | 'revoked';
+type Indexes = 'servicesOf' | 'usersOf' | 'tokensOf' | 'sessionsOf';
+
+/** What is read as a list, however long: other work is served in between. */
+export class Lists {
+  readonly #transactions: Transactions;
+
+  constructor(transactions: Transactions) {
+    this.#transactions = transactions;
+  }
+
+  /** The keys of a database that has no other use than to list them. */
+  async keys(name: Names): Promise<string[]> {
+    const found: string[] = [];
+    await this.#transactions.scan(
+      (dbs) => dbs[name],
+      [{}],
+      (_dbs, key) => void found.push(key),
+    );
+    return found;
+  }
+
+  async customers(): Promise<Customer[]> {
+    const found: (Customer | undefined)[] = [];
+    await this.#transactions.scan(
+      (dbs) => dbs.customers,
+      [{}],
+      (dbs, id) => void found.push(readCustomer(dbs, id)),
+    );
+    return found.filter((customer) => customer !== undefined);
+  }
+
+  async services(customerId: string): Promise<Service[]> {
+    return this.#records('servicesOf', [customerId], readService);
+  }
+
+  async users(customerId: string): Promise<User[]> {
+    return this.#records('usersOf', [customerId], readUser);
+  }
+
+  async sessions(userId: string): Promise<Session[]> {
+    return this.#records('sessionsOf', [userId], readSession);
+  }
+
+  async tokens(userIds: readonly string[]): Promise<TokenWithUse[]> {
+    return this.#records('tokensOf', userIds, readTokenWithUse);
+  }
+
+  async tokensOfCustomer(customerId: string): Promise<TokenWithUse[]> {
+    return this.tokens(await this.#records('usersOf', [customerId], (_dbs, id) => id));
+  }
+
+  /** How many tokens the users of a customer have. */
+  async countTokens(customerId: string): Promise<number> {
+    const counts = await this.#records('usersOf', [customerId], (dbs, id) => countIndex(dbs.tokensOf, id));
+    return counts.reduce((sum, count) => sum + count, 0);
+  }
+
+  /** Reads by the second parts of the keys of an index that have certain first parts. */
+  async #records<T>(
+    index: Indexes,
+    firsts: readonly string[],
+    read: (dbs: Databases, id: string) => T | undefined,
+  ): Promise<T[]> {
+    const found: T[] = [];
+    const ranges = firsts.map(indexRange).filter((range) => range !== undefined);
+    await this.#transactions.scan(
+      (dbs) => dbs[index],
+      ranges,
+      (dbs, [, id]) => {
+        const record = read(dbs, id);
+        if (record !== undefined) found.push(record);
+      },
+    );
+    return found;
+  }
+}

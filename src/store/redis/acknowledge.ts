@@ -1,0 +1,82 @@
+import { Command } from 'ioredis';
+import { OutcomeUnknown } from '../store.js';
+import type { MasterSession } from './session.js';
+import type { RedisSettings } from './settings.js';
+
+/** How many replicas have to have a change before it is acknowledged, and how long they are waited for (milliseconds). */
+export type AcknowledgeSettings = NonNullable<RedisSettings['acknowledge']>;
+
+/** Redis that knows WAITAOF. */
+const WAITAOF_SINCE = [7, 2] as const;
+
+/**
+ * Waits until replicas have the changes of a session.
+ *
+ * `WAIT` holds up its connection and speaks for everything that was written on it before. So changes that are answered
+ * together wait together, and those that come meanwhile wait for the next one.
+ */
+export class Acknowledgement {
+  readonly #settings: AcknowledgeSettings;
+  readonly #commandTimeout: number;
+  readonly #due = new WeakMap<MasterSession, Promise<number>>();
+  readonly #onDisk = new WeakMap<MasterSession, Promise<boolean>>();
+
+  constructor(settings: AcknowledgeSettings, commandTimeout: number) {
+    this.#settings = settings;
+    this.#commandTimeout = commandTimeout;
+  }
+
+  /** How long a change may be held up by those before it, in milliseconds. */
+  get timeout(): number {
+    return this.#settings.timeout;
+  }
+
+  /** Resolves when enough replicas have what the session wrote. @throws OutcomeUnknown when they do not say so in time */
+  async wait(session: MasterSession): Promise<void> {
+    const { replicas } = this.#settings;
+    const count = await this.#wait(session);
+    if (count >= replicas) return;
+    throw new OutcomeUnknown(`${Math.max(0, count)} of ${replicas} replicas acknowledged it`);
+  }
+
+  #wait(session: MasterSession): Promise<number> {
+    const due = this.#due.get(session);
+    if (due !== undefined) return due;
+    const next = this.#send(session);
+    this.#due.set(session, next);
+    return next;
+  }
+
+  async #send(session: MasterSession): Promise<number> {
+    const onDisk = await this.#waitsForDisk(session);
+    // All answers that came with one packet.
+    await new Promise((resolve) => setImmediate(resolve));
+    this.#due.delete(session);
+    const { replicas, timeout } = this.#settings;
+    const command = onDisk
+      ? new Command('waitaof', [1, replicas, timeout])
+      : new Command('wait', [replicas, timeout]);
+    command.setTimeout(timeout + this.#commandTimeout);
+    const answer = (await session.changes.sendCommand(command)) as number | [local: number, replicas: number];
+    if (typeof answer === 'number') return answer;
+    return answer[0] === 1 ? answer[1] : -1;
+  }
+
+  /** A server that writes an append-only file is asked to have written it, if it can be. */
+  #waitsForDisk(session: MasterSession): Promise<boolean> {
+    const known = this.#onDisk.get(session);
+    if (known !== undefined) return known;
+    const asked = askForDisk(session);
+    this.#onDisk.set(session, asked);
+    asked.catch(() => this.#onDisk.delete(session));
+    return asked;
+  }
+}
+
+async function askForDisk({ changes }: MasterSession): Promise<boolean> {
+  const [server, persistence] = await Promise.all([changes.info('server'), changes.info('persistence')]);
+  const [, major = '0', minor = '0'] = /^redis_version:(\d+)\.(\d+)/m.exec(server) ?? [];
+  const [sinceMajor, sinceMinor] = WAITAOF_SINCE;
+  const knows = Number(major) > sinceMajor || (Number(major) === sinceMajor && Number(minor) >= sinceMinor);
+  return knows && /^aof_enabled:1/m.test(persistence);
+}

@@ -1,0 +1,34 @@
+import type { RedisNode } from '../../domain/redis-address.js';
+
+/** Those who say which server is the master. */
+export interface Watchers {
+  /** The server that they agree on now. @throws Error when too few answer, or they do not agree */
+  findMaster(): Promise<RedisNode>;
+  close(): void;
+}
+
+/** What most of all members say. @param members how many there are, answering or not */
+export function majority<T>(
+  answers: readonly T[],
+  members: number,
+  keyOf: (answer: T) => string,
+): T | undefined {
+  const counts = new Map<string, number>();
+  for (const answer of answers) {
+    const count = (counts.get(keyOf(answer)) ?? 0) + 1;
+    if (count * 2 > members) return answer;
+    counts.set(keyOf(answer), count);
+  }
+  return undefined;
+}
+
+/** The answers of those who gave one. */
+export async function answersOf<T>(asked: Iterable<Promise<T>>): Promise<T[]> {
+  const settled = await Promise.allSettled(asked);
+  return settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+}
+
+/** An address as one text. */
+export function addressText({ host, port }: { readonly host: string; readonly port: number }): string {
+  return `${host}:${port}`;
+}

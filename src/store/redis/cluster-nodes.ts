@@ -1,0 +1,106 @@
+import type { Redis } from 'ioredis';
+import type { RedisAddress } from '../../domain/redis-address.js';
+import { addressText, answersOf, majority, type Watchers } from './agreement.js';
+import { connectionToClusterNode, hostAndPort } from './connect.js';
+import type { RedisSettings } from './settings.js';
+
+/** A node that takes longer is not heard. */
+const ANSWER_MS = 400;
+
+/** What one node says of the cluster. */
+interface Opinion {
+  /** Of the slot that holds the store. */
+  readonly owner: RedisAddress;
+  /** Of the latest election that it knows of. */
+  readonly epoch: number;
+  readonly nodes: readonly RedisAddress[];
+}
+
+type SlotRange = [from: number, to: number, ...nodes: [host: string | null, port: number][]];
+
+/**
+ * The nodes of a cluster, each of them asked.
+ *
+ * The master is the owner of the slot that most of them name, by the latest election that any of them knows of: a node that
+ * was cut off or stopped names itself.
+ */
+export class ClusterNodes implements Watchers {
+  readonly #configured: readonly RedisAddress[];
+  readonly #settings: RedisSettings;
+  readonly #key: string;
+  #slot: number | undefined;
+  #nodes: ReadonlyMap<string, Redis> = new Map();
+
+  constructor(cluster: readonly string[], settings: RedisSettings, key: string) {
+    this.#configured = cluster.map(hostAndPort);
+    this.#settings = settings;
+    this.#key = key;
+    this.#use(this.#configured);
+  }
+
+  async findMaster(): Promise<RedisAddress> {
+    const members = this.#nodes.size;
+    const opinions = await answersOf([...this.#nodes.values()].map((node) => this.#ask(node)));
+    const newest = Math.max(...opinions.map(({ epoch }) => epoch));
+    const heard = opinions.filter(({ epoch }) => epoch === newest);
+    const agreed = majority(heard, members, ({ owner }) => addressText(owner));
+    if (agreed !== undefined) {
+      this.#use(agreed.nodes);
+      return agreed.owner;
+    }
+    // All of them may have moved.
+    if (opinions.length === 0) this.#use(this.#configured);
+    throw new Error(
+      opinions.length * 2 > members
+        ? 'the nodes of the cluster do not agree on an owner of the slot'
+        : `${opinions.length} of ${members} nodes of the cluster answer`,
+    );
+  }
+
+  close(): void {
+    for (const node of this.#nodes.values()) node.disconnect();
+  }
+
+  /** Asks these nodes from now on. */
+  #use(addresses: readonly RedisAddress[]): void {
+    const before = this.#nodes;
+    this.#nodes = new Map(
+      addresses.map((address) => {
+        const name = addressText(address);
+        return [name, before.get(name) ?? connectionToClusterNode(address, this.#settings, ANSWER_MS)];
+      }),
+    );
+    for (const [name, node] of before) if (!this.#nodes.has(name)) node.disconnect();
+  }
+
+  async #ask(node: Redis): Promise<Opinion> {
+    try {
+      this.#slot ??= await node.cluster('KEYSLOT', this.#key);
+      const [ranges, info] = await Promise.all([node.cluster('SLOTS'), node.cluster('INFO')]);
+      return opinionOf(ranges as unknown as SlotRange[], info, this.#slot, node.options.host ?? '');
+    } catch (error) {
+      // What was cut without a sign would not answer for minutes.
+      if (node.status === 'ready' && error instanceof Error && error.message === 'Command timed out')
+        node.disconnect(true);
+      throw error;
+    }
+  }
+}
+
+/** @param asked host of the node: one that does not know its own address names none */
+function opinionOf(ranges: readonly SlotRange[], info: string, slot: number, asked: string): Opinion {
+  const addressOf = ([host, port]: [string | null, number]): RedisAddress => ({
+    host: host === null || host === '' || host === '?' ? asked : host,
+    port,
+  });
+  const [, , owner] = ranges.find(([from, to]) => slot >= from && slot <= to) ?? [];
+  if (owner === undefined) throw new Error('no node of the cluster holds the slot');
+  const nodes = new Map<string, RedisAddress>();
+  for (const [, , ...all] of ranges)
+    for (const node of all.map(addressOf)) nodes.set(addressText(node), node);
+  return {
+    owner: addressOf(owner),
+    epoch: Number(/^cluster_current_epoch:(\d+)/m.exec(info)?.[1] ?? 0),
+    nodes: [...nodes.values()],
+  };
+}

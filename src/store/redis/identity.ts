@@ -1,0 +1,52 @@
+import { Command, type Redis } from 'ioredis';
+import { LEASE_MS } from './lease.js';
+
+/** Which server a connection is with, and how far its history goes. */
+export interface Identity {
+  /** Of the process: another one after each start. */
+  readonly runId: string;
+  /** Of the history: another one after each promotion. */
+  readonly replicationId: string;
+  /** Bytes of that history. */
+  readonly offset: number;
+}
+
+/** The server is none that a store may be kept on. */
+export class NotMaster extends Error {}
+
+/** Asks a server who it is, on this connection. @throws NotMaster for a replica */
+export async function readIdentity(redis: Redis): Promise<Identity> {
+  const [server, replication] = await Promise.all([info(redis, 'server'), info(redis, 'replication')]);
+  return { runId: fieldOf(server, 'run_id'), ...historyOf(replication) };
+}
+
+/** Asks a server how far its history goes; its process is that of the connection. @throws NotMaster for a replica */
+export async function readHistory(redis: Redis): Promise<Omit<Identity, 'runId'>> {
+  return historyOf(await info(redis, 'replication'));
+}
+
+/** Whether a server may have forgotten what was written before. */
+export function isAnotherHistory(now: Identity, before: Identity): boolean {
+  return now.runId !== before.runId || now.replicationId !== before.replicationId || now.offset < before.offset;
+} // prettier-ignore
+
+function historyOf(replication: string): Omit<Identity, 'runId'> {
+  const role = fieldOf(replication, 'role');
+  if (role !== 'master') throw new NotMaster(`the server is no master but has the role ${role}`);
+  return {
+    replicationId: fieldOf(replication, 'master_replid'),
+    offset: Number(fieldOf(replication, 'master_repl_offset')),
+  };
+}
+
+/** An answer that comes later than a lease lasts tells nothing. */
+async function info(redis: Redis, section: string): Promise<string> {
+  const command = new Command('info', [section], { replyEncoding: 'utf8' });
+  command.setTimeout(LEASE_MS);
+  return (await redis.sendCommand(command)) as string;
+}
+
+/** A field of `INFO`; empty when the server does not tell it. */
+function fieldOf(info: string, name: string): string {
+  return new RegExp(`^${name}:([^\r\n]*)`, 'm').exec(info)?.[1] ?? '';
+}

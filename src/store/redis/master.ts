@@ -1,0 +1,145 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { RedisSettings } from './settings.js';
+import type { Watchers } from './agreement.js';
+import { type Identity, isAnotherHistory } from './identity.js';
+import { MasterSession } from './session.js';
+import { watchersOf } from './watchers.js';
+
+/** The next try to find the master comes after this time, then after longer ones. */
+const FIRST_RETRY_MS = 25;
+const MAX_RETRY_MS = 250;
+
+/**
+ * Called with a session before anything else uses it.
+ *
+ * @param forgetful the server may have forgotten what this process knows: it is the first one, another one, or its history went back
+ */
+export type Adopt = (session: MasterSession, forgetful: boolean) => Promise<void>;
+
+/** Finds the master of a store, holds the session with it, and finds the next one when that is over. */
+export class Master {
+  readonly #settings: RedisSettings;
+  readonly #watchers: Watchers;
+  readonly #adopt: Adopt;
+  readonly #waiting = new Set<() => void>();
+  #current: MasterSession | undefined;
+  #known: Identity | undefined;
+  #lostAt = -Infinity;
+  #reason = 'it is being connected';
+  #closed = false;
+  #wake: () => void = () => undefined;
+
+  /** @param key any key of the store */
+  constructor(settings: RedisSettings, key: string, adopt: Adopt) {
+    this.#settings = settings;
+    this.#adopt = adopt;
+    this.#watchers = watchersOf(settings, key, () => this.#ask());
+    void this.#run();
+  }
+
+  /** The session, if it is confirmed now. */
+  get held(): MasterSession | undefined {
+    return this.#current?.lease.isHeld() === true ? this.#current : undefined;
+  }
+
+  /**
+   * The session with the master, confirmed. One that was lost a moment ago is waited for, as long as a command may take.
+   *
+   * @throws Error when none is there or it is not confirmed
+   */
+  async session(): Promise<MasterSession> {
+    const until = this.#lostAt + this.#settings.command_timeout;
+    if (this.#current === undefined && performance.now() < until) await this.#next(until - performance.now());
+    const session = this.#current;
+    if (session === undefined) throw new Error(`no master: ${this.#reason}`);
+    if (!session.lease.isHeld()) await this.#confirmed(session);
+    return session;
+  }
+
+  /** Waits for a confirmation as long as a command may take. */
+  async #confirmed(session: MasterSession): Promise<void> {
+    const timer = new AbortController();
+    const late = sleep(this.#settings.command_timeout, undefined, timer).then(() => {
+      throw new Error('the master was not confirmed in time');
+    });
+    try {
+      await Promise.race([session.confirm(), late]);
+    } finally {
+      timer.abort();
+      late.catch(() => undefined);
+    }
+  }
+
+  /** Resolves when a session is there, or after a time in milliseconds. */
+  async whenReady(ms: number): Promise<void> {
+    if (this.#current === undefined) await this.#next(ms);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const session = this.#current;
+    if (session !== undefined) {
+      await session.commands.quit().catch(() => undefined);
+      session.end('closed');
+    }
+    this.#watchers.close();
+    this.#wake();
+  }
+
+  async #run(): Promise<void> {
+    for (let tries = 0; !this.#closed; tries += 1) {
+      try {
+        const session = await this.#open();
+        tries = 0;
+        this.#current = session;
+        for (const resolve of this.#waiting) resolve();
+        this.#reason = await session.lost;
+        this.#known = session.identity;
+        this.#current = undefined;
+        this.#lostAt = performance.now();
+      } catch (error) {
+        this.#reason = error instanceof Error ? error.message : String(error);
+      }
+      if (!this.#closed) await this.#pause(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** tries));
+    }
+  }
+
+  async #open(): Promise<MasterSession> {
+    const node = await this.#watchers.findMaster();
+    const session = await MasterSession.open(node, this.#settings, this.#watchers);
+    const forgetful = this.#known === undefined || isAnotherHistory(session.identity, this.#known);
+    try {
+      await this.#adopt(session, forgetful);
+      if (this.#closed) throw new Error('closed');
+    } catch (error) {
+      session.end('it was not adopted');
+      throw error;
+    }
+    return session;
+  }
+
+  /** Another master may have been chosen. */
+  #ask(): void {
+    this.#current?.reconsider();
+    this.#wake();
+  }
+
+  async #next(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        this.#waiting.delete(done);
+        resolve();
+      };
+      const timer = setTimeout(done, ms);
+      this.#waiting.add(done);
+    });
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+      setTimeout(resolve, ms).unref();
+    });
+  }
+}

@@ -1,0 +1,93 @@
+import type { Redis } from 'ioredis';
+import type { RedisAddress } from '../../domain/redis-address.js';
+import { addressText, answersOf, majority, type Watchers } from './agreement.js';
+import { connectionToSentinel, hostAndPort } from './connect.js';
+import type { RedisSettings } from './settings.js';
+
+/** A sentinel that takes longer is not heard. */
+const ANSWER_MS = 400;
+/** What sentinels publish when another master is chosen. */
+const SWITCHED = '+switch-master';
+
+/** What one sentinel says of the master. */
+interface Opinion {
+  readonly address: RedisAddress;
+  /** Of the latest failover that it knows of. */
+  readonly epoch: number;
+  /** It can't reach the master itself, so a failover may be under way. */
+  readonly down: boolean;
+}
+
+/**
+ * The sentinels that are configured, each of them asked.
+ *
+ * The master is who most of them name, by the latest failover that any of them knows of: the sentinel that leads a failover
+ * knows of it first, and one that was cut off names the old master.
+ */
+export class Sentinels implements Watchers {
+  readonly #master: string;
+  readonly #sentinels: readonly Redis[];
+  readonly #subscribers: readonly Redis[];
+
+  constructor(
+    { master, nodes }: NonNullable<RedisSettings['sentinel']>,
+    settings: RedisSettings,
+    onChange: () => void,
+  ) {
+    this.#master = master;
+    const connect = (node: string) => connectionToSentinel(hostAndPort(node), settings, ANSWER_MS);
+    this.#sentinels = nodes.map(connect);
+    this.#subscribers = nodes.map(connect);
+    for (const subscriber of this.#subscribers) {
+      // A sentinel that can't be subscribed to is asked all the same.
+      subscriber.on('ready', () => void subscriber.subscribe(SWITCHED).catch(() => undefined));
+      subscriber.on('message', onChange);
+    }
+  }
+
+  async findMaster(): Promise<RedisAddress> {
+    const members = this.#sentinels.length;
+    const opinions = await answersOf(this.#sentinels.map((sentinel) => this.#ask(sentinel)));
+    const newest = Math.max(...opinions.map(({ epoch }) => epoch));
+    const heard = opinions.filter(({ epoch, down }) => epoch === newest && !down);
+    const agreed = majority(heard, members, ({ address }) => addressText(address));
+    if (agreed !== undefined) return agreed.address;
+    throw new Error(
+      opinions.length * 2 > members
+        ? 'the sentinels do not agree on a master that is up'
+        : `${opinions.length} of ${members} sentinels answer`,
+    );
+  }
+
+  close(): void {
+    for (const connection of [...this.#sentinels, ...this.#subscribers]) connection.disconnect();
+  }
+
+  async #ask(sentinel: Redis): Promise<Opinion> {
+    try {
+      const [address, record] = await Promise.all([
+        sentinel.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', this.#master),
+        sentinel.call('SENTINEL', 'MASTER', this.#master),
+      ]);
+      return opinionOf(address as string[] | null, record as string[]);
+    } catch (error) {
+      // What was cut without a sign would not answer for minutes.
+      if (sentinel.status === 'ready' && error instanceof Error && error.message === 'Command timed out')
+        sentinel.disconnect(true);
+      throw error;
+    }
+  }
+}
+
+function opinionOf(address: readonly string[] | null, record: readonly string[]): Opinion {
+  const field = (name: string) => record[record.indexOf(name) + 1] ?? '';
+  const [host = '', port = ''] = address ?? [];
+  if (host === '') throw new Error('the sentinel does not know the master');
+  // While it leads a failover, a sentinel names the new master and shows the record of the old one.
+  const isOfRecord = host === field('ip') && port === field('port');
+  return {
+    address: { host, port: Number(port) },
+    epoch: Number(field('config-epoch')),
+    down: isOfRecord && /\b[so]_down\b/.test(field('flags')),
+  };
+}

@@ -1,0 +1,160 @@
+import { circuitBreaker, ConsecutiveBreaker, handleWhen } from 'cockatiel';
+import { type Redis, ReplyError } from 'ioredis';
+import type { RedisNode } from '../../domain/redis-address.js';
+import { addressText, type Watchers } from './agreement.js';
+import { connectionTo } from './connect.js';
+import { type Identity, NotMaster, readHistory, readIdentity } from './identity.js';
+import { Lease } from './lease.js';
+import type { RedisSettings } from './settings.js';
+
+/** So many commands in a row without an answer stop the asking. */
+const FAILURES = 5;
+/** Then one command is let through this often to see whether it is over. */
+const PROBE_MS = 500;
+/** The master is confirmed this often. */
+const CONFIRM_MS = 250;
+/** A server that is not connected by then is given up. */
+const OPEN_MS = 2_000;
+
+/**
+ * The connections with one server, for as long as it is the master.
+ *
+ * Both are with the same process, whose history is the same from the first confirmation to the last one. When one of them
+ * closes, when the server or its watchers say otherwise, or when nobody says anything for as long as a lease
+ * holds, the session is over and never comes back.
+ */
+export class MasterSession {
+  readonly node: RedisNode;
+  /** What is read goes here, and changes that no replica has to confirm. */
+  readonly commands: Redis;
+  /** What waits for replicas holds up what comes behind it, so changes that do have a connection of their own. */
+  readonly changes: Redis;
+  readonly lease = new Lease();
+  readonly breaker = circuitBreaker(
+    handleWhen((error) => !(error instanceof ReplyError)),
+    { halfOpenAfter: PROBE_MS, breaker: new ConsecutiveBreaker(FAILURES) },
+  );
+  /** Resolves, to the reason, when it is over. */
+  readonly lost: Promise<string>;
+  readonly #watchers: Watchers;
+  #identity: Identity;
+  #lose: (reason: string) => void = () => undefined;
+  #confirming: Promise<void> | undefined;
+  readonly #renewal: NodeJS.Timeout;
+  /** `performance.now()`; when that is long ago, this process itself was stopped. */
+  #renewedAt = performance.now();
+
+  private constructor(
+    node: RedisNode,
+    [commands, changes]: readonly [Redis, Redis],
+    identity: Identity,
+    watchers: Watchers,
+  ) {
+    this.node = node;
+    this.commands = commands;
+    this.changes = changes;
+    this.#identity = identity;
+    this.#watchers = watchers;
+    this.lost = new Promise((resolve) => (this.#lose = resolve));
+    for (const connection of [commands, changes])
+      connection.once('close', () => this.end('the connection closed'));
+    this.#renewal = setInterval(() => this.#renew(), CONFIRM_MS).unref();
+  }
+
+  /**
+   * Connects to a server and makes sure that it is the master.
+   *
+   * @throws Error when it can't be reached or is not
+   */
+  static async open(node: RedisNode, settings: RedisSettings, watchers: Watchers): Promise<MasterSession> {
+    const commands = connectionTo(node, settings);
+    const changes = settings.acknowledge == null ? commands : connectionTo(node, settings);
+    const connections = new Set([commands, changes]);
+    const timer = setTimeout(() => connections.forEach((each) => each.disconnect()), OPEN_MS);
+    try {
+      await Promise.all([...connections].map((each) => each.connect()));
+      const [identity, other] = [await readIdentity(commands), await readIdentity(changes)];
+      if (identity.runId !== other.runId) throw new Error('two connections are with different servers');
+      const session = new MasterSession(node, [commands, changes], identity, watchers);
+      try {
+        await session.confirm();
+      } catch (error) {
+        session.end('it was not confirmed');
+        throw error;
+      }
+      return session;
+    } catch (error) {
+      for (const connection of connections) connection.disconnect();
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Who the server is, and how far its history went when it was asked last. */
+  get identity(): Identity {
+    return this.#identity;
+  }
+
+  /** Asks the server and its watchers whether it is still the master, and extends the lease. @throws Error when it is not */
+  async confirm(): Promise<void> {
+    this.#confirming ??= this.#ask().finally(() => (this.#confirming = undefined));
+    return this.#confirming;
+  }
+
+  /** Resolves when the server was confirmed by a question asked after that time. @throws Error when it is not */
+  async confirmSince(time: number): Promise<void> {
+    // A question that is under way may be an earlier one.
+    while (!this.lease.isConfirmedSince(time)) await this.confirm();
+  }
+
+  /** Another server may have become the master: the watchers are asked at once. */
+  reconsider(): void {
+    this.#askWatchers().catch(() => undefined);
+  }
+
+  /** Ends the session. */
+  end(reason: string): void {
+    clearInterval(this.#renewal);
+    this.lease.end();
+    this.#lose(reason);
+    for (const connection of [this.commands, this.changes]) connection.disconnect();
+  }
+
+  /** Asks the watchers alone: a server that was stopped does not keep this process from leaving it. */
+  async #askWatchers(): Promise<void> {
+    const master = await this.#watchers.findMaster();
+    if (addressText(master) === addressText(this.node)) return;
+    this.end(`${addressText(master)} is the master now`);
+    throw new NotMaster('another server is the master');
+  }
+
+  async #askServer(): Promise<void> {
+    try {
+      const { replicationId, offset } = await readHistory(this.commands);
+      if (replicationId !== this.#identity.replicationId) throw new NotMaster('its history was replaced');
+      if (offset < this.#identity.offset) throw new NotMaster('its history went back');
+      this.#identity = { ...this.#identity, offset };
+    } catch (error) {
+      if (error instanceof NotMaster) this.end(error.message);
+      throw error;
+    }
+  }
+
+  async #ask(): Promise<void> {
+    const askedAt = performance.now();
+    await Promise.all([this.#askServer(), this.#askWatchers()]);
+    this.lease.extend(askedAt);
+    if (!this.lease.isHeld()) throw new Error('the master was not confirmed in time');
+  }
+
+  #renew(): void {
+    const now = performance.now();
+    const stopped = now - this.#renewedAt > 2 * CONFIRM_MS;
+    this.#renewedAt = now;
+    // An answer under way still comes or fails; ending the session before would make a busy machine connect anew.
+    if (this.lease.isHeld() || stopped || this.#confirming !== undefined)
+      this.confirm().catch(() => undefined);
+    else this.end('the master was not confirmed in time');
+  }
+}

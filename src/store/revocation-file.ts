@@ -1,0 +1,77 @@
+import {
+  appendFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { newId } from '../domain/secret.js';
+import { REMEMBERED_MS, type RevocationLog } from './revocations.js';
+
+/** A file is not written to for longer than this, so that old ones can be removed whole. */
+const FILE_MS = REMEMBERED_MS / 4;
+const NAME = /^revocations-[\w-]+\.txt$/;
+
+/**
+ * What ended, in files of a folder: a line each, with the time and the name. Each process writes its own files and reads
+ * those of all, so that it knows after a restart what any process of this machine knew.
+ */
+export class RevocationFiles implements RevocationLog {
+  readonly #folder: string;
+  readonly #onFailure: (error: unknown) => void;
+  #file = '';
+  #since = -Infinity;
+
+  /** @throws Error when the folder can't be made or written */
+  constructor(folder: string, onFailure: (error: unknown) => void) {
+    this.#folder = folder;
+    this.#onFailure = onFailure;
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    this.#begin();
+  }
+
+  load(): (readonly [name: string, at: number])[] {
+    const oldest = Date.now() - REMEMBERED_MS;
+    const found = new Map<string, number>();
+    for (const name of readdirSync(this.#folder).filter((each) => NAME.test(each))) {
+      const file = join(this.#folder, name);
+      if (statSync(file).mtimeMs < oldest) rmSync(file, { force: true });
+      else for (const [each, at] of entriesOf(readFileSync(file, 'utf8'))) if (at >= oldest) found.set(each, at);
+    }
+    return [...found].toSorted((a, b) => a[1] - b[1]);
+  } // prettier-ignore
+
+  append(names: readonly string[], at: number): void {
+    try {
+      if (performance.now() - this.#since > FILE_MS) this.#begin();
+      appendFileSync(this.#file, names.map((name) => `${at} ${name}\n`).join(''));
+    } catch (error) {
+      this.#onFailure(error);
+    }
+  }
+
+  #begin(): void {
+    this.#since = performance.now();
+    this.#file = join(this.#folder, `revocations-${newId()}.txt`);
+    writeFileSync(this.#file, '', { mode: 0o600 });
+    const oldest = Date.now() - REMEMBERED_MS - FILE_MS;
+    for (const name of readdirSync(this.#folder).filter((each) => NAME.test(each))) {
+      const file = join(this.#folder, name);
+      if ((statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Infinity) < oldest) rmSync(file, { force: true });
+    }
+  } // prettier-ignore
+}
+
+/** A line that was cut short is none. */
+function entriesOf(text: string): [name: string, at: number][] {
+  return text
+    .slice(0, text.lastIndexOf('\n') + 1)
+    .split('\n')
+    .flatMap((line): [string, number][] => {
+      const [, at, name] = /^(\d{1,15}) ((?:token|legacy|session|user):\S+)$/.exec(line) ?? [];
+      return at === undefined || name === undefined ? [] : [[name, Number(at)]];
+    });
+}

@@ -1,0 +1,146 @@
+import { z } from 'zod';
+import { loginKey } from '../domain/user.js';
+import { customerOf, encode, serviceOf, sessionOf, tokenOf, userOf } from './records.js';
+import type { StoreRecord } from './transfer.js';
+
+/** Records that are not a whole store; the message says which and why. */
+export class RecordsInvalid extends Error {}
+
+const key = z.string().min(1).max(1_024);
+const time = z.int();
+const texts = z.array(z.string());
+const user = z.looseObject({
+  id: key,
+  customerId: key,
+  login: key,
+  name: z.string(),
+  role: z.string(),
+  passwordHash: z.string().nullable(),
+  otpSecret: z.string().nullable(),
+  locked: z.boolean(),
+  createdAt: time,
+  updatedAt: time,
+});
+const token = z.looseObject({
+  id: key,
+  digest: key,
+  kind: z.enum(['token', 'legacy_key']),
+  userId: key,
+  name: z.string(),
+  scopes: texts,
+  services: texts,
+  createdAt: time,
+  expiresAt: time.nullable(),
+});
+const use = z.looseObject({ at: time, ip: z.string(), userAgent: z.string().nullable() });
+const session = z.looseObject({
+  digest: key,
+  id: key,
+  userId: key,
+  createdAt: time,
+  endsAt: time,
+  lastSeenAt: time,
+});
+const signingKeys = z.looseObject({
+  revision: z.int(),
+  keys: z.array(z.looseObject({ kid: key, sealedKey: z.string(), signsFrom: time })),
+});
+const named = z.looseObject({ id: key, name: z.string() });
+
+/** The form of each kind. A kind that is not among them is of a newer Latchkey. */
+const record = z.discriminatedUnion('kind', [
+  z.looseObject({ kind: z.literal('customer'), value: named }),
+  z.looseObject({ kind: z.literal('service'), value: named.extend({ customerId: key }) }),
+  z.looseObject({ kind: z.literal('user'), value: user, otpStep: z.int() }),
+  z.looseObject({ kind: z.literal('token'), value: token, use: use.nullable() }),
+  z.looseObject({ kind: z.literal('session'), value: session }),
+  z.looseObject({ kind: z.literal('revoked'), value: key }),
+  z.looseObject({ kind: z.literal('signing_keys'), value: signingKeys }),
+]);
+
+/**
+ * Checks records, in whatever order, before any of them is written: each by itself, none twice, and whatever one refers
+ * to is there.
+ */
+export class RecordCheck {
+  /** Names of what is there once at most. */
+  readonly #names = new Set<string>();
+  /** Names of what has to be there, by who says so. */
+  readonly #needed = new Map<string, string>();
+
+  /** Takes in a record and gives it back in today's form. @throws RecordsInvalid */
+  add(given: unknown): StoreRecord {
+    const read = record.safeParse(given);
+    if (!read.success) throw new RecordsInvalid(`holds a record that is not understood (${describe(given)})`);
+    const checked = currentForm(given as StoreRecord);
+    for (const name of namesOf(checked)) {
+      if (this.#names.has(name)) throw new RecordsInvalid(`holds the ${name} twice`);
+      this.#names.add(name);
+    }
+    for (const name of needsOf(checked))
+      if (!this.#needed.has(name)) this.#needed.set(name, namesOf(checked)[0] ?? '');
+    return checked;
+  }
+
+  /** Says that there are no more. @throws RecordsInvalid */
+  end(): void {
+    for (const [name, by] of this.#needed)
+      if (!this.#names.has(name)) throw new RecordsInvalid(`lacks the ${name}, whom the ${by} belongs to`);
+  }
+}
+
+/** What of a record is unique among all of them; the first names it for people. */
+function namesOf(record: StoreRecord): string[] {
+  switch (record.kind) {
+    case 'user':
+      return [`user ${record.value.id}`, `login ${loginKey(record.value.login)}`];
+    case 'token':
+      // A legacy key that was revoked is no token any more.
+      return [`token ${record.value.id}`, `digest ${record.value.digest}`];
+    case 'session':
+      return [`session ${record.value.id}`, `session digest ${record.value.digest}`];
+    case 'revoked':
+      return [`digest ${record.value}`];
+    case 'signing_keys':
+      return ['set of signing keys'];
+    default:
+      return [`${record.kind} ${record.value.id}`];
+  }
+}
+
+function needsOf(record: StoreRecord): string[] {
+  switch (record.kind) {
+    case 'service':
+    case 'user':
+      return [`customer ${record.value.customerId}`];
+    case 'token':
+    case 'session':
+      return [`user ${record.value.userId}`];
+    default:
+      return [];
+  }
+}
+
+/** Reads each value as a store reads it, so that what older records held besides is left out. */
+function currentForm(record: StoreRecord): StoreRecord {
+  switch (record.kind) {
+    case 'customer':
+      return { ...record, value: customerOf(encode(record.value)) };
+    case 'service':
+      return { ...record, value: serviceOf(encode(record.value)) };
+    case 'user':
+      return { ...record, value: userOf(encode(record.value)) };
+    case 'token':
+      return { ...record, value: tokenOf(encode(record.value)) };
+    case 'session':
+      return { ...record, value: sessionOf(encode(record.value)) };
+    default:
+      return record;
+  }
+}
+
+function describe(given: unknown): string {
+  const { kind, value } = (given ?? {}) as { kind?: unknown; value?: { id?: unknown } };
+  const id = typeof value?.id === 'string' ? ` ${value.id}` : '';
+  return typeof kind === 'string' ? `${kind.slice(0, 40)}${id.slice(0, 80)}` : 'without a kind';
+}

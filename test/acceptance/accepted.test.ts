@@ -1,0 +1,130 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import t from 'tap';
+import { parseDocument } from 'yaml';
+import { ConfigError } from '../../src/config/fault.js';
+import { loadConfigToServe } from '../../src/config/load.js';
+import { FULL, placesOf } from '../config/mutations.js';
+import { run, start, temporaryFolder } from '../helpers/latchkey.js';
+import { forEachRow } from '../helpers/table.js';
+
+/* What `check` accepts, `serve` can use: the same parsing, before and behind it. */
+
+const folder = temporaryFolder(t);
+const file = join(folder, 'latchkey.yaml');
+mkdirSync(join(folder, 'folder'));
+writeFileSync(join(folder, 'file'), 'no certificate');
+const UP = 'upstream: http://127.0.0.1:1\n';
+
+function isAccepted(text: string): boolean {
+  writeFileSync(file, text);
+  try {
+    loadConfigToServe(file);
+    return true;
+  } catch (error) {
+    if (error instanceof ConfigError) return false;
+    throw error;
+  }
+}
+
+t.test('what serve could not use is refused', async (t) => {
+  const redis = (more: string) => `${UP}store: { type: redis, ${more} }`;
+  forEachRow(
+    [
+      ...['redis://:a/b@h', 'redis://:a%zz@h', 'redis://', 'redis:///0', 'redis://h:0', 'redis://h:65536', 'redis://h:6379/abc', 'redis://h/1/2', 'redis://h?db=x', 'redis://h#x', 'redis://[::::]', 'http://h'].map((url) => redis(`url: "${url}"`)),
+      ...['h:65536', 'h:0', '[::::]:1', 'h:', 'a b', 'h:1:2'].flatMap((node) => [redis(`cluster: ["${node}"]`), redis(`sentinel: { master: m, nodes: ["${node}"] }`)]),
+      redis('url: "redis://h", tls: { ca: ./none.pem }'),
+      redis('url: "redis://h", tls: { ca: ./file }'),
+      redis('url: "redis://h", tls: { cert: ./file }'),
+      redis('url: "redis://h", command_timeout: 25d'),
+      `${UP}store: { type: lmdb, path: ./file }`,
+      `${UP}directory: { file: ./folder }`,
+      `${UP}audit: { to: ./none/audit.log, required: true }`,
+      `${UP}audit: { to: ./folder, required: true }`,
+      `${UP}listen: { trusted_proxies: ["fe80::1%eth0"] }`,
+      `${UP}listen: { host: "[::1]" }`,
+      `${UP}listen: { host: "a b" }`,
+      `${UP}listen: { port: 9901 }`,
+      `${UP}listen: { host: 127.0.0.1, port: 9000 }\ndecision: { host: "::", port: 9000 }`,
+      `${UP}limits: { head_timeout: 999999999d }`,
+      `${UP}tokens: { last_seen_interval: 30d }`,
+      'upstream: "http://h:65536"',
+      'upstreams: { api: { url: http://h, host: "h:65536" } }',
+      'upstreams: { api: { url: http://h, response_timeout: 25d } }',
+    ],
+    (text) => t.notOk(isAccepted(text), text),
+  );
+  forEachRow(
+    [
+      ...['redis://h', 'rediss://h:1/', 'redis://u:p%2F%40@h:6379/15', 'redis://:%3A@[::1]:65535/0'].map((url) => redis(`url: "${url}"`)),
+      redis('cluster: ["h", "[::1]:7000", "10.0.0.1:65535"]'),
+      `${UP}sessions: { absolute_timeout: 400d, idle_timeout: 30d }\ntokens: { max_lifetime: 3650d }`,
+      `${UP}listen: { host: "::1", port: 9901 }`,
+      `${UP}audit: { to: ./new.log, required: true }`,
+    ],
+    (text) => t.ok(isAccepted(text), text),
+  );
+}); // prettier-ignore
+
+/** Values at the edge of what each kind of setting takes. */
+const EDGES = [
+  '0', '1', '65535', '1000000', '0ms', '1ms', '24d', '25d', '999999999d', '1KiB', '1MiB', '1GiB', 'null', 'true', 'false', 'auto', 'a', '""',
+  '"a:1"', '"a:99999"', '"[::1]"', '"::"', '"fe80::1%lo"', '"0.0.0.0/0"', '"10.0.0.0/33"', '"::/128"', './folder', './file', './none/x', './new', '/',
+  '"http://[::1]:0/"', '"http://a:b@c"', '"https://a.example/é"', '"redis://:a/b@h"', '"redis://u:p%40@[::1]:1/2"', '"rediss://127.0.0.1:1"',
+  '"http://h?x"', 'kong', 'stdout', '[]', '[ "127.0.0.1:1" ]', '"%zz"', '"\\u00e9"', 'ES256', 'deny', 'none', 'all', 'error', '"/%C3%A9/*"', '"*"',
+]; // prettier-ignore
+
+/** One in so many values is tried at each place, and so many configurations are started. */
+const SHARE = 4;
+const RUNS = 4;
+
+/** Ports that are taken, addresses that a machine lacks, and a worker for each core are not the configuration's doing. */
+function isAboutMachine(path: string, value: unknown): boolean {
+  if (path.endsWith('.host') && /^(listen|admin|decision)/.test(path))
+    return !['::1', '::'].includes(String(value));
+  return /\.port$|^workers$|^store\.path$|^audit\.to$/.test(path);
+}
+
+t.test('configurations of edge values that are accepted start', { timeout: 600_000 }, async (t) => {
+  const accepted = new Map<string, unknown[]>();
+  const leaves = placesOf(FULL).filter(({ value }) => value !== undefined);
+  for (const [i, place] of leaves.entries())
+    for (const [j, edge] of EDGES.entries())
+      if ((i + j) % SHARE === 0 && isAccepted(place.with(edge))) {
+        const value = parseDocument(edge).toJS() as unknown;
+        accepted.set(place.path, [...(accepted.get(place.path) ?? []), value]);
+      }
+  t.ok(accepted.size > 50, `${accepted.size} places take some of them`);
+  // What each place takes by itself is put together; what contradicts another is left out.
+  let started = 0;
+  for (let i = 0; i < RUNS; i++) {
+    let document = FULL;
+    for (const [path, values] of accepted) {
+      const value = values[i % values.length];
+      if (isAboutMachine(path, value)) continue;
+      const next = parseDocument(document);
+      next.setIn(
+        path.split('.').map((step) => (/^\d+$/.test(step) ? Number(step) : step)),
+        value,
+      );
+      if (isAccepted(String(next))) document = String(next);
+    }
+    const config = join(folder, `edge-${i}.yaml`);
+    writeFileSync(config, document);
+    const server = await start(t, config).catch((error: unknown) => t.fail(`${String(error)}\n${document}`));
+    if (typeof server !== 'object' || server === null || !('stop' in server)) continue;
+    started += 1;
+    await server.stop('SIGKILL');
+  }
+  t.equal(started, RUNS);
+}); // prettier-ignore
+
+t.test('a port that somebody else has is told without the values of the configuration', async (t) => {
+  const taken = createServer().listen(0, '127.0.0.1');
+  await new Promise((done) => taken.once('listening', done));
+  t.teardown(() => taken.close());
+  const { port } = taken.address() as { port: number };
+  writeFileSync(file, `${UP}listen: { host: 127.0.0.1, port: ${port} }\nadmin: { port: 0 }\nstore: { type: lmdb, path: ${join(folder, 'd')} }`);
+  t.match(await run(['serve', '--config', file]), { code: 1, stderr: `port ${port} is in use already` });
+}); // prettier-ignore

@@ -1,0 +1,140 @@
+import { spawn } from 'node:child_process';
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { join, resolve } from 'node:path';
+import t, { type Test } from 'tap';
+import { readBackup, writeBackup } from '../../src/commands/operate/backup-file.js';
+import type { StoreRecord } from '../../src/store/transfer.js';
+import { run, runOn, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { needNode } from '../helpers/node-version.mjs';
+import { until } from '../helpers/until.js';
+
+/** What some program takes for the end of a line, in a name that people choose. */
+const SEPARATORS = [
+  '\u2028',
+  '\u2029',
+  '\u0085',
+  '\r',
+  '\n',
+  '\r\n',
+  '\v',
+  '\f',
+  '\u001c',
+  '\u001e',
+  '"',
+  '\\',
+  '\\u2028',
+  '\ud83d\ude00',
+];
+const names = SEPARATORS.map((separator) => `left${separator}right`);
+const customers = names.map((name, i) => ({ id: `C${i}`, name }));
+const services = names.map((name, i) => ({ id: `S${i}`, customer_id: `C${i}`, name }));
+
+const record = (name: string, i = 0): StoreRecord => ({ kind: 'customer', value: { id: `C${i}`, name } });
+async function* recordsOf(records: readonly StoreRecord[]) {
+  yield* records;
+}
+const ignore = () => undefined;
+
+t.test('a backup is read as it was written, whatever names hold and whichever Node reads it', async (t) => {
+  const config = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' }, { customers, services });
+  t.match(await run(['apply', '--config', config]), { code: 0 });
+  const folder = temporaryFolder(t);
+  const runtimes = [process.execPath, join(needNode('26'), 'node')];
+  for (const [i, writer] of runtimes.entries()) {
+    const file = join(folder, `${i}.jsonl`);
+    t.match(await runOn(writer, ['store', 'backup', file, '--config', config]), { code: 0, stdout: `${file}: ${names.length * 2} records\n` });
+    t.equal(statSync(file).mode & 0o777, 0o600);
+    const text = readFileSync(file, 'utf8');
+    t.equal(text.split(/[\n\r\u2028\u2029]/).length, names.length * 2 + 3, 'one line each, however lines are split');
+    for (const reader of runtimes) {
+      const into = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' });
+      t.match(await runOn(reader, ['store', 'restore', file, '--config', into]), { code: 0, stdout: `${names.length * 2} records restored\n` });
+      t.match(await run(['store', 'copy', '--from', config, '--to', into]), { code: 0 }, 'both stores hold the same');
+    }
+  }
+}); // prettier-ignore
+
+t.test('a backup that was written before separators were escaped', async (t) => {
+  const file = join(temporaryFolder(t), 'backup.jsonl');
+  await writeBackup(file, recordsOf(names.map(record)), ignore);
+  const { createHash } = await import('node:crypto');
+  const [head = '', ...lines] = readFileSync(file, 'utf8').trimEnd().split('\n').slice(0, -1);
+  const plain = lines.map((line) => JSON.stringify(JSON.parse(line)));
+  const text = `${[head, ...plain].join('\n')}\n`;
+  t.match(text, /\u2028/);
+  const sha256 = createHash('sha256').update(text).digest('hex');
+  writeFileSync(file, `${text}${JSON.stringify({ end: true, count: plain.length, sha256 })}\n`);
+  t.same((await readBackup(file)).records, names.map(record));
+});
+
+t.test('lines longer than what is read at once', async (t) => {
+  const file = join(temporaryFolder(t), 'backup.jsonl');
+  const records = [1, 65_535, 65_536, 200_000, 3].map((length, i) => record('é'.repeat(length), i));
+  t.equal(await writeBackup(file, recordsOf(records), ignore), records.length);
+  t.same((await readBackup(file)).records, records);
+});
+
+t.test('what fails leaves nothing behind, and a file of before as it was', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'backup.jsonl');
+  writeFileSync(file, 'before');
+  const draft = () => join(folder, readdirSync(folder).find((name) => name !== 'backup.jsonl') ?? '');
+  async function* failing() {
+    yield record('one');
+    throw new Error('the store is gone');
+  }
+  async function* damaging() {
+    yield record('x'.repeat(70_000));
+    yield record('x'.repeat(70_000), 1);
+    const fd = openSync(draft(), 'r+');
+    writeSync(fd, 'y', 1_000);
+    closeSync(fd);
+  }
+  async function* shortened() {
+    for (let i = 0; i < 3; i++) yield record('x'.repeat(70_000), i);
+    // As a disk does that loses what it was given.
+    writeFileSync(draft(), '');
+  }
+  await t.rejects(writeBackup(file, failing(), ignore), /the store is gone/);
+  await t.rejects(writeBackup(file, damaging(), ignore), /was read back and/);
+  await t.rejects(writeBackup(file, shortened(), ignore), /was read back and/);
+  t.same(readdirSync(folder), ['backup.jsonl']);
+  t.equal(readFileSync(file, 'utf8'), 'before');
+  await t.rejects(writeBackup(join(folder, 'none/backup.jsonl'), recordsOf([]), ignore), /none\/backup\.jsonl can not be written \(ENOENT\)/);
+
+  mkdirSync(join(folder, 'directory'));
+  symlinkSync('/dev/null', join(folder, 'link'));
+  for (const special of ['directory', 'link', '/dev/null'])
+    await t.rejects(writeBackup(resolve(folder, special), recordsOf([]), ignore), /is not a regular file/);
+}); // prettier-ignore
+
+t.test('a backup that is stopped leaves nothing behind', async (t) => {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) await stops(t, signal);
+});
+
+async function stops(t: Test, signal: NodeJS.Signals) {
+  const folder = temporaryFolder(t);
+  const program = `
+    import { writeBackup } from ${JSON.stringify(resolve('dist/commands/operate/backup-file.js'))};
+    async function* slow() {
+      yield { kind: 'customer', value: { id: 'C1', name: 'One' } };
+      await new Promise((later) => setTimeout(later, 60_000));
+    }
+    await writeBackup(${JSON.stringify(join(folder, 'backup.jsonl'))}, slow(), () => undefined);`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], { stdio: 'inherit' });
+  const ended = new Promise((done) => child.once('exit', (_code, by) => done(by)));
+  await until(async () => readdirSync(folder).length === 1, 'the draft is there');
+  child.kill(signal);
+  t.equal(await ended, signal);
+  t.same(readdirSync(folder), [], signal);
+}

@@ -1,0 +1,124 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { join, resolve } from 'node:path';
+import t from 'tap';
+import { Sealer } from '../../src/accounts/sealing.js';
+import { ownerOf } from '../../src/domain/signing-key.js';
+import { openLmdbStore } from '../../src/store/lmdb.js';
+import { openRedisStore } from '../../src/store/redis.js';
+import type { Store } from '../../src/store/store.js';
+import { contentOf } from '../helpers/content.js';
+import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { redisSettings, startRedis } from '../helpers/redis.js';
+import { NOW, session, token, user } from '../store/contract.js';
+
+const sealingKey = randomBytes(32);
+const sealer = new Sealer(sealingKey);
+const USE = { at: NOW, ip: '::1', userAgent: 'x' };
+
+/** A store with some of everything that is copied. */
+async function fill(store: Store): Promise<void> {
+  await store.begin();
+  const users = Array.from({ length: 6 }, (_, i) => user(`U${i}`, { customerId: `C${i % 2}` }));
+  const customers = ['C0', 'C1'].map((id) => ({ id, name: id }));
+  const services = customers.map(({ id }) => ({ id: `S${id}`, customerId: id, name: 'www' }));
+  const sealed = { ...user('OTP', { customerId: 'C0' }), otpSecret: sealer.seal('JBSWY3DPEHPK3PXP', 'OTP') };
+  await store.change({ customers, services, users: [...users, sealed] }, NOW);
+  const tokens = users.map(({ id }, i) => token(`T${i}`, { userId: id, expiresAt: i % 3 === 0 ? NOW + i : null }));
+  await store.change({ tokens: [...tokens, token('L1', { kind: 'legacy_key' }), token('L2', { kind: 'legacy_key' })] }, NOW);
+  await store.revokeTokens(['L2']);
+  await store.recordUses({ tokens: new Map(['T1', 'T2'].map((id) => [id, USE])), sessions: new Map() });
+  for (const { id, customerId } of users.slice(0, 4))
+    await store.createSession(session(`D${id}`, { userId: id, endsAt: NOW + 1_000_000 }), user(id, { customerId }), null);
+  for (const [i, { id }] of users.slice(0, 3).entries()) await store.takeOtpStep(id, i);
+  const keys = [{ kid: 'K1', algorithm: 'EdDSA' as const, sealedKey: sealer.seal('key', ownerOf({ kid: 'K1', algorithm: 'EdDSA' })), signsFrom: NOW }];
+  await store.replaceSigningKeys({ revision: 1, keys });
+} // prettier-ignore
+
+/** Sealed values differ each time: what is in them. */
+async function plainContentOf(store: Store): Promise<Map<string, unknown>> {
+  const content = await contentOf(store);
+  const owner = content.get('user OTP') as { value: { otpSecret: string } };
+  owner.value.otpSecret = sealer.open(owner.value.otpSecret, 'OTP');
+  const { keys } = content.get('signing_keys') as {
+    keys: { kid: string; algorithm: 'EdDSA'; sealedKey: string }[];
+  };
+  for (const key of keys) key.sealedKey = sealer.open(key.sealedKey, ownerOf(key));
+  return content;
+}
+
+/** A folder with a configuration of a store, and its sealing key. */
+function configured(store: object): { config: string; path: string } {
+  const folder = temporaryFolder(t);
+  mkdirSync(join(folder, 'data'), { mode: 0o700 });
+  writeFileSync(join(folder, 'data/sealing.key'), sealingKey, { mode: 0o600 });
+  return {
+    config: writeConfig(folder, { upstream: 'http://127.0.0.1:1', store }),
+    path: join(folder, 'data'),
+  };
+}
+
+type Moment = 'before' | 'within' | 'after';
+
+/** Runs a command that is killed at one of its writes, counted from 1; resolves to the signal. */
+async function killed(args: readonly string[], at: number, when: Moment): Promise<string | null> {
+  const preload = ['--import', resolve('test/helpers/die-at-write.mjs'), 'dist/cli.js'];
+  const env = { ...process.env, DIE_AT: String(at), DIE_WHEN: when };
+  const child = spawn(process.execPath, [...preload, ...args], { stdio: 'ignore', env });
+  return new Promise((done) => child.once('close', (_code, signal) => done(signal)));
+}
+
+/**
+ * One after the other on one store; `null` is left to come to its end. Sixteen writes fill an empty store: from the third on
+ * each takes away what those before it left, and is killed at that or behind it.
+ */
+const RUNS: readonly (readonly ['restore' | 'copy', number | null, Moment])[] = [
+  ['restore', 1, 'before'],
+  ['restore', 15, 'within'],
+  ['copy', 9, 'after'],
+  ['restore', 14, 'before'],
+  ['restore', null, 'after'],
+  ['copy', 12, 'within'],
+  ['copy', null, 'after'],
+];
+
+t.test('restore and copy that are killed at any write start over, to the same content', async (t) => {
+  const redis = await startRedis(t);
+  const source = configured({ type: 'lmdb' });
+  const from = openLmdbStore(source.path);
+  await fill(from);
+  const content = await plainContentOf(from);
+  t.equal(content.size, 24);
+  const backup = join(temporaryFolder(t), 'backup.jsonl');
+  t.match(await run(['store', 'backup', backup, '--config', source.config]), { code: 0 });
+
+  const lmdb = configured({ type: 'lmdb' });
+  const sealing = { sealing_key: sealingKey.toString('hex'), command_timeout: '5s' };
+  const targets = {
+    lmdb: { ...lmdb, open: async () => openLmdbStore(lmdb.path) },
+    redis: {
+      ...configured({ type: 'redis', url: redis.url, ...sealing }),
+      open: () => openRedisStore(redisSettings({ url: redis.url, command_timeout: 5_000 })),
+    },
+  };
+  const runAll = async (kind: keyof typeof targets): Promise<void> => {
+    const { config, open } = targets[kind];
+    for (const [command, at, when] of RUNS) {
+      const name = `${kind}: ${command}, ${at === null ? 'to its end' : `killed ${when} write ${at}`}`;
+      const from = command === 'copy' ? ['--from', source.config, '--to', config] : [backup, '--config', config];
+      const args = ['store', command, ...from];
+      if (at === null) t.match(await run(args), { code: 0 }, name);
+      else t.equal(await killed(args, at, when), 'SIGKILL', name);
+      const store = await open();
+      if (at === null) {
+        await store.begin();
+        t.strictSame(await plainContentOf(store), content, name);
+      } else if (at > 1) await t.rejects(store.begin(), { message: /interrupted; run "latchkey store/ }, name);
+      else t.equal(await store.isRestoring(), false, name);
+      await store.close();
+    }
+  };
+  await Promise.all([runAll('lmdb'), runAll('redis')]);
+  await from.close();
+}); // prettier-ignore

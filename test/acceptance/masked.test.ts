@@ -1,0 +1,91 @@
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import t from 'tap';
+import { newAccessToken } from '../../src/domain/secret.js';
+import { startCollector } from '../helpers/collector.js';
+import { startFixture } from '../helpers/fixture.js';
+import { listenOnLoopback, send, sendRaw } from '../helpers/http.js';
+import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { rememberSecret } from '../helpers/secrets.js';
+import { forEachRow } from '../helpers/table.js';
+import { until } from '../helpers/until.js';
+
+// The helpers look for each token that a test got in every output, file and store of its servers, and fail when it is there.
+const ALL = ['path', 'query', 'client', 'host', 'user_agent', 'timings'];
+
+t.test('a token that stands where none belongs is in no log, audit log, span or explanation', async (t) => {
+  const collector = await startCollector(t);
+  const audit = join(temporaryFolder(t), 'audit.jsonl');
+  const fixture = await startFixture(t, {
+    log: { fields: ALL, level: 'debug' },
+    audit: { to: audit },
+    tracing: { otlp: collector.url },
+    routes: [{ path: '/open/*', auth: 'none' }, { path: '/needs/*', action: 'billing' }],
+    decision: { port: 0 },
+  });
+  const { url, server, token, login, configFile } = fixture;
+  const secret = await token('superuser');
+  const cookie = await login('superuser');
+  const long = 'a'.repeat(490);
+  const paths = [
+    `/tokens/${secret}`, `/open/${secret}`, `/open/${secret}/${secret}x`, `/open/x${secret}`, `/open/${long}${secret}`, `/needs/${secret}`,
+    `/open/a?${secret}=1`, `/open/a?${long}&${secret}`, `/customer/${secret}/tokens`, `/${secret}`, `/open/lk${secret}`, `/open/${secret}${secret}`, `/open//${secret}`,
+    `/tokens/${secret}/x`, `/_latchkey/sessions/${secret}`, `/_latchkey/assets/${secret}`,
+  ];
+  for (const path of paths)
+    for (const headers of [{}, { Cookie: cookie }, { 'Service-Key': secret }, { 'Service-Key': await token('engineer') }])
+      for (const method of ['GET', 'DELETE', 'PURGE'] as const) if (path !== `/tokens/${secret}` || method === 'GET') await send(url, path, { method, headers });
+  const fields: Record<string, string>[] = [
+    { 'User-Agent': `curl ${secret}` }, { 'User-Agent': `${'b'.repeat(500)} ${secret}` }, { Referer: `http://a/${secret}` }, { Host: `${secret}.example` }, { 'X-Request-Id': secret },
+    { traceparent: secret }, { Origin: `http://${secret}` }, { Cookie: `service.session=${secret}` }, { Authorization: `Bearer ${secret}` }, { [secret]: secret }, { Expect: secret }, { Upgrade: secret },
+  ];
+  for (const headers of fields) for (const path of ['/open/a', '/needs/a', '/']) await send(url, path, { headers });
+  await sendRaw(url, `${secret} / HTTP/1.1\r\nHost: a\r\n\r\n`);
+  await sendRaw(url, `GET ${secret} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  await sendRaw(url, `GET / HTTP/1.1\r\nHost: a\r\n${secret}: x\r\n${secret}\r\n\r\n`);
+  for (const path of ['/auth-request', `/auth-request?${secret}`, `/${secret}`])
+    await send(server.decision, path, { headers: { 'X-Original-Method': secret, 'X-Original-URI': `/needs/${secret}` } });
+  for (const body of [{ user: secret, password: secret }, { user: 'superuser@example.com', password: secret }])
+    await send(url, '/login', { body: new URLSearchParams(body) });
+
+  await until(() => /\/open\/lk\*{38}"/.test(server.stdout()), 'the path is in the log, masked');
+  t.match(server.stdout(), /"user_agent":"curl lk\*{38}"/);
+  t.match(server.stdout(), new RegExp(`"path":"/open/${long}lk\\*{14}"`), 'no part of it is left at the end');
+  const parts = [secret, secret.slice(0, 20), secret.slice(2, 22)];
+  const spans = JSON.stringify(collector.spans, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
+  t.match(spans, /lk\*{38}/);
+  forEachRow(parts, (part) => {
+    t.notOk(server.stdout().includes(part), 'log');
+    t.notOk(readFileSync(audit, 'utf8').includes(part), 'audit log');
+    t.notOk(spans.includes(part), 'spans');
+  });
+
+  for (const json of [[], ['--json']]) {
+    const explained = await run(['explain', '--config', configFile, '--method', 'GET', '--path', `/tokens/${secret}`, '--user', 'superuser', ...json]);
+    t.match(explained, { code: /[01]/, stdout: /\/tokens\/lk\*{38}/ });
+    t.notOk(explained.stdout.includes(secret.slice(0, 20)));
+  }
+  const shown = await run(['token', 'show', '--config', configFile, secret]);
+  t.equal(shown.code, 1);
+  t.notOk((shown.stdout + shown.stderr).includes(secret.slice(0, 20)));
+}); // prettier-ignore
+
+t.test('the address of an account source is told without its credentials', async (t) => {
+  const source = createServer((_req, res) => void res.writeHead(500).end());
+  const base = new URL(await listenOnLoopback(source));
+  t.teardown(() => {
+    source.close();
+    source.closeAllConnections();
+  });
+  const key = newAccessToken();
+  for (const secret of ['source-query-key', key]) rememberSecret(secret);
+  const http = { url: `http://${base.host}/users/check?key=source-query-key&token=${key}` };
+  const configFile = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:9', directory: { http } });
+  const server = await start(t, configFile);
+  const reply = await send(server.url, '/login', { body: new URLSearchParams({ user: 'a', password: 'b' }) });
+  t.equal(reply.status, 503);
+  await until(() => server.stdout().includes('directory.http'), 'the fault is in the log');
+  t.ok(server.stdout().includes(`directory.http: http://${base.host}/users/check: it answered 500`));
+  t.notMatch(server.stdout() + server.stderr(), /source-query|lk\w{38}/);
+}); // prettier-ignore

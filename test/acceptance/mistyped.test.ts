@@ -1,0 +1,59 @@
+import t from 'tap';
+import { PASSWORD, startFixture } from '../helpers/fixture.js';
+import { send } from '../helpers/http.js';
+
+const { url, login } = await startFixture(t);
+const OWN = { username: 'superuser@example.com', password: PASSWORD };
+
+/** What a client could write for a restriction, and what it meant. */
+const MEANT: readonly (readonly [string, string])[] = [
+  ...['scopes', 'Scope', 'SCOPE', 'scpe', 'sscope', 'scop', 'scopa', 'socpe', 'Scopes', 'scope_', ' scope', 'scopes[]', 'scopes[0]', 'SCOPE[]', 'scope[a]', 'scope[0][id]', 'scope[][]'].map((name) => [name, 'scope'] as const),
+  ...['Services', 'SERVICES[]', 'service', 'Service', 'service[]', 'service[0]', 'servics', 'servcies', 'servicess', 'xservices', 'Services[0]', 'services[a]', 'services[0][id]', 'services[', 'services[x', 'service_s'].map((name) => [name, 'services'] as const),
+  ...['Service_ID', 'service_Id', 'serviceId', 'ServiceID', 'service-id', 'service_ids', 'service_id_', 'servce_id', 'serviceid', 'service_ids[]', 'service_ids[0]', 'service_id[x]'].map((name) => [name, 'service_id'] as const),
+  ...['expires', 'Expires', 'expiry', 'expires_in', 'expiration', 'EXPIRATION', 'expiresAt', 'ExpiresAt', 'expires-at', 'expire_at', 'expired_at', 'expires_at_', 'Expires_At', 'expires_at[]', 'expires_at[0]', 'exipres_at', 'expires_ta', 'expires[]'].map((name) => [name, 'expires_at'] as const),
+]; // prettier-ignore
+/** Names that mean nothing here, and the one of a parameter that restricts nothing. */
+const IGNORED = ['names', 'Name', 'nam', 'name[]', 'sco', 'scoops', 'copes', 'servers', 'service_name', 'service_version', 'services_all', 'id', 'ids', 'expire', 'expiring', 'expires_on', 'expiration_date', 'created_at', 'grant_type', 'audience', 'rate', 'addresses', 'user', 'otp', '', '[]', '__proto__', 'constructor']; // prettier-ignore
+
+const asForm = (name: string, value: string) => ({
+  body: new URLSearchParams([...Object.entries(OWN), [name, value]]),
+});
+const asJson = (name: string, value: unknown) => ({
+  body: `${JSON.stringify(OWN).slice(0, -1)},${JSON.stringify(name)}:${JSON.stringify(value)}}`,
+  method: 'POST',
+  headers: { 'Content-Type': 'application/json' },
+});
+
+t.test('a restriction that was meant is refused with the right name, in forms and JSON', async (t) => {
+  for (const [name, meant] of MEANT) {
+    const detail = `The parameter ${JSON.stringify(name)} is unknown; did you mean ${JSON.stringify(meant)}?`;
+    const sent = [asForm(name, 'purge_all'), asForm(name, ''), ...['purge_all', ['purge_all'], { a: 1 }, 30].map((value) => asJson(name, value))];
+    for (const each of sent) {
+      const { status, json } = await send(url, '/tokens', each);
+      t.equal(status, 422, name);
+      t.same(json, { msg: 'Unprocessable Entity', code: 'Unprocessable Entity', detail });
+    }
+  }
+}); // prettier-ignore
+
+t.test('every other parameter is ignored as before, and so is null in JSON', async (t) => {
+  for (const name of IGNORED) {
+    t.match(await send(url, '/tokens', asForm(name, 'x')), { status: 200, json: { scope: 'global' } }, name);
+    t.equal((await send(url, '/tokens', asJson(name, ['x']))).status, 200, name);
+  }
+  for (const [name] of MEANT) t.equal((await send(url, '/tokens', asJson(name, null))).status, 200, name);
+});
+
+t.test('what is read is no near miss, in each form of a list', async (t) => {
+  for (const [name, value] of [['scope', 'global:read'], ['scope[]', 'global:read'], ['scope[0]', 'global:read'], ['services', 'SVC1'], ['services[]', 'SVC1'], ['services[0]', 'SVC1'], ['services[12]', 'SVC1'], ['service_id', 'SVC1'], ['service_id[]', 'SVC1'], ['expires_at', '2099-01-01T00:00:00Z'], ['name', 'x']] as const) {
+    t.equal((await send(url, '/tokens', asForm(name, value))).status, 200, name);
+  }
+}); // prettier-ignore
+
+t.test('it says nothing to whoever does not know the password, and a wrong scope is told first', async (t) => {
+  const wrong = { ...OWN, password: 'wrong', scopes: 'purge_all' };
+  t.match(await send(url, '/tokens', { body: new URLSearchParams(wrong) }), { status: 400, json: { code: 'invalid_grant' } });
+  const both = { ...OWN, scope: 'none', expires: '30' };
+  t.match(await send(url, '/tokens', { body: new URLSearchParams(both) }), { status: 400, json: { code: 'invalid_scope' } });
+  t.equal((await send(url, '/tokens', { headers: { Cookie: await login('superuser') } })).status, 200);
+}); // prettier-ignore

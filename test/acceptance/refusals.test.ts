@@ -1,0 +1,191 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { selfSigned } from '../helpers/certificates.js';
+import { directory, client } from '../helpers/fixture.js';
+import { type Reply, freshMetrics, send, startUpstream } from '../helpers/http.js';
+import { openHttp2, sendHttp2 } from '../helpers/http2.js';
+import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
+
+/*
+ * Each reason to refuse a request, at each entrance that it can come by: the answer, the log record, the audit entry and
+ * the metric are the same. Only the status differs on the decision port, where proxies understand 401 and 403.
+ */
+
+const folder = temporaryFolder(t);
+const upstream = await startUpstream(t);
+const configFile = writeConfig(
+  folder,
+  {
+    upstream: upstream.url,
+    listen: { host: '127.0.0.1', port: 0, tls: selfSigned(folder, 'localhost') },
+    decision: { host: '127.0.0.1', port: 0 },
+    audit: { to: './audit.jsonl' },
+    rate_limit: { writes_per_hour: 1 },
+    routes: [
+      { path: '/nothing', auth: 'deny' },
+      { path: '/vault', action: 'billing' },
+      { path: '/services/:service_id', action: 'service', service: 'service_id' },
+      { path: '/users', action: 'user:write' },
+      { path: '/users/:user_id', methods: ['DELETE'], action: 'account', refuse_if_active_tokens: 'user_id' },
+    ],
+  },
+  await directory(),
+);
+const server = await start(t, configFile);
+const { token, login } = client(server.url);
+const session = await openHttp2(t, server.url);
+
+const cookie = await login('user');
+const limited = await token('superuser', { 'services[]': 'SVC1' });
+const purge = await token('superuser', { scope: 'purge_all' });
+const spent = await token('engineer');
+await send(server.url, '/a', { method: 'POST', headers: { 'Service-Key': spent } });
+const expiresAt = Math.ceil(Date.now() / 1000) * 1000 + 1000;
+const short = await token('superuser', { expires_at: new Date(expiresAt).toISOString() });
+await until(() => Date.now() > expiresAt, 'the token expires');
+
+interface Case {
+  readonly method?: string;
+  readonly path: string;
+  readonly headers?: Record<string, string | string[]>;
+  /** `explain` counts nothing. */
+  readonly isCounted?: true;
+}
+type Asked = Required<Omit<Case, 'isCounted'>>;
+
+/** Reasons by their tags, each with a request that has it. */
+const CASES: Record<string, Case> = {
+  malformed: { path: '/a/%c0%ae' },
+  several_credentials: { path: '/a', headers: { 'service-key': [limited, limited] } },
+  unauthenticated: { path: '/a' },
+  token_expired: { path: '/a', headers: { 'Service-Key': short } },
+  role: { path: '/vault', headers: { Cookie: cookie } },
+  scope: { path: '/vault', headers: { 'Service-Key': purge } },
+  service: { path: '/services/SVC2', headers: { 'Service-Key': limited } },
+  service_limited: { path: '/users', headers: { 'Service-Key': limited } },
+  cross_origin: { method: 'POST', path: '/a', headers: { Cookie: cookie, 'Sec-Fetch-Site': 'cross-site' } },
+  service_worker: { path: '/a', headers: { 'Service-Worker': 'script' } },
+  not_found: { path: '/nothing' },
+  active_tokens: {
+    method: 'DELETE',
+    path: '/users/superuser',
+    headers: { Cookie: await login('superuser') },
+  },
+  rate_limited: {
+    method: 'POST',
+    path: '/a',
+    headers: { 'Service-Key': spent },
+    isCounted: true,
+  },
+};
+
+const HANDSHAKE = {
+  Connection: 'Upgrade',
+  Upgrade: 'websocket',
+  'Sec-WebSocket-Version': '13',
+  'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==',
+};
+
+const ENTRANCES = {
+  'HTTP/1.1': ({ method, path, headers }: Asked): Promise<Reply> => send(server.url, path, { method, headers }),
+  'HTTP/2': ({ method, path, headers }: Asked) => sendHttp2(session, path, { method, headers }),
+  WebSocket: ({ path, headers }: Asked) => send(server.url, path, { headers: { ...headers, ...HANDSHAKE } }),
+  'auth-request': ({ method, path, headers }: Asked) =>
+    send(server.decision, '/auth-request', { headers: { ...headers, 'X-Original-Method': method, 'X-Original-URI': path } }),
+  'forward-auth': ({ method, path, headers }: Asked) =>
+    send(server.decision, '/forward-auth', { headers: { ...headers, 'X-Forwarded-Method': method, 'X-Forwarded-Uri': path } }),
+  ext_authz: ({ method, path, headers }: Asked) => send(server.decision, `/ext_authz${path}`, { method, headers }),
+}; // prettier-ignore
+const DECIDES: ReadonlySet<string> = new Set(['auth-request', 'forward-auth', 'ext_authz']);
+
+const linesOf = (text: string) =>
+  text
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+
+/** A record without what is of one request alone: when, by which connection. */
+function kept(record: Record<string, unknown> | undefined, without: readonly string[]) {
+  return Object.fromEntries(Object.entries(record ?? {}).filter(([name]) => !without.includes(name)));
+}
+
+/** What an answer left behind it: its log record and its audit entries. */
+async function traceOf(reply: Reply) {
+  const id = reply.headers['x-request-id'];
+  const record = () => linesOf(server.stdout()).find((line) => line['msg'] === 'request' && line['request_id'] === id);
+  await until(() => record() !== undefined, `the record of ${String(id)}`);
+  const audit = linesOf(readFileSync(join(folder, 'audit.jsonl'), 'utf8'));
+  return {
+    log: kept(record(), ['time', 'request_id', 'ms', 'decision_ms', 'host', 'status', 'client']),
+    audit: audit.filter((entry) => entry['request_id'] === id).map((entry) => kept(entry, ['time', 'request_id', 'pid', 'node'])),
+  };
+} // prettier-ignore
+
+/** How often requests of a route ended in some way, by the labels. */
+async function counted(): Promise<Map<string, number>> {
+  const lines = (await freshMetrics(server.admin)).matchAll(/^latchkey_requests_total\{([^}]*)\} (\d+)$/gm);
+  return new Map([...lines].map(([, labels = '', count]) => [labels, Number(count)]));
+}
+
+t.test('a reason to refuse is the same at every entrance', async (t) => {
+  const before = await counted();
+  const requests = new Map<string, number>();
+  for (const [tag, asked] of Object.entries(CASES)) {
+    const { method = 'GET', path, headers = {} } = asked;
+    const given = { method, path, headers };
+    const model = await ENTRANCES['HTTP/1.1'](given);
+    const left = await traceOf(model);
+    t.equal(left.log['outcome'], tag, `${tag} is the outcome`);
+    t.not(left.log['decision'], 'allowed', `${tag} is no request that was let through`);
+    requests.set(tag, 1);
+    for (const [name, ask] of Object.entries(ENTRANCES)) {
+      // A handshake is a GET.
+      if (name === 'HTTP/1.1' || (name === 'WebSocket' && method !== 'GET')) continue;
+      const reply = await ask(given);
+      const decides = DECIDES.has(name) && model.status !== 401;
+      t.equal(reply.status, decides ? 403 : model.status, `${tag} by ${name}: status`);
+      t.same(reply.json, model.json, `${tag} by ${name}: body`);
+      t.equal(reply.headers['www-authenticate'], model.headers['www-authenticate'], `${tag} by ${name}`);
+      t.same(await traceOf(reply), left, `${tag} by ${name}: log record and audit entry`);
+      requests.set(tag, (requests.get(tag) ?? 0) + 1);
+    }
+  }
+  const after = await counted();
+  for (const [tag, count] of requests) {
+    const grown = [...after]
+      .map(([labels, now]) => ({ labels, by: now - (before.get(labels) ?? 0) }))
+      .filter(({ labels, by }) => by > 0 && labels.includes(`outcome="${tag}"`));
+    t.equal(grown.reduce((sum, { by }) => sum + by, 0), count, `${tag}: each is counted once`); // prettier-ignore
+    const routes = new Set(grown.map(({ labels }) => /route="[^"]*"/.exec(labels)?.[0]));
+    t.equal(routes.size, 1, `${tag}: by one route`);
+  }
+});
+
+t.test('explain tells the same reason, status and words', async (t) => {
+  for (const [tag, asked] of Object.entries(CASES)) {
+    const { method = 'GET', path, headers = {}, isCounted } = asked;
+    if (isCounted) continue;
+    const model = await ENTRANCES['HTTP/1.1']({ method, path, headers });
+    const fields = Object.entries(headers).flatMap(([name, values]) =>
+      [values].flat().flatMap((value) => ['--header', `${name}: ${value}`]),
+    );
+    const args = ['explain', '--config', configFile, '--method', method, '--path', path, '--json', ...fields];
+    const { stdout, stderr } = await run([...args, '--anonymous']);
+    t.equal(stderr, '');
+    const { verdict } = JSON.parse(stdout);
+    t.match(verdict, { allowed: false, outcome: tag, status: model.status }, tag);
+    t.equal(verdict.detail, model.json.detail ?? model.json.msg, `${tag}: words`);
+  }
+});
+
+t.test('what a built-in endpoint refuses was not let through either', async (t) => {
+  const body = new URLSearchParams({ username: 'superuser@example.com', password: 'wrong' });
+  const refused = await send(server.url, '/tokens', { body });
+  t.equal(refused.status, 400);
+  t.match((await traceOf(refused)).log, { outcome: 'grant', decision: 'refused', route: '/tokens' });
+  const handshake = await send(server.url, '/tokens', { headers: { ...HANDSHAKE, Cookie: await login('superuser') } });
+  t.equal(handshake.status, 400);
+  t.match((await traceOf(handshake)).log, { outcome: 'malformed', decision: 'refused', detail: String, route: '/tokens' });
+}); // prettier-ignore

@@ -1,0 +1,32 @@
+import { join } from 'node:path';
+import t from 'tap';
+import { costOfHash } from '../../src/domain/password-cost.js';
+import { openLmdbStore } from '../../src/store/lmdb.js';
+import { startFixture } from '../helpers/fixture.js';
+import { send } from '../helpers/http.js';
+import { run } from '../helpers/latchkey.js';
+
+t.test(
+  'a weak hash is replaced at the next login, and a directory that declares it changes nothing',
+  async (t) => {
+    const { server, url, folder, configFile, login } = await startFixture(t);
+    const store = openLmdbStore(join(folder, 'data'));
+    t.teardown(() => store.close());
+    const cost = async () => costOfHash((await store.getUser('user'))?.passwordHash ?? null);
+    t.equal(await cost(), 1_024);
+    const first = { Cookie: await login('user') };
+    t.equal(await cost(), 47_104);
+    const file = join(folder, 'directory.yaml');
+    const { code, stdout } = await run(['apply', '--config', configFile, '-f', file, '--dry-run']);
+    t.equal(code, 0, stdout);
+    t.notMatch(stdout, 'password');
+    t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
+    t.equal(await cost(), 47_104);
+    t.equal(
+      (await send(url, '/logout', { method: 'POST', headers: first })).status,
+      204,
+      'the session is still on',
+    );
+    t.ok(await login('user'));
+  },
+);

@@ -1,0 +1,63 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import t from 'tap';
+import { BodyBudget } from '../../src/http/read-body.js';
+import { startFixture } from '../helpers/fixture.js';
+import { send } from '../helpers/http.js';
+import { until } from '../helpers/until.js';
+
+const MIB = 1024 * 1024;
+
+t.test('bodies of strangers are bounded together, in bytes and in number', async (t) => {
+  const { url, create, token } = await startFixture(t, { limits: { body_size: '16MiB', body_timeout: '60s' } });
+  const headers = { 'Service-Key': await token('superuser') };
+  const revoked = await token('superuser');
+  const port = Number(new URL(url).port);
+  const sockets: Socket[] = [];
+  t.teardown(() => sockets.forEach((socket) => socket.destroy()));
+  /** A login whose body does not end. Resolves to its answer, if one comes. */
+  const begin = async (path: string, bytes: number) => {
+    const socket = connect(port, '127.0.0.1');
+    sockets.push(socket);
+    let answer = '';
+    socket.on('data', (chunk: Buffer) => (answer += chunk.toString())).on('error', () => undefined);
+    await once(socket, 'connect');
+    socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${16 * MIB}\r\n\r\n`);
+    socket.write(Buffer.alloc(bytes, 32));
+    return () => answer;
+  };
+  const endAll = async () => {
+    for (const socket of sockets.splice(0)) socket.destroy();
+    await until(async () => (await create('superuser')).status === 200, 'room again');
+  };
+
+  await t.test('bytes', async (t) => {
+    const answers: (() => string)[] = [];
+    for (const path of ['/login', '/tokens', '/login']) answers.push(await begin(path, 12 * MIB));
+    await until(() => answers.some((answer) => answer() !== ''), 'a refusal');
+    t.same(answers.map((answer) => /^HTTP\/1.1 (\d+)/.exec(answer())?.[1] ?? '').toSorted(), ['', '', '503'], 'the one that is too much');
+    const own = await send(url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': revoked } });
+    t.equal(own.status, 204, 'a revocation has room');
+    await endAll();
+  });
+
+  await t.test('number', async (t) => {
+    for (let i = 0; i < 1_024; i++) await begin('/login', 1);
+    await until(async () => (await create('superuser')).status === 503, 'a refusal');
+    t.match((await create('superuser')).json, { detail: 'Too many request bodies at once' });
+    t.equal((await send(url, '/service/SVC1', { headers })).status, 200, 'tokens are served');
+    await endAll();
+  });
+}); // prettier-ignore
+
+t.test('what a body took is given back once, however it ends', async (t) => {
+  const budget = new BodyBudget(10, 2);
+  const [first, second] = [budget.begin(), budget.begin()];
+  t.equal(budget.begin(), undefined, 'no third one');
+  t.same([first?.take(6), second?.take(5), second?.take(4)], [true, false, true]);
+  first?.end();
+  first?.end();
+  const third = budget.begin();
+  t.equal(budget.begin(), undefined, 'one was given back, not two');
+  t.same([third?.take(7), third?.take(6)], [false, true]);
+});

@@ -1,0 +1,118 @@
+import { spawn } from 'node:child_process';
+import { existsSync, rmSync, appendFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { openLmdbStore } from '../../src/store/lmdb.js';
+import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { BASE, NOW, session, token, user } from '../store/contract.js';
+
+const DAY = 24 * 3_600_000;
+const later = { expiresAt: NOW + 3_650 * DAY };
+
+const folder = temporaryFolder(t);
+const path = join(folder, 'data');
+const backup = join(temporaryFolder(t), 'backup.jsonl');
+const config = { upstream: 'http://127.0.0.1:1', audit: { to: './audit.jsonl' } };
+const audited = writeConfig(folder, config);
+/** The same store, of which no audit log tells. */
+const silent = writeConfig(temporaryFolder(t), { upstream: config.upstream, store: { type: 'lmdb', path } });
+
+t.test('a backup', async (t) => {
+  const store = openLmdbStore(path);
+  await store.change(BASE, NOW);
+  const tokens = ['A', 'B', 'C', 'D'].map((id) => token(id, later));
+  await store.change({ tokens: [...tokens, token('OLD', { expiresAt: 1 }), token('K', { kind: 'legacy_key' })] }, NOW);
+  for (const digest of ['X', 'Y']) await store.createSession(session(digest, { endsAt: later.expiresAt }), user('U1'), null);
+  await store.close();
+  t.match(await run(['store', 'backup', backup, '--config', audited]), { code: 0 });
+}); // prettier-ignore
+
+/** Ids of what is let in by a store. */
+async function contentOf(path: string) {
+  const store = openLmdbStore(path);
+  const tokens = (await store.listTokensOfUser('U1')).map((each) => each.token.id).toSorted();
+  const sessions = (await store.listSessions('U1')).map(({ digest }) => digest).toSorted();
+  const fresh = await store.filterNewDigests(['digest-K', 'digest-A']);
+  await store.close();
+  return { tokens, sessions, fresh };
+}
+
+t.test('what audit logs tell of as revoked or ended stays so', async (t) => {
+  t.match(await run(['token', 'revoke', 'A', 'K', '--config', audited]), { code: 0 });
+  t.match(await run(['session', 'revoke', 'id-X', '--config', audited]), { code: 0 });
+  const entry = (more: object) => `${JSON.stringify({ event: 'token.revoked', ...more })}\n`;
+  appendFileSync(join(folder, 'audit.jsonl'), entry({ outcome: 'unknown', target: { token_id: 'C' } }));
+  const other = join(temporaryFolder(t), 'server.log');
+  writeFileSync(other, [
+    '{"level":"info","msg":"ready"}\n',
+    entry({ outcome: 'success', target: { token_id: 'D' }, msg: 'audit' }),
+    '{"event":"token.revoked","target":{"token',
+  ].join('')); // prettier-ignore
+  rmSync(path, { recursive: true });
+
+  t.match(await run(['store', 'restore', backup, '--config', audited, '--audit', 'none.jsonl']), {
+    code: 1,
+    stderr: /none\.jsonl can not be read: ENOENT; nothing was changed/,
+  });
+  t.notOk(existsSync(path));
+  const { code, stdout, stderr } = await run(['store', 'restore', backup, '--config', audited, '--audit', other]);
+  t.match({ code, stdout }, { code: 0, stdout: /^10 records restored\n$/ });
+  t.match(stderr, /4 tokens stay revoked and 1 sessions ended, as the audit log tells/);
+  t.match(stderr, /warning: 1 lines of the audit log tell of what ended and can not be read/);
+  t.match(stderr, /the backup: made .*, active tokens: 1, sessions: 1\nwarning: everything is as it was at /);
+  t.strictSame(await contentOf(path), { tokens: ['B', 'OLD'], sessions: ['Y'], fresh: ['digest-A'] }, 'no directory file brings the key back');
+  rmSync(path, { recursive: true });
+}); // prettier-ignore
+
+t.test('without an audit log, a script restores everything and is told what comes back', async (t) => {
+  const { code, stderr } = await run(['store', 'restore', backup, '--config', silent]);
+  t.equal(code, 0);
+  t.match(stderr, /^the backup: made .*, active tokens: 5, sessions: 2\nwarning: .* Tokens that were revoked since then work again, /);
+  t.strictSame((await contentOf(path)).tokens, ['A', 'B', 'C', 'D', 'K', 'OLD']);
+  rmSync(path, { recursive: true });
+}); // prettier-ignore
+
+/** Runs a command on a terminal of its own, and types an answer once it is asked something. */
+async function onTerminal(
+  args: readonly string[],
+  answer: () => string | Promise<string>,
+): Promise<{ code: number | null; output: string }> {
+  const child = spawn('script', ['-qec', [process.execPath, 'dist/cli.js', ...args].join(' '), '/dev/null'], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  let output = '';
+  const ended = new Promise<number | null>((done) => child.once('close', done));
+  const asked = new Promise<void>((done) => {
+    child.stdout.on('data', (chunk: Buffer) => {
+      output += chunk.toString();
+      if (output.includes('[y/N]')) done();
+    });
+  });
+  await Promise.race([asked, ended]);
+  if (output.includes('[y/N]')) child.stdin.write(`${await answer()}\n`);
+  return { code: await ended, output };
+}
+
+t.test('on a terminal it says what comes back, and asks', async (t) => {
+  const args = ['store', 'restore', backup, '--config', silent];
+  for (const no of ['', 'nay']) {
+    const { code, output } = await onTerminal(args, () => no);
+    t.equal(code, 1, JSON.stringify(no));
+    t.match(output, /active tokens: 5, sessions: 2.*Tokens that were revoked since then work again.*Restore it\? \[y\/N\].*not restored; nothing was changed/s);
+    t.strictSame((await contentOf(path)).tokens, []);
+  }
+  const begun = async () => {
+    const store = openLmdbStore(path);
+    await store.change(BASE, NOW);
+    await store.close();
+    return 'y';
+  };
+  t.match(await onTerminal(args, begun), { code: 1, output: /the store is not empty/ }, 'begun during the question');
+  rmSync(path, { recursive: true });
+  t.match(await onTerminal(args, () => 'Yes'), { code: 0, output: /14 records restored/ });
+  t.equal((await contentOf(path)).tokens.length, 6);
+  rmSync(path, { recursive: true });
+  const unasked = await onTerminal([...args, '--yes'], () => '');
+  t.match(unasked, { code: 0, output: /14 records restored/ });
+  t.notMatch(unasked.output, /\[y\/N\]/);
+}); // prettier-ignore

@@ -1,0 +1,77 @@
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { LastSeen } from '../../src/accounts/last-seen.js';
+import { Sessions } from '../../src/accounts/sessions.js';
+import type { SessionSubject } from '../../src/domain/credential.js';
+import type { SessionSettings } from '../../src/domain/session.js';
+import { openLmdbStore } from '../../src/store/lmdb.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+import { BASE, NOW, user } from '../store/contract.js';
+
+const SHORT = { max_per_user: 100, idle_timeout: 60_000, absolute_timeout: 600_000 };
+const LONG = { max_per_user: 100, idle_timeout: 3_600_000, absolute_timeout: 7_200_000 };
+
+/** A store, and sessions on it by settings that change with a reload. */
+async function setUp(t: Test) {
+  const store = openLmdbStore(join(temporaryFolder(t), 'store'));
+  t.teardown(() => store.close());
+  await store.change(BASE, NOW);
+  const by = (settings: SessionSettings) => {
+    const lastSeen = new LastSeen(store, 3_600_000, settings.idle_timeout, (error) => t.fail(String(error)));
+    t.teardown(() => lastSeen.close());
+    return { lastSeen, sessions: new Sessions(store, lastSeen, settings) };
+  };
+  const begin = async (settings: SessionSettings) => {
+    const started = await by(settings).sessions.start(user('U1'), '127.0.0.1', undefined, NOW);
+    if (started === 'owner_changed') throw new Error(started);
+    return started.secret;
+  };
+  return { store, by, begin };
+}
+
+t.test('a session that was idle stays over when the idle timeout becomes longer', async (t) => {
+  const { store, by, begin } = await setUp(t);
+  const [asked, silent] = [await begin(SHORT), await begin(SHORT)];
+  const { sessions } = by(SHORT);
+  t.ok(await sessions.find(asked, NOW + 59_999));
+  t.equal(await sessions.find(asked, NOW + 60_000), undefined);
+  t.equal((await store.listSessions('U1')).length, 1, 'it was removed');
+  const later = by(LONG).sessions;
+  t.equal(await later.find(silent, NOW + 60_000), undefined, 'nor does one come back that nobody asked for');
+  t.same(await later.ofUser('U1', NOW + 60_000), []);
+});
+
+t.test('a use carries the idle timeout of its time', async (t) => {
+  const { by, begin } = await setUp(t);
+  const secret = await begin(SHORT);
+  const { sessions, lastSeen } = by(LONG);
+  const found = await sessions.find(secret, NOW + 50_000);
+  if (found === undefined) throw new Error('no session');
+  const subject: SessionSubject = { credential: 'session', user: found.owner, session: found.session };
+  lastSeen.note(subject, '127.0.0.1', undefined, NOW + 400_000);
+  t.ok(await sessions.find(secret, NOW + 550_000), 'before it is written');
+  await lastSeen.flush();
+  t.ok(await by(LONG).sessions.find(secret, NOW + 550_000), 'and behind');
+  t.equal(await by(SHORT).sessions.find(secret, NOW + 460_000), undefined, 'a shorter one holds at once');
+});
+
+t.test('a shorter absolute timeout holds for sessions that are there, a longer one does not', async (t) => {
+  const { by, begin } = await setUp(t);
+  const active = { ...LONG, absolute_timeout: 100_000 };
+  t.equal(await by(active).sessions.find(await begin(LONG), NOW + 100_000), undefined);
+  t.ok(await by(active).sessions.find(await begin(LONG), NOW + 99_999));
+  const short = await begin({ ...LONG, absolute_timeout: 100_000 });
+  t.equal(await by(LONG).sessions.find(short, NOW + 100_000), undefined);
+});
+
+t.test('sessions from before idle ends were written go by the timeout of now', async (t) => {
+  const { store, by, begin } = await setUp(t);
+  await begin(SHORT);
+  const [made] = await store.listSessions('U1');
+  if (made === undefined) throw new Error('no session');
+  const { idleEndsAt: _, ...old } = made;
+  await store.endSession(made.digest);
+  await store.createSession(old, user('U1'), null);
+  t.equal((await by(LONG).sessions.ofUser('U1', NOW + 599_999)).length, 1);
+  t.equal((await by(SHORT).sessions.ofUser('U1', NOW + 60_000)).length, 0);
+});

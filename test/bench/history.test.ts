@@ -1,0 +1,217 @@
+// The checker of histories, held against histories that are right and ones with a planted violation.
+import * as fc from 'fast-check';
+import t from 'tap';
+import { property } from '../helpers/property.js';
+import { forEachRow } from '../helpers/table.js';
+
+interface Entry {
+  readonly type: string;
+  readonly [name: string]: unknown;
+}
+interface Report {
+  readonly violations: { readonly rule: string; readonly credential?: string; readonly operations: Entry[] }[];
+  readonly lost: number;
+  readonly setBack: number;
+  readonly failovers: number;
+  readonly operations: Record<string, number>;
+  readonly availability: { readonly all: number | null; readonly whileGone: number | null; readonly gap: number | null };
+} // prettier-ignore
+interface Checker {
+  readonly check: (history: readonly Entry[]) => Report;
+  readonly BOUND_MS: number;
+}
+interface Reporter {
+  readonly describe: (report: Report, history: readonly Entry[]) => string;
+  readonly boundsHold: (report: Report, run: object) => boolean;
+}
+
+const load = async <Exports>(file: string) =>
+  (await import(new URL(`../../bench/history/${file}`, import.meta.url).href)) as Exports;
+const { check, BOUND_MS } = await load<Checker>('checker.mjs');
+const { describe, boundsHold } = await load<Reporter>('report.mjs');
+
+const RUN: Entry = { type: 'run', store: 'sentinel', seed: 1, acknowledge: 0, lossless: true };
+const LOSSY: Entry = { ...RUN, lossless: false };
+const rulesOf = (history: readonly Entry[]) => check(history).violations.map(({ rule }) => rule);
+
+/** An operation on one token. @param status as the answer had it; null for none */
+function op(name: string, start: number, end: number, status: number | null, more: object = {}): Entry {
+  return { type: 'op', op: name, credential: 't1', id: 'T1', sidecar: 0, start, end, status, ...more };
+}
+const created = op('create', 0, 10, 200);
+const revoked = op('revoke', 1_000, 1_010, 204);
+
+t.test('what is right passes, and each planted violation is found', async (t) => {
+  forEachRow<readonly [string, readonly Entry[], readonly string[]]>(
+    [
+      ['used and revoked', [created, op('use', 20, 30, 200), revoked, op('use', 1_020, 1_030, 401)], []],
+      ['no store, no answer', [created, op('use', 20, 30, 503), op('use', 20, 3_020, null), op('use', 40, 50, 504)], []],
+      ['accepted at the bound', [created, revoked, op('use', 1_010 + BOUND_MS, 9_000, 200)], []],
+      ['accepted behind the bound', [created, revoked, op('use', 1_011 + BOUND_MS, 9_000, 200)], ['accepted']],
+      ['refused meanwhile', [created, revoked, op('use', 1_020, 1_030, 401), op('use', 90_000, 90_010, 200)], ['accepted']],
+      ['refused while it is revoked', [created, op('use', 1_001, 1_002, 401), revoked], []],
+      ['refused before it is revoked', [created, op('use', 900, 999, 401), revoked], ['lost']],
+      ['an unknown revocation that was not done', [created, op('revoke', 1_000, 1_500, 503), op('use', 9_000, 9_010, 200)], []],
+      ['an unknown revocation that was done', [created, op('revoke', 1_000, 1_500, null), op('use', 9_000, 9_010, 401)], []],
+      ['that takes effect late', [created, op('revoke', 1_000, 1_500, 503), op('use', 8_000, 8_010, 200), op('use', 9_000, 9_010, 401)], []],
+      ['that is seen, and does not hold', [created, op('revoke', 1_000, 1_500, 503), op('use', 2_000, 2_010, 401), op('use', 9_000, 9_010, 200)], ['came_back']],
+      ['seen by who revokes again', [created, op('revoke', 1_000, 1_500, 503), op('revoke', 2_000, 2_010, 401), op('use', 9_000, 9_010, 200)], ['came_back']],
+      ['by an actor who is gone', [created, op('revoke', 1_000, 1_500, 401, { by: 's1' }), op('use', 9_000, 9_010, 200)], []],
+      ['lost', [created, op('use', 20, 30, 401)], ['lost']],
+      ['refused and accepted again', [created, op('use', 20, 30, 401), op('use', 9_000, 9_010, 200)], ['refused']],
+      ['accepted as another', [created, op('use', 20, 30, 200, { told: 'T2' })], ['mistaken']],
+      ['accepted as itself', [created, op('use', 20, 30, 200, { told: 'T1' })], []],
+      ['an answer that is none', [created, op('use', 20, 30, 500)], ['unexpected']],
+      ['a creation without an answer', [op('create', 0, 3_000, null, { credential: null, id: null })], []],
+    ],
+    ([name, history, rules]) => t.same(rulesOf([RUN, ...history]), rules, name),
+  );
+}); // prettier-ignore
+
+t.test('a store that may lose what it acknowledged', async (t) => {
+  const lost = check([LOSSY, created, op('use', 20, 30, 401), op('use', 9_000, 9_010, 401)]);
+  t.same([lost.violations.length, lost.lost], [0, 1]);
+  const again = check([LOSSY, created, op('use', 20, 30, 401), op('use', 9_000, 9_010, 200)]);
+  t.same([again.violations.map(({ rule }) => rule), again.lost], [['refused'], 0], 'it was not lost');
+  t.same(rulesOf([LOSSY, created, revoked, op('use', 9_000, 9_010, 200)]), ['accepted'], 'a revocation may not be lost');
+}); // prettier-ignore
+
+t.test('an old copy of the store', async (t) => {
+  const copy = { type: 'event', event: 'old-copy', copiedAt: 500, start: 2_000, end: 2_100, detected: true };
+  const back = op('use', 9_000, 9_010, 200);
+  t.same([check([RUN, copy, created, revoked, back]).violations, check([RUN, copy, created, revoked, back]).setBack], [[], 1]);
+  t.same(rulesOf([RUN, { ...copy, detected: false }, created, revoked, back]), ['undetected']);
+  t.same(rulesOf([RUN, { type: 'event', event: 'unrecovered', sidecar: 1, start: 1, end: 60_001 }, created]), ['unrecovered']);
+  t.same(rulesOf([RUN, { ...copy, copiedAt: 1_500 }, created, revoked, back]), ['accepted'], 'the copy knows of it');
+}); // prettier-ignore
+
+t.test('availability and the longest gap', async (t) => {
+  const use = (start: number, status: number | null, more: object = {}) =>
+    op('use', start, start + 10, status, more);
+  const uses = [0, 1_000, 2_000, 3_000, 4_000].map((start) =>
+    use(start + 20, start === 2_000 || start === 3_000 ? 503 : 200),
+  );
+  const fault = (more: object): Entry => ({
+    type: 'fault',
+    fault: 'stop',
+    target: 'redis-0',
+    start: 1_500,
+    end: 3_500,
+    ...more,
+  });
+  const gone = check([RUN, created, ...uses, fault({ gone: true })]).availability;
+  t.same(gone, { all: 0.6, whileGone: 0, gap: 3_000 });
+  const own = check([RUN, created, ...uses, fault({ sidecar: 0 })]).availability;
+  t.same(own, { all: 1, whileGone: null, gap: 1_000 }, 'a sidecar that is paused itself');
+  const none = check([RUN, created, use(20, 503), use(5_020, 503)]).availability;
+  t.same(none, { all: 0, whileGone: null, gap: 5_000 }, 'no answer at all');
+  t.equal(check([RUN, created, use(20, 503, { final: true })]).availability.all, null);
+  t.equal(boundsHold(check([RUN, created, ...uses]), RUN), true);
+  t.equal(boundsHold(check([RUN, created, ...uses, fault({ gone: true })]), RUN), false);
+  t.equal(
+    boundsHold(check([RUN, created, ...uses, fault({ gone: true })]), { ...RUN, store: 'redis' }),
+    true,
+  );
+});
+
+t.test('a violation is told with all that happened to the token', async (t) => {
+  const fault = { type: 'fault', fault: 'stop', target: 'redis-0', start: 900, end: 5_000 };
+  const failover = { type: 'event', event: 'failover', to: 'redis-1', start: 2_000, end: 2_000 };
+  const late = op('use', 9_000, 9_010, 200, { sidecar: 2 });
+  const history = [RUN, created, op('use', 20, 30, 200), op('use', 40, 50, 503), revoked, fault, failover, late];
+  const text = describe(check(history), history);
+  t.match(text, /violations {4}1\n {6}1 {2}accepted more than 2 s after/);
+  t.match(text, /failovers 1/);
+  const lines = text.slice(text.indexOf('t1 T1:')).split('\n').map((line) => line.replace(/^(.).* s {2}/, '$1'));
+  t.same(lines.slice(1), [
+    ' create at sidecar 0: 200',
+    ' 2 uses, sidecar 0: 200 × 1, sidecar 0: 503 × 1',
+    ' --- stop: redis-0',
+    ' revoke at sidecar 0: 204',
+    ' --- failover redis-1',
+    '!use at sidecar 2: 200',
+  ]);
+}); // prettier-ignore
+
+/** One operation of a generated history: what is asked, how long it takes, and whether an answer comes. */
+const step = fc.record({
+  op: fc.constantFrom('use', 'use', 'use', 'revoke'),
+  credential: fc.nat(3),
+  start: fc.nat(20_000),
+  length: fc.nat(3_000),
+  /** When it takes effect, as a part of its length. */
+  at: fc.nat(100),
+  answer: fc.constantFrom('answered', 'answered', 'answered', 'unanswered', 'not done'),
+});
+
+/**
+ * A history that one correct register for each credential gives: each operation takes effect at one moment between its
+ * start and its end, and what is not answered may have been done.
+ */
+function linearizable(steps: readonly (typeof step extends fc.Arbitrary<infer T> ? T : never)[]): Entry[] {
+  const at = (each: (typeof steps)[number]) => each.start + (each.length * each.at) / 100;
+  const gone = new Set<number>();
+  const entries = [0, 1, 2, 3].map((each) =>
+    op('create', 0, 10, 200, { credential: `t${each}`, id: `T${each}` }),
+  );
+  for (const each of steps.toSorted((a, b) => at(a) - at(b))) {
+    const { credential, start, length, answer } = each;
+    const wasGone = gone.has(credential);
+    const isDone = answer !== 'not done';
+    if (each.op === 'revoke' && isDone) gone.add(credential);
+    const status = wasGone ? 401 : each.op === 'revoke' ? 204 : 200;
+    entries.push(
+      op(each.op, 10 + start, 10 + start + length, answer === 'answered' ? status : 503, {
+        credential: `t${credential}`,
+        id: `T${credential}`,
+      }),
+    );
+  }
+  return entries;
+}
+
+property('a history of correct registers has no violation', 300, fc.array(step, { maxLength: 60 }), (steps) => {
+  for (const run of [RUN, LOSSY]) {
+    const { violations, lost } = check([run, ...linearizable(steps)]);
+    if (violations.length > 0 || lost > 0) throw new Error(JSON.stringify(violations));
+  }
+}); // prettier-ignore
+
+const plants: Record<string, (history: readonly Entry[], end: number) => Entry[]> = {
+  accepted: (_, end) => [
+    op('revoke', end, end + 1, 204),
+    op('use', end + 2 + BOUND_MS, end + 3 + BOUND_MS, 200),
+  ],
+  came_back: (_, end) => [
+    op('revoke', end, end + 1, 503),
+    op('use', end + 2, end + 3, 401),
+    op('use', end + 4 + BOUND_MS, end + 5 + BOUND_MS, 200),
+  ],
+  lost: () => [
+    op('create', 0, 1, 200, { credential: 't9', id: 'T9' }),
+    op('use', 2, 3, 401, { credential: 't9', id: 'T9' }),
+  ],
+  refused: () => [
+    op('create', 0, 1, 200, { credential: 't9', id: 'T9' }),
+    op('use', 2, 3, 401, { credential: 't9', id: 'T9' }),
+    op('use', 4 + BOUND_MS, 5 + BOUND_MS, 200, { credential: 't9', id: 'T9' }),
+  ],
+  mistaken: () => [op('use', 0, 10, 200, { told: 'T3' })],
+  unexpected: () => [op('use', 0, 10, 403)],
+};
+
+property(
+  'one planted violation in a correct history is found, and is the only one of its kind',
+  300,
+  fc.tuple(fc.array(step, { maxLength: 40 }), fc.constantFrom(...Object.keys(plants)), fc.nat()),
+  ([steps, rule, order]) => {
+    // t1 is the one that is planted at: the rest of its history is that of a token in use.
+    const history = linearizable(steps.filter((each) => each.credential !== 1));
+    const end = Math.max(...history.map((each) => each['end'] as number));
+    const planted = [...history, ...(plants[rule]?.(history, end) ?? [])];
+    // The order of lines says nothing.
+    const turn = order % planted.length;
+    const found = rulesOf([RUN, ...planted.slice(turn), ...planted.slice(0, turn)]);
+    if (found.filter((each) => each === rule).length !== 1) throw new Error(`${rule}: ${found.join(', ')}`);
+  },
+);

@@ -1,0 +1,190 @@
+import { chmodSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { loadDirectory } from '../../src/config/directory.js';
+import { ConfigError, formatFault } from '../../src/config/fault.js';
+import { loadConfigToServe } from '../../src/config/load.js';
+import { maskSecrets } from '../../src/config/mask.js';
+import { isSecret, secretKeys } from '../../src/config/schema-walk.js';
+import { configSchema } from '../../src/config/schema/config.js';
+import { directorySchema } from '../../src/config/schema/directory-file.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+import { forEachRow } from '../helpers/table.js';
+import { DIRECTORY, FULL, type Place, placesOf } from './mutations.js';
+
+/*
+ * A secret that stands anywhere in a configuration or a directory, in the right place or in a wrong one, written out or
+ * expanded, is in no fault and in no configuration that is shown.
+ */
+
+const folder = temporaryFolder(t);
+const file = join(folder, 'secret-test.yaml');
+const CANARY = 'zq7canary4xw9';
+const HEX = 'c0ffee00c0ffee11c0ffee22c0ffee33c0ffee44c0ffee55c0ffee66c0ffee77';
+const NUMBER = '57351';
+const ENV = {
+  CANARY,
+  HEX,
+  NUMBER,
+  UPPER: CANARY.toUpperCase(),
+  HOST: `${CANARY}.example`,
+  URL: `http://${CANARY}.example/`,
+};
+writeFileSync(join(folder, 'canary'), `${CANARY}\n`);
+const SECRETS = [CANARY, HEX, NUMBER, CANARY.slice(2), CANARY.slice(0, -2)];
+
+/** What a fault or a shown configuration says of a file with something else at a place. */
+function told(text: string, load: (file: string) => string): string {
+  // A new file each time: one that is written over goes to the disk before the call ends, on some file systems.
+  rmSync(file, { force: true });
+  writeFileSync(file, text, { mode: 0o600 });
+  try {
+    return load(file);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.faults.map(formatFault).join('\n');
+    return `${error instanceof Error ? error.stack : String(error)}`;
+  }
+}
+
+const showConfig = (name: string) => JSON.stringify(maskSecrets(loadConfigToServe(name, ENV)));
+const showDirectory = (name: string) => {
+  loadDirectory(name, ENV, ['superuser']);
+  return '';
+};
+
+/** Ways to write the canary at a place. */
+const WRITTEN: Record<string, (place: Place) => string> = {
+  'as text': () => CANARY,
+  'in a list': () => `[ ${CANARY} ]`,
+  'in lists': () => `[[${CANARY}], {a: ${CANARY}}]`,
+  'in a mapping': () => `{ a: ${CANARY} }`,
+  'as hexadecimal digits': () => HEX,
+  'in a query': () => `"http://a.example/?api_key=${CANARY}"`,
+  'as userinfo': () => `"https://user:${CANARY}@a.example/"`,
+  'as userinfo with a slash': () => `"redis://:${CANARY}/${CANARY}@a.example"`,
+  'as a fragment': () => `"https://a.example/#${CANARY}"`,
+  'as a tag': () => `!${CANARY} x`,
+  'behind a bad escape': () => `"\\x${CANARY}"`,
+  'behind another bad escape': () => `"\\${CANARY}"`,
+  'as an alias': () => `*${CANARY}`,
+  'behind text that ended': () => `"a" ${CANARY}`,
+  'in a list that does not end': () => `[ ${CANARY}`,
+  'as a block': () => `|${CANARY}`,
+};
+const EXPANDED: Record<string, (place: Place) => string> = {
+  'by environment': () => '${CANARY}',
+  'by environment, in quotes': () => '"${CANARY}"',
+  'by file': () => '"${file:canary}"',
+  'a number': () => '${NUMBER}',
+  'hexadecimal digits': () => '${HEX}',
+  'in capitals': () => '${UPPER}',
+  'a URL': () => '${URL}',
+  'behind what was there': ({ value }) =>
+    JSON.stringify(`${typeof value === 'string' ? value : 'a'}\${CANARY}`),
+  'as a segment': () => '"/${CANARY}/*"',
+  'as segments that do not fit': () => '"/${CANARY}//x*/:${CANARY}/:${CANARY}"',
+  'in a list': () => '[ "${CANARY}" ]',
+  'in lists': () => '[ ["${CANARY}"], { a: "${CANARY}" } ]',
+  'in a mapping': () => '{ a: "${CANARY}" }',
+};
+
+function holdsNone(text: string, about: string): string | undefined {
+  const lower = text.toLowerCase();
+  const found = SECRETS.find((secret) => lower.includes(secret));
+  return found === undefined ? undefined : `${about} tells ${found}: ${text.slice(0, 2_000)}`;
+}
+
+t.test('no fault of a configuration, and no configuration that is shown', async (t) => {
+  const places = placesOf(FULL);
+  t.ok(places.length > 150, `${places.length} places`);
+  t.equal(told(FULL, showConfig).startsWith('{'), true, 'as it is, it is accepted');
+  const leaks: string[] = [];
+  let shown = 0;
+  for (const place of places) {
+    for (const [how, write] of Object.entries(EXPANDED)) {
+      const said = told(place.with(write(place)), showConfig);
+      if (said.startsWith('{')) shown += 1;
+      leaks.push(...[holdsNone(said, `${place.path} ${how}`)].filter((leak) => leak !== undefined));
+    }
+    for (const [how, write] of Object.entries(WRITTEN)) {
+      const said = told(place.with(write(place)), showConfig);
+      // What is neither a secret by the schema nor in the part of a URL that holds one may be shown where it is accepted.
+      const mayBeShown =
+        said.startsWith('{') && !isSecret(configSchema, place.path.split('.')) && !/^"[a-z]+:\/\/.*[?@]/.test(write(place));
+      if (mayBeShown) shown += 1;
+      else leaks.push(...[holdsNone(said, `${place.path} ${how}`)].filter((leak) => leak !== undefined));
+    }
+  }
+  t.same(leaks.slice(0, 20), [], `${leaks.length} leaks`);
+  t.ok(shown > 100, `${shown} were accepted`);
+}); // prettier-ignore
+
+t.test('no fault of a directory', async (t) => {
+  const leaks: string[] = [];
+  t.equal(told(DIRECTORY, showDirectory), '', 'as it is, it is accepted');
+  for (const place of placesOf(DIRECTORY))
+    for (const [how, write] of Object.entries({ ...WRITTEN, ...EXPANDED })) {
+      const said = told(place.with(write(place)), showDirectory);
+      leaks.push(...[holdsNone(said, `${place.path} ${how}`)].filter((leak) => leak !== undefined));
+    }
+  t.same(leaks.slice(0, 20), [], `${leaks.length} leaks`);
+});
+
+t.test('faults of several places that were expanded', async (t) => {
+  const up = 'upstream: http://a\n';
+  forEachRow(
+    [
+      `${up}routes:\n  - { path: "/\${CANARY}", action: a }\n  - { path: "/\${CANARY}", action: b }`,
+      `${up}routes:\n  - { path: "/\${CANARY}/:x/c", action: a }\n  - { path: "/\${CANARY}/b/:y", action: b }`,
+      `${up}routes:\n  - { path: "/tokens/\${CANARY}", action: a }`,
+      `${up}routes:\n  - { path: "/:\${CANARY}", action: a, service: \${CANARY}x }`,
+      `${up}routes:\n  - { path: "/a", action: "\${CANARY}", methods: [POST] }\npolicy: { roles: { r: { allow: ["*:read"] } } }`,
+      `${up}policy: { roles: { r: { allow: ["*"], deny: ["\${CANARY}x:read"] } } }\nroutes: [{ path: /a, action: "\${CANARY}" }]`,
+      `${up}identity: { headers: { role: "\${CANARY}", login: "\${CANARY}" } }`,
+      'upstreams: { api: { urls: ["${URL}", "${URL}x"] } }',
+      'upstreams: { api: { url: "${URL}", tls: { ca: "${CANARY}", cert: "${file:canary}", key: "/${CANARY}" } } }',
+      `${up}listen: { tls: { cert: "\${CANARY}", key: "\${file:canary}", client_ca: "/\${CANARY}" } }`,
+      `${up}store: { type: redis, url: "redis://a", tls: { ca: "\${CANARY}", cert: "\${file:canary}", key: x } }`,
+      `${up}audit: { to: "/\${CANARY}/a" }`,
+      `${up}store: { type: "\${CANARY}" }`,
+      `${up}workers: \${NUMBER}`,
+      '%zq7canary4xw9\n---\na: 1',
+      `${up}%zq7canary4xw9`,
+    ],
+    (text) => {
+      const said = told(text, showConfig);
+      t.notOk(said.startsWith('{'), `is refused: ${text}`);
+      t.equal(holdsNone(said, text), undefined, said);
+    },
+  );
+});
+
+t.test('what is shown of a configuration says what the file says', async (t) => {
+  const store = 'store:\n  type: redis\n  url: redis://me:pw@h\n  password: a\n  sealing_key: ${HEX}\n';
+  const said = told(`upstream: \${URL}\n${store}admin:\n  port: \${NUMBER}\n`, showConfig);
+  t.match(JSON.parse(said), {
+    upstreams: { api: { url: '${URL}' } },
+    store: { url: 'redis://***:***@h', password: '***', sealing_key: '***' },
+    admin: { port: '${NUMBER}' },
+  });
+});
+
+t.test('a directory expands secrets only', async (t) => {
+  const names = ['password_hash', 'password', 'otp_secret', 'key', 'key_sha256'];
+  t.same(secretKeys(directorySchema).toSorted(), names.toSorted());
+  t.same(secretKeys(configSchema).toSorted(), ['password', 'sealing_key']);
+  for (const { path, value, with: put } of placesOf(DIRECTORY)) {
+    if (typeof value !== 'string') continue;
+    const key = path.split('.').at(-1) ?? '';
+    const said = told(put('"${CANARY}"'), showDirectory);
+    if (names.includes(key)) t.notMatch(said, /is expanded in/, path);
+    else t.match(said, new RegExp(`${path}: "\\$\\{\\.\\.\\.\\}" is expanded in .* only; write "\\$\\$\\{\\.\\.\\.\\}"`), path);
+  }
+  const [name] = placesOf(DIRECTORY).filter(({ path }) => path === 'users.0.name');
+  writeFileSync(file, name?.with('"a $${CANARY} b ${"') ?? '');
+  chmodSync(file, 0o600);
+  t.equal(loadDirectory(file, ENV).users[0]?.name, 'a ${CANARY} b ${', 'what is written twice stands for itself');
+  const [password] = placesOf(DIRECTORY).filter(({ path }) => path === 'users.1.password');
+  writeFileSync(file, password?.with('"${file:canary}"') ?? '');
+  t.equal(loadDirectory(file, ENV).users[1]?.password, CANARY);
+}); // prettier-ignore

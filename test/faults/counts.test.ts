@@ -1,0 +1,146 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { constants } from 'node:http2';
+import { connect as connectPlain, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { selfSigned } from '../helpers/certificates.js';
+import { negativeSeries, underWay } from '../helpers/counts.js';
+import { startFixture } from '../helpers/fixture.js';
+import { block, DATA, END_HEADERS, frame, FrameConnection, HEADERS, RST_STREAM, uint32 } from '../helpers/frames.js'; // prettier-ignore
+import { freshMetrics, listenOnLoopback, send } from '../helpers/http.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
+
+/** Connections to the upstream, and requests that may wait for one. */
+const SIZE = 2;
+const WAITING = 1;
+
+const held: ServerResponse[] = [];
+const behaviours: Record<string, (req: IncomingMessage, res: ServerResponse) => void> = {
+  '/ok': (req, res) => void req.resume().on('end', () => res.end('ok')),
+  '/hold': (req, res) => {
+    req.resume();
+    held.push(res);
+  },
+  '/early': (_req, res) => res.end('early'),
+  '/begin': (req, res) => {
+    req.resume();
+    res.writeHead(200).write('begun');
+  },
+  '/break': (req) => req.socket.destroy(),
+  '/half': (req, res) => {
+    res.writeHead(200, { 'Content-Length': '10' }).write('half');
+    setTimeout(() => req.socket.destroy(), 20);
+  },
+};
+let arrived = 0;
+const upstream = createServer((req, res) => {
+  arrived += 1;
+  behaviours[req.url ?? '']?.(req, res);
+});
+const upstreamUrl = await listenOnLoopback(upstream);
+t.teardown(() => {
+  upstream.close();
+  upstream.closeAllConnections();
+});
+
+const api = { url: upstreamUrl, max_connections: SIZE, max_waiting: WAITING, wait_timeout: '300ms', idle_timeout: '500ms', retries: 0 }; // prettier-ignore
+const config = { upstream: undefined, upstreams: { api } };
+const tls = selfSigned(temporaryFolder(t), 'one');
+const plain = await startFixture(t, config);
+const secure = await startFixture(t, { ...config, listen: { host: '127.0.0.1', port: 0, tls } });
+const keys = new Map([
+  [plain, await plain.token('superuser')],
+  [secure, await secure.token('superuser')],
+]);
+const keyOf = (fixture: typeof plain) => keys.get(fixture) ?? '';
+
+/** What a client does to a request that is under way. */
+const ENDINGS: readonly [string, (write: (bytes: string) => void, socket: Socket) => void][] = [
+  ['all of the body', (write) => write('x'.repeat(10))],
+  ['nothing more of the body', () => undefined],
+  ['a reset', (_write, socket) => void ('encrypted' in socket ? socket.destroy() : socket.resetAndDestroy())],
+  ['the end of the connection', (_write, socket) => void socket.end()],
+  ['bytes that are no request behind it', (write) => write('xxxxxxxxxxGARBAGE\r\n\r\n')],
+];
+/** What a client of HTTP/2 does. */
+const RESETS: readonly [string, number | null][] = [
+  ['NO_ERROR', constants.NGHTTP2_NO_ERROR],
+  ['CANCEL', constants.NGHTTP2_CANCEL],
+  ['INTERNAL_ERROR', constants.NGHTTP2_INTERNAL_ERROR],
+  ['the end of the connection', null],
+];
+
+async function overHttp1(fixture: typeof plain, path: string, end: (typeof ENDINGS)[number][1]) {
+  const port = Number(new URL(fixture.url).port);
+  const socket = fixture === plain ? connectPlain(port, '127.0.0.1') : connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['http/1.1'] }); // prettier-ignore
+  socket.on('error', () => undefined).resume();
+  socket.write(
+    `POST ${path} HTTP/1.1\r\nHost: a\r\nService-Key: ${keyOf(fixture)}\r\nContent-Length: 20\r\n\r\n${'x'.repeat(10)}`,
+  );
+  await sleep(60);
+  if (!socket.destroyed) end((bytes) => void socket.write(bytes), socket);
+  await sleep(40);
+  return socket;
+}
+
+async function overHttp2(t: Test, path: string, code: number | null) {
+  const connection = await FrameConnection.open(t, secure.url);
+  const fields = [[':method', 'POST'], [':scheme', 'https'], [':path', path], [':authority', 'a'], ['service-key', keyOf(secure)]] as const; // prettier-ignore
+  connection.write(
+    frame(HEADERS, END_HEADERS, 1, block(fields)),
+    frame(DATA, 0, 1, Buffer.from('some of it')),
+  );
+  await sleep(60);
+  // Node's own client ends the body instead of resetting with NO_ERROR.
+  if (code !== null) connection.write(frame(RST_STREAM, 0, 1, uint32(code)));
+  else connection.socket.destroy();
+  await sleep(40);
+  connection.socket.destroy();
+}
+
+/** Whether only so many requests are let through at once, and the rest waits or is refused. */
+async function limitsHold(t: Test, fixture: typeof plain, about: string) {
+  arrived = 0;
+  held.length = 0;
+  const headers = { 'Service-Key': keyOf(fixture) };
+  const replies = Array.from({ length: SIZE + WAITING + 2 }, () => send(fixture.url, '/hold', { headers }));
+  await until(() => arrived === SIZE, `${about}: the connections are taken`);
+  const refused = await Promise.race(replies);
+  t.equal(refused.status, 503, about);
+  await sleep(350);
+  t.equal(arrived, SIZE, `${about}: no more than max_connections`);
+  for (const res of held) res.end('ok');
+  const statuses = (await Promise.all(replies)).map(({ status }) => status).toSorted((a, b) => a - b);
+  t.same(statuses, [200, 200, 503, 503, 503], about);
+}
+
+t.test('however a request ends, what it held is given back once', { timeout: 240_000 }, async (t) => {
+  const paths = Object.keys(behaviours);
+  t.ok(paths.length > 5);
+  for (const path of paths) {
+    for (const [about, end] of ENDINGS)
+      for (const fixture of [plain, secure]) {
+        const sockets = await Promise.all([1, 2].map(() => overHttp1(fixture, path, end)));
+        for (const socket of sockets) socket.destroy();
+        t.ok(arrived > 0, `${path}, ${about}`);
+      }
+    for (const [, code] of RESETS) for (let i = 0; i < 2; i++) await overHttp2(t, path, code);
+    for (const res of held.splice(0)) res.destroy();
+  }
+  for (const fixture of [plain, secure]) {
+    await until(
+      async () => (await underWay(fixture.server.admin)).length === 0,
+      'nothing is under way at rest',
+    );
+    t.same(negativeSeries(await freshMetrics(fixture.server.admin)), []);
+    await limitsHold(t, fixture, fixture === plain ? 'without TLS' : 'with TLS');
+  }
+});
+
+t.test('six uploads that are reset with NO_ERROR leave the limits as they were', async (t) => {
+  for (let i = 0; i < 6; i++) await overHttp2(t, '/hold', constants.NGHTTP2_NO_ERROR);
+  t.same(await underWay(secure.server.admin), []);
+  await limitsHold(t, secure, 'behind six resets');
+});

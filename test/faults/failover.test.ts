@@ -1,0 +1,144 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { openRedisStore } from '../../src/store/redis.js';
+import { client, startFixture } from '../helpers/fixture.js';
+import { freshMetrics, send } from '../helpers/http.js';
+import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { redisSettings, startRedis, startSentinel } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
+
+const SEALING_KEY = 'a1'.repeat(32);
+
+const status = async (url: string, key: string) =>
+  (await send(url, '/service/SVC1', { headers: { 'Service-Key': key } })).status;
+const revoke = async (url: string, key: string) =>
+  (await send(url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': key } })).status;
+
+/** Two sidecars of one store; the first one applies the directory. */
+async function startTwo(t: Test, store: object) {
+  const settings = { store: { type: 'redis', sealing_key: SEALING_KEY, ...store } };
+  const first = await startFixture(t, settings);
+  const server = await start(t, writeConfig(temporaryFolder(t), { upstream: first.upstream.url, ...settings }));
+  const second = { ...client(server.url), server };
+  const linked = async (admin: string) => /^latchkey_store_links_up 1$/m.test((await send(admin, '/metrics')).text);
+  for (const { server } of [first, second]) await until(() => linked(server.admin), 'the link is up');
+  return { first, second };
+} // prettier-ignore
+
+t.test('a master that was stopped and wakes gets no write and answers no read', async (t) => {
+  const { master, replica, nodes } = await startSentinel(t);
+  const { first, second } = await startTwo(t, { sentinel: { master: 'm', nodes } });
+  const [keep, gone] = [await first.token('superuser'), await first.token('superuser')];
+  for (const key of [keep, gone]) t.equal(await status(second.url, key), 200);
+  await until(() => replica.cli('DBSIZE') === master.cli('DBSIZE'), 'the replica has them');
+  master.signal('SIGSTOP');
+  await until(async () => (await revoke(first.url, gone)) === 204, 'a revocation at the next master', 20_000);
+  const revokedAt = performance.now();
+  const accepted: number[] = [];
+  const watch = async () => {
+    for (const { url } of [first, second])
+      if ((await status(url, gone)) === 200) accepted.push(performance.now() - revokedAt);
+  };
+  await watch();
+  master.signal('SIGCONT');
+  const revocations = async () => {
+    const key = await first.token('superuser');
+    t.equal(await status(second.url, key), 200, 'a new token is known at once');
+    t.equal(await revoke(first.url, key), 204);
+    await until(async () => (await status(second.url, key)) === 401, 'and its revocation');
+  };
+  while (performance.now() - revokedAt < 2_000) {
+    await watch();
+    await revocations();
+  }
+  t.ok(accepted.every((ms) => ms < 2_000), `accepted ${accepted.join(', ')} ms behind the revocation`); // prettier-ignore
+  t.same([await status(first.url, gone), await status(second.url, gone)], [401, 401]);
+  t.same([await status(first.url, keep), await status(second.url, keep)], [200, 200]);
+});
+
+t.test('what a promoted replica never got: revocations hold, lost tokens are told', async (t) => {
+  const { master, replica, nodes, cli } = await startSentinel(t);
+  const { first, second } = await startTwo(t, { sentinel: { master: 'm', nodes } });
+  const [keep, gone, locked] = [await first.token('superuser'), await first.token('engineer'), await first.token('user')];
+  const cookie = await first.login('superuser');
+  for (const key of [keep, gone, locked]) t.equal(await status(second.url, key), 200);
+  await until(() => replica.cli('EXISTS', '{latchkey:}meta') === '1' && replica.cli('DBSIZE') === master.cli('DBSIZE'), 'the replica has them');
+  replica.signal('SIGSTOP');
+  // What is written from now on is not even in its sockets.
+  master.cli('CLIENT', 'KILL', 'TYPE', 'replica');
+  t.equal(await revoke(first.url, gone), 204);
+  t.equal((await send(first.url, '/logout', { method: 'POST', headers: { Cookie: cookie } })).status, 204);
+  t.equal((await run(['user', 'lock', 'user', '--config', first.configFile])).code, 0, 'by another process, which ends');
+  const lost = await first.token('superuser');
+  await until(async () => (await status(second.url, gone)) === 401 && (await status(second.url, locked)) === 401, 'told');
+  await master.kill();
+  replica.signal('SIGCONT');
+  await until(() => cli('SENTINEL', 'get-master-addr-by-name', 'm').split('\n')[1] === String(replica.port), 'another master', 20_000);
+  await until(async () => (await status(first.url, keep)) === 200 && (await status(second.url, keep)) === 200, 'recovery', 10_000);
+  for (const { url } of [first, second]) {
+    t.equal(await status(url, gone), 401, 'revoked');
+    t.equal(await status(url, locked), 401, 'locked');
+    t.equal((await send(url, '/tokens', { headers: { Cookie: cookie } })).status, 401, 'logged out');
+    t.equal(await status(url, lost), 401, 'lost');
+  }
+  t.match(await run(['user', 'show', 'user', '--json', '--config', first.configFile]), { stdout: /"locked": ?true/ }, 'in the store, too');
+  const lines = first.server.stdout() + second.server.stdout();
+  t.match(lines, /"revocations_reapplied":[1-9]\d*,"tokens_lost":\d+,"msg":"history of the store changed"/);
+  t.match(first.server.stdout(), /"token_ids":\["\w{22}"\],"count":1,"msg":"tokens lost by the store"/);
+  t.match(await freshMetrics(first.server.admin), /^latchkey_store_tokens_lost_total 1$/m);
+  t.match(await freshMetrics(first.server.admin), /^latchkey_store_history_changes_total [1-9]/m);
+}); // prettier-ignore
+
+t.test('acknowledge: a change that too few replicas have is not confirmed', async (t) => {
+  const master = await startRedis(t, '--repl-diskless-sync-delay', '0');
+  const replica = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`);
+  await until(() => replica.cli('INFO', 'replication').includes('master_link_status:up'), 'the replica is in step');
+  const acknowledge = { replicas: 1, timeout: '300ms' };
+  const { first } = await startTwo(t, { url: master.url, acknowledge });
+  const key = await first.token('superuser');
+  t.equal(Number(replica.cli('EXISTS', '{latchkey:}meta')), 1);
+  replica.signal('SIGSTOP');
+  const refused = await first.create('engineer');
+  t.match([refused.status, refused.json.detail], [503, 'The change is not confirmed; it may have been applied']);
+  t.equal(await status(first.url, key), 200, 'reads wait for nobody');
+  t.equal(await revoke(first.url, key), 503);
+  replica.signal('SIGCONT');
+  await until(async () => (await first.create('engineer')).status === 200, 'the replica is back', 10_000);
+  t.ok(await first.token('engineer'));
+}); // prettier-ignore
+
+t.test('a server that is no master is not used', async (t) => {
+  const master = await startRedis(t);
+  const replica = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`);
+  const store = await openRedisStore(redisSettings({ url: replica.url }));
+  t.teardown(() => store.close());
+  await t.rejects(async () => store.probe(), { message: /Redis can not answer \(no master: .*has the role slave\)/ });
+  replica.cli('REPLICAOF', 'NO', 'ONE');
+  await until(async () => store.begin().then(() => true, () => false), 'it is promoted', 5_000);
+  const read = () => store.getUser('U1').then(() => 'answered', () => 'refused');
+  t.equal(await read(), 'answered');
+  replica.cli('REPLICAOF', '127.0.0.1', String(master.port));
+  await until(async () => (await read()) === 'refused', 'it is a replica again', 5_000);
+  t.equal(await read(), 'refused');
+}); // prettier-ignore
+
+t.test('a folder keeps revocations over a restart, for a store that forgot them meanwhile', async (t) => {
+  const redis = await startRedis(t);
+  const folder = temporaryFolder(t);
+  const revocations = join(folder, 'revocations');
+  const store = { type: 'redis', sealing_key: SEALING_KEY, url: redis.url, revocations };
+  const first = await startFixture(t, { store });
+  const key = await first.token('superuser');
+  const names = ['token:*', 'id:*'].flatMap((name) => redis.cli('--scan', '--pattern', `{latchkey:}${name}`).split('\n'));
+  const before = names.map((name) => [name, redis.cli('GET', name)] as const);
+  t.equal(await revoke(first.url, key), 204);
+  t.match(readdirSync(revocations), [/^revocations-/]);
+  await first.server.stop();
+  for (const [name, value] of before) redis.cli('SET', name, value);
+  const again = await start(t, writeConfig(temporaryFolder(t), { upstream: first.upstream.url, store }));
+  await until(async () => (await send(again.admin, '/readyz')).status === 200, 'ready');
+  t.equal(await status(again.url, key), 401);
+  t.match(again.stdout(), /"revocations_reapplied":1/);
+  t.equal(before.filter(([name]) => redis.cli('EXISTS', name) === '0').length, 2, 'gone from the store as well');
+}); // prettier-ignore

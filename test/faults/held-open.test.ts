@@ -1,0 +1,133 @@
+import { createServer, type ServerResponse } from 'node:http';
+import { connect as connectPlain, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { selfSigned } from '../helpers/certificates.js';
+import { startFixture } from '../helpers/fixture.js';
+import { block, DATA, END_HEADERS, END_STREAM, frame, FrameConnection, HEADERS, PING, SETTINGS } from '../helpers/frames.js'; // prettier-ignore
+import { listenOnLoopback } from '../helpers/http.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
+
+const KEEP_ALIVE_MS = 1_500;
+/** How late a limit of time may bite: sweeps, and a machine that is busy. */
+const LATE_MS = 4_000;
+/** How long the rest of an unread body may take. */
+const REST_MS = 10_000;
+
+const upstream = createServer((req, res: ServerResponse) => {
+  res.end('early');
+  req.resume();
+});
+const upstreamUrl = await listenOnLoopback(upstream);
+t.teardown(() => {
+  upstream.close();
+  upstream.closeAllConnections();
+});
+const config = {
+  upstream: upstreamUrl,
+  default_route: { auth: 'none' },
+  routes: [{ path: '/x', auth: 'none' }],
+  limits: { keep_alive: `${KEEP_ALIVE_MS}ms`, head_timeout: '20s' },
+  decision: { host: '127.0.0.1', port: 0 },
+};
+const tls = selfSigned(temporaryFolder(t), 'one');
+const plain = await startFixture(t, config);
+const secure = await startFixture(t, { ...config, listen: { host: '127.0.0.1', port: 0, tls } });
+
+function open(base: string): Socket {
+  const { port, protocol } = new URL(base);
+  const socket =
+    protocol === 'https:'
+      ? connectTls({ port: Number(port), host: '127.0.0.1', rejectUnauthorized: false })
+      : connectPlain(Number(port), '127.0.0.1');
+  return socket.on('error', () => undefined);
+}
+
+/** Milliseconds from the first answer to the end of a connection on which something is written again and again. */
+async function endsAfter(socket: Socket, first: string, again: string, every: number): Promise<number> {
+  let answered = 0;
+  let ended = 0;
+  socket.on('data', () => (answered ||= performance.now()));
+  socket.on('close', () => (ended = performance.now()));
+  socket.write(first);
+  await until(() => answered > 0, 'the first answer');
+  const timer = setInterval(() => socket.writable && socket.write(again), every);
+  await until(() => ended > 0, 'the connection ends', 30_000).finally(() => clearInterval(timer));
+  return ended - answered;
+}
+
+t.test('blank lines do not keep a connection open', { timeout: 120_000 }, async (t) => {
+  const get = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n';
+  const check =
+    'GET /auth-request HTTP/1.1\r\nHost: a\r\nX-Original-Method: GET\r\nX-Original-URI: /x\r\n\r\n';
+  const rows: [string, string, string, string][] = [
+    ['the public port', plain.url, get, '\r\n'],
+    ['the public port, half of a line end', plain.url, get, '\n'],
+    ['the public port with TLS', secure.url, get, '\r\n'],
+    ['the decision port', plain.server.decision, check, '\r\n'],
+    ['nothing at all', plain.url, get, ''],
+  ];
+  const took = await Promise.all(
+    rows.map(([, base, first, again]) => endsAfter(open(base), first, again, 300)),
+  );
+  for (const [i, ms] of took.entries())
+    t.ok(ms > KEEP_ALIVE_MS * 0.6 && ms < KEEP_ALIVE_MS + LATE_MS, `${rows[i]?.[0]}: ${ms}`);
+});
+
+t.test(
+  'frames that are no requests do not keep a connection of HTTP/2 open',
+  { timeout: 60_000 },
+  async (t) => {
+    const fields = [[':method', 'GET'], [':scheme', 'https'], [':path', '/x'], [':authority', 'a']] as const; // prettier-ignore
+    for (const [name, again] of [
+      ['PING', frame(PING, 0, 0, Buffer.alloc(8))],
+      ['SETTINGS', frame(SETTINGS, 0, 0)],
+    ] as const) {
+      const connection = await FrameConnection.open(t, secure.url);
+      connection.write(frame(HEADERS, END_HEADERS | END_STREAM, 1, block(fields)));
+      await until(() => connection.outcome() === 200, name);
+      const since = performance.now();
+      const timer = setInterval(() => connection.write(again), 300);
+      await until(() => connection.ended, name, 20_000).finally(() => clearInterval(timer));
+      const ms = performance.now() - since;
+      t.ok(ms < KEEP_ALIVE_MS + LATE_MS, `${name}: ${ms}`);
+    }
+  },
+);
+
+t.test('a connection that sends requests in time stays open', async (t) => {
+  for (const { url } of [plain, secure]) {
+    const socket = open(url);
+    let answers = 0;
+    socket.on('data', (data: Buffer) => (answers += data.toString().split('HTTP/1.1 200').length - 1));
+    for (let i = 0; i < 5; i++) {
+      socket.write('\r\nGET /x HTTP/1.1\r\nHost: a\r\n\r\n');
+      await sleep(KEEP_ALIVE_MS / 2);
+    }
+    t.equal(answers, 5, url);
+    socket.destroy();
+  }
+});
+
+t.test('an upload that drips behind its answer has a time', { timeout: 60_000 }, async (t) => {
+  const post = 'POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nx';
+  const check = post
+    .replace('/x', '/auth-request')
+    .replace('Host', 'X-Original-Method: POST\r\nX-Original-URI: /x\r\nHost');
+  const bases: [string, string, string][] = [
+    ['without TLS', plain.url, post],
+    ['with TLS', secure.url, post],
+    ['that a check has', plain.server.decision, check],
+  ];
+  const took = await Promise.all(bases.map(([, base, first]) => endsAfter(open(base), first, 'x', 1_000)));
+  for (const [i, ms] of took.entries()) t.ok(ms < REST_MS + LATE_MS, `${bases[i]?.[0]}: ${ms}`);
+
+  const connection = await FrameConnection.open(t, secure.url);
+  const fields = [[':method', 'POST'], [':scheme', 'https'], [':path', '/x'], [':authority', 'a']] as const; // prettier-ignore
+  connection.write(frame(HEADERS, END_HEADERS, 1, block(fields)));
+  const timer = setInterval(() => connection.write(frame(DATA, 0, 1, Buffer.from('x'))), 500);
+  await until(() => connection.find(3, 1) !== undefined || connection.ended, 'the stream ends', 20_000).finally(() => clearInterval(timer)); // prettier-ignore
+  t.pass('over HTTP/2 its stream is reset');
+});

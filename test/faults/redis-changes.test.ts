@@ -1,0 +1,73 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { startFixture } from '../helpers/fixture.js';
+import { send } from '../helpers/http.js';
+import { run } from '../helpers/latchkey.js';
+import { startProxy } from '../helpers/proxy.js';
+import { startRedis } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
+
+const SEALING_KEY = 'a1'.repeat(32);
+const NOT_CONFIRMED = /not confirmed/;
+
+t.test('a change that was not confirmed is never told to be undone, and is in the audit log', async (t) => {
+  const redis = await startRedis(t);
+  const proxy = await startProxy(t, redis.port);
+  const { url, server, folder, configFile, token } = await startFixture(t, {
+    store: { type: 'redis', sealing_key: SEALING_KEY, url: proxy.url },
+    audit: { to: './audit.jsonl' },
+  });
+  const entries = (event: string, outcome: string) =>
+    readFileSync(join(folder, 'audit.jsonl'), 'utf8')
+      .split('\n')
+      .filter((line) => line.includes(`"event":"${event}","outcome":"${outcome}"`));
+  const key = await token('superuser');
+  const headers = { 'Service-Key': key };
+  // Redis knows the scripts by then: it is no answer that it has to be given one first.
+  const another = { 'Service-Key': await token('superuser') };
+  t.equal((await send(url, '/tokens/self', { method: 'DELETE', headers: another })).status, 204);
+  t.equal((await send(url, '/service/SVC1', { headers })).status, 200);
+
+  await t.test('a reload whose directory got no answer', async (t) => {
+    const file = join(folder, 'directory.yaml');
+    writeFileSync(file, readFileSync(file, 'utf8').replace('role: engineer', 'role: billing'));
+    proxy.mute('checkOnly');
+    const reply = await send(server.admin, '/-/reload', { method: 'POST' });
+    t.equal(reply.status, 503, 'neither reloaded nor refused');
+    t.match(reply.json.faults, [/the change is not confirmed; it may have been applied/]);
+    t.notMatch(reply.text + server.stdout(), /nothing was changed/);
+    const [entry = '{}'] = entries('directory.applied', 'unknown');
+    t.match(JSON.parse(entry), { target: { updated: 1, records: ['update user engineer'] } });
+    proxy.open();
+    await until(() => /"msg":"reloaded"/.test(server.stdout()), 'the next try');
+    const shown = await run(['user', 'show', 'engineer', '--json', '--config', configFile]);
+    t.match(JSON.parse(shown.stdout), { role: 'billing' }, 'it was applied all along');
+  });
+
+  await t.test('an operator whose lock got no answer', async (t) => {
+    proxy.mute('checkOnly');
+    const locked = await run(['user', 'lock', 'engineer', '--config', configFile]);
+    t.equal(locked.code, 1);
+    t.match(locked.stderr, NOT_CONFIRMED);
+    proxy.open();
+    t.equal(entries('user.changed', 'unknown').length, 1);
+    t.equal(entries('user.changed', 'success').length, 0);
+  });
+
+  await t.test('a client whose revocation got no answer', async (t) => {
+    const served = async () => (await send(url, '/service/SVC1', { headers })).status;
+    await until(async () => (await served()) === 200, 'the store is back');
+    await until(async () => /^latchkey_store_links_up 1$/m.test((await send(server.admin, '/metrics')).text), 'the link');
+    await served();
+    const shown = await send(url, '/tokens/self', { headers });
+    // What is asked for a revocation only: its mark.
+    proxy.mute('}done:');
+    const reply = await send(url, '/tokens/self', { method: 'DELETE', headers });
+    t.match([reply.status, reply.json.detail], [503, 'The change is not confirmed; it may have been applied']);
+    proxy.open();
+    const [entry = '{}'] = entries('token.revoked', 'unknown');
+    t.match(JSON.parse(entry), { target: { token_id: shown.json.id }, actor: { user_id: 'superuser' } });
+    await until(async () => (await served()) === 401, 'it was revoked');
+  });
+}); // prettier-ignore

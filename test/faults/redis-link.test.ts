@@ -1,0 +1,91 @@
+import t from 'tap';
+import { InvalidationLink } from '../../src/store/redis/invalidation.js';
+import { openRedisStore } from '../../src/store/redis.js';
+import { client, startFixture } from '../helpers/fixture.js';
+import { freshMetrics, send } from '../helpers/http.js';
+import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { redisSettings, startRedis } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
+
+const SEALING_KEY = 'a1'.repeat(32);
+
+t.test('a link with another node than the one that takes the writes is not armed', async (t) => {
+  const [writes, other] = [await startRedis(t), await startRedis(t)];
+  const store = await openRedisStore(redisSettings({ url: writes.url }));
+  await store.begin();
+  const events: string[] = [];
+  const note = (event: string) => () => void events.push(event);
+  const listen = (url: string) =>
+    new InvalidationLink(store.client, redisSettings({ url }), ['token:'], {
+      armed: note('armed'),
+      alive: () => undefined,
+      lost: (reason) => events.push(`lost: ${reason}`),
+      failed: note('failed'),
+      notUp: (reason) => events.push(`not up: ${reason}`),
+      skew: () => undefined,
+      changed: (names) => events.push(`changed: ${String(names)}`),
+    });
+  const wrong = listen(other.url);
+  t.teardown(() => wrong.close());
+  await until(() => events.some((event) => event.startsWith('not up')), 'it is told');
+  t.same(events.filter((event) => event !== 'failed'), ['not up: a write did not come back: the link is with another node']);
+  t.ok(events.includes('failed'));
+  wrong.close();
+
+  events.length = 0;
+  const right = listen(writes.url);
+  t.teardown(() => right.close());
+  await until(() => events.includes('armed'), 'the right one');
+  writes.cli('SET', '{latchkey:}token:x', '1');
+  await until(() => events.includes('changed: token:x'), 'a change');
+  t.same(events, ['armed', 'changed: token:x'], 'probes are no changes');
+  // Tracking ends without a sign; the connections live.
+  const ids = writes.cli('CLIENT', 'LIST').split('\n').filter((line) => /flags=\S*B/.test(line));
+  t.equal(ids.length, 1, 'the tracking connection');
+  await store.client.connection.call('ACL', 'SETUSER', 'default', '-script|load', '-evalsha', '-eval');
+  await until(() => events.some((event) => event.startsWith('lost')), 'writes that do not come back');
+  t.equal(events.at(-1), 'lost: writes do not come back');
+  await store.close();
+}); // prettier-ignore
+
+t.test('what keeps a fleet from being safe is told at the start', async (t) => {
+  const redis = await startRedis(t);
+  redis.cli('ACL', 'SETUSER', 'untracked', 'on', '>secret-of-redis', '~*', '&*', '+@all', '-client|tracking');
+  const store = { type: 'redis', sealing_key: SEALING_KEY, url: redis.url };
+  const first = await startFixture(t, { store });
+  await until(() => first.server.stdout().includes('Redis may lose acknowledged writes'), 'the warning');
+  t.match(first.server.stdout(), /"reason":"no append-only file, [^"]*set appendonly yes"/);
+  t.match(await freshMetrics(first.server.admin), /^latchkey_clock_skew_seconds 0(\.0\d*)?$/m);
+  redis.cli('CONFIG', 'SET', 'appendonly', 'yes');
+
+  const untracked = { ...store, username: 'untracked', password: 'secret-of-redis' };
+  const second = await start(t, writeConfig(temporaryFolder(t), { upstream: first.upstream.url, store: untracked }));
+  await until(() => second.stdout().includes('cache invalidation link not up; cache disabled'), 'the warning');
+  t.match(second.stdout(), /"reason":"NOPERM [^"]*"[^\n]*cache invalidation link not up/);
+  const metrics = await freshMetrics(second.admin);
+  t.match(metrics, /^latchkey_store_links_up 0$/m);
+  t.match(metrics, /^latchkey_invalidation_link_failures_total [1-9]/m);
+  t.notMatch(second.stdout(), /may lose/, 'with an append-only file nothing is said');
+  const key = await first.token('superuser');
+  t.equal((await send(client(second.url).url, '/service/SVC1', { headers: { 'Service-Key': key } })).status, 200);
+}); // prettier-ignore
+
+t.test('clocks that are apart are told of', async (t) => {
+  const redis = await startRedis(t);
+  const store = await openRedisStore(redisSettings({ url: redis.url }));
+  await store.begin();
+  const skews: number[] = [];
+  const nothing = () => undefined;
+  const now = Date.now;
+  Date.now = () => now() - 60_000;
+  t.teardown(() => (Date.now = now));
+  const link = new InvalidationLink(store.client, redisSettings({ url: redis.url }), ['token:'], {
+    armed: nothing, alive: nothing, lost: nothing, failed: nothing, notUp: nothing, changed: nothing,
+    skew: (ms) => skews.push(ms),
+  });
+  const startedAt = performance.now();
+  while (skews.length === 0 && performance.now() - startedAt < 5_000) await new Promise((wait) => setTimeout(wait, 20));
+  t.ok(Math.abs((skews[0] ?? 0) - 60_000) < 2_000, `${skews[0]} ms`);
+  link.close();
+  await store.close();
+}); // prettier-ignore

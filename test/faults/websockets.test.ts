@@ -1,0 +1,169 @@
+import { createServer, type IncomingMessage } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { underWay } from '../helpers/counts.js';
+import { startFixture } from '../helpers/fixture.js';
+import { freshMetrics, listenOnLoopback, send } from '../helpers/http.js';
+import { until } from '../helpers/until.js';
+import { acceptOf } from '../helpers/wire.mjs';
+
+/** Connections to the upstream, and requests that may wait for one. */
+const SIZE = 2;
+const WAITING = 1;
+const KEY = 'dGhlIHNhbXBsZSBub25jZQ==';
+
+type Behaviour = (req: IncomingMessage, socket: Duplex) => void;
+const accept: Behaviour = (_req, socket) =>
+  void socket.write(
+    `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: ${acceptOf(KEY)}\r\n\r\n`,
+  );
+const behaviours: Record<string, Behaviour> = {
+  '/accept': accept,
+  '/refuse': (_req, socket) => void socket.end('HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n'),
+  '/echo': (_req, socket) => void socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),
+  '/break': (_req, socket) => void socket.destroy(),
+  '/silent': () => undefined,
+  // It never ends by itself.
+  '/deaf': accept,
+  '/leave': (req, socket) => {
+    accept(req, socket);
+    setTimeout(() => socket.destroy(), 20);
+  },
+}; // prettier-ignore
+let open = 0;
+let deaf = 0;
+const upstream = createServer((_req, res) => res.end('ok'));
+upstream.on('connection', (socket: Socket) => {
+  open += 1;
+  socket.on('close', () => (open -= 1));
+});
+upstream.on('upgrade', (req, socket) => {
+  socket.on('error', () => undefined);
+  if (req.url !== '/deaf') socket.on('end', () => socket.end()).resume();
+  behaviours[req.url ?? '']?.(req, socket);
+});
+const upstreamUrl = await listenOnLoopback(upstream);
+t.teardown(() => {
+  upstream.close();
+  upstream.closeAllConnections();
+});
+const { url, token, server } = await startFixture(t, {
+  upstream: undefined,
+  upstreams: {
+    api: { url: upstreamUrl, max_connections: SIZE, max_waiting: WAITING, wait_timeout: '500ms', response_timeout: '300ms', retries: 0 },
+    // Nothing answers there: a connection takes all of its time.
+    far: { url: 'http://192.0.2.1:9', max_connections: 1, max_waiting: 0, connect_timeout: '1s' },
+  },
+  routes: [{ path: '/far', action: 'api', upstream: 'far' }],
+  default_route: { action: 'api', upstream: 'api' },
+}); // prettier-ignore
+const Key = await token('superuser');
+const headers = { 'Service-Key': Key };
+t.teardown(async () => void (await server.stop('SIGKILL')));
+
+interface Asked {
+  readonly socket: Socket;
+  readonly got: () => string;
+}
+
+/** Asks for a WebSocket. What comes back is found in `got`. */
+function ask(path: string): Asked {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1');
+  let got = '';
+  socket.on('data', (chunk) => (got += chunk)).on('error', () => undefined);
+  socket.write(
+    `GET ${path} HTTP/1.1\r\nHost: a\r\nService-Key: ${Key}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
+      `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${KEY}\r\n\r\n`,
+  );
+  return { socket, got: () => got };
+}
+
+async function status(asked: Asked): Promise<string> {
+  await until(() => asked.got().includes('\r\n\r\n'), 'an answer');
+  return asked.got().slice(9, 12);
+}
+
+t.test('open WebSockets take up connections, and whoever comes then waits in turn', async (t) => {
+  const taken = [ask('/accept'), ask('/accept')];
+  for (const each of taken) t.equal(await status(each), '101');
+  t.match(await freshMetrics(server.admin), /latchkey_upstream_active_requests\{upstream="api"\} 2/);
+  const waiting = ask('/accept');
+  await sleep(100);
+  const full = ask('/accept');
+  t.equal(await status(full), '503', 'only so many wait');
+  t.match(full.got(), /Too many requests wait/);
+  t.equal((await send(url, '/x', { headers })).status, 503, 'requests and WebSockets wait in one queue');
+  t.equal(await status(waiting), '503', 'for so long');
+  t.match(waiting.got(), /waited too long/);
+  t.match(waiting.got(), /retry-after: 1/i);
+  t.equal(open, SIZE, 'no connection beyond the limit');
+  const next = ask('/accept');
+  await sleep(100);
+  t.equal(next.got(), '');
+  taken[0]?.socket.destroy();
+  t.equal(await status(next), '101', 'when one ends the next one goes on');
+  const gone = ask('/accept');
+  await sleep(100);
+  gone.socket.destroy();
+  await sleep(100);
+  const after = ask('/accept');
+  await sleep(100);
+  taken[1]?.socket.destroy();
+  t.equal(await status(after), '101', 'who has gone holds no turn');
+  for (const { socket } of [next, after]) socket.destroy();
+  await until(async () => (await underWay(server.admin)).length === 0, 'nothing is under way');
+});
+
+t.test('whatever ends a handshake or a WebSocket gives its connection back once', async (t) => {
+  for (const path of Object.keys(behaviours)) {
+    for (let i = 0; i < 2 * SIZE; i++) {
+      const asked = ask(path);
+      await status(asked);
+      asked.socket.destroy();
+      const left = ask(path);
+      await sleep(i * 10);
+      left.socket.resetAndDestroy();
+    }
+    await until(async () => (await underWay(server.admin)).length === 0, `${path}: nothing is under way`);
+    t.same(await underWay(server.admin), [], path);
+    // One that does not read learns nothing of its connection's end.
+    if (path !== '/deaf') await until(() => open <= deaf, `${path}: its connections are closed`);
+    else deaf = open;
+  }
+  const both = [ask('/accept'), ask('/accept')];
+  for (const each of both) t.equal(await status(each), '101', 'no connection is lost');
+  const third = ask('/accept');
+  t.equal(await status(third), '503', 'and none is gained');
+  for (const { socket } of both) socket.destroy();
+});
+
+t.test('a connection that is being opened counts until that is over', async (t) => {
+  const first = ask('/far');
+  await sleep(200);
+  first.socket.destroy();
+  await sleep(50);
+  const second = ask('/far');
+  const answered = await status(second);
+  if (answered === '502') {
+    t.pass('192.0.2.1 is refused at once here');
+    return;
+  }
+  t.equal(answered, '503', 'its client is gone, the attempt is not');
+  await until(async () => (await underWay(server.admin)).length === 0, 'it ends with connect_timeout');
+});
+
+t.test('a refused handshake does not keep its connection', async (t) => {
+  const refused = [ask('/refuse'), ask('/echo')];
+  for (const each of refused) t.equal(await status(each), '502');
+  await until(() => refused.every(({ socket }) => socket.destroyed), 'their connections are closed');
+  const silent = connect({ port: Number(new URL(url).port), host: '127.0.0.1', allowHalfOpen: true });
+  silent.write('CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n');
+  silent.resume();
+  const over = new Promise((done) => silent.once('error', done).once('close', done));
+  const probe = setInterval(() => silent.write('x'), 500);
+  await over;
+  clearInterval(probe);
+  t.pass('nor does one that its client keeps open');
+});

@@ -1,0 +1,42 @@
+import { jsonSchemaOf } from '../../src/commands/judge/schema.js';
+import { isSecret } from '../../src/config/schema-walk.js';
+import { configSchema } from '../../src/config/schema/config.js';
+
+interface Schema {
+  readonly type?: string;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly additionalProperties?: Schema | boolean;
+  readonly items?: Schema;
+  readonly anyOf?: readonly Schema[];
+  readonly oneOf?: readonly Schema[];
+  readonly allOf?: readonly Schema[];
+}
+
+/** Every key of a configuration that takes text, as a path like `upstreams.api.url`. */
+export function textPaths(): string[] {
+  const found = new Set<string>();
+  const walk = (schema: Schema, path: readonly string[]): void => {
+    if (schema.type === 'string') found.add(path.join('.'));
+    for (const [key, each] of Object.entries(schema.properties ?? {})) walk(each, [...path, key]);
+    if (typeof schema.additionalProperties === 'object') walk(schema.additionalProperties, [...path, 'api']);
+    if (schema.items !== undefined) walk(schema.items, [...path, '0']);
+    for (const each of [schema.anyOf, schema.oneOf, schema.allOf].flatMap((all) => all ?? []))
+      walk(each, path);
+  };
+  walk(jsonSchemaOf('config') as Schema, []);
+  return [...found];
+}
+
+/** Those that the schema calls secrets. */
+export function secretPaths(): string[] {
+  return textPaths().filter((path) => isSecret(configSchema, path.split('.')));
+}
+
+/** A part of a configuration that has a value at a path. */
+export function valueAt(path: string, value: unknown): Record<string, unknown> {
+  const wrap = (each: unknown, key: string): unknown => (key === '0' ? [each] : { [key]: each });
+  const part = path.split('.').reduceRight(wrap, value) as Record<string, unknown>;
+  const { store } = part;
+  // Keys of a store belong to one of its types.
+  return typeof store === 'object' && path !== 'store.type' ? { store: { type: 'redis', ...store } } : part;
+}

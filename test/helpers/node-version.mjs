@@ -1,0 +1,39 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+
+const INSTALL_MS = 300_000;
+const CACHE = resolve(import.meta.dirname, '../../node_modules/.cache');
+
+/**
+ * Makes sure that another version of Node is there, from the npm registry.
+ *
+ * @param {string} version as npm takes it, like `26` or `22.12.0`
+ * @returns {string} the folder that its `node` is in
+ * @throws Error that says why it can't be installed
+ */
+export function needNode(version) {
+  if (!/^\d+(?:\.\d+){0,2}$/.test(version)) throw new Error(`${version} is no version of Node; write one like 26`);
+  const name = `node-${process.platform}-${process.arch}`;
+  const home = join(CACHE, `latchkey-node-${version}`);
+  const bin = join(home, 'node_modules', name, 'bin');
+  if (existsSync(bin)) return bin;
+
+  mkdirSync(CACHE, { recursive: true });
+  // Another test may install the same at once: whoever is first puts it in its place, whole.
+  const made = mkdtempSync(`${home}-`);
+  try {
+    const args = ['install', '--no-save', '--ignore-scripts', '--no-audit', '--no-fund', '--prefix', made];
+    const options = { cwd: made, encoding: 'utf8', timeout: INSTALL_MS };
+    const { status, stderr, error } = spawnSync('npm', [...args, `${name}@${version}`], options);
+    if (status !== 0) throw new Error(`Node ${version} can not be installed; "npm install ${name}@${version}" says:\n${stderr || error?.message}`);
+    try {
+      renameSync(made, home);
+    } catch (error) {
+      if (!existsSync(bin)) throw error;
+    }
+    return bin;
+  } finally {
+    rmSync(made, { recursive: true, force: true });
+  }
+} // prettier-ignore

@@ -1,0 +1,128 @@
+import { createServer } from 'node:http';
+import t from 'tap';
+import { WebSocket, WebSocketServer } from 'ws';
+import { selfSigned } from '../helpers/certificates.js';
+import { PROXIES } from '../helpers/checks.js';
+import { startFixture } from '../helpers/fixture.js';
+import { listenOnLoopback, send } from '../helpers/http.js';
+import { openHttp2, sendHttp2 } from '../helpers/http2.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+import { FREE, PROTECTED, SEPARATORS, spelledWith, variableOf } from './protected-names.js';
+
+/** The raw fields of what reached the upstream last. */
+let arrived: readonly string[] = [];
+const upstream = createServer((req, res) => {
+  arrived = req.rawHeaders;
+  res.end('ok');
+});
+const sockets = new WebSocketServer({ server: upstream });
+sockets.on('connection', (socket, req) => {
+  arrived = req.rawHeaders;
+  socket.close();
+});
+const upstreamUrl = await listenOnLoopback(upstream);
+t.teardown(() => {
+  upstream.close();
+  upstream.closeAllConnections();
+});
+const { cert, key } = selfSigned(temporaryFolder(t), 'latchkey');
+const { url, server, token } = await startFixture(t, {
+  upstream: upstreamUrl,
+  listen: { host: '127.0.0.1', port: 0, tls: { cert, key }, trusted_proxies: ['127.0.0.1'] },
+  decision: { host: '127.0.0.1', port: 0 },
+  routes: [{ path: '/open', auth: 'none' }],
+});
+const secret = await token('engineer', { services: 'SVC1' });
+const http2 = await openHttp2(t, url);
+
+function overWebSocket(path: string, headers: Record<string, string>): Promise<{ status: number }> {
+  return new Promise((resolve, reject) => {
+    const socket = new WebSocket(`${url.replace('https', 'wss')}${path}`, { headers, rejectUnauthorized: false });
+    socket.on('close', () => resolve({ status: 101 }));
+    socket.on('unexpected-response', (_, res) => resolve({ status: res.statusCode ?? 0 }));
+    socket.on('error', reject);
+  });
+} // prettier-ignore
+
+const ENTRANCES: Readonly<Record<string, (path: string, headers: Record<string, string>) => Promise<{ status: number }>>> = {
+  'HTTP/1.1': (path, headers) => send(url, path, { headers }),
+  'HTTP/2': (path, headers) => sendHttp2(http2, path, { headers }),
+  WebSocket: overWebSocket,
+}; // prettier-ignore
+const ADMITTED = [200, 101];
+
+for (const [entrance, call] of Object.entries(ENTRANCES)) {
+  t.test(`${entrance}: no spelling of a protected name gets through, others do`, async (t) => {
+    for (const separator of SEPARATORS) {
+      const forged = Object.fromEntries(PROTECTED.map((name) => [spelledWith(name, separator), 'EVIL']));
+      const kept = Object.fromEntries(FREE.map((name) => [name, 'kept']));
+      // Its own name is that of the credential.
+      delete forged['Service-Key'];
+      for (const [path, credential] of [
+        ['/open', {}],
+        ['/service/SVC1', { 'Service-Key': secret }],
+      ] as const) {
+        arrived = [];
+        const { status } = await call(path, { ...kept, ...forged, ...credential });
+        t.ok(ADMITTED.includes(status), `${separator} at ${path}: ${status}`);
+        const names = arrived.filter((_, i) => i % 2 === 0);
+        t.same(arrived.filter((_, i) => arrived[i + 1]?.includes('EVIL')), [], `${separator} at ${path}`);
+        const missing = FREE.filter((name) => !names.some((each) => each.toLowerCase() === name.toLowerCase()));
+        t.same(missing, [], 'what is not protected goes on');
+        const variables = names.map(variableOf);
+        const role = variables.filter((name) => name === 'X_AUTH_ROLE').length;
+        t.equal(role, path === '/open' ? 0 : 1, 'identity comes once, and only where somebody is known');
+      }
+    }
+  }); // prettier-ignore
+}
+
+t.test('decision port: another spelling is refused, the exact name is not', async (t) => {
+  const forms = Object.values(PROXIES);
+  let turn = 0;
+  const ask = (name: string) => {
+    const form = forms[turn++ % forms.length] as (typeof forms)[number];
+    return form(server.decision, { method: 'GET', target: '/open', headers: { [name]: '192.0.2.1' } });
+  };
+  for (const name of PROTECTED) {
+    for (const separator of SEPARATORS) {
+      const spelled = spelledWith(name, separator);
+      const { status, json } = await ask(spelled);
+      t.equal(status, spelled === name ? 200 : 403, spelled);
+      if (status === 403)
+        t.same(json, {
+          msg: 'Bad request',
+          detail: `the field ${spelled} can be taken for ${name.toLowerCase()}, which no client may set`,
+        });
+    }
+  }
+  for (const name of FREE) t.equal((await ask(name)).status, 200, name);
+});
+
+t.test('Envoy is told to remove what it does not write itself', async (t) => {
+  const headers = { 'X-Forwarded-User': 'x', 'X-Forwarded-Prefix': '/x', 'Service-Key': secret };
+  const reply = await PROXIES.Envoy(server.decision, { method: 'GET', target: '/service/SVC1', headers });
+  const removed = String(reply.headers['x-envoy-auth-headers-to-remove']).split(',');
+  // Envoy writes these, and the answer has these.
+  const written = /^x-(?:envoy-external-address|forwarded-(?:for|proto|host|port|client-cert))$/;
+  const told = /^x-auth-(?!assertion)/;
+  const unseen = /^x-forwarded-by$/;
+  const wanted = PROTECTED.map((name) => name.toLowerCase()).filter(
+    (name) => !written.test(name) && !told.test(name) && !unseen.test(name) && name !== 'x-forwarded-port',
+  );
+  t.same(wanted.filter((name) => !removed.includes(name)), []);
+  t.same(removed.filter((name) => written.test(name) || told.test(name)), []);
+  t.equal(new Set(removed).size, removed.length, 'each once');
+}); // prettier-ignore
+
+t.test('credentials that are forwarded come under their own names only', async (t) => {
+  const { url, upstream, token } = await startFixture(t, { identity: { forward_credentials: true } });
+  const secret = await token('engineer');
+  for (const separator of SEPARATORS.replace('-', '')) {
+    const headers = { 'Service-Key': secret, [`Service${separator}Key`]: 'EVIL', [`Service${separator}OTP`]: 'EVIL' };
+    t.equal((await send(url, '/x', { headers })).status, 200);
+    const { rawHeaders = [] } = upstream.received.at(-1) ?? {};
+    t.notMatch(rawHeaders.join(' '), 'EVIL', separator);
+    t.ok(rawHeaders.includes(secret), 'the credential itself');
+  }
+}); // prettier-ignore

@@ -1,0 +1,116 @@
+import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+const CACHE = join(ROOT, 'node_modules/.cache/tests');
+
+/** Changes of these files outdate every bundle. */
+const ALWAYS = [fileURLToPath(import.meta.url), 'package.json', 'package-lock.json', 'tsconfig.json'];
+
+/** Packages of many small files, which load in a fraction of the time as part of a bundle. */
+const BUNDLED = new Set(['ajv', 'fast-check', 'otpauth', 'yaml', 'zod']);
+
+/** The JavaScript of a test file with all that it imports, built anew when one of its sources changed. */
+export async function bundleOf(file) {
+  const kept = readBundle(file);
+  if (kept !== undefined) return kept;
+  await bundle([file]);
+  return readFileSync(placeOf(file).bundle, 'utf8');
+}
+
+/** Builds the bundles of test files that are not up to date. */
+export async function bundleAll(files) {
+  const outdated = files.filter((file) => readBundle(file) === undefined);
+  if (outdated.length > 0) await bundle(outdated);
+}
+
+async function bundle(files) {
+  const { build } = await import('esbuild');
+  const { dependencies, devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  const names = Object.keys({ ...dependencies, ...devDependencies });
+  const { outputFiles, metafile } = await build({
+    absWorkingDir: ROOT,
+    entryPoints: files,
+    outdir: ROOT,
+    outbase: ROOT,
+    write: false,
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    keepNames: true,
+    external: names.filter((name) => !BUNDLED.has(name)),
+    // CommonJS packages that are bundled ask for the modules of Node by it.
+    banner: { js: "globalThis.require ??= process.getBuiltinModule('node:module').createRequire(import.meta.url);" },
+    plugins: [apart, ownPlace],
+    metafile: true,
+    sourcemap: 'inline',
+    sourcesContent: false,
+    logLevel: 'error',
+  }); // prettier-ignore
+  for (const { path, text } of outputFiles) {
+    const output = relative(ROOT, path);
+    const { entryPoint, inputs } = metafile.outputs[output];
+    const stamps = [...Object.keys(inputs), ...ALWAYS].map((source) => [source, stampOf(source)]);
+    const kept = placeOf(resolve(ROOT, entryPoint));
+    write(kept.bundle, text);
+    write(kept.sources, JSON.stringify({ root: ROOT, stamps }));
+  }
+}
+
+/** Most tests load it, and few at their start; so it is a bundle of its own. It keeps no state. */
+const apart = {
+  name: 'apart',
+  setup(build) {
+    build.onResolve({ filter: /\/interface-check\.js$/ }, ({ kind, path, resolveDir }) =>
+      kind === 'dynamic-import'
+        ? { path: pathToFileURL(resolve(resolveDir, path.replace(/js$/, 'ts'))).href, external: true }
+        : undefined,
+    );
+  },
+};
+
+/** In a bundle, each module still finds files from its own place. */
+const ownPlace = {
+  name: 'own-place',
+  setup(build) {
+    build.onLoad({ filter: /\.m?ts$|[\\/]test[\\/].*\.mjs$/ }, ({ path }) => {
+      const text = readFileSync(path, 'utf8');
+      if (path.includes('/node_modules/')) return undefined;
+      const contents = text
+        .replaceAll('import.meta.dirname', JSON.stringify(dirname(path)))
+        .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(path).href));
+      return { contents, loader: path.endsWith('ts') ? 'ts' : 'js' };
+    });
+  },
+};
+
+function readBundle(file) {
+  try {
+    const kept = placeOf(file);
+    const { root, stamps } = JSON.parse(readFileSync(kept.sources, 'utf8'));
+    if (root !== ROOT || stamps.some(([source, stamp]) => stampOf(source) !== stamp)) return undefined;
+    return readFileSync(kept.bundle, 'utf8');
+  } catch (error) {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function placeOf(file) {
+  const name = relative(ROOT, file).replaceAll(/[\\/]/g, '+');
+  return { bundle: join(CACHE, `${name}.js`), sources: join(CACHE, `${name}.sources.json`) };
+}
+
+function stampOf(source) {
+  const { mtimeMs, size } = statSync(resolve(ROOT, source));
+  return `${mtimeMs} ${size}`;
+}
+
+/** Replaces a file as a whole: another process may be reading it. */
+function write(path, text) {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(`${path}.${process.pid}`, text);
+  renameSync(`${path}.${process.pid}`, path);
+}

@@ -1,0 +1,280 @@
+import t from 'tap';
+import { refuseCrossOrigin } from '../../src/gate/same-origin.js';
+import { serviceOf } from '../../src/gate/service.js';
+import {
+  readCreateToken,
+  readLogin,
+  readRevokeTokens,
+  readSudo,
+} from '../../src/endpoints/schema/requests.js';
+import { parseBody } from '../../src/http/body.js';
+import { createClientReader } from '../../src/http/client-address.js';
+import { cookieValues } from '../../src/http/cookies.js';
+import type { RequestHead } from '../../src/http/head.js';
+import { fieldsOfHttp2 } from '../../src/http/http2-fields.js';
+import { createHeadReader } from '../../src/http/read-head.js';
+import { parseTarget } from '../../src/http/target.js';
+import { readings } from '../../src/domain/path.js';
+import { isAccessToken } from '../../src/domain/secret.js';
+import { printable } from '../../src/observe/printable.js';
+import { Router } from '../../src/policy/routes.js';
+import { inboundFields, inboundTrailers } from '../../src/proxy/inbound.js';
+import { createOutbound, withoutCookie } from '../../src/proxy/outbound.js';
+import { refuseHandshake } from '../../src/proxy/handshake.js';
+import { formOf, readAsked } from '../../src/listeners/decision/protocols.js';
+import { createDecisionHeaders } from '../../src/proxy/decision-headers.js';
+import { FALLBACK, OWN, TABLE } from './paths.js';
+
+/**
+ * Every parser that a stranger reaches takes time in proportion to its input: twice the input, about twice the time.
+ * Inputs are repetitions of each token of a language, and of each two of them, which is what backtracking, searching again
+ * and copying again grow with.
+ */
+const SIZE = 32 * 1024;
+/** Milliseconds for 64 KiB, four to eight times what a request can have of most of these. */
+const MOST_MS = 30;
+/** Of the time for twice the input. A quadratic one is at 4; short times waver. */
+const MOST_GROWTH = 3.2;
+/** Below this a time says nothing about growth. */
+const LEAST_MS = 3;
+const TRIES = 12;
+
+const LIMITS = { head_size: 1e9, head_fields: 1e9, target_size: 1e9 };
+const NAMES = { key: 'service-key', otp: 'service-otp', sessionCookie: 'service.session' };
+const SOCKET = { remoteAddress: '127.0.0.1' };
+const readHead = createHeadReader(NAMES, LIMITS, createClientReader(['127.0.0.1', '10.0.0.0/8']));
+const router = new Router(TABLE, FALLBACK, OWN);
+const outboundSettings = {
+  protectedNames: ['X-Auth-User-Id'],
+  protectedPrefixes: ['x-auth-'],
+  credentialNames: ['Service-Key', 'Service-OTP'],
+  sessionCookie: NAMES.sessionCookie,
+  forwardCredentials: false,
+  tracing: false,
+};
+const outbound = createOutbound(outboundSettings);
+const passOn = createDecisionHeaders(outboundSettings);
+
+function headOf(fields: readonly string[], url = '/') {
+  const rawHeaders = [...fields];
+  if (!fields.includes('Host')) rawHeaders.push('Host', 'a');
+  return readHead({ method: 'GET', url, httpVersion: '1.1', rawHeaders, socket: SOCKET });
+}
+
+/** All that is done with a head before and behind the gate. */
+function takeHead(fields: readonly string[], url = '/'): void {
+  const head = headOf(fields, url);
+  if ('refusal' in head) return;
+  refuseCrossOrigin({ ...head, method: 'POST' });
+  refuseHandshake(head);
+  outbound(head, [], 'id');
+  passOn.refuse(head, false);
+  passOn.removed(head, passOn.fields(head, []));
+  isAccessToken(head.key ?? '');
+}
+
+function takeTarget(target: string): void {
+  const parsed = parseTarget(target);
+  if (typeof parsed === 'string') return;
+  readings(parsed.path);
+  const match = router.find('GET', parsed.path, parsed.plain);
+  if (typeof match === 'string') return;
+  const byQuery = { ...match, route: { ...match.route, service: { from: 'query', name: 'svc' } as const } };
+  serviceOf({ ...(headOf([]) as RequestHead), query: parsed.query }, byQuery);
+}
+
+function takeBody(text: string, type: string): void {
+  const body = parseBody(Buffer.from(text), type);
+  if ('refusal' in body) return;
+  readLogin(body);
+  readCreateToken(body);
+  readSudo(body);
+  readRevokeTokens(body);
+}
+
+const FORM = 'application/x-www-form-urlencoded';
+const COOKIES = [
+  ';',
+  '; ',
+  '=',
+  'a',
+  ' ',
+  '\t',
+  '"',
+  'service.session',
+  '__Host-service.session=',
+  'service.session=x;',
+  'é',
+];
+const LISTS = [
+  ',',
+  ', ',
+  ' ',
+  '\t',
+  'a',
+  '"',
+  ';',
+  '=',
+  '127.0.0.1',
+  '10.0.0.1,',
+  '::1',
+  '[',
+  ']',
+  ':',
+  '1',
+  'close,',
+  'x-a,',
+  '-',
+  '.',
+  '/',
+  '%',
+];
+const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true; run: (text: string) => void }>> = {
+  form: {
+    pairs: true,
+    tokens: ['%EF&', '%EF', '%', '%4', '%41', '%EF%BF%BD', '&', '=', '+', 'a', 'a&', 'a=b&', '[', ']', '[0]', '[1', 'services[]=A&', 'scope&', ';', '\u00e9', '\ufffd', '\0'],
+    run: (text) => takeBody(text, FORM),
+  },
+  'form with a name': {
+    tokens: ['[', '[1', ']', '1', '[]', '%5B', '_', 's'],
+    run: (text) => takeBody(`services${text}=A&expires_at${text}`, FORM),
+  },
+  JSON: {
+    pairs: true,
+    tokens: ['[', '{', '[]', '{}', '[1,', '{"a":', '"', '\\', '\\u0041', '1', '1e', '-', ' ', '\n', 'null,', 'é'],
+    run: (text) => takeBody(text, 'application/json'),
+  },
+  'JSON that is whole': {
+    tokens: ['"services[]"', '"a"', '"1"', '"é"', '[]', '{}', 'null', '1', 'true', '""'],
+    run: (text) => {
+      const items = text.replaceAll(/(?<=["\]}el1])(?=["[{nt1])/g, ',').slice(0, SIZE * 2);
+      for (const whole of [`{"services":[${items}]}`, `{"data":[${items}]}`, `[${items}]`]) takeBody(whole, 'application/json');
+    },
+  },
+  'JSON of many names': {
+    tokens: ['a', '1', 'scope', 'services[0]', '__proto__'],
+    run: (text) => {
+      const members = Array.from({ length: text.length / 16 }, (_, i) => `"${text.slice(0, 8)}${i}":${i}`);
+      takeBody(`{${members.join()}}`, 'application/json');
+    },
+  },
+  'JSON in depth': {
+    tokens: ['[', '{"a":'],
+    run: (text) => {
+      const depth = Math.floor(text.length / 6);
+      takeBody(`{"services":${'['.repeat(depth)}${']'.repeat(depth)}}`, 'application/json');
+      takeBody(`${'{"data":'.repeat(depth / 2)}1${'}'.repeat(depth / 2)}`, 'application/json');
+    },
+  },
+  'content type': {
+    tokens: [';', ' ', '+json', '/', 'a', '"', '='],
+    run: (text) => void parseBody(Buffer.from('a=b'), text),
+  },
+  cookie: {
+    pairs: true,
+    tokens: COOKIES,
+    run: (text) => {
+      cookieValues(text, NAMES.sessionCookie);
+      withoutCookie(text, NAMES.sessionCookie);
+      takeHead(['Cookie', text]);
+    },
+  },
+  target: {
+    tokens: ['/', 'a', '/a', '%2F', '%2f', '%41', '%', '%zz', ';', ';a', '.', '/.', '/..', '%2e', '//', '?', '&', '=', 'svc=1&', '+', '/purge', ':'],
+    run: (text) => takeTarget(`/files/a${text}`),
+  },
+  query: { tokens: ['&', '=', 'svc', 'svc=1&', '%', '%41', '%EF&', '%EF', '+', ';', '?', '/'], run: (text) => takeTarget(`/a?${text}`) },
+  'method and target of a check': {
+    tokens: ['/', 'a', '?', '%2F', ';'],
+    run: (text) => {
+      const form = formOf('/auth-request');
+      if (form !== undefined) readAsked(form, { rawHeaders: ['X-Original-Method', text, 'X-Original-URI', text] });
+      formOf(`/ext_authz/${text}`);
+    },
+  },
+  ...Object.fromEntries(
+    ['Host', 'X-Forwarded-For', 'X-Forwarded-Host', 'X-Forwarded-Proto', 'Forwarded', 'traceparent', 'tracestate', 'Connection', 'Origin',
+      'Upgrade', 'Expect', 'TE', 'Content-Type', 'Content-Length', 'Transfer-Encoding', 'Accept-Encoding', 'Service-Key', 'Service-OTP', 'Authorization',
+      'Sec-Fetch-Site', 'Sec-WebSocket-Key', 'Sec-WebSocket-Version', 'Sec-WebSocket-Extensions', 'User-Agent', 'Service-Worker'].map((name) => [
+      name,
+      { tokens: LISTS, run: (text: string) => takeHead([name, text]) },
+    ]),
+  ),
+  'a handshake': {
+    tokens: LISTS,
+    run: (text) => takeHead(['Upgrade', 'websocket', 'Sec-WebSocket-Version', '13', 'Sec-WebSocket-Key', text]),
+  },
+  'many fields': {
+    tokens: ['a', 'X-Auth-', 'Cookie', 'Connection', 'X-Forwarded-For', 'x_auth.', 'Sec-WebSocket-Key'],
+    run: (text) => {
+      const fields = Array.from({ length: text.length / 64 }, (_, i) => [text.slice(0, 8), `x-${i}`]).flat();
+      takeHead(fields);
+      takeHead(fields.map((each, i) => (i % 2 === 0 ? `${each}${i}` : each)));
+      fieldsOfHttp2(fields, 1e9);
+      fieldsOfHttp2(fields.map((each, i) => (i % 2 === 0 ? 'cookie' : each)), 1e9);
+    },
+  },
+  'an answer': {
+    tokens: [...COOKIES, ...LISTS],
+    run: (text) => {
+      const raw = ['Set-Cookie', text, 'Connection', text, 'Content-Type', text, 'Service-Worker-Allowed', text];
+      inboundFields(200, raw, ['X-Request-Id', 'x'], NAMES.sessionCookie);
+      inboundTrailers(raw, ['X-Request-Id', 'x']);
+    },
+  },
+  'many fields of an answer': {
+    tokens: ['a', 'Set-Cookie', 'Connection'],
+    run: (text) => {
+      const fields = Array.from({ length: text.length / 16 }, (_, i) => [text.slice(0, 10), `x-${i}`]).flat();
+      inboundFields(200, fields, ['X-Request-Id', 'x'], NAMES.sessionCookie);
+    },
+  },
+  'a line of a log': { tokens: ['\u200b', '\u0007', 'a', '\u2028', 'é'], run: (text) => void printable(text) },
+}; // prettier-ignore
+
+/** The least time of some runs that this process was on a processor: others on the machine do not count. */
+function timeOf(run: () => void): number {
+  let least = Infinity;
+  for (let i = 0; i < 2; i++) {
+    const before = process.cpuUsage();
+    run();
+    const { user, system } = process.cpuUsage(before);
+    least = Math.min(least, (user + system) / 1000);
+  }
+  return least;
+}
+
+/** Each token again and again, each two of them in turn, and one many times before another. */
+function* inputsOf(tokens: readonly string[], pairs: boolean): Generator<readonly [string, (size: number) => string]> {
+  for (const [i, a] of tokens.entries()) {
+    yield [JSON.stringify(a), (size) => a.repeat(size / a.length)];
+    for (const b of tokens) {
+      if (a === b) continue;
+      if (pairs) yield [JSON.stringify(a + b), (size) => (a + b).repeat(size / (a.length + b.length))];
+      // Of most languages a few ends are enough.
+      if (pairs || b === tokens[(i + 1) % tokens.length])
+        yield [`${JSON.stringify(a)}..${JSON.stringify(b)}`, (size) => a.repeat(size / a.length) + b];
+    }
+  }
+} // prettier-ignore
+
+for (const [name, { tokens, run, pairs = false }] of Object.entries(TOKENS)) {
+  t.test(`${name}: twice the input takes about twice the time`, async (t) => {
+    let slowest = 0;
+    const faults: string[] = [];
+    for (const [told, input] of inputsOf(tokens, pairs)) {
+      const [once, twice] = [input(SIZE), input(2 * SIZE)];
+      let [short, long] = [Infinity, Infinity];
+      for (let tries = 0; tries < TRIES; tries++) {
+        long = Math.min(long, timeOf(() => run(twice)));
+        if (long < LEAST_MS) break;
+        short = Math.min(short, timeOf(() => run(once)));
+        if (long < MOST_MS && long / short < MOST_GROWTH) break;
+      }
+      slowest = Math.max(slowest, long);
+      if (long >= MOST_MS) faults.push(`${told}: ${long.toFixed(1)} ms`);
+      else if (long >= LEAST_MS && long / short >= MOST_GROWTH) faults.push(`${told}: ${(long / short).toFixed(1)} times`);
+    }
+    t.same(faults, [], `at most ${slowest.toFixed(2)} ms for 64 KiB`);
+  }); // prettier-ignore
+}

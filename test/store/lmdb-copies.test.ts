@@ -1,0 +1,130 @@
+// What is noticed when the folder of the embedded store is not what it was.
+import { cpSync, existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { openLmdbStore } from '../../src/store/lmdb.js';
+import type { CopyFault } from '../../src/store/lmdb/copies.js';
+import { startFixture } from '../helpers/fixture.js';
+import { send } from '../helpers/http.js';
+import { start, temporaryFolder } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
+import { BASE, createToken, NOW, token } from './contract.js';
+
+type Test = { teardown: (fn: () => void) => void };
+
+function watched(t: Test) {
+  const path = join(temporaryFolder(t), 'store');
+  const faults: CopyFault[] = [];
+  return { path, note: `${path}.last-transaction`, faults, open: () => openLmdbStore(path, 0, (fault) => faults.push(fault)) };
+} // prettier-ignore
+
+/** Opens a store, writes one token, and closes it. */
+async function writeOne({ open }: ReturnType<typeof watched>, id: string): Promise<void> {
+  const store = open();
+  await store.change(BASE, NOW);
+  await createToken(store, token(id), null, NOW);
+  await store.close();
+}
+
+t.test('an older copy, and no other state, is noticed', async (t) => {
+  const all = watched(t);
+  const copy = `${all.path}-copy`;
+  await writeOne(all, 'T1');
+  t.equal(statSync(all.note).mode & 0o777, 0o600);
+  cpSync(all.path, copy, { recursive: true });
+  await all.open().close();
+  await writeOne(all, 'T2');
+  await all.open().close();
+  t.same(all.faults, [], 'the store itself');
+  rmSync(all.path, { recursive: true });
+  cpSync(copy, all.path, { recursive: true });
+  // A command says nothing, and takes nothing away from what the server will notice.
+  await openLmdbStore(all.path).close();
+  const store = all.open();
+  t.match(all.faults, [{ kind: 'older', transactionsBehind: Number, lastUsedAt: Number }]);
+  t.ok(await store.findToken(token('T1').digest), 'it is served, for who put it there on purpose');
+  await store.close();
+  await all.open().close();
+  t.equal(all.faults.length, 1, 'once');
+});
+
+t.test('a copy is noticed after a process that was killed, too: the note is a second old at most', async (t) => {
+  const all = watched(t);
+  const store = all.open();
+  cpSync(all.path, `${all.path}-copy`, { recursive: true });
+  const before = readFileSync(all.note, 'utf8');
+  await store.change(BASE, NOW);
+  await until(() => readFileSync(all.note, 'utf8') !== before, 'the note follows');
+  // Its process goes on here; what was noted is all that one which was killed leaves.
+  const moved = `${all.path}-moved`;
+  renameSync(all.path, moved);
+  renameSync(`${all.path}-copy`, all.path);
+  const again = all.open();
+  t.match(all.faults, [{ kind: 'older' }]);
+  await again.close();
+  await store.close();
+}); // prettier-ignore
+
+t.test('another store is told apart from an older one', async (t) => {
+  const all = watched(t);
+  await writeOne(all, 'T1');
+  rmSync(all.path, { recursive: true });
+  await all.open().close();
+  t.match(all.faults, [{ kind: 'another' }]);
+});
+
+t.test('a note that can not be read or written', async (t) => {
+  const all = watched(t);
+  for (const text of ['', '{', 'null', '{"store":"x"}', '[]']) {
+    writeFileSync(all.note, text);
+    await all.open().close();
+  }
+  t.same(all.faults, []);
+  rmSync(all.note);
+  cpSync(all.path, all.note, { recursive: true });
+  const store = all.open();
+  t.match(all.faults, [{ kind: 'unnoted', reason: String }]);
+  await store.change(BASE, NOW);
+  await store.close();
+  t.equal(all.faults.length, 1, 'said once');
+});
+
+t.test('files that are replaced while in use: neither is answered from', async (t) => {
+  const all = watched(t);
+  const store = all.open();
+  await store.change(BASE, NOW);
+  await createToken(store, token('T1'), null, NOW);
+  cpSync(all.path, `${all.path}-copy`, { recursive: true });
+  rmSync(all.path, { recursive: true });
+  cpSync(`${all.path}-copy`, all.path, { recursive: true });
+  await until(() => all.faults.length > 0, 'it is noticed');
+  t.same(all.faults, [{ kind: 'replaced' }]);
+  t.throws(() => store.findToken(token('T1').digest), { message: /were replaced while in use/ });
+  await t.rejects(async () => store.revokeTokens(['T1']), { message: /were replaced while in use/ });
+  await store.close();
+  const again = all.open();
+  t.ok(await again.findToken(token('T1').digest));
+  await again.close();
+});
+
+t.test('the log of a server says so', async (t) => {
+  const first = await startFixture(t, { workers: 2 });
+  const path = join(first.folder, 'data');
+  const secret = await first.token('engineer');
+  const headers = { 'Service-Key': secret };
+  cpSync(path, `${path}-copy`, { recursive: true });
+  t.equal((await send(first.url, '/tokens/self', { method: 'DELETE', headers })).status, 204);
+  await first.server.stop();
+  t.notMatch(first.server.stdout(), /store is older|store files/);
+  t.ok(existsSync(`${path}.last-transaction`));
+  rmSync(path, { recursive: true });
+  cpSync(`${path}-copy`, path, { recursive: true });
+  const second = await start(t, first.configFile);
+  const said = second.stdout().split('\n').filter((line) => line.includes('store is older than when it was last used'));
+  t.equal(said.length, 1);
+  t.match(JSON.parse(said[0] ?? '{}'), { level: 50, path, transactions_behind: Number, last_used_at: /^20.*Z$/ });
+  rmSync(path, { recursive: true });
+  await until(async () => (await send(second.url, '/x', { headers })).status === 503, 'nothing is answered from files that are gone');
+  t.match(second.stdout(), /store files replaced while in use/);
+  t.equal((await send(second.admin, '/readyz')).status, 503);
+}); // prettier-ignore

@@ -1,0 +1,145 @@
+import t, { type Test } from 'tap';
+import { RedisClient } from '../../src/store/redis/client.js';
+import { SCRIPT_NAMES, scriptText } from '../../src/store/redis/scripts.js';
+import { openRedisStore, type RedisStore } from '../../src/store/redis.js';
+import { OutcomeUnknown, StoreUnavailable } from '../../src/store/store.js';
+import { startProxy } from '../helpers/proxy.js';
+import { redisSettings, type RedisServer, startRedis } from '../helpers/redis.js';
+import { BASE, NOW, session, token, user } from './contract.js';
+
+const NO_LIMITS = { active: null, stored: null };
+const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
+/** A change of such a store is asked for after 200 ms. */
+const COMMAND_TIMEOUT = 50;
+
+/** Changes, what each answers when it was made, and whether it was. */
+const CHANGES = {
+  change: {
+    make: (store: RedisStore) =>
+      store.change({ users: [user('U1', { role: 'other', updatedAt: NOW + 1 })] }, NOW),
+    answer: undefined,
+    made: async (store: RedisStore) => (await store.getUser('U1'))?.role === 'other',
+  },
+  'a refused change': {
+    make: (store: RedisStore) => store.change({ users: [user('U1', { customerId: 'C9' })] }, NOW),
+    answer: { reason: 'unknown_customer', customerId: 'C9' },
+    made: async () => undefined,
+  },
+  createToken: {
+    make: (store: RedisStore) => store.createToken(token('T2'), user('U1'), NO_LIMITS, NOW),
+    answer: 'created',
+    made: async (store: RedisStore) => (await store.getToken('T2')) !== undefined,
+  },
+  revokeTokens: {
+    make: (store: RedisStore) => store.revokeTokens(['T1']),
+    answer: [],
+    made: async (store: RedisStore) => (await store.getToken('T1')) === undefined,
+  },
+  createSession: {
+    make: (store: RedisStore) => store.createSession(session('D2'), user('U1'), null),
+    answer: [],
+    made: async (store: RedisStore) => (await store.findSession('D2')) !== undefined,
+  },
+  endSession: {
+    make: (store: RedisStore) => store.endSession('D1'),
+    answer: true,
+    made: async (store: RedisStore) => (await store.findSession('D1')) === undefined,
+  },
+  takeOtpStep: {
+    make: (store: RedisStore) => store.takeOtpStep('U1', 7),
+    answer: true,
+    made: async (store: RedisStore) => (await store.getOtpStep('U1')) === 7,
+  },
+} as const;
+
+let number = 0;
+
+/** A store behind a proxy, and the same one without. */
+async function setUp(t: Test, redis: RedisServer) {
+  const proxy = await startProxy(t, redis.port);
+  const prefix = `answers-${++number}:`;
+  const behind = await openRedisStore(redisSettings({ url: proxy.url, prefix, command_timeout: COMMAND_TIMEOUT }));
+  const direct = await openRedisStore(redisSettings({ url: redis.url, prefix }));
+  t.teardown(() => Promise.all([behind.close(), direct.close()]));
+  // One that Redis does not know yet is not run by its digest, and that answer would be the lost one.
+  for (const name of SCRIPT_NAMES) redis.cli('SCRIPT', 'LOAD', scriptText(name));
+  await direct.begin();
+  await direct.change(BASE, NOW);
+  await direct.createToken(token('T1'), user('U1'), NO_LIMITS, NOW);
+  await direct.createSession(session('D1'), user('U1'), null);
+  return { proxy, behind, direct, prefix };
+} // prettier-ignore
+
+t.test('a change whose answer is lost', async (t) => {
+  const redis = await startRedis(t);
+  for (const [name, { make, answer, made }] of Object.entries(CHANGES)) await t.test(name, async (t) => {
+    const lost = await setUp(t, redis);
+    lost.proxy.mute();
+    const answered = make(lost.behind);
+    await wait(400);
+    lost.proxy.open();
+    t.same(await answered, answer, 'it was made, and is answered as if nothing had happened');
+    t.not(await made(lost.direct), false);
+
+    const undone = await setUp(t, redis);
+    undone.proxy.quiet();
+    const refused = make(undone.behind).catch((error: unknown) => error);
+    await wait(400);
+    undone.proxy.open();
+    const error = await refused;
+    t.ok(error instanceof StoreUnavailable && !(error instanceof OutcomeUnknown), 'it did not arrive, and that is said');
+    t.not(await made(undone.direct), true);
+
+    const unknown = await setUp(t, redis);
+    unknown.proxy.mute();
+    const message = await make(unknown.behind).catch((error: unknown) => error);
+    t.ok(message instanceof OutcomeUnknown, 'nobody can be asked: it is not known');
+    t.match((message as Error).message, /^the change is not confirmed; it may have been applied/);
+    t.not(await made(unknown.direct), false);
+  });
+}); // prettier-ignore
+
+t.test('Redis that stops for a while: what is said of a change is true', async (t) => {
+  const redis = await startRedis(t);
+  for (const stopped of [100, 400, 1_000, 2_000])
+    for (const cut of [false, true]) {
+      const { proxy, behind, direct } = await setUp(t, redis);
+      redis.signal('SIGSTOP');
+      const revoked = behind.revokeTokens(['T1']).then(
+        () => 'made',
+        (error: unknown) => (error instanceof OutcomeUnknown ? 'unknown' : 'not made'),
+      );
+      await wait(50);
+      if (cut) proxy.cut();
+      await wait(stopped - 50);
+      redis.signal('SIGCONT');
+      const said = await revoked;
+      await wait(100);
+      const gone = (await direct.getToken('T1')) === undefined;
+      t.equal(said, gone ? 'made' : 'not made', `${cut ? 'cut' : 'held'} for ${stopped} ms`);
+    }
+});
+
+t.test('a change that was given up is not made when it comes late, and one that comes twice is made once', async (t) => {
+  const { url, cli } = await startRedis(t);
+  const client = new RedisClient(redisSettings({ url }));
+  t.teardown(() => client.close());
+  await client.whenReady();
+  await client.begin('{"format":1}');
+  /** What the script leaves when it runs. */
+  const mark = async () => {
+    await client.script('addRevoked', 'A');
+    return cli('--scan', '--pattern', '*done:*');
+  };
+  const key = await mark();
+  t.match(key, /^\{latchkey:\}done:\w{22}$/, 'one mark');
+  t.ok(Number(cli('PTTL', key)) > 60_000, 'which ends by itself');
+  const take = (step: number, done: string) =>
+    client.connection.eval(scriptText('takeOtpStep'), 2, client.key('meta'), done, client.prefix, 'U1', step);
+  t.equal(await take(5, '{latchkey:}done:x'), 1);
+  t.equal(await take(5, '{latchkey:}done:x'), 1, 'the same one again: the same answer');
+  t.equal(await take(5, '{latchkey:}done:y'), 0, 'another one');
+  cli('SET', '{latchkey:}done:z', 'given up');
+  await t.rejects(take(9, '{latchkey:}done:z'), /given up/);
+  t.equal(cli('GET', '{latchkey:}otp:U1'), '5');
+}); // prettier-ignore

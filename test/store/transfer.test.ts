@@ -1,0 +1,184 @@
+import { join } from 'node:path';
+import * as fc from 'fast-check';
+import t from 'tap';
+import { deletePending } from '../../src/accounts/pending-deletions.js';
+import type { User } from '../../src/domain/user.js';
+import { openLmdbStore } from '../../src/store/lmdb.js';
+import { openRedisStore } from '../../src/store/redis.js';
+import { RecordCheck } from '../../src/store/transfer-check.js';
+import type { Store } from '../../src/store/store.js';
+import { recordsOf, removeRecords, type StoreRecord, writeRecords } from '../../src/store/transfer.js';
+import { contentOf } from '../helpers/content.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+import { options, told } from '../helpers/property.js';
+import { redisSettings, startRedis } from '../helpers/redis.js';
+import { NOW, token, user } from './contract.js';
+
+const redis = await startRedis(t);
+let number = 0;
+const opened: Store[] = [];
+t.teardown(() => Promise.all(opened.map((store) => store.close())));
+const open = async (kind: keyof typeof KINDS): Promise<Store> => {
+  const store = await KINDS[kind]();
+  opened.push(store);
+  return store;
+};
+const KINDS: Readonly<Record<'lmdb' | 'redis', () => Store | Promise<Store>>> = {
+  lmdb: () => openLmdbStore(join(temporaryFolder(t), 'store')),
+  redis: () => openRedisStore(redisSettings({ url: redis.url, prefix: `transfer-${++number}:` })),
+};
+
+/** A step of what may happen to a store. Numbers choose among what is there. */
+type Step = readonly [
+  (
+    | 'user' | 'move' | 'lock' | 'rename' | 'pending' | 'delete' | 'token' | 'expired' | 'legacy' | 'revoke'
+    | 'use' | 'session' | 'touch' | 'end' | 'sudo' | 'otp' | 'keys' | 'clean' | 'service' | 'swap' | 'customer'
+  ),
+  number,
+  number,
+]; // prettier-ignore
+
+const NAMES = ['user', 'move', 'lock', 'rename', 'pending', 'delete', 'token', 'expired', 'legacy', 'revoke', 'use', 'session', 'touch', 'end', 'sudo', 'otp', 'keys', 'clean', 'service', 'swap', 'customer'] as const; // prettier-ignore
+const steps = fc.array(fc.tuple(fc.constantFrom(...NAMES), fc.nat(5), fc.nat(5)), {
+  minLength: 30,
+  maxLength: 90,
+}) as fc.Arbitrary<Step[]>;
+
+const NO_LIMITS = { active: null, stored: null };
+
+/** Does what a step says, as far as the store lets it. */
+async function perform(store: Store, [what, a, b]: Step, at: number): Promise<void> {
+  const now = NOW + at;
+  const id = `U${a}`;
+  const known = await store.getUser(id);
+  const write = (changed: User) => store.change({ users: [{ ...changed, updatedAt: now }] }, now);
+  if (what === 'user' && known === undefined) await write(user(id, { customerId: `C${b % 3}` }));
+  if (what === 'service') await store.change({ services: [{ id: `S${a}`, customerId: `C${b % 3}`, name: 'www' }] }, now);
+  if (what === 'customer') {
+    const customer = { id: `C${a % 3}`, name: 'again' };
+    const removed = (await store.listServices(customer.id)).map((service) => service.id);
+    await store.change(b > 1 ? { removeCustomers: [customer.id], removeServices: removed } : { customers: [customer] }, now);
+  }
+  if (what === 'otp') await store.takeOtpStep(known === undefined ? 'U0' : id, at);
+  if (what === 'clean') {
+    await store.removeExpired(now, now - b, 100);
+    await deletePending(store, now, () => undefined);
+  }
+  if (what === 'keys') {
+    const revision = ((await store.getSigningKeys())?.revision ?? 0) + 1;
+    const key = { kid: `K${at}`, algorithm: 'EdDSA', sealedKey: 'v1.a.b', signsFrom: now } as const;
+    await store.replaceSigningKeys({ revision, keys: [key] });
+  }
+  if (what === 'revoke' || what === 'use') {
+    const all = (await store.listTokensOfUser(id)).map(({ token }) => token.id);
+    const chosen = all[b % Math.max(1, all.length)];
+    if (chosen === undefined) return;
+    if (what === 'revoke') await store.revokeTokens([chosen]);
+    else await store.recordUses({ tokens: new Map([[chosen, { at: now, ip: '::1', userAgent: null }]]), sessions: new Map() });
+  }
+  if (known === undefined) return;
+  if (what === 'move') await write({ ...known, customerId: `C${b % 3}` });
+  if (what === 'lock') await write({ ...known, locked: b > 2, ...(b > 4 ? { lockedBy: 'operator' } : {}) });
+  if (what === 'rename') await write({ ...known, login: `Ä${a}.${b}\u2028@example.com`, role: `role${b}`, passwordHash: `hash${b}` });
+  if (what === 'pending') await write({ ...known, locked: true, deletionPending: true });
+  if (what === 'delete') await store.change({ removeUsers: [id] }, now);
+  if (what === 'swap') {
+    const other = await store.getUser(`U${b}`);
+    if (other === undefined || other.id === id) return;
+    await store.change({ users: [{ ...known, login: other.login }, { ...other, login: known.login }] }, now);
+  }
+  const more = { userId: id, services: b > 3 ? ['S1'] : [], createdAt: now };
+  if (what === 'token') await store.createToken(token(`T${at}`, more), known, NO_LIMITS, now);
+  if (what === 'expired') await store.createToken(token(`T${at}`, { ...more, expiresAt: NOW + b * 10 }), known, NO_LIMITS, now);
+  if (what === 'legacy') await store.change({ tokens: [token(`L${b}`, { ...more, kind: 'legacy_key' })] }, now);
+  if (what === 'sudo') await store.grantSudo(known, 'T1', now + 60_000, now);
+  if (what === 'session') {
+    const session = { digest: `D${at}`, id: `s${at}`, userId: id, createdAt: now, endsAt: now + 99, lastSeenAt: now, ip: '::1', userAgent: null };
+    await store.createSession(b > 2 ? { ...session, idleEndsAt: now + 50 } : session, known, 3);
+  }
+  const [first] = await store.listSessions(id);
+  if (first === undefined) return;
+  if (what === 'end') await store.endSession(first.digest);
+  if (what === 'touch') await store.recordUses({ tokens: new Map(), sessions: new Map([[first.digest, { at: now, ip: '::2', userAgent: 'x', idleEndsAt: now + 9 }]]) });
+} // prettier-ignore
+
+async function restored(records: readonly StoreRecord[], store: Store): Promise<Store> {
+  const check = new RecordCheck();
+  // As a file holds them.
+  const read = records.map((record) => check.add(JSON.parse(JSON.stringify(record))));
+  check.end();
+  await store.begin();
+  await writeRecords(store, read);
+  return store;
+}
+
+for (const from of ['lmdb', 'redis'] as const) {
+  t.test(`whatever happened to a store, its backup restores it (${from})`, { timeout: 600_000 }, async (t) => {
+    let most = 0;
+    const details = await fc.check(
+      fc.asyncProperty(steps, async (history) => {
+        const source = await open(from);
+        await source.begin();
+        const customers = ['C0', 'C1', 'C2'].map((id) => ({ id, name: id }));
+        await source.change({ customers, users: [user('U0', { customerId: 'C0' }), user('U1'), user('U2')] }, NOW);
+        for (const [at, step] of history.entries()) await perform(source, step, at);
+        const records: StoreRecord[] = [];
+        for await (const record of recordsOf(source)) records.push(record);
+        const content = await contentOf(source);
+        most = Math.max(most, content.size);
+        for (const to of ['lmdb', 'redis'] as const) {
+          const target = await restored(records, await open(to));
+          if (!t.strictSame((await contentOf(target)), content)) throw new Error(`${from} to ${to}`);
+          for (const record of records)
+            if (record.kind === 'token') t.strictSame((await target.findToken(record.value.digest))?.token, (await source.findToken(record.value.digest))?.token);
+          t.equal(await target.countActiveTokens(NOW), await source.countActiveTokens(NOW));
+          t.equal(await target.hasLegacyKeys(), await source.hasLegacyKeys());
+          t.strictSame([...(await target.listPendingDeletions())].toSorted(), [...(await source.listPendingDeletions())].toSorted());
+          await removeRecords(target);
+          t.strictSame(new Set((await contentOf(target)).keys()), new Set([...content.keys()].filter((key) => key.startsWith('revoked '))), 'removed, save what was revoked');
+        }
+        for (const store of opened.splice(0)) await store.close();
+      }),
+      options<[Step[]]>(20),
+    );
+    t.notOk(details.failed, told(details));
+    t.ok(most > 12, `${most} records`);
+  }); // prettier-ignore
+}
+
+t.test('records that are not a whole store are refused', async (t) => {
+  const customer = { kind: 'customer', value: { id: 'C1', name: 'One' } };
+  const owner = { kind: 'user', value: user('U1'), otpStep: -1 };
+  const session = { digest: 'D1', id: 's1', userId: 'U1', createdAt: NOW, endsAt: NOW, lastSeenAt: NOW, ip: '', userAgent: null };
+  const good = [customer, owner, { kind: 'token', value: token('T1'), use: null }, { kind: 'session', value: session }];
+  const rows: [string, unknown[], RegExp][] = [
+    ['nothing wrong', [], /^$/],
+    ['an unknown customer', [{ ...owner, value: user('U2', { customerId: 'C9' }) }], /lacks the customer C9, whom the user U2/],
+    ['an unknown owner of a token', [{ kind: 'token', value: token('T2', { userId: 'U9' }), use: null }], /lacks the user U9, whom the token T2/],
+    ['an unknown owner of a session', [{ kind: 'session', value: { ...session, id: 's2', digest: 'D2', userId: 'U9' } }], /lacks the user U9/],
+    ['an unknown customer of a service', [{ kind: 'service', value: { id: 'S1', customerId: 'C9', name: '' } }], /lacks the customer C9/],
+    ['a user twice', [{ ...owner, value: user('U1', { login: 'other' }) }], /holds the user U1 twice/],
+    ['a login twice', [{ ...owner, value: user('U2', { login: 'u1@EXAMPLE.com' }) }], /holds the login u1@example.com twice/],
+    ['a token twice', [{ kind: 'token', value: token('T1', { digest: 'other' }), use: null }], /holds the token T1 twice/],
+    ['a digest twice', [{ kind: 'token', value: token('T2', { digest: 'digest-T1' }), use: null }], /twice/],
+    ['a revoked key that is there', [{ kind: 'revoked', value: 'digest-T1' }], /twice/],
+    ['a kind of a newer version', [{ kind: 'robot', value: { id: 'R' } }], /not understood \(robot R\)/],
+    ['a damaged user', [{ ...owner, value: { ...user('U2'), locked: 'no' } }], /not understood \(user U2\)/],
+    ['a user without an id', [{ ...owner, value: { ...user('U2'), id: '' } }], /not understood/],
+    ['nothing', [null], /not understood/],
+  ]; // prettier-ignore
+  for (const [name, more, expected] of rows) {
+    let message = '';
+    try {
+      const check = new RecordCheck();
+      for (const record of [...good, ...more]) check.add(record);
+      check.end();
+    } catch (error) {
+      message = (error as Error).message;
+    }
+    t.match(message, expected, name);
+  }
+  const check = new RecordCheck();
+  const old = check.add({ kind: 'token', value: { ...token('T9'), customerId: 'C7' }, use: null });
+  t.strictSame(old.value, token('T9'), 'the customer that older records name is left out');
+}); // prettier-ignore
