@@ -169,6 +169,7 @@ export class Http2Connections {
     };
     this.#open.add(connection);
     socket.once('close', () => this.#open.delete(connection));
+    destroyBetweenReads(session);
     session.setLocalWindowSize(CONNECTION_WINDOW);
     session.on('stream', (stream) => {
       connection.served = true;
@@ -211,4 +212,15 @@ export class Http2Connections {
     if (code === undefined) session.destroy();
     else session.destroy(new Error('the client misuses the connection'), code);
   }
+}
+
+/**
+ * Lets a session end only between two reads of its connection. Node destroys one for a wrong frame while nghttp2 still reads
+ * it. The resets that this sends may end the write for which reading was paused, and nghttp2 is then given the same bytes
+ * within its own call: a frame is leaked, and the process aborts at the next collection with
+ * `current_nghttp2_memory_ == 0` (Node 20.20.2, `Http2Session::OnStreamAfterWrite`).
+ */
+function destroyBetweenReads(session: ServerHttp2Session): void {
+  const destroy = session.destroy.bind(session);
+  session.destroy = (...args: Parameters<typeof destroy>) => void setImmediate(destroy, ...args);
 }

@@ -64,9 +64,10 @@ export class Http2Response extends Http2ServerResponse<Http2Request> {
   /** Breaks the answer off; its client gets INTERNAL_ERROR, where node would say NO_ERROR, which looks like a clean end. */
   override destroy(): this {
     const { stream } = this;
-    if (stream.destroyed) return this;
+    if (stream.destroyed || brokenHere.has(stream)) return this;
     brokenHere.add(stream);
-    stream.destroy(new Error('the answer was broken off'));
+    // Never within a read of the connection: see `destroyBetweenReads`.
+    setImmediate(() => stream.destroy(new Error('the answer was broken off')));
     return this;
   }
 }
@@ -92,7 +93,7 @@ Object.defineProperty(Http2Response.prototype, 'destroyed', {
 });
 
 function isOver({ stream }: Http2Response): boolean {
-  return stream.destroyed || stream.closed;
+  return stream.destroyed || stream.closed || brokenHere.has(stream);
 }
 
 /**

@@ -7,6 +7,8 @@ import { listenOnLoopback } from '../helpers/http.js';
 
 /** Both limits, in ms, and the pause of whoever is slow but not too slow. */
 const LIMIT = 600;
+/** How late a busy machine may be. */
+const SLACK = 4_000;
 const PAUSE = 250;
 const PAUSES = 6;
 const GIVE_UP = 10 * LIMIT;
@@ -80,7 +82,7 @@ t.test('an upstream that says nothing: 504, at the limit', async (t) => {
   behave = () => undefined;
   const { text, ms } = await ask({});
   t.match(text, /^HTTP\/1.1 504 /);
-  t.ok(ms >= LIMIT && ms < LIMIT + 400, `${Math.round(ms)} ms`);
+  t.ok(ms >= LIMIT && ms < LIMIT + SLACK, `${Math.round(ms)} ms`);
 });
 
 t.test('interim answers count as progress, silence behind them does not', async (t) => {
@@ -167,7 +169,7 @@ t.test('an upstream that stops taking a body: 504', async (t) => {
     write: async (send) => void send('x'.repeat(MUCH)),
   });
   t.match(text, /^HTTP\/1.1 504 /);
-  t.ok(ms >= LIMIT && ms < LIMIT + 400, `${Math.round(ms)} ms`);
+  t.ok(ms >= LIMIT && ms < LIMIT + SLACK, `${Math.round(ms)} ms`);
 });
 
 t.test('an answer that comes slowly is passed on; one that stops is broken off, not ended', async (t) => {
@@ -180,7 +182,7 @@ t.test('an answer that comes slowly is passed on; one that stops is broken off, 
   behave = (_req, res) => void res.write('some');
   const { text, ms } = await ask({});
   t.match(text, /^HTTP\/1.1 200 [^]*some\r\n$/, 'the last chunk is missing');
-  t.ok(ms >= LIMIT && ms < LIMIT + 400, `${Math.round(ms)} ms`);
+  t.ok(ms >= LIMIT && ms < LIMIT + SLACK, `${Math.round(ms)} ms`);
   behave = (_req, res) => res.flushHeaders();
   t.match((await ask({})).text, /^HTTP\/1.1 200 [^]*\r\n\r\n$/, 'the same behind a head alone');
 });

@@ -1,3 +1,4 @@
+import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { RedisClient } from '../../src/store/redis/client.js';
 import { SCRIPT_NAMES, scriptText } from '../../src/store/redis/scripts.js';
@@ -97,6 +98,44 @@ t.test('a change whose answer is lost', async (t) => {
     t.match((message as Error).message, /^the change is not confirmed; it may have been applied/);
     t.not(await made(unknown.direct), false);
   });
+}); // prettier-ignore
+
+t.test('connections that Redis closes fail no read and leave no change unknown', async (t) => {
+  const redis = await startRedis(t);
+  const store = await openRedisStore(redisSettings({ url: redis.url }));
+  t.teardown(() => store.close());
+  await store.begin();
+  await store.change(BASE, NOW);
+  const over = new AbortController();
+  const wrong: unknown[] = [];
+  const [reads, changes] = [[0], [0]] as [[number], [number]];
+  const repeat = async (count: [number], ask: (nth: number) => Promise<boolean>) => {
+    while (!over.signal.aborted) {
+      const right = await ask(count[0]++).catch((error: unknown) => error);
+      if (right !== true) wrong.push(right);
+      await wait(0);
+    }
+  };
+  const asking = [
+    ...Array.from({ length: 4 }, () => repeat(reads, async () => (await store.getUser('U1'))?.id === 'U1')),
+    repeat(changes, async (nth) => {
+      const answer = await store
+        .createToken(token(`K${nth}`), user('U1'), NO_LIMITS, NOW)
+        .catch((error: unknown) => (error instanceof StoreUnavailable ? 'not made' : error));
+      return ((await store.getToken(`K${nth}`)) === undefined ? 'not made' : 'created') === answer;
+    }),
+  ];
+  const killer = new Redis(redis.port);
+  for (let i = 0; i < 30; i++) {
+    await killer.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    // Behind the pause before the next connection, so that each one is used and then closed.
+    await wait(60);
+  }
+  over.abort();
+  await Promise.all(asking);
+  killer.disconnect();
+  t.same(wrong, []);
+  t.ok(reads[0] > 100 && changes[0] > 30, `${reads[0]} reads, ${changes[0]} changes`);
 }); // prettier-ignore
 
 t.test('Redis that stops for a while: what is said of a change is true', async (t) => {

@@ -79,8 +79,8 @@ export class RedisClient {
     return this.prefix + name;
   }
 
-  /** Runs a command. @throws StoreUnavailable */
-  async command<T>(run: (connection: Redis) => Promise<T>): Promise<T> {
+  /** Runs a command that may run twice: one whose session ended meanwhile is asked of the next. @throws StoreUnavailable */
+  async command<T>(run: (connection: Redis) => Promise<T>, again = true): Promise<T> {
     let session: MasterSession | undefined;
     try {
       const { commands, breaker, lease } = (session = this.#master.held ?? (await this.#master.session()));
@@ -88,7 +88,8 @@ export class RedisClient {
       if (!lease.isHeld()) await session.confirm();
       return answer;
     } catch (error) {
-      endIfDeposed(session, error);
+      endIfLost(session, error);
+      if (again && session?.lease.isOver === true) return this.command(run, false);
       throw asUnavailable(error);
     }
   }
@@ -118,7 +119,11 @@ export class RedisClient {
     return runScript(session.commands, name, [this.key('meta')], [this.prefix, ...args]);
   }
 
-  async #change(run: (session: MasterSession) => Promise<unknown>, mark: string): Promise<unknown> {
+  async #change(
+    run: (session: MasterSession) => Promise<unknown>,
+    mark: string,
+    again = true,
+  ): Promise<unknown> {
     let session: MasterSession | undefined;
     const sentAt = performance.now();
     try {
@@ -127,9 +132,11 @@ export class RedisClient {
       await this.#acknowledge(sent, sentAt);
       return answer;
     } catch (error) {
-      endIfDeposed(session, error);
-      if (session === undefined || !mayHaveArrived(error)) throw asUnavailable(error);
-      return this.#settle(session, run, mark, sentAt, error);
+      endIfLost(session, error);
+      if (session !== undefined && mayHaveArrived(error))
+        return this.#settle(session, run, mark, sentAt, error);
+      if (again && session?.lease.isOver === true) return this.#change(run, mark, false);
+      throw asUnavailable(error);
     }
   }
 
@@ -193,17 +200,23 @@ export class RedisClient {
 /** The change was given up before it was made. */
 class GivenUp extends Error {}
 
-/** What a server says that is no master of the store any more. */
-function endIfDeposed(session: MasterSession | undefined, error: unknown): void {
+/** Ends a session whose server says that it is no master of the store any more, or whose connection is gone. */
+function endIfLost(session: MasterSession | undefined, error: unknown): void {
   if (error instanceof ReplyError && /^(READONLY|MOVED|ASK) /.test((error as Error).message))
     session?.end(`it is no master any more: ${(error as Error).message}`);
+  // The library tells it in a later turn.
+  else if (isUnsent(error) || session?.commands.status !== 'ready' || session.changes.status !== 'ready')
+    session?.end('the connection closed');
 }
 
 /** Whether Redis may have done what a command asked, though it answered nothing. */
 function mayHaveArrived(error: unknown): boolean {
-  if (error instanceof ReplyError || error instanceof BrokenCircuitError) return false;
-  // The library refuses at once what it has no connection for.
-  return !(error instanceof Error && error.message.startsWith("Stream isn't writeable"));
+  return !(error instanceof ReplyError || error instanceof BrokenCircuitError || isUnsent(error));
+}
+
+/** The library refuses at once what it has no connection for. */
+function isUnsent(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith("Stream isn't writeable");
 }
 
 function asUnavailable(error: unknown): StoreUnavailable {

@@ -25,6 +25,11 @@ export class Lease {
     return performance.now() < this.until;
   }
 
+  /** Whether it is over for good; one that is only not held may still be extended. */
+  get isOver(): boolean {
+    return this.#ended;
+  }
+
   /** Whether the master was confirmed by a question that was asked after that time. */
   isConfirmedSince(time: number): boolean {
     return this.isHeld() && this.#askedAt >= time;

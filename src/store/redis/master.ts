@@ -48,6 +48,8 @@ export class Master {
    * @throws Error when none is there or it is not confirmed
    */
   async session(): Promise<MasterSession> {
+    // One that is over stays the current one until `#run` has heard of it, which waits for the same.
+    if (this.#current?.lease.isOver === true) await this.#current.lost;
     const until = this.#lostAt + this.#settings.command_timeout;
     if (this.#current === undefined && performance.now() < until) await this.#next(until - performance.now());
     const session = this.#current;

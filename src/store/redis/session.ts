@@ -115,6 +115,7 @@ export class MasterSession {
 
   /** Ends the session. */
   end(reason: string): void {
+    if (this.lease.isOver) return;
     clearInterval(this.#renewal);
     this.lease.end();
     this.#lose(reason);
