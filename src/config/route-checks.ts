@@ -143,7 +143,7 @@ function checkReachable(config: Config, shown: readonly string[], add: Add): voi
   const { router } = compilePolicy(config, {});
   config.routes.forEach((route, i) => {
     const sample = samplePath(route.path);
-    const takers = (route.methods ?? METHODS).map((method) => router.find(method, sample, true));
+    const takers = (route.methods ?? METHODS).map((method) => router.find(method, sample, null));
     if (takers.some((match) => typeof match !== 'string' && match.route.place?.path === `routes.${i}`))
       return;
     const taker = takers.find((match) => typeof match !== 'string')?.route;

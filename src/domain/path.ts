@@ -45,30 +45,26 @@ function addMerged(seen: Set<string>, reading: string): void {
   seen.add(withoutTrailingSlash(merged));
 }
 
-/** What is wrong with a path that is not plain, whatever the routes are. */
-export function pathFault(path: string): string | undefined {
-  const literal = decodeAscii(path);
-  if (hasDotSegment(literal)) return 'the path has a "." or ".." segment';
-  const others = lookalikes(literal);
-  if (typeof others === 'string') return others;
-  return others.some(hasDotSegment) ? 'the path has a "." or ".." segment' : undefined;
+function hasDotSegment(text: string): boolean {
+  return text.includes('.') && /(?:^|\/)\.{1,2}(?:[/;]|$)/.test(decodeSlashes(text));
 }
 
-function hasDotSegment(text: string): boolean {
-  return decodeSlashes(text)
-    .split('/')
-    .some((segment) => {
-      const name = segment.split(';', 1)[0];
-      return name === '.' || name === '..';
-    });
-}
+/** Escapes that {@link decodeAscii} changes, and what becomes of them. */
+const DECODED = new Map(
+  Array.from({ length: 256 }, (_, code) => {
+    const escape = `%${code.toString(16).toUpperCase().padStart(2, '0')}`;
+    const stays = code >= 0x80 || code === 0x25 || code === 0x2f;
+    return [escape, stays ? escape : String.fromCharCode(code)] as const;
+  }),
+);
+const CHANGING_ESCAPES = /%(?!2[5F]|[89A-F][0-9A-F])[0-9A-Fa-f]{2}/g;
 
 /** Decodes `%XX` of ASCII characters other than `%` and `/`; the rest stays, in upper case. */
 export function decodeAscii(path: string): string {
-  return path.replace(/%[0-9A-Fa-f]{2}/g, (escape) => {
-    const code = parseInt(escape.slice(1), 16);
-    return code >= 0x80 || code === 0x25 || code === 0x2f ? escape.toUpperCase() : String.fromCharCode(code);
-  });
+  return path.replace(
+    CHANGING_ESCAPES,
+    (escape) => DECODED.get(escape) ?? DECODED.get(escape.toUpperCase()) ?? escape,
+  );
 }
 
 /** Takes `%2F`, as {@link decodeAscii} leaves it, as a separator. */

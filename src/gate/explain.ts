@@ -90,7 +90,7 @@ export async function explain(
   const verdict = await new Gate(parts).judge(head, now);
   const { subject, action } = verdict;
   const router = parts.sites.routerOf(head.client.host);
-  const match = router.find(head.method, head.path, head.plain);
+  const match = router.find(head.method, head.path, head.readings);
   if (typeof match === 'string') return { ...blank(head), verdict: outcomeOf(verdict, settings) };
   const named = serviceOf(head, match);
   const service = isRefused(named) ? undefined : named;

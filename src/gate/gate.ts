@@ -93,7 +93,7 @@ export class Gate {
 
   judge(head: RequestHead, now: EpochMs): Awaitable<Verdict> {
     const router = this.#parts.sites.routerOf(head.client.host);
-    const match = router.find(head.method, head.path, head.plain);
+    const match = router.find(head.method, head.path, head.readings);
     if (typeof match === 'string') return refused({ refusal: 'malformed', detail: match }, null, null, null);
     const { route } = match;
     const reads = isRead(head.method);

@@ -61,11 +61,13 @@ function onlyField({ fields, connection }: RequestHead, name: string): string | 
 function onlyParameter(query: string, name: string): string | undefined | Refusal {
   if (query === '') return undefined;
   const folded = foldName(name);
-  const pairs = query.split('&');
-  if (pairs.length > MAX_PARAMETERS) return malformed(`the query has more than ${MAX_PARAMETERS} parameters`);
+  const pairs = query.split('&', MAX_PARAMETERS + 1);
+  if (pairs.length > MAX_PARAMETERS) return tooMany();
   let found: string | undefined;
+  let count = 0;
   for (const pair of pairs) {
-    for (const part of pair.split(';')) {
+    for (const part of pair.split(';', MAX_PARAMETERS + 1)) {
+      if ((count += 1) > MAX_PARAMETERS) return tooMany();
       const equals = part.indexOf('=');
       const sent = equals < 0 ? part : part.slice(0, equals);
       const read = decodeBytes(sent);
@@ -115,6 +117,10 @@ function trimEnd(text: string): string {
 function decodeBytes(text: string): string {
   if (!text.includes('%')) return text;
   return text.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)));
+}
+
+function tooMany(): Refusal {
+  return malformed(`the query has more than ${MAX_PARAMETERS} parameters`);
 }
 
 function lookAlike(kind: string, sent: string, name: string): Refusal {

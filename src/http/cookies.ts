@@ -5,14 +5,26 @@
  * included; those look like further cookies here and do no harm.
  */
 export function cookieValues(field: string, name: string): string[] {
-  if (!field.includes(name)) return [];
   const values: string[] = [];
-  for (const part of field.split(';')) {
-    const pair = part.trim();
+  for (const [start, end] of pairsWith(field, name)) {
+    const pair = field.slice(start, end).trim();
     if (pair.startsWith(name) && pair.charAt(name.length) === '=') values.push(pair.slice(name.length + 1));
   }
   return values;
 }
+
+/** Where the pairs of a `Cookie` field begin and end that contain a text. The others are not looked at one by one. */
+export function* pairsWith(field: string, text: string): Generator<readonly [start: number, end: number]> {
+  for (let from = 0; from < field.length; ) {
+    const at = field.indexOf(text, from);
+    if (at < 0) return;
+    const start = at === 0 ? 0 : field.lastIndexOf(';', at - 1) + 1;
+    const semicolon = field.indexOf(';', at);
+    const end = semicolon < 0 ? field.length : semicolon;
+    yield [start, end];
+    from = end + 1;
+  }
+} // prettier-ignore
 
 /** Attributes of the session cookie that depend on the moment. */
 export interface SessionCookie {

@@ -1,3 +1,4 @@
+import type { Readings } from '../domain/path.js';
 import type { TraceParent } from './trace-parent.js';
 
 /** Who is at the other end of the connection, or of the trusted proxy in front. */
@@ -28,8 +29,8 @@ export interface RequestHead {
   readonly path: string;
   /** What follows `?`, without it; empty when there is none. */
   readonly query: string;
-  /** The path can be read in one way only; see `readings` in `domain/path`. */
-  readonly plain: boolean;
+  /** The ways to read the path; null when there is one. */
+  readonly readings: Readings | null;
   /** Fields as received: name, value, name, value. Of HTTP/2 the ones that the same request has in HTTP/1.1. */
   readonly fields: readonly string[];
   readonly client: Client;

@@ -160,7 +160,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       target: url,
       path: target.path,
       query: target.query,
-      plain: target.plain,
+      readings: target.readings,
       fields,
       client,
       key,

@@ -1,4 +1,4 @@
-import { pathFault } from '../domain/path.js';
+import { type Readings, readings } from '../domain/path.js';
 
 /**
  * The request target, checked once, so that no later step can read it in a second way.
@@ -15,8 +15,8 @@ const QUESTION = 0x3f;
 export interface Target {
   readonly path: string;
   readonly query: string;
-  /** The path has no escape, no `;`, no empty or dot-led segment and no trailing slash: there is one reading. */
-  readonly plain: boolean;
+  /** The ways to read the path; null when there is one: no escape, no `;`, no empty or dot-led segment, no last slash. */
+  readonly readings: Readings | null;
 }
 
 /** Checks the form of a target. Returns what is wrong with it as a sentence, or the parts. */
@@ -48,9 +48,9 @@ export function parseTarget(target: string): Target | string {
   }
   if (end > 1 && target.charCodeAt(end - 1) === SLASH) plain = false;
   const path = end === target.length ? target : target.slice(0, end);
-  const fault = plain ? undefined : pathFault(path);
-  if (fault !== undefined) return fault;
-  return { path, query: end === target.length ? '' : target.slice(end + 1), plain };
+  const ways = plain ? null : readings(path);
+  if (typeof ways === 'string') return ways;
+  return { path, query: end === target.length ? '' : target.slice(end + 1), readings: ways };
 }
 
 function forbiddenCharacter(code: number): string {

@@ -1,5 +1,5 @@
 import { asBestFit } from '../domain/lookalikes.js';
-import { decodeAscii, readings, segmentAt, withoutSegments } from '../domain/path.js';
+import { decodeAscii, type Readings, segmentAt, withoutSegments } from '../domain/path.js';
 import { withImpliedHead } from './implied-head.js';
 import { compileRoute, type Route, type RouteDefinition } from './route.js';
 
@@ -55,12 +55,10 @@ export class Router {
   /**
    * Finds the route, or says in a sentence why the path is refused: two upstreams could read it as two things.
    *
-   * @param plain whether the path can be read in one way only
+   * @param ways the readings of the path; null when there is one
    */
-  find(method: string, path: string, plain: boolean): Match | string {
-    if (plain) return this.#match(method, path);
-    const ways = readings(path);
-    if (typeof ways === 'string') return ways;
+  find(method: string, path: string, ways: Readings | null): Match | string {
+    if (ways === null) return this.#match(method, path);
     const match = this.#match(method, ways.literal);
     const { strippedSegments: stripped } = match.route;
     if (ways.needsWildcard && !match.route.wildcard) {

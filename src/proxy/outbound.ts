@@ -1,3 +1,4 @@
+import { pairsWith } from '../http/cookies.js';
 import { asPropertyName } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { foldName, ProtectedFields, type ProtectedNames } from '../http/protected-fields.js';
@@ -88,11 +89,15 @@ function connectionOptions(connection: string): Set<string> | undefined {
 /** The Cookie field without the session cookie; the bytes of the others stay. */
 export function withoutCookie(field: string, name: string): string {
   if (!field.includes(name)) return field;
-  return field
-    .split(';')
-    .filter((pair) => !isSessionCookie(pair, name))
-    .join(';')
-    .trim();
+  const kept: string[] = [];
+  let from = 0;
+  for (const [start, end] of pairsWith(field, name)) {
+    if (!isSessionCookie(field.slice(start, end), name)) continue;
+    if (start > from) kept.push(field.slice(from, start - 1));
+    from = end + 1;
+  }
+  if (from <= field.length) kept.push(field.slice(from));
+  return kept.join(';').trim();
 }
 
 /** Whether a pair sets this cookie, also by the prefixed names that browsers treat apart. */

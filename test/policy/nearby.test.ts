@@ -15,7 +15,7 @@ const router = new Router(
 
 /** Near misses as `path: why`. */
 function near(method: string, path: string): string[] {
-  const match = router.find(method, path, true);
+  const match = router.find(method, path, null);
   if (typeof match === 'string') throw new Error(match);
   return nearMisses(router.routes, match.route, method, path).map(
     ({ route, why }) => `${route.path}: ${why}`,

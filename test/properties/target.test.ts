@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { withoutSegments } from '../../src/domain/path.js';
+import { type Readings, readings, withoutSegments } from '../../src/domain/path.js';
 import { parseTarget } from '../../src/http/target.js';
 import { type Match, Router } from '../../src/policy/routes.js';
 import { property, Share } from '../helpers/property.js';
@@ -13,7 +13,7 @@ const accepted = new Share();
 function judge(method: string, target: string): Match | undefined {
   const parsed = parseTarget(target);
   if (typeof parsed === 'string') return undefined;
-  const match = router.find(method, parsed.path, parsed.plain);
+  const match = router.find(method, parsed.path, parsed.readings);
   return typeof match === 'string' ? undefined : match;
 }
 
@@ -57,9 +57,9 @@ property(
   fc.tuple(methods, targets),
   ([method, target]) => {
     const parsed = parseTarget(target);
-    if (typeof parsed === 'string' || !parsed.plain) return;
-    const short = router.find(method, parsed.path, true);
-    const long = router.find(method, parsed.path, false);
+    if (typeof parsed === 'string' || parsed.readings !== null) return;
+    const short = router.find(method, parsed.path, null);
+    const long = router.find(method, parsed.path, readings(parsed.path) as Readings);
     if (typeof short === 'string' || typeof long === 'string')
       throw new Error(`a plain path is refused: ${target}`);
     same([short.route.path, short.path], [long.route.path, long.path], target);
@@ -108,7 +108,7 @@ property(
     const target = `${prefix}${tail}`;
     const parsed = parseTarget(target);
     if (typeof parsed === 'string') return;
-    const match = stripping.find(method, parsed.path, parsed.plain);
+    const match = stripping.find(method, parsed.path, parsed.readings);
     if (typeof match === 'string') return;
     const { strippedSegments: count } = match.route;
     strippedOf.note(count > 0);
@@ -220,7 +220,7 @@ property(
     same(parsed.path + query, target, 'the parts are the target');
     if (!/^\/[!-~]*$/.test(target) || /[#\\]/.test(parsed.path))
       throw new Error(`a character went through: ${target}`);
-    router.find('GET', parsed.path, parsed.plain);
+    router.find('GET', parsed.path, parsed.readings);
   },
 );
 
