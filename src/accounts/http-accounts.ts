@@ -2,6 +2,7 @@ import pLimit from 'p-limit';
 import { Agent, request } from 'undici';
 import { z } from 'zod';
 import { ID } from '../domain/id.js';
+import { parseForeignJson } from '../domain/json.js';
 import { MAX_NAME } from '../domain/limits.js';
 import { isSameUser, lockOf, loginKey, type User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
@@ -196,7 +197,7 @@ function withoutLogin(user: User, now: number): User {
 
 function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text) as unknown;
+    return parseForeignJson(text);
   } catch {
     return undefined;
   }

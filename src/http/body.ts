@@ -1,3 +1,4 @@
+import { parseForeignJson } from '../domain/json.js';
 import type { Refusal } from '../domain/refusal.js';
 import { formPairs } from './form.js';
 
@@ -95,7 +96,7 @@ function withoutMark(bytes: Buffer): Buffer {
 function parseJson(text: string): Body | Refusal {
   let json: unknown;
   try {
-    json = JSON.parse(text);
+    json = parseForeignJson(text);
   } catch {
     return malformed('the body is not valid JSON');
   }

@@ -1,5 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
+import { parseForeignJson } from '../../domain/json.js';
 import { CommandFailed } from '../terminal/failure.js';
 
 /** What audit logs tell of credentials that ended, by the ids of tokens and sessions. */
@@ -35,7 +36,7 @@ export async function readEnded(files: Iterable<string>): Promise<Ended> {
 
 function targetOf(line: string): { readonly token_id?: unknown; readonly session_id?: unknown } {
   try {
-    return (JSON.parse(line) as { target?: object }).target ?? {};
+    return (parseForeignJson(line) as { target?: object }).target ?? {};
   } catch {
     return {};
   }

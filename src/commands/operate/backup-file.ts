@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
+import { parseForeignJson } from '../../domain/json.js';
 import { RecordCheck, RecordsInvalid } from '../../store/transfer-check.js';
 import type { StoreRecord } from '../../store/transfer.js';
 import { CommandFailed } from '../terminal/failure.js';
@@ -175,7 +176,7 @@ async function* linesOf(file: string): AsyncGenerator<Buffer> {
 
 function parseLine(line: Buffer): Record<string, unknown> | undefined {
   try {
-    const value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(line)) as unknown;
+    const value = parseForeignJson(new TextDecoder('utf-8', { fatal: true }).decode(line));
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined;
   } catch {
     return undefined;
