@@ -43,13 +43,15 @@ function exchange(session: ClientHttp2Session, path: string, sent: Sent): Promis
     let answered: (IncomingHttpHeaders & { ':status'?: number }) | undefined;
     let rawHeaders: string[] = [];
     const chunks: Buffer[] = [];
-    stream.on('response', (got: IncomingHttpHeaders, _flags: number, raw: unknown) => {
+    let whole = false;
+    stream.on('response', (got: IncomingHttpHeaders, flags: number, raw: unknown) => {
       answered = got;
+      // A client of Node 26 whose own body is cut off then says nothing of the end.
+      whole = (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0;
       rawHeaders = (raw as string[]) ?? [];
     });
     stream.on('data', (chunk: Buffer) => chunks.push(chunk));
     stream.on('error', () => undefined);
-    let whole = false;
     // A client of Node 20 does not close a stream whose body was not taken.
     stream.on('end', () => {
       whole = !stream.destroyed && stream.rstCode === constants.NGHTTP2_NO_ERROR;
