@@ -7,15 +7,17 @@ export interface RateLimitNames {
   readonly reset: string;
 }
 
+const NONE: readonly string[] = [];
+
 /** Fields that tell what is left of a user's writes; none when the request was not counted. */
-export function rateLimitFields(names: RateLimitNames, writes: WritesLeft | undefined): string[] {
-  if (writes === undefined) return [];
+export function rateLimitFields(names: RateLimitNames, writes: WritesLeft | undefined): readonly string[] {
+  if (writes === undefined) return NONE;
   const left = Math.max(0, writes.remaining);
   return [names.remaining, String(left), names.reset, String(Math.floor(writes.resetAt / 1000))];
 }
 
 /** The same for a refusal: nothing is left when that is its reason. */
-export function refusedLimitFields(names: RateLimitNames, refusal: Refusal): string[] {
-  if (refusal.refusal !== 'rate_limited') return [];
+export function refusedLimitFields(names: RateLimitNames, refusal: Refusal): readonly string[] {
+  if (refusal.refusal !== 'rate_limited') return NONE;
   return rateLimitFields(names, { remaining: 0, resetAt: refusal.resetAt });
 }
