@@ -8,7 +8,7 @@ const LAYERS = [
   ['server'],
   ['listeners'],
   ['pipeline'],
-  ['endpoints', 'proxy'],
+  ['endpoints', 'upstream'],
   ['gate'],
   ['accounts', 'config'],
   ['store', 'policy', 'http'],
@@ -28,7 +28,7 @@ export default {
       comment: `src/${layer.join(', src/')} import downwards only: see LAYERS in .dependency-cruiser.mjs`,
       severity: 'error',
       from: { path: pathOf(layer) },
-      to: { path: pathOf(LAYERS.slice(0, i).flat().concat('page')) },
+      to: { path: pathOf(LAYERS.slice(0, i).flat().concat('ui')) },
     })),
     ...LAYERS.filter((layer) => layer.length > 1).flatMap((layer) =>
       layer.map((name) => ({
@@ -39,11 +39,11 @@ export default {
       })),
     ),
     {
-      name: 'page-alone',
-      comment: 'src/page runs in browsers and imports nothing else',
+      name: 'ui-alone',
+      comment: 'src/ui runs in browsers and imports nothing else',
       severity: 'error',
-      from: { path: '^src/page/' },
-      to: { path: '^src/', pathNot: '^src/page/' },
+      from: { path: '^src/ui/' },
+      to: { path: '^src/', pathNot: '^src/ui/' },
     },
   ],
   options: {

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
-import { checkCommand, explainCommand, schemaCommand } from './commands/judge/usage.js';
+import { checkCommand, explainCommand, schemaCommand } from './commands/usage/configuration.js';
 import {
   applyCommand,
   hashPasswordCommand,
@@ -8,9 +8,9 @@ import {
   storeCommand,
   tokenCommand,
   userCommand,
-} from './commands/operate/usage.js';
-import { demoCommand, healthcheckCommand, serveCommand } from './commands/serve/usage.js';
-import { completionCommand } from './commands/terminal/completion.js';
+} from './commands/usage/accounts.js';
+import { demoCommand, healthcheckCommand, serveCommand } from './commands/usage/serving.js';
+import { completionCommand } from './commands/completion.js';
 import { WrongUsage } from './commands/terminal/failure.js';
 import { ConfigError, formatFault } from './config/fault.js';
 import { maskTokens } from './observe/mask-tokens.js';

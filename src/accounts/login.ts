@@ -4,10 +4,10 @@ import type { GrantCode, Refusal } from '../domain/refusal.js';
 import { loginKey, type User } from '../domain/user.js';
 import { StoreUnavailable } from '../store/store.js';
 import type { Accounts, Checked } from './accounts.js';
-import { failedLogin, succeededLogin, throttled } from './login-facts.js';
+import { failedLogin, succeededLogin, throttled } from './login-audit-events.js';
 import { confirmation, credentials, readBy } from './parameters.js';
 import { PasswordsBusy } from './passwords.js';
-import type { Attempted, Ending, Reservation, Throttle } from './throttle.js';
+import type { Attempted, Ending, Reservation, Throttle } from './login-throttle.js';
 
 /** What someone sent to prove who they are. */
 export interface LoginAttempt {

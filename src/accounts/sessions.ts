@@ -3,7 +3,7 @@ import { recordedClient } from '../domain/limits.js';
 import { isSessionOn, type Session, type SessionSettings } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
-import { type Awaitable, whenReady } from '../domain/awaitable.js';
+import { type Awaitable, whenReady } from '../domain/maybe-promise.js';
 import type { SessionWithOwner, Store } from '../store/store.js';
 import type { LastSeen } from './last-seen.js';
 

@@ -1,7 +1,7 @@
 import type { SessionSubject, Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { EpochMs } from '../domain/time.js';
-import type { Answer } from '../http/answers.js';
+import type { Answer } from '../http/replies.js';
 import type { Body } from '../http/body.js';
 import type { RequestHead } from '../http/head.js';
 

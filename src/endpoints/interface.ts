@@ -1,4 +1,4 @@
-import type { Content } from '../http/answers.js';
+import type { Content } from '../http/replies.js';
 import type { Handler } from './call.js';
 import type { InterfaceSettings } from './openapi/document.js';
 import type { OpenApi } from './schema/answers.js';

@@ -9,7 +9,7 @@ import type { Store } from '../store/store.js';
 import type { Handler } from './call.js';
 import type { LoggedIn } from './schema/answers.js';
 import { readLogin } from './schema/requests.js';
-import { sessionFact } from './session-facts.js';
+import { sessionFact } from './session-audit-events.js';
 
 /** What the web page sends along to log in and out. */
 const PAGE_FIELD = 'latchkey-page';

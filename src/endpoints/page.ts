@@ -1,5 +1,5 @@
 import type { Refusal } from '../domain/refusal.js';
-import type { Answer } from '../http/answers.js';
+import type { Answer } from '../http/replies.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import type { Policy } from '../policy/decide.js';

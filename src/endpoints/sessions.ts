@@ -4,7 +4,7 @@ import type { Session } from '../domain/session.js';
 import { formatTime } from '../domain/time.js';
 import { type Handler, sessionOf } from './call.js';
 import type { SessionObject } from './schema/answers.js';
-import { sessionFact } from './session-facts.js';
+import { sessionFact } from './session-audit-events.js';
 
 /** The endpoints under {path of the page}sessions: everybody's own, and nobody else's. */
 export class SessionEndpoints {

@@ -1,7 +1,7 @@
 import type { Logins } from '../accounts/login.js';
-import type { Sudos } from '../accounts/sudos.js';
+import type { Sudos } from '../accounts/sudo-grants.js';
 import type { AuditFact } from '../domain/audit.js';
-import type { Awaitable } from '../domain/awaitable.js';
+import type { Awaitable } from '../domain/maybe-promise.js';
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type EpochMs, formatTime } from '../domain/time.js';

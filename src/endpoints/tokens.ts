@@ -1,11 +1,11 @@
 import type { Logins } from '../accounts/login.js';
-import { createdTokenFact, revokedTokenFact } from '../accounts/token-facts.js';
+import { createdTokenFact, revokedTokenFact } from '../accounts/token-audit-events.js';
 import type { Tokens } from '../accounts/tokens.js';
 import { unlessUnknown } from '../accounts/unconfirmed.js';
 import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Ownership } from '../gate/ownership.js';
-import type { Answer } from '../http/answers.js';
+import type { Answer } from '../http/replies.js';
 import { jsonList } from '../http/json-list.js';
 import type { TokenWithUse } from '../store/store.js';
 import { type Call, type Handler, subjectOf } from './call.js';

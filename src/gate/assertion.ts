@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { type KeyRing, type Signer, SigningUnavailable } from '../accounts/signing-keys.js';
-import type { Awaitable } from '../domain/awaitable.js';
+import type { Awaitable } from '../domain/maybe-promise.js';
 import type { Subject } from '../domain/credential.js';
 import type { EpochMs } from '../domain/time.js';
 

@@ -1,4 +1,4 @@
-import { type Awaitable, whenReady } from '../domain/awaitable.js';
+import { type Awaitable, whenReady } from '../domain/maybe-promise.js';
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import { digestOf, digestOfField, isAccessToken } from '../domain/secret.js';

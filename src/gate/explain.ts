@@ -1,7 +1,7 @@
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type EpochMs, formatTime } from '../domain/time.js';
-import { answerRefusal } from '../http/answers.js';
+import { answerRefusal } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import type { Decision } from '../policy/decide.js';
 import { nearMisses } from '../policy/nearby.js';

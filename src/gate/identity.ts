@@ -1,6 +1,6 @@
-import { type Awaitable, whenReady } from '../domain/awaitable.js';
+import { type Awaitable, whenReady } from '../domain/maybe-promise.js';
 import type { Subject } from '../domain/credential.js';
-import { PerSubject } from '../domain/per-subject.js';
+import { PerSubject } from '../domain/subject-memo.js';
 import type { EpochMs } from '../domain/time.js';
 import { asPropertyName } from '../http/fields.js';
 import type { Assertions } from './assertion.js';

@@ -3,17 +3,17 @@ import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Admitted } from '../gate/gate.js';
-import type { Answer } from '../http/answers.js';
+import type { Answer } from '../http/replies.js';
 import { parseBody } from '../http/body.js';
 import type { RequestHead } from '../http/head.js';
 import { readBody, strangersBodies } from '../http/read-body.js';
-import { writeAnswer } from '../http/write-answer.js';
+import { writeAnswer } from '../http/write-reply.js';
 import { rateLimitFields } from '../pipeline/rate-limit-fields.js';
 import { RequestHandler } from '../pipeline/request-handler.js';
 import type { Services } from '../pipeline/services.js';
 import type { Stream, Streams, Watch } from '../pipeline/streams.js';
 import type { EndpointName } from '../policy/endpoint-rule.js';
-import type { Carried, ForwardOutcome } from '../proxy/job.js';
+import type { Carried, ForwardOutcome } from '../upstream/forward-request.js';
 
 /**
  * The entrance of requests in HTTP/1.1 and HTTP/2: what is allowed is forwarded, or answered by a built-in endpoint.

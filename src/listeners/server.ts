@@ -2,10 +2,10 @@ import { createServer, type IncomingMessage, type RequestListener } from 'node:h
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Refusal } from '../domain/refusal.js';
-import { type Answer, answerRefusal } from '../http/answers.js';
+import { type Answer, answerRefusal } from '../http/replies.js';
 import type { ListenerCertificate } from '../config/certificate.js';
 import { guarded } from '../domain/guarded.js';
-import { writeRawAnswer } from '../http/write-answer.js';
+import { writeRawAnswer } from '../http/write-reply.js';
 import { parseRefusal } from '../pipeline/faults.js';
 import type { ServeHttp2 } from './http2-connections.js';
 import { limitIdle } from './idle-connections.js';

@@ -3,14 +3,14 @@ import type { Duplex } from 'node:stream';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Admitted, Verdict } from '../gate/gate.js';
-import type { Answer } from '../http/answers.js';
+import type { Answer } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
-import { writeRawAnswer } from '../http/write-answer.js';
+import { writeRawAnswer } from '../http/write-reply.js';
 import { countWebSocket } from '../observe/metrics/requests.js';
 import { RequestHandler } from '../pipeline/request-handler.js';
 import type { Services } from '../pipeline/services.js';
 import type { Stream, Streams } from '../pipeline/streams.js';
-import { refuseHandshake } from '../proxy/handshake.js';
+import { refuseHandshake } from '../upstream/handshake.js';
 import { leaveErrors } from './pipelining.js';
 import type { PublicServer } from './tls.js';
 

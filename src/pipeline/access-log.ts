@@ -1,5 +1,5 @@
 import type { Config } from '../config/schema/config.js';
-import { PerSubject } from '../domain/per-subject.js';
+import { PerSubject } from '../domain/subject-memo.js';
 import type { Destination } from '../observe/destination.js';
 import { lineStart, MillisecondsMember, TextMember, textMember } from '../observe/json-line.js';
 import { destinationOf, type Log } from '../observe/log.js';

@@ -1,11 +1,11 @@
 import type { Refusal } from '../domain/refusal.js';
 import type { Admitted, Verdict } from '../gate/gate.js';
-import { type Answer, answerRefusal, withFields } from '../http/answers.js';
+import { type Answer, answerRefusal, withFields } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
 import type { EndpointName } from '../policy/endpoint-rule.js';
 import type { Route } from '../policy/route.js';
-import type { Upstream } from '../proxy/upstreams.js';
+import type { Upstream } from '../upstream/upstreams.js';
 import { faultRefusal } from './faults.js';
 import { refusedLimitFields } from './rate-limit-fields.js';
 import { newRecord, noteVerdict } from './record.js';

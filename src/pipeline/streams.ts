@@ -1,9 +1,9 @@
-import type { Awaitable } from '../domain/awaitable.js';
+import type { Awaitable } from '../domain/maybe-promise.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 import { guarded } from '../domain/guarded.js';
 import { setStreams } from '../observe/metrics.js';
-import { HeldList, type Place } from '../domain/held-list.js';
+import { HeldList, type Place } from '../domain/linked-queue.js';
 
 /** A request or WebSocket that was let in and is still under way. */
 export interface Stream {

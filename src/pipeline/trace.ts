@@ -1,8 +1,8 @@
-import type { Awaitable } from '../domain/awaitable.js';
+import type { Awaitable } from '../domain/maybe-promise.js';
 import type { Gate, Verdict } from '../gate/gate.js';
 import type { RequestHead } from '../http/head.js';
 import type { RequestTrace, Tracing } from '../observe/tracing.js';
-import type { Upstream } from '../proxy/upstreams.js';
+import type { Upstream } from '../upstream/upstreams.js';
 import type { RequestRecord } from './record.js';
 
 /** Begins the spans of a request. @param head null when it could not be read */

@@ -1,7 +1,7 @@
 import type { Log } from '../observe/log.js';
 import { countUpstreamRetry } from '../observe/metrics.js';
 import { printable } from '../observe/printable.js';
-import type { UpstreamEvents } from '../proxy/upstreams.js';
+import type { UpstreamEvents } from '../upstream/upstreams.js';
 
 /** An address that is away fails every request; each kind of cause is told this often. */
 const INTERVAL_MS = 10_000;

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { type Awaitable, whenReady } from '../domain/awaitable.js';
+import { type Awaitable, whenReady } from '../domain/maybe-promise.js';
 import { isSameUser, type User } from '../domain/user.js';
 import { ForwardingStore } from './forwarding.js';
 import { Lag } from './lag.js';

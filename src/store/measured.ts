@@ -1,4 +1,4 @@
-import type { Awaitable } from '../domain/awaitable.js';
+import type { Awaitable } from '../domain/maybe-promise.js';
 import type { Store } from './store.js';
 
 /** Kinds of what is asked of a store, so that there are few of them. */

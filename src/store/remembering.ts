@@ -1,4 +1,4 @@
-import { type Awaitable, whenReady } from '../domain/awaitable.js';
+import { type Awaitable, whenReady } from '../domain/maybe-promise.js';
 import { isExpired } from '../domain/token.js';
 import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';

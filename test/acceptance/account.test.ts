@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { imaginedSession } from '../../src/commands/judge/imagined.js';
+import { imaginedSession } from '../../src/commands/synthetic-subject.js';
 import { loadConfig } from '../../src/config/load.js';
 import type { User } from '../../src/domain/user.js';
 import { Rehearsal } from '../../src/pipeline/simulate.js';

@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t, { type Test } from 'tap';
-import { readBackup, writeBackup } from '../../src/commands/operate/backup-file.js';
+import { readBackup, writeBackup } from '../../src/commands/backup-file.js';
 import type { StoreRecord } from '../../src/store/transfer.js';
 import { run, runOn, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { needNode } from '../helpers/node-version.mjs';
@@ -125,7 +125,7 @@ t.test('a backup that is stopped leaves nothing behind', async (t) => {
 async function stops(t: Test, signal: NodeJS.Signals) {
   const folder = temporaryFolder(t);
   const program = `
-    import { writeBackup } from ${JSON.stringify(resolve('dist/commands/operate/backup-file.js'))};
+    import { writeBackup } from ${JSON.stringify(resolve('dist/commands/backup-file.js'))};
     async function* slow() {
       yield { kind: 'customer', value: { id: 'C1', name: 'One' } };
       await new Promise((later) => setTimeout(later, 60_000));

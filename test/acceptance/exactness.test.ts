@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { createServer as createTcpServer } from 'node:net';
 import t, { type Test as T } from 'tap';
 import type { Refusal } from '../../src/domain/refusal.js';
-import { answerRefusal } from '../../src/http/answers.js';
+import { answerRefusal } from '../../src/http/replies.js';
 import type { EndpointName } from '../../src/policy/endpoint-rule.js';
 import { exchange, type WireReply } from '../helpers/exchange.js';
 import { LEGACY_KEY, PASSWORD, startFixture } from '../helpers/fixture.js';

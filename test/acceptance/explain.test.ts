@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { imaginedSession } from '../../src/commands/judge/imagined.js';
+import { imaginedSession } from '../../src/commands/synthetic-subject.js';
 import { loadConfig } from '../../src/config/load.js';
 import type { Explanation } from '../../src/gate/explain.js';
 import { type Question, Rehearsal } from '../../src/pipeline/simulate.js';

@@ -141,7 +141,7 @@ t.test('whose time it is', async (t) => {
   forEachRow(
     [
       ['file:///x/dist/http/read-head.js', 'head'],
-      ['file:///x/dist/http/write-answer.js', 'answer'],
+      ['file:///x/dist/http/write-reply.js', 'answer'],
       ['file:///x/dist/domain/secret.js', 'authenticate'],
       ['file:///x/dist/domain/path.js', undefined],
       ['file:///x/dist/gate/gate.js', 'authorize'],
@@ -163,7 +163,7 @@ t.test('whose time it is', async (t) => {
     frame(1, '(root)', '', [2, 6, 7]),
     frame(2, 'onHeaders', 'node:_http_server', [3]),
     frame(3, 'onRequest', 'file:///x/dist/server/public/request.js', [4]),
-    frame(4, 'forward', 'file:///x/dist/proxy/forward.js', [5]),
+    frame(4, 'forward', 'file:///x/dist/upstream/forward.js', [5]),
     frame(5, 'write', 'node:net'),
     frame(6, '(idle)', ''),
     frame(7, 'processTimers', 'node:internal/timers'),

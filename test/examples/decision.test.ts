@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { parse, parseAllDocuments } from 'yaml';
 import { NEVER_FORWARDED } from '../../src/http/protected-fields.js';
 import { endpointRoutes } from '../../src/policy/own-endpoints.js';
-import { FORWARDED_NAMES } from '../../src/proxy/decision-headers.js';
+import { FORWARDED_NAMES } from '../../src/upstream/forward-auth-headers.js';
 import { identityOf, PROXIES } from '../helpers/checks.js';
 import { client } from '../helpers/fixture.js';
 import { startExample, startFront } from '../helpers/front.js';

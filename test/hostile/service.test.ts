@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import { request } from 'node:https';
 import t from 'tap';
-import { imaginedSession, imaginedToken } from '../../src/commands/judge/imagined.js';
+import { imaginedSession, imaginedToken } from '../../src/commands/synthetic-subject.js';
 import { loadConfig } from '../../src/config/load.js';
 import { type Question, Rehearsal } from '../../src/pipeline/simulate.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import type { Arbitrary } from 'fast-check';
 import type { RequestHead } from '../../src/http/head.js';
 import { foldName, ProtectedFields } from '../../src/http/protected-fields.js';
-import { createOutbound } from '../../src/proxy/outbound.js';
+import { createOutbound } from '../../src/upstream/request-headers.js';
 import { property } from '../helpers/property.js';
 
 const IDENTITY = [

@@ -17,11 +17,11 @@ import { parseTarget } from '../../src/http/target.js';
 import { isAccessToken } from '../../src/domain/secret.js';
 import { printable } from '../../src/observe/printable.js';
 import { Router } from '../../src/policy/routes.js';
-import { inboundFields, inboundTrailers } from '../../src/proxy/inbound.js';
-import { createOutbound, withoutCookie } from '../../src/proxy/outbound.js';
-import { refuseHandshake } from '../../src/proxy/handshake.js';
+import { inboundFields, inboundTrailers } from '../../src/upstream/response-headers.js';
+import { createOutbound, withoutCookie } from '../../src/upstream/request-headers.js';
+import { refuseHandshake } from '../../src/upstream/handshake.js';
 import { formOf, readAsked } from '../../src/listeners/decision/protocols.js';
-import { createDecisionHeaders } from '../../src/proxy/decision-headers.js';
+import { createDecisionHeaders } from '../../src/upstream/forward-auth-headers.js';
 import { FALLBACK, OWN, TABLE } from './paths.js';
 
 /**

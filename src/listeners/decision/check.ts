@@ -2,14 +2,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { METHODS } from '../../domain/methods.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Admitted, Verdict } from '../../gate/gate.js';
-import { type Answer, answerRefusal } from '../../http/answers.js';
+import { type Answer, answerRefusal } from '../../http/replies.js';
 import { firstField } from '../../http/fields.js';
 import type { RequestHead } from '../../http/head.js';
-import { writeAnswer } from '../../http/write-answer.js';
+import { writeAnswer } from '../../http/write-reply.js';
 import { rateLimitFields } from '../../pipeline/rate-limit-fields.js';
 import { RequestHandler } from '../../pipeline/request-handler.js';
 import type { Services } from '../../pipeline/services.js';
-import { refuseHandshake } from '../../proxy/handshake.js';
+import { refuseHandshake } from '../../upstream/handshake.js';
 import { asksAboutHandshake, type Form, formOf, FORMS, readAsked } from './protocols.js';
 
 /** Told what whoever runs the proxy has to fix. */

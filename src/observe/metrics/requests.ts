@@ -1,5 +1,5 @@
 import { Counter, Gauge } from 'prom-client';
-import { type Cell, Counts, gaugeOnDemand, OTHER, Timings } from './cells.js';
+import { type Cell, Counts, gaugeOnDemand, OTHER, Timings } from './series.js';
 
 /**
  * Series of `latchkey_requests_total` in one process. Routes, outcomes and classes are all bounded by the configuration and

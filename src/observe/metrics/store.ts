@@ -1,5 +1,5 @@
 import { Counter, Gauge } from 'prom-client';
-import { Counts, gaugeOnDemand, Timings } from './cells.js';
+import { Counts, gaugeOnDemand, Timings } from './series.js';
 
 /** Kinds of what is asked of a store. */
 export type StoreOperation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';

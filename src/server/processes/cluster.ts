@@ -5,7 +5,7 @@ import { readMetrics, renderSum, setWorkers } from '../../observe/metrics.js';
 import { baseUrl } from '../../listeners/server.js';
 import { askWorker, greetWorker, onFarewell } from './messages.js';
 import type { Serving } from './serving.js';
-import { type Tally, Tallies } from './tallies.js';
+import { type Tally, Tallies } from './worker-metrics.js';
 
 const FIRST_RESPAWN_MS = 100;
 const MAX_RESPAWN_MS = 10_000;

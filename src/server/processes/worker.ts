@@ -13,7 +13,7 @@ import { createPublicServer, listen } from '../../listeners/server.js';
 import { createRequestListener } from '../../listeners/http.js';
 import { createDecisionListener, createDecisionServer } from '../../listeners/decision/server.js';
 import { createRuntime, type Runtime } from '../runtime.js';
-import type { StoreRoom } from '../stores/store-room.js';
+import type { StoreRoom } from '../stores/open-store.js';
 import { Streams } from '../../pipeline/streams.js';
 import { type PublicServer, TlsServer } from '../../listeners/tls.js';
 import { asksForWebSocket, createUpgradeListener } from '../../listeners/websocket.js';

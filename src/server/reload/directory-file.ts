@@ -4,7 +4,7 @@ import {
   type NotApplied,
   type Plan,
 } from '../../accounts/directory.js';
-import { directoryFact } from '../../accounts/directory-fact.js';
+import { directoryFact } from '../../accounts/directory-audit-event.js';
 import { PasswordsBusy } from '../../accounts/passwords.js';
 import { describeRefusedChange, isPassingRefusal } from '../../accounts/refused-change.js';
 import { SigningUnavailable } from '../../accounts/signing-keys.js';
@@ -15,7 +15,7 @@ import type { AuditFact, AuditOutcome } from '../../domain/audit.js';
 import { AuditUnavailable } from '../../observe/audit.js';
 import type { Log } from '../../observe/log.js';
 import { StoreUnavailable } from '../../store/store.js';
-import type { StoreRoom } from '../stores/store-room.js';
+import type { StoreRoom } from '../stores/open-store.js';
 
 /** So many ids are named in one line of the log. */
 const MAX_NAMED = 100;

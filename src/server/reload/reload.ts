@@ -6,7 +6,7 @@ import type { Log } from '../../observe/log.js';
 import { setReloaded } from '../../observe/metrics.js';
 import type { Serving } from '../processes/serving.js';
 import { checkSigningKeys } from '../stores/signing-keys.js';
-import type { StoreRoom } from '../stores/store-room.js';
+import type { StoreRoom } from '../stores/open-store.js';
 import { OutcomeUnknown } from '../../store/store.js';
 import { tellCertificate } from './certificate.js';
 import { applyDirectory, isPassing } from './directory-file.js';

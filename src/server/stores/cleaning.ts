@@ -2,7 +2,7 @@ import { deletePending } from '../../accounts/pending-deletions.js';
 import type { Log } from '../../observe/log.js';
 import { setActiveTokens, setPendingDeletions } from '../../observe/metrics/store.js';
 import type { Store } from '../../store/store.js';
-import type { StoreRoom } from './store-room.js';
+import type { StoreRoom } from './open-store.js';
 
 const INTERVAL_MS = 60_000;
 /** Removed at a time, so that a write never holds the store for long. */

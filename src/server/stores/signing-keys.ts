@@ -1,7 +1,7 @@
 import { KeyRing } from '../../accounts/signing-keys.js';
 import type { Config } from '../../config/schema/config.js';
 import { StoreUnavailable } from '../../store/store.js';
-import type { StoreRoom } from './store-room.js';
+import type { StoreRoom } from './open-store.js';
 
 /** The keys of assertions; null when none are signed. @param onAway told when the store can't be asked and known keys go on signing */
 export function openKeyRing(

@@ -4,7 +4,7 @@ import type { User } from '../../domain/user.js';
 import { sessionOf, tokenOf, userOf } from '../records.js';
 import type { SessionWithOwner, TokenWithOwner } from '../store.js';
 import type { Databases } from './databases.js';
-import { RememberedRecords } from './remembered.js';
+import { RememberedRecords } from './decoded-record-cache.js';
 
 /** The look-ups of every request: by the digest of a secret, with the owner. */
 export class LookUps {

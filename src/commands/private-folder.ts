@@ -1,0 +1,32 @@
+import { lstatSync, mkdirSync, type Stats, statSync } from 'node:fs';
+import { CommandFailed } from './terminal/failure.js';
+
+const OTHERS = 0o077;
+
+/** Makes a folder (mode 0700), or takes one that only this user can read and change. @throws CommandFailed */
+export function needPrivateFolder(folder: string, mend: string): void {
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new CommandFailed(`${folder} can not be made (${(error as NodeJS.ErrnoException).code}); ${mend}`);
+  }
+  refuseForeign(folder, statSync(folder), mend);
+}
+
+/** @throws CommandFailed when a file is there that this user did not write, or that others can read or change */
+export function refuseForeignFile(file: string, mend: string): void {
+  const stats = lstatSync(file, { throwIfNoEntry: false });
+  if (stats === undefined) return;
+  if (!stats.isFile()) throw new CommandFailed(`${file} is not a regular file; ${mend}`);
+  refuseForeign(file, stats, mend);
+}
+
+function refuseForeign(path: string, { uid, mode }: Stats, mend: string): void {
+  // Windows knows neither.
+  if (process.getuid === undefined) return;
+  if (uid !== process.getuid()) throw new CommandFailed(`${path} belongs to another user; ${mend}`);
+  if ((mode & OTHERS) === 0) return;
+  const rights = (mode & 0o777).toString(8).padStart(4, '0');
+  const right = (mode & 0o100) === 0 ? '600' : '700';
+  throw new CommandFailed(`other users can use ${path} (mode ${rights}); chmod ${right} it, or ${mend}`);
+}
