@@ -1,14 +1,14 @@
-import type { AuditFact, AuditOutcome } from '../domain/audit.js';
+import type { AuditEvent, AuditOutcome } from '../domain/audit.js';
 import type { Difference } from './directory-differences.js';
 
 /** So many ids are named in one entry. */
 const MAX_NAMED = 100;
 
 /** What the audit log is told of a directory that was applied; undefined when there was nothing to change. */
-export function directoryFact(
+export function directoryAuditEvent(
   differences: readonly Difference[],
   outcome: AuditOutcome = 'success',
-): AuditFact | undefined {
+): AuditEvent | undefined {
   if (differences.length === 0) return undefined;
   const count = (change: Difference['change']) => differences.filter((each) => each.change === change).length;
   return {

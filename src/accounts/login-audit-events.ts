@@ -1,4 +1,4 @@
-import type { AuditFact } from '../domain/audit.js';
+import type { AuditEvent } from '../domain/audit.js';
 import type { User } from '../domain/user.js';
 import type { Checked } from './accounts.js';
 
@@ -6,11 +6,11 @@ type Right = Extract<Checked, { verdict: 'right' }>;
 type Failed = Exclude<Checked, Right>;
 
 /** What the audit log is told of a login that was let in. */
-export function succeededLogin({ user, otp }: Right): AuditFact[] {
+export function succeededLogin({ user, otp }: Right): AuditEvent[] {
   const target = idsOf(user);
-  const facts: AuditFact[] = [{ event: 'login.succeeded', outcome: 'success', target }];
-  if (otp !== null) facts.push({ event: 'otp.accepted', outcome: 'success', target });
-  return facts;
+  const auditEvents: AuditEvent[] = [{ event: 'login.succeeded', outcome: 'success', target }];
+  if (otp !== null) auditEvents.push({ event: 'otp.accepted', outcome: 'success', target });
+  return auditEvents;
 }
 
 /**
@@ -18,22 +18,22 @@ export function succeededLogin({ user, otp }: Right): AuditFact[] {
  *
  * @param wait seconds that the next try has to wait; 0 when it need not
  */
-export function failedLogin(checked: Failed, wait: number): AuditFact[] {
+export function failedLogin(checked: Failed, wait: number): AuditEvent[] {
   const target = idsOf(checked.user);
-  const facts: AuditFact[] = [];
+  const auditEvents: AuditEvent[] = [];
   if (checked.verdict === 'needs_otp') {
-    facts.push({ event: 'otp.refused', outcome: 'failure', reason: checked.otp, target });
+    auditEvents.push({ event: 'otp.refused', outcome: 'failure', reason: checked.otp, target });
   } else {
     const reason =
       checked.verdict === 'locked' ? 'locked' : checked.user === null ? 'unknown_login' : 'wrong_password';
-    facts.push({ event: 'login.failed', outcome: 'failure', reason, target });
+    auditEvents.push({ event: 'login.failed', outcome: 'failure', reason, target });
   }
-  if (wait > 0) facts.push({ event: 'login.locked_out', outcome: 'denied', retry_after: wait, target });
-  return facts;
+  if (wait > 0) auditEvents.push({ event: 'login.locked_out', outcome: 'denied', retry_after: wait, target });
+  return auditEvents;
 }
 
 /** A try that came too early and was not looked at. */
-export function throttled(wait: number): AuditFact {
+export function throttled(wait: number): AuditEvent {
   return { event: 'login.throttled', outcome: 'denied', retry_after: wait };
 }
 

@@ -67,7 +67,7 @@ export interface Reservation {
  * count of its own there, so that strangers can't keep a person out. Wrong one-time passwords are counted apart, for
  * whoever gets so far knows the password.
  */
-export class Throttle {
+export class LoginThrottle {
   readonly #store: Store;
   readonly #settings: ThrottleSettings;
 

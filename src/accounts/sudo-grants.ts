@@ -9,7 +9,7 @@ const LASTS_MS = 5 * 60_000;
  * For five minutes after a user confirmed the password with a credential, that credential says whose password the next
  * one is. It spares the login name and nothing else: every password is checked as ever.
  */
-export class Sudos {
+export class SudoGrants {
   readonly #store: Pick<Store, 'grantSudo' | 'hasSudo'>;
 
   constructor(store: Pick<Store, 'grantSudo' | 'hasSudo'>) {
@@ -27,7 +27,7 @@ export class Sudos {
   }
 
   /** Whether the credential of a subject has one now. */
-  async lasts(subject: Subject, now: EpochMs): Promise<boolean> {
+  async isActive(subject: Subject, now: EpochMs): Promise<boolean> {
     return this.#store.hasSudo(subject.user.id, idOf(subject), now);
   }
 }

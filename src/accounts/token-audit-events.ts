@@ -1,9 +1,9 @@
-import type { AuditFact } from '../domain/audit.js';
+import type { AuditEvent } from '../domain/audit.js';
 import { formatTime } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 
 /** What the audit log is told of a new token. @param customerId of its owner */
-export function createdTokenFact(token: Token, customerId: string): AuditFact {
+export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent {
   return {
     event: 'token.created',
     outcome: 'success',
@@ -19,6 +19,6 @@ export function createdTokenFact(token: Token, customerId: string): AuditFact {
 }
 
 /** What the audit log is told of a revoked token. */
-export function revokedTokenFact(id: string): AuditFact {
+export function tokenRevokedEvent(id: string): AuditEvent {
   return { event: 'token.revoked', outcome: 'success', target: { token_id: id } };
 }

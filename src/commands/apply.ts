@@ -26,11 +26,14 @@ export async function apply(options: ApplyOptions): Promise<void> {
     progress.step('comparing with the store');
     await withStore(
       loaded,
-      async (room) => {
+      async (opened) => {
         const differences = options.dryRun
-          ? (await room.directory.plan(directory, Date.now())).differences
-          : (await writeDirectory(file, directory, room.directory, (fact) => recordOperation(room, fact)))
-              .differences;
+          ? (await opened.directory.plan(directory, Date.now())).differences
+          : (
+              await writeDirectory(file, directory, opened.directory, (event) =>
+                recordOperation(opened, event),
+              )
+            ).differences;
         progress.done();
         process.stdout.write(render(differences, options.dryRun === true));
       },

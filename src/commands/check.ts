@@ -6,9 +6,9 @@ import { type LoadedConfig, loadConfigToServe } from '../config/load.js';
 import type { Subject } from '../domain/credential.js';
 import type { User } from '../domain/user.js';
 import type { Explanation } from '../gate/explain.js';
-import { describePlace } from '../policy/rules.js';
-import { Rehearsal } from '../pipeline/simulate.js';
-import { imaginedSession, imaginedToken } from './synthetic-subject.js';
+import { describePosition } from '../policy/rules.js';
+import { Simulator } from '../pipeline/simulate.js';
+import { syntheticSession, syntheticToken } from './synthetic-subject.js';
 import { maskTokens } from '../observe/mask-tokens.js';
 import { printable } from '../observe/printable.js';
 
@@ -43,10 +43,10 @@ export async function check(options: CheckOptions): Promise<number> {
 /** Judges a table of requests; returns how many. @throws ConfigError with those that are not judged as expected */
 export async function checkExpectations(loaded: LoadedConfig, file: string): Promise<number> {
   const { requests, fault } = loadExpectations(file, loaded.config);
-  const rehearsal = new Rehearsal(loaded, null);
+  const simulator = new Simulator(loaded, null);
   const faults = [];
   for (const [i, row] of requests.entries()) {
-    const explanation = await rehearsal.ask(
+    const explanation = await simulator.ask(
       {
         method: row.method,
         target: row.path,
@@ -79,15 +79,15 @@ function subjectOf(as: Exclude<Expectation['as'], 'anonymous'>): Subject {
     createdAt: 0,
     updatedAt: 0,
   };
-  if (as.scope === undefined && as.services === undefined) return imaginedSession(user);
-  return imaginedToken(user, as.scope ?? 'global', as.services ?? []);
+  if (as.scope === undefined && as.services === undefined) return syntheticSession(user);
+  return syntheticToken(user, as.scope ?? 'global', as.services ?? []);
 }
 
 function describe(row: Expectation, explanation: Explanation): string {
   const { verdict } = explanation;
   const got = verdict.allowed ? 'allow' : `${verdict.status} ${verdict.outcome} (${verdict.detail})`;
   const rule = explanation.checks.find(({ allowed }) => !allowed) ?? explanation.checks.at(-1);
-  const place = rule?.place == null ? '' : ` by ${describePlace(rule.place)}`;
+  const place = rule?.place == null ? '' : ` by ${describePosition(rule.place)}`;
   return printable(
     maskTokens(
       `${row.method} ${row.path} as ${who(row.as)}: expected ${row.expect}, got ${got}${place}${routeOf(explanation)}`,

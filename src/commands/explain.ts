@@ -1,11 +1,11 @@
 import { type LoadedConfig, loadConfig } from '../config/load.js';
 import type { Subject } from '../domain/credential.js';
 import type { User } from '../domain/user.js';
-import { type Question, Rehearsal } from '../pipeline/simulate.js';
+import { type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
 import { maskTokens } from '../observe/mask-tokens.js';
 import type { Store } from '../store/store.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
-import { imaginedSession, imaginedToken } from './synthetic-subject.js';
+import { syntheticSession, syntheticToken } from './synthetic-subject.js';
 import { readSecret } from './terminal/password.js';
 import { renderExplanation } from './render-explanation.js';
 import { hasStore, withStore } from './with-store.js';
@@ -39,8 +39,8 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
     target: options.path,
     fields: (options.header ?? []).flatMap(fieldOf),
   };
-  const answer = async (store: Store | null, as: Question['as']) => {
-    const explanation = await new Rehearsal(loaded, store).ask({ ...asked, as }, Date.now());
+  const answer = async (store: Store | null, as: SimulatedRequest['as']) => {
+    const explanation = await new Simulator(loaded, store).ask({ ...asked, as }, Date.now());
     process.stdout.write(
       options.json ? `${maskTokens(JSON.stringify(explanation, null, 2))}\n` : renderExplanation(explanation),
     );
@@ -49,7 +49,11 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
   return withStore(loaded, async ({ store }) => answer(store, await askerOf(options, store, loaded)));
 }
 
-async function askerOf(options: ExplainOptions, store: Store, loaded: LoadedConfig): Promise<Question['as']> {
+async function askerOf(
+  options: ExplainOptions,
+  store: Store,
+  loaded: LoadedConfig,
+): Promise<SimulatedRequest['as']> {
   if (options.anonymous) return 'anonymous';
   const key = keyOf(options);
   if (key !== undefined) return { key };
@@ -57,8 +61,8 @@ async function askerOf(options: ExplainOptions, store: Store, loaded: LoadedConf
   const user = (await store.getUserByLogin(login)) ?? (await store.getUser(login));
   if (user === undefined) {
     const { directory } = loaded.config;
-    const mend = directory.file === null ? '' : '; is it in the directory file, and was that applied?';
-    throw new CommandFailed(`no user has the login ${login}${mend}`);
+    const hint = directory.file === null ? '' : '; is it in the directory file, and was that applied?';
+    throw new CommandFailed(`no user has the login ${login}${hint}`);
   }
   return { subject: subjectOf(user, options) };
 }
@@ -69,8 +73,8 @@ function keyOf({ key, keyFile }: ExplainOptions): string | undefined {
 }
 
 function subjectOf(user: User, { scope, services }: ExplainOptions): Subject {
-  if (scope === undefined && services === undefined) return imaginedSession(user);
-  return imaginedToken(user, scope ?? 'global', services ?? []);
+  if (scope === undefined && services === undefined) return syntheticSession(user);
+  return syntheticToken(user, scope ?? 'global', services ?? []);
 }
 
 function fieldOf(line: string): string[] {

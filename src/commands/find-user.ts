@@ -2,7 +2,7 @@ import { describeRefusedChange } from '../accounts/refused-change.js';
 import { loadDirectory } from '../config/directory.js';
 import type { LoadedConfig } from '../config/load.js';
 import type { User } from '../domain/user.js';
-import type { StoreRoom } from '../server/stores/open-store.js';
+import type { OpenedStore } from '../server/stores/open-store.js';
 import type { Store } from '../store/store.js';
 import { CommandFailed } from './terminal/failure.js';
 
@@ -31,7 +31,7 @@ async function known(store: Store, customerId: string): Promise<string> {
 }
 
 /** Writes a changed user, unless somebody else changed it meanwhile. */
-export async function changeUser({ store }: StoreRoom, user: User, change: Partial<User>): Promise<void> {
+export async function changeUser({ store }: OpenedStore, user: User, change: Partial<User>): Promise<void> {
   const now = Date.now();
   const changed: User = { ...user, ...change, updatedAt: Math.max(now, user.updatedAt + 1) };
   const basedOn = new Map([[user.id, user.updatedAt]]);

@@ -1,28 +1,28 @@
 import { userInfo } from 'node:os';
-import type { AuditFact } from '../domain/audit.js';
+import type { AuditEvent } from '../domain/audit.js';
 import { unknown } from '../accounts/unconfirmed.js';
-import type { StoreRoom } from '../server/stores/open-store.js';
+import type { OpenedStore } from '../server/stores/open-store.js';
 import { OutcomeUnknown } from '../store/store.js';
 
 /** Writes to the audit log what an operator did by a command. @throws AuditUnavailable when it must be written and can't be */
-export function recordOperation({ audit }: StoreRoom, ...facts: readonly AuditFact[]): void {
-  for (const fact of facts) audit.record({ ...fact, actor: operator() });
+export function recordOperation({ audit }: OpenedStore, ...auditEvents: readonly AuditEvent[]): void {
+  for (const event of auditEvents) audit.record({ ...event, actor: operator() });
 }
 
 /** Makes a change of an operator and writes it to the audit log, also when it was not confirmed. */
 export async function operate<T>(
-  room: StoreRoom,
-  facts: readonly AuditFact[],
+  opened: OpenedStore,
+  auditEvents: readonly AuditEvent[],
   change: () => Promise<T>,
 ): Promise<T> {
   let changed: T;
   try {
     changed = await change();
   } catch (error) {
-    if (error instanceof OutcomeUnknown) recordOperation(room, ...unknown(facts));
+    if (error instanceof OutcomeUnknown) recordOperation(opened, ...unknown(auditEvents));
     throw error;
   }
-  recordOperation(room, ...facts);
+  recordOperation(opened, ...auditEvents);
   return changed;
 }
 

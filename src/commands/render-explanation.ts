@@ -1,5 +1,5 @@
 import type { ExplainedCheck, Explanation } from '../gate/explain.js';
-import { describePlace } from '../policy/rules.js';
+import { describePosition } from '../policy/rules.js';
 import { maskTokens } from '../observe/mask-tokens.js';
 import { printable } from '../observe/printable.js';
 
@@ -19,9 +19,13 @@ export function renderExplanation(explanation: Explanation): string {
   }
   const { route } = explanation;
   if (route !== null) {
-    add('route', routeText(route), route.place === null ? "Latchkey's own" : describePlace(route.place));
+    add(
+      'route',
+      routeText(route),
+      route.position === null ? "Latchkey's own" : describePosition(route.position),
+    );
     for (const { why, ...miss } of explanation.near_misses) {
-      const place = miss.place === null ? '' : ` (${describePlace(miss.place)})`;
+      const place = miss.position === null ? '' : ` (${describePosition(miss.position)})`;
       add('', `not ${routeText(miss)}: ${why}${place}`);
     }
     add('action', explanation.action ?? actionless(route.auth));
@@ -98,7 +102,7 @@ function checkText(check: ExplainedCheck, { action, service, credential }: Expla
 } // prettier-ignore
 
 function placeText({ place }: ExplainedCheck): string {
-  return place === null ? '' : describePlace(place);
+  return place === null ? '' : describePosition(place);
 }
 
 function verdictText({ outcome, status, upstream, endpoint, allowed }: Explanation['verdict']): string {

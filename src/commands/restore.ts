@@ -4,7 +4,7 @@ import { loadConfig } from '../config/load.js';
 import { ownerOf } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
-import type { StoreRoom } from '../server/stores/open-store.js';
+import type { OpenedStore } from '../server/stores/open-store.js';
 import type { Store } from '../store/store.js';
 import { type StoreRecord, writeRecords } from '../store/transfer.js';
 import { CommandFailed } from './terminal/failure.js';
@@ -38,8 +38,8 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
   progress.done();
   await withStore(
     loaded,
-    async (room) => {
-      const { store, sealer } = room;
+    async (opened) => {
+      const { store, sealer } = opened;
       refuseUnopenable(records, sealer);
       await refuseUnlessEmpty(store);
       const revoked = new Set(await store.listRevokedDigests());
@@ -52,7 +52,7 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
         await refuseUnlessEmpty(store);
       }
       if (await store.isRestoring()) await startOver(store, progress);
-      await write(room, wanted, createdAt, progress);
+      await write(opened, wanted, createdAt, progress);
       process.stdout.write(`${wanted.length} records restored\n`);
     },
     { create: 'restore' },
@@ -60,12 +60,12 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
 }
 
 async function write(
-  room: StoreRoom,
+  opened: OpenedStore,
   wanted: readonly StoreRecord[],
   createdAt: string | null,
   progress: Progress,
 ): Promise<void> {
-  const { store } = room;
+  const { store } = opened;
   await store.setRestoring(true);
   await writeRecords(store, wanted, (done) => progress.step(`restored ${done} of ${wanted.length} records`));
   const differing = await differences(wanted, store, progress);
@@ -73,7 +73,7 @@ async function write(
   if (differing.length > 0) throw new CommandFailed(`${describeDifferences(differing)}; run it again`);
   await store.setRestoring(false);
   const target = { records: wanted.length, backup_created_at: createdAt };
-  recordOperation(room, { event: 'store.restored', outcome: 'success', reason: 'restore', target });
+  recordOperation(opened, { event: 'store.restored', outcome: 'success', reason: 'restore', target });
 }
 
 /** One that holds a part of an interrupted restore is written over. @throws CommandFailed */

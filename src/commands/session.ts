@@ -4,7 +4,7 @@ import { formatTime } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
-import { sessionFact } from '../endpoints/session-audit-events.js';
+import { sessionEvent } from '../endpoints/session-audit-events.js';
 import { operate } from './record-operation.js';
 import type { ReportOptions } from './terminal/options.js';
 import { findUser, listUsers } from './find-user.js';
@@ -75,16 +75,16 @@ export async function revoke(ids: readonly string[], options: SessionOptions): P
   if ((ids.length === 0) === (options.user === undefined)) {
     throw new WrongUsage('session revoke: give ids of sessions, or --user LOGIN for every session of a user');
   }
-  await withStore(loadConfig(options.config), async (room) => {
-    const { store } = room;
+  await withStore(loadConfig(options.config), async (opened) => {
+    const { store } = opened;
     const all = await sessionsOf(store, options.user);
     const chosen = options.user === undefined ? all.filter(({ session }) => ids.includes(session.id)) : all;
     const missing = ids.filter((id) => !chosen.some(({ session }) => session.id === id));
     if (missing.length > 0)
       throw new CommandFailed(`there is no session ${missing.join(', ')}; nothing was ended`);
     for (const { session, user } of chosen) {
-      const fact = sessionFact('session.ended', session, user.customerId, 'operator');
-      await operate(room, [fact], async () => store.endSession(session.digest));
+      const event = sessionEvent('session.ended', session, user.customerId, 'operator');
+      await operate(opened, [event], async () => store.endSession(session.digest));
     }
     const ended = chosen.map(({ session }) => session.id);
     report(options, { revoked: ended }, ended.map((id) => `${id}: ended`).join('\n') || 'no sessions');

@@ -18,14 +18,14 @@ import { startTracing, storeObserver } from '../server/observing.js';
 import { startPool } from '../server/processes/cluster.js';
 import { WriteProbe } from '../server/stores/write-probe.js';
 import { startCleaning } from '../server/stores/cleaning.js';
-import { answerPrimary, sayFarewell } from '../server/processes/messages.js';
+import { answerPrimary, reportFinalMetrics } from '../server/processes/messages.js';
 import { certificateFiles, tellCertificate } from '../server/reload/certificate.js';
 import { applyDirectoryFile, isPassing } from '../server/reload/directory-file.js';
 import { Reloader } from '../server/reload/reload.js';
 import { Restarter } from '../server/processes/restart.js';
 import type { Serving } from '../server/processes/serving.js';
 import { onSignals } from '../server/processes/signals.js';
-import { openStoreRoom, type StoreRoom } from '../server/stores/open-store.js';
+import { openStore, type OpenedStore } from '../server/stores/open-store.js';
 import { checkSigningKeys } from '../server/stores/signing-keys.js';
 import { watchFiles } from '../server/reload/watch.js';
 import { startWorker } from '../server/processes/worker.js';
@@ -51,27 +51,27 @@ export async function startServer(options: ServeOptions): Promise<void> {
   startProcessMetrics(readVersion());
   const serves = cluster.isWorker || workersOf(options.loaded) === 1;
   const tracing = serves ? await startTracing(config, sink.log) : undefined;
-  const room = await openStoreRoom(config, {
+  const opened = await openStore(config, {
     log: sink.log,
     lines: destinationOf(sink.log),
     serves,
     auditFailed: countAuditFailure,
     onOperation: storeObserver(tracing),
   });
-  const parts = { room, sink, tracing };
+  const parts = { opened, sink, tracing };
   if (cluster.isWorker) await serveAsWorker(options.loaded, parts);
   else await serveAsPrimary(options, parts);
 }
 
 /** What a process that serves is made of. */
 interface Parts {
-  readonly room: StoreRoom;
+  readonly opened: OpenedStore;
   readonly sink: LogSink;
   readonly tracing: Tracing | undefined;
 }
 
-async function serveAsWorker(loaded: LoadedConfig, { room, sink, tracing }: Parts): Promise<void> {
-  const worker = await startWorker(loaded, room, sink.log, tracing);
+async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Parts): Promise<void> {
+  const worker = await startWorker(loaded, opened, sink.log, tracing);
   let prepared: ReturnType<typeof worker.prepare> | undefined;
   answerPrimary({
     metrics: readMetrics,
@@ -81,32 +81,32 @@ async function serveAsWorker(loaded: LoadedConfig, { room, sink, tracing }: Part
     commit: async () => {
       prepared?.commit();
       // It may have been moved away; the primary writes to it as well.
-      room.audit.reopen();
+      opened.audit.reopen();
     },
     abort: async () => prepared?.abort(),
   });
   onSignals(sink, async () => {
     await worker.drain();
-    await room.close();
+    await opened.close();
     await tracing?.close();
-    await sayFarewell(await readMetrics());
+    await reportFinalMetrics(await readMetrics());
   });
   // Without its primary a worker has nobody to stop it.
   process.once('disconnect', () => process.exit(1));
 }
 
-async function serveAsPrimary(options: ServeOptions, { room, sink, tracing }: Parts): Promise<void> {
+async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: Parts): Promise<void> {
   const { loaded } = options;
   const { config } = loaded;
   const { log } = sink;
-  const directory = await applyAtStart(loaded, room, log);
-  await checkSigningKeys(config, room);
-  const cleaning = startCleaning(room, log);
+  const directory = await applyAtStart(loaded, opened, log);
+  await checkSigningKeys(config, opened);
+  const cleaning = startCleaning(opened, log);
   const count = workersOf(loaded);
   const serving =
-    count === 1 ? await startAlone(loaded, room, log, tracing) : await startWorkers(loaded, count, sink);
+    count === 1 ? await startAlone(loaded, opened, log, tracing) : await startWorkers(loaded, count, sink);
   tellCertificate(loaded.certificate, log);
-  const reloader = new Reloader(loaded, room, serving, options.env ?? process.env, log);
+  const reloader = new Reloader(loaded, opened, serving, options.env ?? process.env, log);
   const restarter = new Restarter(serving, log);
   const watching = watchFiles(
     () => {
@@ -116,14 +116,14 @@ async function serveAsPrimary(options: ServeOptions, { room, sink, tracing }: Pa
     () => void reloader.reload('a changed file'),
   );
 
-  const writes = new WriteProbe(room.store);
+  const writes = new WriteProbe(opened.store);
   let draining = false;
   const admin = await startAdmin(
     config.admin,
     {
       metrics: serving.metrics,
       ready: async () => ({
-        store: await faultOf(room.store.probe().then(() => writes.probe())),
+        store: await faultOf(opened.store.probe().then(() => writes.probe())),
         directory: directory.pending() ? 'the directory file is not applied yet' : null,
         config: null,
         workers: serving.size() > 0 ? null : 'no worker serves',
@@ -143,10 +143,10 @@ async function serveAsPrimary(options: ServeOptions, { room, sink, tracing }: Pa
       clearInterval(cleaning);
       clearInterval(watching);
       await serving.drain();
-      room.audit.record({ event: 'server.stopped', outcome: 'success', actor: null });
+      opened.audit.record({ event: 'server.stopped', outcome: 'success', actor: null });
       admin.server.close();
       admin.server.closeAllConnections();
-      await room.close();
+      await opened.close();
       await tracing?.close();
       log.info('stopped');
     },
@@ -155,7 +155,7 @@ async function serveAsPrimary(options: ServeOptions, { room, sink, tracing }: Pa
       SIGUSR2: () => void restarter.restart('SIGUSR2'),
     },
   );
-  room.audit.record({ event: 'server.started', outcome: 'success', actor: null });
+  opened.audit.record({ event: 'server.started', outcome: 'success', actor: null });
   const urls = { listen: serving.url, admin: admin.url, decision: serving.decisionUrl ?? undefined };
   const ready = { ...urls, workers: count, config: loaded.file };
   alwaysWritten(log).info(ready, 'ready');
@@ -172,13 +172,13 @@ function workersOf({ config }: LoadedConfig): number {
  */
 async function applyAtStart(
   loaded: LoadedConfig,
-  room: StoreRoom,
+  opened: OpenedStore,
   log: LogSink['log'],
 ): Promise<{ pending: () => boolean }> {
   let pending = true;
   const apply = async (): Promise<void> => {
-    await room.store.begin();
-    await applyDirectoryFile(loaded, room, log);
+    await opened.store.begin();
+    await applyDirectoryFile(loaded, opened, log);
     pending = false;
   };
   const retry = (): void => {
@@ -202,11 +202,11 @@ async function applyAtStart(
 
 async function startAlone(
   loaded: LoadedConfig,
-  room: StoreRoom,
+  opened: OpenedStore,
   log: LogSink['log'],
   tracing: Tracing | undefined,
 ): Promise<Serving> {
-  const worker = await startWorker(loaded, room, log, tracing);
+  const worker = await startWorker(loaded, opened, log, tracing);
   setWorkers(1);
   return {
     url: worker.url,

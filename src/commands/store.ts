@@ -100,10 +100,10 @@ export async function backup(file: string, options: { config: string }): Promise
 
 /** Removes the keys that sign assertions. */
 export async function forgetSigningKeys(options: { config: string }): Promise<void> {
-  await withStore(loadConfig(options.config), async (room) => {
-    room.audit.ensureWritable();
-    if (!(await room.store.removeSigningKeys())) throw new CommandFailed('the store holds no signing keys');
-    recordOperation(room, { event: 'signing_keys.removed', outcome: 'success' });
+  await withStore(loadConfig(options.config), async (opened) => {
+    opened.audit.ensureWritable();
+    if (!(await opened.store.removeSigningKeys())) throw new CommandFailed('the store holds no signing keys');
+    recordOperation(opened, { event: 'signing_keys.removed', outcome: 'success' });
     process.stdout.write('the signing keys are removed\n');
   });
 }

@@ -2,7 +2,7 @@ import type { SessionSubject, TokenSubject } from '../domain/credential.js';
 import type { User } from '../domain/user.js';
 
 /** A session that a user could have, to ask what it may do. */
-export function imaginedSession(user: User): SessionSubject {
+export function syntheticSession(user: User): SessionSubject {
   const session = {
     digest: '',
     id: '',
@@ -17,7 +17,7 @@ export function imaginedSession(user: User): SessionSubject {
 }
 
 /** A token that a user could have, to ask what it may do. It has no id, so no identity header names one. */
-export function imaginedToken(user: User, scope: string, services: readonly string[]): TokenSubject {
+export function syntheticToken(user: User, scope: string, services: readonly string[]): TokenSubject {
   const token = {
     id: '',
     digest: '',

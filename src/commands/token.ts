@@ -1,11 +1,11 @@
-import { createdTokenFact, revokedTokenFact } from '../accounts/token-audit-events.js';
+import { tokenCreatedEvent, tokenRevokedEvent } from '../accounts/token-audit-events.js';
 import { Tokens } from '../accounts/tokens.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import { formatTime } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
 import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
-import type { StoreRoom } from '../server/stores/open-store.js';
+import type { OpenedStore } from '../server/stores/open-store.js';
 import type { TokenWithUse } from '../store/store.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
 import { operate, recordOperation } from './record-operation.js';
@@ -23,7 +23,7 @@ export interface CreateOptions extends ReportOptions {
   readonly expiresAt?: string;
 }
 
-function tokensOf({ config, lines }: LoadedConfig, { store }: StoreRoom): Tokens {
+function tokensOf({ config, lines }: LoadedConfig, { store }: OpenedStore): Tokens {
   const { policy } = compilePolicy(config, lines);
   return new Tokens(store, { pending: () => undefined }, config.tokens, (name) => policy.hasScope(name));
 }
@@ -31,13 +31,13 @@ function tokensOf({ config, lines }: LoadedConfig, { store }: StoreRoom): Tokens
 /** Prints the tokens of one user, of one customer, or all. */
 export async function list(options: ReportOptions & { user?: string; customer?: string }): Promise<void> {
   const loaded = loadConfig(options.config);
-  await withStore(loaded, async (room) => {
+  await withStore(loaded, async (opened) => {
     const users =
       options.user === undefined
-        ? await listUsers(room.store, options.customer)
-        : [await findUser(room.store, options.user)];
+        ? await listUsers(opened.store, options.customer)
+        : [await findUser(opened.store, options.user)];
     const owners = new Map(users.map((user) => [user.id, user]));
-    const tokens = tokensOf(loaded, room);
+    const tokens = tokensOf(loaded, opened);
     const found: TokenWithUse[] = [];
     for (const { id } of users) found.push(...(await tokens.ofUser(id)));
     found.sort((a, b) => a.token.createdAt - b.token.createdAt);
@@ -94,25 +94,25 @@ export async function show(id: string, options: ReportOptions): Promise<void> {
 /** Creates a token for a user and prints its secret. */
 export async function create(options: CreateOptions): Promise<void> {
   const loaded = loadConfig(options.config);
-  await withStore(loaded, async (room) => {
-    const user = await findUser(room.store, options.user);
+  await withStore(loaded, async (opened) => {
+    const user = await findUser(opened.store, options.user);
     const request = {
       name: options.name,
       scope: options.scope,
       services: options.services ?? [],
       expiresAt: options.expiresAt,
     };
-    const created = await tokensOf(loaded, room).create(user, request, Date.now());
+    const created = await tokensOf(loaded, opened).create(user, request, Date.now());
     if (created === 'owner_changed')
       throw new CommandFailed(`${user.login} was changed meanwhile; try again`);
     if ('refusal' in created && created.refusal === 'outcome_unknown') {
-      recordOperation(room, ...(created.facts ?? []));
+      recordOperation(opened, ...(created.auditEvents ?? []));
       throw new CommandFailed('the token is not confirmed; it may have been created (latchkey token list shows it)');
     }
     if ('refusal' in created)
       throw new CommandFailed('detail' in created ? created.detail : created.refusal);
     const { token, secret } = created;
-    recordOperation(room, createdTokenFact(token, user.customerId));
+    recordOperation(opened, tokenCreatedEvent(token, user.customerId));
     if (!options.json) process.stderr.write(`token ${token.id} of ${user.login}; its secret is shown this once:\n`);
     report(options, createdTokenObject(token, user.customerId, secret), secret);
   });
@@ -126,14 +126,14 @@ export async function revoke(
   if ((ids.length === 0) === (options.user === undefined)) {
     throw new WrongUsage('token revoke: give ids of tokens, or --user LOGIN for every token of a user');
   }
-  await withStore(loadConfig(options.config), async (room) => {
-    const { store } = room;
+  await withStore(loadConfig(options.config), async (opened) => {
+    const { store } = opened;
     const { user } = options;
     const chosen =
       user === undefined
         ? [...new Set(ids)]
         : (await store.listTokensOfUser((await findUser(store, user)).id)).map(({ token }) => token.id);
-    await operate(room, chosen.map(revokedTokenFact), async () => {
+    await operate(opened, chosen.map(tokenRevokedEvent), async () => {
       const missing = await store.revokeTokens(chosen);
       if (missing.length > 0)
         throw new CommandFailed(`there is no token ${missing.join(', ')}; nothing was revoked`);

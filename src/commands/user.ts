@@ -2,12 +2,12 @@ import { isGlobalApiTokenUser } from '../accounts/legacy-keys.js';
 import { clearThrottle } from '../accounts/login-throttle.js';
 import { describeRefusedChange } from '../accounts/refused-change.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
-import type { AuditFact } from '../domain/audit.js';
+import type { AuditEvent } from '../domain/audit.js';
 import { isSessionOn } from '../domain/session.js';
 import { formatTime } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
-import type { StoreRoom } from '../server/stores/open-store.js';
+import type { OpenedStore } from '../server/stores/open-store.js';
 import { CommandFailed } from './terminal/failure.js';
 import { operate } from './record-operation.js';
 import type { ReportOptions } from './terminal/options.js';
@@ -37,8 +37,8 @@ export async function setPassword(
     'password',
     name,
     options,
-    async (room) => ({
-      passwordHash: await room.passwords.hash(await readNewPassword(options)),
+    async (opened) => ({
+      passwordHash: await opened.passwords.hash(await readNewPassword(options)),
       rehashOf: undefined,
     }),
     { needsLogin: true },
@@ -62,19 +62,19 @@ async function change(
   reason: string,
   name: string,
   options: ReportOptions,
-  work: (room: StoreRoom, user: User) => Promise<Partial<User>> | Partial<User>,
+  work: (opened: OpenedStore, user: User) => Promise<Partial<User>> | Partial<User>,
   { needsLogin = false } = {},
 ): Promise<void> {
   const loaded = loadConfig(options.config);
-  await withStore(loaded, async (room) => {
-    const user = await findUser(room.store, name);
+  await withStore(loaded, async (opened) => {
+    const user = await findUser(opened.store, name);
     if (needsLogin) refuseWithoutLogin(loaded, user);
-    const changed = await work(room, user);
-    await operate(room, [userFact('user.changed', user, reason)], async () =>
-      changeUser(room, user, changed),
+    const changed = await work(opened, user);
+    await operate(opened, [userEvent('user.changed', user, reason)], async () =>
+      changeUser(opened, user, changed),
     );
     if (changed.lockedBy === undefined) warnIfDeclared(loaded, user);
-    report(options, userObject(await findUser(room.store, user.id)), `${user.login}: done`);
+    report(options, userObject(await findUser(opened.store, user.id)), `${user.login}: done`);
   });
 }
 
@@ -88,8 +88,8 @@ function refuseWithoutLogin({ config }: LoadedConfig, user: User): void {
 /** Gives a user a new secret for one-time passwords and prints it. */
 export async function enableOtp(name: string, options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
-  await withStore(loaded, async (room) => {
-    const user = await findUser(room.store, name);
+  await withStore(loaded, async (opened) => {
+    const user = await findUser(opened.store, name);
     refuseWithoutLogin(loaded, user);
     const { Secret, TOTP } = await import('otpauth');
     const secret = new Secret({ size: SECRET_BYTES });
@@ -108,9 +108,9 @@ export async function enableOtp(name: string, options: ReportOptions): Promise<v
       if (totp.validate({ token: code, window: 1 }) === null)
         throw new CommandFailed('the code is wrong; nothing was changed');
     }
-    const change = { otpSecret: room.sealer.seal(secret.base32, user.id) };
-    const fact = userFact('user.changed', user, 'one_time_password');
-    await operate(room, [fact], async () => changeUser(room, user, change));
+    const change = { otpSecret: opened.sealer.seal(secret.base32, user.id) };
+    const event = userEvent('user.changed', user, 'one_time_password');
+    await operate(opened, [event], async () => changeUser(opened, user, change));
     warnIfDeclared(loaded, user);
   });
 }
@@ -118,11 +118,11 @@ export async function enableOtp(name: string, options: ReportOptions): Promise<v
 /** Deletes a user who has no active tokens. */
 export async function remove(name: string, options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
-  await withStore(loaded, async (room) => {
-    const { store } = room;
+  await withStore(loaded, async (opened) => {
+    const { store } = opened;
     const user = await findUser(store, name);
     const basedOn = new Map([[user.id, user.updatedAt]]);
-    await operate(room, [userFact('user.deleted', user)], async () => {
+    await operate(opened, [userEvent('user.deleted', user)], async () => {
       const refused = await store.change({ removeUsers: [user.id], basedOn }, Date.now());
       if (refused !== undefined) throw new CommandFailed(describeRefusedChange(refused));
     });
@@ -134,12 +134,12 @@ export async function remove(name: string, options: ReportOptions): Promise<void
 /** Prints one user with its active tokens and sessions. */
 export async function show(name: string, options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
-  await withStore(loaded, (room) => showIn(loaded, room, name, options));
+  await withStore(loaded, (opened) => showIn(loaded, opened, name, options));
 }
 
 async function showIn(
   { config }: LoadedConfig,
-  { store }: StoreRoom,
+  { store }: OpenedStore,
   name: string,
   options: ReportOptions,
 ): Promise<void> {
@@ -170,11 +170,11 @@ async function showIn(
   );
 }
 
-function userFact(
+function userEvent(
   event: 'user.changed' | 'user.deleted',
   { id, customerId }: User,
   reason?: string,
-): AuditFact {
+): AuditEvent {
   const target = { user_id: id, customer_id: customerId };
   return { event, outcome: 'success', target, ...(reason === undefined ? {} : { reason }) };
 }

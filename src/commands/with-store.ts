@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LoadedConfig } from '../config/load.js';
-import { openStoreRoom, type StoreRoom } from '../server/stores/open-store.js';
+import { openStore, type OpenedStore } from '../server/stores/open-store.js';
 import { CommandFailed } from './terminal/failure.js';
 
 /**
@@ -11,7 +11,7 @@ import { CommandFailed } from './terminal/failure.js';
  */
 export async function withStore<T>(
   loaded: LoadedConfig,
-  work: (room: StoreRoom) => Promise<T>,
+  work: (opened: OpenedStore) => Promise<T>,
   { create = false }: { create?: boolean | 'restore' } = {},
 ): Promise<T> {
   if (create === false && !hasStore(loaded)) {
@@ -19,12 +19,12 @@ export async function withStore<T>(
       `${storePath(loaded)} holds no store yet; start the server or run "latchkey apply"`,
     );
   }
-  const room = await openStoreRoom(loaded.config);
+  const opened = await openStore(loaded.config);
   try {
-    if (create !== false) await room.store.begin(create === 'restore' ? create : undefined);
-    return await work(room);
+    if (create !== false) await opened.store.begin(create === 'restore' ? create : undefined);
+    return await work(opened);
   } finally {
-    await room.close();
+    await opened.close();
   }
 }
 

@@ -109,8 +109,8 @@ function crossCheck(directory: DirectoryFile, source: Source, roles: readonly st
     if (user.password != null && user.password_hash != null) {
       add(at('password'), `users.${i}.password: give either password or password_hash`);
     } else if (user.password != null && open) {
-      const mend = 'use password_hash (latchkey hash-password), or chmod 600 the file';
-      add(at('password'), `users.${i}.password: a plain password in a file that others can read; ${mend}`);
+      const hint = 'use password_hash (latchkey hash-password), or chmod 600 the file';
+      add(at('password'), `users.${i}.password: a plain password in a file that others can read; ${hint}`);
     }
     if (roles !== undefined && !roles.includes(user.role)) {
       add(at('role'), `users.${i}.role: no role has this name${suggestion(user.role, roles)}`);

@@ -1,13 +1,13 @@
 import type { RouteDefinition } from '../policy/route.js';
 import { meansTheSame, type Router } from '../policy/routes.js';
-import { type Place, placeOf } from '../policy/rules.js';
+import { type ConfigPosition, positionOf } from '../policy/rules.js';
 import type { LoadedConfig } from './load.js';
 import { compilePolicy } from './policy.js';
 import { samplePath } from './route-checks.js';
 
 /** What an operator should know about a route that is no fault. */
 export interface RouteNotice {
-  readonly place: Place;
+  readonly place: ConfigPosition;
   readonly text: string;
 }
 
@@ -20,13 +20,13 @@ export function headNotices({ config, lines }: Pick<LoadedConfig, 'config' | 'li
   const { router: without } = compilePolicy({ ...config, routes: config.routes.map(withoutGet) }, lines);
   return config.routes.flatMap((route, i): RouteNotice[] => {
     if (!impliesHead(route)) return [];
-    const place = placeOf(['routes', i], lines);
+    const place = positionOf(['routes', i], lines);
     const match = headOf(router, route.path);
     const other = headOf(without, route.path);
-    if (match === null || other === null || match.route.place?.path !== place.path) return [];
+    if (match === null || other === null || match.route.position?.path !== place.path) return [];
     if (meansTheSame(match, other)) return [];
     const text =
-      `${place.path} takes HEAD as well as GET, which ${other.route.place?.path} would judge otherwise; ` +
+      `${place.path} takes HEAD as well as GET, which ${other.route.position?.path} would judge otherwise; ` +
       'write methods: [GET, HEAD] if that is meant, or give HEAD a route of its own';
     return [{ place, text }];
   });

@@ -1,7 +1,7 @@
 import { Policy } from '../policy/decide.js';
 import { endpointRoutes, type EndpointSettings } from '../policy/own-endpoints.js';
 import { Router } from '../policy/routes.js';
-import { type Lines, placeOf } from '../policy/rules.js';
+import { type Lines, positionOf } from '../policy/rules.js';
 import { type PageSite, Sites } from '../policy/sites.js';
 import { endpointSettings } from './derived.js';
 import type { Config } from './schema/config.js';
@@ -16,8 +16,8 @@ export interface CompiledPolicy {
 
 /** Compiles the routes (own endpoints included) and the tables of a configuration, each with its line in the file. */
 export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
-  const routes = config.routes.map((route, i) => ({ ...route, place: placeOf(['routes', i], lines) }));
-  const fallback = { ...config.default_route, place: placeOf(['default_route'], lines) };
+  const routes = config.routes.map((route, i) => ({ ...route, place: positionOf(['routes', i], lines) }));
+  const fallback = { ...config.default_route, place: positionOf(['default_route'], lines) };
   const endpoints = endpointSettings(config);
   const router = new Router(routes, fallback, endpointRoutes(endpoints));
   return {

@@ -62,8 +62,8 @@ function faultsOf(route: RouteDefinition, config: Config, hidden: boolean): [Key
       if (unreadable !== undefined) faults.push([key, unreadable]);
       continue;
     }
-    const mend = (hidden ? '' : suggestion(name, parameters)) || '; write it into the path';
-    faults.push([key, `the path has no parameter of this name${mend}`]);
+    const hint = (hidden ? '' : suggestion(name, parameters)) || '; write it into the path';
+    faults.push([key, `the path has no parameter of this name${hint}`]);
   }
   return faults;
 }
@@ -88,8 +88,8 @@ function segmentFault(path: string, segments: readonly string[], hidden: boolean
   const bad = segments.find((s) => (s.includes('*') && s !== '*') || s === ':' || s.slice(1).includes(':'));
   if (bad !== undefined) return '":name" and "*" must be whole segments';
   if (segments.includes('')) {
-    const mended = `/${segments.filter((s) => s !== '').join('/')}`;
-    return `no request has this path: empty segments and a trailing "/" are never matched${hidden ? '' : `; write ${mended}`}`;
+    const normalized = `/${segments.filter((s) => s !== '').join('/')}`;
+    return `no request has this path: empty segments and a trailing "/" are never matched${hidden ? '' : `; write ${normalized}`}`;
   }
   if (segments.some((s) => s === '.' || s === '..'))
     return 'no request has this path: "." and ".." segments are refused';
@@ -144,11 +144,11 @@ function checkReachable(config: Config, shown: readonly string[], add: Add): voi
   config.routes.forEach((route, i) => {
     const sample = samplePath(route.path);
     const takers = (route.methods ?? METHODS).map((method) => router.find(method, sample, null));
-    if (takers.some((match) => typeof match !== 'string' && match.route.place?.path === `routes.${i}`))
+    if (takers.some((match) => typeof match !== 'string' && match.route.position?.path === `routes.${i}`))
       return;
     const taker = takers.find((match) => typeof match !== 'string')?.route;
-    const why = taker?.place?.path.startsWith('routes.')
-      ? `is never reached: ${taker.place.path} (${shown[Number(taker.place.path.split('.')[1])]}) takes its methods; remove one of them`
+    const why = taker?.position?.path.startsWith('routes.')
+      ? `is never reached: ${taker.position.path} (${shown[Number(taker.position.path.split('.')[1])]}) takes its methods; remove one of them`
       : "is an endpoint of Latchkey's own; remove the route";
     add(['routes', i, 'path'], `routes.${i}.path: ${shown[i]} ${why}`);
   });

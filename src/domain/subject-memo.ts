@@ -7,7 +7,7 @@ import type { User } from './user.js';
  * Keeps what is made of a subject for as long as its records stay the same. The store gives the same object for a record that did
  * not change; where it doesn't, it is made each time.
  */
-export class PerSubject<T> {
+export class SubjectMemo<T> {
   readonly #make: (subject: Subject) => T;
   readonly #made = new WeakMap<Token | Session, { readonly user: User; readonly value: T }>();
 

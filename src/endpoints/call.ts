@@ -1,7 +1,7 @@
 import type { SessionSubject, Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { EpochMs } from '../domain/time.js';
-import type { Answer } from '../http/replies.js';
+import type { Reply } from '../http/replies.js';
 import type { Body } from '../http/body.js';
 import type { RequestHead } from '../http/head.js';
 
@@ -17,7 +17,7 @@ export interface Call {
 }
 
 /** Answers a call, with a body of one kind. A plain value in and out, so an endpoint is tested without a socket. */
-export type Handler<Json = unknown> = (call: Call) => Promise<Answer<Json> | Refusal>;
+export type Handler<Json = unknown> = (call: Call) => Promise<Reply<Json> | Refusal>;
 
 /** Who sent a call to an endpoint that takes a credential. */
 export function subjectOf(subject: Call['subject']): Subject {

@@ -1,7 +1,7 @@
 import type { Logins } from '../accounts/login.js';
 import type { Sessions } from '../accounts/sessions.js';
 import { unknown, unlessUnknown } from '../accounts/unconfirmed.js';
-import type { AuditFact } from '../domain/audit.js';
+import type { AuditEvent } from '../domain/audit.js';
 import { formatSessionCookie } from '../http/cookies.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
@@ -9,7 +9,7 @@ import type { Store } from '../store/store.js';
 import type { Handler } from './call.js';
 import type { LoggedIn } from './schema/answers.js';
 import { readLogin } from './schema/requests.js';
-import { sessionFact } from './session-audit-events.js';
+import { sessionEvent } from './session-audit-events.js';
 
 /** What the web page sends along to log in and out. */
 const PAGE_FIELD = 'latchkey-page';
@@ -31,23 +31,23 @@ export function loginHandler(
     const { user } = checked;
     const { secret, session, ended } = checked.granted;
     const customer = await store.getCustomer(user.customerId);
-    const facts = [...checked.facts, sessionFact('session.started', session, user.customerId)];
+    const auditEvents = [...checked.auditEvents, sessionEvent('session.started', session, user.customerId)];
     for (const other of ended)
-      facts.push(sessionFact('session.ended', other, user.customerId, 'too_many_sessions'));
+      auditEvents.push(sessionEvent('session.ended', other, user.customerId, 'too_many_sessions'));
     // A new id at every login: what the browser held before is over, whoever set it (session fixation).
     const before = head.session === undefined ? undefined : await sessions.find(head.session, now);
     if (before !== undefined) {
-      const fact = sessionFact('session.ended', before.session, before.owner.customerId, 'new_login');
-      const ended = await unlessUnknown([fact], async () => sessions.end(before.session));
-      if (ended !== undefined) return { ...ended, facts: [...facts, ...unknown([fact])] };
-      facts.push(fact);
+      const event = sessionEvent('session.ended', before.session, before.owner.customerId, 'new_login');
+      const ended = await unlessUnknown([event], async () => sessions.end(before.session));
+      if (ended !== undefined) return { ...ended, auditEvents: [...auditEvents, ...unknown([event])] };
+      auditEvents.push(event);
     }
     const cookie = { name: cookieName, value: secret, maxAge: sessions.maxAge, secure: head.client.secure };
     return {
-      facts,
+      auditEvents,
       status: 200,
       // Service workers are part of the storage; cookies are not, so the new session stays.
-      fields: ['Set-Cookie', formatSessionCookie(cookie), ...clearSiteData(head, '"storage"')],
+      headers: ['Set-Cookie', formatSessionCookie(cookie), ...clearSiteData(head, '"storage"')],
       json: {
         user: {
           id: user.id,
@@ -66,15 +66,15 @@ export function loginHandler(
 export function logoutHandler(sessions: Sessions, cookieName: string): Handler<undefined> {
   return async ({ head, subject }) => {
     const cookie = { name: cookieName, value: '', maxAge: 0, secure: head.client.secure };
-    const facts: AuditFact[] = [];
+    const auditEvents: AuditEvent[] = [];
     if (subject?.credential === 'session') {
-      const fact = sessionFact('session.ended', subject.session, subject.user.customerId, 'logout');
-      const ended = await unlessUnknown([fact], async () => sessions.end(subject.session));
+      const event = sessionEvent('session.ended', subject.session, subject.user.customerId, 'logout');
+      const ended = await unlessUnknown([event], async () => sessions.end(subject.session));
       if (ended !== undefined) return ended;
-      facts.push(fact);
+      auditEvents.push(event);
     }
     const clear = clearSiteData(head, '"cache", "storage"');
-    return { status: 204, facts, fields: ['Set-Cookie', formatSessionCookie(cookie), ...clear] };
+    return { status: 204, auditEvents, headers: ['Set-Cookie', formatSessionCookie(cookie), ...clear] };
   };
 }
 

@@ -1,5 +1,5 @@
 import type { Refusal } from '../domain/refusal.js';
-import type { Answer } from '../http/replies.js';
+import type { Reply } from '../http/replies.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import type { Policy } from '../policy/decide.js';
@@ -61,7 +61,7 @@ export class PageEndpoints {
   /** GET of the page's path; without the slash at its end, which its relative addresses need, it is sent on. */
   show: Handler<undefined> = async ({ head, path }) => {
     if (!path.endsWith('/'))
-      return { status: 308, fields: ['Location', this.#settings.path, ...pageFields(head)] };
+      return { status: 308, headers: ['Location', this.#settings.path, ...pageFields(head)] };
     return serveFile(this.#files?.html, head);
   };
 
@@ -120,12 +120,12 @@ function pageFields(head: RequestHead): string[] {
   return fields.flat();
 }
 
-function serveFile(file: PageFile | undefined, head: RequestHead): Answer<undefined> | Refusal {
+function serveFile(file: PageFile | undefined, head: RequestHead): Reply<undefined> | Refusal {
   if (file === undefined) return { refusal: 'not_found', detail: `There is nothing at ${head.path}` };
   const fields = [...pageFields(head), 'Vary', 'Accept-Encoding'];
   return takesGzip(head)
-    ? { status: 200, content: file.packed, fields: [...fields, 'Content-Encoding', 'gzip'] }
-    : { status: 200, content: file.plain, fields };
+    ? { status: 200, content: file.packed, headers: [...fields, 'Content-Encoding', 'gzip'] }
+    : { status: 200, content: file.plain, headers: fields };
 }
 
 /** Whether a client asks for gzip by its name; one that forbids it or says nothing gets the file as it is. */

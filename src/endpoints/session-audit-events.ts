@@ -1,4 +1,4 @@
-import type { AuditFact } from '../domain/audit.js';
+import type { AuditEvent } from '../domain/audit.js';
 import type { Session } from '../domain/session.js';
 
 /**
@@ -7,12 +7,12 @@ import type { Session } from '../domain/session.js';
  * @param customerId of its owner
  * @param reason why it ended
  */
-export function sessionFact(
+export function sessionEvent(
   event: 'session.started' | 'session.ended',
   { id, userId }: Pick<Session, 'id' | 'userId'>,
   customerId: string,
   reason?: string,
-): AuditFact {
+): AuditEvent {
   const target = { session_id: id, user_id: userId, customer_id: customerId };
   return { event, outcome: 'success', target, ...(reason === undefined ? {} : { reason }) };
 }

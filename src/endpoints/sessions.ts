@@ -4,7 +4,7 @@ import type { Session } from '../domain/session.js';
 import { formatTime } from '../domain/time.js';
 import { type Handler, sessionOf } from './call.js';
 import type { SessionObject } from './schema/answers.js';
-import { sessionFact } from './session-audit-events.js';
+import { sessionEvent } from './session-audit-events.js';
 
 /** The endpoints under {path of the page}sessions: everybody's own, and nobody else's. */
 export class SessionEndpoints {
@@ -25,18 +25,18 @@ export class SessionEndpoints {
   end: Handler<undefined> = async ({ subject, path }) => {
     const id = path.slice(path.lastIndexOf('/') + 1);
     const { user } = sessionOf(subject);
-    const fact = sessionFact('session.ended', { id, userId: user.id }, user.customerId, 'user');
-    const ended = await unlessUnknown([fact], async () => this.#sessions.endById(user.id, id));
+    const event = sessionEvent('session.ended', { id, userId: user.id }, user.customerId, 'user');
+    const ended = await unlessUnknown([event], async () => this.#sessions.endById(user.id, id));
     if (ended === undefined) return { refusal: 'not_found', detail: `Cannot find session '${id}'` };
-    return 'refusal' in ended ? ended : { status: 204, facts: [fact] };
+    return 'refusal' in ended ? ended : { status: 204, auditEvents: [event] };
   };
 
   /** DELETE sessions: all but the one that asks. */
   endOthers: Handler<undefined> = async ({ subject }) => {
     const { user, session: current } = sessionOf(subject);
     const ended = await this.#sessions.endOthers(current);
-    const factOf = (session: Session) => sessionFact('session.ended', session, user.customerId, 'user');
-    return { status: 204, facts: ended.map(factOf) };
+    const eventOf = (session: Session) => sessionEvent('session.ended', session, user.customerId, 'user');
+    return { status: 204, auditEvents: ended.map(eventOf) };
   };
 }
 

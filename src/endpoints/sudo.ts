@@ -1,7 +1,7 @@
 import type { Logins } from '../accounts/login.js';
-import type { Sudos } from '../accounts/sudo-grants.js';
-import type { AuditFact } from '../domain/audit.js';
-import type { Awaitable } from '../domain/maybe-promise.js';
+import type { SudoGrants } from '../accounts/sudo-grants.js';
+import type { AuditEvent } from '../domain/audit.js';
+import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type EpochMs, formatTime } from '../domain/time.js';
@@ -12,7 +12,7 @@ import type { SudoGranted } from './schema/answers.js';
 import { readSudo } from './schema/requests.js';
 
 /** POST /sudo: confirms a password, and remembers it for a while with the credential that was sent. */
-export function sudoHandler(logins: Logins, sudos: Sudos): Handler<SudoGranted> {
+export function sudoHandler(logins: Logins, grants: SudoGrants): Handler<SudoGranted> {
   return async ({ head, body, subject, now }) => {
     const checked = await logins.check(
       { ...readSudo(body), otp: head.otp, address: head.client.address, caller: subject?.user },
@@ -20,14 +20,15 @@ export function sudoHandler(logins: Logins, sudos: Sudos): Handler<SudoGranted> 
       async (user) => {
         // Without a credential there is nothing that could remember it.
         if (subject === null) return null;
-        return (await sudos.grant(subject, user, now)) === 'granted' ? null : 'owner_changed';
+        return (await grants.grant(subject, user, now)) === 'granted' ? null : 'owner_changed';
       },
     );
     if ('refusal' in checked) return checked;
     return {
       status: 200,
-      json: { expiry_time: formatTime(sudos.endOf(now)) } satisfies SudoGranted,
-      facts: subject === null ? checked.facts : [...checked.facts, grantedFact(subject)],
+      json: { expiry_time: formatTime(grants.endOf(now)) } satisfies SudoGranted,
+      auditEvents:
+        subject === null ? checked.auditEvents : [...checked.auditEvents, sudoGrantedEvent(subject)],
     };
   };
 }
@@ -37,16 +38,16 @@ export type SudoUser = (head: RequestHead, now: EpochMs) => Promise<User | undef
 
 /** @param identify says whose credential a request has */
 export function createSudoUser(
-  identify: (head: RequestHead, now: EpochMs) => Awaitable<Subject | Refusal>,
-  sudos: Sudos,
+  identify: (head: RequestHead, now: EpochMs) => MaybePromise<Subject | Refusal>,
+  grants: SudoGrants,
 ): SudoUser {
   return async (head, now) => {
     const subject = await identify(head, now);
-    return !('refusal' in subject) && (await sudos.lasts(subject, now)) ? subject.user : undefined;
+    return !('refusal' in subject) && (await grants.isActive(subject, now)) ? subject.user : undefined;
   };
 }
 
-function grantedFact(subject: Subject): AuditFact {
+function sudoGrantedEvent(subject: Subject): AuditEvent {
   const { user } = subject;
   const credential =
     subject.credential === 'session' ? { session_id: subject.session.id } : { token_id: subject.token.id };

@@ -1,11 +1,11 @@
 import type { Logins } from '../accounts/login.js';
-import { createdTokenFact, revokedTokenFact } from '../accounts/token-audit-events.js';
+import { tokenCreatedEvent, tokenRevokedEvent } from '../accounts/token-audit-events.js';
 import type { Tokens } from '../accounts/tokens.js';
 import { unlessUnknown } from '../accounts/unconfirmed.js';
 import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Ownership } from '../gate/ownership.js';
-import type { Answer } from '../http/replies.js';
+import type { Reply } from '../http/replies.js';
 import { jsonList } from '../http/json-list.js';
 import type { TokenWithUse } from '../store/store.js';
 import { type Call, type Handler, subjectOf } from './call.js';
@@ -44,7 +44,7 @@ export class TokenEndpoints {
     return {
       status: 200,
       json: createdTokenObject(token, customerId, secret),
-      facts: [...checked.facts, createdTokenFact(token, customerId)],
+      auditEvents: [...checked.auditEvents, tokenCreatedEvent(token, customerId)],
     };
   };
 
@@ -85,15 +85,15 @@ export class TokenEndpoints {
     return this.#revoke(read.ids);
   };
 
-  async #revoke(ids: readonly string[]): Promise<Answer<undefined> | Refusal> {
-    const facts = ids.map(revokedTokenFact);
-    const revoked = await unlessUnknown(facts, async () => this.#tokens.revoke(ids));
+  async #revoke(ids: readonly string[]): Promise<Reply<undefined> | Refusal> {
+    const auditEvents = ids.map(tokenRevokedEvent);
+    const revoked = await unlessUnknown(auditEvents, async () => this.#tokens.revoke(ids));
     if ('refusal' in revoked) return revoked;
     const [missing] = revoked;
-    return missing === undefined ? { status: 204, facts } : notFound(missing);
+    return missing === undefined ? { status: 204, auditEvents } : notFound(missing);
   }
 
-  async #show(id: string, subject: Call['subject']): Promise<Answer<TokenObject> | Refusal> {
+  async #show(id: string, subject: Call['subject']): Promise<Reply<TokenObject> | Refusal> {
     const { customerId } = userOf(subject);
     const found = await this.#tokens.get(id, customerId);
     return found === undefined ? notFound(id) : { status: 200, json: tokenObject(found, customerId) };
@@ -101,7 +101,7 @@ export class TokenEndpoints {
 }
 
 /** The array of what {@link tokenObject} shows of each. */
-async function listed(tokens: readonly TokenWithUse[], customerId: string): Promise<Answer<TokenObject[]>> {
+async function listed(tokens: readonly TokenWithUse[], customerId: string): Promise<Reply<TokenObject[]>> {
   return {
     status: 200,
     content: await jsonList(tokens, (found): TokenObject => tokenObject(found, customerId)),

@@ -1,16 +1,16 @@
-import type { AuditFact } from '../domain/audit.js';
+import type { AuditEvent } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
 import { formatTime } from '../domain/time.js';
 
 /** An answer of Latchkey's own: a status, fields as a flat list, and a JSON value or content unless it has no body. */
-export interface Answer<Json = unknown> {
+export interface Reply<Json = unknown> {
   readonly status: number;
-  readonly fields?: readonly string[];
+  readonly headers?: readonly string[];
   readonly json?: Json;
   /** The same as text, where it is always the same. */
   readonly text?: string;
   /** For the audit log; no part of what is sent. */
-  readonly facts?: readonly AuditFact[];
+  readonly auditEvents?: readonly AuditEvent[];
   /** Seconds that anybody may keep it; without this it is never stored. */
   readonly maxAge?: number;
   /** A body that is no JSON: a file of the web page. */
@@ -32,7 +32,7 @@ const RETRY_SECONDS = 1;
  * Turns a refusal into its answer. It is the only place that does, so two refusals of one kind are
  * the same bytes, and a new kind does not compile until it is answered here.
  */
-export function answerRefusal(refusal: Refusal): Answer {
+export function refusalReply(refusal: Refusal): Reply {
   switch (refusal.refusal) {
     case 'malformed':
     case 'several_credentials':
@@ -78,12 +78,12 @@ export function answerRefusal(refusal: Refusal): Answer {
     case 'login_throttled':
       return {
         ...problem(429, 'Too many requests', 'Too many failed logins; try again later'),
-        fields: ['Retry-After', String(refusal.retryAfter)],
+        headers: ['Retry-After', String(refusal.retryAfter)],
       };
     case 'rate_limited':
       return {
         ...problem(429, 'Too many requests', 'The writes of this hour are used up'),
-        fields: ['Retry-After', String(refusal.retryAfter)],
+        headers: ['Retry-After', String(refusal.retryAfter)],
       };
     case 'upstream_unreachable':
     case 'upstream_broken':
@@ -107,27 +107,27 @@ export function answerRefusal(refusal: Refusal): Answer {
   }
 }
 
-/** The same answer with more fields. */
-export function withFields(answer: Answer, more: readonly string[]): Answer {
-  return more.length === 0 ? answer : { ...answer, fields: [...(answer.fields ?? []), ...more] };
+/** The same reply with more fields. */
+export function withHeaders(reply: Reply, more: readonly string[]): Reply {
+  return more.length === 0 ? reply : { ...reply, headers: [...(reply.headers ?? []), ...more] };
 }
 
-function problem(status: number, msg: string, detail: string): Answer {
+function problem(status: number, msg: string, detail: string): Reply {
   return { status, json: { msg, detail } };
 }
 
 /** RFC 9110 15.5.2: a 401 names a scheme. */
-function challenge(json: { msg: string }): Answer {
-  return { status: 401, fields: ['WWW-Authenticate', 'ApiKey realm="api"'], json };
+function challenge(json: { msg: string }): Reply {
+  return { status: 401, headers: ['WWW-Authenticate', 'ApiKey realm="api"'], json };
 }
 
-/** The answer to every made-up key, so it is made once. */
+/** The reply to every made-up key, so it is made once. */
 const UNAUTHENTICATED = written(challenge({ msg: 'Provided credentials are missing or invalid' }));
 
-function written(answer: Answer): Answer {
-  return { ...answer, text: JSON.stringify(answer.json) };
+function written(reply: Reply): Reply {
+  return { ...reply, text: JSON.stringify(reply.json) };
 }
 
-function unavailable(detail: string): Answer {
-  return { ...problem(503, 'Service unavailable', detail), fields: ['Retry-After', String(RETRY_SECONDS)] };
+function unavailable(detail: string): Reply {
+  return { ...problem(503, 'Service unavailable', detail), headers: ['Retry-After', String(RETRY_SECONDS)] };
 }

@@ -29,7 +29,7 @@ export function nearMisses(routes: readonly Route[], taken: Route, method: strin
 
 /** Routes that only keep the paths of own endpoints from being forwarded say nothing to an operator. */
 function isOwnPlaceholder(route: Route): boolean {
-  return route.place === null;
+  return route.position === null;
 }
 
 function whyNotTaken(route: Route, method: string): string {

@@ -4,14 +4,14 @@ import { Logins } from '../accounts/login.js';
 import { OneTimePasswords } from '../accounts/one-time-passwords.js';
 import { Sessions } from '../accounts/sessions.js';
 import { StoredAccounts } from '../accounts/stored-accounts.js';
-import { Sudos } from '../accounts/sudo-grants.js';
-import { Throttle } from '../accounts/login-throttle.js';
+import { SudoGrants } from '../accounts/sudo-grants.js';
+import { LoginThrottle } from '../accounts/login-throttle.js';
 import { Tokens } from '../accounts/tokens.js';
 import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import { addressesOf, defaultUpstream, reservedIdentity, vendorNames } from '../config/derived.js';
-import { whenReady } from '../domain/maybe-promise.js';
+import { mapMaybe } from '../domain/maybe-promise.js';
 import { AccountEndpoints } from '../endpoints/account.js';
 import { endpointHandlers } from '../endpoints/endpoints.js';
 import { interfaceHandler } from '../endpoints/interface.js';
@@ -36,9 +36,9 @@ import { countLastSeenFailure } from '../observe/metrics/store.js';
 import type { Tracing } from '../observe/tracing.js';
 import { createForward } from '../upstream/forward.js';
 import { createUpstreams, type Upstream, type Upstreams } from '../upstream/upstreams.js';
-import { createOutbound, type OutboundSettings } from '../upstream/request-headers.js';
+import { createRequestHeaders, type RequestHeaderSettings } from '../upstream/request-headers.js';
 import { createUpgrade } from '../upstream/upgrade.js';
-import { createDecisionHeaders } from '../upstream/forward-auth-headers.js';
+import { createForwardAuthHeaders } from '../upstream/forward-auth-headers.js';
 import { interfaceSettings } from './interface-settings.js';
 import { AccessLog } from '../pipeline/access-log.js';
 import { Auditor, policyVersion } from '../pipeline/auditor.js';
@@ -47,7 +47,7 @@ import type { Services } from '../pipeline/services.js';
 import type { Recheck } from '../pipeline/streams.js';
 import { openKeyRing } from './stores/signing-keys.js';
 import { createUpstreamLog } from './upstream-log.js';
-import type { StoreRoom } from './stores/open-store.js';
+import type { OpenedStore } from './stores/open-store.js';
 
 /** Everything that serves requests in one process. */
 export interface Runtime {
@@ -71,11 +71,11 @@ export interface Runtime {
 /** Builds the services of a configuration. It is the only place that does. */
 export function createRuntime(
   { config, lines }: LoadedConfig,
-  room: StoreRoom,
+  opened: OpenedStore,
   log: Log,
   tracing?: Tracing,
 ): Runtime {
-  const { store, passwords, sealer, audit } = room;
+  const { store, passwords, sealer, audit } = opened;
   const logFault = createFaultLog(log);
   const names = vendorNames(config.interface);
   const { sites, policy } = compilePolicy(config, lines);
@@ -94,11 +94,11 @@ export function createRuntime(
   const { http } = config.directory;
   const source = http === null ? null : new HttpAccounts(store, http);
   const accounts = source ?? new StoredAccounts(store, passwords, new OneTimePasswords(store, sealer));
-  const logins = new Logins(accounts, new Throttle(store, config.login), countLogin);
-  const sudos = new Sudos(store);
+  const logins = new Logins(accounts, new LoginThrottle(store, config.login), countLogin);
+  const sudoGrants = new SudoGrants(store);
   const ownership = new Ownership(tokens, policy);
   const { assertion } = config.identity;
-  const keys = openKeyRing(config, room, (error) =>
+  const keys = openKeyRing(config, opened, (error) =>
     logFault(error, 'the signing keys could not be read again; those that are known go on signing'),
   );
   const reserved = reservedIdentity(config);
@@ -114,10 +114,10 @@ export function createRuntime(
     tokens,
     writeLimit: perHour === null ? null : new WriteLimit(store, perHour),
   });
-  const sudoUser = hasSudo ? createSudoUser((head, now) => gate.identify(head, now), sudos) : null;
+  const sudoUser = hasSudo ? createSudoUser((head, now) => gate.identify(head, now), sudoGrants) : null;
   const lasting = gate.forLasting();
 
-  const outboundSettings: OutboundSettings = {
+  const requestHeaderSettings: RequestHeaderSettings = {
     protectedNames: reserved.names,
     protectedPrefixes: reserved.prefixes,
     credentialNames: [names.key, names.otp],
@@ -148,13 +148,13 @@ export function createRuntime(
       }),
       signingKeysHandler(keys),
       new AccountEndpoints(store),
-      sudoHandler(logins, sudos),
+      sudoHandler(logins, sudoGrants),
       interfaceHandler(interfaceSettings(config)),
     ),
-    outbound: createOutbound(outboundSettings),
+    requestHeaders: createRequestHeaders(requestHeaderSettings),
     forward: createForward({ sessionCookie: names.sessionCookie }),
     upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),
-    decisionHeaders: createDecisionHeaders(outboundSettings),
+    decisionHeaders: createForwardAuthHeaders(requestHeaderSettings),
     upstreamOf: (name) => upstreamNamed(upstreams, name),
     defaultUpstream: defaultUpstream(config),
     identify: createIdentify(
@@ -182,7 +182,7 @@ export function createRuntime(
   };
   return {
     services,
-    recheck: (head, now) => whenReady(lasting.judge(head, now), (verdict) => verdict.refusal),
+    recheck: (head, now) => mapMaybe(lasting.judge(head, now), (verdict) => verdict.refusal),
     streamRecheck: config.proxy.stream_recheck,
     pending: () => upstreams.pending(),
     addresses: () => addressStates(upstreams),
@@ -213,7 +213,7 @@ function openUpstreams({ upstreams }: LoadedConfig['config'], log: Log): Upstrea
 
 function addressStates({ all }: Upstreams): AddressState[] {
   return all.flatMap(({ name, addresses }) =>
-    addresses.map(({ origin, standing }) => ({ upstream: name, address: origin, usable: standing.usable })),
+    addresses.map(({ origin, health }) => ({ upstream: name, address: origin, usable: health.usable })),
   );
 }
 

@@ -12,7 +12,7 @@ const CHECKS = 2;
  * After failures it is left out for a while. Then one request in each such while is let to it, and an answer brings it back.
  * It knows no clock: times are milliseconds of any clock that never goes back.
  */
-export class Standing {
+export class AddressHealth {
   #failures = 0;
   /** How long it is left out now; 0 while it isn't. */
   #outMs = 0;
@@ -28,12 +28,12 @@ export class Standing {
   }
 
   /** How long it is left out now, in milliseconds; 0 while it isn't, or only its checks fail. */
-  get outMs(): number {
+  get ejectedMs(): number {
     return this.#outMs;
   }
 
   /** Whether one request may try an address that is left out. It is then up to this request until as long again has passed. */
-  takeTrial(now: number): boolean {
+  tryProbe(now: number): boolean {
     if (this.#outMs === 0 || !this.#checkedHealthy || now < this.#outUntil) return false;
     this.#outUntil = now + this.#outMs;
     this.#onTrial = true;

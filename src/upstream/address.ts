@@ -4,7 +4,7 @@ import { isIP } from 'node:net';
 import { buildConnector, type Client, Pool } from 'undici';
 import { ActiveCount } from '../domain/active-count.js';
 import { Connection } from './connection.js';
-import { Standing } from './address-health.js';
+import { AddressHealth } from './address-health.js';
 
 /** Files (PEM) of a TLS client and the name that the other side's certificate must hold. */
 export interface TlsSettings {
@@ -44,7 +44,7 @@ export class Address {
   /** Path that is put in front of every target; no slash at its end. */
   readonly prefix: string;
   readonly pool: Pool;
-  readonly standing = new Standing();
+  readonly health = new AddressHealth();
   /** Requests and WebSockets that it has now. */
   readonly active = new ActiveCount();
   /**

@@ -1,13 +1,13 @@
-import { HeldList, type Place } from '../domain/linked-queue.js';
+import { LinkedQueue, type Node } from '../domain/linked-queue.js';
 
 /** Who waits for an upstream. */
-export interface Waiter {
+export interface TimeoutListener {
   /** It took longer than it may. The wait goes on until it is ended or renewed. */
-  waitedTooLong(): void;
+  onTimeout(): void;
 }
 
-/** One wait, for {@link Waits.renew} and {@link Waits.end}. */
-export type Wait = Place<Waiter>;
+/** One wait, for {@link FastTimeouts.renew} and {@link FastTimeouts.end}. */
+export type FastTimeout = Node<TimeoutListener>;
 
 /** How often waits are looked through, at most and at least; in between, so many times in the time that one may take. */
 const MAX_TICK_MS = 500;
@@ -21,10 +21,10 @@ const TICKS = 20;
  * end, by when it is an old object: a third of what busy connections leave to the full collections (310 to 420 bytes a request with
  * them, 200 to 250 without).
  */
-export class Waits {
+export class FastTimeouts {
   readonly #limit: number;
   /** By `performance.now()`. */
-  readonly #held = new HeldList<Waiter>();
+  readonly #held = new LinkedQueue<TimeoutListener>();
   #isLooking = false;
 
   /** @param limit milliseconds */
@@ -32,17 +32,17 @@ export class Waits {
     this.#limit = limit;
   }
 
-  begin(waiter: Waiter): Wait {
+  begin(waiter: TimeoutListener): FastTimeout {
     if (!this.#isLooking) this.#lookLater();
     return this.#held.add(waiter, performance.now());
   }
 
   /** It begins again: there was progress. */
-  renew(wait: Wait): void {
+  renew(wait: FastTimeout): void {
     this.#held.renew(wait, performance.now());
   }
 
-  end(wait: Wait): void {
+  end(wait: FastTimeout): void {
     this.#held.remove(wait);
   }
 
@@ -56,7 +56,7 @@ export class Waits {
     if (this.#held.size > 0) this.#lookLater();
     for (const wait of this.#held.heldBefore(performance.now() - this.#limit)) {
       // The end of one may have ended it.
-      if (!wait.isOver) wait.member.waitedTooLong();
+      if (!wait.isOver) wait.member.onTimeout();
     }
   };
 }

@@ -8,10 +8,10 @@ import {
   OVERRIDES,
   ProtectedFields,
 } from '../http/protected-fields.js';
-import { type OutboundSettings, withoutCookie } from './request-headers.js';
+import { type RequestHeaderSettings, withoutCookie } from './request-headers.js';
 
 /** What the decision port tells a proxy that forwards a request by itself. */
-export interface DecisionHeaders {
+export interface ForwardAuthHeaders {
   /**
    * Refuses a protected field that would stay: another spelling of one, and one that only has the beginning of protected
    * names, where the answer can't take it away. Proxies drop fields by their names.
@@ -67,7 +67,7 @@ export const FORWARDED_NAMES: readonly string[] = [
 ].map((name) => FORWARDED_PREFIX + name);
 
 /** Makes what does for a proxy in front what `proxy/outbound` does for requests that are forwarded. */
-export function createDecisionHeaders(settings: OutboundSettings): DecisionHeaders {
+export function createForwardAuthHeaders(settings: RequestHeaderSettings): ForwardAuthHeaders {
   const { protectedNames, credentialNames, sessionCookie, forwardCredentials } = settings;
   const protectedFields = new ProtectedFields(settings);
   const identityNames = new Set(protectedNames.map(lowerCase));

@@ -9,10 +9,10 @@ import type { Address } from './address.js';
 import { awaitDrain, destroyUnlessTaken, follow, type Following, unfollow } from './client-side.js';
 import type { Connection, OnConnection } from './connection.js';
 import type { ConnectionWaiter, Permit } from './connection-limiter.js';
-import { hasFraming, inboundFields, inboundTrailers, isBodiless } from './response-headers.js';
-import type { Carried, ForwardJob, ForwardOutcome } from './forward-request.js';
-import type { Wait, Waiter, Waits } from './fast-timeouts.js';
-import { type Repeatable, Tries } from './retry-state.js';
+import { hasFraming, responseHeaders, responseTrailers, isBodiless } from './response-headers.js';
+import type { InFlight, ForwardRequest, ForwardOutcome } from './forward-request.js';
+import type { FastTimeout, TimeoutListener, FastTimeouts } from './fast-timeouts.js';
+import { type Resendable, RetryState } from './retry-state.js';
 import { refusalOf } from './faults.js';
 import { Upload, type Uploading } from './upload.js';
 
@@ -31,10 +31,17 @@ const MAX_JOINED = 8 * 1024;
  * One request and its answer. It is the handler that undici calls: its raw form, because building
  * objects of fields and promises costs a third of the whole.
  */
-export class Exchange
-  implements Dispatcher.DispatchHandler, ConnectionWaiter, Waiter, Uploading, Following, Carried, OnConnection
+export class ForwardHandler
+  implements
+    Dispatcher.DispatchHandler,
+    ConnectionWaiter,
+    TimeoutListener,
+    Uploading,
+    Following,
+    InFlight,
+    OnConnection
 {
-  readonly #job: ForwardJob;
+  readonly #request: ForwardRequest;
   readonly #sessionCookie: string;
   /** Set by the connection that it is sent on. */
   connection: Connection | undefined;
@@ -42,8 +49,8 @@ export class Exchange
   #abort: ((reason?: Error) => void) | undefined;
   #stalled: NodeJS.Timeout | undefined;
   /** For the upstream: its first byte while there is no status, then the next one. */
-  #wait: Wait | undefined;
-  readonly #tries: Tries;
+  #timeout: FastTimeout | undefined;
+  readonly #retries: RetryState;
   #permit: Permit | undefined;
   #informational = 0;
   #status: number | null = null;
@@ -54,14 +61,14 @@ export class Exchange
   #onePiece = false;
   #over = false;
 
-  constructor(job: ForwardJob, sessionCookie: string) {
-    this.#job = job;
+  constructor(request: ForwardRequest, sessionCookie: string) {
+    this.#request = request;
     this.#sessionCookie = sessionCookie;
-    this.#tries = new Tries(job.upstream);
+    this.#retries = new RetryState(request.upstream);
   }
 
   start(): void {
-    const { upstream, res } = this.#job;
+    const { upstream, res } = this.#request;
     this.#permit = upstream.limiter.acquire(this);
     if (this.#permit === undefined) {
       this.#finish(null, { refusal: 'overloaded', detail: 'Too many requests wait for the upstream' });
@@ -73,16 +80,16 @@ export class Exchange
 
   go(): void {
     if (this.#over) return;
-    const { head, req, upstream, fields } = this.#job;
+    const { head, req, upstream, fields } = this.#request;
     if (hasBody(head)) {
       this.#upload = new Upload(req, this, upstream.settings.idle_timeout);
-      // Only a failed exchange destroys it, and that is reported through onError.
+      // Only a failed handler destroys it, and that is reported through onError.
       this.#upload.on('error', () => undefined);
       if (head.contentLength !== undefined) fields.push('Content-Length', String(head.contentLength));
     }
     const host = upstream.hostFor(head);
     if (host !== undefined) fields.push('Host', host);
-    this.#dispatch(this.#tries.begin());
+    this.#dispatch(this.#retries.begin());
   }
 
   giveUp(): void {
@@ -92,15 +99,15 @@ export class Exchange
     });
   }
 
-  cut(): void {
+  abort(): void {
     if (this.#over) return;
     this.#finish('cut');
-    this.#job.res.destroy();
+    this.#request.res.destroy();
     this.#abort?.(new Error('the request was cut'));
   }
 
   #dispatch(address: Address): void {
-    const { head, target, fields } = this.#job;
+    const { head, target, fields } = this.#request;
     const options: PoolRequest = {
       method: head.method,
       path: address.prefix + target,
@@ -120,39 +127,39 @@ export class Exchange
 
   onConnect(abort: (reason?: Error) => void): void {
     this.#abort = abort;
-    this.#tries.sent = true;
+    this.#retries.sent = true;
     if (this.#over) abort();
-    else this.#wait = this.#job.upstream.firstByte.begin(this);
+    else this.#timeout = this.#request.upstream.firstByte.begin(this);
   }
 
   onHeaders(status: number, raw: Buffer[], _resume: () => void, statusText: string): boolean {
     if (this.#over) return false;
     if (status < 200) {
       this.#informational += 1;
-      // Nobody asked for another protocol.
+      // Nobody asked for next protocol.
       if (status < 100 || status === 101) throw new Error('an answer that means nothing here');
       if (this.#informational > MAX_INFORMATIONAL) throw new Error('too many informational answers');
       this.#renewWait();
       return true;
     }
-    const { res, responseFields, allowsServiceWorker } = this.#job;
+    const { res, responseFields, allowsServiceWorker } = this.#request;
     this.#endWait();
-    this.#tries.answered();
+    this.#retries.answered();
     this.#firstByteAt = performance.now();
     res.writeHead(
       status,
       statusText,
-      inboundFields(status, raw, responseFields, this.#sessionCookie, allowsServiceWorker),
+      responseHeaders(status, raw, responseFields, this.#sessionCookie, allowsServiceWorker),
     );
     this.#status = status;
-    // Its head is all of it. undici waits for the bytes of its Content-Length, which may tell those of another answer.
+    // Its head is all of it. undici waits for the bytes of its Content-Length, which may tell those of next answer.
     if (isBodiless(status)) this.onComplete(null);
     else process.nextTick(flushHead, this);
     return true;
   }
 
   onData(chunk: Buffer): boolean {
-    const { res, upstream } = this.#job;
+    const { res, upstream } = this.#request;
     this.#renewWait();
     this.#onePiece = !this.#wrote && chunk.length <= MAX_JOINED && !res.chunkedEncoding;
     this.#wrote = true;
@@ -172,9 +179,9 @@ export class Exchange
       this.onError(new errors.SocketError('the connection broke in the middle of the answer'));
       return;
     }
-    const { req, res, responseFields, upstream } = this.#job;
+    const { req, res, responseFields, upstream } = this.#request;
     if (trailers !== null && trailers.length > 0 && res.chunkedEncoding)
-      res.addTrailers(inboundTrailers(trailers, responseFields));
+      res.addTrailers(responseTrailers(trailers, responseFields));
     this.#wrote = true;
     this.#finish(null);
     if (this.#upload !== undefined && !req.readableEnded && closesBehind(res)) {
@@ -192,27 +199,27 @@ export class Exchange
   onError(error: Error): void {
     if (this.#over) return;
     this.#endWait();
-    const { res } = this.#job;
+    const { res } = this.#request;
     if (res.headersSent) {
       // The answer began: the client must see it break, never a clean end.
       this.#finish('upstream');
       res.destroy();
       return;
     }
-    const another = this.#tries.another(error, this.#repeatable());
-    if (another !== undefined) this.#dispatch(another);
-    else this.#finish('upstream', refusalOf(error, this.#tries.sent));
+    const next = this.#retries.nextAddress(error, this.#repeatable());
+    if (next !== undefined) this.#dispatch(next);
+    else this.#finish('upstream', refusalOf(error, this.#retries.sent));
   }
 
   /** What came at once is taken in. Sends the head when its body did not come along with it: event streams and slow bodies. */
   flush(): void {
     if (this.#over) return;
-    this.#wait = this.#job.upstream.nextByte.begin(this);
-    if (!this.#wrote) this.#job.res.flushHeaders();
+    this.#timeout = this.#request.upstream.nextByte.begin(this);
+    if (!this.#wrote) this.#request.res.flushHeaders();
   }
 
   /** Ends it, unless it is the client who is waited for. */
-  waitedTooLong(): void {
+  onTimeout(): void {
     const isClients = this.#status === null ? this.#upload?.isAwaited : this.#stalled !== undefined;
     if (isClients === true) this.#renewWait();
     else
@@ -220,25 +227,25 @@ export class Exchange
   }
 
   #renewWait(): void {
-    if (this.#wait !== undefined) this.#waits.renew(this.#wait);
+    if (this.#timeout !== undefined) this.#timeouts.renew(this.#timeout);
   }
 
   #endWait(): void {
-    if (this.#wait !== undefined) this.#waits.end(this.#wait);
-    this.#wait = undefined;
+    if (this.#timeout !== undefined) this.#timeouts.end(this.#timeout);
+    this.#timeout = undefined;
   }
 
-  get #waits(): Waits {
-    const { firstByte, nextByte } = this.#job.upstream;
+  get #timeouts(): FastTimeouts {
+    const { firstByte, nextByte } = this.#request.upstream;
     return this.#status === null ? firstByte : nextByte;
   }
 
-  #repeatable(): Repeatable {
-    const { head, res } = this.#job;
+  #repeatable(): Resendable {
+    const { head, res } = this.#request;
     const upload = this.#upload;
     return {
-      whole: !res.destroyed && upload?.isUntouched !== false,
-      harmless: !res.destroyed && upload === undefined && this.#informational === 0 && isRead(head.method),
+      bodyUnsent: !res.destroyed && upload?.isUntouched !== false,
+      idempotent: !res.destroyed && upload === undefined && this.#informational === 0 && isRead(head.method),
     };
   }
 
@@ -250,11 +257,11 @@ export class Exchange
   #finish(aborted: ForwardOutcome['aborted'], refusal?: Refusal): void {
     if (this.#over) return;
     this.#over = true;
-    const { res, refuse, done } = this.#job;
+    const { res, refuse, done } = this.#request;
     clearTimeout(this.#stalled);
     this.connection?.release(false);
     this.#endWait();
-    this.#tries.leave();
+    this.#retries.end();
     this.#permit?.release();
     unfollow(res);
     this.#upload?.destroy();
@@ -279,7 +286,8 @@ export class Exchange
   }
 
   uploadStarted(): void {
-    if (this.#job.head.expectsContinue && !this.#job.res.headersSent) this.#job.res.writeContinue();
+    if (this.#request.head.expectsContinue && !this.#request.res.headersSent)
+      this.#request.res.writeContinue();
   }
 
   uploadTaken(): void {
@@ -288,7 +296,7 @@ export class Exchange
 
   uploadIdle(): void {
     if (this.#over) return;
-    const { res } = this.#job;
+    const { res } = this.#request;
     if (res.headersSent) {
       this.#finish('client');
       res.destroy();
@@ -298,7 +306,7 @@ export class Exchange
 
   uploadBroken(): void {
     this.clientClosed();
-    this.#job.res.destroy();
+    this.#request.res.destroy();
   }
 }
 
@@ -307,10 +315,10 @@ function closesBehind(res: ServerResponse): boolean {
   return 'shouldKeepAlive' in res && !res.shouldKeepAlive;
 }
 
-function flushHead(exchange: Exchange): void {
+function flushHead(handler: ForwardHandler): void {
   try {
-    exchange.flush();
+    handler.flush();
   } catch (error) {
-    exchange.onError(error as Error);
+    handler.onError(error as Error);
   }
 }

@@ -4,7 +4,7 @@ import type { RequestHead } from '../http/head.js';
 import type { Upstream } from './upstreams.js';
 
 /** A judged request to carry. */
-export interface ForwardJob {
+export interface ForwardRequest {
   readonly head: RequestHead;
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
@@ -27,7 +27,7 @@ export interface ForwardJob {
 export interface ForwardOutcome {
   /** Status of the upstream's answer; null when there was none. */
   readonly status: number | null;
-  /** Who broke it off before its end; `cut` for {@link Carried.cut}. */
+  /** Who broke it off before its end; `cut` for {@link InFlight.abort}. */
   readonly aborted: 'client' | 'upstream' | 'cut' | null;
   /** `performance.now()` when it was sent, for the last time when it was sent again; null when it never was. */
   readonly sentAt: number | null;
@@ -36,10 +36,10 @@ export interface ForwardOutcome {
 }
 
 /** A request that is being carried. */
-export interface Carried {
+export interface InFlight {
   /** Breaks it off on both sides. The client sees that it broke, never a clean end. */
-  cut(): void;
+  abort(): void;
 }
 
 /** Carries a judged request to its upstream and the answer back, both streamed. */
-export type Forward = (job: ForwardJob) => Carried;
+export type Forward = (request: ForwardRequest) => InFlight;

@@ -1,11 +1,11 @@
-import { Exchange } from './forward-handler.js';
+import { ForwardHandler } from './forward-handler.js';
 import type { Forward } from './forward-request.js';
 
 /** Makes the forwarder. */
 export function createForward({ sessionCookie }: { readonly sessionCookie: string }): Forward {
-  return (job) => {
-    const exchange = new Exchange(job, sessionCookie);
-    exchange.start();
-    return exchange;
+  return (request) => {
+    const handler = new ForwardHandler(request, sessionCookie);
+    handler.start();
+    return handler;
   };
 }

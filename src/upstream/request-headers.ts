@@ -4,7 +4,7 @@ import type { RequestHead } from '../http/head.js';
 import { foldName, ProtectedFields, type ProtectedNames } from '../http/protected-fields.js';
 
 /** What the configuration adds to the fields that no client gets through. */
-export interface OutboundSettings extends ProtectedNames {
+export interface RequestHeaderSettings extends ProtectedNames {
   /** Exact name of the session cookie. */
   readonly sessionCookie: string;
   readonly forwardCredentials: boolean;
@@ -13,7 +13,7 @@ export interface OutboundSettings extends ProtectedNames {
 }
 
 /** Builds the fields of an outbound request: a flat list of names and values, the injected ones last. */
-export type Outbound = (head: RequestHead, injected: readonly string[], requestId: string) => string[];
+export type RequestHeaders = (head: RequestHead, injected: readonly string[], requestId: string) => string[];
 
 type Treatment = 'keep' | 'drop' | 'cookie' | 'trace';
 
@@ -29,7 +29,7 @@ const TRACEPARENT = 'traceparent';
 const MAX_REMEMBERED = 2_000;
 
 /** Makes the builder of outbound fields. Fields are rebuilt from what was received, never passed through. */
-export function createOutbound(settings: OutboundSettings): Outbound {
+export function createRequestHeaders(settings: RequestHeaderSettings): RequestHeaders {
   const { forwardCredentials, tracing } = settings;
   const fields = new ProtectedFields(settings);
   const forwarded = new Set(forwardCredentials ? settings.credentialNames.map(lowerCase) : []);

@@ -37,7 +37,7 @@ const NOT_IN_TRAILERS: ReadonlySet<string> = new Set([
 ]);
 
 /** The upstream's answer can't be passed on as one well-formed answer. */
-export class HostileAnswer extends Error {
+export class InvalidUpstreamResponse extends Error {
   readonly code = 'HOSTILE_ANSWER';
 }
 
@@ -114,7 +114,7 @@ function treat(name: string): Treatment {
  * @param allowsServiceWorker whether the answer may be the script of a service worker, and widen its scope
  * @throws HostileAnswer for framing that two readers could take differently
  */
-export function inboundFields(
+export function responseHeaders(
   status: number,
   raw: readonly (Buffer | string)[],
   added: readonly string[],
@@ -135,7 +135,8 @@ export function inboundFields(
         continue;
       case 'coding':
         framings += 1;
-        if (value.toLowerCase() !== 'chunked') throw new HostileAnswer('an unknown transfer coding');
+        if (value.toLowerCase() !== 'chunked')
+          throw new InvalidUpstreamResponse('an unknown transfer coding');
         continue;
       case 'length':
         framings += 1;
@@ -159,7 +160,7 @@ export function inboundFields(
     }
     if (!hasName(added, lower)) fields.push(name, value);
   }
-  if (framings > 1) throw new HostileAnswer('more than one length');
+  if (framings > 1) throw new InvalidUpstreamResponse('more than one length');
   const kept = listed === undefined ? fields : withoutListed(fields, listed);
   // No cache may take it for the answer to a request for a service worker's script, which is refused (RFC 9110 12.5.5).
   if (isScript && !allowsServiceWorker) kept.push('Vary', 'Service-Worker');
@@ -199,7 +200,7 @@ export function hasFraming(trailers: readonly (Buffer | string)[]): boolean {
 }
 
 /** Builds the trailers of the answer to the client: what may stand there, and nothing of Latchkey's own names. */
-export function inboundTrailers(
+export function responseTrailers(
   raw: readonly (Buffer | string)[],
   added: readonly string[],
 ): [string, string][] {

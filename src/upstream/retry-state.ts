@@ -4,11 +4,11 @@ import { isBrokenConnection, isUnreached } from './faults.js';
 import type { Upstream } from './upstreams.js';
 
 /** What may be done with a request that failed. */
-export interface Repeatable {
+export interface Resendable {
   /** Nothing of its body was taken, so that all of it can be sent to another address. */
-  readonly whole: boolean;
+  readonly bodyUnsent: boolean;
   /** Whether it may be sent a second time: it changes nothing, has no body, and nothing of an answer came. */
-  readonly harmless: boolean;
+  readonly idempotent: boolean;
 }
 
 /**
@@ -18,7 +18,7 @@ export interface Repeatable {
  * address goes out again only if it has no side effects (RFC 9110 9.2.2), and to the same address when there is no other one: an idle
  * connection may have been closed in the moment in which it was used.
  */
-export class Tries {
+export class RetryState {
   readonly #upstream: Upstream;
   #address: Address | undefined;
   #active: Active | undefined;
@@ -33,23 +33,23 @@ export class Tries {
 
   /** The first address. */
   begin(): Address {
-    return this.#enter(this.#upstream.choose() as Address);
+    return this.#use(this.#upstream.choose() as Address);
   }
 
   /** Notes what the address is to blame for, and says where the request is sent again; undefined when it must not be. */
-  another(error: Error, { whole, harmless }: Repeatable): Address | undefined {
+  nextAddress(error: Error, { bodyUnsent, idempotent }: Resendable): Address | undefined {
     const address = this.#address as Address;
     const upstream = this.#upstream;
     const unreached = !this.sent && isUnreached(error);
     if (!unreached && !(this.sent && isBrokenConnection(error))) return undefined;
     upstream.failed(address, error);
-    if (this.#count > upstream.settings.retries || !(unreached ? whole : harmless)) return undefined;
+    if (this.#count > upstream.settings.retries || !(unreached ? bodyUnsent : idempotent)) return undefined;
     (this.#failed ??= []).push(address);
     const next = upstream.choose(this.#failed) ?? (unreached ? undefined : address);
     if (next === undefined) return undefined;
-    this.leave();
+    this.end();
     upstream.retried();
-    return this.#enter(next);
+    return this.#use(next);
   }
 
   /** The address answered. */
@@ -58,11 +58,11 @@ export class Tries {
   }
 
   /** It is over. */
-  leave(): void {
+  end(): void {
     this.#active?.end();
   }
 
-  #enter(address: Address): Address {
+  #use(address: Address): Address {
     this.#count += 1;
     this.sent = false;
     this.#address = address;

@@ -32,7 +32,7 @@ export interface TunnelRequest {
 const TCP_KEEP_ALIVE_MS = 60_000;
 
 /** A WebSocket ends by frames in both directions before its connection does (RFC 6455 7.1.1). */
-const FAREWELL_MS = 5_000;
+const LINGER_MS = 5_000;
 
 /** Where an open connection leads does not matter any more; TLS, if any, is inside it. */
 const TARGET = 'http://upstream';
@@ -65,8 +65,8 @@ export class Tunnels {
   /** Sends a request for a tunnel. @throws TypeError for a path, name or value that can't be sent */
   ask(asked: TunnelAsked): TunnelRequest {
     const request = this.#send(asked);
-    const [passOn] = request.listeners('upgrade') as ((...args: Upgraded) => void)[];
-    if (passOn === undefined) throw new Error('http-proxy takes answers in another way');
+    const [onUpgrade] = request.listeners('upgrade') as ((...args: Upgraded) => void)[];
+    if (onUpgrade === undefined) throw new Error('http-proxy takes answers in another way');
     request.removeAllListeners('upgrade').removeAllListeners('response');
     const { socket } = asked;
     socket.once('close', () => request.destroy());
@@ -79,7 +79,7 @@ export class Tunnels {
         socket.setDefaultEncoding('latin1');
         tieTogether(socket, opened);
         opened.setKeepAlive(true, TCP_KEEP_ALIVE_MS);
-        passOn.apply(request, upgraded);
+        onUpgrade.apply(request, upgraded);
       },
     };
   }
@@ -127,14 +127,14 @@ function headersOf(fields: readonly string[]): Record<string, string | string[]>
 
 /** When one side is gone the other one is ended too; when one has only ended, the other one has a moment to follow. */
 function tieTogether(client: Duplex, upstream: Duplex): void {
-  let farewell: NodeJS.Timeout | undefined;
+  let lingering: NodeJS.Timeout | undefined;
   for (const [side, other] of [
     [client, upstream],
     [upstream, client],
   ] as const) {
-    side.once('end', () => (farewell ??= setTimeout(() => side.destroy(), FAREWELL_MS)));
+    side.once('end', () => (lingering ??= setTimeout(() => side.destroy(), LINGER_MS)));
     side.once('close', () => {
-      clearTimeout(farewell);
+      clearTimeout(lingering);
       other.destroy();
     });
     side.on('error', () => other.destroy());

@@ -7,14 +7,14 @@ import type { RequestHead } from '../http/head.js';
 import type { Address } from './address.js';
 import type { ConnectionWaiter, Permit } from './connection-limiter.js';
 import { handshakeAnswerFault } from './handshake.js';
-import { inboundFields } from './response-headers.js';
-import { Tries } from './retry-state.js';
+import { responseHeaders } from './response-headers.js';
+import { RetryState } from './retry-state.js';
 import { Tunnels, type Upgraded } from './tunnel.js';
 import { refusalOf } from './faults.js';
 import type { Upstream } from './upstreams.js';
 
 /** A judged WebSocket handshake to carry. */
-export interface UpgradeJob {
+export interface UpgradeRequest {
   readonly head: RequestHead;
   readonly socket: Duplex;
   /** Bytes that the client sent behind the handshake. */
@@ -33,7 +33,7 @@ export interface UpgradeJob {
 }
 
 /** Carries WebSocket handshakes and then the bytes of both sides. */
-export type Upgrade = (job: UpgradeJob) => void;
+export type Upgrade = (request: UpgradeRequest) => void;
 
 /**
  * Makes the carrier of handshakes.
@@ -43,14 +43,14 @@ export type Upgrade = (job: UpgradeJob) => void;
  */
 export function createUpgrade({ sessionCookie }: { readonly sessionCookie: string }): Upgrade {
   const tunnels = new Tunnels();
-  return (job) => new Handshake(job, tunnels, sessionCookie).start();
+  return (request) => new Handshake(request, tunnels, sessionCookie).start();
 }
 
 class Handshake implements ConnectionWaiter {
-  readonly #job: UpgradeJob;
+  readonly #request: UpgradeRequest;
   readonly #tunnels: Tunnels;
   readonly #sessionCookie: string;
-  readonly #tries: Tries;
+  readonly #retries: RetryState;
   /** Held until the tunnel is over. */
   #permit: Permit | undefined;
   /** The connection to the upstream. */
@@ -59,15 +59,15 @@ class Handshake implements ConnectionWaiter {
   #limit: NodeJS.Timeout | undefined;
   #over = false;
 
-  constructor(job: UpgradeJob, tunnels: Tunnels, sessionCookie: string) {
-    this.#job = job;
+  constructor(request: UpgradeRequest, tunnels: Tunnels, sessionCookie: string) {
+    this.#request = request;
     this.#tunnels = tunnels;
     this.#sessionCookie = sessionCookie;
-    this.#tries = new Tries(job.upstream);
+    this.#retries = new RetryState(request.upstream);
   }
 
   start(): void {
-    const { socket, upstream } = this.#job;
+    const { socket, upstream } = this.#request;
     if (socket.destroyed) {
       this.#finish(null);
       return;
@@ -87,7 +87,7 @@ class Handshake implements ConnectionWaiter {
   }
 
   go(): void {
-    this.#guarded(() => this.#connect(this.#tries.begin()))();
+    this.#guarded(() => this.#connect(this.#retries.begin()))();
   }
 
   giveUp(): void {
@@ -109,11 +109,11 @@ class Handshake implements ConnectionWaiter {
   #leave(): void {
     this.#opened?.destroy();
     if (this.#isConnecting) return;
-    this.#tries.leave();
+    this.#retries.end();
     this.#permit?.release();
   }
 
-  /** Nothing is sent before a connection stands, so one that fails is tried at another address. */
+  /** Nothing is sent before a connection stands, so one that fails is tried at next address. */
   #connect(address: Address): void {
     this.#isConnecting = true;
     address.connect(
@@ -130,9 +130,12 @@ class Handshake implements ConnectionWaiter {
 
   #failed(error: Error): void {
     if (this.#over) return;
-    const { sent } = this.#tries;
-    const another = this.#tries.another(error, { whole: !this.#job.socket.destroyed, harmless: false });
-    if (another !== undefined) this.#connect(another);
+    const { sent } = this.#retries;
+    const next = this.#retries.nextAddress(error, {
+      bodyUnsent: !this.#request.socket.destroyed,
+      idempotent: false,
+    });
+    if (next !== undefined) this.#connect(next);
     else this.#finish(null, refusalOf(error, sent));
   }
 
@@ -143,9 +146,9 @@ class Handshake implements ConnectionWaiter {
     clearTimeout(this.#limit);
     if (refusal !== undefined) {
       this.#leave();
-      this.#job.refuse(refusal);
+      this.#request.refuse(refusal);
     }
-    this.#job.done({ status });
+    this.#request.done({ status });
   }
 
   /** A listener whose errors end this handshake, and nothing else. */
@@ -154,7 +157,7 @@ class Handshake implements ConnectionWaiter {
   }
 
   #broke(error: unknown): void {
-    const { socket, fault } = this.#job;
+    const { socket, fault } = this.#request;
     fault(error);
     this.#leave();
     if (this.#over) socket.destroy();
@@ -166,9 +169,9 @@ class Handshake implements ConnectionWaiter {
   }
 
   #send(address: Address, opened: Socket): void {
-    const { head, socket, headBytes, upstream, target, fields } = this.#job;
+    const { head, socket, headBytes, upstream, target, fields } = this.#request;
     this.#opened = opened;
-    this.#tries.sent = true;
+    this.#retries.sent = true;
     this.#limit = setTimeout(
       this.#guarded(() =>
         this.#finish(null, {
@@ -204,14 +207,14 @@ class Handshake implements ConnectionWaiter {
   /** The fields of a 101 for the client; undefined when it opened no WebSocket. */
   #fieldsOf(answer: IncomingMessage): string[] | undefined {
     if (this.#over) return undefined;
-    this.#tries.answered();
-    const { head, responseFields } = this.#job;
+    this.#retries.answered();
+    const { head, responseFields } = this.#request;
     const fault = handshakeAnswerFault(answer.rawHeaders, head.fields);
     if (fault !== undefined) {
       this.#refuseAnswer(answer, `did not open the WebSocket: ${fault}`);
       return undefined;
     }
-    const fields = inboundFields(101, answer.rawHeaders, responseFields, this.#sessionCookie);
+    const fields = responseHeaders(101, answer.rawHeaders, responseFields, this.#sessionCookie);
     this.#finish(101);
     return fields;
   }
@@ -219,7 +222,7 @@ class Handshake implements ConnectionWaiter {
   #unopened(answer: IncomingMessage): void {
     answer.destroy();
     if (this.#over) return;
-    this.#tries.answered();
+    this.#retries.answered();
     this.#refuseAnswer(answer, 'did not accept the WebSocket');
   }
 

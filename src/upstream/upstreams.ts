@@ -3,7 +3,7 @@ import { Address, type AddressSettings } from './address.js';
 import { ConnectionLimiter } from './connection-limiter.js';
 import { HealthCheck, type HealthCheckSettings } from './health-check.js';
 import { causeOf, codeOf } from './faults.js';
-import { Waits } from './fast-timeouts.js';
+import { FastTimeouts } from './fast-timeouts.js';
 
 /** Settings of one upstream; times in milliseconds. */
 export interface UpstreamSettings extends AddressSettings {
@@ -51,9 +51,9 @@ export class Upstream {
   readonly settings: UpstreamSettings;
   readonly limiter: ConnectionLimiter;
   /** Of requests that were sent, for the first byte of the answer. */
-  readonly firstByte: Waits;
+  readonly firstByte: FastTimeouts;
   /** Of answers that began, for the byte that comes next. */
-  readonly nextByte: Waits;
+  readonly nextByte: FastTimeouts;
   readonly addresses: readonly Address[];
   readonly #events: UpstreamEvents;
   readonly #only: Address | undefined;
@@ -70,8 +70,8 @@ export class Upstream {
       settings.max_waiting,
       settings.wait_timeout,
     );
-    this.firstByte = new Waits(settings.response_timeout);
-    this.nextByte = new Waits(settings.idle_timeout);
+    this.firstByte = new FastTimeouts(settings.response_timeout);
+    this.nextByte = new FastTimeouts(settings.idle_timeout);
     this.addresses = settings.urls.map((url) => new Address(url, settings));
     this.#only = this.addresses.length === 1 ? this.addresses[0] : undefined;
     const { health_check: check } = settings;
@@ -99,8 +99,8 @@ export class Upstream {
       const index = (this.#turn + i) % addresses.length;
       const address = addresses[index] as Address;
       if (tried.includes(address)) continue;
-      const { standing } = address;
-      if (!standing.usable && standing.takeTrial(performance.now())) return address;
+      const { health } = address;
+      if (!health.usable && health.tryProbe(performance.now())) return address;
       if (best === undefined || isBetter(address, best)) {
         best = address;
         at = index;
@@ -119,8 +119,8 @@ export class Upstream {
 
   /** A request was answered. */
   answered(address: Address): void {
-    const { usable } = address.standing;
-    address.standing.answered();
+    const { usable } = address.health;
+    address.health.answered();
     if (!usable) this.#tell(address, usable, 'it answered a request');
   }
 
@@ -130,8 +130,8 @@ export class Upstream {
     this.#events.failed({ upstream: this.name, address: address.origin, code: codeOf(error), cause });
     // With nothing to turn to, leaving it out would only turn a hiccup into an outage.
     if (this.#only !== undefined) return;
-    const { usable } = address.standing;
-    address.standing.failed(performance.now());
+    const { usable } = address.health;
+    address.health.failed(performance.now());
     this.#tell(address, usable, cause);
   }
 
@@ -156,13 +156,13 @@ export class Upstream {
   }
 
   #checked(address: Address, fault: string | undefined): void {
-    const { usable } = address.standing;
-    address.standing.checked(fault === undefined);
+    const { usable } = address.health;
+    address.health.checked(fault === undefined);
     this.#tell(address, usable, fault ?? 'its health check passes');
   }
 
   #tell(address: Address, before: boolean, cause: string): void {
-    const { usable } = address.standing;
+    const { usable } = address.health;
     if (usable !== before)
       this.#events.changed({ upstream: this.name, address: address.origin, usable, cause });
   }
@@ -180,7 +180,7 @@ function hostOf({ fields }: RequestHead): string | undefined {
 const NONE: readonly Address[] = [];
 
 function isBetter(a: Address, b: Address): boolean {
-  if (a.standing.usable !== b.standing.usable) return a.standing.usable;
+  if (a.health.usable !== b.health.usable) return a.health.usable;
   return a.active.value < b.active.value;
 }
 

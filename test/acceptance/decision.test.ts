@@ -157,7 +157,7 @@ t.test('a check that does not say what it asks about is refused, with what to me
         t.equal(reply.json.detail.startsWith(`${fault}; `), true, reply.json.detail);
         t.match(reply.json.detail, mend);
       }
-      const lines = server.stdout().split('\n').filter((line) => line.includes(fault) && line.includes('has to be mended'));
+      const lines = server.stdout().split('\n').filter((line) => line.includes(fault) && line.includes('misconfigured forward-auth proxy'));
       t.equal(lines.length, 1, 'one line of the log');
       t.match(lines[0] ?? '', '"level":40');
     }

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { createServer as createTcpServer } from 'node:net';
 import t, { type Test as T } from 'tap';
 import type { Refusal } from '../../src/domain/refusal.js';
-import { answerRefusal } from '../../src/http/replies.js';
+import { refusalReply } from '../../src/http/replies.js';
 import type { EndpointName } from '../../src/policy/endpoint-rule.js';
 import { exchange, type WireReply } from '../helpers/exchange.js';
 import { LEGACY_KEY, PASSWORD, startFixture } from '../helpers/fixture.js';
@@ -256,7 +256,7 @@ t.test('each refusal that there is has a message, and all but 401 a detail', asy
     own_endpoint: { refusal: 'own_endpoint', detail },
     not_found: { refusal: 'not_found', detail },
     grant: { refusal: 'grant', status: 400, code: 'invalid_grant', detail },
-    login_throttled: { refusal: 'login_throttled', retryAfter: 1, facts: [] },
+    login_throttled: { refusal: 'login_throttled', retryAfter: 1, auditEvents: [] },
     rate_limited: { refusal: 'rate_limited', retryAfter: 1, resetAt: 0 },
     upstream_unreachable: { refusal: 'upstream_unreachable', detail },
     upstream_broken: { refusal: 'upstream_broken', detail },
@@ -270,7 +270,7 @@ t.test('each refusal that there is has a message, and all but 401 a detail', asy
     fault: { refusal: 'fault' },
   };
   for (const [name, refusal] of Object.entries(refusals)) {
-    const { status, json, fields = [], content, maxAge } = answerRefusal(refusal);
+    const { status, json, headers: fields = [], content, maxAge } = refusalReply(refusal);
     t.same([content, maxAge], [undefined, undefined], `${name}: JSON that nobody keeps`);
     t.match(json, status === 401 ? { msg: /./ } : { msg: /./, detail: /./ }, name);
     if (status === 429 || status === 503) t.ok(fields.includes('Retry-After'), `${name}: Retry-After`);

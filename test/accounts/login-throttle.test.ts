@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { clearThrottle, type Ending, Throttle } from '../../src/accounts/login-throttle.js';
+import { clearThrottle, type Ending, LoginThrottle } from '../../src/accounts/login-throttle.js';
 import { bytesOfAddress } from '../../src/domain/address.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
@@ -13,7 +13,7 @@ const SETTINGS = { max_failures: 2, lockout: 15 * MINUTE };
 function setUp(t: Test, settings = SETTINGS) {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
   t.teardown(() => store.close());
-  const throttle = new Throttle(store, settings);
+  const throttle = new LoginThrottle(store, settings);
   /** Makes attempts until one has to wait, and returns how many were made and the wait. */
   const guess = async (login: (i: number) => string, address: (i: number) => string, now = NOW, most = 5_000) => {
     for (let i = 0; i < most; i++) {

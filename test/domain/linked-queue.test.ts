@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import assert from 'node:assert';
-import { HeldList, type Place } from '../../src/domain/linked-queue.js';
+import { LinkedQueue, type Node } from '../../src/domain/linked-queue.js';
 import { property } from '../helpers/property.js';
 
 /** What happens to the list: a member comes, one of those that ever came holds again or leaves, and time goes on. */
@@ -13,8 +13,8 @@ const steps = fc.array(
 );
 
 property('a list in the order of holding is what a sorted array would be', 500, steps, (all) => {
-  const list = new HeldList<number>();
-  const places: Place<number>[] = [];
+  const list = new LinkedQueue<number>();
+  const places: Node<number>[] = [];
   let model: { member: number; heldAt: number }[] = [];
   all.forEach(({ does, which }, now) => {
     if (does === 'add') {
@@ -22,7 +22,7 @@ property('a list in the order of holding is what a sorted array would be', 500, 
       places.push(list.add(places.length, now));
     } else if (places.length > 0) {
       const member = which % places.length;
-      const place = places[member] as Place<number>;
+      const place = places[member] as Node<number>;
       const isIn = model.some((each) => each.member === member);
       model = model.filter((each) => each.member !== member);
       if (does === 'remove') list.remove(place);

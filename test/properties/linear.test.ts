@@ -17,11 +17,11 @@ import { parseTarget } from '../../src/http/target.js';
 import { isAccessToken } from '../../src/domain/secret.js';
 import { printable } from '../../src/observe/printable.js';
 import { Router } from '../../src/policy/routes.js';
-import { inboundFields, inboundTrailers } from '../../src/upstream/response-headers.js';
-import { createOutbound, withoutCookie } from '../../src/upstream/request-headers.js';
+import { responseHeaders, responseTrailers } from '../../src/upstream/response-headers.js';
+import { createRequestHeaders, withoutCookie } from '../../src/upstream/request-headers.js';
 import { refuseHandshake } from '../../src/upstream/handshake.js';
-import { formOf, readAsked } from '../../src/listeners/decision/protocols.js';
-import { createDecisionHeaders } from '../../src/upstream/forward-auth-headers.js';
+import { protocolOf, readAsked } from '../../src/listeners/decision/protocols.js';
+import { createForwardAuthHeaders } from '../../src/upstream/forward-auth-headers.js';
 import { FALLBACK, OWN, TABLE } from './paths.js';
 
 /**
@@ -51,8 +51,8 @@ const outboundSettings = {
   forwardCredentials: false,
   tracing: false,
 };
-const outbound = createOutbound(outboundSettings);
-const passOn = createDecisionHeaders(outboundSettings);
+const outbound = createRequestHeaders(outboundSettings);
+const passOn = createForwardAuthHeaders(outboundSettings);
 
 function headOf(fields: readonly string[], url = '/') {
   const rawHeaders = [...fields];
@@ -185,9 +185,9 @@ const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true;
   'method and target of a check': {
     tokens: ['/', 'a', '?', '%2F', ';'],
     run: (text) => {
-      const form = formOf('/auth-request');
+      const form = protocolOf('/auth-request');
       if (form !== undefined) readAsked(form, { rawHeaders: ['X-Original-Method', text, 'X-Original-URI', text] });
-      formOf(`/ext_authz/${text}`);
+      protocolOf(`/ext_authz/${text}`);
     },
   },
   ...Object.fromEntries(
@@ -216,15 +216,15 @@ const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true;
     tokens: [...COOKIES, ...LISTS],
     run: (text) => {
       const raw = ['Set-Cookie', text, 'Connection', text, 'Content-Type', text, 'Service-Worker-Allowed', text];
-      inboundFields(200, raw, ['X-Request-Id', 'x'], NAMES.sessionCookie);
-      inboundTrailers(raw, ['X-Request-Id', 'x']);
+      responseHeaders(200, raw, ['X-Request-Id', 'x'], NAMES.sessionCookie);
+      responseTrailers(raw, ['X-Request-Id', 'x']);
     },
   },
   'many fields of an answer': {
     tokens: ['a', 'Set-Cookie', 'Connection'],
     run: (text) => {
       const fields = Array.from({ length: text.length / 16 }, (_, i) => [text.slice(0, 10), `x-${i}`]).flat();
-      inboundFields(200, fields, ['X-Request-Id', 'x'], NAMES.sessionCookie);
+      responseHeaders(200, fields, ['X-Request-Id', 'x'], NAMES.sessionCookie);
     },
   },
   'a line of a log': { tokens: ['\u200b', '\u0007', 'a', '\u2028', 'é'], run: (text) => void printable(text) },

@@ -8,7 +8,7 @@ interface Sample {
 }
 
 /** One series of a {@link Counts}. Whoever counts adds to its value. */
-export interface Cell {
+export interface Series {
   value: number;
 }
 
@@ -24,7 +24,7 @@ export class Counts {
   readonly aggregator = 'sum';
   readonly name: string;
   readonly help: string;
-  readonly #cells: { readonly labels: Readonly<Record<string, string>>; readonly cell: Cell }[] = [];
+  readonly #series: { readonly labels: Readonly<Record<string, string>>; readonly series: Series }[] = [];
 
   constructor(name: string, help: string) {
     this.name = name;
@@ -34,26 +34,26 @@ export class Counts {
 
   /** Number of its series. */
   get size(): number {
-    return this.#cells.length;
+    return this.#series.length;
   }
 
   /** Makes a series. Whoever asks keeps it: the same labels twice would be two series of one name. */
-  add(labels: Readonly<Record<string, string>>): Cell {
-    const cell = { value: 0 };
-    this.#cells.push({ labels, cell });
-    return cell;
+  add(labels: Readonly<Record<string, string>>): Series {
+    const series = { value: 0 };
+    this.#series.push({ labels, series });
+    return series;
   }
 
   /** For prom-client. */
   async get() {
     const { type, aggregator, name, help } = this;
-    const values = this.#cells.map(({ labels, cell }): Sample => ({ labels, value: cell.value }));
+    const values = this.#series.map(({ labels, series }): Sample => ({ labels, value: series.value }));
     return { type, aggregator, name, help, values };
   }
 
   /** For prom-client. */
   reset(): void {
-    for (const { cell } of this.#cells) cell.value = 0;
+    for (const { series } of this.#series) series.value = 0;
   }
 }
 
@@ -64,14 +64,14 @@ const BOUNDS: readonly number[] = [
 ];
 
 /** A histogram of durations by one label, or by none. */
-export class Timings {
+export class Histogram {
   readonly type = 'histogram';
   readonly aggregator = 'sum';
   readonly name: string;
   readonly help: string;
   readonly #label: string | null;
   readonly #max: number;
-  readonly #cells = new Map<string, TimingCell>();
+  readonly #series = new Map<string, HistogramSeries>();
 
   /**
    * @param label null for one series
@@ -87,33 +87,33 @@ export class Timings {
   }
 
   /** The series of a value of the label. */
-  of(value: string): TimingCell {
-    let cell = this.#cells.get(value);
-    if (cell === undefined) {
-      if (this.#cells.size >= this.#max && value !== OTHER) return this.of(OTHER);
-      this.#cells.set(value, (cell = new TimingCell()));
+  of(value: string): HistogramSeries {
+    let series = this.#series.get(value);
+    if (series === undefined) {
+      if (this.#series.size >= this.#max && value !== OTHER) return this.of(OTHER);
+      this.#series.set(value, (series = new HistogramSeries()));
     }
-    return cell;
+    return series;
   }
 
   /** For prom-client. */
   async get() {
     const { type, aggregator, name, help } = this;
     const values: Sample[] = [];
-    for (const [value, cell] of this.#cells)
-      values.push(...cell.samples(name, this.#label === null ? {} : { [this.#label]: value }));
+    for (const [value, series] of this.#series)
+      values.push(...series.samples(name, this.#label === null ? {} : { [this.#label]: value }));
     return { type, aggregator, name, help, values };
   }
 
   /** For prom-client. */
   reset(): void {
-    this.#cells.clear();
+    this.#series.clear();
     if (this.#label === null) this.of('');
   }
 }
 
-/** One series of a {@link Timings}. */
-export class TimingCell {
+/** One series of a {@link Histogram}. */
+export class HistogramSeries {
   readonly #counts = new Float64Array(BOUNDS.length + 1);
   #sum = 0;
 

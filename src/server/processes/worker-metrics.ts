@@ -1,18 +1,18 @@
 import { sumOfCounts } from '../../observe/metrics.js';
 
 /** Metrics of one process, as it tells them. */
-export type Tally = unknown[];
+export type MetricsSnapshot = unknown[];
 
 /**
  * The metrics of workers, also of those that are gone. Without them a sum would fall when a worker ends, and whoever takes a
  * rate of it takes a fall for a restart from 0.
  */
-export class Tallies<Worker> {
-  readonly #latest = new Map<Worker, Tally>();
-  #departed: Tally = [];
+export class WorkerMetrics<Worker> {
+  readonly #latest = new Map<Worker, MetricsSnapshot>();
+  #departed: MetricsSnapshot = [];
 
   /** Notes what a worker told last. */
-  note(worker: Worker, tally: Tally): void {
+  note(worker: Worker, tally: MetricsSnapshot): void {
     this.#latest.set(worker, tally);
   }
 
@@ -24,7 +24,7 @@ export class Tallies<Worker> {
   }
 
   /** What to sum: each worker that told something, and what those had counted that are gone. */
-  all(): Tally[] {
+  all(): MetricsSnapshot[] {
     return [...this.#latest.values(), this.#departed];
   }
 }

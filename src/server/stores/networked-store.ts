@@ -60,7 +60,7 @@ export async function openNetworkedStore(
         countStaleServed();
         staleOnce();
       },
-      told: (ms) => observeInvalidationLag(ms / 1000),
+      received: (ms) => observeInvalidationLag(ms / 1000),
     },
   );
   const ended = (names: readonly string[]): void => {
@@ -105,7 +105,7 @@ export async function openNetworkedStore(
     },
     lost: (reason) => {
       setStoreLink(false);
-      cached.disarm();
+      cached.disable();
       log.warn({ reason }, 'changes in the store are not told any more; the cache is not used');
     },
     failed: countLinkFailure,

@@ -13,7 +13,7 @@ import type { Store } from '../../store/store.js';
 import { logCopyFault } from './copy-faults.js';
 
 /** The store of a configuration, with what belongs to it. */
-export interface StoreRoom {
+export interface OpenedStore {
   readonly store: Store;
   readonly passwords: Passwords;
   readonly sealer: Sealer;
@@ -41,9 +41,9 @@ export interface ServerProcess {
  *
  * @param server absent in commands, which have no log
  */
-export async function openStoreRoom(config: Config, server?: ServerProcess): Promise<StoreRoom> {
+export async function openStore(config: Config, server?: ServerProcess): Promise<OpenedStore> {
   const audit = openAudit(config, server);
-  const { store, close } = await openStore(config, server);
+  const { store, close } = await openConfiguredStore(config, server);
   const { max_concurrent_hashes: concurrency } = config.login;
   const hashing = server?.serves === true ? openHashing(concurrency, server.log) : null;
   const passwords = new Passwords(hashing ?? localHasher, concurrency);
@@ -93,7 +93,7 @@ function sealingKey({ store }: Config): Buffer | null {
   return store.sealing_key === null ? null : Buffer.from(store.sealing_key, 'hex');
 }
 
-async function openStore(
+async function openConfiguredStore(
   config: Config,
   server: ServerProcess | undefined,
 ): Promise<{ store: Store; close: () => Promise<void> }> {

@@ -31,7 +31,7 @@ type Window = Buffer & { latin1Slice(start: number, end: number): string };
  * change by any process is seen at once; what is saved is the decoding: a look-up took 17 µs with it, and takes 3 so (a loop in
  * one process). And because a record that did not change is the same object every time, what is made of it can be kept beside it.
  */
-export class RememberedRecords<T extends object> {
+export class DecodedRecordCache<T extends object> {
   readonly #db: Database<unknown, string | Uint8Array>;
   readonly #decoder: Decoder;
   readonly #decode: (stored: unknown) => T;

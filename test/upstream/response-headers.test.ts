@@ -1,12 +1,12 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { inboundFields, inboundTrailers } from '../../src/upstream/response-headers.js';
+import { responseHeaders, responseTrailers } from '../../src/upstream/response-headers.js';
 import { forEachRow } from '../helpers/table.js';
 import { property } from '../helpers/property.js';
 
 const SESSION = 'service.session';
 const through = (name: string, value: string, status = 200) =>
-  inboundFields(status, [Buffer.from(name), Buffer.from(value, 'latin1')], [], SESSION);
+  responseHeaders(status, [Buffer.from(name), Buffer.from(value, 'latin1')], [], SESSION);
 
 /** Anything that browsers skip, or take for nothing, in front of a name and behind it. */
 const skipped = fc
@@ -60,7 +60,7 @@ t.test('Clear-Site-Data does not end the session', (t) => {
         t.same(through(name, value), kept === undefined ? [] : [name, kept], value);
     },
   );
-  t.same(inboundTrailers(['Clear-Site-Data', '"cookies"', 'Set-Cookie', 'service.session=x', 'X-Sum', '1'], []), [['X-Sum', '1']]);
+  t.same(responseTrailers(['Clear-Site-Data', '"cookies"', 'Set-Cookie', 'service.session=x', 'X-Sum', '1'], []), [['X-Sum', '1']]);
   t.end();
 }); // prettier-ignore
 

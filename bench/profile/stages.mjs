@@ -1,9 +1,9 @@
-// Whose time it is: each sample of a CPU profile belongs to a room of the house, to undici, or to Node.
+// Whose time it is: each sample of a CPU profile belongs to a stage of the pipeline, to undici, or to Node.
 
 /** The rows of the table, in the order in which a request meets them, and what each of them pays for. */
-export const ROOMS = {
+export const STAGES = {
   receive: 'Node reads the socket, parses the request and makes its objects',
-  line: 'the line that a request walks: its record, its id, one call after another',
+  pipeline: 'the request handler: its record, its id, the calls between stages',
   head: 'the fields in one pass, the path in its one form, the client',
   authenticate: 'the form of the key, its SHA-256, and whether what was found still holds',
   store: 'the look-up in the store, and writing last uses down',
@@ -23,18 +23,18 @@ export const ROOMS = {
 /** First match wins. Files of `domain` belong to whoever calls them. */
 const OWNERS = [
   [/\/dist\/domain\/secret\.js$/, 'authenticate'],
-  [/\/dist\/http\/(?:answers|write-answer)\.js$/, 'answer'],
+  [/\/dist\/http\/(?:replies|write-reply)\.js$/, 'answer'],
   [/\/dist\/http\/one-piece\.js$/, 'forward'],
   [/\/dist\/http\//, 'head'],
   [/\/dist\/gate\/authenticate\.js$|\/dist\/accounts\//, 'authenticate'],
   [/\/dist\/gate\/(?:identity|assertion)\.js$/, 'identity'],
   [/\/dist\/gate\/|\/dist\/policy\//, 'authorize'],
   [/\/dist\/store\/|\/node_modules\/(?:lmdb|msgpackr|ordered-binary|weak-lru-cache|lru-cache|ioredis)\//, 'store'],
-  [/\/dist\/proxy\//, 'forward'],
+  [/\/dist\/upstream\//, 'forward'],
   [/\/node_modules\/undici\//, 'undici'],
-  [/\/dist\/server\/public\/(?:access-log|auditor)\.js$|\/dist\/observe\/(?:log|audit|destination|printable)\.js$|\/node_modules\/(?:pino|sonic-boom|safe-stable-stringify|quick-format-unescaped|fast-redact|@pinojs\/\w+)\//, 'log'],
+  [/\/dist\/pipeline\/(?:access-log|auditor)\.js$|\/dist\/observe\/(?:log|audit|destination|printable)\.js$|\/node_modules\/(?:pino|sonic-boom|safe-stable-stringify|quick-format-unescaped|fast-redact|@pinojs\/\w+)\//, 'log'],
   [/\/dist\/observe\/|\/dist\/server\/observing\.js$|\/node_modules\/(?:prom-client|tdigest)\//, 'metrics'],
-  [/\/dist\/server\//, 'line'],
+  [/\/dist\/(?:listeners|pipeline|server)\//, 'pipeline'],
   [/\/dist\/domain\//, undefined],
   [/\/dist\/|\/node_modules\//, 'other'],
 ]; // prettier-ignore

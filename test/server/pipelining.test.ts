@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http';
 import { Duplex } from 'node:stream';
 import t from 'tap';
-import { inTurn } from '../../src/listeners/pipelining.js';
+import { pipelined } from '../../src/listeners/pipelining.js';
 
 /** A connection whose other side is this test; it decides what the server reads and when. */
 class Connection extends Duplex {
@@ -20,7 +20,7 @@ t.test('what is read behind the last answer of a connection is not served', asyn
   const served: string[] = [];
   let first: ServerResponse | undefined;
   const server = createServer(
-    inTurn((req, res) => {
+    pipelined((req, res) => {
       served.push(req.url ?? '');
       if (req.url === '/1') first = res;
       else res.end();
@@ -43,7 +43,7 @@ t.test('what is read behind the last answer of a connection is not served', asyn
 
 t.test('requests of a connection wait for their turn', async (t) => {
   const open: ServerResponse[] = [];
-  const server = createServer(inTurn((_req, res) => open.push(res)));
+  const server = createServer(pipelined((_req, res) => open.push(res)));
   const connection = new Connection();
   server.emit('connection', connection);
   connection.push(request('/1') + request('/2') + request('/3'));
