@@ -206,7 +206,7 @@ t.test('own endpoints are never let in and nothing happens at them', async (t) =
   }
   t.equal((await send(url, '/tokens/self', { headers: { 'Service-Key': victim } })).status, 200);
   t.equal((await send(url, '/tokens', { headers: { Cookie: session } })).status, 200);
-  t.match(server.stdout(), /"detail":"Latchkey serves \/login itself;[^\n]*has to be mended/);
+  t.match(server.stdout(), /"detail":"Latchkey serves \/login itself;[^\n]*misconfigured forward-auth proxy/);
 }); // prettier-ignore
 
 t.test('what a check leaves behind: last use, a record, the audit log, metrics', async (t) => {

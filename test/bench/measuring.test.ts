@@ -171,7 +171,7 @@ t.test('whose time it is', async (t) => {
   const profile = { nodes, samples: [2, 3, 4, 5, 5, 6, 7], timeDeltas: [1000, 2000, 3000, 4000, 5000, 6000, 7000] };
   t.same(Object.fromEntries(attribute(profile).rows), {
     receive: { own: 1, called: 0 },
-    line: { own: 2, called: 0 },
+    pipeline: { own: 2, called: 0 },
     forward: { own: 3, called: 9 },
     idle: { own: 6, called: 0 },
     node: { own: 7, called: 0 },

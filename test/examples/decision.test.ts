@@ -110,7 +110,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
       t.equal(denied.status, 403);
       const nobody = await send(url, '/service/S1');
       t.equal(nobody.headers['www-authenticate'], 'ApiKey realm="api"');
-      t.notMatch(latchkey.stdout(), 'has to be mended');
+      t.notMatch(latchkey.stdout(), 'misconfigured forward-auth proxy');
     });
 
     t.test('a field of Connection takes nothing away from what the API is told', async (t) => {

@@ -35,7 +35,7 @@ const failures = new Counter({
 
 const storeLink = new Gauge({
   name: 'latchkey_store_links_up',
-  help: 'Processes that are told of changes in a networked store. Without it their cache is not used.',
+  help: 'Processes that receive change notifications from a networked store. Without them the cache is disabled.',
 });
 
 const linkFailures = new Counter({

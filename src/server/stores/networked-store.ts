@@ -92,7 +92,7 @@ export async function openNetworkedStore(
       setStoreLink(true);
       noteLinkAlive();
       cached.arm(until);
-      log.info('changes in the store are told; the cache is used');
+      log.info('receiving store change notifications; cache enabled');
       warnOfLoss(redis.client, log);
       learnRevocations(redis.client, revocations, learned).then(
         (latest) => (learned = latest),
@@ -106,7 +106,7 @@ export async function openNetworkedStore(
     lost: (reason) => {
       setStoreLink(false);
       cached.disable();
-      log.warn({ reason }, 'changes in the store are not told any more; the cache is not used');
+      log.warn({ reason }, 'cache invalidation link lost; cache disabled');
     },
     failed: countLinkFailure,
     notUp: (reason) => log.warn({ reason }, 'cache invalidation link not up; cache disabled'),
