@@ -94,7 +94,12 @@ function segmentFault(path: string, segments: readonly string[], hidden: boolean
   if (segments.some((s) => s === '.' || s === '..'))
     return 'no request has this path: "." and ".." segments are refused';
   const odd = segments.find((s) => s !== '*' && !s.startsWith(':') && !SEGMENT.test(s));
-  if (odd !== undefined) return 'no request has this path: it has a character that must be percent-encoded';
+  if (odd !== undefined) {
+    const braced = hidden ? null : /^\{(\w+)\}$/.exec(odd);
+    if (braced !== null)
+      return `no request has this path: a parameter is written ":${braced[1]}", not "${odd}"`;
+    return 'no request has this path: it has a character that must be percent-encoded';
+  }
   const literal = decodeAscii(path);
   const others = lookalikes(literal);
   if (typeof others === 'string') return `no request has this path: ${others}`;

@@ -275,7 +275,7 @@ t.test('the commands check, schema and hash-password', async (t) => {
   });
   t.match(await run(['check', '--config', '/none.yaml']), {
     code: 1,
-    stderr: '/none.yaml:1:1: can not be read (ENOENT)\n',
+    stderr: '/none.yaml:1:1: cannot be read: no such file or directory (ENOENT)\n',
   });
   writeFileSync(file, `${UP}directory: { file: ${process.cwd()}/config/directory.yaml }`);
   t.match(await run(['check', '--config', file]), { code: 0 }, 'the example of a directory passes');
