@@ -59,7 +59,7 @@ t.test('a judged WebSocket carries messages both ways, with identity and without
     X_Auth_Role: 'evil',
     Cookie: `a=1; ${Cookie}`,
   });
-  if (!(ws instanceof WebSocket)) return t.fail(`status ${ws}`);
+  if (!(ws instanceof WebSocket)) throw new Error(`status ${ws}`);
   for (const message of ['hello', 'x'.repeat(200_000)]) {
     const answer = new Promise<string>((done) => ws.once('message', (data: Buffer) => done(data.toString())));
     ws.send(message);
