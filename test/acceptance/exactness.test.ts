@@ -3,7 +3,7 @@ import { createServer as createTcpServer } from 'node:net';
 import t, { type Test as T } from 'tap';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { refusalReply } from '../../src/http/replies.js';
-import type { EndpointName } from '../../src/policy/endpoint-rule.js';
+import type { EndpointName } from '../../src/endpoints/endpoints.js';
 import { exchange, type WireReply } from '../helpers/exchange.js';
 import { LEGACY_KEY, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback, send } from '../helpers/http.js';

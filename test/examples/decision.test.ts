@@ -4,7 +4,7 @@ import { WebSocket, WebSocketServer } from 'ws';
 import { readFileSync } from 'node:fs';
 import { parse, parseAllDocuments } from 'yaml';
 import { NEVER_FORWARDED } from '../../src/http/protected-fields.js';
-import { endpointRoutes } from '../../src/policy/own-endpoints.js';
+import { builtInRoutes } from '../../src/endpoints/endpoints.js';
 import { FORWARDED_NAMES } from '../../src/upstream/forward-auth-headers.js';
 import { identityOf, PROXIES } from '../helpers/checks.js';
 import { client } from '../helpers/fixture.js';
@@ -378,7 +378,7 @@ t.test('each example sends every path of Latchkey to it, and no other; a comment
   const withComment = (text: string) =>
     text.replace(/(# With interface\.account_endpoints these as well:\n)((?:[ \t]*# .*\n)+)/, (_all, head: string, lines: string) => head + lines.replaceAll(/^([ \t]*)# /gm, '$1'));
   const ownPaths = (account: boolean) =>
-    endpointRoutes({ tokenEndpoints: 'session', page: '/_latchkey/', assertion: true, account }).filter(({ auth }) => auth !== 'deny').map(({ path }) => path.replace(/:\w+/g, 'x1'));
+    builtInRoutes({ tokenEndpoints: 'session', page: '/_latchkey/', assertion: true, account }).filter(({ auth }) => auth !== 'deny').map(({ path }) => path.replace(/:\w+/g, 'x1'));
   const account = ownPaths(true).filter((path) => !ownPaths(false).includes(path));
   t.same([ownPaths(false).length > 15, account.length], [true, 4]);
   const others = ['/', '/loginx', '/x/login', '/tokensx', '/customer/x', '/customer/x/y/tokens', '/customer/x/tokens/y', '/_latchkeyx', '/service/tokens/', '/verify/x', '/current_user/password', '/x/verify', '/sudox'];

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import type { Arbitrary } from 'fast-check';
 import { ROUTES } from '../../src/config/defaults.js';
 import { segmentAt } from '../../src/domain/path.js';
-import { endpointRoutes } from '../../src/policy/own-endpoints.js';
+import { builtInRoutes } from '../../src/endpoints/endpoints.js';
 import type { RouteDefinition } from '../../src/policy/route.js';
 import type { Match } from '../../src/policy/routes.js';
 
@@ -21,7 +21,7 @@ export const TABLE: readonly RouteDefinition[] = [
   { path: '/head/:y', methods: ['HEAD'], action: 'alone' },
   { path: '/reader', methods: ['GET'], auth: 'deny' },
 ];
-export const OWN: readonly RouteDefinition[] = endpointRoutes({
+export const OWN: readonly RouteDefinition[] = builtInRoutes({
   tokenEndpoints: 'session_or_token',
   assertion: true,
   account: true,
