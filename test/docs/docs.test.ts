@@ -152,7 +152,7 @@ t.test('docs/storage.md names each key in Redis', async (t) => {
   for (const key of keys) t.ok(page.includes(`\`${key}`), key);
 });
 
-t.test('docs/interface.md names each own endpoint', async (t) => {
+t.test('docs/interface.md names each built-in endpoint', async (t) => {
   const page = readFileSync('docs/interface.md', 'utf8');
   const routes = builtInRoutes({
     tokenEndpoints: 'session',
