@@ -231,6 +231,23 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  '/_latchkey/openapi.json': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** Show this document */
+    get: operations['showInterface'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/_latchkey/sessions': {
     parameters: {
       query?: never;
@@ -295,23 +312,6 @@ export interface paths {
      * @description Needs the action `customer_token:read`.
      */
     get: operations['listPeople'];
-    put?: never;
-    post?: never;
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  '/_latchkey/openapi.json': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    /** Show this document */
-    get: operations['showInterface'];
     put?: never;
     post?: never;
     delete?: never;
@@ -1468,6 +1468,36 @@ export interface operations {
       503: components['responses']['Unavailable'];
     };
   };
+  showInterface: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['OpenApi'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
   listSessions: {
     parameters: {
       query?: never;
@@ -1618,36 +1648,6 @@ export interface operations {
       400: components['responses']['Malformed'];
       401: components['responses']['Unauthenticated'];
       403: components['responses']['Forbidden'];
-      408: components['responses']['TooSlow'];
-      413: components['responses']['TooLarge'];
-      414: components['responses']['TargetTooLong'];
-      417: components['responses']['ExpectationFailed'];
-      431: components['responses']['HeadTooLarge'];
-      500: components['responses']['Fault'];
-      503: components['responses']['Unavailable'];
-    };
-  };
-  showInterface: {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    requestBody?: never;
-    responses: {
-      /** @description Done */
-      200: {
-        headers: {
-          'X-Request-Id': components['headers']['X-Request-Id'];
-          'Cache-Control': components['headers']['Cache-Control'];
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['OpenApi'];
-        };
-      };
-      400: components['responses']['Malformed'];
       408: components['responses']['TooSlow'];
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];

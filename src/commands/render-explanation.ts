@@ -19,7 +19,11 @@ export function renderExplanation(explanation: Explanation): string {
   }
   const { route } = explanation;
   if (route !== null) {
-    add('route', routeText(route), route.position === null ? 'built in' : describePosition(route.position));
+    add(
+      'route',
+      routeText(route),
+      route.position === null ? 'built-in endpoint' : describePosition(route.position),
+    );
     for (const { why, ...miss } of explanation.near_misses) {
       const place = miss.position === null ? '' : ` (${describePosition(miss.position)})`;
       add('', `not ${routeText(miss)}: ${why}${place}`);

@@ -13,7 +13,7 @@ import { signingKeys } from './signing-keys.js';
 import { tokens } from './tokens.js';
 
 /** Every resource with built-in endpoints, in the order of the OpenAPI document. */
-const RESOURCES = [login, tokens, account, signingKeys, page, interfaceDescription] as const;
+const RESOURCES = [login, tokens, account, signingKeys, interfaceDescription, page] as const;
 
 /** Name of a built-in endpoint. */
 export type EndpointName = (typeof RESOURCES)[number]['endpoints'][number]['name'];
