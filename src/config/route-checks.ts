@@ -154,7 +154,7 @@ function checkReachable(config: Config, shown: readonly string[], add: Add): voi
     const taker = takers.find((match) => typeof match !== 'string')?.route;
     const why = taker?.position?.path.startsWith('routes.')
       ? `is never reached: ${taker.position.path} (${shown[Number(taker.position.path.split('.')[1])]}) takes its methods; remove one of them`
-      : "is an endpoint of Latchkey's own; remove the route";
+      : 'is a built-in endpoint; remove the route';
     add(['routes', i, 'path'], `routes.${i}.path: ${shown[i]} ${why}`);
   });
 }

@@ -92,7 +92,7 @@ t.test('what is refused on the request path is refused here, and the upstream is
     ['POST', `POST /x HTTP/1.1\r\n${handshake}\r\n`],
     ['another version', `GET /x HTTP/1.1\r\n${handshake.replace(': 13', ': 8')}\r\n`],
     ['no key', `GET /x HTTP/1.1\r\n${tail}Sec-WebSocket-Version: 13\r\n\r\n`],
-    ['an own endpoint', `GET /tokens/self HTTP/1.1\r\n${handshake}\r\n`],
+    ['a built-in endpoint', `GET /tokens/self HTTP/1.1\r\n${handshake}\r\n`],
   ] as const) {
     t.match(await sendRaw(url, bytes), /^HTTP\/1\.1 400 /, name);
   }

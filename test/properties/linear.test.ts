@@ -21,7 +21,7 @@ import { createRequestHeaders } from '../../src/upstream/request-headers.js';
 import { refuseHandshake } from '../../src/upstream/handshake.js';
 import { protocolOf, readAsked } from '../../src/listeners/decision/protocols.js';
 import { createForwardAuthHeaders } from '../../src/upstream/forward-auth-headers.js';
-import { FALLBACK, OWN, TABLE } from './paths.js';
+import { FALLBACK, BUILT_IN, TABLE } from './paths.js';
 
 /**
  * Every parser that a stranger reaches takes time in proportion to its input: twice the input, about twice the time.
@@ -41,7 +41,7 @@ const LIMITS = { head_size: 1e9, head_fields: 1e9, target_size: 1e9 };
 const NAMES = { key: 'service-key', otp: 'service-otp', sessionCookie: 'service.session' };
 const SOCKET = { remoteAddress: '127.0.0.1' };
 const readHead = createHeadReader(NAMES, LIMITS, createClientReader(['127.0.0.1', '10.0.0.0/8']));
-const router = new Router(TABLE, FALLBACK, OWN);
+const router = new Router(TABLE, FALLBACK, BUILT_IN);
 const outboundSettings = {
   protectedNames: ['X-Auth-User-Id'],
   protectedPrefixes: ['x-auth-'],
