@@ -29,7 +29,7 @@ export async function check(options: CheckOptions): Promise<number> {
     }
     const count = options.expect === undefined ? null : await checkExpectations(loaded, options.expect);
     for (const warning of loaded.certificate?.warnings ?? []) warn(`${file}: warning: ${warning}`);
-    for (const { line, message } of [...routeWarnings(loaded), ...patternWarnings(loaded)])
+    for (const { line, message } of [...routeWarnings(loaded), ...patternWarnings(config, loaded.lines)])
       warn(`${file}:${line}: warning: ${message}`);
     process.stdout.write(`${file}: ok${count === null ? '' : `, ${count} requests judged as expected`}\n`);
     return 0;

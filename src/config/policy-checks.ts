@@ -4,7 +4,6 @@ import { covers } from '../policy/patterns.js';
 import type { Route } from '../policy/route.js';
 import type { Lines } from '../policy/rules.js';
 import type { Add, ConfigWarning } from './fault.js';
-import type { LoadedConfig } from './load.js';
 import { isSlip, nearest } from './nearest.js';
 import { compilePolicy } from './policy.js';
 import type { Config } from './schema/config.js';
@@ -94,7 +93,7 @@ function checkPatterns(
  * Patterns that cover no action of any route. That is no fault: tables may be shared by several configurations. But a
  * `deny` that covers nothing denies nothing.
  */
-export function patternWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>): ConfigWarning[] {
+export function patternWarnings(config: Config, lines: Lines): ConfigWarning[] {
   const { router } = compilePolicy(config, {});
   const actions = [...router.routes.flatMap(actionsOf), ...defaultActions(config)];
   return patternsOf(config, lines)
