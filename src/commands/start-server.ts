@@ -16,7 +16,7 @@ import { readVersion } from '../observe/version.js';
 import { startAdmin } from '../server/admin.js';
 import { startTracing, storeObserver } from '../server/observing.js';
 import { startPool } from '../server/processes/cluster.js';
-import { WriteProbe } from '../server/stores/write-probe.js';
+import { StoreReadiness } from '../server/stores/store-readiness.js';
 import { startCleaning } from '../server/stores/cleaning.js';
 import { answerPrimary, reportFinalMetrics } from '../server/processes/messages.js';
 import { certificateFiles, tellCertificate } from '../server/reload/certificate.js';
@@ -116,19 +116,24 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
     () => void reloader.reload('a changed file'),
   );
 
-  const writes = new WriteProbe(opened.store);
+  const { on_store_failure: onFailure } = config;
+  const store = new StoreReadiness(opened.store, onFailure === 'deny' ? 0 : onFailure.serve_cached_for);
   let draining = false;
   const admin = await startAdmin(
     config.admin,
     {
       metrics: serving.metrics,
-      ready: async () => ({
-        store: await faultOf(opened.store.probe().then(() => writes.probe())),
-        directory: directory.pending() ? 'the directory file is not applied yet' : null,
-        config: null,
-        workers: serving.size() > 0 ? null : 'no worker serves',
-        draining: draining ? 'the server is shutting down' : null,
-      }),
+      ready: async () => {
+        const { fault, isReady } = await store.check();
+        const others = {
+          directory: directory.pending() ? 'the directory file is not applied yet' : null,
+          config: null,
+          workers: serving.size() > 0 ? null : 'no worker serves',
+          draining: draining ? 'the server is shutting down' : null,
+        };
+        const ready = isReady && Object.values(others).every((other) => other === null);
+        return { ready, checks: { store: fault, ...others } };
+      },
       reload: () => reloader.reload('POST /-/reload'),
       config: () => maskSecrets(reloader.current),
       restartWorkers: () => restarter.restart('POST /-/restart-workers'),
@@ -229,11 +234,4 @@ async function startWorkers(loaded: LoadedConfig, count: number, sink: LogSink):
     sink.log.fatal('workers keep dying; giving up');
     void sink.flush().finally(() => process.exit(1));
   });
-}
-
-async function faultOf(probe: Promise<void>): Promise<string | null> {
-  return probe.then(
-    () => null,
-    (error: unknown) => (error instanceof Error ? error.message : String(error)),
-  );
 }
