@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { parseForeignJson } from '../domain/json.js';
+import { describeSystemError } from '../domain/system-error.js';
 import { CommandFailed } from './terminal/failure.js';
 
 /** What audit logs tell of credentials that ended, by the ids of tokens and sessions. */
@@ -46,7 +47,6 @@ async function* linesOf(file: string): AsyncGenerator<string> {
   try {
     yield* createInterface({ input: createReadStream(file) });
   } catch (error) {
-    const { code = 'unknown error' } = error as NodeJS.ErrnoException;
-    throw new CommandFailed(`${file} can not be read: ${code}; nothing was changed`);
+    throw new CommandFailed(`${file} cannot be read: ${describeSystemError(error)}; nothing was changed`);
   }
 }

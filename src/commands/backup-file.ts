@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { createReadStream, statSync } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import { parseForeignJson } from '../domain/json.js';
+import { describeSystemError } from '../domain/system-error.js';
 import { RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
 import type { StoreRecord } from '../store/transfer.js';
 import { CommandFailed } from './terminal/failure.js';
@@ -37,6 +38,22 @@ export async function writeBackup(
     (draft) => verify(draft, count),
   );
   return count;
+}
+
+/**
+ * When the backup was made that a new one would replace; undefined when there is no such file.
+ *
+ * @throws CommandFailed when the file is something else
+ */
+export async function replacedBackup(file: string): Promise<string | undefined> {
+  // What is not a file is refused when it is written.
+  if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true) return undefined;
+  for await (const line of linesOf(file)) {
+    const head = parseLine(line);
+    if (head?.['format'] === FORMAT) return String(head['created_at']);
+    break;
+  }
+  throw new CommandFailed(`${file} exists and is not a backup; choose another name`);
 }
 
 /** Everything that a backup holds. */
@@ -169,7 +186,7 @@ async function* linesOf(file: string): AsyncGenerator<Buffer> {
     }
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    throw code === undefined ? error : new BrokenBackup(`can not be read (${code})`);
+    throw code === undefined ? error : new BrokenBackup(`cannot be read: ${describeSystemError(error)}`);
   }
   if (parts.length > 0) yield Buffer.concat(parts);
 }

@@ -1,8 +1,9 @@
 import { loadDirectory } from '../config/directory.js';
 import { type Expectation, loadExpectations } from '../config/expect.js';
 import { ConfigError, formatFault } from '../config/fault.js';
-import { headNotices } from '../config/head-notices.js';
 import { type LoadedConfig, loadConfigToServe } from '../config/load.js';
+import { patternWarnings } from '../config/policy-checks.js';
+import { routeWarnings } from '../config/route-warnings.js';
 import type { Subject } from '../domain/credential.js';
 import type { User } from '../domain/user.js';
 import type { Explanation } from '../gate/explain.js';
@@ -24,13 +25,12 @@ export async function check(options: CheckOptions): Promise<number> {
     const loaded = loadConfigToServe(options.config);
     const { file, config } = loaded;
     if (config.directory.file !== null) {
-      loadDirectory(config.directory.file, process.env, Object.keys(config.policy.roles));
+      loadDirectory(config.directory.file, process.env, Object.keys(config.policy.roles), warn);
     }
     const count = options.expect === undefined ? null : await checkExpectations(loaded, options.expect);
-    for (const warning of loaded.certificate?.warnings ?? [])
-      process.stderr.write(`${file}: warning: ${warning}\n`);
-    for (const { place, text } of headNotices(loaded))
-      process.stderr.write(`${file}:${place.line}: warning: ${text}\n`);
+    for (const warning of loaded.certificate?.warnings ?? []) warn(`${file}: warning: ${warning}`);
+    for (const { line, message } of [...routeWarnings(loaded), ...patternWarnings(loaded)])
+      warn(`${file}:${line}: warning: ${message}`);
     process.stdout.write(`${file}: ok${count === null ? '' : `, ${count} requests judged as expected`}\n`);
     return 0;
   } catch (error) {
@@ -38,6 +38,10 @@ export async function check(options: CheckOptions): Promise<number> {
     for (const fault of error.faults) process.stderr.write(`${printable(formatFault(fault))}\n`);
     return 1;
   }
+}
+
+function warn(message: string): void {
+  process.stderr.write(`${printable(message)}\n`);
 }
 
 /** Judges a table of requests; returns how many. @throws ConfigError with those that are not judged as expected */

@@ -10,7 +10,7 @@ import { CommandFailed } from './terminal/failure.js';
 import { formParameter, shellWord } from './terminal/shell.js';
 import { needPrivateFolder, refuseForeignFile } from './private-folder.js';
 
-const CONFIG = fileURLToPath(new URL('../../../config/demo.yaml', import.meta.url));
+const CONFIG = fileURLToPath(new URL('../../config/demo.yaml', import.meta.url));
 
 const OTHER_FOLDER = 'choose another folder with --data';
 

@@ -1,4 +1,5 @@
 import { lstatSync, mkdirSync, type Stats, statSync } from 'node:fs';
+import { describeSystemError } from '../domain/system-error.js';
 import { CommandFailed } from './terminal/failure.js';
 
 const OTHERS = 0o077;
@@ -8,7 +9,7 @@ export function needPrivateFolder(folder: string, hint: string): void {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
   } catch (error) {
-    throw new CommandFailed(`${folder} can not be made (${(error as NodeJS.ErrnoException).code}); ${hint}`);
+    throw new CommandFailed(`${folder} cannot be made: ${describeSystemError(error)}; ${hint}`);
   }
   refuseForeign(folder, statSync(folder), hint);
 }

@@ -22,7 +22,7 @@ export function renderExplanation(explanation: Explanation): string {
     add(
       'route',
       routeText(route),
-      route.position === null ? "Latchkey's own" : describePosition(route.position),
+      route.position === null ? 'built-in endpoint' : describePosition(route.position),
     );
     for (const { why, ...miss } of explanation.near_misses) {
       const place = miss.position === null ? '' : ` (${describePosition(miss.position)})`;

@@ -4,7 +4,8 @@ import { ownerOf } from '../domain/signing-key.js';
 import type { Store } from '../store/store.js';
 import { RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
 import { recordKey, recordsOf, type StoreRecord, writeRecords } from '../store/transfer.js';
-import { writeBackup } from './backup-file.js';
+import { replacedBackup, writeBackup } from './backup-file.js';
+import { printable } from '../observe/printable.js';
 import { CommandFailed } from './terminal/failure.js';
 import { recordOperation } from './record-operation.js';
 import { Progress } from './terminal/progress.js';
@@ -90,11 +91,13 @@ function resealing(from: Sealer, to: Sealer): (record: StoreRecord) => StoreReco
 export async function backup(file: string, options: { config: string }): Promise<void> {
   const progress = new Progress();
   await withStore(loadConfig(options.config), async ({ store }) => {
+    const replaced = await replacedBackup(file);
     const count = await writeBackup(file, recordsOf(store), (done) => {
       if (done % STEP === 0) progress.step(`${done} records`);
     });
     progress.done();
-    process.stdout.write(`${file}: ${count} records\n`);
+    const note = replaced === undefined ? '' : `; replaced the backup of ${replaced}`;
+    process.stdout.write(printable(`${file}: ${count} records${note}`) + '\n');
   });
 }
 

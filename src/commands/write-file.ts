@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { type FileHandle, lstat, open, rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { describeSystemError } from '../domain/system-error.js';
 import { CommandFailed } from './terminal/failure.js';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
@@ -27,7 +28,7 @@ export async function writeWhole(
   for (const signal of SIGNALS) process.once(signal, stop);
   try {
     const handle = await open(draft, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
-      throw new CommandFailed(`${file} can not be written (${error.code ?? error.message})`);
+      throw new CommandFailed(`${file} cannot be written: ${describeSystemError(error)}`);
     });
     try {
       await write(handle);

@@ -94,7 +94,12 @@ function segmentFault(path: string, segments: readonly string[], hidden: boolean
   if (segments.some((s) => s === '.' || s === '..'))
     return 'no request has this path: "." and ".." segments are refused';
   const odd = segments.find((s) => s !== '*' && !s.startsWith(':') && !SEGMENT.test(s));
-  if (odd !== undefined) return 'no request has this path: it has a character that must be percent-encoded';
+  if (odd !== undefined) {
+    const braced = hidden ? null : /^\{(\w+)\}$/.exec(odd);
+    if (braced !== null)
+      return `no request has this path: a parameter is written ":${braced[1]}", not "${odd}"`;
+    return 'no request has this path: it has a character that must be percent-encoded';
+  }
   const literal = decodeAscii(path);
   const others = lookalikes(literal);
   if (typeof others === 'string') return `no request has this path: ${others}`;
@@ -149,7 +154,7 @@ function checkReachable(config: Config, shown: readonly string[], add: Add): voi
     const taker = takers.find((match) => typeof match !== 'string')?.route;
     const why = taker?.position?.path.startsWith('routes.')
       ? `is never reached: ${taker.position.path} (${shown[Number(taker.position.path.split('.')[1])]}) takes its methods; remove one of them`
-      : "is an endpoint of Latchkey's own; remove the route";
+      : 'is a built-in endpoint; remove the route';
     add(['routes', i, 'path'], `routes.${i}.path: ${shown[i]} ${why}`);
   });
 }

@@ -28,7 +28,7 @@ export interface Explanation {
   readonly checks: readonly ExplainedCheck[];
   readonly verdict: {
     readonly allowed: boolean;
-    /** `forward`, `answer` (an own endpoint), or the reason of the refusal. */
+    /** `forward`, `answer` (a built-in endpoint), or the reason of the refusal. */
     readonly outcome: string;
     /** What the client gets; null when the upstream or the body of the request decides it. */
     readonly status: number | null;
@@ -42,7 +42,7 @@ export interface Explanation {
   readonly identity: Readonly<Record<string, string>>;
 }
 
-/** A route with the place it is declared at; null for an own endpoint. */
+/** A route with the place it is declared at; null for a built-in endpoint. */
 export interface ExplainedRoute {
   readonly path: string;
   readonly methods: readonly string[] | null;

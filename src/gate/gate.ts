@@ -63,7 +63,7 @@ export interface GateServices {
 }
 
 /**
- * Judges a request. Every entrance goes through here: the proxy, the own endpoints, WebSocket handshakes,
+ * Judges a request. Every entrance goes through here: the proxy, the built-in endpoints, WebSocket handshakes,
  * and `latchkey explain` and `check --expect`, which forward nothing.
  *
  * The steps, in order: route, what it takes (a body, a script of a service worker, the service named in one way),
@@ -163,7 +163,7 @@ export class Gate {
     return this.#count(head, verdict, now);
   }
 
-  /** An own endpoint that was asked for a record by its id: is it the caller's to see or to change? */
+  /** A built-in endpoint that was asked for a record by its id: is it the caller's to see or to change? */
   async #checkOwner(subject: Subject, { route, path }: Match, verdict: Admitted): Promise<Verdict> {
     const { id: kind, othersAction } = route.endpoint as EndpointRule;
     const id = segmentAt(path, 1) ?? '';
@@ -182,7 +182,7 @@ export class Gate {
     return this.#count(head, verdict, now);
   }
 
-  /** Counts what changes something upstream. Purges by key and URL are free, and so are own endpoints: nobody is kept from revoking. */
+  /** Counts what changes something upstream. Purges by key and URL are free, and so are built-in endpoints: nobody is kept from revoking. */
   #count(head: RequestHead, verdict: Admitted, now: EpochMs): MaybePromise<Verdict> {
     const { writeLimit } = this.#parts;
     const { subject, route, action } = verdict;

@@ -12,7 +12,6 @@ import { rateLimitFields } from '../pipeline/rate-limit-fields.js';
 import { RequestHandler } from '../pipeline/request-handler.js';
 import type { Services } from '../pipeline/services.js';
 import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
-import type { EndpointName } from '../policy/endpoint-rule.js';
 import type { InFlight, ForwardOutcome } from '../upstream/forward-request.js';
 
 /**
@@ -69,13 +68,13 @@ class HttpRequestHandler extends RequestHandler implements Stream {
     writeReply(this.#req, this.#res, reply, this.record.requestId);
   }
 
-  protected answerEndpoint(head: RequestHead, admitted: Admitted, name: EndpointName): void {
+  protected answerEndpoint(head: RequestHead, admitted: Admitted, name: string): void {
     this.#serve(head, admitted, name).catch((error: unknown) => this.fault(error));
   }
 
-  async #serve(head: RequestHead, { path, subject }: Admitted, name: EndpointName): Promise<void> {
-    const { endpoints, auditor, bodyLimits } = this.services;
-    const handler = endpoints[name];
+  async #serve(head: RequestHead, { path, subject }: Admitted, name: string): Promise<void> {
+    const { handlerOf, auditor, bodyLimits } = this.services;
+    const handler = handlerOf(name);
     if (!isRead(head.method)) auditor.ensureWritable();
     if (head.expectsContinue) this.#res.writeContinue();
     const budget = subject === null ? strangersBodies : null;

@@ -3,7 +3,6 @@ import type { Admitted, Verdict } from '../gate/gate.js';
 import { type Reply, refusalReply, withHeaders } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
-import type { EndpointName } from '../policy/endpoint-rule.js';
 import type { Route } from '../policy/route.js';
 import type { Upstream } from '../upstream/upstreams.js';
 import { faultRefusal } from './faults.js';
@@ -39,7 +38,7 @@ export abstract class RequestHandler {
   /** Does what this entrance is for with a request that is allowed. @param identity fields for the upstream, flat */
   protected abstract allow(head: RequestHead, admitted: Admitted, identity: readonly string[]): void;
   /** Serves a built-in endpoint. */
-  protected abstract answerEndpoint(head: RequestHead, admitted: Admitted, name: EndpointName): void;
+  protected abstract answerEndpoint(head: RequestHead, admitted: Admitted, name: string): void;
   /** Writes an answer of Latchkey's own. */
   protected abstract write(reply: Reply): void;
   /** Whether the client is gone, so that nothing need be written. */

@@ -1,11 +1,10 @@
-import type { Handler } from '../endpoints/call.js';
+import type { Handler } from '../endpoints/endpoints.js';
 import type { Gate } from '../gate/gate.js';
 import type { Identify } from '../gate/identity.js';
 import type { BodyLimits } from '../http/read-body.js';
 import type { HeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
 import type { Tracing } from '../observe/tracing.js';
-import type { EndpointName } from '../policy/endpoint-rule.js';
 import type { ForwardAuthHeaders } from '../upstream/forward-auth-headers.js';
 import type { Forward } from '../upstream/forward-request.js';
 import type { RequestHeaders } from '../upstream/request-headers.js';
@@ -21,7 +20,8 @@ export interface Services {
   readonly readHead: HeadReader;
   readonly bodyLimits: BodyLimits;
   readonly gate: Gate;
-  readonly endpoints: Readonly<Record<EndpointName, Handler>>;
+  /** The handler of a built-in endpoint, by the name in its rule. */
+  readonly handlerOf: (name: string) => Handler;
   readonly requestHeaders: RequestHeaders;
   readonly forward: Forward;
   readonly upgrade: Upgrade;

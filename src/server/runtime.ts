@@ -12,16 +12,8 @@ import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import { addressesOf, defaultUpstream, reservedIdentity, vendorNames } from '../config/derived.js';
 import { mapMaybe } from '../domain/maybe-promise.js';
-import { AccountEndpoints } from '../endpoints/account.js';
-import { endpointHandlers } from '../endpoints/endpoints.js';
-import { interfaceHandler } from '../endpoints/interface.js';
-import { loginHandler, logoutHandler } from '../endpoints/login.js';
-import { PageEndpoints } from '../endpoints/page.js';
+import { createHandlers } from '../endpoints/endpoints.js';
 import { readPageFiles } from '../endpoints/page-files.js';
-import { SessionEndpoints } from '../endpoints/sessions.js';
-import { signingKeysHandler } from '../endpoints/signing-keys.js';
-import { createSudoUser, sudoHandler } from '../endpoints/sudo.js';
-import { TokenEndpoints } from '../endpoints/tokens.js';
 import { Assertions } from '../gate/assertion.js';
 import { Authenticator } from '../gate/authenticate.js';
 import { Gate } from '../gate/gate.js';
@@ -39,12 +31,12 @@ import { createUpstreams, type Upstream, type Upstreams } from '../upstream/upst
 import { createRequestHeaders, type RequestHeaderSettings } from '../upstream/request-headers.js';
 import { createUpgrade } from '../upstream/upgrade.js';
 import { createForwardAuthHeaders } from '../upstream/forward-auth-headers.js';
-import { interfaceSettings } from './interface-settings.js';
 import { AccessLog } from '../pipeline/access-log.js';
 import { Auditor, policyVersion } from '../pipeline/auditor.js';
 import { createFaultLog } from '../pipeline/fault-log.js';
 import type { Services } from '../pipeline/services.js';
 import type { Recheck } from '../pipeline/streams.js';
+import { createInterfaceDocument } from './interface-document.js';
 import { openKeyRing } from './stores/signing-keys.js';
 import { createUpstreamLog } from './upstream-log.js';
 import type { OpenedStore } from './stores/open-store.js';
@@ -95,7 +87,6 @@ export function createRuntime(
   const source = http === null ? null : new HttpAccounts(store, http);
   const accounts = source ?? new StoredAccounts(store, passwords, new OneTimePasswords(store, sealer));
   const logins = new Logins(accounts, new LoginThrottle(store, config.login), countLogin);
-  const sudoGrants = new SudoGrants(store);
   const ownership = new Ownership(tokens, policy);
   const { assertion } = config.identity;
   const keys = openKeyRing(config, opened, (error) =>
@@ -114,7 +105,6 @@ export function createRuntime(
     tokens,
     writeLimit: perHour === null ? null : new WriteLimit(store, perHour),
   });
-  const sudoUser = hasSudo ? createSudoUser((head, now) => gate.identify(head, now), sudoGrants) : null;
   const lasting = gate.forLasting();
 
   const requestHeaderSettings: RequestHeaderSettings = {
@@ -134,23 +124,27 @@ export function createRuntime(
       createClientReader(config.listen.trusted_proxies),
     ),
     gate,
-    endpoints: endpointHandlers(
-      loginHandler(logins, sessions, store, names.sessionCookie),
-      logoutHandler(sessions, names.sessionCookie),
-      new TokenEndpoints(tokens, logins, ownership, sudoUser),
-      new SessionEndpoints(sessions),
-      new PageEndpoints(ui.enabled ? readPageFiles(names.otp) : null, store, policy, {
+    handlerOf: createHandlers({
+      store,
+      policy,
+      logins,
+      sessions,
+      tokens,
+      ownership,
+      sudoGrants: new SudoGrants(store),
+      identify: hasSudo ? (head, now) => gate.identify(head, now) : null,
+      signingKeys: keys,
+      sessionCookie: names.sessionCookie,
+      page: {
+        files: ui.enabled ? readPageFiles(names.otp) : null,
         path: ui.path,
         keyName: names.key,
         scopes: config.policy.scopes,
         maxLifetime: config.tokens.max_lifetime,
         idleTimeout: config.sessions.idle_timeout,
-      }),
-      signingKeysHandler(keys),
-      new AccountEndpoints(store),
-      sudoHandler(logins, sudoGrants),
-      interfaceHandler(interfaceSettings(config)),
-    ),
+      },
+      interfaceDocument: createInterfaceDocument(config),
+    }),
     requestHeaders: createRequestHeaders(requestHeaderSettings),
     forward: createForward({ sessionCookie: names.sessionCookie }),
     upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),

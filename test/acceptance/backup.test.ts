@@ -110,7 +110,7 @@ t.test('what fails leaves nothing behind, and a file of before as it was', async
   await t.rejects(writeBackup(file, shortened(), ignore), /was read back and/);
   t.same(readdirSync(folder), ['backup.jsonl']);
   t.equal(readFileSync(file, 'utf8'), 'before');
-  await t.rejects(writeBackup(join(folder, 'none/backup.jsonl'), recordsOf([]), ignore), /none\/backup\.jsonl can not be written \(ENOENT\)/);
+  await t.rejects(writeBackup(join(folder, 'none/backup.jsonl'), recordsOf([]), ignore), /none\/backup\.jsonl cannot be written: no such file or directory \(ENOENT\)/);
 
   mkdirSync(join(folder, 'directory'));
   symlinkSync('/dev/null', join(folder, 'link'));

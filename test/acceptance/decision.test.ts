@@ -190,7 +190,7 @@ t.test('nothing else is on the decision port, and checks are on no other', async
   t.equal((await send(server.admin, '/auth-request', { headers: asked })).status, 404);
 }); // prettier-ignore
 
-t.test('own endpoints are never let in and nothing happens at them', async (t) => {
+t.test('built-in endpoints are never let in and nothing happens at them', async (t) => {
   const victim = await token('superuser');
   const rows: [string, string, Record<string, string>][] = [
     ['POST', '/login', {}], ['POST', '/tokens', {}], ['GET', '/tokens', { Cookie: session }], ['GET', '/tokens/self', { 'Service-Key': victim }],

@@ -249,7 +249,7 @@ t.test('the command prints the same, for people and for programs', async (t) => 
   });
   t.match(await run([...base, ...ask, '--key-file', `${keyFile}.none`]), {
     code: 1,
-    stderr: /none can not be read: ENOENT/,
+    stderr: /none cannot be read: no such file or directory \(ENOENT\)/,
   });
   t.match(
     (await run(['explain', '--help'])).stdout.replaceAll(/\s+/g, ' '),

@@ -10,8 +10,9 @@ import { forEachRow } from '../helpers/table.js';
 const NOW = new Date(2026, 5, 15, 12, 0, 0).getTime();
 
 const token = (more: Partial<Token>): Token => ({
-  id: 'a', user_id: 'u', name: 'ci', scopes: ['global'], services: [], created_at: '2026-01-01T00:00:00+00:00',
-  last_seen_at: null, expires_at: null, ip: null, user_agent: null, ...more,
+  id: 'a', user_id: 'u', customer_id: 'C1', name: 'ci', scope: 'global', scopes: ['global'], service_id: null, services: [],
+  created_at: '2026-01-01T00:00:00+00:00', updated_at: '2026-01-01T00:00:00+00:00', last_seen_at: null, last_used_at: null,
+  expires_at: null, ip: null, user_agent: null, ...more,
 }); // prettier-ignore
 
 t.test('moments and distances', async (t) => {

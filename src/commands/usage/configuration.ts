@@ -33,7 +33,7 @@ export function explainCommand(): Command {
   return new Command('explain')
     .description('say what the server would do with a request, and which rules lead to it')
     .addOption(configOption())
-    .requiredOption('--method <method>', 'the method, like GET')
+    .option('--method <method>', 'the method', 'GET')
     .requiredOption('--path <target>', 'the request target as it is sent, query included, like /service/S1')
     .option('--header <line>', 'a header field, like "Origin: https://a"; can be given several times', collect)
     .addOption(

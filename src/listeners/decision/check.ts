@@ -76,7 +76,7 @@ export class CheckHandler extends RequestHandler {
   }
 
   protected override refusalOf(head: RequestHead, verdict: Verdict): Refusal | undefined {
-    if (this.record.endpoint !== null) return ownEndpoint(head);
+    if (this.record.endpoint !== null) return builtInEndpoint(head);
     return verdict.refusal ?? (hasUpgrade(head) ? refuseHandshake(head) : undefined);
   }
 
@@ -109,7 +109,7 @@ export class CheckHandler extends RequestHandler {
 
   /** {@link refusalOf} lets none through. */
   protected answerEndpoint(head: RequestHead): void {
-    this.refuse(ownEndpoint(head));
+    this.refuse(builtInEndpoint(head));
   }
 
   protected allow(head: RequestHead, { writes }: Admitted, identity: readonly string[]): void {
@@ -126,7 +126,7 @@ function hasUpgrade({ fields }: RequestHead): boolean {
   return firstField(fields, 'upgrade') !== undefined;
 }
 
-function ownEndpoint({ path }: RequestHead): Refusal {
+function builtInEndpoint({ path }: RequestHead): Refusal {
   return {
     refusal: 'own_endpoint',
     detail: `Latchkey serves ${path} itself; let the proxy send it to Latchkey's own listener (listen) without asking`,

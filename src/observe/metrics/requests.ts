@@ -48,7 +48,7 @@ const webSockets = new Gauge({
 const byRoute = new Map<string, Map<string, Series[]>>();
 const CLASSES = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 
-/** Counts one request. @param route path of its route or name of its own endpoint; null when it got to none */
+/** Counts one request. @param route path of its route or name of its built-in endpoint; null when it got to none */
 export function countRequest(
   route: string | null,
   outcome: string,

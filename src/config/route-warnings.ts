@@ -1,34 +1,29 @@
 import type { RouteDefinition } from '../policy/route.js';
 import { meansTheSame, type Router } from '../policy/routes.js';
-import { type ConfigPosition, positionOf } from '../policy/rules.js';
+import { positionOf } from '../policy/rules.js';
+import type { ConfigWarning } from './fault.js';
 import type { LoadedConfig } from './load.js';
 import { compilePolicy } from './policy.js';
 import { samplePath } from './route-checks.js';
-
-/** What an operator should know about a route that is no fault. */
-export interface RouteNotice {
-  readonly place: ConfigPosition;
-  readonly text: string;
-}
 
 /**
  * Routes that take HEAD because they name GET, where another rule would judge HEAD otherwise. A route that names HEAD is
  * never among them.
  */
-export function headNotices({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>): RouteNotice[] {
+export function routeWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>): ConfigWarning[] {
   const { router } = compilePolicy(config, lines);
   const { router: without } = compilePolicy({ ...config, routes: config.routes.map(withoutGet) }, lines);
-  return config.routes.flatMap((route, i): RouteNotice[] => {
+  return config.routes.flatMap((route, i): ConfigWarning[] => {
     if (!impliesHead(route)) return [];
-    const place = positionOf(['routes', i], lines);
+    const { path, line } = positionOf(['routes', i], lines);
     const match = headOf(router, route.path);
     const other = headOf(without, route.path);
-    if (match === null || other === null || match.route.position?.path !== place.path) return [];
+    if (match === null || other === null || match.route.position?.path !== path) return [];
     if (meansTheSame(match, other)) return [];
-    const text =
-      `${place.path} takes HEAD as well as GET, which ${other.route.position?.path} would judge otherwise; ` +
+    const message =
+      `${path} takes HEAD as well as GET, which ${other.route.position?.path} would judge otherwise; ` +
       'write methods: [GET, HEAD] if that is meant, or give HEAD a route of its own';
-    return [{ place, text }];
+    return [{ line, message }];
   });
 }
 
