@@ -113,7 +113,7 @@ function describe(rows, allocated, all, main) {
   const others = all - main;
   lines.push(['other threads', figure(others), '', share(others, all), '', 'compiling, collecting garbage, writing logs and the store beside the main thread']);
   lines.push(['**together**', `**${figure(all)}**`, '', '', `**${kib(sum([...allocated.values()]))}**`, '']);
-  const head = ['step', 'µs a request', "of it in Node's code", 'share', 'KiB allocated', 'what it pays for'];
+  const head = ['step', 'µs per request', "in Node's code", 'share', 'KiB allocated', 'what it covers'];
   return table(head, lines, [0, 5]);
 } // prettier-ignore
 

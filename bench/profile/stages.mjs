@@ -1,23 +1,23 @@
 // Whose time it is: each sample of a CPU profile belongs to a stage of the pipeline, to undici, or to Node.
 
-/** The rows of the table, in the order in which a request meets them, and what each of them pays for. */
+/** The rows of the table, in the order in which a request meets them, and what each of them covers. */
 export const STAGES = {
-  receive: 'Node reads the socket, parses the request and makes its objects',
-  pipeline: 'the request handler: its record, its id, the calls between stages',
+  receive: 'Node reads the socket, parses the request and creates its objects',
+  pipeline: 'the request handler: its state, its id, the calls between stages',
   head: 'the fields in one pass, the path in its one form, the client',
-  authenticate: 'the form of the key, its SHA-256, and whether what was found still holds',
-  store: 'the look-up in the store, and writing last uses down',
+  authenticate: 'the form of the credential, its SHA-256, and whether it is still valid',
+  store: 'the look-up in the store, and writing last uses',
   authorize: 'route, action, role, scope, service',
-  identity: 'the fields that tell the upstream who is calling',
-  forward: 'fields for the upstream and back, its connection, giving the answer to Node, which writes it',
+  identity: 'the headers that identify the user to the upstream',
+  forward: 'request and response headers, the upstream connection, passing the answer to Node',
   undici: 'the request to the upstream and its answer, on the wire',
   answer: "Latchkey's own answers: refusals",
   metrics: 'counters and histograms of the request',
   log: 'the line in the access log',
   other: 'everything else of Latchkey and its libraries',
-  node: "Node's own turns: timers, ticks, streams that nobody above called",
+  node: "Node's own work: timers, ticks, streams that no stage called",
   gc: 'garbage collection on the main thread',
-  program: 'native code that belongs to no function: the event loop, system calls of libuv',
+  program: 'native code outside any function: the event loop, system calls of libuv',
 };
 
 /** First match wins. Files of `domain` belong to whoever calls them. */
