@@ -117,7 +117,7 @@ t.test('serve_cached_for: tokens that were seen are let in for that long, others
   const soon = new Date(Date.now() + 3_000).toISOString();
   const expiring = await first.token('superuser', { expires_at: soon });
   for (const key of [seen, expiring]) t.equal(await status(second.url, key), 200);
-  const readyOf = async ({ server }: typeof first) => send(server.admin, '/readyz');
+  const readyOf = async ({ server }: Pick<typeof first, 'server'>) => send(server.admin, '/readyz');
   for (const each of [first, second]) t.equal((await readyOf(each)).status, 200);
   await redis.kill();
   t.equal(await status(second.url, seen), 200);
