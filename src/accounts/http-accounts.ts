@@ -1,3 +1,4 @@
+import type { Config } from '../config/schema/config.js';
 import pLimit from 'p-limit';
 import { Agent, request } from 'undici';
 import { z } from 'zod';
@@ -18,12 +19,7 @@ const MAX_WAITING = 64;
 /** Two logins of one user at once may both want to keep what they were told. */
 const MAX_TRIES = 3;
 
-/** Settings of `directory.http`. */
-export interface HttpAccountsSettings {
-  readonly url: string;
-  /** Milliseconds, from the question to the end of the answer. */
-  readonly timeout: number;
-}
+type Settings = NonNullable<Config['directory']['http']>;
 
 /** The account source can't answer, or not in a way that is understood. The login is refused with 503. */
 export class AccountSourceUnavailable extends Error {
@@ -48,11 +44,11 @@ type Account = z.output<typeof answer>;
  */
 export class HttpAccounts implements Accounts {
   readonly #store: Store;
-  readonly #settings: HttpAccountsSettings;
+  readonly #settings: Settings;
   readonly #agent: Agent;
   readonly #limit = pLimit(MAX_CONNECTIONS);
 
-  constructor(store: Store, settings: HttpAccountsSettings) {
+  constructor(store: Store, settings: Settings) {
     this.#store = store;
     this.#settings = settings;
     this.#agent = new Agent({

@@ -5,6 +5,7 @@ import { crossCheck } from './cross-checks.js';
 import { ConfigError } from './fault.js';
 import { type Config, configSchema } from './schema/config.js';
 import { checkSource } from './check-source.js';
+import { keysOf, replaceAt } from './schema-walk.js';
 import { readSource, resolvePath, type Source } from './source.js';
 
 /** A configuration that passed every check. It is plain data, so that one process can send it to another. */
@@ -53,9 +54,8 @@ function load(
   };
 }
 
-/** Settings that name files of TLS, to clients and to the store. */
-const FILE_SETTINGS = ['ca', 'cert', 'key', 'client_ca'] as const;
-type FileSetting = (typeof FILE_SETTINGS)[number];
+/** The settings that name a file or a folder. */
+const PATHS = keysOf(configSchema).filter(({ facts }) => facts.path !== undefined);
 
 /** `upstream: URL` stands for `upstreams: { api: { url: URL } }`; faults still name what was written. */
 function withoutShorthand(source: Source): Source {
@@ -83,43 +83,14 @@ function withoutShorthand(source: Source): Source {
 }
 
 function withAbsolutePaths(config: Config, source: Source): Config {
-  const { listen, store, directory, audit, upstreams } = config;
-  const toFile = audit.to !== null && audit.to !== 'stdout';
-  return {
-    ...config,
-    listen: { ...listen, tls: withAbsoluteFiles(listen.tls, source) },
-    audit: toFile ? { ...audit, to: resolvePath(source, audit.to as string) } : audit,
-    store:
-      store.type === 'lmdb'
-        ? { ...store, path: resolvePath(source, store.path) }
-        : {
-            ...store,
-            tls: withAbsoluteFiles(store.tls, source),
-            revocations: store.revocations === null ? null : resolvePath(source, store.revocations),
-          },
-    upstreams: Object.fromEntries(
-      Object.entries(upstreams).map(([name, each]) => [
-        name,
-        { ...each, tls: withAbsoluteFiles(each.tls, source) },
-      ]),
-    ),
-    directory: {
-      ...directory,
-      file: directory.file === null ? null : resolvePath(source, directory.file),
-    },
-  };
-}
-
-function withAbsoluteFiles<T extends Partial<Record<FileSetting, string | null>>>(
-  files: T | null,
-  source: Source,
-): T | null {
-  if (files === null) return null;
-  const absolute = FILE_SETTINGS.flatMap((setting) => {
-    const file = files[setting];
-    return typeof file === 'string' ? [[setting, resolvePath(source, file)]] : [];
-  });
-  return { ...files, ...(Object.fromEntries(absolute) as Partial<T>) };
+  return PATHS.reduce(
+    (all, { path, facts }) =>
+      replaceAt(all, path, (value) => {
+        const isPath = typeof value === 'string' && (facts.path === true || facts.path?.except !== value);
+        return isPath ? resolvePath(source, value) : value;
+      }),
+    config,
+  );
 }
 
 function deepFreeze<T>(value: T): T {
