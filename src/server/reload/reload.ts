@@ -2,14 +2,15 @@ import { ConfigError, formatFault } from '../../config/fault.js';
 import { type LoadedConfig, loadConfigToServe } from '../../config/load.js';
 import { keepUntilRestart, needsRestart } from '../../config/restart.js';
 import type { AuditOutcome } from '../../domain/audit.js';
+import { Unavailable } from '../../domain/unavailable.js';
 import type { Log } from '../../observe/log.js';
 import { setReloaded } from '../../observe/metrics.js';
 import type { Serving } from '../processes/serving.js';
 import { checkSigningKeys } from '../stores/signing-keys.js';
 import type { OpenedStore } from '../stores/open-store.js';
-import { OutcomeUnknown } from '../../store/store.js';
+import { OutcomeUnknown, StoreUnusable } from '../../store/store.js';
 import { tellCertificate } from './certificate.js';
-import { applyDirectory, isPassing } from './directory-file.js';
+import { applyDirectory, DirectoryRefused, isPassing } from './directory-file.js';
 import { readDirectory } from './read-directory.js';
 
 /** A reload that could not be judged is tried again after this time, doubled each time up to the longest. */
@@ -25,16 +26,6 @@ export interface Reloaded {
   /** Settings that differ and take effect only when the process starts again. */
   readonly needsRestart: readonly string[];
 }
-
-/** Codes of errors whose messages Latchkey composed. */
-const OWN_FAULTS: ReadonlySet<string> = new Set([
-  'DIRECTORY_REFUSED',
-  'STORE_UNAVAILABLE',
-  'STORE_UNUSABLE',
-  'AUDIT_UNAVAILABLE',
-  'SIGNING_UNAVAILABLE',
-  'PASSWORDS_BUSY',
-]);
 
 /** Takes over the configuration file and the directory file as they are now: all of both, or nothing. */
 export class Reloader {
@@ -147,10 +138,8 @@ export class Reloader {
 /** Anybody who reaches the admin port reads these, so of faults of others only the kind is told: they may quote a value. */
 function faultsOf(error: unknown): string[] {
   if (error instanceof ConfigError) return error.faults.map(formatFault);
-  const { code, name, message } = error as NodeJS.ErrnoException;
-  return [
-    OWN_FAULTS.has(code ?? '')
-      ? message
-      : `unexpected fault: ${name}${code === undefined ? '' : ` (${code})`}`,
-  ];
+  const { code, name } = error as NodeJS.ErrnoException;
+  if (error instanceof Unavailable || error instanceof DirectoryRefused || error instanceof StoreUnusable)
+    return [error.message];
+  return [`unexpected fault: ${name}${code === undefined ? '' : ` (${code})`}`];
 }
