@@ -1,4 +1,4 @@
-import { resolve } from 'node:path';
+import { dirname, isAbsolute, resolve } from 'node:path';
 import type { Lines } from '../policy/rules.js';
 import { type ListenerCertificate, readCertificate } from './certificate.js';
 import { crossCheck } from './cross-checks.js';
@@ -6,7 +6,7 @@ import { ConfigError } from './fault.js';
 import { type Config, configSchema } from './schema/config.js';
 import { checkSource } from './check-source.js';
 import { keysOf, replaceAt } from './schema-walk.js';
-import { readSource, resolvePath, type Source } from './source.js';
+import { readSource, type Source } from './source.js';
 
 /** A configuration that passed every check. It is plain data, so that one process can send it to another. */
 export interface LoadedConfig {
@@ -41,21 +41,18 @@ function load(
   certificateOf: (config: Config, source: Source) => ReturnType<typeof readCertificate>,
 ): LoadedConfig {
   const source = withoutShorthand(readSource(resolve(file), env));
-  const config = checkSource(source, configSchema);
+  const config = withAbsolutePaths(checkSource(source, configSchema), dirname(source.file));
   const { certificate, faults } = certificateOf(config, source);
   const all = [...crossCheck(config, source), ...faults];
   if (all.length > 0) throw new ConfigError(all);
   return {
     file: source.file,
-    config: deepFreeze(withAbsolutePaths(config, source)),
+    config: deepFreeze(config),
     lines: source.lines,
     written: source.written,
     certificate,
   };
 }
-
-/** The settings that name a file or a folder. */
-const PATHS = keysOf(configSchema).filter(({ facts }) => facts.path !== undefined);
 
 /** `upstream: URL` stands for `upstreams: { api: { url: URL } }`; faults still name what was written. */
 function withoutShorthand(source: Source): Source {
@@ -82,12 +79,16 @@ function withoutShorthand(source: Source): Source {
   };
 }
 
-function withAbsolutePaths(config: Config, source: Source): Config {
+/** The settings that name a file or a folder. */
+const PATHS = keysOf(configSchema).filter(({ facts }) => facts.path !== undefined);
+
+function withAbsolutePaths(config: Config, folder: string): Config {
   return PATHS.reduce(
     (all, { path, facts }) =>
       replaceAt(all, path, (value) => {
-        const isPath = typeof value === 'string' && (facts.path === true || facts.path?.except !== value);
-        return isPath ? resolvePath(source, value) : value;
+        if (typeof value !== 'string' || isAbsolute(value)) return value;
+        const isWord = typeof facts.path === 'object' && value === facts.path.except;
+        return isWord ? value : resolve(folder, value);
       }),
     config,
   );
