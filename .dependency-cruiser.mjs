@@ -14,11 +14,18 @@ const LAYERS = [
   ['accounts'],
   ['store', 'policy', 'http'],
   ['observe'],
+  ['config/schema'],
   ['domain'],
 ];
 
+/** A folder without those of its folders that are layers of their own. */
+const folderOf = (name) => {
+  const own = LAYERS.flat().filter((other) => other.startsWith(`${name}/`));
+  return name + own.map((other) => `(?!${other.slice(name.length)}/)`).join('') + '/';
+};
+
 const pathOf = (names) =>
-  `^src/(${names.map((name) => (name.endsWith('.ts') ? name : `${name}/`)).join('|')})`;
+  `^src/(${names.map((name) => (name.endsWith('.ts') ? name : folderOf(name))).join('|')})`;
 
 /** @type {import('dependency-cruiser').IConfiguration} */
 export default {

@@ -5,7 +5,9 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { format, resolveConfig } from 'prettier';
 import { stringify } from 'yaml';
 import { jsonSchemaOf } from '../dist/commands/schema.js';
-import { NEEDS_RESTART } from '../dist/server/reload/reload.js';
+import { keysOf, secretKeys } from '../dist/config/schema-walk.js';
+import { configSchema } from '../dist/config/schema/config.js';
+import { directorySchema } from '../dist/config/schema/directory-file.js';
 
 const PAGE = 'docs/configuration.md';
 const DURATION = 'A duration: 250ms, 30s, 15m, 12h, 7d';
@@ -13,6 +15,7 @@ const SIZE = 'A size: 512B, 64KiB, 1MiB, 1GiB';
 /** Defaults longer than this stand below the table. */
 const LONG = 48;
 const WIDE = 100;
+const RESTART_KEYS = keysOf(configSchema).filter(({ facts }) => facts.restart !== undefined);
 
 /** Where more is said about a section: the first of these pages that is there. */
 const MORE = {
@@ -48,7 +51,7 @@ upstream: http://127.0.0.1:3000
 - \`latchkey check --config FILE\` names each fault with its line and column. An unknown key, or one given twice, is a fault.
 - **Durations** are written \`250ms\`, \`30s\`, \`15m\`, \`12h\`, \`7d\`; **sizes** \`512B\`, \`64KiB\`, \`1MiB\`, \`1GiB\`.
 - **\`\${NAME}\`** in a value is an environment variable and **\`\${file:/run/secrets/x}\`** the text of a file. \`$\${\` is a plain \`\${\`.
-  In a directory file they stand in secrets only: \`password\`, \`password_hash\`, \`otp_secret\`, \`key\` and \`key_sha256\`.
+  In a directory file they stand in secrets only: ${secretKeys(directorySchema).map(code).join(', ')}.
 - **Secrets** are never shown. A fault says what kind of value stands there ("text", "a list"), and \`/-/config\` on the admin port says what the
   file says where something was expanded.
 - **Paths** of files are relative to the folder of the configuration file.
@@ -230,8 +233,12 @@ function flow(value) {
   return stringify(value, style).trim();
 }
 
+/** Whether a reload takes a change of a key over. */
 function effect(name) {
-  return NEEDS_RESTART.map(String).some((fixed) => `${name}.`.startsWith(`${fixed}.`)) ? 'restart' : 'reload';
+  const at = RESTART_KEYS.findLast(({ path }) => `${name}.`.startsWith(`${path.join('.')}.`));
+  if (at === undefined) return 'reload';
+  if (at.facts.restart === true) return 'restart';
+  return at.path.join('.') === name ? 'restart to add or remove' : 'reload';
 }
 
 function keys(rows) {

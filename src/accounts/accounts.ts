@@ -37,7 +37,7 @@ export interface Accounts {
   /**
    * Does what checks a proof when its turn comes.
    *
-   * @throws PasswordsBusy when too many wait; nothing was done then
+   * @throws Unavailable when too many wait; nothing was done then
    */
   inTurn<T>(work: () => Promise<T>): Promise<T>;
   /** Checks a proof. Run it in its turn. */

@@ -1,14 +1,16 @@
+import type { Config } from '../config/schema/config.js';
 import pLimit from 'p-limit';
 import { Agent, request } from 'undici';
 import { z } from 'zod';
 import { ID } from '../domain/id.js';
 import { parseForeignJson } from '../domain/json.js';
 import { MAX_NAME } from '../domain/limits.js';
+import { Unavailable } from '../domain/unavailable.js';
 import { isSameUser, lockOf, loginKey, type User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import type { Accounts, Checked, Proof } from './accounts.js';
 import { isGlobalApiTokenUser } from './legacy-keys.js';
-import { PasswordsBusy } from './passwords.js';
+import { passwordsBusy } from './passwords.js';
 
 /** Longest answer that is read, in bytes. */
 const MAX_ANSWER = 64 * 1024;
@@ -18,17 +20,7 @@ const MAX_WAITING = 64;
 /** Two logins of one user at once may both want to keep what they were told. */
 const MAX_TRIES = 3;
 
-/** Settings of `directory.http`. */
-export interface HttpAccountsSettings {
-  readonly url: string;
-  /** Milliseconds, from the question to the end of the answer. */
-  readonly timeout: number;
-}
-
-/** The account source can't answer, or not in a way that is understood. The login is refused with 503. */
-export class AccountSourceUnavailable extends Error {
-  readonly code = 'ACCOUNT_SOURCE_UNAVAILABLE';
-}
+type Settings = NonNullable<Config['directory']['http']>;
 
 const id = z.union([z.string(), z.int().transform(String)]).pipe(z.string().regex(ID));
 const answer = z.object({
@@ -48,11 +40,11 @@ type Account = z.output<typeof answer>;
  */
 export class HttpAccounts implements Accounts {
   readonly #store: Store;
-  readonly #settings: HttpAccountsSettings;
+  readonly #settings: Settings;
   readonly #agent: Agent;
   readonly #limit = pLimit(MAX_CONNECTIONS);
 
-  constructor(store: Store, settings: HttpAccountsSettings) {
+  constructor(store: Store, settings: Settings) {
     this.#store = store;
     this.#settings = settings;
     this.#agent = new Agent({
@@ -63,11 +55,11 @@ export class HttpAccounts implements Accounts {
   }
 
   async inTurn<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#limit.pendingCount >= MAX_WAITING) throw new PasswordsBusy();
+    if (this.#limit.pendingCount >= MAX_WAITING) throw passwordsBusy();
     return this.#limit(work);
   }
 
-  /** @throws AccountSourceUnavailable */
+  /** @throws Unavailable when the source can't answer, or not in a way that is understood */
   async check(proof: Proof): Promise<Checked> {
     const account = await this.#ask(proof);
     if (account === 'wrong') return { verdict: account, user: await this.#known(proof.login) };
@@ -122,10 +114,11 @@ export class HttpAccounts implements Accounts {
     }
   }
 
-  #unavailable(reason: string, cause?: unknown): AccountSourceUnavailable {
+  #unavailable(reason: string, cause?: unknown): Unavailable {
     // A user, a password or a query may be a credential.
     const { origin, pathname } = new URL(this.#settings.url);
-    return new AccountSourceUnavailable(`directory.http: ${origin}${pathname}: ${reason}`, { cause });
+    const message = `directory.http: ${origin}${pathname}: ${reason}`;
+    return new Unavailable({ refusal: 'account_source_unavailable' }, message, { cause });
   }
 
   /** Refuses an id that stands for somebody else here, whose tokens would get another customer or role. */
@@ -140,7 +133,7 @@ export class HttpAccounts implements Accounts {
       );
   }
 
-  #ownsLegacyKeys({ id }: User): AccountSourceUnavailable {
+  #ownsLegacyKeys({ id }: User): Unavailable {
     return this.#unavailable(`the user ${id} owns legacy keys and can not log in`);
   }
 

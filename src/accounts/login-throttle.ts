@@ -1,3 +1,4 @@
+import type { Config } from '../config/schema/config.js';
 import { digestOf } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
 import { loginKey } from '../domain/user.js';
@@ -32,11 +33,8 @@ const WINDOW_MS = 5 * MINUTE_MS;
 const PER_ACCOUNT_IN_WINDOW = 1_000;
 const PER_NETWORK_IN_WINDOW = 10_000;
 
-/** Settings `login.max_failures` and `login.lockout` (milliseconds). */
-export interface ThrottleSettings {
-  readonly max_failures: number;
-  readonly lockout: number;
-}
+/** How many guesses are free, and the longest wait. */
+export type ThrottleSettings = Pick<Config['login'], 'max_failures' | 'lockout'>;
 
 /** What is counted of an attempt. */
 export interface Attempted {

@@ -2,11 +2,11 @@ import pLimit from 'p-limit';
 import type { AuditEvent } from '../domain/audit.js';
 import type { GrantCode, Refusal } from '../domain/refusal.js';
 import { loginKey, type User } from '../domain/user.js';
-import { StoreUnavailable } from '../store/store.js';
+import { Unavailable } from '../domain/unavailable.js';
 import type { Accounts, Checked } from './accounts.js';
 import { failedLogin, succeededLogin, throttled } from './login-audit-events.js';
 import { confirmation, credentials, readBy } from './parameters.js';
-import { PasswordsBusy } from './passwords.js';
+import { passwordsBusy } from './passwords.js';
 import type { Attempted, Ending, Reservation, LoginThrottle } from './login-throttle.js';
 
 /** What someone sent to prove who they are. */
@@ -110,7 +110,7 @@ export class Logins {
         this.#accounts.inTurn(() => this.#try(whole, attempted, wrongStatus, grant)),
       );
     } catch (error) {
-      if (error instanceof PasswordsBusy) return { refusal: 'overloaded', detail: 'Too many logins at once' };
+      if (error instanceof Unavailable && error.refusal.refusal === 'overloaded') return error.refusal;
       throw error;
     }
   }
@@ -151,7 +151,7 @@ export class Logins {
   async #oneAtATime<T>(key: string, work: () => Promise<T>): Promise<T> {
     let limit = this.#perAccount.get(key);
     if (limit === undefined) this.#perAccount.set(key, (limit = pLimit(1)));
-    if (limit.pendingCount >= MAX_WAITING_PER_ACCOUNT) throw new PasswordsBusy();
+    if (limit.pendingCount >= MAX_WAITING_PER_ACCOUNT) throw passwordsBusy();
     try {
       return await limit(work);
     } finally {
@@ -199,7 +199,7 @@ function tooEarly(wait: number): Refusal {
 }
 
 function ignoreUnavailable(error: unknown): void {
-  if (!(error instanceof StoreUnavailable) && !(error instanceof PasswordsBusy)) throw error;
+  if (!(error instanceof Unavailable)) throw error;
 }
 
 function outcomeOf(refusal: Refusal): string {

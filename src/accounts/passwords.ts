@@ -1,5 +1,6 @@
 import pLimit from 'p-limit';
 import { costOfHash, MAX_PASSWORD_COST } from '../domain/password-cost.js';
+import { Unavailable } from '../domain/unavailable.js';
 import type { Hasher, HashParameters } from './hasher.js';
 
 /** OWASP's first choice for argon2id: 46 MiB, one pass, one lane. */
@@ -14,11 +15,9 @@ const MAX_WAITING = 64;
 const MAX_WAIT_MS = 10_000;
 
 /** Too many password checks wait already, or none can be made now. */
-export class PasswordsBusy extends Error {
-  readonly code = 'PASSWORDS_BUSY';
-  constructor() {
-    super('too many passwords wait to be hashed');
-  }
+export function passwordsBusy(): Unavailable {
+  const refusal = { refusal: 'overloaded', detail: 'Too many logins at once' } as const;
+  return new Unavailable(refusal, 'too many passwords wait to be hashed');
 }
 
 /**
@@ -40,13 +39,13 @@ export class Passwords {
   /**
    * Does what checks a password when its turn comes.
    *
-   * @throws PasswordsBusy when too many wait, or it waited too long; nothing was done then
+   * @throws Unavailable when too many wait, or it waited too long; nothing was done then
    */
   async inTurn<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#limit.pendingCount >= MAX_WAITING) throw new PasswordsBusy();
+    if (this.#limit.pendingCount >= MAX_WAITING) throw passwordsBusy();
     const askedAt = performance.now();
     return this.#limit(async () => {
-      if (performance.now() - askedAt > MAX_WAIT_MS) throw new PasswordsBusy();
+      if (performance.now() - askedAt > MAX_WAIT_MS) throw passwordsBusy();
       return work();
     });
   }

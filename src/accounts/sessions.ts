@@ -1,6 +1,7 @@
+import type { Config } from '../config/schema/config.js';
 import { digestOf, newId, newSessionId, SESSION_ID_LENGTH } from '../domain/secret.js';
 import { recordedClient } from '../domain/limits.js';
-import { isSessionOn, type Session, type SessionSettings } from '../domain/session.js';
+import { isSessionOn, type Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
@@ -11,9 +12,9 @@ import type { LastSeen } from './last-seen.js';
 export class Sessions {
   readonly #store: Store;
   readonly #lastSeen: Pick<LastSeen, 'sessionSeenAt'>;
-  readonly #settings: SessionSettings;
+  readonly #settings: Config['sessions'];
 
-  constructor(store: Store, lastSeen: Pick<LastSeen, 'sessionSeenAt'>, settings: SessionSettings) {
+  constructor(store: Store, lastSeen: Pick<LastSeen, 'sessionSeenAt'>, settings: Config['sessions']) {
     this.#store = store;
     this.#lastSeen = lastSeen;
     this.#settings = settings;

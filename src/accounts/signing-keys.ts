@@ -7,13 +7,14 @@ import {
   type SigningKeys,
 } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
+import { Unavailable } from '../domain/unavailable.js';
 import { RecordUnreadable, type Store, StoreUnavailable } from '../store/store.js';
 import { SealBroken, type Sealer } from './sealing.js';
 import { SigningSchedule, type SigningSettings } from './signing-schedule.js';
 
-/** Nothing can be signed. The request is refused with 503: without its assertion none is forwarded. */
-export class SigningUnavailable extends Error {
-  readonly code = 'SIGNING_UNAVAILABLE';
+/** Nothing can be signed. Without its assertion no request is forwarded. */
+export function signingUnavailable(message: string, options?: ErrorOptions): Unavailable {
+  return new Unavailable({ refusal: 'signing_unavailable' }, message, options);
 }
 
 /** A key that can sign. */
@@ -79,11 +80,11 @@ export class KeyRing {
     return performance.now() < this.#refreshAt ? this.#schedule.signer(this.#keys, now) : undefined;
   }
 
-  /** The key that signs. @throws SigningUnavailable, StoreUnavailable */
+  /** The key that signs. @throws Unavailable */
   async findSigner(now: EpochMs): Promise<Signer> {
     await this.#refresh(now);
     const signer = this.#schedule.signer(this.#keys, now);
-    if (signer === undefined) throw new SigningUnavailable('there is no signing key');
+    if (signer === undefined) throw signingUnavailable('there is no signing key');
     return signer;
   }
 
@@ -123,7 +124,7 @@ export class KeyRing {
       if (await this.#store.replaceSigningKeys(next))
         return Promise.all(next.keys.map((key) => this.#open(key)));
     }
-    throw new SigningUnavailable('the signing keys are changed by others all the time');
+    throw signingUnavailable('the signing keys are changed by others all the time');
   }
 
   async #changed({ revision, keys }: SigningKeys, now: EpochMs): Promise<SigningKeys | undefined> {
@@ -173,8 +174,8 @@ export class KeyRing {
   }
 }
 
-function unusable(reason: string, cause: Error): SigningUnavailable {
-  return new SigningUnavailable(
+function unusable(reason: string, cause: Error): Unavailable {
+  return signingUnavailable(
     `the signing keys in the store can not be used (${reason}); set the sealing key that they were made with, or make new ones with "latchkey store forget-signing-keys"`,
     { cause },
   );

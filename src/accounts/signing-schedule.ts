@@ -1,12 +1,9 @@
+import type { Config } from '../config/schema/config.js';
 import type { SigningAlgorithm, SigningKey } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
 
-/** Settings of the keys, in milliseconds (`identity.assertion`). */
-export interface SigningSettings {
-  readonly algorithm: SigningAlgorithm;
-  readonly rotate_after: number;
-  readonly ttl: number;
-}
+/** What decides about the life of a key. */
+export type SigningSettings = Pick<Config['identity']['assertion'], 'algorithm' | 'rotate_after' | 'ttl'>;
 
 /** The longest time that verifiers are asked to keep the published keys. */
 const MAX_AGE_MS = 300_000;

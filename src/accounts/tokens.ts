@@ -1,3 +1,4 @@
+import type { Config } from '../config/schema/config.js';
 import type { Refusal } from '../domain/refusal.js';
 import { ID } from '../domain/id.js';
 import { digestOf, newAccessToken, newId } from '../domain/secret.js';
@@ -14,14 +15,8 @@ import { unlessUnknown } from './unconfirmed.js';
 const INVALID_SCOPE = { status: 400, code: 'invalid_scope' } as const;
 const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 
-/** Settings of `tokens`. */
-export interface TokenSettings {
-  readonly max_per_user: number | null;
-  readonly max_stored_per_user: number;
-  readonly max_stored_per_customer: number;
-  /** Milliseconds. */
-  readonly max_lifetime: number | null;
-}
+/** What bounds the tokens of a user and their lives. */
+export type TokenSettings = Omit<Config['tokens'], 'last_seen_interval'>;
 
 /** What a client asks for at POST /tokens, each as it was sent. */
 export interface TokenRequest {

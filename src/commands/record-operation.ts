@@ -4,7 +4,7 @@ import { unknown } from '../accounts/unconfirmed.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import { OutcomeUnknown } from '../store/store.js';
 
-/** Writes to the audit log what an operator did by a command. @throws AuditUnavailable when it must be written and can't be */
+/** Writes to the audit log what an operator did by a command. @throws Unavailable when it must be written and can't be */
 export function recordOperation({ audit }: OpenedStore, ...auditEvents: readonly AuditEvent[]): void {
   for (const event of auditEvents) audit.record({ ...event, actor: operator() });
 }

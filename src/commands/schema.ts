@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { directorySchema } from '../config/schema/directory-file.js';
 import { configSchema } from '../config/schema/config.js';
+import type { Facts } from '../config/schema/facts.js';
 import { expectSchema } from '../config/expect.js';
 import type { SchemaKind } from './schema-kinds.js';
 
@@ -17,7 +18,14 @@ export function printSchema(kind: SchemaKind): void {
 
 /** The JSON Schema of what may be written in a file. */
 export function jsonSchemaOf(kind: SchemaKind): z.core.JSONSchema.BaseSchema {
-  const json = z.toJSONSchema(SCHEMAS[kind], { io: 'input', unrepresentable: 'any' });
+  const json = z.toJSONSchema(SCHEMAS[kind], {
+    io: 'input',
+    unrepresentable: 'any',
+    override: ({ jsonSchema }) => {
+      // Facts for Latchkey itself, which no editor knows.
+      for (const name of ['restart', 'secret', 'path'] satisfies (keyof Facts)[]) delete jsonSchema[name];
+    },
+  });
   if (kind === 'config' && json.properties !== undefined) {
     json.properties['upstream'] = {
       type: 'string',

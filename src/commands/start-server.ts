@@ -5,10 +5,10 @@ import { maskSecrets } from '../config/mask.js';
 import { alwaysWritten } from '../observe/always-written.js';
 import { createLog, destinationOf, logWarnings, type LogSink } from '../observe/log.js';
 import {
-  countAuditFailure,
+  auditFailures,
   readMetrics,
   renderMetrics,
-  setWorkers,
+  servingWorkers,
   startProcessMetrics,
 } from '../observe/metrics.js';
 import type { Tracing } from '../observe/tracing.js';
@@ -55,7 +55,7 @@ export async function startServer(options: ServeOptions): Promise<void> {
     log: sink.log,
     lines: destinationOf(sink.log),
     serves,
-    auditFailed: countAuditFailure,
+    auditFailed: () => auditFailures.inc(),
     onOperation: storeObserver(tracing),
   });
   const parts = { opened, sink, tracing };
@@ -212,7 +212,7 @@ async function startAlone(
   tracing: Tracing | undefined,
 ): Promise<Serving> {
   const worker = await startWorker(loaded, opened, log, tracing);
-  setWorkers(1);
+  servingWorkers.set(1);
   return {
     url: worker.url,
     decisionUrl: worker.decisionUrl,

@@ -3,7 +3,7 @@ import { createSecureContext } from 'node:tls';
 import type { Fault } from './fault.js';
 import { certificatesIn, privateKeyIn, type Read, readPem } from './pem.js';
 import type { Config } from './schema/config.js';
-import { resolvePath, type Source } from './source.js';
+import type { Source } from './source.js';
 
 /** What the public port proves itself with: the text of the files as they were read, so that every process has the same. */
 export interface ListenerCertificate {
@@ -46,7 +46,7 @@ export function readCertificate(
     note(setting, read.fault);
     return undefined;
   };
-  const text = (setting: Setting, file: string) => taken(setting, readPem(resolvePath(source, file)));
+  const text = (setting: Setting, file: string) => taken(setting, readPem(file));
   const cert = text('cert', tls.cert);
   const key = text('key', tls.key);
   const clientCa = tls.client_ca === null ? null : text('client_ca', tls.client_ca);

@@ -1,14 +1,16 @@
 import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Add, Fault } from './fault.js';
+import { collidesWithEndpoint } from '../endpoints/endpoints.js';
 import { checkIdentity } from './identity-checks.js';
 import { checkListeners } from './listener-checks.js';
 import { NO_FILE } from './pem.js';
 import { checkPolicy } from './policy-checks.js';
 import { checkRoutes } from './route-checks.js';
 import type { Config } from './schema/config.js';
+import { UI_PATH_FAULT } from './schema/interface.js';
 import type { Path } from './positions.js';
-import { resolvePath, type Source } from './source.js';
+import type { Source } from './source.js';
 import { tlsFileFaults } from './tls-files.js';
 import { checkUpstreams } from './upstream-checks.js';
 
@@ -19,36 +21,35 @@ export function crossCheck(config: Config, source: Source): Fault[] {
   if (config.sessions.idle_timeout > config.sessions.absolute_timeout) {
     add(['sessions', 'idle_timeout'], 'sessions.idle_timeout: is longer than sessions.absolute_timeout');
   }
-  checkFiles(config, source, add);
+  checkFiles(config, add);
   checkListeners(config, add);
-  checkUpstreams(config, source, add);
+  checkUpstreams(config, add);
   if (checkRoutes(config, source, add)) checkPolicy(config, source, add);
+  if (collidesWithEndpoint(config.interface.ui.path))
+    add(['interface', 'ui', 'path'], `interface.ui.path: ${UI_PATH_FAULT}`);
   checkIdentity(config, add);
   return faults;
 }
 
-function checkFiles({ directory, audit, store }: Config, source: Source, add: Add): void {
-  const kind = (path: string) => kindOf(resolvePath(source, path));
+function checkFiles({ directory, audit, store }: Config, add: Add): void {
   if (directory.file !== null) {
-    const found = kind(directory.file);
+    const found = kindOf(directory.file);
     if (found === 'nothing') add(['directory', 'file'], `directory.file: ${NO_FILE}`);
     if (found === 'folder') add(['directory', 'file'], 'directory.file: expected a file, found a folder');
   }
   if (audit.to !== null && audit.to !== 'stdout') {
-    const folder = kindOf(dirname(resolvePath(source, audit.to)));
+    const folder = kindOf(dirname(audit.to));
     if (folder !== 'folder') add(['audit', 'to'], 'audit.to: there is no such folder to write a file into');
-    else if (kind(audit.to) === 'folder') add(['audit', 'to'], 'audit.to: expected a file, found a folder');
+    else if (kindOf(audit.to) === 'folder') add(['audit', 'to'], 'audit.to: expected a file, found a folder');
   }
   if (store.type === 'lmdb') {
-    if (kind(store.path) === 'file') add(['store', 'path'], 'store.path: expected a folder, found a file');
+    if (kindOf(store.path) === 'file') add(['store', 'path'], 'store.path: expected a folder, found a file');
     return;
   }
-  if (store.revocations !== null && kind(store.revocations) === 'file')
+  if (store.revocations !== null && kindOf(store.revocations) === 'file')
     add(['store', 'revocations'], 'store.revocations: expected a folder, found a file');
   if (store.tls !== null) {
-    const file = (path: string | null) => (path === null ? null : resolvePath(source, path));
-    const { ca, cert, key } = store.tls;
-    for (const [name, message] of tlsFileFaults({ ca: file(ca), cert: file(cert), key: file(key) }))
+    for (const [name, message] of tlsFileFaults(store.tls))
       add(['store', 'tls', name], `store.tls.${name}: ${message}`);
   }
 }

@@ -1,5 +1,5 @@
 import type { EndpointSettings } from '../endpoints/endpoint.js';
-import { identityPreset } from './identity-presets.js';
+import { identityPreset } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
 
 /** Names that follow from `interface.vendor`. */

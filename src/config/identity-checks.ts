@@ -1,6 +1,6 @@
 import type { Add } from './fault.js';
 import { foldName } from '../http/protected-fields.js';
-import { identityPreset } from './identity-presets.js';
+import { identityPreset } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
 import { isTaken } from './taken-names.js';
 

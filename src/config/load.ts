@@ -1,11 +1,12 @@
-import { resolve } from 'node:path';
+import { dirname, isAbsolute, resolve } from 'node:path';
 import type { Lines } from '../policy/rules.js';
 import { type ListenerCertificate, readCertificate } from './certificate.js';
 import { crossCheck } from './cross-checks.js';
 import { ConfigError } from './fault.js';
 import { type Config, configSchema } from './schema/config.js';
 import { checkSource } from './check-source.js';
-import { readSource, resolvePath, type Source } from './source.js';
+import { keysOf, replaceAt } from './schema-walk.js';
+import { readSource, type Source } from './source.js';
 
 /** A configuration that passed every check. It is plain data, so that one process can send it to another. */
 export interface LoadedConfig {
@@ -40,22 +41,18 @@ function load(
   certificateOf: (config: Config, source: Source) => ReturnType<typeof readCertificate>,
 ): LoadedConfig {
   const source = withoutShorthand(readSource(resolve(file), env));
-  const config = checkSource(source, configSchema);
+  const config = withAbsolutePaths(checkSource(source, configSchema), dirname(source.file));
   const { certificate, faults } = certificateOf(config, source);
   const all = [...crossCheck(config, source), ...faults];
   if (all.length > 0) throw new ConfigError(all);
   return {
     file: source.file,
-    config: deepFreeze(withAbsolutePaths(config, source)),
+    config: deepFreeze(config),
     lines: source.lines,
     written: source.written,
     certificate,
   };
 }
-
-/** Settings that name files of TLS, to clients and to the store. */
-const FILE_SETTINGS = ['ca', 'cert', 'key', 'client_ca'] as const;
-type FileSetting = (typeof FILE_SETTINGS)[number];
 
 /** `upstream: URL` stands for `upstreams: { api: { url: URL } }`; faults still name what was written. */
 function withoutShorthand(source: Source): Source {
@@ -82,44 +79,19 @@ function withoutShorthand(source: Source): Source {
   };
 }
 
-function withAbsolutePaths(config: Config, source: Source): Config {
-  const { listen, store, directory, audit, upstreams } = config;
-  const toFile = audit.to !== null && audit.to !== 'stdout';
-  return {
-    ...config,
-    listen: { ...listen, tls: withAbsoluteFiles(listen.tls, source) },
-    audit: toFile ? { ...audit, to: resolvePath(source, audit.to as string) } : audit,
-    store:
-      store.type === 'lmdb'
-        ? { ...store, path: resolvePath(source, store.path) }
-        : {
-            ...store,
-            tls: withAbsoluteFiles(store.tls, source),
-            revocations: store.revocations === null ? null : resolvePath(source, store.revocations),
-          },
-    upstreams: Object.fromEntries(
-      Object.entries(upstreams).map(([name, each]) => [
-        name,
-        { ...each, tls: withAbsoluteFiles(each.tls, source) },
-      ]),
-    ),
-    directory: {
-      ...directory,
-      file: directory.file === null ? null : resolvePath(source, directory.file),
-    },
-  };
-}
+/** The settings that name a file or a folder. */
+const PATHS = keysOf(configSchema).filter(({ facts }) => facts.path !== undefined);
 
-function withAbsoluteFiles<T extends Partial<Record<FileSetting, string | null>>>(
-  files: T | null,
-  source: Source,
-): T | null {
-  if (files === null) return null;
-  const absolute = FILE_SETTINGS.flatMap((setting) => {
-    const file = files[setting];
-    return typeof file === 'string' ? [[setting, resolvePath(source, file)]] : [];
-  });
-  return { ...files, ...(Object.fromEntries(absolute) as Partial<T>) };
+function withAbsolutePaths(config: Config, folder: string): Config {
+  return PATHS.reduce(
+    (all, { path, facts }) =>
+      replaceAt(all, path, (value) => {
+        if (typeof value !== 'string' || isAbsolute(value)) return value;
+        const isWord = typeof facts.path === 'object' && value === facts.path.except;
+        return isWord ? value : resolve(folder, value);
+      }),
+    config,
+  );
 }
 
 function deepFreeze<T>(value: T): T {

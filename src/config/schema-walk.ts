@@ -1,6 +1,6 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { Path } from './positions.js';
-import { SECRETS } from './schema/units.js';
+import type { Facts } from './schema/facts.js';
 
 /** What is looked at of a schema's definition. */
 interface Definition {
@@ -12,44 +12,76 @@ interface Definition {
   readonly in?: unknown;
 }
 
-/** Keys that a schema knows at a place. */
-export function knownKeys(schema: z.ZodType, path: Path): string[] {
-  return layersAt(schema, path).flatMap((layer) => Object.keys(definitionOf(layer).shape ?? {}));
+/** A key of a schema, with `*` for the names of a map and the entries of a list. */
+export interface SchemaKey {
+  readonly path: readonly string[];
+  readonly facts: Facts;
 }
 
-/** Whether what stands at a place, or around it, is a secret by the schema. */
-export function isSecret(schema: z.ZodType, path: Path): boolean {
-  return path.some((_, i) => layersAt(schema, path.slice(0, i + 1)).some((layer) => SECRETS.has(layer)));
+/** Every key that a schema knows, each behind the one that it is below. */
+export function keysOf(schema: z.ZodType): SchemaKey[] {
+  const visit = (layers: readonly z.ZodType[], path: readonly string[]): SchemaKey[] =>
+    layers.flatMap((layer) => {
+      const { shape = {}, valueType, element } = definitionOf(layer);
+      const named = Object.entries(shape).flatMap(([name, each]) => {
+        const below = layersOf(each);
+        return [{ path: [...path, name], facts: factsOf(below) }, ...visit(below, [...path, name])];
+      });
+      return [...named, ...visit(layersOf(valueType ?? element), [...path, '*'])];
+    });
+  return visit(layersOf(schema), []);
 }
 
 /** Names of the keys that hold secrets, wherever they are. */
 export function secretKeys(schema: z.ZodType): string[] {
-  const names = new Set<string>();
-  const visit = (below: readonly z.ZodType[]): void => {
-    for (const layer of below) {
-      const { shape = {}, valueType, element } = definitionOf(layer);
-      for (const [name, each] of Object.entries(shape)) {
-        const layers = layersOf(each);
-        if (layers.some((inner) => SECRETS.has(inner))) names.add(name);
-        visit(layers);
-      }
-      visit(layersOf(valueType ?? element));
-    }
-  };
-  visit(layersOf(schema));
-  return [...names];
+  const secret = keysOf(schema).filter(({ facts }) => facts.secret === true);
+  return [...new Set(secret.map(({ path }) => path.at(-1) ?? ''))];
+}
+
+/** Keys that a schema knows at a place. */
+export function knownKeys(schema: z.ZodType, path: Path): string[] {
+  return path
+    .reduce(below, layersOf(schema))
+    .flatMap((layer) => Object.keys(definitionOf(layer).shape ?? {}));
+}
+
+/** Whether what stands at a place, or around it, is a secret by the schema. */
+export function isSecret(schema: z.ZodType, path: Path): boolean {
+  let layers = layersOf(schema);
+  return path.some((step) => factsOf((layers = below(layers, step))).secret === true);
+}
+
+/**
+ * A copy of a value in which what stands at a key is replaced. Where it does not stand, the copy is the same.
+ *
+ * @param path as in {@link SchemaKey}
+ */
+export function replaceAt<T>(value: T, path: readonly string[], replace: (part: unknown) => unknown): T {
+  const [step, ...rest] = path;
+  if (step === undefined) return replace(value) as T;
+  if (typeof value !== 'object' || value === null) return value;
+  const copy = (part: unknown) => replaceAt(part, rest, replace);
+  if (Array.isArray(value)) return (step === '*' ? value.map(copy) : value) as T;
+  const entries = Object.entries(value).map(([name, part]) => [
+    name,
+    step === '*' || step === name ? copy(part) : part,
+  ]);
+  return Object.fromEntries(entries) as T;
+}
+
+/** What the schemas of a place say together. */
+function factsOf(layers: readonly z.ZodType[]): Facts {
+  return Object.assign({}, ...layers.map((layer) => z.globalRegistry.get(layer))) as Facts;
 }
 
 /** The schemas of a place, one inside the other, and those of each alternative. */
-function layersAt(schema: z.ZodType, path: Path): z.ZodType[] {
-  let layers = layersOf(schema);
-  for (const step of path)
-    layers = layers.flatMap((layer) => {
-      const { shape, valueType, element } = definitionOf(layer);
-      return layersOf((shape !== undefined && Object.hasOwn(shape, step) ? shape[String(step)] : undefined) ?? valueType ?? element);
-    });
-  return layers;
-} // prettier-ignore
+function below(layers: readonly z.ZodType[], step: PropertyKey): z.ZodType[] {
+  return layers.flatMap((layer) => {
+    const { shape, valueType, element } = definitionOf(layer);
+    const named = shape !== undefined && Object.hasOwn(shape, step) ? shape[String(step)] : undefined;
+    return layersOf(named ?? valueType ?? element);
+  });
+}
 
 /** A schema with what its defaults and transformations stand around, and its alternatives. */
 function layersOf(schema: unknown): z.ZodType[] {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { dirname, isAbsolute, resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import {
   type Document,
   isAlias,
@@ -185,9 +185,4 @@ function readSecret(file: string): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** A path of the file, relative to the folder that the file is in. */
-export function resolvePath(source: Source, path: string): string {
-  return isAbsolute(path) ? path : resolve(dirname(source.file), path);
 }

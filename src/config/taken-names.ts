@@ -1,6 +1,6 @@
 import { foldName, FORWARDED_PREFIX, NEVER_FORWARDED, ProtectedFields } from '../http/protected-fields.js';
 import { reservedIdentity, vendorNames } from './derived.js';
-import { FORWARDED_IDENTITY } from './identity-presets.js';
+import { FORWARDED_IDENTITY } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
 
 /** Fields that say something else already, and that a client may send. */

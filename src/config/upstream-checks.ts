@@ -3,17 +3,16 @@ import { addressesOf } from './derived.js';
 import { suggestion } from './nearest.js';
 import type { Path } from './positions.js';
 import type { Config } from './schema/config.js';
-import { resolvePath, type Source } from './source.js';
 import { tlsFileFaults } from './tls-files.js';
 
 /** Checks the upstreams, each for itself, and the names by which routes refer to them. */
-export function checkUpstreams(config: Config, source: Source, add: Add): void {
+export function checkUpstreams(config: Config, add: Add): void {
   const names = Object.keys(config.upstreams);
   if (names.length === 0) {
     add([], 'no upstream is set; the smallest configuration is "upstream: http://127.0.0.1:3000"');
     return;
   }
-  for (const name of names) checkUpstream(config, name, source, add);
+  for (const name of names) checkUpstream(config, name, add);
   const check = (path: Path, name: string | null | undefined) => {
     if (name == null || names.includes(name)) return;
     add(path, `${path.map(String).join('.')}: no upstream has this name${suggestion(name, names)}`);
@@ -25,7 +24,7 @@ export function checkUpstreams(config: Config, source: Source, add: Add): void {
   config.routes.forEach((route, i) => check(['routes', i, 'upstream'], route.upstream));
 }
 
-function checkUpstream(config: Config, name: string, source: Source, add: Add): void {
+function checkUpstream(config: Config, name: string, add: Add): void {
   const upstream = config.upstreams[name] as Config['upstreams'][string];
   const { tls } = upstream;
   const at = ['upstreams', name];
@@ -41,12 +40,5 @@ function checkUpstream(config: Config, name: string, source: Source, add: Add): 
   if (!addresses.some(({ protocol }) => protocol === 'https:')) {
     fault(['tls'], 'none of the addresses is an https:// URL; write https:// or remove tls');
   }
-  const file = (path: string | null) => (path === null ? null : resolvePath(source, path));
-  for (const [key, message] of tlsFileFaults({
-    ca: file(tls.ca),
-    cert: file(tls.cert),
-    key: file(tls.key),
-  })) {
-    fault(['tls', key], message);
-  }
+  for (const [key, message] of tlsFileFaults(tls)) fault(['tls', key], message);
 }

@@ -19,9 +19,8 @@ export interface Session {
   readonly userAgent: string | null;
 }
 
-/** Settings of `sessions`; timeouts in milliseconds. */
-export interface SessionSettings {
-  readonly max_per_user: number;
+/** When a session ends, in milliseconds since its last use and since its login. */
+export interface SessionTimeouts {
   readonly idle_timeout: number;
   readonly absolute_timeout: number;
 }
@@ -35,7 +34,7 @@ export interface SessionSettings {
 export function isSessionOn(
   session: Session,
   seenAt: EpochMs,
-  settings: Pick<SessionSettings, 'idle_timeout' | 'absolute_timeout'>,
+  settings: SessionTimeouts,
   now: EpochMs,
 ): boolean {
   if (now >= session.endsAt || now - session.createdAt >= settings.absolute_timeout) return false;

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { type KeyRing, type Signer, SigningUnavailable } from '../accounts/signing-keys.js';
+import { type KeyRing, type Signer, signingUnavailable } from '../accounts/signing-keys.js';
 import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Subject } from '../domain/credential.js';
 import type { EpochMs } from '../domain/time.js';
@@ -44,7 +44,7 @@ export class Assertions {
     this.#settings = settings;
   }
 
-  /** The assertion of a subject. @throws SigningUnavailable, StoreUnavailable: then the request goes nowhere */
+  /** The assertion of a subject. @throws Unavailable: then the request goes nowhere */
   of(subject: Subject, now: EpochMs): MaybePromise<string> {
     const signer = this.#keys.signer(now);
     if (signer !== undefined) return this.#signedBy(signer, subject, now);
@@ -105,7 +105,7 @@ async function sign(signer: Signer, claims: Record<string, unknown>): Promise<st
   try {
     return await signer.sign({ alg: signer.algorithm, kid: signer.kid, typ: 'JWT' }, claims);
   } catch (cause) {
-    throw new SigningUnavailable('the assertion could not be signed', { cause });
+    throw signingUnavailable('the assertion could not be signed', { cause });
   }
 }
 

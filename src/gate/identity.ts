@@ -20,7 +20,7 @@ export interface IdentityNames {
 /**
  * The fields that say who is calling, with the signed assertion when there is one. A promise only when it has to be signed.
  *
- * @throws SigningUnavailable, StoreUnavailable: then the request goes nowhere
+ * @throws Unavailable: then the request goes nowhere
  */
 export type Identify = (subject: Subject, now: EpochMs) => MaybePromise<readonly string[]>;
 

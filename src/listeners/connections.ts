@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import type { Log } from '../observe/log.js';
-import { countRefusedConnection, setConnections } from '../observe/metrics.js';
+import { createLogThrottle } from '../observe/log-throttle.js';
+import { openConnections, refusedConnections } from '../observe/metrics.js';
 import type { PublicServer } from './tls.js';
 
 /** Files for everything but clients and upstreams: the store, the log, the admin port, the process itself. */
 const RESERVED_FILES = 64;
-/** Between two times that idle connections are closed for new ones, and between two lines about it. */
+/** Between two times that idle connections are closed for new ones. */
 const INTERVAL_MS = 1_000;
-const TELL_MS = 10_000;
 /** Part of the configured limit below which the log says that fewer are possible. */
 const WORTH_TELLING = 0.9;
 
@@ -30,7 +30,7 @@ export function limitConnections(servers: readonly PublicServer[], limit: number
   }
   const open = new Set<Socket>();
   let madeRoomAt = -Infinity;
-  let toldAt = -Infinity;
+  const throttle = createLogThrottle();
 
   const makeRoom = (): void => {
     const now = performance.now();
@@ -39,8 +39,7 @@ export function limitConnections(servers: readonly PublicServer[], limit: number
       for (const server of servers) server.closeIdleConnections();
       for (const socket of open) if (socket.destroyed) open.delete(socket);
     }
-    if (open.size >= allowed && now - toldAt >= TELL_MS) {
-      toldAt = now;
+    if (open.size >= allowed && throttle() !== undefined) {
       log.warn({ limit: allowed }, 'too many connections; new ones are closed (limits.connections)');
     }
   };
@@ -50,15 +49,15 @@ export function limitConnections(servers: readonly PublicServer[], limit: number
     if (open.has(socket)) return;
     if (open.size >= allowed) makeRoom();
     if (open.size >= allowed) {
-      countRefusedConnection();
+      refusedConnections.inc();
       socket.destroy();
       return;
     }
     open.add(socket);
-    setConnections(open.size);
+    openConnections.set(open.size);
     socket.once('close', () => {
       open.delete(socket);
-      setConnections(open.size);
+      openConnections.set(open.size);
     });
   };
   // In front of node's own listener, which would start to parse.

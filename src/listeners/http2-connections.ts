@@ -1,3 +1,4 @@
+import type { Config } from '../config/schema/config.js';
 import {
   constants,
   createServer,
@@ -31,12 +32,8 @@ const FAREWELL_MS = 1_000;
 /** The highest stream id: a GOAWAY that only says that the end is near (RFC 9113 6.8). */
 const ANY_STREAM = 2 ** 31 - 1;
 
-/** Limits that HTTP/1 has as well. Times in milliseconds, sizes in bytes. */
-export interface Http2Limits {
-  readonly head_size: number;
-  readonly head_timeout: number;
-  readonly keep_alive: number;
-}
+/** Limits of connections and heads. */
+export type ListenerLimits = Pick<Config['limits'], 'head_size' | 'head_timeout' | 'keep_alive'>;
 
 /** Serves one request. */
 export type ServeHttp2 = (req: Http2Request, res: Http2Response) => void;
@@ -62,11 +59,11 @@ interface Connection {
 export class Http2Connections {
   readonly #server: Http2Server;
   readonly #open = new Set<Connection>();
-  readonly #limits: Http2Limits;
+  readonly #limits: ListenerLimits;
   readonly #failed: (error: unknown, socket: Duplex) => void;
 
   /** @param failed gets an error that a listener threw; it closes the connection */
-  constructor(limits: Http2Limits, serve: ServeHttp2, failed: (error: unknown, socket: Duplex) => void) {
+  constructor(limits: ListenerLimits, serve: ServeHttp2, failed: (error: unknown, socket: Duplex) => void) {
     this.#limits = limits;
     this.#failed = failed;
     // Never listens: it takes over sockets whose handshake is done.

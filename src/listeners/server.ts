@@ -7,7 +7,7 @@ import type { ListenerCertificate } from '../config/certificate.js';
 import { guarded } from '../domain/guarded.js';
 import { writeRawReply } from '../http/write-reply.js';
 import { parseRefusal } from '../pipeline/faults.js';
-import type { ServeHttp2 } from './http2-connections.js';
+import type { ListenerLimits, ServeHttp2 } from './http2-connections.js';
 import { limitIdle } from './idle-connections.js';
 import { newRequestId } from '../pipeline/request-id.js';
 import { type PublicServer, TlsServer } from './tls.js';
@@ -18,13 +18,6 @@ import { asksForWebSocket } from './websocket.js';
 const MAX_CHECK_INTERVAL_MS = 2_000;
 /** After this time without a byte the system asks whether the other side still lives. */
 const TCP_KEEP_ALIVE_MS = 60_000;
-
-/** Limits of connections and heads; times in milliseconds, sizes in bytes. */
-export interface ListenerLimits {
-  readonly head_size: number;
-  readonly head_timeout: number;
-  readonly keep_alive: number;
-}
 
 /** A handshake that asks for another protocol on its connection, on which all answers before are sent. */
 export type UpgradeListener = (req: IncomingMessage, socket: Duplex, head: Buffer) => void;

@@ -5,8 +5,8 @@ import type { SecureContextOptions, TLSSocket } from 'node:tls';
 import type { Duplex } from 'node:stream';
 import type { ListenerCertificate } from '../config/certificate.js';
 import { guarded } from '../domain/guarded.js';
-import { countFailedHandshake } from '../observe/metrics.js';
-import { Http2Connections, type Http2Limits, type ServeHttp2 } from './http2-connections.js';
+import { failedHandshakes } from '../observe/metrics.js';
+import { Http2Connections, type ListenerLimits, type ServeHttp2 } from './http2-connections.js';
 
 /** The server of the public port, with TLS or without. */
 export type PublicServer = Server | TlsServer;
@@ -32,7 +32,7 @@ export class TlsServer extends HttpsServer {
   constructor(
     options: ServerOptions,
     certificate: ListenerCertificate,
-    limits: Http2Limits,
+    limits: ListenerLimits,
     onRequest: RequestListener,
     serveHttp2: ServeHttp2,
     failed: (error: unknown, socket: Duplex) => void,
@@ -96,7 +96,7 @@ export class TlsServer extends HttpsServer {
     // Node's own listener takes what failed for an unreadable request, and nobody could read an answer.
     this.removeAllListeners('tlsClientError');
     this.on('tlsClientError', (_error, socket) => {
-      countFailedHandshake();
+      failedHandshakes.inc();
       socket.destroy();
     });
   }

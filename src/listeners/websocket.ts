@@ -6,7 +6,7 @@ import type { Admitted, Verdict } from '../gate/gate.js';
 import type { Reply } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import { writeRawReply } from '../http/write-reply.js';
-import { countWebSocket } from '../observe/metrics/requests.js';
+import { openWebSockets } from '../observe/metrics/requests.js';
 import { RequestHandler } from '../pipeline/request-handler.js';
 import type { Services } from '../pipeline/services.js';
 import type { Stream, StreamRevalidator } from '../pipeline/streams.js';
@@ -142,8 +142,8 @@ class HandshakeHandler extends RequestHandler {
 }
 
 function countOpen(socket: Duplex): void {
-  countWebSocket(1);
-  socket.once('close', () => countWebSocket(-1));
+  openWebSockets.inc();
+  socket.once('close', () => openWebSockets.dec());
 }
 
 /** Whether a request asks for the one protocol that is carried (RFC 6455 4.1: HTTP/1.1 at least). */

@@ -1,5 +1,6 @@
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { Unavailable } from '../domain/unavailable.js';
 import type { Destination } from './destination.js';
 import { lineStart } from './json-line.js';
 import { maskTokens } from './mask-tokens.js';
@@ -7,11 +8,6 @@ import { printable } from './printable.js';
 
 /** One entry: plain values by name. Time, node and process are added when it is written. */
 export type AuditEntry = Readonly<Record<string, unknown>>;
-
-/** `audit.required` is set and an entry can not be written. */
-export class AuditUnavailable extends Error {
-  readonly code = 'AUDIT_UNAVAILABLE';
-}
 
 /** Settings of `audit`. */
 export interface AuditSettings {
@@ -22,11 +18,11 @@ export interface AuditSettings {
 
 /** Where entries of the audit log go. */
 export interface AuditLog {
-  /** Writes an entry. @throws AuditUnavailable when it can't be written and must be */
+  /** Writes an entry. @throws Unavailable when it can't be written and must be */
   record(entry: AuditEntry): void;
   /** Writes an entry of something that stands, whether its entry can be written or not. */
   note(entry: AuditEntry): void;
-  /** Asked before something is changed. @throws AuditUnavailable when its entry could not be written and must be */
+  /** Asked before something is changed. @throws Unavailable when its entry could not be written and must be */
   ensureWritable(): void;
   /** Opens the file again by its name, after it was moved away. */
   reopen(): void;
@@ -41,7 +37,7 @@ export interface AuditProcess {
   readonly onFailure?: (error: unknown) => void;
 }
 
-/** Opens the audit log. @throws AuditUnavailable when its file must be there and can't be opened */
+/** Opens the audit log. @throws Unavailable when its file must be there and can't be opened */
 export function openAuditLog(settings: AuditSettings, process: AuditProcess): AuditLog {
   const { to } = settings;
   if (to === null) return NO_AUDIT;
@@ -156,7 +152,11 @@ class FileAudit implements AuditLog {
 
   #throwIfRequired(cause: Error | undefined): void {
     if (cause === undefined || !this.#required) return;
-    throw new AuditUnavailable(`the audit log can not be written: ${cause.message}`, { cause });
+    throw new Unavailable(
+      { refusal: 'audit_unavailable' },
+      `the audit log can not be written: ${cause.message}`,
+      { cause },
+    );
   }
 }
 

@@ -2,7 +2,7 @@ import { fstatSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { type DestinationStream, pino } from 'pino';
 import { LineBuffer } from './line-buffer.js';
-import { countDroppedLog } from './metrics.js';
+import { droppedLogLines } from './metrics.js';
 
 /** What waits for a reader of the log beyond this is given up, in bytes. */
 const MAX_WAITING = 8 * 1024 * 1024;
@@ -62,7 +62,7 @@ class GatheringDestination implements Destination {
 
   beginLine(): LineBuffer | undefined {
     if (this.#lines.length + this.#sink.waiting() > MAX_WAITING) {
-      countDroppedLog();
+      droppedLogLines.inc();
       return undefined;
     }
     return this.#lines.begin();
@@ -118,7 +118,7 @@ function openPipe(): Sink {
 function openFile(): Sink {
   const file = pino.destination({ dest: 1, sync: false, maxLength: MAX_WAITING, contentMode: 'buffer' });
   file.on('drop', (lines: Buffer) => {
-    for (const byte of lines) if (byte === END_OF_LINE) countDroppedLog();
+    for (const byte of lines) if (byte === END_OF_LINE) droppedLogLines.inc();
   });
   return {
     // It gives up by itself what is too much.

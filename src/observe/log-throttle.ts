@@ -1,16 +1,15 @@
-/** What repeats is logged this often. */
-const INTERVAL_MS = 10_000;
-
 /**
- * Makes a function that says whether something is to be logged now: the number of times it was not logged since the last
- * time, or undefined while that was a short while ago. Its keys must be few.
+ * Makes a function that says whether a message is to be logged now: how many were suppressed since the last one, or
+ * undefined while that is less than an interval ago.
+ *
+ * @returns a function of what the message is about; there must be few such keys
  */
-export function createLogThrottle(): (key: string) => number | undefined {
+export function createLogThrottle(intervalMs = 10_000): (key?: string) => number | undefined {
   const logged = new Map<string, { at: number; suppressed: number }>();
-  return (key) => {
+  return (key = '') => {
     const last = logged.get(key);
-    const now = Date.now();
-    if (last !== undefined && now - last.at < INTERVAL_MS) {
+    const now = performance.now();
+    if (last !== undefined && now - last.at < intervalMs) {
       last.suppressed += 1;
       return undefined;
     }

@@ -1,31 +1,31 @@
 import { AggregatorRegistry, collectDefaultMetrics, Counter, Gauge, register } from 'prom-client';
 
-const connections = new Gauge({
+export const openConnections = new Gauge({
   name: 'latchkey_connections',
   help: 'Open connections of clients.',
 });
 
-const refusedConnections = new Counter({
+export const refusedConnections = new Counter({
   name: 'latchkey_connections_refused_total',
   help: 'Connections that were closed at once because there were too many (limits.connections).',
 });
 
-const streams = new Gauge({
+export const openStreams = new Gauge({
   name: 'latchkey_streams',
   help: 'Requests and WebSockets under way whose credential is checked again while they last.',
 });
 
-const droppedLogLines = new Counter({
+export const droppedLogLines = new Counter({
   name: 'latchkey_log_dropped_total',
   help: 'Log writes that were given up because nobody took them; the server does not wait for its log.',
 });
 
-const auditFailures = new Counter({
+export const auditFailures = new Counter({
   name: 'latchkey_audit_failures_total',
   help: 'Entries of the audit log that could not be written.',
 });
 
-const workers = new Gauge({
+export const servingWorkers = new Gauge({
   name: 'latchkey_workers',
   help: 'Processes that serve requests.',
   aggregator: 'first',
@@ -52,61 +52,21 @@ const buildInfo = new Gauge({
   aggregator: 'first',
 });
 
-const logins = new Counter({
+export const loginChecks = new Counter({
   name: 'latchkey_logins_total',
   help: 'Checks of a login name and password, at POST /login, POST /tokens and POST /sudo, by how they ended.',
   labelNames: ['outcome'] as const,
 });
 
-const droppedSpans = new Counter({
+export const droppedSpans = new Counter({
   name: 'latchkey_spans_dropped_total',
   help: 'Spans that were given up because the collector did not take them or too many waited for it.',
 });
-
-/** Tells how many clients are connected. */
-export function setConnections(count: number): void {
-  connections.set(count);
-}
-
-/** Counts a connection that was closed at once. */
-export function countRefusedConnection(): void {
-  refusedConnections.inc();
-}
-
-/** Tells how many streams are under way. */
-export function setStreams(count: number): void {
-  streams.set(count);
-}
-
-/** Counts a write to the log that was given up. */
-export function countDroppedLog(): void {
-  droppedLogLines.inc();
-}
-
-/** Counts an entry of the audit log that could not be written. */
-export function countAuditFailure(): void {
-  auditFailures.inc();
-}
 
 /** Tells whether the last reload took effect. */
 export function setReloaded(successful: boolean): void {
   reloadSuccessful.set(successful ? 1 : 0);
   if (successful) reloadTime.setToCurrentTime();
-}
-
-/** Counts a check of a login name and password. @param outcome from a closed list: see `accounts/login` */
-export function countLogin(outcome: string): void {
-  logins.inc({ outcome });
-}
-
-/** Counts spans that were given up. */
-export function countDroppedSpans(count: number): void {
-  droppedSpans.inc(count);
-}
-
-/** Tells how many processes serve. */
-export function setWorkers(count: number): void {
-  workers.set(count);
 }
 
 /** Starts the process metrics (memory, event loop, open files). @param version of Latchkey */
@@ -166,28 +126,18 @@ const upstreamHealthy = new Gauge({
   },
 });
 
-const upstreamRetries = new Counter({
+export const upstreamRetries = new Counter({
   name: 'latchkey_upstream_retries_total',
   help: 'Requests that were sent again, or to another address, because the first one failed.',
   labelNames: ['upstream'] as const,
 });
 
-/** Counts a request that was sent again. */
-export function countUpstreamRetry(upstream: string): void {
-  upstreamRetries.inc({ upstream });
-}
-
-const failedHandshakes = new Counter({
+export const failedHandshakes = new Counter({
   name: 'latchkey_tls_handshake_failures_total',
   help: 'Connections of clients that ended before their TLS handshake was done.',
 });
 
 let certificateExpiry: Gauge | undefined;
-
-/** Counts a TLS handshake that failed. */
-export function countFailedHandshake(): void {
-  failedHandshakes.inc();
-}
 
 /** Tells when the certificate of the public port expires, in seconds since 1970. Without TLS there is no such metric. */
 export function setCertificateExpiry(seconds: number): void {

@@ -18,12 +18,12 @@ export class Auditor {
     this.#policy = policy;
   }
 
-  /** Asked before a request changes something. @throws AuditUnavailable */
+  /** Asked before a request changes something. @throws Unavailable */
   ensureWritable(): void {
     this.#log.ensureWritable();
   }
 
-  /** Writes the audit events of a request. @throws AuditUnavailable when an entry must be written and can't be */
+  /** Writes the audit events of a request. @throws Unavailable when an entry must be written and can't be */
   record(auditEvents: readonly AuditEvent[] | undefined, record: RequestRecord): void {
     if (auditEvents === undefined) return;
     for (const event of auditEvents) this.#log.record(this.#entryOf(event, record));

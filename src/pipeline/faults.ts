@@ -1,17 +1,9 @@
-import { AccountSourceUnavailable } from '../accounts/http-accounts.js';
-import { SigningUnavailable } from '../accounts/signing-keys.js';
 import type { Refusal } from '../domain/refusal.js';
-import { AuditUnavailable } from '../observe/audit.js';
-import { OutcomeUnknown, StoreUnavailable } from '../store/store.js';
+import { Unavailable } from '../domain/unavailable.js';
 
-/** The refusal of a request that ran into a fault. It is never let through and never told to log in again. */
+/** The refusal of a request that ran into a fault. */
 export function faultRefusal(error: unknown): Refusal {
-  if (error instanceof OutcomeUnknown) return { refusal: 'outcome_unknown' };
-  if (error instanceof StoreUnavailable) return { refusal: 'store_unavailable' };
-  if (error instanceof AccountSourceUnavailable) return { refusal: 'account_source_unavailable' };
-  if (error instanceof AuditUnavailable) return { refusal: 'audit_unavailable' };
-  if (error instanceof SigningUnavailable) return { refusal: 'signing_unavailable' };
-  return { refusal: 'fault' };
+  return error instanceof Unavailable ? error.refusal : { refusal: 'fault' };
 }
 
 /** The refusal for what node's parser could not read (the `clientError` event). */

@@ -2,7 +2,7 @@ import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 import { guarded } from '../domain/guarded.js';
-import { setStreams } from '../observe/metrics.js';
+import { openStreams } from '../observe/metrics.js';
 import { LinkedQueue, type Node } from '../domain/linked-queue.js';
 
 /** A request or WebSocket that was let in and is still under way. */
@@ -72,7 +72,7 @@ export class StreamRevalidator {
   }
 
   #look(): void {
-    setStreams(this.#streams.size);
+    openStreams.set(this.#streams.size);
     const now = performance.now();
     const interval = this.#interval();
     for (const watched of this.#streams.heldBefore(now - interval / 2)) {

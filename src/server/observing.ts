@@ -1,6 +1,6 @@
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
-import { countDroppedSpans } from '../observe/metrics.js';
+import { droppedSpans } from '../observe/metrics.js';
 import { observeStoreOperation } from '../observe/metrics/store.js';
 import { currentTrace, openTracing, type Tracing } from '../observe/tracing.js';
 import type { OnOperation } from '../store/measured.js';
@@ -10,7 +10,7 @@ export async function startTracing({ tracing }: Config, log: Log): Promise<Traci
   if (tracing === null) return undefined;
   return openTracing(tracing, {
     dropped: (spans, reason) => {
-      countDroppedSpans(spans);
+      droppedSpans.inc(spans);
       if (reason !== null)
         log.warn({ reason, otlp: tracing.otlp }, 'spans can not be sent to the collector and are given up');
     },

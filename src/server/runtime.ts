@@ -22,9 +22,9 @@ import { Ownership } from '../gate/ownership.js';
 import { createClientReader } from '../http/client-address.js';
 import { createHeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
-import { type AddressState, countLogin } from '../observe/metrics.js';
+import { type AddressState, loginChecks } from '../observe/metrics.js';
 import type { UpstreamLoad } from '../observe/metrics/requests.js';
-import { countLastSeenFailure } from '../observe/metrics/store.js';
+import { lastSeenFailures } from '../observe/metrics/store.js';
 import type { Tracing } from '../observe/tracing.js';
 import { createForward } from '../upstream/forward.js';
 import { createUpstreams, type Upstream, type Upstreams } from '../upstream/upstreams.js';
@@ -76,7 +76,7 @@ export function createRuntime(
     config.tokens.last_seen_interval,
     config.sessions.idle_timeout,
     (error: unknown) => {
-      countLastSeenFailure();
+      lastSeenFailures.inc();
       logFault(error, 'last uses could not be written and are kept for the next try');
     },
   );
@@ -86,7 +86,9 @@ export function createRuntime(
   const { http } = config.directory;
   const source = http === null ? null : new HttpAccounts(store, http);
   const accounts = source ?? new StoredAccounts(store, passwords, new OneTimePasswords(store, sealer));
-  const logins = new Logins(accounts, new LoginThrottle(store, config.login), countLogin);
+  const logins = new Logins(accounts, new LoginThrottle(store, config.login), (outcome) =>
+    loginChecks.inc({ outcome }),
+  );
   const ownership = new Ownership(tokens, policy);
   const { assertion } = config.identity;
   const keys = openKeyRing(config, opened, (error) =>

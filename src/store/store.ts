@@ -3,6 +3,7 @@ import type { Session } from '../domain/session.js';
 import type { SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
 import type { SessionUse, Token, TokenUse } from '../domain/token.js';
+import { Unavailable } from '../domain/unavailable.js';
 import type { Customer, Service, User, VerifiedOwner } from '../domain/user.js';
 import type { AttemptLimit, Settlement } from './attempts.js';
 
@@ -255,11 +256,14 @@ export class StoreUnusable extends Error {
 export const UNFINISHED_RESTORE =
   'the store holds a part of a backup or of another store, because writing it was interrupted; run "latchkey store restore" or "latchkey store copy" again';
 
-/** The store can't answer now. The request is refused with 503, whatever it was. */
-export class StoreUnavailable extends Error {
-  readonly code = 'STORE_UNAVAILABLE';
-  constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
+/** The store can't answer now. */
+export class StoreUnavailable extends Unavailable {
+  constructor(
+    message: string,
+    options?: ErrorOptions,
+    refusal: 'store_unavailable' | 'outcome_unknown' = 'store_unavailable',
+  ) {
+    super({ refusal }, message, options);
     this.name = 'StoreUnavailable';
   }
 }
@@ -270,7 +274,7 @@ export class StoreUnavailable extends Error {
  */
 export class OutcomeUnknown extends StoreUnavailable {
   constructor(reason: string, options?: ErrorOptions) {
-    super(`the change is not confirmed; it may have been applied (${reason})`, options);
+    super(`the change is not confirmed; it may have been applied (${reason})`, options, 'outcome_unknown');
     this.name = 'OutcomeUnknown';
   }
 }

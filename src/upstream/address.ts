@@ -1,3 +1,4 @@
+import type { Config } from '../config/schema/config.js';
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { isIP } from 'node:net';
@@ -6,20 +7,11 @@ import { ActiveCount } from '../domain/active-count.js';
 import { Connection } from './connection.js';
 import { AddressHealth } from './address-health.js';
 
-/** Files (PEM) of a TLS client and the name that the other side's certificate must hold. */
-export interface TlsSettings {
-  readonly ca: string | null;
-  readonly cert: string | null;
-  readonly key: string | null;
-  readonly server_name: string | null;
-}
-
-/** What one address of an upstream is reached with; times in milliseconds. */
-export interface AddressSettings {
-  readonly connect_timeout: number;
-  readonly max_connections: number;
-  readonly tls: TlsSettings | null;
-}
+/** What one address of an upstream is reached with. */
+export type AddressSettings = Pick<
+  Config['upstreams'][string],
+  'connect_timeout' | 'max_connections' | 'tls'
+>;
 
 /** A connection serves so many requests, so that a busy one too learns when its host name leads elsewhere. */
 const MAX_REQUESTS_ON_CONNECTION = 1_000;
@@ -106,7 +98,7 @@ function createConnector(url: URL, { connect_timeout, tls }: AddressSettings): b
   };
 }
 
-function readFiles(tls: TlsSettings | null): { ca?: Buffer; cert?: Buffer; key?: Buffer } {
+function readFiles(tls: AddressSettings['tls']): { ca?: Buffer; cert?: Buffer; key?: Buffer } {
   const { ca = null, cert = null, key = null } = tls ?? {};
   return {
     ...(ca === null ? {} : { ca: readFileSync(ca) }),

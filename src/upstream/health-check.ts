@@ -1,13 +1,9 @@
+import type { Config } from '../config/schema/config.js';
 import { Client } from 'undici';
 import type { Address } from './address.js';
 import { causeOf } from './faults.js';
 
-/** How an address is asked whether it is well; times in milliseconds. */
-export interface HealthCheckSettings {
-  readonly path: string;
-  readonly interval: number;
-  readonly timeout: number;
-}
+type Settings = NonNullable<Config['upstreams'][string]['health_check']>;
 
 /** The first check comes within this time; it does not wait for a long interval. */
 const FIRST_WITHIN_MS = 1_000;
@@ -21,7 +17,7 @@ const JITTER = 0.1;
 export class HealthCheck {
   readonly #address: Address;
   readonly #host: string;
-  readonly #settings: HealthCheckSettings;
+  readonly #settings: Settings;
   readonly #found: (fault: string | undefined) => void;
   #timer: NodeJS.Timeout | undefined;
   #client: Client | undefined;
@@ -34,7 +30,7 @@ export class HealthCheck {
   constructor(
     address: Address,
     host: string,
-    settings: HealthCheckSettings,
+    settings: Settings,
     found: (fault: string | undefined) => void,
   ) {
     this.#address = address;

@@ -1,23 +1,15 @@
+import type { Config } from '../config/schema/config.js';
 import type { RequestHead } from '../http/head.js';
-import { Address, type AddressSettings } from './address.js';
+import { Address } from './address.js';
 import { ConnectionLimiter } from './connection-limiter.js';
-import { HealthCheck, type HealthCheckSettings } from './health-check.js';
+import { HealthCheck } from './health-check.js';
 import { causeOf, codeOf } from './faults.js';
 import { FastTimeouts } from './fast-timeouts.js';
 
-/** Settings of one upstream; times in milliseconds. */
-export interface UpstreamSettings extends AddressSettings {
-  /** One or several, all of which serve the same. */
+/** Settings of one upstream, with its one or several addresses, all of which serve the same. */
+export type UpstreamSettings = Omit<Config['upstreams'][string], 'url' | 'urls'> & {
   readonly urls: readonly string[];
-  readonly response_timeout: number;
-  readonly idle_timeout: number;
-  readonly retries: number;
-  readonly max_waiting: number;
-  readonly wait_timeout: number;
-  readonly health_check: HealthCheckSettings | null;
-  /** `upstream`, `preserve`, or a name: what the Host field says. */
-  readonly host: string;
-}
+};
 
 /** An address that is left out from now on, or used again. */
 export interface AddressChange {

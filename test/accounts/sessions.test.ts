@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { LastSeen } from '../../src/accounts/last-seen.js';
 import { Sessions } from '../../src/accounts/sessions.js';
 import type { SessionSubject } from '../../src/domain/credential.js';
-import type { SessionSettings } from '../../src/domain/session.js';
+import type { Config } from '../../src/config/schema/config.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { BASE, NOW, user } from '../store/contract.js';
@@ -16,12 +16,12 @@ async function setUp(t: Test) {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
   t.teardown(() => store.close());
   await store.change(BASE, NOW);
-  const by = (settings: SessionSettings) => {
+  const by = (settings: Config['sessions']) => {
     const lastSeen = new LastSeen(store, 3_600_000, settings.idle_timeout, (error) => t.fail(String(error)));
     t.teardown(() => lastSeen.close());
     return { lastSeen, sessions: new Sessions(store, lastSeen, settings) };
   };
-  const begin = async (settings: SessionSettings) => {
+  const begin = async (settings: Config['sessions']) => {
     const started = await by(settings).sessions.start(user('U1'), '127.0.0.1', undefined, NOW);
     if (started === 'owner_changed') throw new Error(started);
     return started.secret;

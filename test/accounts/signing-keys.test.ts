@@ -1,7 +1,7 @@
 import { importJWK, jwtVerify } from 'jose';
 import t from 'tap';
 import { Sealer } from '../../src/accounts/sealing.js';
-import { KeyRing, type Signer } from '../../src/accounts/signing-keys.js';
+import { KeyRing, type Signer, signingUnavailable } from '../../src/accounts/signing-keys.js';
 import { SigningSchedule, type SigningSettings } from '../../src/accounts/signing-schedule.js';
 import type { Subject } from '../../src/domain/credential.js';
 import type { SigningKey, SigningKeys } from '../../src/domain/signing-key.js';
@@ -138,7 +138,7 @@ t.test('keys that can not be used are said so, and nobody writes over them', asy
   const { record } = store;
   const [key] = record?.keys ?? [];
   const fails = (message: RegExp, more = SEALER) =>
-    t.rejects(ring(store, {}, more).ring.findSigner(NOW + 100 * DAY), { code: 'SIGNING_UNAVAILABLE', message });
+    t.rejects(ring(store, {}, more).ring.findSigner(NOW + 100 * DAY), { name: 'Unavailable', message });
   await fails(/sealed with another sealing key.*latchkey store forget-signing-keys/, new Sealer(Buffer.alloc(32, 2)));
   store.record = { revision: 1, keys: [{ ...key as SigningKey, kid: 'another' }] };
   await fails(/damaged, or sealed with another/);
@@ -228,8 +228,8 @@ t.test('signing that fails is a fault each time, and is not kept', async (t) => 
   const good = await ring(keyStore()).ring.findSigner(NOW);
   let signer: Signer = { ...good, algorithm: 'ES256' };
   const assertions = new Assertions({ signer: () => signer, findSigner: async () => signer }, { issuer: 'a', audience: 'b', ttl: 60_000, idleTimeout: 1, sessionScope: '' });
-  await t.rejects(async () => assertions.of(subject(), NOW), { code: 'SIGNING_UNAVAILABLE' });
-  await t.rejects(async () => assertions.of(subject(), NOW), { code: 'SIGNING_UNAVAILABLE' });
+  await t.rejects(async () => assertions.of(subject(), NOW), signingUnavailable('the assertion could not be signed'));
+  await t.rejects(async () => assertions.of(subject(), NOW), signingUnavailable('the assertion could not be signed'));
   signer = good;
   t.equal(headerOf(await assertions.of(subject(), NOW)).kid, good.kid);
 }); // prettier-ignore

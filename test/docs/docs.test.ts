@@ -3,7 +3,11 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { parse, parseDocument, stringify } from 'yaml';
-import { IDENTITY_FACTS, IDENTITY_PRESETS, identityPreset } from '../../src/config/identity-presets.js';
+import {
+  IDENTITY_FACTS,
+  IDENTITY_PRESETS,
+  identityPreset,
+} from '../../src/config/schema/identity-presets.js';
 import { loadConfig } from '../../src/config/load.js';
 import { needPackages, runs } from '../helpers/debian.js';
 import { temporaryFolder } from '../helpers/latchkey.js';

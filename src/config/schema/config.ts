@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ROUTES } from '../defaults.js';
+import { ROUTES } from './defaults.js';
 import { directorySchema } from './directory.js';
 import { identitySchema } from './identity.js';
 import { interfaceSchema } from './interface.js';
@@ -18,17 +18,23 @@ export const configSchema = z.strictObject({
     .prefault({})
     .describe(
       'The listener for operators: health, readiness, metrics, reload. It asks for no credential, so keep it private',
-    ),
+    )
+    .meta({ restart: true }),
   decision: decisionSchema
     .nullable()
     .default(null)
-    .describe('Where proxies ask for decisions; off unless present'),
+    .describe('Where proxies ask for decisions; off unless present')
+    .meta({ restart: true }),
   workers: z
     .union([whole(1, 256), z.literal('auto')], 'expected a number from 1 to 256, or auto')
     .default(1)
-    .describe('Processes that serve; auto is one per core'),
+    .describe('Processes that serve; auto is one per core')
+    .meta({ restart: true }),
   interface: interfaceSchema.prefault({}).describe('What clients see of Latchkey itself'),
-  store: storeSchema.prefault({ type: 'lmdb' }).describe('Where users, tokens and sessions are kept'),
+  store: storeSchema
+    .prefault({ type: 'lmdb' })
+    .describe('Where users, tokens and sessions are kept')
+    .meta({ restart: true }),
   on_store_failure: z
     .union(
       [
@@ -42,7 +48,8 @@ export const configSchema = z.strictObject({
       'expected deny, or { serve_cached_for: 60s }',
     )
     .prefault('deny')
-    .describe('What happens to tokens that were seen lately while a networked store can not be asked'),
+    .describe('What happens to tokens that were seen lately while a networked store can not be asked')
+    .meta({ restart: true }),
   cache: z
     .strictObject({
       size: whole(0, 100_000_000).default(100_000).describe('Tokens that each process keeps; 0 keeps none'),
@@ -50,7 +57,8 @@ export const configSchema = z.strictObject({
       negative_ttl: duration.prefault('2s').describe('How long it is kept that a token is unknown'),
     })
     .prefault({})
-    .describe('For networked stores; the embedded store reads its own memory map and needs none'),
+    .describe('For networked stores; the embedded store reads its own memory map and needs none')
+    .meta({ restart: true }),
   directory: directorySchema
     .prefault({})
     .describe('Who may log in; without it, what the store holds already'),
@@ -108,7 +116,8 @@ export const configSchema = z.strictObject({
         .default(2)
         .describe(
           'Password checks at once, for each process that serves; each takes 46 MiB and, at a low priority, a core for a moment',
-        ),
+        )
+        .meta({ restart: true }),
     })
     .prefault({})
     .describe('How guessing of passwords is slowed down'),
@@ -123,16 +132,18 @@ export const configSchema = z.strictObject({
     })
     .prefault({})
     .describe('How much a user may change'),
-  limits: limitsSchema.prefault({}).describe('What clients may take up'),
+  limits: limitsSchema.prefault({}).describe('What clients may take up').meta({ restart: true }),
   proxy: proxySchema.prefault({}).describe('How judged requests are carried'),
   audit: auditSchema
     .prefault({})
-    .describe('The audit log: logins, tokens, sessions, refusals, reloads and operations'),
+    .describe('The audit log: logins, tokens, sessions, refusals, reloads and operations')
+    .meta({ restart: true }),
   log: logSchema.prefault({}).describe('The log on standard output'),
   tracing: tracingSchema
     .nullable()
     .default(null)
-    .describe('Spans for an OpenTelemetry collector; off unless present'),
+    .describe('Spans for an OpenTelemetry collector; off unless present')
+    .meta({ restart: true }),
   upstreams: z
     .record(text, upstreamSchema)
     .default({})

@@ -1,29 +1,28 @@
 import { z } from 'zod';
 import { MAX_NAME } from '../../domain/limits.js';
 import { costOfHash, MAX_PASSWORD_COST } from '../../domain/password-cost.js';
-import { id, secret, text } from './units.js';
+import { id, text } from './units.js';
 
-const sha256 = secret(
-  z.string('expected a SHA-256').regex(/^[0-9A-Fa-f]{64}$/, 'expected a SHA-256 of 64 hexadecimal digits'),
-);
-const argon2id = secret(
-  z
-    .string('expected a hash')
-    .regex(
-      /^\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+$/,
-      'expected what "latchkey hash-password" prints ($argon2id$...)',
-    )
-    .refine(
-      (hash) => costOfHash(hash) <= MAX_PASSWORD_COST,
-      `expected a hash of at most ${MAX_PASSWORD_COST} KiB times passes (m times t): each login would take seconds`,
-    ),
-);
+const sha256 = z
+  .string('expected a SHA-256')
+  .regex(/^[0-9A-Fa-f]{64}$/, 'expected a SHA-256 of 64 hexadecimal digits')
+  .meta({ secret: true });
+const argon2id = z
+  .string('expected a hash')
+  .regex(
+    /^\$argon2id\$v=19\$m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+$/,
+    'expected what "latchkey hash-password" prints ($argon2id$...)',
+  )
+  .refine(
+    (hash) => costOfHash(hash) <= MAX_PASSWORD_COST,
+    `expected a hash of at most ${MAX_PASSWORD_COST} KiB times passes (m times t): each login would take seconds`,
+  )
+  .meta({ secret: true });
 /** RFC 4226 4 R6 asks for 128 bits; many accounts in use have 80. */
-const otpSecret = secret(
-  z
-    .string('expected a base32 secret')
-    .regex(/^[A-Z2-7]{16,}=*$/, 'expected a base32 secret of at least 16 characters'),
-);
+const otpSecret = z
+  .string('expected a base32 secret')
+  .regex(/^[A-Z2-7]{16,}=*$/, 'expected a base32 secret of at least 16 characters')
+  .meta({ secret: true });
 
 const name = z.string('expected text').max(MAX_NAME, `expected at most ${MAX_NAME} characters`);
 
@@ -36,7 +35,7 @@ const user = z.strictObject({
   name: name.default(''),
   role: text.max(MAX_NAME, `expected at most ${MAX_NAME} characters`),
   password_hash: argon2id.nullish(),
-  password: secret(z.string('expected text').min(1, 'expected text')).nullish(),
+  password: text.meta({ secret: true }).nullish(),
   otp_secret: otpSecret.nullish(),
   locked: z.boolean('expected true or false').default(false),
 });
@@ -44,7 +43,7 @@ const user = z.strictObject({
 const legacyKey = z
   .strictObject({
     customer_id: id,
-    key: secret(text.max(1024, 'expected 1024 characters or less')).nullish(),
+    key: text.max(1024, 'expected 1024 characters or less').meta({ secret: true }).nullish(),
     key_sha256: sha256.nullish(),
     user_agent: z.string('expected text').nullish(),
   })

@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { timeLimit, text } from './units.js';
+import { filePath, timeLimit } from './units.js';
 import { sourceUrl } from './urls.js';
 
 /** Where people come from. */
 export const directorySchema = z
   .strictObject({
-    file: text
+    file: filePath
       .nullable()
       .default(null)
       .describe('Customers, users, services and legacy keys, applied at start and on reload'),

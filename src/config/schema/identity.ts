@@ -4,7 +4,7 @@ import {
   IDENTITY_PRESET_NAMES,
   type IdentityFact,
   identityPreset,
-} from '../identity-presets.js';
+} from './identity-presets.js';
 import { durationBetween, fieldName, flag, text } from './units.js';
 import { issuerUrl } from './urls.js';
 

@@ -1,8 +1,9 @@
 import { z } from 'zod';
-import { collidesWithEndpoint } from '../../endpoints/endpoints.js';
 import { flag, text } from './units.js';
 
 /** Segments of letters, digits and `-._~` that do not begin with a dot: such a path is read alike by everybody. */
+/** What is wrong with a path of the page, be it its form or its place. */
+export const UI_PATH_FAULT = 'expected a path of its own like /_latchkey/ that starts and ends with "/"';
 const PAGE_PATH = /^\/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*\/)+$/;
 
 /** A host as browsers send it: they leave out the port of the scheme. */
@@ -30,10 +31,7 @@ export const interfaceSchema = z.strictObject({
     .strictObject({
       enabled: flag.default(true).describe('Whether the page is served'),
       path: text
-        .refine(
-          (path) => PAGE_PATH.test(path) && !collidesWithEndpoint(path),
-          'expected a path of its own like /_latchkey/ that starts and ends with "/"',
-        )
+        .regex(PAGE_PATH, UI_PATH_FAULT)
         .default('/_latchkey/')
         .describe('Where; it starts and ends with "/"'),
       host: text

@@ -29,6 +29,7 @@ export const proxySchema = z.strictObject({
 export const auditSchema = z
   .strictObject({
     to: text
+      .meta({ path: { except: 'stdout' } })
       .nullable()
       .default('stdout')
       .describe('stdout, a file that lines are added to, or null for none'),

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { text, whole } from './units.js';
+import { filePath, text, whole } from './units.js';
 
 /** An address, or a name of this machine. */
 const host = text
@@ -19,9 +19,13 @@ const listener = (defaultHost: string, defaultPort: number) => ({
 });
 
 const tls = z.strictObject({
-  cert: text.describe('File with the certificate chain (PEM)'),
-  key: text.describe('File with the private key (PEM)'),
-  client_ca: text.nullable().default(null).describe('File with the authorities of client certificates (PEM)'),
+  cert: filePath.describe('File with the certificate chain (PEM)'),
+  key: filePath.describe('File with the private key (PEM)'),
+  client_ca: filePath
+    .nullable()
+    .default(null)
+    .describe('File with the authorities of client certificates (PEM)')
+    .meta({ restart: 'presence' }),
 });
 
 const proxyAddress = text.refine(isAddressRange, 'expected an address or a range like 10.0.0.0/8');
@@ -36,8 +40,13 @@ function isAddressRange(value: string): boolean {
 
 /** The public listener. */
 export const listenSchema = z.strictObject({
-  ...listener('0.0.0.0', 8080),
-  tls: tls.nullable().default(null).describe('TLS to clients, and with it HTTP/2; without it HTTP/1.1'),
+  host: host.default('0.0.0.0').meta({ restart: true }),
+  port: port.default(8080).meta({ restart: true }),
+  tls: tls
+    .nullable()
+    .default(null)
+    .describe('TLS to clients, and with it HTTP/2; without it HTTP/1.1')
+    .meta({ restart: 'presence' }),
   trusted_proxies: z
     .array(proxyAddress)
     .default([])

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { METHODS } from '../../domain/methods.js';
-import { ROLES, SCOPES, SERVICE_LIMITED } from '../defaults.js';
+import { ROLES, SCOPES, SERVICE_LIMITED } from './defaults.js';
 import { text } from './units.js';
 
 const pattern = z

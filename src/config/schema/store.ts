@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { durationBetween, secret, size, text, timeLimit } from './units.js';
+import { durationBetween, filePath, size, text, timeLimit } from './units.js';
 import { parseAddress, parseRedisUrl } from '../../domain/redis-address.js';
 
 const lmdb = z.strictObject({
   type: z.literal('lmdb').describe('Embedded: a folder on the disk of this machine'),
-  path: text.default('./data').describe('A folder; several processes of one machine may share it'),
+  path: filePath.default('./data').describe('A folder; several processes of one machine may share it'),
   min_free: size(0, 1_099_511_627_776)
     .prefault('16MiB')
     .describe(
@@ -44,9 +44,9 @@ const redis = z
       .describe('What every key begins with'),
     tls: z
       .strictObject({
-        ca: text.nullable().default(null).describe('File with the authorities to trust (PEM)'),
-        cert: text.nullable().default(null).describe('File with a client certificate (PEM)'),
-        key: text.nullable().default(null).describe('File with its private key (PEM)'),
+        ca: filePath.nullable().default(null).describe('File with the authorities to trust (PEM)'),
+        cert: filePath.nullable().default(null).describe('File with a client certificate (PEM)'),
+        key: filePath.nullable().default(null).describe('File with its private key (PEM)'),
         server_name: text
           .nullable()
           .default(null)
@@ -56,7 +56,8 @@ const redis = z
       .default(null)
       .describe('TLS, also with a rediss:// URL'),
     username: text.nullable().default(null).describe('The user of the ACL'),
-    password: secret(z.string('expected text').min(1, 'expected text'))
+    password: text
+      .meta({ secret: true })
       .nullable()
       .default(null)
       .describe('Its password; better from ${file:...} than written here'),
@@ -77,17 +78,16 @@ const redis = z
       .nullable()
       .default(null)
       .describe('Acknowledge a change only when replicas have it; null: when the master has it'),
-    revocations: text
+    revocations: filePath
       .nullable()
       .default(null)
       .describe(
         'A folder where each process keeps what was revoked in the last hour, so that a restart does not forget it; null: in memory only',
       ),
-    sealing_key: secret(
-      z
-        .string('expected a key')
-        .regex(/^[0-9A-Fa-f]{64}$/, 'expected 64 hexadecimal digits, as "openssl rand -hex 32" prints'),
-    )
+    sealing_key: z
+      .string('expected a key')
+      .regex(/^[0-9A-Fa-f]{64}$/, 'expected 64 hexadecimal digits, as "openssl rand -hex 32" prints')
+      .meta({ secret: true })
       .nullable()
       .default(null)
       .describe(

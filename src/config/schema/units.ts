@@ -76,16 +76,8 @@ export const fieldName = z
 /** A string that is not empty. */
 export const text = z.string('expected text').min(1, 'expected text');
 
-/**
- * Schemas of secrets. Whoever shows a configuration or a fault, and whoever expands `${...}` in a directory, asks this.
- */
-export const SECRETS = z.registry<object>();
-
-/** Notes that a schema is one of a secret. @param schema with all its checks: those that are added later make another one */
-export function secret<T extends z.ZodType>(schema: T): T {
-  SECRETS.add(schema, {});
-  return schema;
-}
+/** A path of a file or folder. */
+export const filePath = text.meta({ path: true });
 
 /** Yes or no. */
 export const flag = z.boolean('expected true or false');

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isHost } from '../../domain/host.js';
-import { timeLimit, text, whole } from './units.js';
+import { filePath, text, timeLimit, whole } from './units.js';
 import { baseUrl } from './urls.js';
 
 const healthCheck = z.strictObject({
@@ -13,9 +13,9 @@ const healthCheck = z.strictObject({
 });
 
 const tls = z.strictObject({
-  ca: text.nullable().default(null).describe('File with the authorities to trust instead of the public ones (PEM)'),
-  cert: text.nullable().default(null).describe('File with a client certificate and its chain (PEM)'),
-  key: text.nullable().default(null).describe('File with its private key (PEM)'),
+  ca: filePath.nullable().default(null).describe('File with the authorities to trust instead of the public ones (PEM)'),
+  cert: filePath.nullable().default(null).describe('File with a client certificate and its chain (PEM)'),
+  key: filePath.nullable().default(null).describe('File with its private key (PEM)'),
   server_name: text
     .regex(/^(?=.*[A-Za-z])[A-Za-z0-9._-]+$/, 'expected a host name')
     .nullable()

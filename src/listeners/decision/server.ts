@@ -1,5 +1,6 @@
 import type { RequestListener } from 'node:http';
-import { createPublicServer, type FaultListener, type ListenerLimits } from '../server.js';
+import type { ListenerLimits } from '../http2-connections.js';
+import { createPublicServer, type FaultListener } from '../server.js';
 import type { PublicServer } from '../tls.js';
 import { createLogThrottle } from '../../observe/log-throttle.js';
 import type { Services } from '../../pipeline/services.js';

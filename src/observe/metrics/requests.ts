@@ -33,13 +33,13 @@ gaugeOnDemand(
   () => inFlight,
 );
 
-const unreadable = new Counter({
+export const unreadableRequests = new Counter({
   name: 'latchkey_unreadable_requests_total',
   help: 'What came on a connection and was no request: not well-formed HTTP, too long, or not whole in time.',
   labelNames: ['reason'] as const,
 });
 
-const webSockets = new Gauge({
+export const openWebSockets = new Gauge({
   name: 'latchkey_websockets',
   help: 'Open WebSockets.',
 });
@@ -86,16 +86,6 @@ export function observeDecision(seconds: number): void {
 /** Takes the time of an upstream to its first byte. @param upstream its name in the configuration */
 export function observeFirstByte(upstream: string, seconds: number): void {
   firstByte.of(upstream).observe(seconds);
-}
-
-/** Counts what was no request. @param reason tag of its refusal */
-export function countUnreadable(reason: string): void {
-  unreadable.inc({ reason });
-}
-
-/** Counts an opened (1) or a closed (-1) WebSocket. */
-export function countWebSocket(change: 1 | -1): void {
-  webSockets.inc(change);
 }
 
 /** What is on its way to one upstream. */

@@ -4,7 +4,7 @@ import { Counts, gaugeOnDemand, Histogram } from './series.js';
 /** Kinds of what is asked of a store. */
 export type StoreOperation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
 
-const lastSeenFailures = new Counter({
+export const lastSeenFailures = new Counter({
   name: 'latchkey_last_seen_write_failures_total',
   help: 'Writes of last uses that failed and were kept for the next one.',
 });
@@ -16,7 +16,7 @@ const cacheLookups = new Counts(
 const cacheHits = cacheLookups.add({ result: 'hit' });
 const cacheMisses = cacheLookups.add({ result: 'miss' });
 
-const staleServed = new Counter({
+export const staleTokensServed = new Counter({
   name: 'latchkey_stale_tokens_served_total',
   help: 'Requests let in by a token from the cache because the store could not be asked (on_store_failure).',
 });
@@ -33,12 +33,12 @@ const failures = new Counter({
   labelNames: ['operation'] as const,
 });
 
-const storeLink = new Gauge({
+export const storeLinksUp = new Gauge({
   name: 'latchkey_store_links_up',
   help: 'Processes that receive change notifications from a networked store. Without them the cache is disabled.',
 });
 
-const linkFailures = new Counter({
+export const linkFailures = new Counter({
   name: 'latchkey_invalidation_link_failures_total',
   help: 'Tries to be told of changes in a networked store that failed.',
 });
@@ -58,7 +58,7 @@ const tokensLost = new Counter({
   help: 'Tokens created by this process that a networked store has forgotten.',
 });
 
-const clockSkew = new Gauge({
+export const clockSkew = new Gauge({
   name: 'latchkey_clock_skew_seconds',
   help: 'How far the clocks of this machine and of the networked store are apart; 0 for the embedded store.',
   aggregator: 'max',
@@ -72,36 +72,26 @@ gaugeOnDemand(
   { aggregator: 'max' },
 );
 
-const invalidationLag = new Histogram(
+export const invalidationLag = new Histogram(
   'latchkey_invalidation_lag_seconds',
   'Time from the sending of a change of a token to a networked store until the process that sent it is told of it.',
 ).of('');
 
-const activeTokens = new Gauge({
+export const activeTokens = new Gauge({
   name: 'latchkey_tokens_active',
   help: 'Tokens and legacy keys in the store that are not expired, counted once a minute.',
   aggregator: 'first',
 });
 
-const pendingDeletions = new Gauge({
+export const pendingDeletions = new Gauge({
   name: 'latchkey_users_pending_deletion',
   help: 'Users that the directory no longer names, locked until their last active token ends, counted once a minute.',
   aggregator: 'first',
 });
 
-/** Counts a failed write of last uses. */
-export function countLastSeenFailure(): void {
-  lastSeenFailures.inc();
-}
-
 /** Counts a look-up in the cache. */
 export function countCacheLookup(result: 'hit' | 'miss'): void {
   (result === 'hit' ? cacheHits : cacheMisses).value += 1;
-}
-
-/** Counts a token that was let in from the cache while the store could not be asked. */
-export function countStaleServed(): void {
-  staleServed.inc();
 }
 
 /** Takes the time of an operation of the store, and counts a failed one. */
@@ -110,19 +100,9 @@ export function observeStoreOperation(operation: StoreOperation, seconds: number
   if (failed) failures.inc({ operation });
 }
 
-/** Tells whether this process is told of changes in the store. */
-export function setStoreLink(up: boolean): void {
-  storeLink.set(up ? 1 : 0);
-}
-
 /** Notes that this process would be told of a change now, or that it begins to wait for that. */
 export function noteLinkAlive(): void {
   aliveAt = performance.now();
-}
-
-/** Counts a try to be told of changes that failed. */
-export function countLinkFailure(): void {
-  linkFailures.inc();
 }
 
 /** Counts a change of the history of the store, and what had been forgotten. */
@@ -130,24 +110,4 @@ export function countHistoryChange(revocations: number, tokens: number): void {
   historyChanges.inc();
   reapplied.inc(revocations);
   tokensLost.inc(tokens);
-}
-
-/** Tells how far the clocks are apart, in either direction. */
-export function setClockSkew(seconds: number): void {
-  clockSkew.set(seconds);
-}
-
-/** Takes the time that a change of this process took to be told to it. */
-export function observeInvalidationLag(seconds: number): void {
-  invalidationLag.observe(seconds);
-}
-
-/** Tells how many users wait for their deletion. */
-export function setPendingDeletions(count: number): void {
-  pendingDeletions.set(count);
-}
-
-/** Tells how many tokens work. */
-export function setActiveTokens(count: number): void {
-  activeTokens.set(count);
 }

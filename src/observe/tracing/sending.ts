@@ -5,6 +5,7 @@ import {
   type SpanExporter,
   type SpanProcessor,
 } from '@opentelemetry/sdk-trace-base';
+import { createLogThrottle } from '../log-throttle.js';
 import type { TracingEvents } from './trace.js';
 
 /** Spans that may wait for the collector; more are given up. */
@@ -12,8 +13,8 @@ const MAX_WAITING = 8_192;
 const BATCH = 512;
 const DELAY_MS = 1_000;
 const TIMEOUT_MS = 5_000;
-/** How often it is told that spans are given up. */
-const TELL_MS = 60_000;
+/** How often it is logged that spans are given up. */
+const LOG_INTERVAL_MS = 60_000;
 type Done = Parameters<SpanExporter['export']>[1];
 type Code = Parameters<Done>[0]['code'];
 
@@ -25,13 +26,9 @@ const SUCCESS = 0 as Code; // oxlint-disable-line typescript/no-unsafe-enum-assi
  * and when the collector does not take them, spans are given up and counted.
  */
 export function createSending(url: string, events: TracingEvents): SpanProcessor {
-  let toldAt = -Infinity;
-  const drop = (spans: number, reason: string): void => {
-    const now = performance.now();
-    const tell = now - toldAt >= TELL_MS;
-    if (tell) toldAt = now;
-    events.dropped(spans, tell ? reason : null);
-  };
+  const throttle = createLogThrottle(LOG_INTERVAL_MS);
+  const drop = (spans: number, reason: string): void =>
+    events.dropped(spans, throttle() === undefined ? null : reason);
   let waiting = 0;
   const exporter = new OTLPTraceExporter({ url, timeoutMillis: TIMEOUT_MS });
   const counting: SpanExporter = {

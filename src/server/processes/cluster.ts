@@ -1,7 +1,7 @@
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
-import { readMetrics, renderSum, setWorkers } from '../../observe/metrics.js';
+import { readMetrics, renderSum, servingWorkers } from '../../observe/metrics.js';
 import { baseUrl } from '../../listeners/server.js';
 import { askWorker, sendConfig, onFinalMetrics } from './messages.js';
 import type { Serving } from './serving.js';
@@ -71,7 +71,7 @@ export async function startPool(
     });
     whenListening(worker, { listeners, secure }, () => {
       serving.add(worker);
-      setWorkers(serving.size);
+      servingWorkers.set(serving.size);
       replaceStale(worker);
     });
     onFinalMetrics(worker, (metrics) => workerMetrics.note(worker, metrics as MetricsSnapshot));
@@ -79,7 +79,7 @@ export async function startPool(
       workerMetrics.depart(worker);
       serving.delete(worker);
       runs.delete(worker);
-      setWorkers(serving.size);
+      servingWorkers.set(serving.size);
       if (leaving.delete(worker) || stale.has(worker) || draining) return;
       crashes = Date.now() - startedAt >= STABLE_MS ? 1 : crashes + 1;
       log.error({ worker_pid: worker.process.pid, code, signal }, 'a worker died');
@@ -151,7 +151,7 @@ export async function startPool(
         await newcomer();
         leaving.add(old);
         serving.delete(old);
-        setWorkers(serving.size);
+        servingWorkers.set(serving.size);
         await end(old);
         log.info({ worker_pid: old.process.pid }, 'a worker was replaced');
       }

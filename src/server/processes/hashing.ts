@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import type { Hasher, HashParameters } from '../../accounts/hasher.js';
-import { PasswordsBusy } from '../../accounts/passwords.js';
+import { passwordsBusy } from '../../accounts/passwords.js';
 
 const PROGRAM = new URL('./hashing-child.js', import.meta.url);
 
@@ -72,7 +72,7 @@ export class HashingProcess implements Hasher {
     this.#child?.disconnect();
   }
 
-  /** @throws PasswordsBusy when the process can't be started now, or dies over it */
+  /** @throws Unavailable when the process can't be started now, or dies over it */
   async #ask(task: Task): Promise<string | boolean> {
     const child = this.#child ?? this.#start();
     const id = ++this.#tasks;
@@ -92,7 +92,7 @@ export class HashingProcess implements Hasher {
   }
 
   #start(): ChildProcess {
-    if (this.#closed || performance.now() < this.#mayStartAt) throw new PasswordsBusy();
+    if (this.#closed || performance.now() < this.#mayStartAt) throw passwordsBusy();
     const kept = KEPT_VARIABLES.flatMap((name) =>
       process.env[name] === undefined ? [] : [[name, process.env[name]]],
     );
@@ -133,7 +133,7 @@ export class HashingProcess implements Hasher {
       const wait = Math.min(MAX_RESTART_MS, FIRST_RESTART_MS * 2 ** (this.#failures - 2));
       this.#mayStartAt = performance.now() + wait;
     }
-    for (const { reject } of this.#waiting.values()) reject(new PasswordsBusy());
+    for (const { reject } of this.#waiting.values()) reject(passwordsBusy());
     if (!this.#closed) this.#onEnd({ code, signal });
   }
 }

@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
-import { countUnreadable, readUpstreamLoads } from '../../observe/metrics/requests.js';
+import { readUpstreamLoads, unreadableRequests } from '../../observe/metrics/requests.js';
 import type { Tracing } from '../../observe/tracing.js';
 import { limitConnections } from '../../listeners/connections.js';
 import { watchAddresses } from '../../observe/metrics.js';
@@ -130,7 +130,7 @@ function countUnreadables(server: PublicServer): void {
   server.on('clientError', (error: NodeJS.ErrnoException) => {
     const { code } = error;
     if (code !== 'ECONNRESET' && code !== 'HPE_INVALID_EOF_STATE')
-      countUnreadable(parseRefusal(error).refusal);
+      unreadableRequests.inc({ reason: parseRefusal(error).refusal });
   });
 }
 

@@ -5,16 +5,13 @@ import {
   type Plan,
 } from '../../accounts/directory.js';
 import { directoryAuditEvent } from '../../accounts/directory-audit-event.js';
-import { PasswordsBusy } from '../../accounts/passwords.js';
 import { describeRefusedChange, isPassingRefusal } from '../../accounts/refused-change.js';
-import { SigningUnavailable } from '../../accounts/signing-keys.js';
 import { loadDirectory } from '../../config/directory.js';
 import type { LoadedConfig } from '../../config/load.js';
 import type { DirectoryFile } from '../../config/schema/directory-file.js';
 import type { AuditEvent, AuditOutcome } from '../../domain/audit.js';
-import { AuditUnavailable } from '../../observe/audit.js';
+import { Unavailable } from '../../domain/unavailable.js';
 import type { Log } from '../../observe/log.js';
-import { StoreUnavailable } from '../../store/store.js';
 import type { OpenedStore } from '../stores/open-store.js';
 
 /** So many ids are named in one line of the log. */
@@ -22,7 +19,6 @@ const MAX_NAMED = 100;
 
 /** The directory could not be applied. */
 export class DirectoryRefused extends Error {
-  readonly code = 'DIRECTORY_REFUSED';
   /** Others wrote at the same time: the next try may succeed without any change of the file. */
   readonly passes: boolean;
 
@@ -36,13 +32,7 @@ export class DirectoryRefused extends Error {
 
 /** Whether a file was not judged for a reason that lies outside of it and passes. */
 export function isPassing(error: unknown): boolean {
-  return (
-    error instanceof StoreUnavailable ||
-    error instanceof AuditUnavailable ||
-    error instanceof SigningUnavailable ||
-    error instanceof PasswordsBusy ||
-    (error instanceof DirectoryRefused && error.passes)
-  );
+  return error instanceof Unavailable || (error instanceof DirectoryRefused && error.passes);
 }
 
 /** Brings the store to the directory file of a configuration, when it names one. @throws DirectoryRefused, ConfigError */
@@ -77,7 +67,7 @@ export async function applyDirectory(
 /**
  * Writes what differs and has it written down: what was applied, and what may have been.
  *
- * @throws DirectoryRefused, StoreUnavailable
+ * @throws DirectoryRefused, Unavailable
  */
 export async function writeDirectory(
   file: string,

@@ -1,15 +1,16 @@
 import { ConfigError, formatFault } from '../../config/fault.js';
 import { type LoadedConfig, loadConfigToServe } from '../../config/load.js';
-import type { Config } from '../../config/schema/config.js';
+import { keepUntilRestart, needsRestart } from '../../config/restart.js';
 import type { AuditOutcome } from '../../domain/audit.js';
+import { Unavailable } from '../../domain/unavailable.js';
 import type { Log } from '../../observe/log.js';
 import { setReloaded } from '../../observe/metrics.js';
 import type { Serving } from '../processes/serving.js';
 import { checkSigningKeys } from '../stores/signing-keys.js';
 import type { OpenedStore } from '../stores/open-store.js';
-import { OutcomeUnknown } from '../../store/store.js';
+import { OutcomeUnknown, StoreUnusable } from '../../store/store.js';
 import { tellCertificate } from './certificate.js';
-import { applyDirectory, isPassing } from './directory-file.js';
+import { applyDirectory, DirectoryRefused, isPassing } from './directory-file.js';
 import { readDirectory } from './read-directory.js';
 
 /** A reload that could not be judged is tried again after this time, doubled each time up to the longest. */
@@ -25,38 +26,6 @@ export interface Reloaded {
   /** Settings that differ and take effect only when the process starts again. */
   readonly needsRestart: readonly string[];
 }
-
-/** Codes of errors whose messages Latchkey composed. */
-const OWN_FAULTS: ReadonlySet<string> = new Set([
-  'DIRECTORY_REFUSED',
-  'STORE_UNAVAILABLE',
-  'STORE_UNUSABLE',
-  'AUDIT_UNAVAILABLE',
-  'SIGNING_UNAVAILABLE',
-  'PASSWORDS_BUSY',
-]);
-
-/** What a running process is built on. */
-const FIXED: readonly [string, (config: Config) => unknown][] = [
-  ['listen.host', (c) => c.listen.host],
-  ['listen.port', (c) => c.listen.port],
-  // Files may change; whether there are any decides what the port speaks.
-  ['listen.tls', (c) => c.listen.tls !== null],
-  ['listen.tls.client_ca', (c) => c.listen.tls !== null && c.listen.tls.client_ca !== null],
-  ['admin', (c) => c.admin],
-  ['decision', (c) => c.decision],
-  ['workers', (c) => c.workers],
-  ['store', (c) => c.store],
-  ['cache', (c) => c.cache],
-  ['on_store_failure', (c) => c.on_store_failure],
-  ['limits', (c) => c.limits],
-  ['audit', (c) => c.audit],
-  ['tracing', (c) => c.tracing],
-  ['login.max_concurrent_hashes', (c) => c.login.max_concurrent_hashes],
-];
-
-/** Settings that a reload leaves as they are, with all that is below them. */
-export const NEEDS_RESTART: readonly string[] = FIXED.map(([name]) => name);
 
 /** Takes over the configuration file and the directory file as they are now: all of both, or nothing. */
 export class Reloader {
@@ -100,11 +69,9 @@ export class Reloader {
     clearTimeout(this.#retry);
     try {
       const read = loadConfigToServe(this.#current.file, this.#env);
-      const needsRestart = FIXED.filter(
-        ([, of]) => JSON.stringify(of(read.config)) !== JSON.stringify(of(this.#current.config)),
-      ).map(([name]) => name);
+      const changed = needsRestart(read, this.#current);
       // What a restart is needed for stays as it was at the start, in workers that are replaced later as well.
-      const next = withFixed(read, this.#current);
+      const next = keepUntilRestart(read, this.#current, changed);
       await checkSigningKeys(next.config, this.#opened);
       const prepared = await this.#serving.prepare(next);
       try {
@@ -121,8 +88,8 @@ export class Reloader {
       tellCertificate(next.certificate, this.#log);
       this.#opened.audit.reopen();
       this.#audit('config.reloaded', 'success', reason);
-      this.#log.info({ reason, needs_restart: needsRestart }, 'reloaded');
-      return { faults: [], unconfirmed: false, needsRestart };
+      this.#log.info({ reason, needs_restart: changed }, 'reloaded');
+      return { faults: [], unconfirmed: false, needsRestart: changed };
     } catch (error) {
       const faults = faultsOf(error);
       setReloaded(false);
@@ -168,57 +135,11 @@ export class Reloader {
   }
 }
 
-function withFixed(next: LoadedConfig, before: LoadedConfig): LoadedConfig {
-  const { listen, admin, decision, workers, store, cache, on_store_failure, limits, audit, tracing, login } =
-    before.config;
-  const sameKind = kindOfTls(next) === kindOfTls(before);
-  const { tls } = sameKind ? next.config.listen : listen;
-  return {
-    ...next,
-    certificate: sameKind ? next.certificate : before.certificate,
-    written: { ...fixedParts(before.written, true), ...fixedParts(next.written, false) },
-    config: {
-      ...next.config,
-      listen: { ...next.config.listen, host: listen.host, port: listen.port, tls },
-      admin,
-      decision,
-      workers,
-      store,
-      cache,
-      on_store_failure,
-      limits,
-      audit,
-      tracing,
-      login: { ...next.config.login, max_concurrent_hashes: login.max_concurrent_hashes },
-    },
-  };
-}
-
-function isFixed(at: string): boolean {
-  return NEEDS_RESTART.some((name) => at === name || at.startsWith(`${name}.`));
-}
-
-/** The parts that a reload leaves as they are, or the others. */
-function fixedParts(written: LoadedConfig['written'], fixed: boolean): LoadedConfig['written'] {
-  return Object.fromEntries(Object.entries(written).filter(([at]) => isFixed(at) === fixed));
-}
-
-/** What the public port speaks and asks of clients; it can't change while it listens. */
-function kindOfTls({ certificate }: LoadedConfig): string {
-  return certificate === null
-    ? 'plain'
-    : certificate.clientCa === null
-      ? 'TLS'
-      : 'TLS with client certificates';
-}
-
 /** Anybody who reaches the admin port reads these, so of faults of others only the kind is told: they may quote a value. */
 function faultsOf(error: unknown): string[] {
   if (error instanceof ConfigError) return error.faults.map(formatFault);
-  const { code, name, message } = error as NodeJS.ErrnoException;
-  return [
-    OWN_FAULTS.has(code ?? '')
-      ? message
-      : `unexpected fault: ${name}${code === undefined ? '' : ` (${code})`}`,
-  ];
+  const { code, name } = error as NodeJS.ErrnoException;
+  if (error instanceof Unavailable || error instanceof DirectoryRefused || error instanceof StoreUnusable)
+    return [error.message];
+  return [`unexpected fault: ${name}${code === undefined ? '' : ` (${code})`}`];
 }

@@ -1,6 +1,6 @@
 import { deletePending } from '../../accounts/pending-deletions.js';
 import type { Log } from '../../observe/log.js';
-import { setActiveTokens, setPendingDeletions } from '../../observe/metrics/store.js';
+import { activeTokens, pendingDeletions } from '../../observe/metrics/store.js';
 import type { Store } from '../../store/store.js';
 import type { OpenedStore } from './open-store.js';
 
@@ -43,6 +43,6 @@ async function deleteUsers({ store, audit }: OpenedStore, log: Log, now: number)
 }
 
 async function count(store: Store, now: number): Promise<void> {
-  setActiveTokens(await store.countActiveTokens(now));
-  setPendingDeletions((await store.listPendingDeletions()).length);
+  activeTokens.set(await store.countActiveTokens(now));
+  pendingDeletions.set((await store.listPendingDeletions()).length);
 }

@@ -3,12 +3,12 @@ import type { Log } from '../../observe/log.js';
 import {
   countCacheLookup,
   countHistoryChange,
-  countLinkFailure,
-  countStaleServed,
+  clockSkew,
+  invalidationLag,
+  linkFailures,
   noteLinkAlive,
-  observeInvalidationLag,
-  setClockSkew,
-  setStoreLink,
+  staleTokensServed,
+  storeLinksUp,
 } from '../../observe/metrics/store.js';
 import { CACHED_NAMES, CachedStore, REVOCATION } from '../../store/cached.js';
 import { measured, type OnOperation } from '../../store/measured.js';
@@ -57,10 +57,10 @@ export async function openNetworkedStore(
       hit: () => countCacheLookup('hit'),
       miss: () => countCacheLookup('miss'),
       servedStale: () => {
-        countStaleServed();
+        staleTokensServed.inc();
         staleOnce();
       },
-      received: (ms) => observeInvalidationLag(ms / 1000),
+      received: (ms) => invalidationLag.observe(ms / 1000),
     },
   );
   const ended = (names: readonly string[]): void => {
@@ -89,7 +89,7 @@ export async function openNetworkedStore(
   const link = new InvalidationLink(redis.client, settings, [...CACHED_NAMES, REVOCATION], {
     armed: (until) => {
       said = false;
-      setStoreLink(true);
+      storeLinksUp.set(1);
       noteLinkAlive();
       cached.arm(until);
       log.info('receiving store change notifications; cache enabled');
@@ -104,14 +104,14 @@ export async function openNetworkedStore(
       cached.cover(until);
     },
     lost: (reason) => {
-      setStoreLink(false);
+      storeLinksUp.set(0);
       cached.disable();
       log.warn({ reason }, 'cache invalidation link lost; cache disabled');
     },
-    failed: countLinkFailure,
+    failed: () => linkFailures.inc(),
     notUp: (reason) => log.warn({ reason }, 'cache invalidation link not up; cache disabled'),
     skew: (ms) => {
-      setClockSkew(Math.abs(ms) / 1000);
+      clockSkew.set(Math.abs(ms) / 1000);
       const apart = Math.abs(ms) > MAX_SKEW_MS;
       if (apart && !skewed)
         log.warn({ seconds: Math.round(ms / 1000) }, 'clocks of this machine and of Redis apart');

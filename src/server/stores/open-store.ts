@@ -7,6 +7,7 @@ import type { Config } from '../../config/schema/config.js';
 import { type AuditLog, openAuditLog } from '../../observe/audit.js';
 import type { Destination } from '../../observe/destination.js';
 import type { Log } from '../../observe/log.js';
+import { createLogThrottle } from '../../observe/log-throttle.js';
 import { HashingProcess } from '../processes/hashing.js';
 import { measured, type OnOperation } from '../../store/measured.js';
 import type { Store } from '../../store/store.js';
@@ -69,18 +70,14 @@ function openHashing(concurrency: number, log: Log): HashingProcess {
   );
 }
 
-/** How often a failing audit log is told of. */
-const TELL_MS = 10_000;
-
 function openAudit({ audit }: Config, server: ServerProcess | undefined): AuditLog {
   const log = server?.log;
-  let toldAt = -Infinity;
+  const throttle = createLogThrottle();
   return openAuditLog(audit, {
     ...(server === undefined ? {} : { log: server.lines }),
     onFailure: (error) => {
       server?.auditFailed();
-      if (performance.now() - toldAt < TELL_MS) return;
-      toldAt = performance.now();
+      if (throttle() === undefined) return;
       const message = `the audit log can not be written: ${(error as Error).message}`;
       if (log === undefined) process.stderr.write(`${message}\n`);
       else log.error({ err: error }, message);

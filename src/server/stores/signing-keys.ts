@@ -17,7 +17,7 @@ export function openKeyRing(
  * Makes sure that what a configuration signs with is there and can be used. A store that can't be asked now is no fault:
  * nothing is forwarded until it can.
  *
- * @throws SigningUnavailable
+ * @throws Unavailable when nothing can be signed with them
  */
 export async function checkSigningKeys(config: Config, opened: OpenedStore): Promise<void> {
   const keys = openKeyRing(config, opened, () => undefined);
