@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { type Awaitable, whenReady } from '../domain/awaitable.js';
 import { isSameUser, type User } from '../domain/user.js';
+import { Bridge } from './bridge.js';
 import { ForwardingStore } from './forwarding.js';
 import { Lag } from './lag.js';
 import type { Changes, SessionWithOwner, Store, TokenWithOwner } from './store.js';
@@ -13,7 +14,10 @@ export interface CacheSettings {
   readonly negative_ttl: number;
   /** How long a token that was seen is still let in while the store can't be asked; null: it is not. */
   readonly serveCachedFor: number | null;
-  /** While the store can't be asked, what was told is relied on as long as it is covered: another master is being chosen. */
+  /**
+   * While the store can't be asked, what was told is relied on as long as it is covered: another master is being chosen. That
+   * goes for sessions as well, and for what is not there.
+   */
   readonly bridgesFailover?: boolean;
 }
 
@@ -55,6 +59,7 @@ export class CachedStore extends ForwardingStore {
   readonly #digests = new Map<string, string>();
   readonly #fills = new Map<string, Promise<TokenWithOwner | undefined>>();
   readonly #lag: Lag;
+  readonly #bridge: Bridge | undefined;
   #legacyKeys: boolean | undefined;
   #armed = false;
   /** `performance.now()` until which it is known that changes are told. */
@@ -77,6 +82,7 @@ export class CachedStore extends ForwardingStore {
     this.#owners = new LRUCache({ max });
     // A ttl of 0 would mean for ever.
     this.#missing = new LRUCache({ max, ttl: Math.max(1, settings.negative_ttl) });
+    if (settings.bridgesFailover === true) this.#bridge = new Bridge(settings);
   }
 
   /** Changes are told from now on; what was read before is forgotten. @param until as for {@link cover} */
@@ -118,8 +124,9 @@ export class CachedStore extends ForwardingStore {
     this.#begin();
     for (const name of names) {
       const rest = name.slice(name.indexOf(':') + 1);
-      if (name.startsWith('token:')) this.#forgetId(rest);
-      else if (name.startsWith('legacy:')) this.#forgetToken(rest);
+      if (name.startsWith('token:')) this.#endToken(this.#digests.get(rest));
+      else if (name.startsWith('legacy:')) this.#endToken(rest);
+      else if (name.startsWith('session:')) this.#bridge?.end(rest);
       else if (name.startsWith('user:')) this.#owners.delete(rest.slice(rest.indexOf(':') + 1));
     }
   }
@@ -141,11 +148,22 @@ export class CachedStore extends ForwardingStore {
     return this.#fills.get(digest) ?? this.#fill(digest);
   }
 
-  override findSession(digest: string): Awaitable<SessionWithOwner | undefined> {
-    return whenReady(this.inner.findSession(digest), (found) => {
-      if (found !== undefined) this.#noteOwner(found.owner);
-      return found;
-    });
+  override async findSession(digest: string): Promise<SessionWithOwner | undefined> {
+    const generation = this.#generation;
+    let found: SessionWithOwner | undefined;
+    try {
+      found = await this.inner.findSession(digest);
+    } catch (error) {
+      const known = error instanceof StoreUnavailable ? this.#bridgedSession(digest) : undefined;
+      if (known === undefined) throw error;
+      return known.found;
+    }
+    if (found !== undefined) this.#noteOwner(found.owner);
+    if (this.#bridge !== undefined && generation === this.#generation) {
+      if (found !== undefined) this.#owners.set(found.owner.id, this.#newest(found.owner));
+      this.#bridge.noteSession(digest, found?.session);
+    }
+    return found;
   }
 
   override getUser(id: string): Awaitable<User | undefined> {
@@ -157,12 +175,17 @@ export class CachedStore extends ForwardingStore {
   }
 
   override hasLegacyKeys(): Awaitable<boolean> {
-    if (this.#armed && this.#legacyKeys !== undefined && performance.now() < this.#coveredUntil)
-      return this.#legacyKeys;
+    const known = this.#legacyKeys;
+    if (this.#armed && known !== undefined && performance.now() < this.#coveredUntil) return known;
     const generation = this.#generation;
-    return whenReady(this.inner.hasLegacyKeys(), (some) => {
+    const asked = whenReady(this.inner.hasLegacyKeys(), (some) => {
       if (this.#armed && generation === this.#generation) this.#legacyKeys = some;
       return some;
+    });
+    if (known === undefined || !(asked instanceof Promise)) return asked;
+    return asked.catch((error: unknown) => {
+      if (error instanceof StoreUnavailable && this.#isBridging) return known;
+      throw error;
     });
   }
 
@@ -200,6 +223,7 @@ export class CachedStore extends ForwardingStore {
     for (const digest of digests) this.#send(digest);
     try {
       const missing = await super.revokeTokens(ids);
+      for (const digest of digests) this.#endToken(digest);
       if (missing.length > 0) for (const digest of digests) this.#lag.notChanged(digest);
       return missing;
     } finally {
@@ -225,7 +249,10 @@ export class CachedStore extends ForwardingStore {
     try {
       found = await this.inner.findToken(digest);
     } catch (error) {
-      const stale = error instanceof StoreUnavailable ? this.#stale(digest) : undefined;
+      if (!(error instanceof StoreUnavailable)) throw error;
+      if (this.#isBridging && (this.#bridge?.hasEnded(digest) === true || this.#missing.has(digest)))
+        return undefined;
+      const stale = this.#stale(digest);
       if (stale === undefined) throw error;
       this.#events.servedStale();
       return stale;
@@ -256,15 +283,28 @@ export class CachedStore extends ForwardingStore {
     const entry = this.#keepsUnarmed ? this.#tokens.get(digest) : undefined;
     if (entry === undefined) return undefined;
     const now = performance.now();
-    const covered = this.#settings.bridgesFailover === true && now < this.#coveredUntil;
-    if (!covered && now - entry.at >= (this.#settings.serveCachedFor ?? 0)) return undefined;
+    if (!this.#isBridging && now - entry.at >= (this.#settings.serveCachedFor ?? 0)) return undefined;
     const { token } = entry.found;
     const owner = this.#owners.get(token.userId);
     return owner === undefined ? undefined : { token, owner };
   }
 
+  /** A session that was read lately, or is known to have ended. */
+  #bridgedSession(digest: string): { readonly found: SessionWithOwner | undefined } | undefined {
+    if (this.#bridge === undefined || !this.#isBridging) return undefined;
+    if (this.#bridge.hasEnded(digest)) return { found: undefined };
+    const session = this.#bridge.session(digest);
+    const owner = session && this.#owners.get(session.userId);
+    return session === undefined || owner === undefined ? undefined : { found: { session, owner } };
+  }
+
+  /** Whether all that was changed until now is known, though the store can't be asked. */
+  get #isBridging(): boolean {
+    return this.#bridge !== undefined && performance.now() < this.#coveredUntil;
+  }
+
   get #keepsUnarmed(): boolean {
-    return this.#settings.serveCachedFor !== null || this.#settings.bridgesFailover === true;
+    return this.#settings.serveCachedFor !== null || this.#bridge !== undefined;
   }
 
   #isFresh({ found, at }: Entry, now: number): boolean {
@@ -297,6 +337,13 @@ export class CachedStore extends ForwardingStore {
     this.#forgetToken(digest);
   }
 
+  /** A token ended for good. @param digest undefined: it is not known */
+  #endToken(digest: string | undefined): void {
+    if (digest === undefined) return;
+    this.#bridge?.end(digest);
+    this.#forgetToken(digest);
+  }
+
   #forgetId(id: string): void {
     const digest = this.#digests.get(id);
     if (digest !== undefined) this.#forgetToken(digest);
@@ -312,6 +359,7 @@ export class CachedStore extends ForwardingStore {
     this.#begin();
     this.#tokens.clear();
     this.#owners.clear();
+    this.#bridge?.forgetSessions();
     this.#missing.clear();
     this.#digests.clear();
     this.#lag.clear();

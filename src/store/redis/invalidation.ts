@@ -16,7 +16,7 @@ const HEARTBEAT_MS = 250;
  * nobody can have known of a revocation for two seconds by then.
  */
 const COVER_MS = LEASE_MS;
-const COVER_BY_FAILOVER_MS = 1_750;
+const COVER_BY_FAILOVER_MS = 1_900;
 const FIRST_RETRY_MS = 50;
 const MAX_RETRY_MS = 1_000;
 /** A write that goes out over the store's own connection has to come back over the link, this often and in this time. */
