@@ -18,10 +18,15 @@ export class Bridge {
     this.#sessions = new LRUCache({ max });
   }
 
-  /** A token or session ended, which never comes back. */
+  /** A token or session ended. */
   end(digest: string): void {
     this.#ended.set(digest, true);
     this.#sessions.delete(digest);
+  }
+
+  /** A token is there: one that a directory declared may be declared again. */
+  noteToken(digest: string): void {
+    this.#ended.delete(digest);
   }
 
   /** Whether a token or session is known to have ended. */

@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { type Awaitable, whenReady } from '../domain/awaitable.js';
 import { isSameUser, type User } from '../domain/user.js';
 import { Bridge } from './bridge.js';
+import { Warming } from './warming.js';
 import { ForwardingStore } from './forwarding.js';
 import { Lag } from './lag.js';
 import type { Changes, SessionWithOwner, Store, TokenWithOwner } from './store.js';
@@ -60,6 +61,7 @@ export class CachedStore extends ForwardingStore {
   readonly #fills = new Map<string, Promise<TokenWithOwner | undefined>>();
   readonly #lag: Lag;
   readonly #bridge: Bridge | undefined;
+  readonly #warming: Warming;
   #legacyKeys: boolean | undefined;
   #armed = false;
   /** `performance.now()` until which it is known that changes are told. */
@@ -83,13 +85,16 @@ export class CachedStore extends ForwardingStore {
     // A ttl of 0 would mean for ever.
     this.#missing = new LRUCache({ max, ttl: Math.max(1, settings.negative_ttl) });
     if (settings.bridgesFailover === true) this.#bridge = new Bridge(settings);
+    this.#warming = new Warming((digest) => this.#warm(digest));
   }
 
   /** Changes are told from now on; what was read before is forgotten. @param until as for {@link cover} */
   arm(until = Infinity): void {
+    const before = [...this.#tokens.keys()];
     this.#forgetAll();
     this.#armed = this.#settings.size > 0;
     this.#coveredUntil = until;
+    if (this.#armed && this.#bridge !== undefined) this.#warming.add(before);
   }
 
   /** Changes are still told. @param until `performance.now()` until which that is known; nothing is used after it */
@@ -112,11 +117,14 @@ export class CachedStore extends ForwardingStore {
       return;
     }
     this.#begin();
+    const told: string[] = [];
     for (const name of names) {
-      if (name.startsWith('token:')) this.#toldOf(name.slice('token:'.length));
+      if (name.startsWith('token:')) told.push(name.slice('token:'.length));
       else if (name.startsWith('user:')) this.#owners.delete(name.slice('user:'.length));
       else if (name === 'legacy_keys') this.#legacyKeys = undefined;
     }
+    for (const digest of told) this.#toldOf(digest);
+    if (this.#armed && this.#bridge !== undefined) this.#warming.add(told);
   }
 
   /** Forgets what ended for good. @param names as in `revocations.ts` */
@@ -250,7 +258,7 @@ export class CachedStore extends ForwardingStore {
       found = await this.inner.findToken(digest);
     } catch (error) {
       if (!(error instanceof StoreUnavailable)) throw error;
-      if (this.#isBridging && (this.#bridge?.hasEnded(digest) === true || this.#missing.has(digest)))
+      if (this.#bridge?.hasEnded(digest) === true || (this.#isBridging && this.#missing.has(digest)))
         return undefined;
       const stale = this.#stale(digest);
       if (stale === undefined) throw error;
@@ -261,6 +269,14 @@ export class CachedStore extends ForwardingStore {
     else if (found === undefined) this.#forgetToken(digest);
     else this.#noteOwner(found.owner);
     return found;
+  }
+
+  /** Reads a token that was changed, or used before the latest failover, so that it is known at the next one. */
+  async #warm(digest: string): Promise<void> {
+    if (!this.#armed || this.#tokens.has(digest)) return;
+    const found = await (this.#fills.get(digest) ?? this.#fill(digest));
+    // It was there, or nothing could have been told of it.
+    if (found === undefined) this.#bridge?.end(digest);
   }
 
   #keep(digest: string, found: TokenWithOwner | undefined): void {
@@ -276,6 +292,7 @@ export class CachedStore extends ForwardingStore {
     this.#tokens.set(digest, { found: { token: found.token, owner }, at: performance.now() });
     this.#digests.set(found.token.id, digest);
     this.#missing.delete(digest);
+    this.#bridge?.noteToken(digest);
   }
 
   /** A token that was seen not too long ago. Its expiry is judged by whoever asks, as always. */
@@ -291,9 +308,8 @@ export class CachedStore extends ForwardingStore {
 
   /** A session that was read lately, or is known to have ended. */
   #bridgedSession(digest: string): { readonly found: SessionWithOwner | undefined } | undefined {
-    if (this.#bridge === undefined || !this.#isBridging) return undefined;
-    if (this.#bridge.hasEnded(digest)) return { found: undefined };
-    const session = this.#bridge.session(digest);
+    if (this.#bridge?.hasEnded(digest) === true) return { found: undefined };
+    const session = this.#isBridging ? this.#bridge?.session(digest) : undefined;
     const owner = session && this.#owners.get(session.userId);
     return session === undefined || owner === undefined ? undefined : { found: { session, owner } };
   }

@@ -335,7 +335,37 @@ t.test('while another master is chosen, what is known of sessions and of what en
   cached.changed(['user:U1']);
   await away(cached.findSession('S'));
   cached.cover(performance.now());
-  for (const id of ['A', 'B', 'C']) await away(cached.findToken(`digest-${id}`));
-  for (const digest of ['S', 'ended']) await away(cached.findSession(digest));
+  await away(cached.findToken('digest-C'));
+  await away(cached.findSession('S'));
+  t.equal(await cached.findToken('digest-A'), undefined, 'what ended never comes back');
+  t.equal(await cached.findSession('ended'), undefined);
   await away(cached.hasLegacyKeys());
+}); // prettier-ignore
+
+t.test('where another master can be chosen, what is told and what was used is looked up in the background', async (t) => {
+  const { inner, cached, events } = setUp({ bridgesFailover: true });
+  const turn = () => new Promise((done) => setTimeout(done, 5));
+  await cached.findToken('digest-A');
+  cached.arm(performance.now() + 60_000);
+  await turn();
+  t.equal(inner.asked, 2);
+  cached.changed(['token:digest-B', 'user:U9', 'token:digest-C']);
+  await turn();
+  t.equal(inner.asked, 4);
+  cached.arm(performance.now() + 60_000);
+  await turn();
+  t.equal(inner.asked, 7, 'anew at the next master');
+  for (const id of ['A', 'B', 'C']) t.ok(await cached.findToken(`digest-${id}`));
+  t.equal(inner.asked, 7);
+  t.same([events.hits, events.misses], [3, 1]);
+  inner.tokens.delete('digest-C');
+  cached.changed(['token:digest-C']);
+  await turn();
+  inner.fails = true;
+  t.equal(await cached.findToken('digest-C'), undefined, 'what was removed is known, too');
+  inner.fails = false;
+  inner.asked = 0;
+  cached.changed(Array.from({ length: 2_000 }, (_, i) => `token:${i}`));
+  await new Promise((done) => setTimeout(done, 200));
+  t.equal(inner.asked, 1_000, 'no more than so many');
 }); // prettier-ignore
