@@ -1,10 +1,11 @@
 import { LRUCache } from 'lru-cache';
 import { type Awaitable, whenReady } from '../domain/awaitable.js';
-import { isSameUser, type User } from '../domain/user.js';
+import type { User } from '../domain/user.js';
 import { Bridge } from './bridge.js';
 import { Warming } from './warming.js';
 import { ForwardingStore } from './forwarding.js';
 import { Lag } from './lag.js';
+import { Owners } from './owners.js';
 import type { Changes, SessionWithOwner, Store, TokenWithOwner } from './store.js';
 import { StoreUnavailable } from './store.js';
 
@@ -55,7 +56,7 @@ export class CachedStore extends ForwardingStore {
   readonly #settings: CacheSettings;
   readonly #events: CacheEvents;
   readonly #tokens: LRUCache<string, Entry>;
-  readonly #owners: LRUCache<string, User>;
+  readonly #owners: Owners;
   readonly #missing: LRUCache<string, true>;
   readonly #digests = new Map<string, string>();
   readonly #fills = new Map<string, Promise<TokenWithOwner | undefined>>();
@@ -81,7 +82,7 @@ export class CachedStore extends ForwardingStore {
         if (this.#digests.get(found.token.id) === digest) this.#digests.delete(found.token.id);
       },
     });
-    this.#owners = new LRUCache({ max });
+    this.#owners = new Owners(max);
     // A ttl of 0 would mean for ever.
     this.#missing = new LRUCache({ max, ttl: Math.max(1, settings.negative_ttl) });
     if (settings.bridgesFailover === true) this.#bridge = new Bridge(settings);
@@ -166,9 +167,9 @@ export class CachedStore extends ForwardingStore {
       if (known === undefined) throw error;
       return known.found;
     }
-    if (found !== undefined) this.#noteOwner(found.owner);
+    if (found !== undefined) this.#owners.note(found.owner);
     if (this.#bridge !== undefined && generation === this.#generation) {
-      if (found !== undefined) this.#owners.set(found.owner.id, this.#newest(found.owner));
+      if (found !== undefined) this.#owners.keep(found.owner);
       this.#bridge.noteSession(digest, found?.session);
     }
     return found;
@@ -267,7 +268,7 @@ export class CachedStore extends ForwardingStore {
     }
     if (generation === this.#generation) this.#keep(digest, found);
     else if (found === undefined) this.#forgetToken(digest);
-    else this.#noteOwner(found.owner);
+    else this.#owners.note(found.owner);
     return found;
   }
 
@@ -287,8 +288,7 @@ export class CachedStore extends ForwardingStore {
     }
     if (!this.#armed && !this.#keepsUnarmed) return;
     // Tokens of one user share its record, so that dropping it drops all of their answers.
-    const owner = this.#newest(found.owner);
-    this.#owners.set(owner.id, owner);
+    const owner = this.#owners.keep(found.owner);
     this.#tokens.set(digest, { found: { token: found.token, owner }, at: performance.now() });
     this.#digests.set(found.token.id, digest);
     this.#missing.delete(digest);
@@ -327,21 +327,9 @@ export class CachedStore extends ForwardingStore {
     return this.#owners.get(found.owner.id) === found.owner && now - at < this.#settings.ttl;
   }
 
-  /** The newer one of a record of a user that was read and the one that is kept: answers come in any order. */
-  #newest(read: User): User {
-    const known = this.#owners.get(read.id);
-    return known === undefined || isNewer(read, known) ? read : known;
-  }
-
   #noted(found: User | undefined): User | undefined {
-    if (found !== undefined) this.#noteOwner(found);
+    if (found !== undefined) this.#owners.note(found);
     return found;
-  }
-
-  /** Keeps a record that was read on another occasion, where it is newer than the one that is kept. */
-  #noteOwner(read: User): void {
-    const known = this.#owners.peek(read.id);
-    if (known !== undefined && isNewer(read, known)) this.#owners.set(read.id, read);
   }
 
   #send(digest: string): void {
@@ -387,13 +375,4 @@ export class CachedStore extends ForwardingStore {
     this.#generation += 1;
     this.#fills.clear();
   }
-}
-
-/**
- * Whether a record of a user is newer than another one: each change gives it a later `updatedAt`. Of two that differ and
- * are of one time, the one that was read last is taken; a user that was deleted and made anew has a later `createdAt`.
- */
-function isNewer(a: User, b: User): boolean {
-  if (a.createdAt !== b.createdAt) return a.createdAt > b.createdAt;
-  return a.updatedAt === b.updatedAt ? !isSameUser(a, b) : a.updatedAt > b.updatedAt;
 }

@@ -17,7 +17,8 @@ export class Warming {
       if (this.#waiting.size >= MAX_WAITING) break;
       this.#waiting.add(digest);
     }
-    while (this.#running < Math.min(AT_ONCE, this.#waiting.size + this.#running)) void this.#run();
+    const more = Math.min(AT_ONCE - this.#running, this.#waiting.size);
+    for (let count = 0; count < more; count++) void this.#run();
   }
 
   async #run(): Promise<void> {
