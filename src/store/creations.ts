@@ -43,10 +43,9 @@ export class Creations {
     return [...this.#tokens.values(), ...this.#sessions.values()].map(([, creation]) => creation);
   }
 
-  /** Tokens are lost, which was told. @param ids of tokens */
-  forgetTokens(ids: readonly string[]): void {
-    const lost = new Set(ids);
-    for (const [digest, [, { record }]] of this.#tokens) if (lost.has(record.id)) this.#tokens.delete(digest);
+  /** They are lost, and stay so. */
+  forget(lost: readonly Creation[]): void {
+    for (const creation of lost) this.#of(creation).delete(creation.record.digest);
   }
 
   #of({ kind }: Creation) {

@@ -34,31 +34,42 @@ export async function restoreHistory(
   { revocations, creations, recovers }: Memory,
 ): Promise<HistoryChange> {
   let [reapplied, recovered] = [0, 0];
-  const lost: string[] = [];
+  const lost: Creation[] = [];
   try {
     if (recovers) await client.scriptOn(session, 'beginRecovery', session.identity.replicationId);
     for (const names of batches(revocations.names()))
       reapplied += ((await client.scriptOn(session, 'reapply', ...names)) as string[]).length;
-    const created = creations.current(Date.now());
-    if (recovers)
-      for (const some of batches(created)) {
-        const args = some.map(creationText);
-        const [made, gone] = (await client.scriptOn(session, 'recover', ...args)) as [number, string[]];
-        recovered += made;
-        lost.push(...gone);
-      }
-    else
-      for (const ids of batches(
-        created.filter(({ kind }) => kind === 'token').map(({ record }) => record.id),
-      ))
-        lost.push(...((await client.scriptOn(session, 'missingTokens', ...ids)) as string[]));
+    for (const some of batches(creations.current(Date.now()))) {
+      const [made, gone] = await (recovers ? recover : findLost)(client, session, some);
+      recovered += made;
+      lost.push(...gone);
+    }
   } catch (error) {
     // One that was emptied answers nothing until it is begun anew; what is known to have ended is refused all the same.
     if (!(error instanceof ReplyError && (error as Error).message.startsWith('LATCHKEY '))) throw error;
   }
-  creations.forgetTokens(lost);
-  return { reapplied, recovered, lost };
+  creations.forget(lost);
+  const tokens = lost.filter(({ kind }) => kind === 'token').map(({ record }) => record.id);
+  return { reapplied, recovered, lost: tokens };
 }
+
+/** How many creations were made again, and those that are lost. */
+type Recovery = readonly [made: number, lost: readonly Creation[]];
+
+async function recover(client: RedisClient, session: MasterSession, some: readonly Creation[]): Promise<Recovery> {
+  const answer = await client.scriptOn(session, 'recover', ...some.map(creationText));
+  const [made, digests] = answer as [number, string[]];
+  const gone = new Set(digests);
+  return [made, some.filter(({ record }) => gone.has(record.digest))];
+} // prettier-ignore
+
+/** Finds the tokens that are not there; lost sessions are not told of. */
+async function findLost(client: RedisClient, session: MasterSession, some: readonly Creation[]): Promise<Recovery> {
+  const tokens = some.filter(({ kind }) => kind === 'token');
+  const ids = await client.scriptOn(session, 'missingTokens', ...tokens.map(({ record }) => record.id));
+  const gone = new Set(ids as string[]);
+  return [0, tokens.filter(({ record }) => gone.has(record.id))];
+} // prettier-ignore
 
 /** A creation as a script takes it. */
 function creationText({ kind, record, owner }: Creation): string {

@@ -24,8 +24,8 @@ end
  * Makes tokens and sessions again that were acknowledged and are not there. What ended meanwhile stays ended, and so does
  * what is not made again in time: somebody may have been told that it is not there.
  *
- * Each argument is the JSON of a kind, a record's text and its verified owner. Returns how many were made, and ids of
- * the tokens that are lost.
+ * Each argument is the JSON of a kind, a record's text and its verified owner. Returns how many were made, and the
+ * digests of those that are lost.
  */
 export const RECOVER = `
 local recovering = redis.call('EXISTS', P('recovering')) == 1
@@ -36,14 +36,14 @@ local function isOfOwner(owner)
 end
 local again = {
   token = function(token, text, owner)
-    if not recovering or not isNew(token.digest) or not isOfOwner(owner) then lost[#lost + 1] = token.id return end
+    if not recovering or not isNew(token.digest) or not isOfOwner(owner) then return false end
     addToken(token, text)
-    made = made + 1
+    return true
   end,
   session = function(session, text, owner)
-    if not recovering or not isAsVerified(owner) then return end
+    if not recovering or not isAsVerified(owner) then return false end
     addSession(session, text)
-    made = made + 1
+    return true
   end,
 }
 for i = 2, #ARGV do
@@ -52,7 +52,7 @@ for i = 2, #ARGV do
   local name = item.kind .. ':' .. (item.kind == 'token' and record.id or record.digest)
   local isThere = redis.call('EXISTS', P(item.kind .. ':' .. record.digest)) == 1
   if not isThere and not redis.call('ZSCORE', P('revocations'), name) then
-    again[item.kind](record, item.text, item.owner)
+    if again[item.kind](record, item.text, item.owner) then made = made + 1 else lost[#lost + 1] = record.digest end
   end
 end
 return {made, lost}
