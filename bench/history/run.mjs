@@ -25,8 +25,6 @@ const HEAL_MS = 60_000;
 /** What was revoked at the very end counts as well. */
 const SETTLE_MS = 2_500;
 const WATCH_MS = 200;
-/** After which a server counts as down, milliseconds, by kind of store: what docs/storage.md recommends. */
-const DOWN_AFTER = { sentinel: '500', cluster: '1000' };
 
 /** Makes a history. @param values the options of the command, as text @param say progress */
 export async function makeHistory(values, say) {
@@ -81,7 +79,7 @@ export async function makeHistory(values, say) {
   return recorder.entries;
 } // prettier-ignore
 
-async function startFleet({ kind, kinds, folder, random, sidecarRandom, acknowledge, root, redis, 'down-after': downAfter = DOWN_AFTER[kind] }) {
+async function startFleet({ kind, kinds, folder, random, sidecarRandom, acknowledge, root, redis, 'down-after': downAfter }) {
   const network = new Network();
   const store = await startRedisStore({ kind, folder, network, downAfter: Number(downAfter), redis });
   const replicas = Number(acknowledge);
