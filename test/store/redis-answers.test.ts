@@ -1,6 +1,7 @@
 import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { RedisClient } from '../../src/store/redis/client.js';
+import { MasterSession } from '../../src/store/redis/session.js';
 import { SCRIPT_NAMES, scriptText } from '../../src/store/redis/scripts.js';
 import { openRedisStore, type RedisStore } from '../../src/store/redis.js';
 import { OutcomeUnknown, StoreUnavailable } from '../../src/store/store.js';
@@ -203,4 +204,22 @@ t.test('a server that leaves commands without an answer is left, and taken again
   t.teardown(() => (Date.now = clock));
   await until(async () => store.probe().then(() => true, () => false), 'it answers again', 5_000);
   t.equal((await store.client.session()).lease.isHeld(), true);
+}); // prettier-ignore
+
+t.test('a server that is cut off without a sign is not waited for once another one is the master', async (t) => {
+  const redis = await startRedis(t);
+  const proxy = await startProxy(t, redis.port);
+  proxy.quiet();
+  const [host = '', port = ''] = new URL(proxy.url).host.split(':');
+  const node = { host, port: Number(port) };
+  const watchers = { findMaster: async () => node, close: () => undefined };
+  const over = new AbortController();
+  const settings = redisSettings({ url: proxy.url });
+  const opening = MasterSession.open(node, settings, watchers, over.signal).then(() => 'open', () => 'given up');
+  await wait(200);
+  const abortedAt = performance.now();
+  over.abort();
+  t.equal(await opening, 'given up');
+  const took = performance.now() - abortedAt;
+  t.ok(took < 1_000, `${took} ms`);
 }); // prettier-ignore
