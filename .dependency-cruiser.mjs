@@ -8,9 +8,10 @@ const LAYERS = [
   ['server'],
   ['listeners'],
   ['pipeline'],
-  ['endpoints', 'proxy'],
+  ['config', 'upstream'],
+  ['endpoints'],
   ['gate'],
-  ['accounts', 'config'],
+  ['accounts'],
   ['store', 'policy', 'http'],
   ['observe'],
   ['domain'],
@@ -28,7 +29,7 @@ export default {
       comment: `src/${layer.join(', src/')} import downwards only: see LAYERS in .dependency-cruiser.mjs`,
       severity: 'error',
       from: { path: pathOf(layer) },
-      to: { path: pathOf(LAYERS.slice(0, i).flat().concat('page')) },
+      to: { path: pathOf(LAYERS.slice(0, i).flat().concat('ui')) },
     })),
     ...LAYERS.filter((layer) => layer.length > 1).flatMap((layer) =>
       layer.map((name) => ({
@@ -39,11 +40,17 @@ export default {
       })),
     ),
     {
-      name: 'page-alone',
-      comment: 'src/page runs in browsers and imports nothing else',
+      name: 'ui-alone',
+      comment: 'src/ui runs in browsers; of all else it takes the types of answers only',
       severity: 'error',
-      from: { path: '^src/page/' },
-      to: { path: '^src/', pathNot: '^src/page/' },
+      from: { path: '^src/ui/' },
+      to: { path: '^src/', pathNot: '^src/(ui/|endpoints/schema/answers)' },
+    },
+    {
+      name: 'ui-types-only',
+      severity: 'error',
+      from: { path: '^src/ui/' },
+      to: { path: '^src/endpoints/', dependencyTypesNot: ['type-only'] },
     },
   ],
   options: {

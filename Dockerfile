@@ -29,6 +29,7 @@ RUN rm -rf /usr/local/lib/node_modules /usr/local/bin/npm /usr/local/bin/npx /us
       /usr/local/bin/yarn /usr/local/bin/yarnpkg /opt/yarn-* \
     && install -d -o 65532 -g 65532 -m 0700 /var/lib/latchkey
 COPY LICENSE package.json ./
+COPY bin ./bin
 COPY config ./config
 COPY --from=dependencies /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist

@@ -4,7 +4,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { format, resolveConfig } from 'prettier';
 import { stringify } from 'yaml';
-import { jsonSchemaOf } from '../dist/commands/judge/schema.js';
+import { jsonSchemaOf } from '../dist/commands/schema.js';
 import { NEEDS_RESTART } from '../dist/server/reload/reload.js';
 
 const PAGE = 'docs/configuration.md';

@@ -6,7 +6,7 @@ import openapiTypes, { astToString } from 'openapi-typescript';
 import { format, resolveConfig } from 'prettier';
 import { configSchema } from '../dist/config/schema/config.js';
 import { interfaceDocument } from '../dist/endpoints/openapi/document.js';
-import { interfaceSettings } from '../dist/server/interface-settings.js';
+import { interfaceSettings } from '../dist/server/interface-document.js';
 
 const FULLEST = {
   interface: { account_endpoints: true },

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
+import { existsSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
-import { checkCommand, explainCommand, schemaCommand } from './commands/judge/usage.js';
+import { checkCommand, explainCommand, schemaCommand } from './commands/usage/configuration.js';
 import {
   applyCommand,
   hashPasswordCommand,
@@ -8,9 +9,9 @@ import {
   storeCommand,
   tokenCommand,
   userCommand,
-} from './commands/operate/usage.js';
-import { demoCommand, healthcheckCommand, serveCommand } from './commands/serve/usage.js';
-import { completionCommand } from './commands/terminal/completion.js';
+} from './commands/usage/accounts.js';
+import { demoCommand, healthcheckCommand, serveCommand } from './commands/usage/serving.js';
+import { completionCommand } from './commands/completion.js';
 import { WrongUsage } from './commands/terminal/failure.js';
 import { ConfigError, formatFault } from './config/fault.js';
 import { maskTokens } from './observe/mask-tokens.js';
@@ -49,6 +50,14 @@ function settle(command: Command): void {
   command.commands.forEach(settle);
 }
 
+/** Nobody named a configuration, and there is none where it is looked for. */
+function needConfig(_program: Command, command: Command): void {
+  if (command.getOptionValueSource('config') !== 'default') return;
+  const file = String(command.getOptionValue('config'));
+  if (!existsSync(file))
+    throw new WrongUsage(`there is no ${file} here; name the configuration with --config FILE`);
+}
+
 /** Errors are lines for a person; a stack trace only with --debug. */
 function report(error: unknown): number {
   // Commander wrote its own message already.
@@ -69,7 +78,8 @@ const NO_ADDRESS: ReadonlySet<string> = new Set(['ENOTFOUND', 'EAI_AGAIN', 'EADD
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code, port } = error as NodeJS.ErrnoException & { port?: number };
-  if (code === 'EADDRINUSE') return `port ${port} is in use already; choose another, or 0 for a free one`;
+  if (code === 'EADDRINUSE')
+    return `port ${port} is in use already; choose another, like --port 8081 for demo, or listen.port in the configuration; 0 picks a free one`;
   if (code === 'EACCES' && port !== undefined)
     return `port ${port} may not be opened by this user; choose one above 1023`;
   if (code !== undefined && NO_ADDRESS.has(code))
@@ -78,6 +88,7 @@ function describe(error: unknown): string {
 }
 
 settle(program);
+program.hook('preAction', needConfig);
 try {
   await program.parseAsync();
 } catch (error) {

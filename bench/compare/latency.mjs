@@ -109,7 +109,8 @@ export async function measureStorm({ title }, [peer], subjects, place, { rounds,
     }
   }
   return storms.map(({ clients, rounds: done }) => ({
-    name: clients === 0 ? 'nobody logs in' : `${clients} at once log in without a pause`,
+    name:
+      clients === 0 ? 'nobody logs in' : `${clients} ${clients === 1 ? 'logs' : 'log'} in without a pause`,
     rate,
     ...medians(done),
   }));

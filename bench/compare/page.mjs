@@ -55,7 +55,7 @@ export function machineTable({ machine, versions, rounds, seconds }) {
     [
       ['processor', `${cpu}, ${cores} cores, ${memory_gib} GiB`],
       ['system', `${system}, Linux ${kernel}`],
-      ['Node', `${node} where nothing else is said`],
+      ['Node', `${node} unless stated otherwise`],
       ['measured', `${date}, ${rounds} rounds of ${seconds} s, wrk ${wrk}`],
       ['versions', [...named].map(([name, version]) => `${name} ${version}`).join(', ')],
     ],
@@ -74,7 +74,7 @@ export function bodyTable(workloads) {
     subject,
     ...names.map((name) => figure((rowOf(workloads[name], subject)?.cpu_us ?? NaN) / 1000)),
   ]);
-  return table(['CPU ms a request', ...names.map(titleOf)], rows);
+  return table(['CPU ms per request', ...names.map(titleOf)], rows);
 }
 
 /** The figures that somebody wants who reads nothing else. */
@@ -86,13 +86,13 @@ export function inShort({ token, latency, own: requests }) {
   return table(
     ['', ''],
     [
-      ['CPU of a request through Latchkey', `${figure(own.cpu_us)} µs`],
-      ['of http-proxy with a key check', `${times('http-proxy')} times`],
-      ['of Caddy with a header matcher', `${times('Caddy, header matcher')} times`],
-      ['of a bare undici proxy without any check', `${times('bare undici')} times`],
-      ['of nginx with a key check in Lua', `${times('nginx, Lua')} times`],
-      ['99 of 100 requests take, at the same load: Latchkey, http-proxy, Caddy', ['Latchkey', 'http-proxy', 'Caddy, header matcher'].map(p99).join(', ')],
-      ['CPU of a refused one: wrong checksum, unknown token, scope too small', `${refused.join(', ')} µs`],
+      ['CPU per request through Latchkey', `${figure(own.cpu_us)} µs`],
+      ['compared with http-proxy and a key check', `${times('http-proxy')} ×`],
+      ['compared with Caddy and a header matcher', `${times('Caddy, header matcher')} ×`],
+      ['compared with a bare undici proxy without any check', `${times('bare undici')} ×`],
+      ['compared with nginx and a key check in Lua', `${times('nginx, Lua')} ×`],
+      ['p99 at the same load: Latchkey, http-proxy, Caddy', ['Latchkey', 'http-proxy', 'Caddy, header matcher'].map(p99).join(', ')],
+      ['CPU per refusal: wrong checksum, unknown token, scope too small', `${refused.join(', ')} µs`],
     ],
   );
 } // prettier-ignore

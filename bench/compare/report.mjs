@@ -6,7 +6,7 @@ const MEBIBYTE = 2 ** 20;
 
 /** The main table: everybody, one small request. */
 export function mainTable(rows, base) {
-  const head = ['', 'CPU µs a request', `× ${base?.name ?? 'the first'}`, 'requests/s', 'p50 ms', 'p99 ms', 'memory MiB'];
+  const head = ['', 'CPU µs per request', `× ${base?.name ?? 'the first'}`, 'requests/s', 'p50 ms', 'p99 ms', 'memory MiB'];
   const floor = base?.cpu_us;
   return table(
     head,
@@ -32,7 +32,7 @@ function cpuOf({ cpu_us, cpu_us_of }) {
 
 /** Waits at one rate. */
 function latencyTable(rows) {
-  const head = ['', 'p50 ms', 'p99 ms', 'p99.9 ms', 'busy', 'generator late by, p99 ms'];
+  const head = ['', 'p50 ms', 'p99 ms', 'p99.9 ms', 'busy', 'generator delay, p99 ms'];
   return `${rateOf(rows)}\n\n${table(
     head,
     rows.map((row) => [row.name, ...waitsOf(row), figure(row.lag_p99)]),
@@ -49,7 +49,7 @@ function stormTable(rows) {
 }
 
 function rateOf([{ rate }]) {
-  return `${rate.toLocaleString('en-US')} requests a second.`;
+  return `${rate.toLocaleString('en-US')} requests per second.`;
 }
 
 function waitsOf({ p50, p99, p999, busy }) {
@@ -59,7 +59,7 @@ function waitsOf({ p50, p99, p999, busy }) {
 /** What each kind of request costs Latchkey. */
 function ownTable(rows) {
   return table(
-    ['', 'CPU µs a request', 'requests/s'],
+    ['', 'CPU µs per request', 'requests/s'],
     rows.map(({ name, cpu_us, requests_per_second }) => [
       findWorkload(name)?.title ?? name,
       figure(cpu_us),

@@ -38,7 +38,7 @@ const login = 'user=other%40example.com&password=correct+horse+battery+staple';
 const create =
   'username=other%40example.com&password=correct+horse+battery+staple&name=x&scope=global%20purge_all';
 
-/** Pipelines of valid requests: every own endpoint, forwarded ones of every shape, handshakes. */
+/** Pipelines of valid requests: every built-in endpoint, forwarded ones of every shape, handshakes. */
 export const SEEDS = [
   [request('POST', '/login', [FORM], login)],
   [request('POST', '/login', [JSON_TYPE], '{"user":"other@example.com","password":"wrong"}')],

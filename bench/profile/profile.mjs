@@ -11,7 +11,7 @@ import { fillStore } from '../lib/records.mjs';
 import { openPlace, prepareLoad } from '../compare/subjects.mjs';
 import { findWorkload } from '../compare/workloads.mjs';
 import { warmUp, wrk } from '../lib/wrk.mjs';
-import { attribute, attributeAllocations, ROOMS } from './rooms.mjs';
+import { attribute, attributeAllocations, STAGES } from './stages.mjs';
 import { allocationsDuring, openInspector } from '../lib/inspector.mjs';
 
 const { values } = parseArgs({
@@ -103,7 +103,7 @@ function sum(numbers) {
 function describe(rows, allocated, all, main) {
   const busy = sum([...rows].filter(([name]) => name !== 'idle').map(([, { own, called }]) => own + called));
   const perRequest = (ms) => (ms / busy) * main;
-  const lines = Object.entries(ROOMS)
+  const lines = Object.entries(STAGES)
     .filter(([name]) => rows.has(name))
     .map(([name, meaning]) => {
       const { own, called } = rows.get(name);
@@ -113,7 +113,7 @@ function describe(rows, allocated, all, main) {
   const others = all - main;
   lines.push(['other threads', figure(others), '', share(others, all), '', 'compiling, collecting garbage, writing logs and the store beside the main thread']);
   lines.push(['**together**', `**${figure(all)}**`, '', '', `**${kib(sum([...allocated.values()]))}**`, '']);
-  const head = ['step', 'µs a request', "of it in Node's code", 'share', 'KiB allocated', 'what it pays for'];
+  const head = ['step', 'µs per request', "in Node's code", 'share', 'KiB allocated', 'what it covers'];
   return table(head, lines, [0, 5]);
 } // prettier-ignore
 

@@ -152,16 +152,16 @@ function describe({ start, memory, lookups }) {
     'scaling-resources': table(
       ['', ''],
       [
-        ['from the start to ready', `${figure(start.wall_ms)} ms`],
-        ['CPU until then', `${figure(start.cpu_ms)} ms`],
+        ['time from start to ready', `${figure(start.wall_ms)} ms`],
+        ['CPU from start to ready', `${figure(start.cpu_ms)} ms`],
         ['memory at rest', `${mebibytes(memory.rest_bytes)} MiB`],
         ['memory at rest with two workers, all processes together', `${mebibytes(memory.rest_bytes_two_workers)} MiB`],
         ['memory of 1,000 idle connections', `${mebibytes(memory.bytes_per_idle_connection * 1e3)} MiB`],
-        ['memory of 100,000 cached tokens (only before Redis)', `${mebibytes(memory.bytes_per_cached_token * 1e5)} MiB`],
+        ['memory of 100,000 cached tokens (only with Redis)', `${mebibytes(memory.bytes_per_cached_token * 1e5)} MiB`],
       ],
     ),
     'scaling-lookups': table(
-      ['tokens in the store', 'CPU µs: asked for before', 'for the first time', 'in an unread part of the store', 'bytes on disk a token', 'seconds to write them'],
+      ['tokens in the store', 'CPU µs: decoded before', 'first look-up', 'in an unread part of the store', 'bytes on disk per token', 'seconds to write them'],
       lookups.map(({ tokens, again_us, first_us, unmapped_us, bytes_per_token, loading_seconds }) => [
         tokens.toLocaleString('en-US'),
         figure(again_us),

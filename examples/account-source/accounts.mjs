@@ -1,10 +1,10 @@
-// An account source: it answers Latchkey's question "is this login right, and who is it?".
-// Replace the table of users by your own. It must be reachable by Latchkey only: here it listens on loopback.
+// An account source: it answers Latchkey's question "is this login right, and who is it?". Replace
+// the table of users with your own. Only Latchkey may reach it: here it listens on loopback.
 import { createHmac, randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';
 import { promisify } from 'node:util';
 
-/** What a hash costs. Give users whose hash has an older cost a new one at their next login. */
+/** The cost of a hash. Give users whose hash has an older cost a new one at their next login. */
 const COST = { N: 16_384, r: 8, p: 1 };
 /** Longest body, in bytes, and longest text in it. Latchkey sends far less. */
 const MAX_BODY = 16_384;
@@ -34,13 +34,13 @@ const users = [
   },
 ];
 
-/** Nobody's hash. An unknown login is checked against it, at the cost of the dearest hash that anybody has. */
+/** Nobody's hash. An unknown login is checked against it, at the cost of the costliest hash. */
 const nobody = {
   ...users.map(({ password }) => password).reduce((a, b) => (workOf(b) > workOf(a) ? b : a)),
   salt: randomBytes(16),
 };
 
-/** What is refused before a password is looked at: a status, and why. */
+/** A refusal before the password is checked: a status, and why. */
 class Refused extends Error {
   constructor(status, message) {
     super(message);
@@ -57,7 +57,7 @@ async function answer(req, res) {
     if (req.method !== 'POST') throw new Refused(405, 'expected POST');
     reply(...(await judge(questionIn(await bodyOf(req)))));
   } catch (error) {
-    // What is left of a body is not waited for.
+    // Do not wait for the rest of a body.
     const headers = { Connection: 'close', ...(error.status === 405 ? { Allow: 'POST' } : {}) };
     if (error instanceof Refused) reply(error.status, { error: error.message }, headers);
     else if (!req.destroyed) {
@@ -70,7 +70,7 @@ async function answer(req, res) {
 async function bodyOf(req) {
   const chunks = [];
   let size = 0;
-  // A body that is too long is not read to its end, but answered.
+  // A body that is too long is answered, but not read to its end.
   for await (const chunk of req.iterator({ destroyOnReturn: false })) {
     size += chunk.length;
     if (size > MAX_BODY) throw new Refused(413, `expected at most ${MAX_BODY} bytes`);
@@ -100,14 +100,14 @@ function isText(value) {
 /** 200 and the account only when everything that was sent is right. */
 async function judge({ login, password, otp }) {
   const user = users.find((each) => each.login === login.toLowerCase());
-  // An unknown login takes the same work as a wrong password.
+  // An unknown login costs the same work as a wrong password.
   const right = await isRight(user?.password ?? nobody, password);
   if (!right || user === undefined) return [401, { code: 'invalid_grant' }];
   if (user.account.two_factor && !takeCode(user, otp)) return [401, { code: '2fa.verify' }];
   return [200, user.account];
 }
 
-/** A time-based one-time password (RFC 6238) of this step or the one before, each of them once. */
+/** A time-based one-time password (RFC 6238) of this step or the previous one, each only once. */
 function takeCode(user, otp) {
   const now = Math.floor(Date.now() / 30_000);
   const step = [now, now - 1].find((each) => codeOf(user.otpSecret, each) === otp);
@@ -136,7 +136,7 @@ async function isRight({ cost, salt, key }, password) {
   return timingSafeEqual(key, (await hash(password, cost, salt)).key);
 }
 
-// A head or a body that does not come to its end is given up.
+// Give up on a head or a body that does not end.
 const limits = {
   headersTimeout: MAX_WAIT_MS,
   requestTimeout: MAX_WAIT_MS,

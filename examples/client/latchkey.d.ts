@@ -131,6 +131,106 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  '/current_user': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Show the user of the credential that asks
+     * @description Needs the action `account:read`.
+     */
+    get: operations['showCurrentUser'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/current_customer': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Show the customer of the credential that asks
+     * @description Needs the action `account:read`.
+     */
+    get: operations['showCurrentCustomer'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/verify': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Show the credential that asks, whose it is and what it reaches
+     * @description Needs the action `account:read`.
+     */
+    get: operations['verify'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/sudo': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * Confirm a password
+     * @description For five minutes `POST /tokens` needs no login name with the credential that was sent. The password is checked again there.
+     */
+    post: operations['sudo'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/.well-known/jwks.json': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Show the keys that verify assertions
+     * @description A JSON Web Key Set (RFC 7517). It may be kept as long as `Cache-Control` says.
+     */
+    get: operations['showSigningKeys'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/_latchkey/openapi.json': {
     parameters: {
       query?: never;
@@ -220,292 +320,10 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
-  '/.well-known/jwks.json': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    /**
-     * Show the keys that verify assertions
-     * @description A JSON Web Key Set (RFC 7517). It may be kept as long as `Cache-Control` says.
-     */
-    get: operations['showSigningKeys'];
-    put?: never;
-    post?: never;
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  '/current_user': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    /**
-     * Show the user of the credential that asks
-     * @description Needs the action `account:read`.
-     */
-    get: operations['showCurrentUser'];
-    put?: never;
-    post?: never;
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  '/current_customer': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    /**
-     * Show the customer of the credential that asks
-     * @description Needs the action `account:read`.
-     */
-    get: operations['showCurrentCustomer'];
-    put?: never;
-    post?: never;
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  '/verify': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    /**
-     * Show the credential that asks, whose it is and what it reaches
-     * @description Needs the action `account:read`.
-     */
-    get: operations['verify'];
-    put?: never;
-    post?: never;
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  '/sudo': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    get?: never;
-    put?: never;
-    /**
-     * Confirm a password
-     * @description For five minutes `POST /tokens` needs no login name with the credential that was sent. The password is checked again there.
-     */
-    post: operations['sudo'];
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
 }
 export type webhooks = Record<string, never>;
 export interface components {
   schemas: {
-    LoginRequest: {
-      /** @description The login name */
-      user: string;
-      /** @description At most 1024 bytes */
-      password: string;
-    };
-    CreateTokenRequest: {
-      /** @description The login name of the user whom the token is for */
-      username: string;
-      /** @description At most 1024 bytes */
-      password: string;
-      /**
-       * @description What the token is for: at most 255 characters without control characters
-       * @default
-       */
-      name: string;
-      /**
-       * @description One scope, or several separated by spaces
-       * @default global
-       */
-      scope: string;
-      /** @description Restricts the token to these services */
-      'services[]'?: string[];
-      /** @description The same as `services[]` */
-      services?: string[];
-      /** @description Restricts the token to this service; adds to `services[]` */
-      service_id?: string;
-      /**
-       * Format: date-time
-       * @description ISO 8601 with `Z` or an offset; the token is refused from that second on
-       */
-      expires_at?: string;
-    };
-    CreateOwnTokenRequest: {
-      /** @description At most 1024 bytes */
-      password: string;
-      /**
-       * @description What the token is for: at most 255 characters without control characters
-       * @default
-       */
-      name: string;
-      /**
-       * @description One scope, or several separated by spaces
-       * @default global
-       */
-      scope: string;
-      /** @description Restricts the token to these services */
-      'services[]'?: string[];
-      /** @description The same as `services[]` */
-      services?: string[];
-      /** @description Restricts the token to this service; adds to `services[]` */
-      service_id?: string;
-      /**
-       * Format: date-time
-       * @description ISO 8601 with `Z` or an offset; the token is refused from that second on
-       */
-      expires_at?: string;
-    };
-    RevokeTokensRequest: {
-      /** @description All of them are revoked, or none */
-      data: {
-        /** @constant */
-        type?: 'token';
-        /** @description The id of the token, not its secret */
-        id: string;
-      }[];
-    };
-    SudoRequest: {
-      /** @description The login name; without it the credential that is sent says whose the password is */
-      username?: string;
-      /** @description At most 1024 bytes */
-      password: string;
-    };
-    LoggedIn: {
-      user: {
-        id: string;
-        name: string;
-        login: string;
-        /** @description A role of the policy: by default superuser, billing, engineer or user */
-        role: string;
-        customer_id: string;
-      };
-      customer: {
-        id: string;
-        name: string;
-      };
-    };
-    Token: {
-      /** @description Names the token; it is no secret */
-      id: string;
-      /** @description Whose it is */
-      user_id: string;
-      customer_id: string;
-      /** @description The service that it is restricted to, the last of several; null when it is not restricted */
-      service_id: string | null;
-      /** @description Every service that it is restricted to; empty when it is not restricted */
-      services: string[];
-      name: string;
-      /** @description Its scopes, separated by spaces */
-      scope: string;
-      scopes: string[];
-      /**
-       * Format: date-time
-       * @description UTC, ISO 8601, whole seconds
-       * @example 2030-01-31T12:00:00+00:00
-       */
-      created_at: string;
-      /**
-       * Format: date-time
-       * @description UTC, ISO 8601, whole seconds
-       * @example 2030-01-31T12:00:00+00:00
-       */
-      updated_at: string;
-      /** @description From this second on it is refused; null when it does not expire */
-      expires_at: string | null;
-      /** @description Its last use; null when it was never used */
-      last_seen_at: string | null;
-      /** @description The same as `last_seen_at` */
-      last_used_at: string | null;
-      ip: string | null;
-      /** @description User-Agent of the client that last used it; null when it sent none */
-      user_agent: string | null;
-    };
-    CreatedToken: {
-      /** @description Names the token; it is no secret */
-      id: string;
-      /** @description Whose it is */
-      user_id: string;
-      customer_id: string;
-      /** @description The service that it is restricted to, the last of several; null when it is not restricted */
-      service_id: string | null;
-      /** @description Every service that it is restricted to; empty when it is not restricted */
-      services: string[];
-      name: string;
-      /** @description Its scopes, separated by spaces */
-      scope: string;
-      scopes: string[];
-      /**
-       * Format: date-time
-       * @description UTC, ISO 8601, whole seconds
-       * @example 2030-01-31T12:00:00+00:00
-       */
-      created_at: string;
-      /**
-       * Format: date-time
-       * @description UTC, ISO 8601, whole seconds
-       * @example 2030-01-31T12:00:00+00:00
-       */
-      updated_at: string;
-      /** @description From this second on it is refused; null when it does not expire */
-      expires_at: string | null;
-      /** @description The secret. No other answer ever holds it */
-      access_token: string;
-    };
-    Session: {
-      /** @description Names the session; it is not what the cookie carries */
-      id: string;
-      /**
-       * Format: date-time
-       * @description UTC, ISO 8601, whole seconds
-       * @example 2030-01-31T12:00:00+00:00
-       */
-      created_at: string;
-      /**
-       * Format: date-time
-       * @description Its last activity, at most a minute late
-       * @example 2030-01-31T12:00:00+00:00
-       */
-      last_seen_at: string;
-      /**
-       * Format: date-time
-       * @description When it ends at the latest
-       * @example 2030-01-31T12:00:00+00:00
-       */
-      ends_at: string;
-      /** @description IP address of the client that last used it */
-      ip: string;
-      /** @description User-Agent of the client that last used it; null when it sent none */
-      user_agent: string | null;
-      /** @description Whether it is the session that asks */
-      current: boolean;
-    };
     Caller: {
       user: {
         id: string;
@@ -548,10 +366,92 @@ export interface components {
       /** @description Name of the header that carries a token */
       key_field: string;
     };
-    Person: {
+    CreateOwnTokenRequest: {
+      /** @description At most 1024 bytes */
+      password: string;
+      /**
+       * @description What the token is for: at most 255 characters without control characters
+       * @default
+       */
+      name: string;
+      /**
+       * @description One scope, or several separated by spaces
+       * @default global
+       */
+      scope: string;
+      /** @description Restricts the token to these services */
+      'services[]'?: string[];
+      /** @description The same as `services[]` */
+      services?: string[];
+      /** @description Restricts the token to this service; adds to `services[]` */
+      service_id?: string;
+      /**
+       * Format: date-time
+       * @description ISO 8601 with `Z` or an offset; the token is refused from that second on
+       */
+      expires_at?: string;
+    };
+    CreateTokenRequest: {
+      /** @description The login name of the user whom the token is for */
+      username: string;
+      /** @description At most 1024 bytes */
+      password: string;
+      /**
+       * @description What the token is for: at most 255 characters without control characters
+       * @default
+       */
+      name: string;
+      /**
+       * @description One scope, or several separated by spaces
+       * @default global
+       */
+      scope: string;
+      /** @description Restricts the token to these services */
+      'services[]'?: string[];
+      /** @description The same as `services[]` */
+      services?: string[];
+      /** @description Restricts the token to this service; adds to `services[]` */
+      service_id?: string;
+      /**
+       * Format: date-time
+       * @description ISO 8601 with `Z` or an offset; the token is refused from that second on
+       */
+      expires_at?: string;
+    };
+    CreatedToken: {
+      /** @description Names the token; it is no secret */
+      id: string;
+      /** @description Whose it is */
+      user_id: string;
+      customer_id: string;
+      /** @description The service that it is restricted to, the last of several; null when it is not restricted */
+      service_id: string | null;
+      /** @description Every service that it is restricted to; empty when it is not restricted */
+      services: string[];
+      name: string;
+      /** @description Its scopes, separated by spaces */
+      scope: string;
+      scopes: string[];
+      /**
+       * Format: date-time
+       * @description UTC, ISO 8601, whole seconds
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      created_at: string;
+      /**
+       * Format: date-time
+       * @description UTC, ISO 8601, whole seconds
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      updated_at: string;
+      /** @description From this second on it is refused; null when it does not expire */
+      expires_at: string | null;
+      /** @description The secret. No other answer ever holds it */
+      access_token: string;
+    };
+    CurrentCustomer: {
       id: string;
       name: string;
-      login: string;
     };
     CurrentUser: {
       id: string;
@@ -578,9 +478,144 @@ export interface components {
       updated_at: string;
       deleted_at: null;
     };
-    CurrentCustomer: {
+    LoggedIn: {
+      user: {
+        id: string;
+        name: string;
+        login: string;
+        /** @description A role of the policy: by default superuser, billing, engineer or user */
+        role: string;
+        customer_id: string;
+      };
+      customer: {
+        id: string;
+        name: string;
+      };
+    };
+    LoginRequest: {
+      /** @description The login name */
+      user: string;
+      /** @description At most 1024 bytes */
+      password: string;
+    };
+    OpenApi: {
+      openapi: string;
+    } & {
+      [key: string]: unknown;
+    };
+    Person: {
       id: string;
       name: string;
+      login: string;
+    };
+    Problem: {
+      /** @description What kind of error it is */
+      msg: string;
+      /** @description What exactly is wrong, for people */
+      detail: string;
+    };
+    RevokeTokensRequest: {
+      /** @description All of them are revoked, or none */
+      data: {
+        /** @constant */
+        type?: 'token';
+        /** @description The id of the token, not its secret */
+        id: string;
+      }[];
+    };
+    Session: {
+      /** @description Names the session; it is not what the cookie carries */
+      id: string;
+      /**
+       * Format: date-time
+       * @description UTC, ISO 8601, whole seconds
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      created_at: string;
+      /**
+       * Format: date-time
+       * @description Its last activity, at most a minute late
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      last_seen_at: string;
+      /**
+       * Format: date-time
+       * @description When it ends at the latest
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      ends_at: string;
+      /** @description IP address of the client that last used it */
+      ip: string;
+      /** @description User-Agent of the client that last used it; null when it sent none */
+      user_agent: string | null;
+      /** @description Whether it is the session that asks */
+      current: boolean;
+    };
+    SigningKeys: {
+      keys: {
+        kty: string;
+        crv: string;
+        x: string;
+        y?: string;
+        kid: string;
+        /** @enum {string} */
+        alg: 'EdDSA' | 'ES256';
+        /** @constant */
+        use: 'sig';
+      }[];
+    };
+    SudoGranted: {
+      /**
+       * Format: date-time
+       * @description Until then POST /tokens takes the credential that was sent in place of a login name
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      expiry_time: string;
+    };
+    SudoRequest: {
+      /** @description The login name; without it the credential that is sent says whose the password is */
+      username?: string;
+      /** @description At most 1024 bytes */
+      password: string;
+    };
+    Token: {
+      /** @description Names the token; it is no secret */
+      id: string;
+      /** @description Whose it is */
+      user_id: string;
+      customer_id: string;
+      /** @description The service that it is restricted to, the last of several; null when it is not restricted */
+      service_id: string | null;
+      /** @description Every service that it is restricted to; empty when it is not restricted */
+      services: string[];
+      name: string;
+      /** @description Its scopes, separated by spaces */
+      scope: string;
+      scopes: string[];
+      /**
+       * Format: date-time
+       * @description UTC, ISO 8601, whole seconds
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      created_at: string;
+      /**
+       * Format: date-time
+       * @description UTC, ISO 8601, whole seconds
+       * @example 2030-01-31T12:00:00+00:00
+       */
+      updated_at: string;
+      /** @description From this second on it is refused; null when it does not expire */
+      expires_at: string | null;
+      /** @description Its last use; null when it was never used */
+      last_seen_at: string | null;
+      /** @description The same as `last_seen_at` */
+      last_used_at: string | null;
+      ip: string | null;
+      /** @description User-Agent of the client that last used it; null when it sent none */
+      user_agent: string | null;
+    };
+    Unauthenticated: {
+      msg: string;
     };
     Verified: {
       customer: {
@@ -609,41 +644,6 @@ export interface components {
         expires_at: string | null;
         scope: string;
       } | null;
-    };
-    SudoGranted: {
-      /**
-       * Format: date-time
-       * @description Until then POST /tokens takes the credential that was sent in place of a login name
-       * @example 2030-01-31T12:00:00+00:00
-       */
-      expiry_time: string;
-    };
-    SigningKeys: {
-      keys: {
-        kty: string;
-        crv: string;
-        x: string;
-        y?: string;
-        kid: string;
-        /** @enum {string} */
-        alg: 'EdDSA' | 'ES256';
-        /** @constant */
-        use: 'sig';
-      }[];
-    };
-    Unauthenticated: {
-      msg: string;
-    };
-    Problem: {
-      /** @description What kind of error it is */
-      msg: string;
-      /** @description What exactly is wrong, for people */
-      detail: string;
-    };
-    OpenApi: {
-      openapi: string;
-    } & {
-      [key: string]: unknown;
     };
   };
   responses: {
@@ -1251,6 +1251,223 @@ export interface operations {
       503: components['responses']['Unavailable'];
     };
   };
+  showCurrentUser: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['CurrentUser'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  showCurrentCustomer: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['CurrentCustomer'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  verify: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Verified'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  sudo: {
+    parameters: {
+      query?: never;
+      header?: {
+        /** @description The one-time password of an account with two-factor authentication */
+        'Service-OTP'?: components['parameters']['OneTimePassword'];
+      };
+      path?: never;
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        'application/json': components['schemas']['SudoRequest'];
+        'application/x-www-form-urlencoded': components['schemas']['SudoRequest'];
+      };
+    };
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['SudoGranted'];
+        };
+      };
+      /** @description `invalid_request`, `account_locked`, `2fa.verify`; The request is ambiguous or malformed */
+      400: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json':
+            | {
+                /**
+                 * @description The same as `code`
+                 * @enum {string}
+                 */
+                msg: 'invalid_request' | 'account_locked' | '2fa.verify';
+                /**
+                 * @description What is wrong, for programs
+                 * @enum {string}
+                 */
+                code: 'invalid_request' | 'account_locked' | '2fa.verify';
+                /** @description What exactly is wrong, for people */
+                detail: string;
+              }
+            | components['schemas']['Problem'];
+        };
+      };
+      401: components['responses']['Unauthenticated'];
+      /** @description `invalid_grant`; The role or the scope does not allow it, the kind of credential is wrong, or another site made a browser ask */
+      403: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json':
+            | {
+                /**
+                 * @description The same as `code`
+                 * @enum {string}
+                 */
+                msg: 'invalid_grant';
+                /**
+                 * @description What is wrong, for programs
+                 * @enum {string}
+                 */
+                code: 'invalid_grant';
+                /** @description What exactly is wrong, for people */
+                detail: string;
+              }
+            | components['schemas']['Problem'];
+        };
+      };
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  showSigningKeys: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['SigningKeys'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
   showInterface: {
     parameters: {
       query?: never;
@@ -1435,223 +1652,6 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
-      431: components['responses']['HeadTooLarge'];
-      500: components['responses']['Fault'];
-      503: components['responses']['Unavailable'];
-    };
-  };
-  showSigningKeys: {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    requestBody?: never;
-    responses: {
-      /** @description Done */
-      200: {
-        headers: {
-          'X-Request-Id': components['headers']['X-Request-Id'];
-          'Cache-Control': components['headers']['Cache-Control'];
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['SigningKeys'];
-        };
-      };
-      400: components['responses']['Malformed'];
-      408: components['responses']['TooSlow'];
-      413: components['responses']['TooLarge'];
-      414: components['responses']['TargetTooLong'];
-      417: components['responses']['ExpectationFailed'];
-      431: components['responses']['HeadTooLarge'];
-      500: components['responses']['Fault'];
-      503: components['responses']['Unavailable'];
-    };
-  };
-  showCurrentUser: {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    requestBody?: never;
-    responses: {
-      /** @description Done */
-      200: {
-        headers: {
-          'X-Request-Id': components['headers']['X-Request-Id'];
-          'Cache-Control': components['headers']['Cache-Control'];
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['CurrentUser'];
-        };
-      };
-      400: components['responses']['Malformed'];
-      401: components['responses']['Unauthenticated'];
-      403: components['responses']['Forbidden'];
-      408: components['responses']['TooSlow'];
-      413: components['responses']['TooLarge'];
-      414: components['responses']['TargetTooLong'];
-      417: components['responses']['ExpectationFailed'];
-      431: components['responses']['HeadTooLarge'];
-      500: components['responses']['Fault'];
-      503: components['responses']['Unavailable'];
-    };
-  };
-  showCurrentCustomer: {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    requestBody?: never;
-    responses: {
-      /** @description Done */
-      200: {
-        headers: {
-          'X-Request-Id': components['headers']['X-Request-Id'];
-          'Cache-Control': components['headers']['Cache-Control'];
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['CurrentCustomer'];
-        };
-      };
-      400: components['responses']['Malformed'];
-      401: components['responses']['Unauthenticated'];
-      403: components['responses']['Forbidden'];
-      408: components['responses']['TooSlow'];
-      413: components['responses']['TooLarge'];
-      414: components['responses']['TargetTooLong'];
-      417: components['responses']['ExpectationFailed'];
-      431: components['responses']['HeadTooLarge'];
-      500: components['responses']['Fault'];
-      503: components['responses']['Unavailable'];
-    };
-  };
-  verify: {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    requestBody?: never;
-    responses: {
-      /** @description Done */
-      200: {
-        headers: {
-          'X-Request-Id': components['headers']['X-Request-Id'];
-          'Cache-Control': components['headers']['Cache-Control'];
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['Verified'];
-        };
-      };
-      400: components['responses']['Malformed'];
-      401: components['responses']['Unauthenticated'];
-      403: components['responses']['Forbidden'];
-      408: components['responses']['TooSlow'];
-      413: components['responses']['TooLarge'];
-      414: components['responses']['TargetTooLong'];
-      417: components['responses']['ExpectationFailed'];
-      431: components['responses']['HeadTooLarge'];
-      500: components['responses']['Fault'];
-      503: components['responses']['Unavailable'];
-    };
-  };
-  sudo: {
-    parameters: {
-      query?: never;
-      header?: {
-        /** @description The one-time password of an account with two-factor authentication */
-        'Service-OTP'?: components['parameters']['OneTimePassword'];
-      };
-      path?: never;
-      cookie?: never;
-    };
-    requestBody: {
-      content: {
-        'application/json': components['schemas']['SudoRequest'];
-        'application/x-www-form-urlencoded': components['schemas']['SudoRequest'];
-      };
-    };
-    responses: {
-      /** @description Done */
-      200: {
-        headers: {
-          'X-Request-Id': components['headers']['X-Request-Id'];
-          'Cache-Control': components['headers']['Cache-Control'];
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json': components['schemas']['SudoGranted'];
-        };
-      };
-      /** @description `invalid_request`, `account_locked`, `2fa.verify`; The request is ambiguous or malformed */
-      400: {
-        headers: {
-          'X-Request-Id': components['headers']['X-Request-Id'];
-          'Cache-Control': components['headers']['Cache-Control'];
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json':
-            | {
-                /**
-                 * @description The same as `code`
-                 * @enum {string}
-                 */
-                msg: 'invalid_request' | 'account_locked' | '2fa.verify';
-                /**
-                 * @description What is wrong, for programs
-                 * @enum {string}
-                 */
-                code: 'invalid_request' | 'account_locked' | '2fa.verify';
-                /** @description What exactly is wrong, for people */
-                detail: string;
-              }
-            | components['schemas']['Problem'];
-        };
-      };
-      401: components['responses']['Unauthenticated'];
-      /** @description `invalid_grant`; The role or the scope does not allow it, the kind of credential is wrong, or another site made a browser ask */
-      403: {
-        headers: {
-          'X-Request-Id': components['headers']['X-Request-Id'];
-          'Cache-Control': components['headers']['Cache-Control'];
-          [name: string]: unknown;
-        };
-        content: {
-          'application/json':
-            | {
-                /**
-                 * @description The same as `code`
-                 * @enum {string}
-                 */
-                msg: 'invalid_grant';
-                /**
-                 * @description What is wrong, for programs
-                 * @enum {string}
-                 */
-                code: 'invalid_grant';
-                /** @description What exactly is wrong, for people */
-                detail: string;
-              }
-            | components['schemas']['Problem'];
-        };
-      };
-      408: components['responses']['TooSlow'];
-      413: components['responses']['TooLarge'];
-      414: components['responses']['TargetTooLong'];
-      417: components['responses']['ExpectationFailed'];
-      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];

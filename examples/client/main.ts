@@ -1,5 +1,6 @@
-// Logs in, creates a token, uses it, lists the tokens of the user and revokes the new one. The types of every path, body and
-// answer are in latchkey.d.ts, which is made from the description that Latchkey serves.
+// Logs in, creates a token, uses it, lists the user's tokens and revokes the new one. The types of
+// every path, body and answer are in latchkey.d.ts, generated from the description that Latchkey
+// serves.
 import createClient from 'openapi-fetch';
 import type { paths } from './latchkey.js';
 
@@ -14,14 +15,14 @@ const KEY = 'Service-Key';
 
 const latchkey = createClient<paths>({ baseUrl: LATCHKEY_URL });
 
-/** What went wrong. `code` is there for what is wrong with a login, or with what a token is asked to be. */
+/** An error answer. `code` is set for errors of a login or of a token's parameters. */
 interface Problem {
   readonly msg: string;
   readonly detail?: string;
   readonly code?: string;
 }
 
-/** The end of the program for a refusal that it can do nothing about. */
+/** Ends the program for a refusal that it cannot handle. */
 function giveUp({ msg, detail }: Problem, { status, headers }: Response): never {
   throw new Error(`${status} ${msg}: ${detail ?? ''} (request ${headers.get('X-Request-Id')})`);
 }
@@ -34,7 +35,7 @@ async function logIn(): Promise<{ Cookie: string }> {
   return { Cookie: cookie.split(';', 1)[0] ?? '' };
 }
 
-/** Creates a token; null when there is no such scope. */
+/** Creates a token; null if the scope does not exist. */
 async function createToken(scope: string) {
   const { data, error, response } = await latchkey.POST('/tokens', {
     body: { username: login, password, name: 'example', scope },

@@ -1,13 +1,13 @@
 import pLimit from 'p-limit';
-import type { AuditFact } from '../domain/audit.js';
+import type { AuditEvent } from '../domain/audit.js';
 import type { GrantCode, Refusal } from '../domain/refusal.js';
 import { loginKey, type User } from '../domain/user.js';
 import { StoreUnavailable } from '../store/store.js';
 import type { Accounts, Checked } from './accounts.js';
-import { failedLogin, succeededLogin, throttled } from './login-facts.js';
+import { failedLogin, succeededLogin, throttled } from './login-audit-events.js';
 import { confirmation, credentials, readBy } from './parameters.js';
 import { PasswordsBusy } from './passwords.js';
-import type { Attempted, Ending, Reservation, Throttle } from './throttle.js';
+import type { Attempted, Ending, Reservation, LoginThrottle } from './login-throttle.js';
 
 /** What someone sent to prove who they are. */
 export interface LoginAttempt {
@@ -28,7 +28,7 @@ type WholeAttempt = LoginAttempt & { readonly login: string; readonly password: 
 export interface LoggedIn<Granted> {
   readonly user: User;
   readonly granted: Granted;
-  readonly facts: readonly AuditFact[];
+  readonly auditEvents: readonly AuditEvent[];
 }
 
 /** Makes what a user who proved to be it asks for, unless the user's record changed since it was verified. */
@@ -51,7 +51,7 @@ const MAX_WAITING_PER_ACCOUNT = 20;
  */
 export class Logins {
   readonly #accounts: Accounts;
-  readonly #throttle: Throttle;
+  readonly #throttle: LoginThrottle;
   readonly #onOutcome: (outcome: string) => void;
   readonly #perAccount = new Map<string, ReturnType<typeof pLimit>>();
 
@@ -59,7 +59,7 @@ export class Logins {
    * @param onOutcome told how each check ended: `succeeded`, the code or tag of its refusal, or `unavailable` when it
    * could not be made
    */
-  constructor(accounts: Accounts, throttle: Throttle, onOutcome: (outcome: string) => void) {
+  constructor(accounts: Accounts, throttle: LoginThrottle, onOutcome: (outcome: string) => void) {
     this.#accounts = accounts;
     this.#throttle = throttle;
     this.#onOutcome = onOutcome;
@@ -141,7 +141,7 @@ export class Logins {
       ending = 'let_in';
       await this.#accounts.loggedIn(user, password).catch(ignoreUnavailable);
       if (granted !== null && 'refusal' in granted) return granted;
-      return { user, granted, facts: succeededLogin(checked) };
+      return { user, granted, auditEvents: succeededLogin(checked) };
     } finally {
       // What can't be taken back stays counted, which keeps nobody out for long.
       if (ending !== undefined) await reserved.settle(ending, Date.now()).catch(ignoreUnavailable);
@@ -180,22 +180,22 @@ async function refuse(
 ): Promise<Refusal> {
   switch (checked.verdict) {
     case 'wrong': {
-      const facts = failedLogin(checked, await reserved.nextWait(Date.now()));
+      const auditEvents = failedLogin(checked, await reserved.nextWait(Date.now()));
       const detail = 'The username and password combination is wrong';
-      return { ...refusedGrant(wrongStatus, 'invalid_grant', detail), facts };
+      return { ...refusedGrant(wrongStatus, 'invalid_grant', detail), auditEvents };
     }
     case 'locked':
-      return { ...refusedGrant(400, 'account_locked', 'The account is locked'), facts: failedLogin(checked, 0) };
+      return { ...refusedGrant(400, 'account_locked', 'The account is locked'), auditEvents: failedLogin(checked, 0) };
     case 'needs_otp': {
       const wait = checked.otp === 'missing' ? 0 : await reserved.nextWait(Date.now());
-      const facts = failedLogin(checked, wait);
-      return { ...refusedGrant(400, '2fa.verify', 'Invalid one-time password'), facts };
+      const auditEvents = failedLogin(checked, wait);
+      return { ...refusedGrant(400, '2fa.verify', 'Invalid one-time password'), auditEvents };
     }
   }
 } // prettier-ignore
 
 function tooEarly(wait: number): Refusal {
-  return { refusal: 'login_throttled', retryAfter: wait, facts: [throttled(wait)] };
+  return { refusal: 'login_throttled', retryAfter: wait, auditEvents: [throttled(wait)] };
 }
 
 function ignoreUnavailable(error: unknown): void {

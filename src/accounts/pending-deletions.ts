@@ -35,23 +35,23 @@ export async function hasActiveTokens(
 /**
  * Deletes the users whose deletion was pending and whose last active token has ended.
  *
- * @param told of each one at once: whether it was deleted, or may have been
+ * @param report of each one at once: whether it was deleted, or may have been
  * @throws StoreUnavailable
  */
 export async function deletePending(
   store: Store,
   now: EpochMs,
-  told: (user: User, outcome: 'success' | 'unknown') => void,
+  report: (user: User, outcome: 'success' | 'unknown') => void,
 ): Promise<void> {
   for (const id of await store.listPendingDeletions()) {
     const user = await store.getUser(id);
     if (user === undefined || (await hasActiveTokens(store, id, now))) continue;
     const basedOn = new Map([[id, user.updatedAt]]);
     const refused = await store.change({ removeUsers: [id], basedOn }, now).catch((error: unknown) => {
-      if (error instanceof OutcomeUnknown) told(user, 'unknown');
+      if (error instanceof OutcomeUnknown) report(user, 'unknown');
       throw error;
     });
     // Refused when the directory named the user again, or another process was faster: not this one's deletion then.
-    if (refused === undefined) told(user, 'success');
+    if (refused === undefined) report(user, 'success');
   }
 }

@@ -3,7 +3,7 @@ import { recordedClient } from '../domain/limits.js';
 import { isSessionOn, type Session, type SessionSettings } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
-import { type Awaitable, whenReady } from '../domain/awaitable.js';
+import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
 import type { SessionWithOwner, Store } from '../store/store.js';
 import type { LastSeen } from './last-seen.js';
 
@@ -50,9 +50,9 @@ export class Sessions {
   }
 
   /** Finds a session that is still on; undefined for one that is unknown, ended, idle too long or too old. */
-  find(secret: string, now: EpochMs): Awaitable<SessionWithOwner | undefined> {
+  find(secret: string, now: EpochMs): MaybePromise<SessionWithOwner | undefined> {
     if (secret.length !== SESSION_ID_LENGTH) return undefined;
-    return whenReady(this.#store.findSession(digestOf(secret)), (found) => {
+    return mapMaybe(this.#store.findSession(digestOf(secret)), (found) => {
       if (found === undefined) return undefined;
       if (this.#isOn(found.session, now)) return found;
       // It is over for good, whatever the timeouts are set to later. What can't be removed now is removed in the background.

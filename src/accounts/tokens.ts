@@ -8,7 +8,7 @@ import type { Store, TokenWithUse } from '../store/store.js';
 import type { LastSeen } from './last-seen.js';
 import { firstMistyped } from './mistyped.js';
 import { readBy, tokenParameters, unknownService } from './parameters.js';
-import { createdTokenFact } from './token-facts.js';
+import { tokenCreatedEvent } from './token-audit-events.js';
 import { unlessUnknown } from './unconfirmed.js';
 
 const INVALID_SCOPE = { status: 400, code: 'invalid_scope' } as const;
@@ -89,7 +89,7 @@ export class Tokens {
       updatedAt: wholeSecond(now),
       expiresAt: expiry.at,
     };
-    const created = await unlessUnknown([createdTokenFact(token, user.customerId)], async () =>
+    const created = await unlessUnknown([tokenCreatedEvent(token, user.customerId)], async () =>
       this.#store.createToken(token, user, { active, stored }, now),
     );
     switch (created) {

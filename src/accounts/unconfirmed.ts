@@ -1,18 +1,18 @@
-import type { AuditFact } from '../domain/audit.js';
+import type { AuditEvent } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
 import { OutcomeUnknown } from '../store/store.js';
 
-/** The same facts of a change of which nobody knows whether it was made. */
-export function unknown(facts: readonly AuditFact[]): AuditFact[] {
-  return facts.map((fact) => ({ ...fact, outcome: 'unknown' }));
+/** The same events for a change whose outcome is unknown. */
+export function unknown(auditEvents: readonly AuditEvent[]): AuditEvent[] {
+  return auditEvents.map((event) => ({ ...event, outcome: 'unknown' }));
 }
 
 /** Makes a change, or returns the refusal of one that was not confirmed, with what may have come true. */
-export async function unlessUnknown<T>(facts: readonly AuditFact[], change: () => Promise<T>): Promise<T | Refusal> {
+export async function unlessUnknown<T>(auditEvents: readonly AuditEvent[], change: () => Promise<T>): Promise<T | Refusal> {
   try {
     return await change();
   } catch (error) {
     if (!(error instanceof OutcomeUnknown)) throw error;
-    return { refusal: 'outcome_unknown', facts: unknown(facts) };
+    return { refusal: 'outcome_unknown', auditEvents: unknown(auditEvents) };
   }
 } // prettier-ignore

@@ -1,4 +1,4 @@
-import type { EndpointSettings } from '../policy/own-endpoints.js';
+import type { EndpointSettings } from '../endpoints/endpoint.js';
 import { identityPreset } from './identity-presets.js';
 import type { Config } from './schema/config.js';
 
@@ -22,7 +22,7 @@ export function vendorNames(settings: Config['interface']): VendorNames {
   };
 }
 
-/** What the table of own endpoints of every host depends on. */
+/** What decides which endpoints are built in, on every host. */
 export function endpointSettings(config: Pick<Config, 'interface' | 'identity'>): EndpointSettings {
   const { token_endpoints: tokenEndpoints, account_endpoints: account, ui } = config.interface;
   return {

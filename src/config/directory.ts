@@ -19,17 +19,27 @@ const EXPANSION: ExpansionRule = {
  * Reads and checks a directory file. `${...}` is expanded in secrets only.
  *
  * @param roles names of the policy's roles; without them roles are not checked
+ * @param warn told of what an operator should know and need not change, with its place
  * @throws ConfigError with every fault
  */
 export function loadDirectory(
   file: string,
   env: NodeJS.ProcessEnv = process.env,
   roles?: readonly string[],
+  warn?: (message: string) => void,
 ): DirectoryFile {
   const source = readSource(resolve(file), env, EXPANSION);
   const directory = checkSource(source, directorySchema);
   const faults = crossCheck(directory, source, roles);
   if (faults.length > 0) throw new ConfigError(faults);
+  const plain =
+    directory.legacy_keys?.findIndex(
+      ({ key }, i) => key != null && !(`legacy_keys.${i}.key` in source.written),
+    ) ?? -1;
+  if (plain >= 0 && isReadableByOthers(source.file))
+    warn?.(
+      `${source.file}:${source.lines[`legacy_keys.${plain}.key`]}: warning: a plain key in a file that others can read; use key_sha256, or chmod 600 the file`,
+    );
   return directory;
 }
 
@@ -109,8 +119,8 @@ function crossCheck(directory: DirectoryFile, source: Source, roles: readonly st
     if (user.password != null && user.password_hash != null) {
       add(at('password'), `users.${i}.password: give either password or password_hash`);
     } else if (user.password != null && open) {
-      const mend = 'use password_hash (latchkey hash-password), or chmod 600 the file';
-      add(at('password'), `users.${i}.password: a plain password in a file that others can read; ${mend}`);
+      const hint = 'use password_hash (latchkey hash-password), or chmod 600 the file';
+      add(at('password'), `users.${i}.password: a plain password in a file that others can read; ${hint}`);
     }
     if (roles !== undefined && !roles.includes(user.role)) {
       add(at('role'), `users.${i}.role: no role has this name${suggestion(user.role, roles)}`);

@@ -8,6 +8,12 @@ export interface Fault {
   readonly message: string;
 }
 
+/** What an operator should know and need not change. The line counts from 1; null when it is not known. */
+export interface ConfigWarning {
+  readonly line: number | null;
+  readonly message: string;
+}
+
 /** Notes a fault of the place that the path names. */
 export type Add = (path: Path, message: string) => void;
 

@@ -1,5 +1,6 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { describeSystemError } from '../domain/system-error.js';
 
 /** What a file was read as, or what is wrong with it, in words that follow its name. No content of it is shown. */
 export type Read<T> = { readonly value: T } | { readonly fault: string };
@@ -13,7 +14,7 @@ export function readPem(file: string): Read<string> {
     return { value: readFileSync(file, 'latin1') };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    return { fault: code === 'ENOENT' ? NO_FILE : `the file can not be read (${code})` };
+    return { fault: code === 'ENOENT' ? NO_FILE : `the file cannot be read: ${describeSystemError(error)}` };
   }
 }
 

@@ -1,8 +1,9 @@
 import { isRead, METHODS } from '../domain/methods.js';
 import type { Policy } from '../policy/decide.js';
+import { covers } from '../policy/patterns.js';
 import type { Route } from '../policy/route.js';
 import type { Lines } from '../policy/rules.js';
-import type { Add } from './fault.js';
+import type { Add, ConfigWarning } from './fault.js';
 import { isSlip, nearest } from './nearest.js';
 import { compilePolicy } from './policy.js';
 import type { Config } from './schema/config.js';
@@ -25,7 +26,7 @@ export function checkPolicy(
   config.routes.forEach((_route, i) => {
     // The built-in routes may well have actions that nobody is left to perform.
     if (!Object.hasOwn(lines, `routes.${i}`)) return;
-    const compiled = router.routes.find(({ place }) => place?.path === `routes.${i}`);
+    const compiled = router.routes.find(({ position: place }) => place?.path === `routes.${i}`);
     if (compiled === undefined || compiled.auth !== 'required') return;
     checkAllowed(policy, actionsOf(compiled), ['routes', i, 'action'], config, hidden, add);
   });
@@ -71,7 +72,6 @@ function checkAllowed(
   missing('scope', (action) => policy.someScopeAllows(action));
 }
 
-/** Only patterns of the file are checked: the built-in ones may name actions that its routes do not have. */
 function checkPatterns(
   config: Config,
   actions: readonly string[],
@@ -79,26 +79,41 @@ function checkPatterns(
   hidden: boolean,
   add: Add,
 ): void {
-  const { roles, scopes, service_limited: limited } = config.policy;
-  const check = (patterns: readonly string[], at: readonly string[]) => {
-    patterns.forEach((pattern, i) => {
-      const meant = nearestPattern(pattern, actions);
-      if (meant === undefined) return;
-      const path = [...at, i];
-      if (!Object.hasOwn(lines, path.join('.'))) return;
-      const message = hidden
-        ? 'this pattern covers no action of any route'
-        : `"${pattern}" covers no action of any route (did you mean "${meant}"?)`;
-      add(path, `${path.join('.')}: ${message}`);
-    });
-  };
-  for (const [table, rows] of Object.entries({ roles, scopes })) {
-    for (const [name, { allow, deny }] of Object.entries(rows)) {
-      check(allow, ['policy', table, name, 'allow']);
-      check(deny, ['policy', table, name, 'deny']);
-    }
+  for (const [pattern, path] of patternsOf(config, lines)) {
+    const meant = nearestPattern(pattern, actions);
+    if (meant === undefined) continue;
+    const message = hidden
+      ? 'this pattern covers no action of any route'
+      : `"${pattern}" covers no action of any route (did you mean "${meant}"?)`;
+    add(path, `${path.join('.')}: ${message}`);
   }
-  check(limited.deny, ['policy', 'service_limited', 'deny']);
+}
+
+/**
+ * Patterns that cover no action of any route. That is no fault: tables may be shared by several configurations. But a
+ * `deny` that covers nothing denies nothing.
+ */
+export function patternWarnings(config: Config, lines: Lines): ConfigWarning[] {
+  const { router } = compilePolicy(config, {});
+  const actions = [...router.routes.flatMap(actionsOf), ...defaultActions(config)];
+  return patternsOf(config, lines)
+    .filter(([pattern]) => !actions.some((action) => covers(pattern, action)))
+    .map(([, path]) => {
+      const at = path.join('.');
+      return { line: lines[at] ?? null, message: `${at} covers no action of any route, so it has no effect` };
+    });
+}
+
+/** The patterns of the file, each with its place. The built-in ones may name actions that its routes do not have. */
+function patternsOf({ policy }: Config, lines: Lines): (readonly [pattern: string, at: Path])[] {
+  const { roles, scopes, service_limited: limited } = policy;
+  const lists: [readonly string[], Path][] = [[limited.deny, ['policy', 'service_limited', 'deny']]];
+  for (const [table, rows] of Object.entries({ roles, scopes }))
+    for (const [name, { allow, deny }] of Object.entries(rows))
+      lists.push([allow, ['policy', table, name, 'allow']], [deny, ['policy', table, name, 'deny']]);
+  return lists
+    .flatMap(([patterns, at]) => patterns.map((pattern, i) => [pattern, [...at, i]] as const))
+    .filter(([, at]) => Object.hasOwn(lines, at.join('.')));
 }
 
 /**

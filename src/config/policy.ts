@@ -1,7 +1,8 @@
+import type { EndpointSettings } from '../endpoints/endpoint.js';
+import { builtInRoutes } from '../endpoints/endpoints.js';
 import { Policy } from '../policy/decide.js';
-import { endpointRoutes, type EndpointSettings } from '../policy/own-endpoints.js';
 import { Router } from '../policy/routes.js';
-import { type Lines, placeOf } from '../policy/rules.js';
+import { type Lines, positionOf } from '../policy/rules.js';
 import { type PageSite, Sites } from '../policy/sites.js';
 import { endpointSettings } from './derived.js';
 import type { Config } from './schema/config.js';
@@ -14,12 +15,12 @@ export interface CompiledPolicy {
   readonly policy: Policy;
 }
 
-/** Compiles the routes (own endpoints included) and the tables of a configuration, each with its line in the file. */
+/** Compiles the routes (of built-in endpoints too) and the tables of a configuration, each with its line in the file. */
 export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
-  const routes = config.routes.map((route, i) => ({ ...route, place: placeOf(['routes', i], lines) }));
-  const fallback = { ...config.default_route, place: placeOf(['default_route'], lines) };
+  const routes = config.routes.map((route, i) => ({ ...route, place: positionOf(['routes', i], lines) }));
+  const fallback = { ...config.default_route, place: positionOf(['default_route'], lines) };
   const endpoints = endpointSettings(config);
-  const router = new Router(routes, fallback, endpointRoutes(endpoints));
+  const router = new Router(routes, fallback, builtInRoutes(endpoints));
   return {
     router,
     sites: new Sites(router, pageSite(config, endpoints)),
@@ -30,6 +31,6 @@ export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
 /** The web page and what it needs, where it has a host of its own. */
 function pageSite({ interface: { ui } }: Config, endpoints: EndpointSettings): PageSite | null {
   if (!ui.enabled || ui.host === null) return null;
-  const own = endpointRoutes({ ...endpoints, page: ui.path });
-  return { host: ui.host.toLowerCase(), router: new Router([], { auth: 'deny' }, own) };
+  const builtIn = builtInRoutes({ ...endpoints, page: ui.path });
+  return { host: ui.host.toLowerCase(), router: new Router([], { auth: 'deny' }, builtIn) };
 }

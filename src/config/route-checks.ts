@@ -62,8 +62,8 @@ function faultsOf(route: RouteDefinition, config: Config, hidden: boolean): [Key
       if (unreadable !== undefined) faults.push([key, unreadable]);
       continue;
     }
-    const mend = (hidden ? '' : suggestion(name, parameters)) || '; write it into the path';
-    faults.push([key, `the path has no parameter of this name${mend}`]);
+    const hint = (hidden ? '' : suggestion(name, parameters)) || '; write it into the path';
+    faults.push([key, `the path has no parameter of this name${hint}`]);
   }
   return faults;
 }
@@ -88,13 +88,18 @@ function segmentFault(path: string, segments: readonly string[], hidden: boolean
   const bad = segments.find((s) => (s.includes('*') && s !== '*') || s === ':' || s.slice(1).includes(':'));
   if (bad !== undefined) return '":name" and "*" must be whole segments';
   if (segments.includes('')) {
-    const mended = `/${segments.filter((s) => s !== '').join('/')}`;
-    return `no request has this path: empty segments and a trailing "/" are never matched${hidden ? '' : `; write ${mended}`}`;
+    const normalized = `/${segments.filter((s) => s !== '').join('/')}`;
+    return `no request has this path: empty segments and a trailing "/" are never matched${hidden ? '' : `; write ${normalized}`}`;
   }
   if (segments.some((s) => s === '.' || s === '..'))
     return 'no request has this path: "." and ".." segments are refused';
   const odd = segments.find((s) => s !== '*' && !s.startsWith(':') && !SEGMENT.test(s));
-  if (odd !== undefined) return 'no request has this path: it has a character that must be percent-encoded';
+  if (odd !== undefined) {
+    const braced = hidden ? null : /^\{(\w+)\}$/.exec(odd);
+    if (braced !== null)
+      return `no request has this path: a parameter is written ":${braced[1]}", not "${odd}"`;
+    return 'no request has this path: it has a character that must be percent-encoded';
+  }
   const literal = decodeAscii(path);
   const others = lookalikes(literal);
   if (typeof others === 'string') return `no request has this path: ${others}`;
@@ -144,12 +149,12 @@ function checkReachable(config: Config, shown: readonly string[], add: Add): voi
   config.routes.forEach((route, i) => {
     const sample = samplePath(route.path);
     const takers = (route.methods ?? METHODS).map((method) => router.find(method, sample, null));
-    if (takers.some((match) => typeof match !== 'string' && match.route.place?.path === `routes.${i}`))
+    if (takers.some((match) => typeof match !== 'string' && match.route.position?.path === `routes.${i}`))
       return;
     const taker = takers.find((match) => typeof match !== 'string')?.route;
-    const why = taker?.place?.path.startsWith('routes.')
-      ? `is never reached: ${taker.place.path} (${shown[Number(taker.place.path.split('.')[1])]}) takes its methods; remove one of them`
-      : "is an endpoint of Latchkey's own; remove the route";
+    const why = taker?.position?.path.startsWith('routes.')
+      ? `is never reached: ${taker.position.path} (${shown[Number(taker.position.path.split('.')[1])]}) takes its methods; remove one of them`
+      : 'is a built-in endpoint; remove the route';
     add(['routes', i, 'path'], `routes.${i}.path: ${shown[i]} ${why}`);
   });
 }

@@ -10,10 +10,11 @@ import {
   parseDocument,
   Scalar,
   visit,
-  type YAMLError,
 } from 'yaml';
+import { describeSystemError } from '../domain/system-error.js';
 import { ConfigError, type Fault } from './fault.js';
 import { linesOf, offsetOf, type Path } from './positions.js';
+import { describeYamlError } from './yaml-faults.js';
 
 const MAX_BYTES = 32 * 1024 * 1024;
 
@@ -55,9 +56,9 @@ export function readSource(file: string, env: NodeJS.ProcessEnv, rule?: Expansio
     return { file, line: Math.max(1, line), column: Math.max(1, col), message };
   };
   const faults = [...document.errors, ...document.warnings].map((error) =>
-    at(error.pos[0], yamlMessage(error)),
+    at(error.pos[0], describeYamlError(error)),
   );
-  faults.push(...refuseAliases(document, at));
+  if (faults.length === 0) faults.push(...refuseAliases(document, at));
   const written: Record<string, string> = {};
   if (faults.length === 0)
     faults.push(...expand(document, { folder: dirname(file), env, rule, at, written }));
@@ -79,7 +80,7 @@ function readBytes(file: string): string {
   try {
     bytes = readFileSync(file);
   } catch (error) {
-    throw fail(`can not be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'})`);
+    throw fail(`cannot be read: ${describeSystemError(error)}`);
   }
   if (bytes.length > MAX_BYTES) throw fail(`is over ${MAX_BYTES} bytes`);
   try {
@@ -87,15 +88,6 @@ function readBytes(file: string): string {
   } catch {
     throw fail('is not UTF-8 text');
   }
-}
-
-/** What the parser says, without what it quotes: that may be a part of a secret. */
-function yamlMessage({ code, message }: YAMLError): string {
-  if (code === 'DUPLICATE_KEY') return 'this key is given twice';
-  if (code === 'MULTIPLE_DOCS') return 'expected one document, found several ("---")';
-  if (code === 'BAD_DQ_ESCAPE') return 'invalid escape in a text in double quotes';
-  if (code === 'BAD_DIRECTIVE') return 'expected no directive ("%") at the beginning of a line';
-  return message.replace(/(?<=[a-z)]): .*|\n.*/s, '');
 }
 
 /** Aliases save little in a configuration and let a small file grow without bound, so none is taken. */

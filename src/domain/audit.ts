@@ -1,5 +1,5 @@
 /** What an entry of the audit log tells, one name a kind. `docs/audit.md` describes each. */
-export type AuditEvent =
+export type AuditEventName =
   | 'login.succeeded'
   | 'login.failed'
   | 'login.locked_out'
@@ -28,11 +28,11 @@ export type AuditEvent =
 export type AuditOutcome = 'success' | 'failure' | 'denied' | 'unknown';
 
 /**
- * Something that belongs in the audit log. Rooms return facts with what they answer; whoever serves adds who asked, from
- * where and when. Ids only: a fact never holds a secret, a name that somebody typed, or a password.
+ * An event for the audit log. Handlers return events with their reply; the pipeline adds who made the request, from where
+ * and when. It holds ids only: never a secret, a password, or a name that somebody typed.
  */
-export interface AuditFact {
-  readonly event: AuditEvent;
+export interface AuditEvent {
+  readonly event: AuditEventName;
   readonly outcome: AuditOutcome;
   /** Whom or what it is about, where that is not the one who asked. */
   readonly target?: Readonly<Record<string, string | number | null | readonly string[]>>;

@@ -1,4 +1,4 @@
-import type { AuditFact } from './audit.js';
+import type { AuditEvent } from './audit.js';
 import type { EpochMs } from './time.js';
 
 /** Codes of what is wrong with a login or with what a new token is asked to be. */
@@ -55,12 +55,12 @@ export type Refusal =
       readonly code: GrantCode;
       readonly detail: string;
       /** For the audit log; no part of the answer. */
-      readonly facts?: readonly AuditFact[];
+      readonly auditEvents?: readonly AuditEvent[];
     }
   | {
       readonly refusal: 'login_throttled';
       readonly retryAfter: number;
-      readonly facts: readonly AuditFact[];
+      readonly auditEvents: readonly AuditEvent[];
     }
   /** A user's writes of this clock hour are used up. */
   | { readonly refusal: 'rate_limited'; readonly retryAfter: number; readonly resetAt: EpochMs }
@@ -69,7 +69,7 @@ export type Refusal =
   | { readonly refusal: 'upstream_too_slow'; readonly detail: string }
   | { readonly refusal: 'store_unavailable' }
   /** A change was sent to the store and not confirmed: nobody knows whether it was made. */
-  | { readonly refusal: 'outcome_unknown'; readonly facts?: readonly AuditFact[] }
+  | { readonly refusal: 'outcome_unknown'; readonly auditEvents?: readonly AuditEvent[] }
   | { readonly refusal: 'account_source_unavailable' }
   /** `audit.required` is set and the audit log can't be written. */
   | { readonly refusal: 'audit_unavailable' }

@@ -1,64 +1,125 @@
+import type { AuditEvent } from '../domain/audit.js';
+import type { Subject } from '../domain/credential.js';
 import { formatTime } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
-import { type Handler, subjectOf } from './call.js';
-import type { CurrentCustomer, CurrentUser, Verified } from './schema/answers.js';
+import { endpoint, type Resource, subjectOf } from './endpoint.js';
+import {
+  currentCustomer,
+  currentUser,
+  type CurrentUser,
+  sudoGranted,
+  type SudoGranted,
+  verified,
+  type Verified,
+} from './schema/answers.js';
+import { readSudo, sudoRequest } from './schema/requests.js';
 
-/** The endpoints that tell a client whose credential it has. */
-export class AccountEndpoints {
-  readonly #store: Store;
+/** Tells a client whose credential it has, and confirms a password. Paths below these belong to the upstream. */
+export const account = {
+  tag: 'Account',
+  description: 'Who asks, and the confirmation of a password',
+  base: (settings) => (settings.account ? '' : null),
+  endpoints: [
+    endpoint({
+      name: 'show_current_user',
+      method: 'GET',
+      path: '/current_user',
+      takes: 'session_or_token',
+      action: 'account:read',
+      summary: 'Show the user of the credential that asks',
+      answer: currentUser,
+      handle: async (call) => ({ status: 200, json: userObject(subjectOf(call).user) }),
+    }),
+    endpoint({
+      name: 'show_current_customer',
+      method: 'GET',
+      path: '/current_customer',
+      takes: 'session_or_token',
+      action: 'account:read',
+      summary: 'Show the customer of the credential that asks',
+      answer: currentCustomer,
+      handle: async (call, { store }) => ({
+        status: 200,
+        json: await customerObject(store, subjectOf(call).user),
+      }),
+    }),
+    endpoint({
+      name: 'verify',
+      method: 'GET',
+      path: '/verify',
+      takes: 'session_or_token',
+      action: 'account:read',
+      summary: 'Show the credential that asks, whose it is and what it reaches',
+      answer: verified,
+      handle: async (call, { store }) => {
+        const known = subjectOf(call);
+        const { user } = known;
+        const token = known.credential === 'session' ? null : known.token;
+        return {
+          status: 200,
+          json: {
+            customer: await customerObject(store, user),
+            user: { id: user.id, name: user.name, login: user.login },
+            services: await namesOfServices(store, user.customerId, token?.services ?? []),
+            token: token === null ? null : {
+              id: token.id,
+              name: token.name,
+              created_at: formatTime(token.createdAt),
+              expires_at: token.expiresAt === null ? null : formatTime(token.expiresAt),
+              scope: token.scopes.join(' '),
+            },
+          } satisfies Verified,
+        };
+      }, // prettier-ignore
+    }),
+    endpoint({
+      name: 'sudo',
+      method: 'POST',
+      path: '/sudo',
+      takes: 'optional',
+      summary: 'Confirm a password',
+      description:
+        'For five minutes `POST /tokens` needs no login name with the credential that was sent. The password is checked again there.',
+      request: { schema: sudoRequest },
+      otp: true,
+      answer: sudoGranted,
+      codes: { 400: ['invalid_request', 'account_locked', '2fa.verify'], 403: ['invalid_grant'] },
+      refusals: ['Throttled'],
+      handle: async ({ head, body, subject, now }, { logins, sudoGrants }) => {
+        const checked = await logins.check(
+          { ...readSudo(body), otp: head.otp, address: head.client.address, caller: subject?.user },
+          403,
+          async (user) => {
+            // Without a credential there is nothing that could remember it.
+            if (subject === null) return null;
+            return (await sudoGrants.grant(subject, user, now)) === 'granted' ? null : 'owner_changed';
+          },
+        );
+        if ('refusal' in checked) return checked;
+        return {
+          status: 200,
+          json: { expiry_time: formatTime(sudoGrants.endOf(now)) } satisfies SudoGranted,
+          auditEvents:
+            subject === null ? checked.auditEvents : [...checked.auditEvents, sudoGrantedEvent(subject)],
+        };
+      },
+    }),
+  ],
+} as const satisfies Resource;
 
-  constructor(store: Store) {
-    this.#store = store;
-  }
-
-  /** GET /current_user */
-  showUser: Handler<CurrentUser> = async ({ subject }) => ({
-    status: 200,
-    json: userObject(subjectOf(subject).user),
-  });
-
-  /** GET /current_customer */
-  showCustomer: Handler<CurrentCustomer> = async ({ subject }) => ({
-    status: 200,
-    json: await this.#customerObject(subjectOf(subject).user),
-  });
-
-  /** GET /verify: the credential that asks, with whose it is and what it reaches. */
-  verify: Handler<Verified> = async ({ subject }) => {
-    const known = subjectOf(subject);
-    const { user } = known;
-    const token = known.credential === 'session' ? null : known.token;
-    return {
-      status: 200,
-      json: {
-        customer: await this.#customerObject(user),
-        user: { id: user.id, name: user.name, login: user.login },
-        services: await this.#namesOfServices(user.customerId, token?.services ?? []),
-        token: token === null ? null : {
-          id: token.id,
-          name: token.name,
-          created_at: formatTime(token.createdAt),
-          expires_at: token.expiresAt === null ? null : formatTime(token.expiresAt),
-          scope: token.scopes.join(' '),
-        },
-      } satisfies Verified,
-    };
-  }; // prettier-ignore
-
-  async #customerObject({ customerId }: User) {
-    const customer = await this.#store.getCustomer(customerId);
-    return { id: customerId, name: customer?.name ?? '' };
-  }
-
-  /** Names by id, of the services that a token is limited to, or else of all. One that the directory lacks goes by its id. */
-  async #namesOfServices(customerId: string, limit: readonly string[]): Promise<Record<string, string>> {
-    const names = (await this.#store.listServices(customerId)).map(({ id, name }) => [id, name] as const);
-    if (limit.length === 0) return Object.fromEntries(names);
-    const known = new Map(names);
-    return Object.fromEntries(limit.map((id) => [id, known.get(id) ?? id]));
-  }
+async function customerObject(store: Store, { customerId }: User) {
+  const customer = await store.getCustomer(customerId);
+  return { id: customerId, name: customer?.name ?? '' };
 }
+
+/** Names by id, of the services that a token is limited to, or else of all. One that the directory lacks goes by its id. */
+async function namesOfServices(store: Store, customerId: string, limit: readonly string[]): Promise<Record<string, string>> {
+  const names = (await store.listServices(customerId)).map(({ id, name }) => [id, name] as const);
+  if (limit.length === 0) return Object.fromEntries(names);
+  const known = new Map(names);
+  return Object.fromEntries(limit.map((id) => [id, known.get(id) ?? id]));
+} // prettier-ignore
 
 /** A user as clients of such interfaces know one. What Latchkey has no notion of is what it is for everybody. */
 function userObject(user: User): CurrentUser {
@@ -77,4 +138,12 @@ function userObject(user: User): CurrentUser {
     updated_at: formatTime(user.updatedAt),
     deleted_at: null,
   };
+}
+
+function sudoGrantedEvent(subject: Subject): AuditEvent {
+  const { user } = subject;
+  const credential =
+    subject.credential === 'session' ? { session_id: subject.session.id } : { token_id: subject.token.id };
+  const target = { ...credential, user_id: user.id, customer_id: user.customerId };
+  return { event: 'sudo.granted', outcome: 'success', target };
 }

@@ -1,49 +1,96 @@
-import type { EndpointName } from '../policy/endpoint-rule.js';
-import type { AccountEndpoints } from './account.js';
-import type { Handler } from './call.js';
-import type { PageEndpoints } from './page.js';
-import type { Answers } from './schema/answers.js';
-import type { SessionEndpoints } from './sessions.js';
-import type { TokenEndpoints } from './tokens.js';
+import { segmentAt } from '../domain/path.js';
+import type { Refusal } from '../domain/refusal.js';
+import type { Reply } from '../http/replies.js';
+import type { EndpointRule } from '../policy/endpoint-rule.js';
+import type { RouteDefinition } from '../policy/route.js';
+import { account } from './account.js';
+import type { Call, Endpoint, EndpointSettings, Resource } from './endpoint.js';
+import { interfaceDescription } from './interface.js';
+import { login } from './login.js';
+import { page } from './page.js';
+import type { EndpointServices } from './services.js';
+import { signingKeys } from './signing-keys.js';
+import { tokens } from './tokens.js';
 
-/** A handler for each own endpoint, with the body that the interface says it has. */
-type Handlers = { readonly [Name in EndpointName]: Handler<Answers[Name]> };
+/** Every resource with built-in endpoints, in the order of the OpenAPI document. */
+const RESOURCES = [login, tokens, account, signingKeys, interfaceDescription, page] as const;
 
-/** What answers each own endpoint. Where they are and what they take is in `policy/own-endpoints`. */
-export function endpointHandlers(
-  login: Handler<Answers['login']>,
-  logout: Handler<Answers['logout']>,
-  tokens: TokenEndpoints,
-  sessions: SessionEndpoints,
-  page: PageEndpoints,
-  showSigningKeys: Handler<Answers['show_signing_keys']>,
-  account: AccountEndpoints,
-  sudo: Handler<Answers['sudo']>,
-  showInterface: Handler<Answers['show_interface']>,
-): Handlers {
-  return {
-    login,
-    logout,
-    create_token: tokens.create,
-    list_tokens: tokens.listOwn,
-    list_customer_tokens: tokens.listCustomer,
-    revoke_tokens: tokens.revokeBulk,
-    show_own_token: tokens.showSelf,
-    revoke_own_token: tokens.revokeSelf,
-    show_token: tokens.show,
-    revoke_token: tokens.revoke,
-    list_sessions: sessions.list,
-    end_session: sessions.end,
-    end_other_sessions: sessions.endOthers,
-    show_page: page.show,
-    show_page_asset: page.showAsset,
-    describe_caller: page.describeCaller,
-    list_people: page.listPeople,
-    show_signing_keys: showSigningKeys,
-    show_interface: showInterface,
-    show_current_user: account.showUser,
-    show_current_customer: account.showCustomer,
-    verify: account.verify,
-    sudo,
+/** Name of a built-in endpoint. */
+export type EndpointName = (typeof RESOURCES)[number]['endpoints'][number]['name'];
+
+/** Answers a call. A plain value in and out, so an endpoint is tested without a socket. */
+export type Handler = (call: Call) => Promise<Reply | Refusal>;
+
+/** An endpoint as a configuration serves it. */
+export interface ServedEndpoint {
+  readonly endpoint: Endpoint;
+  /** The whole path. */
+  readonly path: string;
+  readonly takes: EndpointRule['takes'];
+}
+
+/** The resources that a configuration serves, each with its endpoints. */
+export function servedResources(settings: EndpointSettings) {
+  return RESOURCES.flatMap((resource: Resource) => {
+    const base = resource.base === undefined ? '' : resource.base(settings);
+    if (base === null) return [];
+    const endpoints = resource.endpoints.map((endpoint): ServedEndpoint => {
+      const { takes, path } = endpoint;
+      return { endpoint, path: base + path, takes: typeof takes === 'function' ? takes(settings) : takes };
+    });
+    const owned = resource.owns === undefined ? [] : [base + resource.owns];
+    return [{ resource, endpoints, owned }];
+  });
+}
+
+/** Routes of the built-in endpoints. Their paths belong to Latchkey: other methods on them are not there. */
+export function builtInRoutes(settings: EndpointSettings): RouteDefinition[] {
+  const resources = servedResources(settings);
+  const routes = resources.flatMap(({ endpoints }) => endpoints.flatMap(routesOf));
+  const owned = [...resources.flatMap((each) => each.owned), ...routes.map(({ path }) => path)];
+  return [...routes, ...[...new Set(owned)].map((path): RouteDefinition => ({ path, auth: 'deny' }))];
+}
+
+/** The route of an endpoint. One whose path ends in a slash redirects from the path without it. */
+function routesOf({ endpoint, path, takes }: ServedEndpoint): RouteDefinition[] {
+  const { name, method, action = null, id = null, othersAction = null } = endpoint;
+  const success = endpoint.success === undefined ? successOf(endpoint) : endpoint.success;
+  const route = {
+    path,
+    methods: [method],
+    action,
+    endpoint: { name, takes, id, othersAction, success },
+    place: { path: name, line: null },
   };
+  if (!path.endsWith('/')) return [route];
+  return [route, { ...route, path: path.slice(0, -1), endpoint: { ...route.endpoint, success: null } }];
+}
+
+function successOf({ request, answer }: Endpoint): EndpointRule['success'] {
+  if (request !== undefined) return null;
+  return answer === null ? 204 : 200;
+}
+
+/** The handlers of all built-in endpoints, by name. */
+export function createHandlers(services: EndpointServices): (name: string) => Handler {
+  const endpoints = RESOURCES.flatMap((resource: Resource) => resource.endpoints);
+  const byName = new Map(endpoints.map((each) => [each.name, (call: Call) => each.handle(call, services)]));
+  return (name) => {
+    const handler = byName.get(name);
+    if (handler === undefined) throw new Error(`no endpoint is named ${name}`);
+    return handler;
+  };
+}
+
+const WITHOUT_PAGE = builtInRoutes({ tokenEndpoints: 'session', page: null, assertion: true, account: true });
+
+/** The folder of the page's default path, which has the OpenAPI document too. */
+const SHARED = '_latchkey';
+
+/** Whether a path for the web page would collide with another built-in endpoint. */
+export function collidesWithEndpoint(path: string): boolean {
+  const first = segmentAt(path, 0);
+  return WITHOUT_PAGE.some(
+    (route) => path.startsWith(`${route.path}/`) || (first !== SHARED && segmentAt(route.path, 0) === first),
+  );
 }

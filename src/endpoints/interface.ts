@@ -1,22 +1,19 @@
-import type { Content } from '../http/answers.js';
-import type { Handler } from './call.js';
-import type { InterfaceSettings } from './openapi/document.js';
-import type { OpenApi } from './schema/answers.js';
+import { endpoint, type Resource } from './endpoint.js';
+import { openApi } from './schema/answers.js';
 
-/**
- * GET /_latchkey/openapi.json: the interface as this configuration serves it.
- *
- * The document is made once, beside the start and not before it: the schemas of answers are read for it only.
- */
-export function interfaceHandler(settings: InterfaceSettings): Handler<OpenApi> {
-  const made = makeDocument(settings);
-  // Told to whoever asks for it.
-  made.catch(() => undefined);
-  return async () => ({ status: 200, content: await made });
-}
-
-async function makeDocument(settings: InterfaceSettings): Promise<Content> {
-  const { interfaceDocument } = await import('./openapi/document.js');
-  const bytes = Buffer.from(JSON.stringify(interfaceDocument(settings)));
-  return { type: 'application/json', bytes, immutable: false };
-}
+/** The description of the interface, wherever the page may be. */
+export const interfaceDescription = {
+  tag: 'Interface',
+  description: 'This document',
+  endpoints: [
+    endpoint({
+      name: 'show_interface',
+      method: 'GET',
+      path: '/_latchkey/openapi.json',
+      takes: 'nothing',
+      summary: 'Show this document',
+      answer: openApi,
+      handle: async (_call, { interfaceDocument }) => ({ status: 200, content: await interfaceDocument() }),
+    }),
+  ],
+} as const satisfies Resource;

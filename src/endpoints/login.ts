@@ -1,82 +1,106 @@
-import type { Logins } from '../accounts/login.js';
-import type { Sessions } from '../accounts/sessions.js';
 import { unknown, unlessUnknown } from '../accounts/unconfirmed.js';
-import type { AuditFact } from '../domain/audit.js';
+import type { AuditEvent } from '../domain/audit.js';
 import { formatSessionCookie } from '../http/cookies.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
-import type { Store } from '../store/store.js';
-import type { Handler } from './call.js';
-import type { LoggedIn } from './schema/answers.js';
-import { readLogin } from './schema/requests.js';
-import { sessionFact } from './session-facts.js';
+import { endpoint, type Resource } from './endpoint.js';
+import { loggedIn, type LoggedIn } from './schema/answers.js';
+import { loginRequest, readLogin } from './schema/requests.js';
+import { sessionEvent } from './session-audit-events.js';
 
 /** What the web page sends along to log in and out. */
 const PAGE_FIELD = 'latchkey-page';
 
-/** POST /login: a session for a login name and a password. */
-export function loginHandler(
-  logins: Logins,
-  sessions: Sessions,
-  store: Store,
-  cookieName: string,
-): Handler<LoggedIn> {
-  return async ({ head, body, now }) => {
-    const checked = await logins.check(
-      { ...readLogin(body), otp: head.otp, address: head.client.address },
-      401,
-      (user) => sessions.start(user, head.client.address, head.userAgent, now),
-    );
-    if ('refusal' in checked) return checked;
-    const { user } = checked;
-    const { secret, session, ended } = checked.granted;
-    const customer = await store.getCustomer(user.customerId);
-    const facts = [...checked.facts, sessionFact('session.started', session, user.customerId)];
-    for (const other of ended)
-      facts.push(sessionFact('session.ended', other, user.customerId, 'too_many_sessions'));
-    // A new id at every login: what the browser held before is over, whoever set it (session fixation).
-    const before = head.session === undefined ? undefined : await sessions.find(head.session, now);
-    if (before !== undefined) {
-      const fact = sessionFact('session.ended', before.session, before.owner.customerId, 'new_login');
-      const ended = await unlessUnknown([fact], async () => sessions.end(before.session));
-      if (ended !== undefined) return { ...ended, facts: [...facts, ...unknown([fact])] };
-      facts.push(fact);
-    }
-    const cookie = { name: cookieName, value: secret, maxAge: sessions.maxAge, secure: head.client.secure };
-    return {
-      facts,
-      status: 200,
-      // Service workers are part of the storage; cookies are not, so the new session stays.
-      fields: ['Set-Cookie', formatSessionCookie(cookie), ...clearSiteData(head, '"storage"')],
-      json: {
-        user: {
-          id: user.id,
-          name: user.name,
-          login: user.login,
-          role: user.role,
-          customer_id: user.customerId,
-        },
-        customer: { id: user.customerId, name: customer?.name ?? '' },
-      } satisfies LoggedIn,
-    };
-  };
-}
-
-/** POST /logout: ends the session that asks. */
-export function logoutHandler(sessions: Sessions, cookieName: string): Handler<undefined> {
-  return async ({ head, subject }) => {
-    const cookie = { name: cookieName, value: '', maxAge: 0, secure: head.client.secure };
-    const facts: AuditFact[] = [];
-    if (subject?.credential === 'session') {
-      const fact = sessionFact('session.ended', subject.session, subject.user.customerId, 'logout');
-      const ended = await unlessUnknown([fact], async () => sessions.end(subject.session));
-      if (ended !== undefined) return ended;
-      facts.push(fact);
-    }
-    const clear = clearSiteData(head, '"cache", "storage"');
-    return { status: 204, facts, fields: ['Set-Cookie', formatSessionCookie(cookie), ...clear] };
-  };
-}
+export const login = {
+  tag: 'Sessions',
+  description: 'Log in and out',
+  endpoints: [
+    endpoint({
+      name: 'login',
+      method: 'POST',
+      path: '/login',
+      takes: 'nothing',
+      summary: 'Log in',
+      description: 'Gives a session in a cookie. Each login gives a new one and ends the one that was sent.',
+      request: { schema: loginRequest },
+      otp: true,
+      answer: loggedIn,
+      headers: ['Set-Cookie'],
+      codes: { 400: ['invalid_request', 'account_locked', '2fa.verify'], 401: ['invalid_grant'] },
+      refusals: ['Throttled'],
+      handle: async ({ head, body, now }, { logins, sessions, store, sessionCookie }) => {
+        const { client } = head;
+        const checked = await logins.check(
+          { ...readLogin(body), otp: head.otp, address: client.address },
+          401,
+          (user) => sessions.start(user, client.address, head.userAgent, now),
+        );
+        if ('refusal' in checked) return checked;
+        const { user } = checked;
+        const { secret, session, ended } = checked.granted;
+        const customer = await store.getCustomer(user.customerId);
+        const auditEvents = [
+          ...checked.auditEvents,
+          sessionEvent('session.started', session, user.customerId),
+        ];
+        for (const other of ended)
+          auditEvents.push(sessionEvent('session.ended', other, user.customerId, 'too_many_sessions'));
+        // A new id at every login: what the browser held before is over, whoever set it (session fixation).
+        const before = head.session === undefined ? undefined : await sessions.find(head.session, now);
+        if (before !== undefined) {
+          const event = sessionEvent('session.ended', before.session, before.owner.customerId, 'new_login');
+          const ended = await unlessUnknown([event], async () => sessions.end(before.session));
+          if (ended !== undefined) return { ...ended, auditEvents: [...auditEvents, ...unknown([event])] };
+          auditEvents.push(event);
+        }
+        const cookie = {
+          name: sessionCookie,
+          value: secret,
+          maxAge: sessions.maxAge,
+          secure: client.secure,
+        };
+        return {
+          auditEvents,
+          status: 200,
+          // Service workers are part of the storage; cookies are not, so the new session stays.
+          headers: ['Set-Cookie', formatSessionCookie(cookie), ...clearSiteData(head, '"storage"')],
+          json: {
+            user: {
+              id: user.id,
+              name: user.name,
+              login: user.login,
+              role: user.role,
+              customer_id: user.customerId,
+            },
+            customer: { id: user.customerId, name: customer?.name ?? '' },
+          } satisfies LoggedIn,
+        };
+      },
+    }),
+    endpoint({
+      name: 'logout',
+      method: 'POST',
+      path: '/logout',
+      takes: 'session',
+      summary: 'Log out',
+      description: 'Ends the session that asks.',
+      answer: null,
+      headers: ['Set-Cookie'],
+      handle: async ({ head, subject }, { sessions, sessionCookie }) => {
+        const cookie = { name: sessionCookie, value: '', maxAge: 0, secure: head.client.secure };
+        const auditEvents: AuditEvent[] = [];
+        if (subject?.credential === 'session') {
+          const event = sessionEvent('session.ended', subject.session, subject.user.customerId, 'logout');
+          const ended = await unlessUnknown([event], async () => sessions.end(subject.session));
+          if (ended !== undefined) return ended;
+          auditEvents.push(event);
+        }
+        const clear = clearSiteData(head, '"cache", "storage"');
+        return { status: 204, auditEvents, headers: ['Set-Cookie', formatSessionCookie(cookie), ...clear] };
+      },
+    }),
+  ],
+} as const satisfies Resource;
 
 /**
  * Tells the browser to drop what it kept of this origin, when the web page asks, which says so by a field of its own;

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { extname } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import type { Content } from '../http/answers.js';
+import type { Content } from '../http/replies.js';
 
 /** A file of the web page, as it is and packed. */
 export interface PageFile {
@@ -23,7 +23,7 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 
 /** Where the build puts the page, beside the compiled code. */
-const FOLDER = new URL('../page/', import.meta.url);
+const FOLDER = new URL('../ui/', import.meta.url);
 
 /** What stands in the document for the name of the field that carries a one-time password. */
 const OTP_NAME = 'content="Service-OTP"';

@@ -1,27 +1,12 @@
 import type { Refusal } from '../domain/refusal.js';
-import type { Answer } from '../http/answers.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
-import type { Policy } from '../policy/decide.js';
-import type { Rules } from '../policy/patterns.js';
-import type { Store } from '../store/store.js';
-import { type Handler, sessionOf, subjectOf } from './call.js';
-import type { PageFile, PageFiles } from './page-files.js';
-import type { Caller, Person } from './schema/answers.js';
+import type { Reply } from '../http/replies.js';
+import { endpoint, type Resource, sessionOf, subjectOf } from './endpoint.js';
+import type { PageFile } from './page-files.js';
+import { caller, type Caller, person, type Person } from './schema/answers.js';
 import { describeScope } from './scope-words.js';
-
-/** What the page is told of the configuration. */
-export interface PageSettings {
-  /** Where it is, with a slash at both ends. */
-  readonly path: string;
-  /** Name of the field that carries a token. */
-  readonly keyName: string;
-  readonly scopes: Readonly<Record<string, Rules>>;
-  /** Milliseconds; null when tokens may last for ever. */
-  readonly maxLifetime: number | null;
-  /** Milliseconds without a request after which a session ends. */
-  readonly idleTimeout: number;
-}
+import { sessionEndpoints } from './sessions.js';
 
 /**
  * Nothing comes from or goes to another place, nothing is written into the document that could run, and nobody
@@ -44,66 +29,90 @@ const CONTENT_SECURITY_POLICY = [
 const YEAR_SECONDS = 31_536_000;
 
 /** The web page, and what it asks for besides the endpoints that every client uses. */
-export class PageEndpoints {
-  readonly #files: PageFiles | null;
-  readonly #store: Store;
-  readonly #policy: Policy;
-  readonly #settings: PageSettings;
-
-  /** @param files null when the page is off: no route leads here then */
-  constructor(files: PageFiles | null, store: Store, policy: Policy, settings: PageSettings) {
-    this.#files = files;
-    this.#store = store;
-    this.#policy = policy;
-    this.#settings = settings;
-  }
-
-  /** GET of the page's path; without the slash at its end, which its relative addresses need, it is sent on. */
-  show: Handler<undefined> = async ({ head, path }) => {
-    if (!path.endsWith('/'))
-      return { status: 308, fields: ['Location', this.#settings.path, ...pageFields(head)] };
-    return serveFile(this.#files?.html, head);
-  };
-
-  /** GET of a script, a style or an image, by its exact name. */
-  showAsset: Handler<undefined> = async ({ head, path }) =>
-    serveFile(this.#files?.assets.get(path.slice(path.lastIndexOf('/') + 1)), head);
-
-  /** GET {path}session: who is logged in, what that user may do, and the name and limits that apply. */
-  describeCaller: Handler<Caller> = async ({ subject, now }) => {
-    const caller = sessionOf(subject);
-    const { user } = caller;
-    const { keyName, scopes, maxLifetime, idleTimeout } = this.#settings;
-    const may = (action: string) => this.#policy.decide(caller, action, null).allowed;
-    const customer = await this.#store.getCustomer(user.customerId);
-    const services = await this.#store.listServices(user.customerId);
-    return {
-      status: 200,
-      json: {
-        user: { id: user.id, name: user.name, login: user.login, role: user.role, customer_id: user.customerId },
-        customer: { id: user.customerId, name: customer?.name ?? '' },
-        session: { ends_in: Math.floor((caller.session.endsAt - now) / 1000), idle_timeout: Math.floor(idleTimeout / 1000) },
-        one_time_password: user.otpSecret !== null,
-        may: {
-          list_tokens: may('token:read'),
-          revoke_tokens: may('token:write'),
-          list_customer_tokens: may('customer_token:read'),
-          revoke_customer_tokens: may('customer_token:write'),
-        },
-        services: services.map(({ id, name }) => ({ id, name })),
-        scopes: Object.entries(scopes).map(([name, rules]) => describeScope(name, rules)),
-        max_lifetime: maxLifetime === null ? null : Math.floor(maxLifetime / 1000),
-        key_field: keyName,
-      } satisfies Caller,
-    };
-  }; // prettier-ignore
-
-  /** GET {path}people: whose tokens those of the organisation are. */
-  listPeople: Handler<Person[]> = async ({ subject }) => {
-    const people = await this.#store.listUsers(subjectOf(subject).user.customerId);
-    return { status: 200, json: people.map(({ id, name, login }) => ({ id, name, login }) satisfies Person) };
-  };
-}
+export const page = {
+  tag: 'Page',
+  description: 'What the web page asks for, under its own path',
+  base: (settings) => settings.page,
+  owns: '*',
+  endpoints: [
+    ...sessionEndpoints,
+    endpoint({
+      name: 'show_page',
+      method: 'GET',
+      path: '',
+      takes: 'nothing',
+      success: 200,
+      summary: null,
+      answer: null,
+      /** The page's relative addresses need the slash at the end of its path. */
+      handle: async ({ head, path }, { page: { files, path: at } }) => {
+        if (!path.endsWith('/')) return { status: 308, headers: ['Location', at, ...pageFields(head)] };
+        return serveFile(files?.html, head);
+      },
+    }),
+    endpoint({
+      name: 'show_page_asset',
+      method: 'GET',
+      path: 'assets/:name',
+      takes: 'nothing',
+      success: null,
+      summary: null,
+      answer: null,
+      handle: async ({ head, path }, { page: { files } }) =>
+        serveFile(files?.assets.get(path.slice(path.lastIndexOf('/') + 1)), head),
+    }),
+    endpoint({
+      name: 'describe_caller',
+      method: 'GET',
+      path: 'session',
+      takes: 'session',
+      summary: 'Tell who is logged in, and what applies to that user',
+      answer: caller,
+      handle: async (call, { store, policy, page: { keyName, scopes, maxLifetime, idleTimeout } }) => {
+        const subject = sessionOf(call);
+        const { user } = subject;
+        const may = (action: string) => policy.decide(subject, action, null).allowed;
+        const customer = await store.getCustomer(user.customerId);
+        const services = await store.listServices(user.customerId);
+        return {
+          status: 200,
+          json: {
+            user: { id: user.id, name: user.name, login: user.login, role: user.role, customer_id: user.customerId },
+            customer: { id: user.customerId, name: customer?.name ?? '' },
+            session: { ends_in: Math.floor((subject.session.endsAt - call.now) / 1000), idle_timeout: Math.floor(idleTimeout / 1000) },
+            one_time_password: user.otpSecret !== null,
+            may: {
+              list_tokens: may('token:read'),
+              revoke_tokens: may('token:write'),
+              list_customer_tokens: may('customer_token:read'),
+              revoke_customer_tokens: may('customer_token:write'),
+            },
+            services: services.map(({ id, name }) => ({ id, name })),
+            scopes: Object.entries(scopes).map(([name, rules]) => describeScope(name, rules)),
+            max_lifetime: maxLifetime === null ? null : Math.floor(maxLifetime / 1000),
+            key_field: keyName,
+          } satisfies Caller,
+        };
+      }, // prettier-ignore
+    }),
+    endpoint({
+      name: 'list_people',
+      method: 'GET',
+      path: 'people',
+      takes: 'session',
+      action: 'customer_token:read',
+      summary: 'List the users of the own customer',
+      answer: person.array(),
+      handle: async (call, { store }) => {
+        const people = await store.listUsers(subjectOf(call).user.customerId);
+        return {
+          status: 200,
+          json: people.map(({ id, name, login }) => ({ id, name, login }) satisfies Person),
+        };
+      },
+    }),
+  ],
+} as const satisfies Resource;
 
 /** Fields of everything that a browser takes as a part of the page. */
 function pageFields(head: RequestHead): string[] {
@@ -120,12 +129,12 @@ function pageFields(head: RequestHead): string[] {
   return fields.flat();
 }
 
-function serveFile(file: PageFile | undefined, head: RequestHead): Answer<undefined> | Refusal {
+function serveFile(file: PageFile | undefined, head: RequestHead): Reply<undefined> | Refusal {
   if (file === undefined) return { refusal: 'not_found', detail: `There is nothing at ${head.path}` };
   const fields = [...pageFields(head), 'Vary', 'Accept-Encoding'];
   return takesGzip(head)
-    ? { status: 200, content: file.packed, fields: [...fields, 'Content-Encoding', 'gzip'] }
-    : { status: 200, content: file.plain, fields };
+    ? { status: 200, content: file.packed, headers: [...fields, 'Content-Encoding', 'gzip'] }
+    : { status: 200, content: file.plain, headers: fields };
 }
 
 /** Whether a client asks for gzip by its name; one that forbids it or says nothing gets the file as it is. */

@@ -1,44 +1,58 @@
-import type { Sessions } from '../accounts/sessions.js';
 import { unlessUnknown } from '../accounts/unconfirmed.js';
 import type { Session } from '../domain/session.js';
 import { formatTime } from '../domain/time.js';
-import { type Handler, sessionOf } from './call.js';
-import type { SessionObject } from './schema/answers.js';
-import { sessionFact } from './session-facts.js';
+import { endpoint, sessionOf } from './endpoint.js';
+import { session, type SessionObject } from './schema/answers.js';
+import { sessionEvent } from './session-audit-events.js';
 
-/** The endpoints under {path of the page}sessions: everybody's own, and nobody else's. */
-export class SessionEndpoints {
-  readonly #sessions: Sessions;
-
-  constructor(sessions: Sessions) {
-    this.#sessions = sessions;
-  }
-
-  /** GET sessions */
-  list: Handler<SessionObject[]> = async ({ subject, now }) => {
-    const { user, session: current } = sessionOf(subject);
-    const sessions = await this.#sessions.ofUser(user.id, now);
-    return { status: 200, json: sessions.map((session) => sessionObject(session, current)) };
-  };
-
-  /** DELETE sessions/:id; another user's session is not there. */
-  end: Handler<undefined> = async ({ subject, path }) => {
-    const id = path.slice(path.lastIndexOf('/') + 1);
-    const { user } = sessionOf(subject);
-    const fact = sessionFact('session.ended', { id, userId: user.id }, user.customerId, 'user');
-    const ended = await unlessUnknown([fact], async () => this.#sessions.endById(user.id, id));
-    if (ended === undefined) return { refusal: 'not_found', detail: `Cannot find session '${id}'` };
-    return 'refusal' in ended ? ended : { status: 204, facts: [fact] };
-  };
-
-  /** DELETE sessions: all but the one that asks. */
-  endOthers: Handler<undefined> = async ({ subject }) => {
-    const { user, session: current } = sessionOf(subject);
-    const ended = await this.#sessions.endOthers(current);
-    const factOf = (session: Session) => sessionFact('session.ended', session, user.customerId, 'user');
-    return { status: 204, facts: ended.map(factOf) };
-  };
-}
+/** The endpoints of sessions below the page's path: the user's own, and nobody else's. */
+export const sessionEndpoints = [
+  endpoint({
+    name: 'list_sessions',
+    method: 'GET',
+    path: 'sessions',
+    takes: 'session',
+    summary: "List the user's own sessions",
+    answer: session.array(),
+    handle: async (call, { sessions }) => {
+      const { user, session: current } = sessionOf(call);
+      const found = await sessions.ofUser(user.id, call.now);
+      return { status: 200, json: found.map((each) => sessionObject(each, current)) };
+    },
+  }),
+  endpoint({
+    name: 'end_other_sessions',
+    method: 'DELETE',
+    path: 'sessions',
+    takes: 'session',
+    summary: "End all of the user's sessions but the one that asks",
+    answer: null,
+    handle: async (call, { sessions }) => {
+      const { user, session: current } = sessionOf(call);
+      const ended = await sessions.endOthers(current);
+      const eventOf = (each: Session) => sessionEvent('session.ended', each, user.customerId, 'user');
+      return { status: 204, auditEvents: ended.map(eventOf) };
+    },
+  }),
+  endpoint({
+    name: 'end_session',
+    method: 'DELETE',
+    path: 'sessions/:id',
+    takes: 'session',
+    summary: "End one of the user's own sessions",
+    answer: null,
+    refusals: ['NotFound'],
+    /** Another user's session is not there. */
+    handle: async (call, { sessions }) => {
+      const id = call.path.slice(call.path.lastIndexOf('/') + 1);
+      const { user } = sessionOf(call);
+      const event = sessionEvent('session.ended', { id, userId: user.id }, user.customerId, 'user');
+      const ended = await unlessUnknown([event], async () => sessions.endById(user.id, id));
+      if (ended === undefined) return { refusal: 'not_found', detail: `Cannot find session '${id}'` };
+      return 'refusal' in ended ? ended : { status: 204, auditEvents: [event] };
+    },
+  }),
+] as const;
 
 /** A session as answers show it: by its public id, never by what the cookie carries. */
 function sessionObject(session: Session, current: Session): SessionObject {

@@ -1,11 +1,24 @@
-import type { KeyRing } from '../accounts/signing-keys.js';
-import type { Handler } from './call.js';
-import type { SigningKeySet } from './schema/answers.js';
+import { endpoint, type Resource } from './endpoint.js';
+import { signingKeySet } from './schema/answers.js';
 
-/** GET /.well-known/jwks.json: the keys that verify assertions, as a JSON Web Key Set (RFC 7517 5). @param keys null when there are no assertions: no route leads here then */
-export function signingKeysHandler(keys: KeyRing | null): Handler<SigningKeySet> {
-  return async ({ head, now }) => {
-    if (keys === null) return { refusal: 'not_found', detail: `There is nothing at ${head.path}` };
-    return { status: 200, json: { keys: await keys.published(now) }, maxAge: keys.maxAge };
-  };
-}
+/** The keys that verify assertions. Other paths below `/.well-known` belong to the upstream. */
+export const signingKeys = {
+  tag: 'Keys',
+  description: 'What verifies the signed assertion that upstreams get',
+  base: ({ assertion }) => (assertion ? '' : null),
+  endpoints: [
+    endpoint({
+      name: 'show_signing_keys',
+      method: 'GET',
+      path: '/.well-known/jwks.json',
+      takes: 'nothing',
+      summary: 'Show the keys that verify assertions',
+      description: 'A JSON Web Key Set (RFC 7517). It may be kept as long as `Cache-Control` says.',
+      answer: signingKeySet,
+      handle: async ({ head, now }, { signingKeys: keys }) => {
+        if (keys === null) return { refusal: 'not_found', detail: `There is nothing at ${head.path}` };
+        return { status: 200, json: { keys: await keys.published(now) }, maxAge: keys.maxAge };
+      },
+    }),
+  ],
+} as const satisfies Resource;

@@ -1,122 +1,204 @@
-import type { Logins } from '../accounts/login.js';
-import { createdTokenFact, revokedTokenFact } from '../accounts/token-facts.js';
-import type { Tokens } from '../accounts/tokens.js';
+import { tokenCreatedEvent, tokenRevokedEvent } from '../accounts/token-audit-events.js';
 import { unlessUnknown } from '../accounts/unconfirmed.js';
 import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { Ownership } from '../gate/ownership.js';
-import type { Answer } from '../http/answers.js';
+import type { User } from '../domain/user.js';
 import { jsonList } from '../http/json-list.js';
+import type { Reply } from '../http/replies.js';
 import type { TokenWithUse } from '../store/store.js';
-import { type Call, type Handler, subjectOf } from './call.js';
-import type { CreatedTokenObject, TokenObject } from './schema/answers.js';
-import { readCreateToken, readRevokeTokens } from './schema/requests.js';
-import type { SudoUser } from './sudo.js';
+import { type Call, endpoint, type EndpointSettings, type Resource, subjectOf } from './endpoint.js';
+import { createdToken, token, type TokenObject } from './schema/answers.js';
+import {
+  createOwnTokenRequest,
+  createTokenRequest,
+  readCreateToken,
+  readRevokeTokens,
+  revokeTokensRequest,
+} from './schema/requests.js';
+import type { EndpointServices } from './services.js';
 import { createdTokenObject, tokenObject } from './token-object.js';
 
-/** The endpoints under /tokens and /customer/:id/tokens. */
-export class TokenEndpoints {
-  readonly #tokens: Tokens;
-  readonly #logins: Logins;
-  readonly #ownership: Ownership;
-  readonly #sudoUser: SudoUser | null;
+const asConfigured = ({ tokenEndpoints }: EndpointSettings) => tokenEndpoints;
 
-  /** @param sudoUser null when there is no `POST /sudo` */
-  constructor(tokens: Tokens, logins: Logins, ownership: Ownership, sudoUser: SudoUser | null) {
-    this.#tokens = tokens;
-    this.#logins = logins;
-    this.#ownership = ownership;
-    this.#sudoUser = sudoUser;
-  }
+export const tokens = {
+  tag: 'Tokens',
+  description: 'API tokens: create, list, revoke',
+  owns: '/tokens/*',
+  endpoints: [
+    endpoint({
+      name: 'create_token',
+      method: 'POST',
+      path: '/tokens',
+      takes: 'nothing',
+      summary: 'Create a token',
+      description: 'The answer is the only one that ever holds the secret.',
+      request: { schema: createTokenRequest, afterSudo: createOwnTokenRequest },
+      otp: true,
+      answer: createdToken,
+      codes: {
+        400: ['invalid_request', 'invalid_grant', 'account_locked', '2fa.verify', 'invalid_scope'],
+        422: ['Unprocessable Entity'],
+      },
+      refusals: ['Unauthenticated', 'Throttled'],
+      /** A credential counts only when no login name is sent: clients send theirs with everything. */
+      handle: async (call, services) => {
+        const { head, now } = call;
+        const { attempt, namesUser, request } = readCreateToken(call.body);
+        const caller = namesUser ? undefined : await sudoUser(call, services);
+        const checked = await services.logins.check(
+          { ...attempt, otp: head.otp, address: head.client.address, caller },
+          400,
+          (user) => services.tokens.create(user, request, now),
+        );
+        if ('refusal' in checked) return checked;
+        const { token: created, secret } = checked.granted;
+        const { customerId } = checked.user;
+        return {
+          status: 200,
+          json: createdTokenObject(created, customerId, secret),
+          auditEvents: [...checked.auditEvents, tokenCreatedEvent(created, customerId)],
+        };
+      },
+    }),
+    endpoint({
+      name: 'list_tokens',
+      method: 'GET',
+      path: '/tokens',
+      takes: asConfigured,
+      action: 'token:read',
+      summary: 'List the tokens of the user',
+      description: 'The oldest first.',
+      answer: token.array(),
+      handle: async (call, services) => {
+        const { id, customerId } = subjectOf(call).user;
+        return listed(await services.tokens.ofUser(id), customerId);
+      },
+    }),
+    endpoint({
+      name: 'list_customer_tokens',
+      method: 'GET',
+      path: '/customer/:id/tokens',
+      takes: asConfigured,
+      action: 'customer_token:read',
+      id: 'customer',
+      othersAction: 'customer_token:read',
+      summary: 'List the tokens of every user of the own customer',
+      description: 'The oldest first. `id` is the id of the own customer.',
+      answer: token.array(),
+      /** The gate let only the caller's own customer through. */
+      handle: async (call, services) => {
+        const { customerId } = subjectOf(call).user;
+        return listed(await services.tokens.ofCustomer(customerId), customerId);
+      },
+    }),
+    endpoint({
+      name: 'revoke_tokens',
+      method: 'DELETE',
+      path: '/tokens',
+      takes: asConfigured,
+      action: 'token:write',
+      summary: 'Revoke several tokens, all of them or none',
+      request: { schema: revokeTokensRequest, types: ['application/json', 'application/vnd.api+json'] },
+      answer: null,
+      refusals: ['NotFound'],
+      /** The ids are in the body, so they are judged here. */
+      handle: async (call, services) => {
+        const read = readRevokeTokens(call.body);
+        if ('refusal' in read) return read;
+        for (const id of read.ids) {
+          const refusal = await services.ownership.refuseToken(id, subjectOf(call), 'customer_token:write');
+          if (refusal !== undefined) return refusal;
+        }
+        return revoke(read.ids, services);
+      },
+    }),
+    endpoint({
+      name: 'show_own_token',
+      method: 'GET',
+      path: '/tokens/self',
+      takes: 'token',
+      summary: 'Show the token that asks',
+      answer: token,
+      refusals: ['NotFound'],
+      handle: async (call, services) => show(ownId(call), subjectOf(call).user, services),
+    }),
+    endpoint({
+      name: 'revoke_own_token',
+      method: 'DELETE',
+      path: '/tokens/self',
+      takes: 'token',
+      summary: 'Revoke the token that asks',
+      answer: null,
+      refusals: ['NotFound'],
+      handle: async (call, services) => revoke([ownId(call)], services),
+    }),
+    endpoint({
+      name: 'show_token',
+      method: 'GET',
+      path: '/tokens/:id',
+      takes: asConfigured,
+      action: 'token:read',
+      id: 'token',
+      othersAction: 'customer_token:read',
+      summary: 'Show a token of the own customer',
+      answer: token,
+      refusals: ['NotFound'],
+      handle: async (call, services) => show(segmentAt(call.path, 1) ?? '', subjectOf(call).user, services),
+    }),
+    endpoint({
+      name: 'revoke_token',
+      method: 'DELETE',
+      path: '/tokens/:id',
+      takes: asConfigured,
+      action: 'token:write',
+      id: 'token',
+      othersAction: 'customer_token:write',
+      summary: 'Revoke a token',
+      description: "Another user's token needs the action `customer_token:write` too.",
+      answer: null,
+      refusals: ['NotFound'],
+      handle: async (call, services) => revoke([segmentAt(call.path, 1) ?? ''], services),
+    }),
+  ],
+} as const satisfies Resource;
 
-  /** POST /tokens. A credential counts only when no login name is sent: clients send theirs with everything. */
-  create: Handler<CreatedTokenObject> = async ({ head, body, now }) => {
-    const { attempt, namesUser, request } = readCreateToken(body);
-    const caller = namesUser ? undefined : await this.#sudoUser?.(head, now);
-    const checked = await this.#logins.check(
-      { ...attempt, otp: head.otp, address: head.client.address, caller },
-      400,
-      (user) => this.#tokens.create(user, request, now),
-    );
-    if ('refusal' in checked) return checked;
-    const { token, secret } = checked.granted;
-    const { customerId } = checked.user;
-    return {
-      status: 200,
-      json: createdTokenObject(token, customerId, secret),
-      facts: [...checked.facts, createdTokenFact(token, customerId)],
-    };
-  };
+/** The user whose credential a call has and who confirmed the password with it lately; undefined for nobody. */
+async function sudoUser({ head, now }: Call, { identify, sudoGrants }: EndpointServices): Promise<User | undefined> {
+  const subject = await identify?.(head, now);
+  if (subject === undefined || 'refusal' in subject) return undefined;
+  return (await sudoGrants.isActive(subject, now)) ? subject.user : undefined;
+} // prettier-ignore
 
-  /** GET /tokens */
-  listOwn: Handler<TokenObject[]> = async ({ subject }) => {
-    const { id, customerId } = userOf(subject);
-    const tokens = await this.#tokens.ofUser(id);
-    return listed(tokens, customerId);
-  };
-
-  /** GET /customer/:id/tokens; the gate let only the caller's own customer through. */
-  listCustomer: Handler<TokenObject[]> = async ({ subject }) => {
-    const { customerId } = userOf(subject);
-    const tokens = await this.#tokens.ofCustomer(customerId);
-    return listed(tokens, customerId);
-  };
-
-  /** GET /tokens/self */
-  showSelf: Handler<TokenObject> = async ({ subject }) => this.#show(tokenOf(subject).id, subject);
-
-  /** DELETE /tokens/self */
-  revokeSelf: Handler<undefined> = async ({ subject }) => this.#revoke([tokenOf(subject).id]);
-
-  /** GET /tokens/:id; the gate checked whose it is. */
-  show: Handler<TokenObject> = async ({ subject, path }) => this.#show(segmentAt(path, 1) ?? '', subject);
-
-  /** DELETE /tokens/:id; the gate checked whose it is. */
-  revoke: Handler<undefined> = async ({ path }) => this.#revoke([segmentAt(path, 1) ?? '']);
-
-  /** DELETE /tokens: several at once, all or none. The ids are in the body, so they are judged here. */
-  revokeBulk: Handler<undefined> = async ({ subject, body }) => {
-    const read = readRevokeTokens(body);
-    if ('refusal' in read) return read;
-    for (const id of read.ids) {
-      const refusal = await this.#ownership.refuseToken(id, subjectOf(subject), 'customer_token:write');
-      if (refusal !== undefined) return refusal;
-    }
-    return this.#revoke(read.ids);
-  };
-
-  async #revoke(ids: readonly string[]): Promise<Answer<undefined> | Refusal> {
-    const facts = ids.map(revokedTokenFact);
-    const revoked = await unlessUnknown(facts, async () => this.#tokens.revoke(ids));
-    if ('refusal' in revoked) return revoked;
-    const [missing] = revoked;
-    return missing === undefined ? { status: 204, facts } : notFound(missing);
-  }
-
-  async #show(id: string, subject: Call['subject']): Promise<Answer<TokenObject> | Refusal> {
-    const { customerId } = userOf(subject);
-    const found = await this.#tokens.get(id, customerId);
-    return found === undefined ? notFound(id) : { status: 200, json: tokenObject(found, customerId) };
-  }
+async function revoke(
+  ids: readonly string[],
+  { tokens }: EndpointServices,
+): Promise<Reply<undefined> | Refusal> {
+  const auditEvents = ids.map(tokenRevokedEvent);
+  const revoked = await unlessUnknown(auditEvents, async () => tokens.revoke(ids));
+  if ('refusal' in revoked) return revoked;
+  const [missing] = revoked;
+  return missing === undefined ? { status: 204, auditEvents } : notFound(missing);
 }
+
+async function show(id: string, { customerId }: User, { tokens }: EndpointServices): Promise<Reply<TokenObject> | Refusal> {
+  const found = await tokens.get(id, customerId);
+  return found === undefined ? notFound(id) : { status: 200, json: tokenObject(found, customerId) };
+} // prettier-ignore
 
 /** The array of what {@link tokenObject} shows of each. */
-async function listed(tokens: readonly TokenWithUse[], customerId: string): Promise<Answer<TokenObject[]>> {
+async function listed(found: readonly TokenWithUse[], customerId: string): Promise<Reply<TokenObject[]>> {
   return {
     status: 200,
-    content: await jsonList(tokens, (found): TokenObject => tokenObject(found, customerId)),
+    content: await jsonList(found, (each): TokenObject => tokenObject(each, customerId)),
   };
 }
 
-function userOf(subject: Call['subject']) {
-  return subjectOf(subject).user;
-}
-
-function tokenOf(subject: Call['subject']) {
-  const known = subjectOf(subject);
+/** Id of the token that asks, at an endpoint that takes a token. */
+function ownId(call: Call): string {
+  const known = subjectOf(call);
   if (known.credential === 'session')
     throw new Error('the gate let a session to an endpoint that takes a token');
-  return known.token;
+  return known.token.id;
 }
 
 function notFound(id: string): Refusal {

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { type KeyRing, type Signer, SigningUnavailable } from '../accounts/signing-keys.js';
-import type { Awaitable } from '../domain/awaitable.js';
+import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Subject } from '../domain/credential.js';
 import type { EpochMs } from '../domain/time.js';
 
@@ -25,7 +25,7 @@ interface Entry {
   /** From here on a new one would be valid for much longer. */
   readonly freshUntil: EpochMs;
   /** A promise while it is being signed. */
-  jwt: Awaitable<string>;
+  jwt: MaybePromise<string>;
 }
 
 /**
@@ -45,13 +45,13 @@ export class Assertions {
   }
 
   /** The assertion of a subject. @throws SigningUnavailable, StoreUnavailable: then the request goes nowhere */
-  of(subject: Subject, now: EpochMs): Awaitable<string> {
+  of(subject: Subject, now: EpochMs): MaybePromise<string> {
     const signer = this.#keys.signer(now);
     if (signer !== undefined) return this.#signedBy(signer, subject, now);
     return this.#keys.findSigner(now).then((found) => this.#signedBy(found, subject, now));
   }
 
-  #signedBy(signer: Signer, subject: Subject, now: EpochMs): Awaitable<string> {
+  #signedBy(signer: Signer, subject: Subject, now: EpochMs): MaybePromise<string> {
     const id = subject.credential === 'session' ? subject.session.digest : subject.token.digest;
     const known = this.#kept.get(id);
     if (known !== undefined && isUsable(known, signer, subject, now)) return known.jwt;

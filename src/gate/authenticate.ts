@@ -1,4 +1,4 @@
-import { type Awaitable, whenReady } from '../domain/awaitable.js';
+import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import { digestOf, digestOfField, isAccessToken } from '../domain/secret.js';
@@ -32,26 +32,26 @@ export class Authenticator {
     return key !== undefined || session !== undefined;
   }
 
-  authenticate(head: RequestHead, now: EpochMs): Awaitable<Subject | Refusal> {
+  authenticate(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
     if (head.key !== undefined) return this.#byKey(head.key, now);
     if (head.session !== undefined) return this.#bySession(head.session, now);
     return UNAUTHENTICATED;
   }
 
-  #byKey(key: string, now: EpochMs): Awaitable<Subject | Refusal> {
+  #byKey(key: string, now: EpochMs): MaybePromise<Subject | Refusal> {
     if (isAccessToken(key)) {
-      return whenReady(this.#store.findToken(digestOf(key)), (found) => judgeToken(found, now));
+      return mapMaybe(this.#store.findToken(digestOf(key)), (found) => judgeToken(found, now));
     }
     if (key.length === 0 || key.length > MAX_KEY) return UNAUTHENTICATED;
-    return whenReady(this.#store.hasLegacyKeys(), (some) =>
+    return mapMaybe(this.#store.hasLegacyKeys(), (some) =>
       some
-        ? whenReady(this.#store.findToken(digestOfField(key)), (found) => judgeToken(found, now))
+        ? mapMaybe(this.#store.findToken(digestOfField(key)), (found) => judgeToken(found, now))
         : UNAUTHENTICATED,
     );
   }
 
-  #bySession(id: string, now: EpochMs): Awaitable<Subject | Refusal> {
-    return whenReady(this.#sessions.find(id, now), (found) => {
+  #bySession(id: string, now: EpochMs): MaybePromise<Subject | Refusal> {
+    return mapMaybe(this.#sessions.find(id, now), (found) => {
       if (found === undefined || found.owner.locked) return UNAUTHENTICATED;
       return { credential: 'session', user: found.owner, session: found.session };
     });

@@ -1,13 +1,13 @@
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type EpochMs, formatTime } from '../domain/time.js';
-import { answerRefusal } from '../http/answers.js';
+import { refusalReply } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import type { Decision } from '../policy/decide.js';
 import { nearMisses } from '../policy/nearby.js';
 import type { Route } from '../policy/route.js';
-import type { Place } from '../policy/rules.js';
-import { Gate, type GateParts, type Verdict } from './gate.js';
+import type { ConfigPosition } from '../policy/rules.js';
+import { Gate, type GateServices, type Verdict } from './gate.js';
 import { type IdentityNames, identityFields } from './identity.js';
 import { isRefused, serviceOf } from './service.js';
 
@@ -28,7 +28,7 @@ export interface Explanation {
   readonly checks: readonly ExplainedCheck[];
   readonly verdict: {
     readonly allowed: boolean;
-    /** `forward`, `answer` (an own endpoint), or the reason of the refusal. */
+    /** `forward`, `answer` (a built-in endpoint), or the reason of the refusal. */
     readonly outcome: string;
     /** What the client gets; null when the upstream or the body of the request decides it. */
     readonly status: number | null;
@@ -42,12 +42,12 @@ export interface Explanation {
   readonly identity: Readonly<Record<string, string>>;
 }
 
-/** A route with the place it is declared at; null for an own endpoint. */
+/** A route with the place it is declared at; null for a built-in endpoint. */
 export interface ExplainedRoute {
   readonly path: string;
   readonly methods: readonly string[] | null;
   readonly auth: string;
-  readonly place: Place | null;
+  readonly position: ConfigPosition | null;
 }
 
 /** Who the request comes from. */
@@ -71,7 +71,7 @@ export interface ExplainedCheck {
   readonly allowed: boolean;
   readonly effect: string | null;
   readonly pattern: string | null;
-  readonly place: Place | null;
+  readonly place: ConfigPosition | null;
 }
 
 /** What an explanation needs besides the gate. */
@@ -82,7 +82,7 @@ export interface ExplainSettings {
 
 /** Judges a request by the gate itself and says what led to the verdict. */
 export async function explain(
-  parts: GateParts,
+  parts: GateServices,
   head: RequestHead,
   now: EpochMs,
   settings: ExplainSettings,
@@ -146,7 +146,7 @@ function outcomeOf(verdict: Verdict, settings: ExplainSettings): Explanation['ve
 }
 
 function refusedOutcome(refusal: Refusal): Explanation['verdict'] {
-  const { status, json } = answerRefusal(refusal);
+  const { status, json } = refusalReply(refusal);
   const { msg, detail } = json as { msg: string; detail?: string };
   return {
     allowed: false,
@@ -158,8 +158,8 @@ function refusedOutcome(refusal: Refusal): Explanation['verdict'] {
   };
 }
 
-function routeOf({ path, methods, auth, place, endpoint }: Route): ExplainedRoute {
-  return { path: place?.path === 'default_route' ? '*' : path, methods, auth, place: endpoint === null ? place : null };
+function routeOf({ path, methods, auth, position: place, endpoint }: Route): ExplainedRoute {
+  return { path: place?.path === 'default_route' ? '*' : path, methods, auth, position: endpoint === null ? place : null };
 } // prettier-ignore
 
 function credentialOf(subject: Subject): ExplainedCredential {

@@ -1,4 +1,4 @@
-import { type Awaitable, whenReady } from '../domain/awaitable.js';
+import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
 import type { Subject } from '../domain/credential.js';
 import { isRead } from '../domain/methods.js';
 import { segmentAt } from '../domain/path.js';
@@ -51,7 +51,7 @@ export type Verdict = Admitted | Refused;
 const FREE_ACTION = 'purge:select';
 
 /** What the gate asks of the rooms below it. */
-export interface GateParts {
+export interface GateServices {
   readonly sites: Sites;
   readonly policy: Policy;
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'isSent'>;
@@ -63,7 +63,7 @@ export interface GateParts {
 }
 
 /**
- * Judges a request. Every entrance goes through here: the proxy, the own endpoints, WebSocket handshakes,
+ * Judges a request. Every entrance goes through here: the proxy, the built-in endpoints, WebSocket handshakes,
  * and `latchkey explain` and `check --expect`, which forward nothing.
  *
  * The steps, in order: route, what it takes (a body, a script of a service worker, the service named in one way),
@@ -72,9 +72,9 @@ export interface GateParts {
  * first one that refuses ends it.
  */
 export class Gate {
-  readonly #parts: GateParts;
+  readonly #parts: GateServices;
 
-  constructor(parts: GateParts) {
+  constructor(parts: GateServices) {
     this.#parts = parts;
   }
 
@@ -91,7 +91,7 @@ export class Gate {
     });
   }
 
-  judge(head: RequestHead, now: EpochMs): Awaitable<Verdict> {
+  judge(head: RequestHead, now: EpochMs): MaybePromise<Verdict> {
     const router = this.#parts.sites.routerOf(head.client.host);
     const match = router.find(head.method, head.path, head.readings);
     if (typeof match === 'string') return refused({ refusal: 'malformed', detail: match }, null, null, null);
@@ -115,7 +115,7 @@ export class Gate {
       return withoutCredential(head, match);
     const service = serviceOf(head, match);
     if (isRefused(service)) return refused(service, route, action, null);
-    return whenReady(this.#parts.authenticator.authenticate(head, now), (subject) => {
+    return mapMaybe(this.#parts.authenticator.authenticate(head, now), (subject) => {
       if ('refusal' in subject) return refused(subject, route, action, null);
       this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
       return this.#authorize(head, match, action, service, subject, now);
@@ -126,8 +126,8 @@ export class Gate {
    * Whose credential a request has, for an endpoint that takes `nothing` and whose body says that the credential counts
    * after all. It is a use of the credential.
    */
-  identify(head: RequestHead, now: EpochMs): Awaitable<Subject | Refusal> {
-    return whenReady(this.#parts.authenticator.authenticate(head, now), (subject) => {
+  identify(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
+    return mapMaybe(this.#parts.authenticator.authenticate(head, now), (subject) => {
       if (!('refusal' in subject))
         this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
       return subject;
@@ -145,7 +145,7 @@ export class Gate {
     service: NamedService,
     subject: Subject,
     now: EpochMs,
-  ): Awaitable<Verdict> {
+  ): MaybePromise<Verdict> {
     const { route } = match;
     const refusal =
       (subject.credential === 'session' ? refuseCrossOrigin(head) : undefined) ??
@@ -163,7 +163,7 @@ export class Gate {
     return this.#count(head, verdict, now);
   }
 
-  /** An own endpoint that was asked for a record by its id: is it the caller's to see or to change? */
+  /** A built-in endpoint that was asked for a record by its id: is it the caller's to see or to change? */
   async #checkOwner(subject: Subject, { route, path }: Match, verdict: Admitted): Promise<Verdict> {
     const { id: kind, othersAction } = route.endpoint as EndpointRule;
     const id = segmentAt(path, 1) ?? '';
@@ -182,8 +182,8 @@ export class Gate {
     return this.#count(head, verdict, now);
   }
 
-  /** Counts what changes something upstream. Purges by key and URL are free, and so are own endpoints: nobody is kept from revoking. */
-  #count(head: RequestHead, verdict: Admitted, now: EpochMs): Awaitable<Verdict> {
+  /** Counts what changes something upstream. Purges by key and URL are free, and so are built-in endpoints: nobody is kept from revoking. */
+  #count(head: RequestHead, verdict: Admitted, now: EpochMs): MaybePromise<Verdict> {
     const { writeLimit } = this.#parts;
     const { subject, route, action } = verdict;
     if (writeLimit === null || subject === null || route.endpoint !== null) return verdict;

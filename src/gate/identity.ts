@@ -1,6 +1,6 @@
-import { type Awaitable, whenReady } from '../domain/awaitable.js';
+import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
 import type { Subject } from '../domain/credential.js';
-import { PerSubject } from '../domain/per-subject.js';
+import { SubjectMemo } from '../domain/subject-memo.js';
 import type { EpochMs } from '../domain/time.js';
 import { asPropertyName } from '../http/fields.js';
 import type { Assertions } from './assertion.js';
@@ -22,7 +22,7 @@ export interface IdentityNames {
  *
  * @throws SigningUnavailable, StoreUnavailable: then the request goes nowhere
  */
-export type Identify = (subject: Subject, now: EpochMs) => Awaitable<readonly string[]>;
+export type Identify = (subject: Subject, now: EpochMs) => MaybePromise<readonly string[]>;
 
 /** Makes the one function that every entrance tells the upstream by. @param assertion null when none is signed */
 export function createIdentify(
@@ -30,13 +30,13 @@ export function createIdentify(
   sessionScope: string,
   assertion: { readonly header: string; readonly assertions: Assertions } | null,
 ): Identify {
-  const built = new PerSubject((subject) => identityFields(subject, names, sessionScope));
+  const built = new SubjectMemo((subject) => identityFields(subject, names, sessionScope));
   if (assertion === null) return (subject) => built.of(subject);
   const { header, assertions } = assertion;
   return (subject, now) => {
     const fields = built.of(subject);
     const jwt = assertions.of(subject, now);
-    return whenReady(jwt, (text) => [...fields, header, text]);
+    return mapMaybe(jwt, (text) => [...fields, header, text]);
   };
 }
 

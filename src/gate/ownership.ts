@@ -4,7 +4,7 @@ import type { Tokens } from '../accounts/tokens.js';
 import { limitedDetail, type Policy } from '../policy/decide.js';
 import { policyRefusal } from './policy-refusal.js';
 
-/** Decides about records that own endpoints name by id: one's own are free, others' need an action of their own. */
+/** Decides about records that built-in endpoints name by id: one's own are free, others' need an action of their own. */
 export class Ownership {
   readonly #tokens: Pick<Tokens, 'get'>;
   readonly #policy: Policy;

@@ -1,4 +1,4 @@
-import { segmentAt } from '../domain/path.js';
+import { escapedAt, segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 import { foldName } from '../http/protected-fields.js';
@@ -91,9 +91,14 @@ function isReadAs(name: string, folded: string): boolean {
   const start = trimStart(name);
   const nul = start.indexOf('\0');
   const whole = nul < 0 ? start : start.slice(0, nul);
-  if (foldName(trimEnd(whole)) === folded) return true;
+  if (foldsTo(trimEnd(whole), folded)) return true;
   const [base = ''] = whole.replace(/^[[\]]+/, '').split(/[[\]]/, 1);
-  return base !== whole && foldName(trimEnd(trimStart(base))) === folded;
+  return base !== whole && foldsTo(trimEnd(trimStart(base)), folded);
+}
+
+/** A name keeps its length when it is folded, and folding a long one takes time. */
+function foldsTo(name: string, folded: string): boolean {
+  return name.length === folded.length && foldName(name) === folded;
 }
 
 /** Spaces, `+` and control characters. */
@@ -113,10 +118,22 @@ function trimEnd(text: string): string {
   return text.slice(0, to);
 }
 
+const PERCENT = 0x25;
+
 /** Decodes `%XX`, each to one character. What is left of `%` was no escape, or one of `%` itself. */
 function decodeBytes(text: string): string {
   if (!text.includes('%')) return text;
-  return text.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)));
+  const decoded = Buffer.from(text, 'latin1');
+  let end = 0;
+  for (let i = 0; i < text.length; i++) {
+    const escaped = text.charCodeAt(i) === PERCENT ? escapedAt(text, i) : NaN;
+    if (Number.isNaN(escaped)) decoded[end++] = text.charCodeAt(i);
+    else {
+      decoded[end++] = escaped;
+      i += 2;
+    }
+  }
+  return decoded.toString('latin1', 0, end);
 }
 
 function tooMany(): Refusal {

@@ -16,17 +16,17 @@ const LIST_ITEM = /\[\d*\]$/;
 
 /** Named parameters of a form or of a JSON object, in the order given. Names never touch an object's prototype. */
 export class Params {
-  readonly #pairs: { name: string; value: string }[] = [];
+  readonly #pairs: { readonly name: string; readonly list: string; readonly value: string }[] = [];
 
   add(name: string, value: string): void {
-    this.#pairs.push({ name, value });
+    this.#pairs.push({ name, list: name.endsWith(']') ? name.replace(LIST_ITEM, '') : name, value });
   }
 
   /** Names that are none of these, and no lists of these. */
   otherThan(names: readonly string[], lists: readonly string[]): string[] {
     return this.#pairs
-      .map(({ name }) => name)
-      .filter((name) => !names.includes(name) && !lists.includes(name.replace(LIST_ITEM, '')));
+      .filter(({ name, list }) => !names.includes(name) && !lists.includes(list))
+      .map(({ name }) => name);
   }
 
   /** Number of values. */
@@ -50,9 +50,7 @@ export class Params {
    * or as `name[0]`, `name[1]`; one that nobody reads would leave a token without its restriction.
    */
   list(...names: string[]): string[] {
-    return this.#pairs
-      .filter((pair) => names.includes(pair.name.replace(LIST_ITEM, '')))
-      .map((pair) => pair.value);
+    return this.#pairs.filter((pair) => names.includes(pair.list)).map((pair) => pair.value);
   }
 }
 

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { hexValue } from './target.js';
+import { hexValue } from '../domain/path.js';
 
 const [AMPERSAND, EQUALS, PERCENT, PLUS, SPACE] = [0x26, 0x3d, 0x25, 0x2b, 0x20];
 

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import type { Content } from './answers.js';
+import type { Content } from './replies.js';
 
 /** A list is written for so long without a break. */
 const SLICE_MS = 4;

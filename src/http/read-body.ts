@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Refusal } from '../domain/refusal.js';
 
-/** Limits of the body of an own endpoint. */
+/** Limits of the body of a built-in endpoint. */
 export interface BodyLimits {
   /** Bytes. */
   readonly body_size: number;

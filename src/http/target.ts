@@ -1,4 +1,4 @@
-import { type Readings, readings } from '../domain/path.js';
+import { escapedAt, type Readings, readings } from '../domain/path.js';
 
 /**
  * The request target, checked once, so that no later step can read it in a second way.
@@ -60,16 +60,9 @@ function forbiddenCharacter(code: number): string {
 }
 
 function checkEscape(target: string, at: number): string | undefined {
-  const value = hexValue(target.charCodeAt(at + 1)) * 16 + hexValue(target.charCodeAt(at + 2));
+  const value = escapedAt(target, at);
   if (Number.isNaN(value)) return 'the path has a "%" that is not followed by two hexadecimal digits';
   if (value < 0x20 || value === 0x7f) return 'the path has an encoded control character';
   if (value === 0x5c) return 'the path has an encoded backslash';
   return undefined;
-}
-
-/** The value of a hexadecimal digit; NaN for any other character. */
-export function hexValue(code: number): number {
-  if (code >= 0x30 && code <= 0x39) return code - 0x30;
-  const lower = code | 0x20;
-  return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : NaN;
 }

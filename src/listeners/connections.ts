@@ -9,6 +9,8 @@ const RESERVED_FILES = 64;
 /** Between two times that idle connections are closed for new ones, and between two lines about it. */
 const INTERVAL_MS = 1_000;
 const TELL_MS = 10_000;
+/** Part of the configured limit below which the log says that fewer are possible. */
+const WORTH_TELLING = 0.9;
 
 /**
  * Keeps the connections of clients below a limit. At the limit, connections that wait for their next request are closed
@@ -19,7 +21,8 @@ const TELL_MS = 10_000;
  */
 export function limitConnections(servers: readonly PublicServer[], limit: number, log: Log): void {
   const allowed = Math.max(1, Math.min(limit, allowedByFiles()));
-  if (allowed < limit) {
+  // A few less than the default are no news at every start.
+  if (allowed < WORTH_TELLING * limit) {
     log.info(
       { limit: allowed, configured: limit },
       'limits.connections is lower than configured, because the process may not open more files (ulimit -n)',

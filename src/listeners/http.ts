@@ -3,17 +3,16 @@ import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Admitted } from '../gate/gate.js';
-import type { Answer } from '../http/answers.js';
+import type { Reply } from '../http/replies.js';
 import { parseBody } from '../http/body.js';
 import type { RequestHead } from '../http/head.js';
 import { readBody, strangersBodies } from '../http/read-body.js';
-import { writeAnswer } from '../http/write-answer.js';
+import { writeReply } from '../http/write-reply.js';
 import { rateLimitFields } from '../pipeline/rate-limit-fields.js';
 import { RequestHandler } from '../pipeline/request-handler.js';
 import type { Services } from '../pipeline/services.js';
-import type { Stream, Streams, Watch } from '../pipeline/streams.js';
-import type { EndpointName } from '../policy/endpoint-rule.js';
-import type { Carried, ForwardOutcome } from '../proxy/job.js';
+import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
+import type { InFlight, ForwardOutcome } from '../upstream/forward-request.js';
 
 /**
  * The entrance of requests in HTTP/1.1 and HTTP/2: what is allowed is forwarded, or answered by a built-in endpoint.
@@ -21,7 +20,7 @@ import type { Carried, ForwardOutcome } from '../proxy/job.js';
  * @param services as they are now; a request ends with those that it began with
  * @param streams where requests are watched while they are carried
  */
-export function createRequestListener(services: () => Services, streams: Streams) {
+export function createRequestListener(services: () => Services, streams: StreamRevalidator) {
   return function onRequest(req: IncomingMessage, res: ServerResponse): void {
     new HttpRequestHandler(services(), streams, req, res).handle();
   };
@@ -34,13 +33,13 @@ const OUTCOME_OF_ABORT = {
 } as const;
 
 class HttpRequestHandler extends RequestHandler implements Stream {
-  readonly #streams: Streams;
+  readonly #streams: StreamRevalidator;
   readonly #req: IncomingMessage;
   readonly #res: ServerResponse;
-  #carried: Carried | undefined;
-  #watch: Watch | undefined;
+  #inFlight: InFlight | undefined;
+  #watched: WatchedStream | undefined;
 
-  constructor(services: Services, streams: Streams, req: IncomingMessage, res: ServerResponse) {
+  constructor(services: Services, streams: StreamRevalidator, req: IncomingMessage, res: ServerResponse) {
     super(services);
     this.#streams = streams;
     this.#req = req;
@@ -59,23 +58,23 @@ class HttpRequestHandler extends RequestHandler implements Stream {
     return this.#res.headersSent;
   }
 
-  protected abort(): boolean {
+  protected destroy(): boolean {
     this.#res.destroy();
-    // What is carried ends with its answer.
-    return this.#carried !== undefined;
+    // What is in flight ends with its answer.
+    return this.#inFlight !== undefined;
   }
 
-  protected write(answer: Answer): void {
-    writeAnswer(this.#req, this.#res, answer, this.record.requestId);
+  protected write(reply: Reply): void {
+    writeReply(this.#req, this.#res, reply, this.record.requestId);
   }
 
-  protected answerEndpoint(head: RequestHead, admitted: Admitted, name: EndpointName): void {
+  protected answerEndpoint(head: RequestHead, admitted: Admitted, name: string): void {
     this.#serve(head, admitted, name).catch((error: unknown) => this.fault(error));
   }
 
-  async #serve(head: RequestHead, { path, subject }: Admitted, name: EndpointName): Promise<void> {
-    const { endpoints, auditor, bodyLimits } = this.services;
-    const handler = endpoints[name];
+  async #serve(head: RequestHead, { path, subject }: Admitted, name: string): Promise<void> {
+    const { handlerOf, auditor, bodyLimits } = this.services;
+    const handler = handlerOf(name);
     if (!isRead(head.method)) auditor.ensureWritable();
     if (head.expectsContinue) this.#res.writeContinue();
     const budget = subject === null ? strangersBodies : null;
@@ -94,7 +93,7 @@ class HttpRequestHandler extends RequestHandler implements Stream {
     const answer = await (trace === undefined ? handler(call) : trace.run(() => handler(call)));
     if ('refusal' in answer) this.refuse(answer);
     else {
-      auditor.record(answer.facts, this.record);
+      auditor.record(answer.auditEvents, this.record);
       this.answer(answer, 'answered');
     }
   }
@@ -110,8 +109,8 @@ class HttpRequestHandler extends RequestHandler implements Stream {
     const { strippedSegments: stripped } = route;
     const target = stripped === 0 ? head.target : withoutSegments(head.target, stripped);
     const fields = this.fieldsFor(head, identity, upstream, target);
-    if (subject !== null) this.#watch = this.#streams.watch(this);
-    this.#carried = services.forward({
+    if (subject !== null) this.#watched = this.#streams.watch(this);
+    this.#inFlight = services.forward({
       head,
       req: this.#req,
       res: this.#res,
@@ -130,7 +129,7 @@ class HttpRequestHandler extends RequestHandler implements Stream {
       },
       done: (outcome) => {
         try {
-          this.#carriedToEnd(outcome);
+          this.#forwarded(outcome);
         } catch (error) {
           this.fault(error);
         }
@@ -138,9 +137,9 @@ class HttpRequestHandler extends RequestHandler implements Stream {
     });
   }
 
-  #carriedToEnd({ status, aborted, sentAt, firstByteAt }: ForwardOutcome): void {
+  #forwarded({ status, aborted, sentAt, firstByteAt }: ForwardOutcome): void {
     const { record } = this;
-    if (this.#watch !== undefined) this.#streams.end(this.#watch);
+    if (this.#watched !== undefined) this.#streams.end(this.#watched);
     record.sentAt = sentAt;
     record.firstByteAt = firstByteAt;
     record.upstreamStatus = status;
@@ -152,10 +151,10 @@ class HttpRequestHandler extends RequestHandler implements Stream {
   }
 
   /** What it was let in with no longer holds. */
-  cut(reason: Refusal): void {
+  abort(reason: Refusal): void {
     this.record.detail = reason.refusal;
     this.services.auditor.streamEnded(reason, this.record);
-    this.#carried?.cut();
+    this.#inFlight?.abort();
   }
 
   get head(): RequestHead {

@@ -8,7 +8,7 @@ const MAX_WAITING = 100;
 const TURN = Symbol('turn');
 
 /** What goes on on a connection. */
-interface Turn {
+interface Pipeline {
   /** The answer that is due now; the request before it is answered. */
   current: ServerResponse;
   /** Requests that arrived behind it. */
@@ -18,13 +18,13 @@ interface Turn {
 }
 
 /** A socket that requests came on. */
-type Connection = Socket & { [TURN]?: Turn };
+type Connection = Socket & { [TURN]?: Pipeline };
 
 /**
  * Serves the requests of one connection one after the other. Clients may send several without waiting; serving them side
  * by side would let a change overtake the one before it (RFC 9112 9.3.2), and interim answers fall into the middle of another answer.
  */
-export function inTurn(serve: RequestListener): RequestListener {
+export function pipelined(serve: RequestListener): RequestListener {
   return (req, res) => {
     const connection: Connection = req.socket;
     const turn = connection[TURN];
@@ -99,7 +99,7 @@ export function endAfterAnswers(connection: Connection): void {
   endBehind(connection, turn);
 }
 
-function endBehind(connection: Connection, turn: Turn): void {
+function endBehind(connection: Connection, turn: Pipeline): void {
   if (turn.waiting > 0) return;
   const { current } = turn;
   if (!current.headersSent) current.shouldKeepAlive = false;

@@ -2,16 +2,16 @@ import { createServer, type IncomingMessage, type RequestListener } from 'node:h
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Refusal } from '../domain/refusal.js';
-import { type Answer, answerRefusal } from '../http/answers.js';
+import { type Reply, refusalReply } from '../http/replies.js';
 import type { ListenerCertificate } from '../config/certificate.js';
 import { guarded } from '../domain/guarded.js';
-import { writeRawAnswer } from '../http/write-answer.js';
+import { writeRawReply } from '../http/write-reply.js';
 import { parseRefusal } from '../pipeline/faults.js';
 import type { ServeHttp2 } from './http2-connections.js';
 import { limitIdle } from './idle-connections.js';
 import { newRequestId } from '../pipeline/request-id.js';
 import { type PublicServer, TlsServer } from './tls.js';
-import { answerUnderWay, closeAtError, endAfterAnswers, inTurn, whenAnswered } from './pipelining.js';
+import { answerUnderWay, closeAtError, endAfterAnswers, pipelined, whenAnswered } from './pipelining.js';
 import { asksForWebSocket } from './websocket.js';
 
 /** How often node looks for connections over their time. */
@@ -47,7 +47,7 @@ export function createPublicServer(
   serve: RequestListener,
   onUpgrade: UpgradeListener | null,
   fault: FaultListener,
-  answerOf: (refusal: Refusal) => Answer = answerRefusal,
+  answerOf: (refusal: Refusal) => Reply = refusalReply,
 ): PublicServer {
   const serveSafely: RequestListener = (req, res) => {
     try {
@@ -61,7 +61,7 @@ export function createPublicServer(
     socket.destroy();
     fault(error);
   };
-  const onRequest = inTurn(serveSafely);
+  const onRequest = pipelined(serveSafely);
   const options = {
     // Node 24.9 and newer ask before they take a connection away from the parser; older ones ignore the option.
     shouldUpgradeCallback: onUpgrade === null ? () => false : asksForWebSocket,
@@ -121,17 +121,17 @@ function refuseConnect(socket: Duplex): void {
     return;
   }
   const refusal = { refusal: 'method_not_allowed', detail: 'the method CONNECT is not served' } as const;
-  writeRawAnswer(socket, answerRefusal(refusal), newRequestId());
+  writeRawReply(socket, refusalReply(refusal), newRequestId());
 }
 
 /** What came is no request. It never cuts short, and is never written into, the answer to one that was. */
 function refuseUnreadable(
   error: NodeJS.ErrnoException,
   socket: Socket,
-  answerOf: (refusal: Refusal) => Answer,
+  answerOf: (refusal: Refusal) => Reply,
 ): void {
   const answer = answerUnderWay(socket);
-  const refuse = () => writeRawAnswer(socket, answerOf(parseRefusal(error)), newRequestId());
+  const refuse = () => writeRawReply(socket, answerOf(parseRefusal(error)), newRequestId());
   if (error.code === 'ECONNRESET') socket.destroy();
   else if (answer === undefined) refuse();
   else if (answer.req.complete) endAfterAnswers(socket);

@@ -3,14 +3,14 @@ import type { Duplex } from 'node:stream';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Admitted, Verdict } from '../gate/gate.js';
-import type { Answer } from '../http/answers.js';
+import type { Reply } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
-import { writeRawAnswer } from '../http/write-answer.js';
+import { writeRawReply } from '../http/write-reply.js';
 import { countWebSocket } from '../observe/metrics/requests.js';
 import { RequestHandler } from '../pipeline/request-handler.js';
 import type { Services } from '../pipeline/services.js';
-import type { Stream, Streams } from '../pipeline/streams.js';
-import { refuseHandshake } from '../proxy/handshake.js';
+import type { Stream, StreamRevalidator } from '../pipeline/streams.js';
+import { refuseHandshake } from '../upstream/handshake.js';
 import { leaveErrors } from './pipelining.js';
 import type { PublicServer } from './tls.js';
 
@@ -22,7 +22,7 @@ import type { PublicServer } from './tls.js';
  */
 export function createUpgradeListener(
   services: () => Services,
-  streams: Streams,
+  streams: StreamRevalidator,
   server: () => PublicServer,
 ) {
   return function onUpgrade(req: IncomingMessage, socket: Duplex, headBytes: Buffer): void {
@@ -34,13 +34,19 @@ export function createUpgradeListener(
 const NOT_A_WEBSOCKET: Refusal = { refusal: 'malformed', detail: 'this endpoint is not a WebSocket' };
 
 class HandshakeHandler extends RequestHandler {
-  readonly #streams: Streams;
+  readonly #streams: StreamRevalidator;
   readonly #req: IncomingMessage;
   readonly #socket: Duplex;
   readonly #headBytes: Buffer;
   #isCarried = false;
 
-  constructor(services: Services, streams: Streams, req: IncomingMessage, socket: Duplex, headBytes: Buffer) {
+  constructor(
+    services: Services,
+    streams: StreamRevalidator,
+    req: IncomingMessage,
+    socket: Duplex,
+    headBytes: Buffer,
+  ) {
     super(services);
     this.#streams = streams;
     this.#req = req;
@@ -65,13 +71,13 @@ class HandshakeHandler extends RequestHandler {
     return !this.#socket.writable;
   }
 
-  protected abort(): boolean {
+  protected destroy(): boolean {
     this.#socket.destroy();
     return this.#isCarried;
   }
 
-  protected write(answer: Answer): void {
-    writeRawAnswer(this.#socket, answer, this.record.requestId);
+  protected write(reply: Reply): void {
+    writeRawReply(this.#socket, reply, this.record.requestId);
   }
 
   protected answerEndpoint(): void {
@@ -121,7 +127,7 @@ class HandshakeHandler extends RequestHandler {
     const socket = this.#socket;
     const stream: Stream = {
       head,
-      cut: (reason) => {
+      abort: (reason) => {
         services.log.info(
           { request_id: record.requestId, detail: reason.refusal },
           'WebSocket ended by recheck',
@@ -130,8 +136,8 @@ class HandshakeHandler extends RequestHandler {
         socket.destroy();
       },
     };
-    const watch = this.#streams.watch(stream);
-    socket.once('close', () => this.#streams.end(watch));
+    const watched = this.#streams.watch(stream);
+    socket.once('close', () => this.#streams.end(watched));
   }
 }
 

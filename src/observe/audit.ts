@@ -70,7 +70,7 @@ class LogAudit implements AuditLog {
 
   record(entry: AuditEntry): void {
     this.note(entry);
-    this.#log.hurry();
+    this.#log.flushSoon();
   }
 
   note(entry: AuditEntry): void {
@@ -147,7 +147,7 @@ class FileAudit implements AuditLog {
       return undefined;
     } catch (cause) {
       this.#failing = true;
-      // The next entry looks for the file by its name again: whoever mends it may put another one there.
+      // The next entry looks for the file by its name again: whoever fixes it may put another one there.
       this.close();
       this.#onFailure(cause);
       return cause as Error;

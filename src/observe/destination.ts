@@ -23,7 +23,7 @@ export interface Destination extends DestinationStream {
   beginLine(): LineBuffer | undefined;
   endLine(): void;
   /** Has what waits written in this turn of the event loop. */
-  hurry(): void;
+  flushSoon(): void;
   /** Resolves when everything is written, or nobody takes it. */
   flush(): Promise<void>;
 }
@@ -46,7 +46,7 @@ interface Sink {
 class GatheringDestination implements Destination {
   readonly #sink: Sink;
   readonly #lines = new LineBuffer();
-  #hurries = false;
+  #flushesSoon = false;
 
   constructor(sink: Sink) {
     this.#sink = sink;
@@ -57,7 +57,7 @@ class GatheringDestination implements Destination {
     if (lines === undefined) return;
     lines.text(line);
     this.endLine();
-    this.hurry();
+    this.flushSoon();
   }
 
   beginLine(): LineBuffer | undefined {
@@ -75,9 +75,9 @@ class GatheringDestination implements Destination {
     else if (first) setTimeout(this.#write, GATHER_MS);
   }
 
-  hurry(): void {
-    if (this.#hurries) return;
-    this.#hurries = true;
+  flushSoon(): void {
+    if (this.#flushesSoon) return;
+    this.#flushesSoon = true;
     setImmediate(this.#write);
   }
 
@@ -87,7 +87,7 @@ class GatheringDestination implements Destination {
   }
 
   readonly #write = (): void => {
-    this.#hurries = false;
+    this.#flushesSoon = false;
     if (this.#lines.length > 0) this.#sink.write(this.#lines.take());
   };
 }

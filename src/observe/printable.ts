@@ -3,18 +3,24 @@
  * line separators, invisible ones and those that turn the direction of text around are shown as escapes.
  */
 export function printable(text: string): string {
-  return text.replace(UNPRINTABLE, escapeOf);
+  return text.replace(UNPRINTABLE, escaped);
 }
 
-const UNPRINTABLE = /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
+const UNPRINTABLE = /[\p{Cc}\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+/gu;
 /** Of the hundred characters that match. */
-const ESCAPES = new Map<string, string>();
+const ESCAPES = new Map<number, string>();
 
-function escapeOf(character: string): string {
-  let escape = ESCAPES.get(character);
+function escaped(characters: string): string {
+  let shown = '';
+  for (let i = 0; i < characters.length; i++) shown += escapeOf(characters.charCodeAt(i));
+  return shown;
+}
+
+function escapeOf(code: number): string {
+  let escape = ESCAPES.get(code);
   if (escape === undefined) {
-    escape = `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
-    ESCAPES.set(character, escape);
+    escape = `\\u${code.toString(16).padStart(4, '0')}`;
+    ESCAPES.set(code, escape);
   }
   return escape;
 }

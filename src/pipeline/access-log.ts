@@ -1,11 +1,11 @@
 import type { Config } from '../config/schema/config.js';
-import { PerSubject } from '../domain/per-subject.js';
+import { SubjectMemo } from '../domain/subject-memo.js';
 import type { Destination } from '../observe/destination.js';
 import { lineStart, MillisecondsMember, TextMember, textMember } from '../observe/json-line.js';
 import { destinationOf, type Log } from '../observe/log.js';
 import { maskedStart } from '../observe/mask-tokens.js';
 import type { Decision } from '../policy/decide.js';
-import { describePlace } from '../policy/rules.js';
+import { describePosition } from '../policy/rules.js';
 import type { RequestRecord } from './record.js';
 
 /** Longest path, detail and value of a client that is logged. */
@@ -128,7 +128,7 @@ class Endings {
   }
 }
 
-const callers = new PerSubject((subject) => {
+const callers = new SubjectMemo((subject) => {
   const { user } = subject;
   return Buffer.from(
     textMember('user_id', user.id) +
@@ -150,7 +150,7 @@ function wasServed({ outcome, status }: RequestRecord): boolean {
 /** The rule that refused the request and its line, for whoever wonders why. */
 function ruleOf(decision: Decision | null): string | undefined {
   if (decision === null || decision.allowed || decision.rule === null) return undefined;
-  return describePlace(decision.rule.place);
+  return describePosition(decision.rule.place);
 }
 
 /** Names of the parameters of a query. A value may be a credential of another system. */

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { Config } from '../config/schema/config.js';
-import type { AuditFact } from '../domain/audit.js';
+import type { AuditEvent } from '../domain/audit.js';
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { AuditLog } from '../observe/audit.js';
-import { describePlace } from '../policy/rules.js';
+import { describePosition } from '../policy/rules.js';
 import type { RequestRecord } from './record.js';
 
 /** Writes what happened in a request to the audit log, with who asked for it, from where, and by which rules. */
@@ -23,10 +23,10 @@ export class Auditor {
     this.#log.ensureWritable();
   }
 
-  /** Writes facts of a request. @throws AuditUnavailable when an entry must be written and can't be */
-  record(facts: readonly AuditFact[] | undefined, record: RequestRecord): void {
-    if (facts === undefined) return;
-    for (const fact of facts) this.#log.record(this.#entryOf(fact, record));
+  /** Writes the audit events of a request. @throws AuditUnavailable when an entry must be written and can't be */
+  record(auditEvents: readonly AuditEvent[] | undefined, record: RequestRecord): void {
+    if (auditEvents === undefined) return;
+    for (const event of auditEvents) this.#log.record(this.#entryOf(event, record));
   }
 
   /** Writes a refusal down where it belongs in the audit log. It stands, whether its entry can be written or not. */
@@ -39,19 +39,19 @@ export class Auditor {
     this.#note([{ event: 'stream.ended', outcome: 'denied', reason: refusal }], record);
   }
 
-  #note(facts: readonly AuditFact[] | undefined, record: RequestRecord): void {
-    for (const fact of facts ?? []) this.#log.note(this.#entryOf(fact, record));
+  #note(auditEvents: readonly AuditEvent[] | undefined, record: RequestRecord): void {
+    for (const event of auditEvents ?? []) this.#log.note(this.#entryOf(event, record));
   }
 
   /** Each member is named: objects that are spread together get a shape of their own each time, which costs more than all else here. */
-  #entryOf(fact: AuditFact, record: RequestRecord) {
+  #entryOf(event: AuditEvent, record: RequestRecord) {
     const { head, subject, decision } = record;
     return {
-      event: fact.event,
-      outcome: fact.outcome,
-      target: fact.target,
-      reason: fact.reason,
-      retry_after: fact.retry_after,
+      event: event.event,
+      outcome: event.outcome,
+      target: event.target,
+      reason: event.reason,
+      retry_after: event.retry_after,
       actor: subject === null ? null : actorOf(subject),
       address: head?.client.address,
       address_from: head === null ? undefined : head.client.proxied ? 'proxy' : 'socket',
@@ -59,7 +59,7 @@ export class Auditor {
       method: head?.method,
       route: record.route,
       action: record.action,
-      rule: decision === null || decision.rule === null ? undefined : describePlace(decision.rule.place),
+      rule: decision === null || decision.rule === null ? undefined : describePosition(decision.rule.place),
       policy: this.#policy,
     };
   }
@@ -78,12 +78,12 @@ function actorOf(subject: Subject) {
     : { user_id: user.id, customer_id: user.customerId, credential, token_id: subject.token.id };
 }
 
-function factsOf(refusal: Refusal): readonly AuditFact[] | undefined {
+function factsOf(refusal: Refusal): readonly AuditEvent[] | undefined {
   switch (refusal.refusal) {
     case 'grant':
     case 'login_throttled':
     case 'outcome_unknown':
-      return refusal.facts;
+      return refusal.auditEvents;
     case 'token_expired':
       return [{ event: 'token.expired', outcome: 'denied', target: { token_id: refusal.tokenId } }];
     case 'role':

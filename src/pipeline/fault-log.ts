@@ -3,7 +3,7 @@ import { SigningUnavailable } from '../accounts/signing-keys.js';
 import { AuditUnavailable } from '../observe/audit.js';
 import type { Log } from '../observe/log.js';
 import { StoreUnavailable } from '../store/store.js';
-import { createSeldom } from '../observe/log-throttle.js';
+import { createLogThrottle } from '../observe/log-throttle.js';
 
 /** Logs a fault of a request. */
 export type FaultLog = (error: unknown, message: string, requestId?: string) => void;
@@ -22,13 +22,13 @@ function isAway(
 /** Makes a {@link FaultLog}: one line for a neighbour that is away, not one for each request; any other fault each time. */
 export function createFaultLog(log: Log): FaultLog {
   // A store or an account source that is away fails every request.
-  const seldom = createSeldom();
+  const throttle = createLogThrottle();
   return (error, message, requestId) => {
     if (!isAway(error)) {
       log.error({ err: error, request_id: requestId }, message);
       return;
     }
-    const suppressed = seldom(error.code);
+    const suppressed = throttle(error.code);
     if (suppressed !== undefined)
       log.error({ reason: error.message, request_id: requestId, suppressed }, message);
   };

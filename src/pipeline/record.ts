@@ -4,7 +4,6 @@ import type { RequestHead } from '../http/head.js';
 import { countBegun, observeDecision } from '../observe/metrics/requests.js';
 import type { RequestTrace } from '../observe/tracing.js';
 import type { Decision } from '../policy/decide.js';
-import type { EndpointName } from '../policy/endpoint-rule.js';
 
 /** What is known of one request when it ends; one log record, one count and one span are made of it. */
 export interface RequestRecord {
@@ -14,8 +13,8 @@ export interface RequestRecord {
   head: RequestHead | null;
   /** Path pattern of the route, or null. */
   route: string | null;
-  /** The own endpoint that the route leads to, or null. */
-  endpoint: EndpointName | null;
+  /** Name of the built-in endpoint that the route leads to, or null. */
+  endpoint: string | null;
   action: string | null;
   subject: Subject | null;
   /** What the policy said; null where it was not asked. */

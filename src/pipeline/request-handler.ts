@@ -1,11 +1,10 @@
 import type { Refusal } from '../domain/refusal.js';
 import type { Admitted, Verdict } from '../gate/gate.js';
-import { type Answer, answerRefusal, withFields } from '../http/answers.js';
+import { type Reply, refusalReply, withHeaders } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
-import type { EndpointName } from '../policy/endpoint-rule.js';
 import type { Route } from '../policy/route.js';
-import type { Upstream } from '../proxy/upstreams.js';
+import type { Upstream } from '../upstream/upstreams.js';
 import { faultRefusal } from './faults.js';
 import { refusedLimitFields } from './rate-limit-fields.js';
 import { newRecord, noteVerdict } from './record.js';
@@ -39,15 +38,15 @@ export abstract class RequestHandler {
   /** Does what this entrance is for with a request that is allowed. @param identity fields for the upstream, flat */
   protected abstract allow(head: RequestHead, admitted: Admitted, identity: readonly string[]): void;
   /** Serves a built-in endpoint. */
-  protected abstract answerEndpoint(head: RequestHead, admitted: Admitted, name: EndpointName): void;
+  protected abstract answerEndpoint(head: RequestHead, admitted: Admitted, name: string): void;
   /** Writes an answer of Latchkey's own. */
-  protected abstract write(answer: Answer): void;
+  protected abstract write(reply: Reply): void;
   /** Whether the client is gone, so that nothing need be written. */
   protected abstract get isGone(): boolean;
   /** Whether an answer has begun, so that no other can be written. */
   protected abstract get hasAnswered(): boolean;
   /** Breaks off whatever is under way. @returns whether the request is carried and so finishes by itself */
-  protected abstract abort(): boolean;
+  protected abstract destroy(): boolean;
 
   /** Refuses a head that was read before the gate is asked. */
   protected refuseHead(_head: RequestHead): Refusal | undefined {
@@ -60,8 +59,8 @@ export abstract class RequestHandler {
   }
 
   /** The answer to a refusal. */
-  protected answerOf(refusal: Refusal): Answer {
-    return answerRefusal(refusal);
+  protected answerOf(refusal: Refusal): Reply {
+    return refusalReply(refusal);
   }
 
   /** Takes the request through the pipeline. It never throws. */
@@ -136,7 +135,7 @@ export abstract class RequestHandler {
     target: string,
   ): string[] {
     const { requestId, trace } = this.record;
-    const fields = this.services.outbound(head, identity, requestId);
+    const fields = this.services.requestHeaders(head, identity, requestId);
     if (trace !== undefined) fields.push(...traceCall(trace, upstream, head.method, target));
     return fields;
   }
@@ -155,19 +154,19 @@ export abstract class RequestHandler {
   protected writeRefusal(refusal: Refusal, fields: readonly string[]): void {
     this.record.outcome = refusal.refusal;
     this.record.detail = 'detail' in refusal ? refusal.detail : undefined;
-    this.writeNoted(withFields(this.answerOf(refusal), fields));
+    this.writeNoted(withHeaders(this.answerOf(refusal), fields));
   }
 
   /** Answers a request that is done. @param outcome its tag in log and metrics */
-  protected answer(answer: Answer, outcome: string): void {
+  protected answer(reply: Reply, outcome: string): void {
     this.record.outcome = outcome;
-    this.writeNoted(answer);
+    this.writeNoted(reply);
     this.finish();
   }
 
-  private writeNoted(answer: Answer): void {
-    this.record.status = answer.status;
-    this.write(answer);
+  private writeNoted(reply: Reply): void {
+    this.record.status = reply.status;
+    this.write(reply);
   }
 
   /** Faults deny. What went wrong is for the log, not for the client. It never throws: it is where errors end. */
@@ -182,7 +181,7 @@ export abstract class RequestHandler {
         logFault(again, 'refusal failed; connection closed', this.record.requestId);
       }
     }
-    if (!this.abort()) this.finish();
+    if (!this.destroy()) this.finish();
   }
 
   /** Counts the request, ends its span and writes its log record. The second time nothing happens. */

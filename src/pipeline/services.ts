@@ -1,16 +1,15 @@
-import type { Handler } from '../endpoints/call.js';
+import type { Handler } from '../endpoints/endpoints.js';
 import type { Gate } from '../gate/gate.js';
 import type { Identify } from '../gate/identity.js';
 import type { BodyLimits } from '../http/read-body.js';
 import type { HeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
 import type { Tracing } from '../observe/tracing.js';
-import type { EndpointName } from '../policy/endpoint-rule.js';
-import type { DecisionHeaders } from '../proxy/decision-headers.js';
-import type { Forward } from '../proxy/job.js';
-import type { Outbound } from '../proxy/outbound.js';
-import type { Upgrade } from '../proxy/upgrade.js';
-import type { Upstream } from '../proxy/upstreams.js';
+import type { ForwardAuthHeaders } from '../upstream/forward-auth-headers.js';
+import type { Forward } from '../upstream/forward-request.js';
+import type { RequestHeaders } from '../upstream/request-headers.js';
+import type { Upgrade } from '../upstream/upgrade.js';
+import type { Upstream } from '../upstream/upstreams.js';
 import type { AccessLog } from './access-log.js';
 import type { Auditor } from './auditor.js';
 import type { FaultLog } from './fault-log.js';
@@ -21,11 +20,12 @@ export interface Services {
   readonly readHead: HeadReader;
   readonly bodyLimits: BodyLimits;
   readonly gate: Gate;
-  readonly endpoints: Readonly<Record<EndpointName, Handler>>;
-  readonly outbound: Outbound;
+  /** The handler of a built-in endpoint, by the name in its rule. */
+  readonly handlerOf: (name: string) => Handler;
+  readonly requestHeaders: RequestHeaders;
   readonly forward: Forward;
   readonly upgrade: Upgrade;
-  readonly decisionHeaders: DecisionHeaders;
+  readonly decisionHeaders: ForwardAuthHeaders;
   readonly identify: Identify;
   readonly rateLimitNames: RateLimitNames;
   readonly upstreamOf: (name: string) => Upstream;

@@ -10,14 +10,14 @@ import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import { Authenticator } from '../gate/authenticate.js';
 import { explain, type Explanation, explainRefused } from '../gate/explain.js';
-import type { GateParts } from '../gate/gate.js';
+import type { GateServices } from '../gate/gate.js';
 import { Ownership } from '../gate/ownership.js';
 import { createClientReader } from '../http/client-address.js';
 import { createHeadReader, type HeadReader } from '../http/read-head.js';
 import type { Store, TokenWithUse } from '../store/store.js';
 
 /** A request that is judged and not served. */
-export interface Question {
+export interface SimulatedRequest {
   readonly method: string;
   /** The request target, with its query. */
   readonly target: string;
@@ -28,11 +28,11 @@ export interface Question {
 }
 
 /** Puts questions to the same reader and the same gate that serve requests; nothing is recorded or forwarded. */
-export class Rehearsal {
+export class Simulator {
   readonly #loaded: LoadedConfig;
   readonly #readHead: HeadReader;
   readonly #keyName: string;
-  readonly #parts: GateParts;
+  readonly #parts: GateServices;
   readonly #authenticator: Authenticator | null;
   readonly #store: Store | null;
 
@@ -65,7 +65,7 @@ export class Rehearsal {
   }
 
   /** Judges a request and says what led to the verdict. */
-  async ask({ method, target, fields = [], as }: Question, now: EpochMs): Promise<Explanation> {
+  async ask({ method, target, fields = [], as }: SimulatedRequest, now: EpochMs): Promise<Explanation> {
     const given = [...fields, ...(as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : [])];
     if (!PARSED_METHODS.includes(method) || given.some((text) => /[\0\r\n]/.test(text))) {
       const detail = 'the request is not well-formed HTTP/1.1';
@@ -89,7 +89,7 @@ export class Rehearsal {
   }
 
   /** Why a credential does not hold. */
-  async #whyNot(as: Question['as'], key: string | undefined): Promise<string | null> {
+  async #whyNot(as: SimulatedRequest['as'], key: string | undefined): Promise<string | null> {
     if (as === 'anonymous') return 'the request has no credential';
     if ('subject' in as) return `the user ${as.subject.user.login} is locked`;
     const found = await this.#store?.findToken(digestOfField(key ?? ''));
@@ -97,7 +97,7 @@ export class Rehearsal {
     return `its owner ${found.owner.login} is locked`;
   }
 
-  #partsFor(as: Question['as']): GateParts {
+  #partsFor(as: SimulatedRequest['as']): GateServices {
     if (as === 'anonymous' || 'key' in as) return this.#parts;
     const { subject } = as;
     const authenticator = {

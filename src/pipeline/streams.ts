@@ -1,22 +1,22 @@
-import type { Awaitable } from '../domain/awaitable.js';
+import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 import { guarded } from '../domain/guarded.js';
 import { setStreams } from '../observe/metrics.js';
-import { HeldList, type Place } from '../domain/held-list.js';
+import { LinkedQueue, type Node } from '../domain/linked-queue.js';
 
 /** A request or WebSocket that was let in and is still under way. */
 export interface Stream {
   readonly head: RequestHead;
   /** Breaks it off: its credential no longer holds, or that could not be asked in time. */
-  cut(reason: Refusal): void;
+  abort(reason: Refusal): void;
 }
 
-/** A stream that is watched, until it is given to {@link Streams.end}. */
-export type Watch = Place<Stream>;
+/** A stream that is watched, until it is given to {@link StreamRevalidator.end}. */
+export type WatchedStream = Node<Stream>;
 
 /** Judges a stream's head again; the refusal when it would not be let in any more. */
-export type Recheck = (head: RequestHead, now: number) => Awaitable<Refusal | undefined>;
+export type Recheck = (head: RequestHead, now: number) => MaybePromise<Refusal | undefined>;
 
 /** How often the streams are looked through, at most and at least. */
 const MAX_TICK_MS = 1_000;
@@ -29,10 +29,10 @@ const TICKS = 10;
  * Each stream is asked about when half of the interval has passed since it last held. A store that can't be asked is asked
  * again until the whole interval has passed; then the stream ends. So none lasts longer than the interval.
  */
-export class Streams {
+export class StreamRevalidator {
   /** By `performance.now()`. */
-  readonly #held = new HeldList<Stream>();
-  readonly #asking = new Set<Watch>();
+  readonly #streams = new LinkedQueue<Stream>();
+  readonly #asking = new Set<WatchedStream>();
   readonly #interval: () => number;
   readonly #recheck: Recheck;
   readonly #fault: (error: unknown) => void;
@@ -50,13 +50,13 @@ export class Streams {
     this.#timer = this.#schedule();
   }
 
-  watch(stream: Stream): Watch {
-    return this.#held.add(stream, performance.now());
+  watch(stream: Stream): WatchedStream {
+    return this.#streams.add(stream, performance.now());
   }
 
   /** It is over. */
-  end(watch: Watch): void {
-    this.#held.remove(watch);
+  end(watched: WatchedStream): void {
+    this.#streams.remove(watched);
   }
 
   close(): void {
@@ -72,29 +72,29 @@ export class Streams {
   }
 
   #look(): void {
-    setStreams(this.#held.size);
+    setStreams(this.#streams.size);
     const now = performance.now();
     const interval = this.#interval();
-    for (const watch of this.#held.heldBefore(now - interval / 2)) {
+    for (const watched of this.#streams.heldBefore(now - interval / 2)) {
       // The end of one may have ended it.
-      if (watch.isOver) continue;
-      if (now - watch.heldAt >= interval) this.#cut(watch, { refusal: 'store_unavailable' });
-      else if (!this.#asking.has(watch)) this.#ask(watch);
+      if (watched.isOver) continue;
+      if (now - watched.heldAt >= interval) this.#abort(watched, { refusal: 'store_unavailable' });
+      else if (!this.#asking.has(watched)) this.#ask(watched);
     }
   }
 
-  #ask(watch: Watch): void {
+  #ask(watched: WatchedStream): void {
     const answered = (refusal: Refusal | undefined): void => {
-      this.#asking.delete(watch);
-      if (watch.isOver) return;
-      if (refusal === undefined) this.#held.renew(watch, performance.now());
-      else this.#cut(watch, refusal);
+      this.#asking.delete(watched);
+      if (watched.isOver) return;
+      if (refusal === undefined) this.#streams.renew(watched, performance.now());
+      else this.#abort(watched, refusal);
     };
     // A fault is no answer; the next look asks again until the interval is over.
-    const failed = (): void => void this.#asking.delete(watch);
-    this.#asking.add(watch);
+    const failed = (): void => void this.#asking.delete(watched);
+    this.#asking.add(watched);
     try {
-      const verdict = this.#recheck(watch.member.head, Date.now());
+      const verdict = this.#recheck(watched.member.head, Date.now());
       if (verdict instanceof Promise) verdict.then(answered, failed);
       else answered(verdict);
     } catch {
@@ -102,9 +102,9 @@ export class Streams {
     }
   }
 
-  #cut(watch: Watch, reason: Refusal): void {
-    this.end(watch);
+  #abort(watched: WatchedStream, reason: Refusal): void {
+    this.end(watched);
     // The others are looked at all the same.
-    guarded(() => watch.member.cut(reason), this.#fault)();
+    guarded(() => watched.member.abort(reason), this.#fault)();
   }
 }

@@ -1,8 +1,8 @@
-import type { Awaitable } from '../domain/awaitable.js';
+import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Gate, Verdict } from '../gate/gate.js';
 import type { RequestHead } from '../http/head.js';
 import type { RequestTrace, Tracing } from '../observe/tracing.js';
-import type { Upstream } from '../proxy/upstreams.js';
+import type { Upstream } from '../upstream/upstreams.js';
 import type { RequestRecord } from './record.js';
 
 /** Begins the spans of a request. @param head null when it could not be read */
@@ -25,7 +25,7 @@ export function beginTrace(tracing: Tracing, record: RequestRecord, head: Reques
 }
 
 /** Judges a head, within its trace where there is one. */
-export function judge(trace: RequestTrace | undefined, gate: Gate, head: RequestHead): Awaitable<Verdict> {
+export function judge(trace: RequestTrace | undefined, gate: Gate, head: RequestHead): MaybePromise<Verdict> {
   if (trace === undefined) return gate.judge(head, Date.now());
   return trace.run(() => gate.judge(head, Date.now()));
 }

@@ -1,6 +1,6 @@
 import type { Subject, TokenSubject } from '../domain/credential.js';
 import type { Rules } from './patterns.js';
-import { type Lines, type Rule, RuleTable, placeOf } from './rules.js';
+import { type Lines, type Rule, RuleTable, positionOf } from './rules.js';
 
 /** The tables of the policy, as the configuration holds them. */
 export interface PolicyTables {
@@ -54,7 +54,7 @@ export class Policy {
       lines,
       limitDecision,
     );
-    this.#noScope = { effect: 'unknown', pattern: null, place: placeOf(['policy', 'scopes'], lines) };
+    this.#noScope = { effect: 'unknown', pattern: null, place: positionOf(['policy', 'scopes'], lines) };
     const names = Object.keys(tables.scopes);
     const full = names.filter((name) => {
       const { allow, deny } = tables.scopes[name] ?? {};

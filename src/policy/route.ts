@@ -1,5 +1,5 @@
 import type { EndpointRule } from './endpoint-rule.js';
-import type { Place } from './rules.js';
+import type { ConfigPosition } from './rules.js';
 
 /** A route as the configuration or the table of endpoints declares it. */
 export interface RouteDefinition {
@@ -22,7 +22,7 @@ export interface RouteDefinition {
   readonly service_worker?: 'allow' | 'refuse' | undefined;
   readonly endpoint?: EndpointRule | undefined;
   /** Where it stands in the configuration, to be named when a decision is explained. */
-  readonly place?: Place | undefined;
+  readonly place?: ConfigPosition | undefined;
 }
 
 /** Where the service of a request stands. */
@@ -49,7 +49,7 @@ export interface Route {
   readonly endpoint: EndpointRule | null;
   /** The path ends in `*`, so what stands there is data. */
   readonly wildcard: boolean;
-  readonly place: Place | null;
+  readonly position: ConfigPosition | null;
 }
 
 /** Compiles a route. @throws RangeError when it names a parameter that its path does not have */
@@ -70,7 +70,7 @@ export function compileRoute(definition: RouteDefinition, wildcard: boolean): Ro
     allowsServiceWorker: definition.service_worker === 'allow',
     endpoint: definition.endpoint ?? null,
     wildcard,
-    place: definition.place ?? null,
+    position: definition.place ?? null,
   };
 }
 

@@ -28,7 +28,7 @@ interface Node {
  * Segment by segment, a fixed one goes before a parameter and a parameter before `*`.
  */
 export class Router {
-  readonly #own = newNode();
+  readonly #builtIn = newNode();
   readonly #root = newNode();
   /** The same routes, as readers see them who take characters for others (`domain/lookalikes`). */
   readonly #lenient = newNode();
@@ -37,15 +37,15 @@ export class Router {
 
   /**
    * @param fallback what a path that no route names is judged by
-   * @param own routes of the own endpoints; no other route can take a path from them
+   * @param builtIn routes of the built-in endpoints; no other route can take a path from them
    */
   constructor(
     routes: readonly RouteDefinition[],
     fallback: Omit<RouteDefinition, 'path' | 'methods'>,
-    own: readonly RouteDefinition[] = [],
+    builtIn: readonly RouteDefinition[] = [],
   ) {
     this.#fallback = compileRoute({ ...fallback, path: '/' }, false);
-    for (const route of withImpliedHead(own)) this.#add(route, [this.#own]);
+    for (const route of withImpliedHead(builtIn)) this.#add(route, [this.#builtIn]);
     const declared = withImpliedHead(routes);
     const compiled = declared.map((route) => this.#add(route, [this.#root, this.#lenient]));
     // Behind all others: a route of that very name goes before one that only looks like it.
@@ -77,13 +77,13 @@ export class Router {
     return match;
   }
 
-  /** Every route, own endpoints first, in the order declared; the fallback is not one of them. */
+  /** Every route, built-in endpoints first, in the order declared; the fallback is not one of them. */
   get routes(): readonly Route[] {
     return this.#routes;
   }
 
   #match(method: string, path: string, root = this.#root): Match {
-    const route = find(this.#own, method, path, 1) ?? find(root, method, path, 1) ?? this.#fallback;
+    const route = find(this.#builtIn, method, path, 1) ?? find(root, method, path, 1) ?? this.#fallback;
     return { route, path };
   }
 

@@ -4,7 +4,7 @@ import { allows as covered, covers, type Rules } from './patterns.js';
 export type Lines = Readonly<Record<string, number>>;
 
 /** Where a rule stands in the configuration. */
-export interface Place {
+export interface ConfigPosition {
   /** Its keys from the top, joined by dots: `policy.roles.engineer.deny.0`. */
   readonly path: string;
   /** Its line in the file, from 1; null for a built-in default. */
@@ -16,7 +16,7 @@ export interface Rule {
   /** `allow` and `deny` are patterns; `no_allow` is a list without one that fits; `unknown` a name that no table has. */
   readonly effect: 'allow' | 'deny' | 'no_allow' | 'unknown';
   readonly pattern: string | null;
-  readonly place: Place;
+  readonly place: ConfigPosition;
 }
 
 /** A table of rules by name (roles, scopes) that works out the answer for each action once. */
@@ -72,17 +72,17 @@ export class RuleTable<T> {
   }
 
   #rule(effect: Rule['effect'], pattern: string | null, below: readonly (string | number)[]): Rule {
-    return { effect, pattern, place: placeOf([...this.#path, ...below], this.#lines) };
+    return { effect, pattern, place: positionOf([...this.#path, ...below], this.#lines) };
   }
 }
 
 /** The place of a part of the configuration. */
-export function placeOf(path: readonly (string | number)[], lines: Lines): Place {
+export function positionOf(path: readonly (string | number)[], lines: Lines): ConfigPosition {
   const key = path.join('.');
   return { path: key, line: (Object.hasOwn(lines, key) ? lines[key] : undefined) ?? null };
 }
 
 /** A place as a person reads it: `policy.roles.engineer.deny.0, line 41`. */
-export function describePlace({ path, line }: Place): string {
+export function describePosition({ path, line }: ConfigPosition): string {
   return line === null ? `${path}, built in` : `${path}, line ${line}`;
 }

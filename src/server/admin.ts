@@ -7,8 +7,11 @@ import { listen } from '../listeners/server.js';
 import type { Restarted } from './processes/restart.js';
 import type { Reloaded } from './reload/reload.js';
 
-/** One check of readiness: its name, and what is wrong or null. */
-export type ReadyCheck = () => Promise<Record<string, string | null>>;
+/** Whether requests are served, and each check by its name: what is wrong, or null. */
+export type ReadyCheck = () => Promise<{
+  readonly ready: boolean;
+  readonly checks: Readonly<Record<string, string | null>>;
+}>;
 
 /** What the admin port tells. */
 export interface AdminViews {
@@ -67,8 +70,7 @@ async function answer(
   } else if (path === '/healthz') {
     sendJson(res, 200, { status: 'ok' });
   } else if (path === '/readyz') {
-    const checks = await views.ready();
-    const ready = Object.values(checks).every((fault) => fault === null);
+    const { ready, checks } = await views.ready();
     sendJson(res, ready ? 200 : 503, { ready, checks: describe(checks) });
   } else if (path === '/metrics') {
     sendMetrics(res, await metrics());
@@ -111,7 +113,7 @@ function sendReloaded(res: ServerResponse, { faults, unconfirmed, needsRestart }
   else sendJson(res, 422, { msg: 'Reload refused', detail: 'The running configuration stays', faults });
 }
 
-function describe(checks: Record<string, string | null>): Record<string, string> {
+function describe(checks: Readonly<Record<string, string | null>>): Record<string, string> {
   return Object.fromEntries(Object.entries(checks).map(([name, fault]) => [name, fault ?? 'ok']));
 }
 

@@ -4,24 +4,16 @@ import { Logins } from '../accounts/login.js';
 import { OneTimePasswords } from '../accounts/one-time-passwords.js';
 import { Sessions } from '../accounts/sessions.js';
 import { StoredAccounts } from '../accounts/stored-accounts.js';
-import { Sudos } from '../accounts/sudos.js';
-import { Throttle } from '../accounts/throttle.js';
+import { SudoGrants } from '../accounts/sudo-grants.js';
+import { LoginThrottle } from '../accounts/login-throttle.js';
 import { Tokens } from '../accounts/tokens.js';
 import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
 import { addressesOf, defaultUpstream, reservedIdentity, vendorNames } from '../config/derived.js';
-import { whenReady } from '../domain/awaitable.js';
-import { AccountEndpoints } from '../endpoints/account.js';
-import { endpointHandlers } from '../endpoints/endpoints.js';
-import { interfaceHandler } from '../endpoints/interface.js';
-import { loginHandler, logoutHandler } from '../endpoints/login.js';
-import { PageEndpoints } from '../endpoints/page.js';
+import { mapMaybe } from '../domain/maybe-promise.js';
+import { createHandlers } from '../endpoints/endpoints.js';
 import { readPageFiles } from '../endpoints/page-files.js';
-import { SessionEndpoints } from '../endpoints/sessions.js';
-import { signingKeysHandler } from '../endpoints/signing-keys.js';
-import { createSudoUser, sudoHandler } from '../endpoints/sudo.js';
-import { TokenEndpoints } from '../endpoints/tokens.js';
 import { Assertions } from '../gate/assertion.js';
 import { Authenticator } from '../gate/authenticate.js';
 import { Gate } from '../gate/gate.js';
@@ -34,20 +26,20 @@ import { type AddressState, countLogin } from '../observe/metrics.js';
 import type { UpstreamLoad } from '../observe/metrics/requests.js';
 import { countLastSeenFailure } from '../observe/metrics/store.js';
 import type { Tracing } from '../observe/tracing.js';
-import { createForward } from '../proxy/forward.js';
-import { createUpstreams, type Upstream, type Upstreams } from '../proxy/upstreams.js';
-import { createOutbound, type OutboundSettings } from '../proxy/outbound.js';
-import { createUpgrade } from '../proxy/upgrade.js';
-import { createDecisionHeaders } from '../proxy/decision-headers.js';
-import { interfaceSettings } from './interface-settings.js';
+import { createForward } from '../upstream/forward.js';
+import { createUpstreams, type Upstream, type Upstreams } from '../upstream/upstreams.js';
+import { createRequestHeaders, type RequestHeaderSettings } from '../upstream/request-headers.js';
+import { createUpgrade } from '../upstream/upgrade.js';
+import { createForwardAuthHeaders } from '../upstream/forward-auth-headers.js';
 import { AccessLog } from '../pipeline/access-log.js';
 import { Auditor, policyVersion } from '../pipeline/auditor.js';
 import { createFaultLog } from '../pipeline/fault-log.js';
 import type { Services } from '../pipeline/services.js';
 import type { Recheck } from '../pipeline/streams.js';
+import { createInterfaceDocument } from './interface-document.js';
 import { openKeyRing } from './stores/signing-keys.js';
 import { createUpstreamLog } from './upstream-log.js';
-import type { StoreRoom } from './stores/store-room.js';
+import type { OpenedStore } from './stores/open-store.js';
 
 /** Everything that serves requests in one process. */
 export interface Runtime {
@@ -71,11 +63,11 @@ export interface Runtime {
 /** Builds the services of a configuration. It is the only place that does. */
 export function createRuntime(
   { config, lines }: LoadedConfig,
-  room: StoreRoom,
+  opened: OpenedStore,
   log: Log,
   tracing?: Tracing,
 ): Runtime {
-  const { store, passwords, sealer, audit } = room;
+  const { store, passwords, sealer, audit } = opened;
   const logFault = createFaultLog(log);
   const names = vendorNames(config.interface);
   const { sites, policy } = compilePolicy(config, lines);
@@ -94,11 +86,10 @@ export function createRuntime(
   const { http } = config.directory;
   const source = http === null ? null : new HttpAccounts(store, http);
   const accounts = source ?? new StoredAccounts(store, passwords, new OneTimePasswords(store, sealer));
-  const logins = new Logins(accounts, new Throttle(store, config.login), countLogin);
-  const sudos = new Sudos(store);
+  const logins = new Logins(accounts, new LoginThrottle(store, config.login), countLogin);
   const ownership = new Ownership(tokens, policy);
   const { assertion } = config.identity;
-  const keys = openKeyRing(config, room, (error) =>
+  const keys = openKeyRing(config, opened, (error) =>
     logFault(error, 'the signing keys could not be read again; those that are known go on signing'),
   );
   const reserved = reservedIdentity(config);
@@ -114,10 +105,9 @@ export function createRuntime(
     tokens,
     writeLimit: perHour === null ? null : new WriteLimit(store, perHour),
   });
-  const sudoUser = hasSudo ? createSudoUser((head, now) => gate.identify(head, now), sudos) : null;
   const lasting = gate.forLasting();
 
-  const outboundSettings: OutboundSettings = {
+  const requestHeaderSettings: RequestHeaderSettings = {
     protectedNames: reserved.names,
     protectedPrefixes: reserved.prefixes,
     credentialNames: [names.key, names.otp],
@@ -134,27 +124,31 @@ export function createRuntime(
       createClientReader(config.listen.trusted_proxies),
     ),
     gate,
-    endpoints: endpointHandlers(
-      loginHandler(logins, sessions, store, names.sessionCookie),
-      logoutHandler(sessions, names.sessionCookie),
-      new TokenEndpoints(tokens, logins, ownership, sudoUser),
-      new SessionEndpoints(sessions),
-      new PageEndpoints(ui.enabled ? readPageFiles(names.otp) : null, store, policy, {
+    handlerOf: createHandlers({
+      store,
+      policy,
+      logins,
+      sessions,
+      tokens,
+      ownership,
+      sudoGrants: new SudoGrants(store),
+      identify: hasSudo ? (head, now) => gate.identify(head, now) : null,
+      signingKeys: keys,
+      sessionCookie: names.sessionCookie,
+      page: {
+        files: ui.enabled ? readPageFiles(names.otp) : null,
         path: ui.path,
         keyName: names.key,
         scopes: config.policy.scopes,
         maxLifetime: config.tokens.max_lifetime,
         idleTimeout: config.sessions.idle_timeout,
-      }),
-      signingKeysHandler(keys),
-      new AccountEndpoints(store),
-      sudoHandler(logins, sudos),
-      interfaceHandler(interfaceSettings(config)),
-    ),
-    outbound: createOutbound(outboundSettings),
+      },
+      interfaceDocument: createInterfaceDocument(config),
+    }),
+    requestHeaders: createRequestHeaders(requestHeaderSettings),
     forward: createForward({ sessionCookie: names.sessionCookie }),
     upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),
-    decisionHeaders: createDecisionHeaders(outboundSettings),
+    decisionHeaders: createForwardAuthHeaders(requestHeaderSettings),
     upstreamOf: (name) => upstreamNamed(upstreams, name),
     defaultUpstream: defaultUpstream(config),
     identify: createIdentify(
@@ -182,7 +176,7 @@ export function createRuntime(
   };
   return {
     services,
-    recheck: (head, now) => whenReady(lasting.judge(head, now), (verdict) => verdict.refusal),
+    recheck: (head, now) => mapMaybe(lasting.judge(head, now), (verdict) => verdict.refusal),
     streamRecheck: config.proxy.stream_recheck,
     pending: () => upstreams.pending(),
     addresses: () => addressStates(upstreams),
@@ -213,7 +207,7 @@ function openUpstreams({ upstreams }: LoadedConfig['config'], log: Log): Upstrea
 
 function addressStates({ all }: Upstreams): AddressState[] {
   return all.flatMap(({ name, addresses }) =>
-    addresses.map(({ origin, standing }) => ({ upstream: name, address: origin, usable: standing.usable })),
+    addresses.map(({ origin, health }) => ({ upstream: name, address: origin, usable: health.usable })),
   );
 }
 

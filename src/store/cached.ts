@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { type Awaitable, whenReady } from '../domain/awaitable.js';
+import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
 import type { User } from '../domain/user.js';
 import { Bridge } from './bridge.js';
 import { Warming } from './warming.js';
@@ -30,7 +30,7 @@ export interface CacheEvents {
   /** A token was let in from the cache because the store could not be asked. */
   readonly servedStale: () => void;
   /** A change of a token by this process was told to it. @param ms since it was sent to the store */
-  readonly told: (ms: number) => void;
+  readonly received: (ms: number) => void;
 }
 
 interface Entry {
@@ -48,7 +48,7 @@ export const REVOCATION = 'revocation:';
 /**
  * Keeps the answers to token look-ups in front of a store on the network.
  *
- * Nothing is used while changes are not told ({@link arm}, {@link disarm}). A look-up that began before a change
+ * Nothing is used while changes are not told ({@link arm}, {@link disable}). A look-up that began before a change
  * was told is not kept, and nobody who asks after the change shares its answer. Tokens and their owners are dropped
  * apart: a changed role or lock of a user drops the user, and with it every token's answer.
  */
@@ -74,7 +74,7 @@ export class CachedStore extends ForwardingStore {
     super(inner);
     this.#settings = settings;
     this.#events = events;
-    this.#lag = new Lag(events.told);
+    this.#lag = new Lag(events.received);
     const max = Math.max(1, settings.size);
     this.#tokens = new LRUCache({
       max,
@@ -104,7 +104,7 @@ export class CachedStore extends ForwardingStore {
   }
 
   /** Changes are not told any more. */
-  disarm(): void {
+  disable(): void {
     this.#armed = false;
     this.#lag.clear();
     if (this.#keepsUnarmed) this.#begin();
@@ -140,7 +140,7 @@ export class CachedStore extends ForwardingStore {
     }
   }
 
-  override findToken(digest: string): Awaitable<TokenWithOwner | undefined> {
+  override findToken(digest: string): MaybePromise<TokenWithOwner | undefined> {
     const now = performance.now();
     if (this.#armed && now < this.#coveredUntil) {
       const entry = this.#tokens.get(digest);
@@ -175,19 +175,19 @@ export class CachedStore extends ForwardingStore {
     return found;
   }
 
-  override getUser(id: string): Awaitable<User | undefined> {
-    return whenReady(this.inner.getUser(id), (found) => this.#noted(found));
+  override getUser(id: string): MaybePromise<User | undefined> {
+    return mapMaybe(this.inner.getUser(id), (found) => this.#noted(found));
   }
 
-  override getUserByLogin(login: string): Awaitable<User | undefined> {
-    return whenReady(this.inner.getUserByLogin(login), (found) => this.#noted(found));
+  override getUserByLogin(login: string): MaybePromise<User | undefined> {
+    return mapMaybe(this.inner.getUserByLogin(login), (found) => this.#noted(found));
   }
 
-  override hasLegacyKeys(): Awaitable<boolean> {
+  override hasLegacyKeys(): MaybePromise<boolean> {
     const known = this.#legacyKeys;
     if (this.#armed && known !== undefined && performance.now() < this.#coveredUntil) return known;
     const generation = this.#generation;
-    const asked = whenReady(this.inner.hasLegacyKeys(), (some) => {
+    const asked = mapMaybe(this.inner.hasLegacyKeys(), (some) => {
       if (this.#armed && generation === this.#generation) this.#legacyKeys = some;
       return some;
     });
@@ -337,7 +337,7 @@ export class CachedStore extends ForwardingStore {
   }
 
   #toldOf(digest: string): void {
-    this.#lag.told(digest);
+    this.#lag.received(digest);
     this.#forgetToken(digest);
   }
 

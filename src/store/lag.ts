@@ -21,7 +21,7 @@ export class Lag {
   }
 
   /** A change of a key was told. */
-  told(key: string): void {
+  received(key: string): void {
     const sentAt = this.#sentAt.get(key);
     if (sentAt === undefined) return;
     this.#sentAt.delete(key);

@@ -22,7 +22,7 @@ import { LookUps } from './lmdb/look-ups.js';
 import { readCustomer, readService, readTokenWithUse, readUser, readUserByLogin } from './lmdb/read.js';
 import { readSigningKeys, removeSigningKeys, replaceSigningKeys } from './lmdb/signing-keys.js';
 import { createSession, recordSessionUse, removeSession } from './lmdb/sessions.js';
-import { addSudo, hasSudo } from './lmdb/sudos.js';
+import { addSudo, hasSudo } from './lmdb/sudo-grants.js';
 import {
   countLegacyKeys,
   countTokens,

@@ -1,4 +1,4 @@
-import type { Awaitable } from '../domain/awaitable.js';
+import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Store } from './store.js';
 
 /** Kinds of what is asked of a store, so that there are few of them. */
@@ -58,7 +58,7 @@ const KINDS: Readonly<Record<Exclude<keyof Store, 'begin' | 'probe' | 'probeWrit
   removeExpired: 'write',
 };
 
-type Method = (...args: readonly unknown[]) => Awaitable<unknown>;
+type Method = (...args: readonly unknown[]) => MaybePromise<unknown>;
 
 /** A store whose operations are timed. It answers exactly what the inner one answers. */
 export function measured(inner: Store, onOperation: OnOperation): Store {
@@ -79,7 +79,7 @@ export function measured(inner: Store, onOperation: OnOperation): Store {
 function timed(method: Method, kind: Operation, onOperation: OnOperation): Method {
   return (...args) => {
     const startedAt = performance.now();
-    let result: Awaitable<unknown>;
+    let result: MaybePromise<unknown>;
     try {
       result = method(...args);
     } catch (error) {

@@ -1,4 +1,4 @@
-import { type Awaitable, whenReady } from '../domain/awaitable.js';
+import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
 import type { User } from '../domain/user.js';
 import { Creations } from './creations.js';
 import { ForwardingStore } from './forwarding.js';
@@ -19,27 +19,27 @@ export class RememberingStore extends ForwardingStore {
     this.#revocations = revocations;
   }
 
-  override findToken(digest: string): Awaitable<TokenWithOwner | undefined> {
-    return whenReady(this.inner.findToken(digest), (found) => {
+  override findToken(digest: string): MaybePromise<TokenWithOwner | undefined> {
+    return mapMaybe(this.inner.findToken(digest), (found) => {
       if (found === undefined || this.#revocations.hasToken(found.token)) return undefined;
       const owner = this.#lockedIfKnown(found.owner);
       return owner === found.owner ? found : { token: found.token, owner };
     });
   }
 
-  override findSession(digest: string): Awaitable<SessionWithOwner | undefined> {
-    return whenReady(this.inner.findSession(digest), (found) => {
+  override findSession(digest: string): MaybePromise<SessionWithOwner | undefined> {
+    return mapMaybe(this.inner.findSession(digest), (found) => {
       if (found === undefined || this.#revocations.hasSession(digest)) return undefined;
       return { session: found.session, owner: this.#lockedIfKnown(found.owner) };
     });
   }
 
-  override getUser(id: string): Awaitable<User | undefined> {
-    return whenReady(this.inner.getUser(id), (found) => found && this.#lockedIfKnown(found));
+  override getUser(id: string): MaybePromise<User | undefined> {
+    return mapMaybe(this.inner.getUser(id), (found) => found && this.#lockedIfKnown(found));
   }
 
-  override getUserByLogin(login: string): Awaitable<User | undefined> {
-    return whenReady(this.inner.getUserByLogin(login), (found) => found && this.#lockedIfKnown(found));
+  override getUserByLogin(login: string): MaybePromise<User | undefined> {
+    return mapMaybe(this.inner.getUserByLogin(login), (found) => found && this.#lockedIfKnown(found));
   }
 
   override async createToken(...args: Parameters<Store['createToken']>) {

@@ -1,4 +1,4 @@
-import type { Awaitable } from '../domain/awaitable.js';
+import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Session } from '../domain/session.js';
 import type { SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
@@ -92,26 +92,26 @@ export type ChangeRefused =
  * and locked owners are returned as they are.
  */
 export interface Store {
-  findToken(digest: string): Awaitable<TokenWithOwner | undefined>;
-  findSession(digest: string): Awaitable<SessionWithOwner | undefined>;
+  findToken(digest: string): MaybePromise<TokenWithOwner | undefined>;
+  findSession(digest: string): MaybePromise<SessionWithOwner | undefined>;
   /** Whether any legacy key exists; while none does, values without a token's form need no look-up. */
-  hasLegacyKeys(): Awaitable<boolean>;
+  hasLegacyKeys(): MaybePromise<boolean>;
 
-  getCustomer(id: string): Awaitable<Customer | undefined>;
-  getService(id: string): Awaitable<Service | undefined>;
-  getUser(id: string): Awaitable<User | undefined>;
+  getCustomer(id: string): MaybePromise<Customer | undefined>;
+  getService(id: string): MaybePromise<Service | undefined>;
+  getUser(id: string): MaybePromise<User | undefined>;
   /** Finds a user by login name, upper and lower case alike. */
-  getUserByLogin(login: string): Awaitable<User | undefined>;
-  listCustomers(): Awaitable<Customer[]>;
-  listServices(customerId: string): Awaitable<Service[]>;
-  listUsers(customerId: string): Awaitable<User[]>;
+  getUserByLogin(login: string): MaybePromise<User | undefined>;
+  listCustomers(): MaybePromise<Customer[]>;
+  listServices(customerId: string): MaybePromise<Service[]>;
+  listUsers(customerId: string): MaybePromise<User[]>;
   /** Ids of the users whose `deletionPending` is set. */
-  listPendingDeletions(): Awaitable<string[]>;
+  listPendingDeletions(): MaybePromise<string[]>;
   /** Writes a set of records, all or none. Returns `undefined` when it was written. */
   change(changes: Changes, now: EpochMs): Promise<ChangeRefused | undefined>;
 
   /** What the costliest password hash takes that was ever written ({@link costOfHash}); 0 when none was. */
-  getPasswordCost(): Awaitable<number>;
+  getPasswordCost(): MaybePromise<number>;
 
   /**
    * Adds a token unless its owner is not as verified any more or has as many as the limits allow: `limit_reached` for active
@@ -124,15 +124,15 @@ export interface Store {
     now: EpochMs,
   ): Promise<'created' | 'limit_reached' | 'full' | 'owner_changed'>;
   /** Which of some digests are no token's, nor that of a legacy key that was revoked: those that can be imported. */
-  filterNewDigests(digests: readonly string[]): Awaitable<string[]>;
-  getToken(id: string): Awaitable<TokenWithUse | undefined>;
-  listTokensOfUser(userId: string): Awaitable<TokenWithUse[]>;
-  listTokensOfCustomer(customerId: string): Awaitable<TokenWithUse[]>;
+  filterNewDigests(digests: readonly string[]): MaybePromise<string[]>;
+  getToken(id: string): MaybePromise<TokenWithUse | undefined>;
+  listTokensOfUser(userId: string): MaybePromise<TokenWithUse[]>;
+  listTokensOfCustomer(customerId: string): MaybePromise<TokenWithUse[]>;
   /**
    * Whether the users of a customer have so many tokens, expired ones included. Creations meanwhile may be missing. It is
    * cheap while the whole store holds fewer.
    */
-  hasTokensOfCustomer(customerId: string, count: number): Awaitable<boolean>;
+  hasTokensOfCustomer(customerId: string, count: number): MaybePromise<boolean>;
   /** Revokes tokens by id, all or none. Returns the ids that are not there; empty when all were revoked. */
   revokeTokens(ids: readonly string[]): Promise<string[]>;
 
@@ -147,7 +147,7 @@ export interface Store {
     owner: VerifiedOwner,
     maxPerUser: number | null,
   ): Promise<readonly Session[] | 'owner_changed'>;
-  listSessions(userId: string): Awaitable<Session[]>;
+  listSessions(userId: string): MaybePromise<Session[]>;
   /** Ends a session. Returns whether it was there. */
   endSession(digest: string): Promise<boolean>;
   /** Ends the sessions of a user, all but one when `except` names its digest. Returns how many. */
@@ -170,15 +170,15 @@ export interface Store {
   countWrite(userId: string, hour: EpochMs): Promise<number>;
 
   /** The last step that was taken for a user; -1 when none was. */
-  getOtpStep(userId: string): Awaitable<number>;
+  getOtpStep(userId: string): MaybePromise<number>;
 
   /** Digests of legacy keys that were revoked and must not come back. */
-  listRevokedDigests(): Awaitable<string[]>;
+  listRevokedDigests(): MaybePromise<string[]>;
   /** Marks digests as those of revoked legacy keys. */
   addRevokedDigests(digests: readonly string[]): Promise<void>;
 
   /** Until when a login attempt has to wait; 0 when it need not. */
-  attemptHeldUntil(limits: readonly AttemptLimit[], now: EpochMs): Awaitable<EpochMs>;
+  attemptHeldUntil(limits: readonly AttemptLimit[], now: EpochMs): MaybePromise<EpochMs>;
   /**
    * Counts a login attempt under each limit, before anybody looks at its password, and returns 0; when it has to wait, it
    * returns until when and counts nothing. The check and the write are one step.
@@ -187,7 +187,7 @@ export interface Store {
   /** Takes a reserved attempt back where it was none of guessing, in one step. */
   settleAttempt(settlement: Settlement, now: EpochMs): Promise<void>;
   /** Addresses that an account logged in from and that are not forgotten by `now`, in no order. */
-  listKnownAddresses(account: string, now: EpochMs): Awaitable<string[]>;
+  listKnownAddresses(account: string, now: EpochMs): MaybePromise<string[]>;
 
   /**
    * Notes that a user confirmed the password with a credential, until a time, unless the user is not as verified any more.
@@ -202,10 +202,10 @@ export interface Store {
     now: EpochMs,
   ): Promise<'granted' | 'owner_changed'>;
   /** Whether a confirmation of the password by this user and credential is not over by `now`. */
-  hasSudo(userId: string, credentialId: string, now: EpochMs): Awaitable<boolean>;
+  hasSudo(userId: string, credentialId: string, now: EpochMs): MaybePromise<boolean>;
 
   /** The keys that sign assertions; `undefined` when none were made. */
-  getSigningKeys(): Awaitable<SigningKeys | undefined>;
+  getSigningKeys(): MaybePromise<SigningKeys | undefined>;
   /**
    * Writes the signing keys when those that are there have the revision before, or none are there and the revision is 1.
    * Returns whether it wrote. The check and the write are one step.
@@ -218,7 +218,7 @@ export interface Store {
    * How many tokens and legacy keys are not expired. It is cheap, however many there are, and right behind
    * {@link removeExpired}: a store may take for an expired token what else expired since then.
    */
-  countActiveTokens(now: EpochMs): Awaitable<number>;
+  countActiveTokens(now: EpochMs): MaybePromise<number>;
 
   /**
    * Removes what nobody can use any more: sessions past their end or idle, tokens that expired before
@@ -235,7 +235,7 @@ export interface Store {
    */
   begin(purpose?: 'restore'): Promise<void>;
   /** Whether records of another store are being written into this one, or were until that was interrupted. */
-  isRestoring(): Awaitable<boolean>;
+  isRestoring(): MaybePromise<boolean>;
   /** Notes that such a restore begins, or is done. */
   setRestoring(restoring: boolean): Promise<void>;
   /** Resolves when the store answers, throws {@link StoreUnavailable} otherwise. */
@@ -246,7 +246,7 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** The store is not what it has to be, and an operator has to mend it. */
+/** The store is not what it has to be, and an operator has to fix it. */
 export class StoreUnusable extends Error {
   readonly code = 'STORE_UNUSABLE';
 }

@@ -1,10 +1,10 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { imaginedSession } from '../../src/commands/judge/imagined.js';
+import { syntheticSession } from '../../src/commands/synthetic-subject.js';
 import { loadConfig } from '../../src/config/load.js';
 import type { User } from '../../src/domain/user.js';
-import { Rehearsal } from '../../src/pipeline/simulate.js';
+import { Simulator } from '../../src/pipeline/simulate.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { needPackages } from '../helpers/debian.js';
 import { makeClock } from '../helpers/clock.js';
@@ -333,14 +333,14 @@ t.test('latchkey explain and the server agree', async (t) => {
   const { url, token, login, configFile, folder } = await startFixture(t, ON);
   const store = openLmdbStore(join(folder, 'data'));
   t.teardown(() => store.close());
-  const rehearsal = new Rehearsal(loadConfig(configFile), store);
+  const rehearsal = new Simulator(loadConfig(configFile), store);
   const byKey = (key: string) => ({ headers: withKey(key), as: { key } });
   const askers = {
     anonymous: { headers: {}, as: 'anonymous' as const },
     'a bad key': byKey('bad'),
     'a purging token': byKey(await token('superuser', { scope: 'purge_all' })),
     'a limited token': byKey(await token('user', { service_id: 'SVC1' })),
-    'a session': { headers: { Cookie: await login('user') }, as: { subject: imaginedSession((await store.getUser('user')) as never) } },
+    'a session': { headers: { Cookie: await login('user') }, as: { subject: syntheticSession((await store.getUser('user')) as never) } },
   };
   const outcomes = new Set<string>();
   for (const [name, { headers, as }] of Object.entries(askers)) {
@@ -353,7 +353,7 @@ t.test('latchkey explain and the server agree', async (t) => {
     }
   }
   t.same([...outcomes].toSorted(), ['answer', 'not_found', 'scope', 'unauthenticated']);
-  const locked = imaginedSession((await store.getUser('locked')) as never);
+  const locked = syntheticSession((await store.getUser('locked')) as never);
   t.equal((await rehearsal.ask({ method: 'POST', target: '/sudo', as: { subject: locked } }, Date.now())).verdict.outcome, 'unauthenticated');
 }); // prettier-ignore
 

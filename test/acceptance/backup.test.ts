@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { join, resolve } from 'node:path';
 import t, { type Test } from 'tap';
-import { readBackup, writeBackup } from '../../src/commands/operate/backup-file.js';
+import { readBackup, writeBackup } from '../../src/commands/backup-file.js';
 import type { StoreRecord } from '../../src/store/transfer.js';
 import { run, runOn, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { needNode } from '../helpers/node-version.mjs';
@@ -110,7 +110,7 @@ t.test('what fails leaves nothing behind, and a file of before as it was', async
   await t.rejects(writeBackup(file, shortened(), ignore), /was read back and/);
   t.same(readdirSync(folder), ['backup.jsonl']);
   t.equal(readFileSync(file, 'utf8'), 'before');
-  await t.rejects(writeBackup(join(folder, 'none/backup.jsonl'), recordsOf([]), ignore), /none\/backup\.jsonl can not be written \(ENOENT\)/);
+  await t.rejects(writeBackup(join(folder, 'none/backup.jsonl'), recordsOf([]), ignore), /none\/backup\.jsonl cannot be written: no such file or directory \(ENOENT\)/);
 
   mkdirSync(join(folder, 'directory'));
   symlinkSync('/dev/null', join(folder, 'link'));
@@ -125,7 +125,7 @@ t.test('a backup that is stopped leaves nothing behind', async (t) => {
 async function stops(t: Test, signal: NodeJS.Signals) {
   const folder = temporaryFolder(t);
   const program = `
-    import { writeBackup } from ${JSON.stringify(resolve('dist/commands/operate/backup-file.js'))};
+    import { writeBackup } from ${JSON.stringify(resolve('dist/commands/backup-file.js'))};
     async function* slow() {
       yield { kind: 'customer', value: { id: 'C1', name: 'One' } };
       await new Promise((later) => setTimeout(later, 60_000));

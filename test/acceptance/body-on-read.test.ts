@@ -25,7 +25,7 @@ const LENGTH = 'Content-Length: 5\r\n\r\nhello';
 const CHUNKED = 'Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n';
 const EMPTY_CHUNKED = 'Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n';
 const BODIES = { LENGTH, CHUNKED, EMPTY_CHUNKED };
-/** A route with and one without authentication, one that denies, default_route, own endpoints, the web page. */
+/** A route with and one without authentication, one that denies, default_route, built-in endpoints, the web page. */
 const PLACES = [
   '/service/S1',
   '/open/a',

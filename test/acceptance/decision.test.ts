@@ -157,7 +157,7 @@ t.test('a check that does not say what it asks about is refused, with what to me
         t.equal(reply.json.detail.startsWith(`${fault}; `), true, reply.json.detail);
         t.match(reply.json.detail, mend);
       }
-      const lines = server.stdout().split('\n').filter((line) => line.includes(fault) && line.includes('has to be mended'));
+      const lines = server.stdout().split('\n').filter((line) => line.includes(fault) && line.includes('misconfigured forward-auth proxy'));
       t.equal(lines.length, 1, 'one line of the log');
       t.match(lines[0] ?? '', '"level":40');
     }
@@ -190,7 +190,7 @@ t.test('nothing else is on the decision port, and checks are on no other', async
   t.equal((await send(server.admin, '/auth-request', { headers: asked })).status, 404);
 }); // prettier-ignore
 
-t.test('own endpoints are never let in and nothing happens at them', async (t) => {
+t.test('built-in endpoints are never let in and nothing happens at them', async (t) => {
   const victim = await token('superuser');
   const rows: [string, string, Record<string, string>][] = [
     ['POST', '/login', {}], ['POST', '/tokens', {}], ['GET', '/tokens', { Cookie: session }], ['GET', '/tokens/self', { 'Service-Key': victim }],
@@ -206,7 +206,7 @@ t.test('own endpoints are never let in and nothing happens at them', async (t) =
   }
   t.equal((await send(url, '/tokens/self', { headers: { 'Service-Key': victim } })).status, 200);
   t.equal((await send(url, '/tokens', { headers: { Cookie: session } })).status, 200);
-  t.match(server.stdout(), /"detail":"Latchkey serves \/login itself;[^\n]*has to be mended/);
+  t.match(server.stdout(), /"detail":"Latchkey serves \/login itself;[^\n]*misconfigured forward-auth proxy/);
 }); // prettier-ignore
 
 t.test('what a check leaves behind: last use, a record, the audit log, metrics', async (t) => {

@@ -73,7 +73,10 @@ t.test('each printed curl line works as pasted, and the next start has the same 
 
   const taken = await run(['demo', '--port', port, '--data', join(temporaryFolder(t), 'b')]);
   t.equal(taken.code, 1);
-  t.equal(taken.stderr, `latchkey: port ${port} is in use already; choose another, or 0 for a free one\n`);
+  t.equal(
+    taken.stderr,
+    `latchkey: port ${port} is in use already; choose another, like --port 8081 for demo, or listen.port in the configuration; 0 picks a free one\n`,
+  );
 });
 
 t.test('values of a folder that is there already are data to the shell, the form and the terminal', async (t) => {
@@ -127,7 +130,7 @@ t.test('a folder that others can use, or that is not there for it, is refused', 
   symlinkSync('../open/directory.yaml', join(linked, 'directory.yaml'));
   await refused('a link', linked, /directory\.yaml is not a regular file/);
   writeFileSync(join(folder, 'file'), '');
-  await refused('a file', join(folder, 'file'), /can not be made \(EEXIST\)/);
+  await refused('a file', join(folder, 'file'), /cannot be made: EEXIST/);
   if (process.getuid?.() === 0) {
     const foreign = made('foreign', 0o700);
     chownSync(foreign, 1, 1);

@@ -2,8 +2,8 @@ import { createServer } from 'node:http';
 import { createServer as createTcpServer } from 'node:net';
 import t, { type Test as T } from 'tap';
 import type { Refusal } from '../../src/domain/refusal.js';
-import { answerRefusal } from '../../src/http/answers.js';
-import type { EndpointName } from '../../src/policy/endpoint-rule.js';
+import { refusalReply } from '../../src/http/replies.js';
+import type { EndpointName } from '../../src/endpoints/endpoints.js';
 import { exchange, type WireReply } from '../helpers/exchange.js';
 import { LEGACY_KEY, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback, send } from '../helpers/http.js';
@@ -83,7 +83,7 @@ function emptyStrings(value: unknown): string[] {
   return Object.entries(value).flatMap(([name, each]) => (each === '' ? [name] : emptyStrings(each)));
 }
 
-t.test('each own endpoint', async (t) => {
+t.test('each built-in endpoint', async (t) => {
   const session = async () => `Cookie: ${await login('superuser')}\r\n`;
   const cookie = await session();
   const id = async () => (await create('engineer')).json.id as string;
@@ -183,8 +183,8 @@ t.test('each refusal that a client can bring about', async (t) => {
     ['another origin', 403, () => ask('PUT /x', `${cookie}Origin: https://evil.example\r\n`, '')],
     ['another customer', 403, () => ask('GET /customer/C2/tokens', cookie)],
     ['no such token', 404, () => ask('GET /tokens/none', cookie)],
-    ['no such own endpoint', 404, () => ask('GET /tokens/a/b', cookie)],
-    ['no such method of an own endpoint', 404, () => ask('PUT /tokens', key, '')],
+    ['no such built-in endpoint', 404, () => ask('GET /tokens/a/b', cookie)],
+    ['no such method of a built-in endpoint', 404, () => ask('PUT /tokens', key, '')],
     ['no such path of the page', 404, () => ask('GET /_latchkey/none')],
     ['a denied route', 404, () => ask('GET /hidden', key)],
     ['TRACE', 405, () => ask('TRACE /x', key)],
@@ -200,7 +200,7 @@ t.test('each refusal that a client can bring about', async (t) => {
     ['an upstream that is silent', 504, () => ask('GET /silent', key)],
     ['a user with active tokens', 400, () => ask('DELETE /user/engineer', cookie)],
     ['the decision port, half a question', 403, () => ask('GET /auth-request', '', undefined, server.decision)],
-    ['the decision port, an own endpoint', 403, () => ask('GET /auth-request', 'X-Original-Method: GET\r\nX-Original-URI: /tokens\r\n', undefined, server.decision)],
+    ['the decision port, a built-in endpoint', 403, () => ask('GET /auth-request', 'X-Original-Method: GET\r\nX-Original-URI: /tokens\r\n', undefined, server.decision)],
   ];
   for (const [name, status, reply] of rows) {
     const got = await reply();
@@ -256,7 +256,7 @@ t.test('each refusal that there is has a message, and all but 401 a detail', asy
     own_endpoint: { refusal: 'own_endpoint', detail },
     not_found: { refusal: 'not_found', detail },
     grant: { refusal: 'grant', status: 400, code: 'invalid_grant', detail },
-    login_throttled: { refusal: 'login_throttled', retryAfter: 1, facts: [] },
+    login_throttled: { refusal: 'login_throttled', retryAfter: 1, auditEvents: [] },
     rate_limited: { refusal: 'rate_limited', retryAfter: 1, resetAt: 0 },
     upstream_unreachable: { refusal: 'upstream_unreachable', detail },
     upstream_broken: { refusal: 'upstream_broken', detail },
@@ -270,7 +270,7 @@ t.test('each refusal that there is has a message, and all but 401 a detail', asy
     fault: { refusal: 'fault' },
   };
   for (const [name, refusal] of Object.entries(refusals)) {
-    const { status, json, fields = [], content, maxAge } = answerRefusal(refusal);
+    const { status, json, headers: fields = [], content, maxAge } = refusalReply(refusal);
     t.same([content, maxAge], [undefined, undefined], `${name}: JSON that nobody keeps`);
     t.match(json, status === 401 ? { msg: /./ } : { msg: /./, detail: /./ }, name);
     if (status === 429 || status === 503) t.ok(fields.includes('Retry-After'), `${name}: Retry-After`);

@@ -1,10 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { imaginedSession } from '../../src/commands/judge/imagined.js';
+import { syntheticSession } from '../../src/commands/synthetic-subject.js';
 import { loadConfig } from '../../src/config/load.js';
 import type { Explanation } from '../../src/gate/explain.js';
-import { type Question, Rehearsal } from '../../src/pipeline/simulate.js';
+import { type SimulatedRequest, Simulator } from '../../src/pipeline/simulate.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { type Fixture, LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { type Reply, send } from '../helpers/http.js';
@@ -14,7 +14,7 @@ import { run, temporaryFolder } from '../helpers/latchkey.js';
 interface Asker {
   readonly name: string;
   readonly headers: Record<string, string>;
-  readonly as: Question['as'];
+  readonly as: SimulatedRequest['as'];
 }
 
 interface Row {
@@ -29,7 +29,7 @@ async function twin(t: Test, config: object = {}) {
   const fixture = await startFixture(t, config);
   const store = openLmdbStore(`${fixture.folder}/data`);
   t.teardown(() => store.close());
-  const rehearsal = new Rehearsal(loadConfig(fixture.configFile), store);
+  const rehearsal = new Simulator(loadConfig(fixture.configFile), store);
   const byKey = (name: string, key: string): Asker => ({
     name,
     headers: { 'Service-Key': key },
@@ -38,14 +38,14 @@ async function twin(t: Test, config: object = {}) {
   const bySession = async (user: string): Promise<Asker> => ({
     name: `${user} by session`,
     headers: { Cookie: await fixture.login(user) },
-    as: { subject: imaginedSession((await store.getUser(user)) as never) },
+    as: { subject: syntheticSession((await store.getUser(user)) as never) },
   });
   return { fixture, rehearsal, byKey, bySession };
 }
 
 /** Asks both and says how they differ; nothing when they agree. */
 async function difference(
-  { fixture, rehearsal }: { fixture: Fixture; rehearsal: Rehearsal },
+  { fixture, rehearsal }: { fixture: Fixture; rehearsal: Simulator },
   { method, path, asker, headers = {} }: Row,
 ): Promise<string | undefined> {
   const fields = Object.entries(headers).flat();
@@ -249,7 +249,7 @@ t.test('the command prints the same, for people and for programs', async (t) => 
   });
   t.match(await run([...base, ...ask, '--key-file', `${keyFile}.none`]), {
     code: 1,
-    stderr: /none can not be read: ENOENT/,
+    stderr: /none cannot be read: no such file or directory \(ENOENT\)/,
   });
   t.match(
     (await run(['explain', '--help'])).stdout.replaceAll(/\s+/g, ' '),

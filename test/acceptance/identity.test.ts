@@ -87,8 +87,8 @@ t.test('the assertion', async (t) => {
   const headers = (await call(url, key)).json.headers as Record<string, string>;
 
   await t.test('it says what the headers say, and is signed by a key that is published', async (t) => {
-    const { iat = 0, exp = 0, ...facts } = payload;
-    t.same(facts, {
+    const { iat = 0, exp = 0, ...claims } = payload;
+    t.same(claims, {
       iss: ISSUER, aud: 'example-api', sub: headers['x-auth-user-id'], customer_id: headers['x-auth-customer-id'], login: headers['x-auth-login'],
       role: headers['x-auth-role'], scope: headers['x-auth-scope'], credential: 'token', token_id: headers['x-auth-token-id'],
     });

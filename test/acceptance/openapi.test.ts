@@ -50,7 +50,7 @@ t.test('the document is OpenAPI 3.1, by its own schema, in every shape that the 
   t.equal((await validator.validate(broken)).valid, false);
 }); // prettier-ignore
 
-t.test('GET /_latchkey/openapi.json asks for no credential and is an own answer', async (t) => {
+t.test('GET /_latchkey/openapi.json asks for no credential and is answered by Latchkey', async (t) => {
   t.equal(served.status, 200);
   t.match(served.headers, { 'content-type': 'application/json', 'cache-control': 'no-store' });
   const head = await send(url, PATH, { method: 'HEAD' });

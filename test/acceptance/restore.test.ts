@@ -52,7 +52,7 @@ t.test('what audit logs tell of as revoked or ended stays so', async (t) => {
 
   t.match(await run(['store', 'restore', backup, '--config', audited, '--audit', 'none.jsonl']), {
     code: 1,
-    stderr: /none\.jsonl can not be read: ENOENT; nothing was changed/,
+    stderr: /none\.jsonl cannot be read: no such file or directory \(ENOENT\); nothing was changed/,
   });
   t.notOk(existsSync(path));
   const { code, stdout, stderr } = await run(['store', 'restore', backup, '--config', audited, '--audit', other]);

@@ -147,7 +147,7 @@ const HARMLESS: readonly (readonly [name: string, fields: string, version?: stri
   ['HTTP/1.0 without Host', `Acme-Key: ${key}\r\n`, '1.0'],
 ]; // prettier-ignore
 
-t.test('harmless fields, at an own endpoint and through it', async (t) => {
+t.test('harmless fields, at a built-in endpoint and through it', async (t) => {
   for (const [name, fields, version = '1.1'] of HARMLESS) {
     const own = await exchange(url, `GET /tokens/self HTTP/${version}\r\n${fields}\r\n`);
     t.match([own.status, own.json?.name], [200, 'tolerance'], `${name}: GET /tokens/self`);
@@ -184,7 +184,7 @@ t.test('targets that clients write', async (t) => {
     t.equal((await get(`POST ${target}`, 'Content-Length: 0\r\n')).json.target, target, 'byte for byte');
 }); // prettier-ignore
 
-t.test('Expect: 100-continue, at an own endpoint and through it', async (t) => {
+t.test('Expect: 100-continue, at a built-in endpoint and through it', async (t) => {
   const fields = `Content-Type: ${FORM}\r\nExpect: 100-continue\r\n`;
   t.equal((await post('/tokens', `${LOGIN}&name=expects`, fields)).json.name, 'expects');
   t.equal((await post('/tokens', `${LOGIN}&name=expects`, fields.toUpperCase())).json.name, 'expects');
@@ -250,7 +250,7 @@ t.test('what is ambiguous stays refused', async (t) => {
     ['no Host in HTTP/1.1', `GET /tokens/self HTTP/1.1\r\nAcme-Key: ${key}\r\n\r\n`, 400],
     ['an absolute target', `GET http://a/tokens/self HTTP/1.1\r\n${head}\r\n`, 400],
     ['a fragment', `GET /tokens/self#x HTTP/1.1\r\n${head}\r\n`, 400],
-    ['an own endpoint behind an empty segment', `GET //tokens/self HTTP/1.1\r\n${head}\r\n`, 400],
+    ['a built-in endpoint behind an empty segment', `GET //tokens/self HTTP/1.1\r\n${head}\r\n`, 400],
     ['another expectation', `POST /x HTTP/1.1\r\n${head}Expect: 200-ok\r\nContent-Length: 0\r\n\r\n`, 417],
     ['a name with an underscore', `GET /tokens/self HTTP/1.1\r\nHost: a\r\nAcme_Key: ${key}\r\n\r\n`, 401],
     ['the default name', `GET /tokens/self HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n\r\n`, 401],

@@ -95,7 +95,7 @@ t.test('the spans of requests', async (t) => {
     t.equal(collector.ofTrace(trace).length, 0);
   });
 
-  await t.test('an own endpoint: what it writes into the store is below it', async (t) => {
+  await t.test('a built-in endpoint: what it writes into the store is below it', async (t) => {
     const trace = TRACE.replace('4', '7');
     const body = new URLSearchParams({ username: 'superuser@example.com', password: PASSWORD });
     t.equal((await send(url, '/tokens', { body, headers: { traceparent: parent(trace, '01') } })).status, 200);

@@ -209,7 +209,7 @@ t.test('each fault of tls names its place and the mend', async (t) => {
     ['{ ca: ca.pem }', []],
     ['{ cert: client.pem, key: client.key }', []],
     ['{ ca: none.pem }', ['2:14: upstreams.api.tls.ca: there is no such file; write its path, from the folder of this file']],
-    ['{ ca: . }', ['2:14: upstreams.api.tls.ca: the file can not be read (EISDIR)']],
+    ['{ ca: . }', ['2:14: upstreams.api.tls.ca: the file cannot be read: it is a directory (EISDIR)']],
     ['{ ca: client.key }', ['2:14: upstreams.api.tls.ca: the file has no certificate in PEM form ("-----BEGIN CERTIFICATE-----")']],
     ['{ ca: garbage.pem }', ['2:14: upstreams.api.tls.ca: certificate 1 of the file can not be read']],
     ['{ cert: client.pem }', ['2:16: upstreams.api.tls.cert: a certificate needs its key; set key']],

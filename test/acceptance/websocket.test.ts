@@ -59,7 +59,7 @@ t.test('a judged WebSocket carries messages both ways, with identity and without
     X_Auth_Role: 'evil',
     Cookie: `a=1; ${Cookie}`,
   });
-  if (!(ws instanceof WebSocket)) return t.fail(`status ${ws}`);
+  if (!(ws instanceof WebSocket)) throw new Error(`status ${ws}`);
   for (const message of ['hello', 'x'.repeat(200_000)]) {
     const answer = new Promise<string>((done) => ws.once('message', (data: Buffer) => done(data.toString())));
     ws.send(message);
@@ -92,7 +92,7 @@ t.test('what is refused on the request path is refused here, and the upstream is
     ['POST', `POST /x HTTP/1.1\r\n${handshake}\r\n`],
     ['another version', `GET /x HTTP/1.1\r\n${handshake.replace(': 13', ': 8')}\r\n`],
     ['no key', `GET /x HTTP/1.1\r\n${tail}Sec-WebSocket-Version: 13\r\n\r\n`],
-    ['an own endpoint', `GET /tokens/self HTTP/1.1\r\n${handshake}\r\n`],
+    ['a built-in endpoint', `GET /tokens/self HTTP/1.1\r\n${handshake}\r\n`],
   ] as const) {
     t.match(await sendRaw(url, bytes), /^HTTP\/1\.1 400 /, name);
   }

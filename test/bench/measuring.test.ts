@@ -131,25 +131,25 @@ t.test('the picture', async (t) => {
 });
 
 t.test('whose time it is', async (t) => {
-  interface Rooms {
-    ROOMS: Record<string, string>;
+  interface Stages {
+    STAGES: Record<string, string>;
     readonly ownerOf: (url: string) => string | undefined;
     readonly attribute: (profile: object) => { rows: Map<string, { own: number; called: number }> };
     readonly attributeAllocations: (head: object) => Map<string, number>;
   }
-  const { ROOMS, ownerOf, attribute, attributeAllocations } = await load<Rooms>('profile/rooms.mjs');
+  const { STAGES, ownerOf, attribute, attributeAllocations } = await load<Stages>('profile/stages.mjs');
   forEachRow(
     [
       ['file:///x/dist/http/read-head.js', 'head'],
-      ['file:///x/dist/http/write-answer.js', 'answer'],
+      ['file:///x/dist/http/write-reply.js', 'answer'],
       ['file:///x/dist/domain/secret.js', 'authenticate'],
       ['file:///x/dist/domain/path.js', undefined],
       ['file:///x/dist/gate/gate.js', 'authorize'],
       ['file:///x/dist/gate/identity.js', 'identity'],
       ['file:///x/node_modules/lmdb/read.js', 'store'],
       ['file:///x/node_modules/undici/lib/core/request.js', 'undici'],
-      ['file:///x/dist/server/public/access-log.js', 'log'],
-      ['file:///x/dist/server/public/request.js', 'line'],
+      ['file:///x/dist/pipeline/access-log.js', 'log'],
+      ['file:///x/dist/pipeline/request-handler.js', 'pipeline'],
       ['node:net', undefined],
     ] as const,
     ([url, room]) => t.equal(ownerOf(url), room, url),
@@ -162,8 +162,8 @@ t.test('whose time it is', async (t) => {
   const nodes = [
     frame(1, '(root)', '', [2, 6, 7]),
     frame(2, 'onHeaders', 'node:_http_server', [3]),
-    frame(3, 'onRequest', 'file:///x/dist/server/public/request.js', [4]),
-    frame(4, 'forward', 'file:///x/dist/proxy/forward.js', [5]),
+    frame(3, 'onRequest', 'file:///x/dist/pipeline/request-handler.js', [4]),
+    frame(4, 'forward', 'file:///x/dist/upstream/forward.js', [5]),
     frame(5, 'write', 'node:net'),
     frame(6, '(idle)', ''),
     frame(7, 'processTimers', 'node:internal/timers'),
@@ -171,7 +171,7 @@ t.test('whose time it is', async (t) => {
   const profile = { nodes, samples: [2, 3, 4, 5, 5, 6, 7], timeDeltas: [1000, 2000, 3000, 4000, 5000, 6000, 7000] };
   t.same(Object.fromEntries(attribute(profile).rows), {
     receive: { own: 1, called: 0 },
-    line: { own: 2, called: 0 },
+    pipeline: { own: 2, called: 0 },
     forward: { own: 3, called: 9 },
     idle: { own: 6, called: 0 },
     node: { own: 7, called: 0 },
@@ -181,7 +181,7 @@ t.test('whose time it is', async (t) => {
   const allocated = attributeAllocations(head);
   t.equal(allocated.get('receive'), 1);
   t.equal(allocated.get('head'), 6);
-  for (const room of allocated.keys()) t.ok(room in ROOMS, room);
+  for (const room of allocated.keys()) t.ok(room in STAGES, room);
 }); // prettier-ignore
 
 t.test('what became dearer is named, and no more than that', async (t) => {

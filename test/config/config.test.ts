@@ -94,7 +94,7 @@ t.test('each fault of a configuration names its place and the mend', async (t) =
       ['route twice', `${UP}routes:\n  - { path: /a/:x, action: a }\n  - { path: /a/:y, action: b }`, ['4:13: routes.1.path: /a/:y is given for every method in routes.0 already']],
       ['route without action', `${UP}routes:\n  - { path: /a }`, ['3:5: routes.0: expected an action, or auth: none or auth: deny']],
       ['service that is no parameter', `${UP}routes:\n  - { path: "/s/:service_id", action: a, service: servce_id }`, ['3:51: routes.0.service: the path has no parameter of this name (did you mean "service_id"?)']],
-      ['own endpoint', `${UP}routes:\n  - { path: /tokens/x, action: a }`, ["3:13: routes.0.path: /tokens/x is an endpoint of Latchkey's own; remove the route"]],
+      ['built-in endpoint', `${UP}routes:\n  - { path: /tokens/x, action: a }`, ["3:13: routes.0.path: /tokens/x is a built-in endpoint; remove the route"]],
       ['star in the middle', `${UP}routes:\n  - { path: "/a*", action: a }`, ['3:13: routes.0.path: ":name" and "*" must be whole segments']],
       ['trailing slash', `${UP}routes:\n  - { path: /a/, action: a }`, ['3:13: routes.0.path: no request has this path: empty segments and a trailing "/" are never matched; write /a']],
       ['dot segment', `${UP}routes:\n  - { path: /a/../b, action: a }`, ['3:13: routes.0.path: no request has this path: "." and ".." segments are refused']],
@@ -178,9 +178,9 @@ t.test('each fault of a configuration names its place and the mend', async (t) =
       ['page in the way of an endpoint', `${UP}interface: { ui: { path: /tokens/page/ } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/"']],
       ['page at the top', `${UP}interface: { ui: { path: / } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/"']],
       ['page without a slash at its end', `${UP}interface: { ui: { path: /a/../b } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/"']],
-      ['route where the page is', `${UP}routes:\n  - { path: /_latchkey/x, action: a }`, ["3:13: routes.0.path: /_latchkey/x is an endpoint of Latchkey's own; remove the route"]],
+      ['route where the page is', `${UP}routes:\n  - { path: /_latchkey/x, action: a }`, ["3:13: routes.0.path: /_latchkey/x is a built-in endpoint; remove the route"]],
       ['page in the way of the description', `${UP}interface: { ui: { path: /_latchkey/openapi.json/ } }`, ['2:26: interface.ui.path: expected a path of its own like /_latchkey/ that starts and ends with "/"']],
-      ['route where the description is', `${UP}interface: { ui: { enabled: false } }\nroutes:\n  - { path: /_latchkey/openapi.json, action: a }`, ["4:13: routes.0.path: /_latchkey/openapi.json is an endpoint of Latchkey's own; remove the route"]],
+      ['route where the description is', `${UP}interface: { ui: { enabled: false } }\nroutes:\n  - { path: /_latchkey/openapi.json, action: a }`, ["4:13: routes.0.path: /_latchkey/openapi.json is a built-in endpoint; remove the route"]],
       ['route where the page would be', `${UP}interface: { ui: { enabled: false } }\nroutes:\n  - { path: /_latchkey/x, action: a }`, []],
       ['several documents', `${UP}---\n${UP}`, ['2:1: expected one document, found several ("---")']],
       ['not UTF-8', Buffer.from([0x61, 0xff]), ['1:1: is not UTF-8 text']],
@@ -275,7 +275,7 @@ t.test('the commands check, schema and hash-password', async (t) => {
   });
   t.match(await run(['check', '--config', '/none.yaml']), {
     code: 1,
-    stderr: '/none.yaml:1:1: can not be read (ENOENT)\n',
+    stderr: '/none.yaml:1:1: cannot be read: no such file or directory (ENOENT)\n',
   });
   writeFileSync(file, `${UP}directory: { file: ${process.cwd()}/config/directory.yaml }`);
   t.match(await run(['check', '--config', file]), { code: 0 }, 'the example of a directory passes');

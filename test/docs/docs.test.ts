@@ -7,7 +7,7 @@ import { IDENTITY_FACTS, IDENTITY_PRESETS, identityPreset } from '../../src/conf
 import { loadConfig } from '../../src/config/load.js';
 import { needPackages, runs } from '../helpers/debian.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
-import { endpointRoutes } from '../../src/policy/own-endpoints.js';
+import { builtInRoutes } from '../../src/endpoints/endpoints.js';
 import { blocksOf, pages } from './markdown.js';
 
 t.test('docs/accounts.md: the configuration passes', async (t) => {
@@ -152,9 +152,9 @@ t.test('docs/storage.md names each key in Redis', async (t) => {
   for (const key of keys) t.ok(page.includes(`\`${key}`), key);
 });
 
-t.test('docs/interface.md names each own endpoint', async (t) => {
+t.test('docs/interface.md names each built-in endpoint', async (t) => {
   const page = readFileSync('docs/interface.md', 'utf8');
-  const routes = endpointRoutes({
+  const routes = builtInRoutes({
     tokenEndpoints: 'session',
     page: '/_latchkey/',
     assertion: true,

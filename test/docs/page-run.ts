@@ -4,7 +4,7 @@ import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import type { Test } from 'tap';
-import { checkExpectations } from '../../src/commands/judge/check.js';
+import { checkExpectations } from '../../src/commands/check.js';
 import { loadDirectory } from '../../src/config/directory.js';
 import { loadConfig } from '../../src/config/load.js';
 import { startUpstream } from '../helpers/http.js';

@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { NEVER_FORWARDED } from '../../src/http/protected-fields.js';
-import { FORWARDED_NAMES } from '../../src/proxy/decision-headers.js';
+import { FORWARDED_NAMES } from '../../src/upstream/forward-auth-headers.js';
 import { block, END_HEADERS, END_STREAM, frame, HEADERS, SETTINGS } from '../helpers/frames.js';
 import { accepts, startFront } from '../helpers/front.js';
 import { sendRaw, startUpstream } from '../helpers/http.js';

@@ -4,8 +4,8 @@ import { WebSocket, WebSocketServer } from 'ws';
 import { readFileSync } from 'node:fs';
 import { parse, parseAllDocuments } from 'yaml';
 import { NEVER_FORWARDED } from '../../src/http/protected-fields.js';
-import { endpointRoutes } from '../../src/policy/own-endpoints.js';
-import { FORWARDED_NAMES } from '../../src/proxy/decision-headers.js';
+import { builtInRoutes } from '../../src/endpoints/endpoints.js';
+import { FORWARDED_NAMES } from '../../src/upstream/forward-auth-headers.js';
 import { identityOf, PROXIES } from '../helpers/checks.js';
 import { client } from '../helpers/fixture.js';
 import { startExample, startFront } from '../helpers/front.js';
@@ -110,7 +110,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
       t.equal(denied.status, 403);
       const nobody = await send(url, '/service/S1');
       t.equal(nobody.headers['www-authenticate'], 'ApiKey realm="api"');
-      t.notMatch(latchkey.stdout(), 'has to be mended');
+      t.notMatch(latchkey.stdout(), 'misconfigured forward-auth proxy');
     });
 
     t.test('a field of Connection takes nothing away from what the API is told', async (t) => {
@@ -377,19 +377,19 @@ t.test('each example sends every path of Latchkey to it, and no other; a comment
   };
   const withComment = (text: string) =>
     text.replace(/(# With interface\.account_endpoints these as well:\n)((?:[ \t]*# .*\n)+)/, (_all, head: string, lines: string) => head + lines.replaceAll(/^([ \t]*)# /gm, '$1'));
-  const ownPaths = (account: boolean) =>
-    endpointRoutes({ tokenEndpoints: 'session', page: '/_latchkey/', assertion: true, account }).filter(({ auth }) => auth !== 'deny').map(({ path }) => path.replace(/:\w+/g, 'x1'));
-  const account = ownPaths(true).filter((path) => !ownPaths(false).includes(path));
-  t.same([ownPaths(false).length > 15, account.length], [true, 4]);
+  const builtInPaths = (account: boolean) =>
+    builtInRoutes({ tokenEndpoints: 'session', page: '/_latchkey/', assertion: true, account }).filter(({ auth }) => auth !== 'deny').map(({ path }) => path.replace(/:\w+/g, 'x1'));
+  const account = builtInPaths(true).filter((path) => !builtInPaths(false).includes(path));
+  t.same([builtInPaths(false).length > 15, account.length], [true, 4]);
   const others = ['/', '/loginx', '/x/login', '/tokensx', '/customer/x', '/customer/x/y/tokens', '/customer/x/tokens/y', '/_latchkeyx', '/service/tokens/', '/verify/x', '/current_user/password', '/x/verify', '/sudox'];
   for (const [proxy, [file, patterns]] of Object.entries(READERS)) {
     const text = readFileSync(`examples/${file}`, 'utf8');
     const [plain, full] = [patterns(text), patterns(withComment(text))];
     const isOwn = (all: string[], path: string) => all.some((pattern) => new RegExp(pattern).test(path));
     t.ok(plain.length > 0, proxy);
-    t.same(ownPaths(false).filter((path) => !isOwn(plain, path)), [], proxy);
+    t.same(builtInPaths(false).filter((path) => !isOwn(plain, path)), [], proxy);
     t.same([...others, ...account].filter((path) => isOwn(plain, path)), [], proxy);
-    t.same(ownPaths(true).filter((path) => !isOwn(full, path)), [], `${proxy} with its comment`);
+    t.same(builtInPaths(true).filter((path) => !isOwn(full, path)), [], `${proxy} with its comment`);
     t.same(others.filter((path) => isOwn(full, path)), [], `${proxy} with its comment`);
   }
 }); // prettier-ignore

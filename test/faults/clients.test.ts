@@ -111,7 +111,7 @@ t.test('heads over the limits: many fields, long fields, long targets', async (t
   t.equal(upstream.received.length, 1);
 }); // prettier-ignore
 
-t.test('a body of an own endpoint: too long, too slow', async (t) => {
+t.test('a body of a built-in endpoint: too long, too slow', async (t) => {
   const { url } = await serve(t, { limits: { body_size: '1KiB', body_timeout: '300ms' } });
   t.equal((await send(url, '/login', { body: new URLSearchParams({ user: 'u'.repeat(2_000) }) })).status, 413);
   const slow = 'POST /login HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\nuser=';

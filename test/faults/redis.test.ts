@@ -101,7 +101,7 @@ t.test('a link that is cut, or goes quiet: no stale answer, and it comes back', 
       t.equal(await status(second.url, key), 401);
     });
   }
-  const lost = second.server.stdout().match(/changes in the store are not told any more/g) ?? [];
+  const lost = second.server.stdout().match(/cache invalidation link lost/g) ?? [];
   t.ok(lost.length >= 2 && lost.length <= 6, `${lost.length} lines`);
   const metrics = async () => (await send(second.server.admin, '/metrics')).text;
   await until(async () => /^latchkey_store_links_up 1$/m.test(await metrics()), 'the link is up');
@@ -117,13 +117,20 @@ t.test('serve_cached_for: tokens that were seen are let in for that long, others
   const soon = new Date(Date.now() + 3_000).toISOString();
   const expiring = await first.token('superuser', { expires_at: soon });
   for (const key of [seen, expiring]) t.equal(await status(second.url, key), 200);
+  const readyOf = async ({ server }: Pick<typeof first, 'server'>) => send(server.admin, '/readyz');
+  for (const each of [first, second]) t.equal((await readyOf(each)).status, 200);
   await redis.kill();
   t.equal(await status(second.url, seen), 200);
+  const ready = await readyOf(second);
+  t.match([ready.status, ready.json.ready], [200, true], 'it serves, so a load balancer keeps it');
+  t.match(ready.json.checks.store, /; recently used tokens are served from the cache$/);
+  t.equal((await readyOf(first)).status, 503);
   t.equal(await status(second.url, unseen), 503);
   t.equal(await status(first.url, seen), 503, 'the default denies');
   await wait(3_200);
   t.equal(await status(second.url, expiring), 503, 'never past its expiry');
   t.equal(await status(second.url, seen), 503, 'nor longer than that');
+  t.equal((await readyOf(second)).status, 503);
   t.match(await freshMetrics(second.server.admin), /^latchkey_stale_tokens_served_total [1-9]/m);
   t.equal((second.server.stdout().match(/are let in from the cache/g) ?? []).length, 1, 'told once');
   const restartedAt = Date.now();

@@ -1,4 +1,4 @@
-import { jsonSchemaOf } from '../../src/commands/judge/schema.js';
+import { jsonSchemaOf } from '../../src/commands/schema.js';
 import { isSecret } from '../../src/config/schema-walk.js';
 import { configSchema } from '../../src/config/schema/config.js';
 

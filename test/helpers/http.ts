@@ -30,7 +30,7 @@ export function bodyOf({ json, body }: Sent): { body?: string | Buffer | undefin
 }
 
 /**
- * Sends one request on a connection of its own; the path goes out byte for byte. An exchange with an own endpoint is held
+ * Sends one request on a connection of its own; the path goes out byte for byte. An exchange with a built-in endpoint is held
  * against the description of the interface.
  */
 export async function send(base: string, path: string, sent: Sent = {}): Promise<Reply> {

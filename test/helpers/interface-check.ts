@@ -3,7 +3,7 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { parse } from 'yaml';
 import { configSchema } from '../../src/config/schema/config.js';
 import { interfaceDocument } from '../../src/endpoints/openapi/document.js';
-import { interfaceSettings } from '../../src/server/interface-settings.js';
+import { interfaceSettings } from '../../src/server/interface-document.js';
 
 /** A request and its answer. */
 export interface Exchange {

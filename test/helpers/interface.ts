@@ -15,7 +15,7 @@ export function forgetServer(url: string): void {
 }
 
 /**
- * Holds an exchange with an own endpoint of a server against its description.
+ * Holds an exchange with a built-in endpoint of a server against its description.
  *
  * @throws Error when the description does not allow it
  */

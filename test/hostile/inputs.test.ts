@@ -28,7 +28,7 @@ const text = fc.oneof(
   { weight: 1, arbitrary: fc.string({ unit: 'grapheme', maxLength: 60 }).map((each) => each.toWellFormed()) },
 );
 
-/** Every place of an own endpoint, or of a route, where a client writes a text. @param Cookie of a superuser's session */
+/** Every place of a built-in endpoint, or of a route, where a client writes a text. @param Cookie of a superuser's session */
 const placesOf = (url: string, Cookie: string): Record<string, (value: string) => Parameters<typeof send>> => ({
   'login user': (user) => [url, '/login', { body: new URLSearchParams({ user, password: 'x' }) }],
   'login password': (password) => [url, '/login', { body: new URLSearchParams({ user: 'nobody', password }) }],

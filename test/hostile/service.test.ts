@@ -1,9 +1,9 @@
 import { createServer } from 'node:http';
 import { request } from 'node:https';
 import t from 'tap';
-import { imaginedSession, imaginedToken } from '../../src/commands/judge/imagined.js';
+import { syntheticSession, syntheticToken } from '../../src/commands/synthetic-subject.js';
 import { loadConfig } from '../../src/config/load.js';
-import { type Question, Rehearsal } from '../../src/pipeline/simulate.js';
+import { type SimulatedRequest, Simulator } from '../../src/pipeline/simulate.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { PROXIES } from '../helpers/checks.js';
@@ -46,10 +46,10 @@ const { url, server } = fixture;
 const http2 = await openHttp2(t, url);
 const store = openLmdbStore(`${fixture.folder}/data`);
 t.teardown(() => store.close());
-const rehearsal = new Rehearsal(loadConfig(fixture.configFile), store);
+const rehearsal = new Simulator(loadConfig(fixture.configFile), store);
 
 type Headers = Record<string, string | string[]>;
-type Call = (path: string, headers: Headers, as: Question['as']) => Promise<number>;
+type Call = (path: string, headers: Headers, as: SimulatedRequest['as']) => Promise<number>;
 const HANDSHAKE = {
   Upgrade: 'websocket',
   'Sec-WebSocket-Version': '13',
@@ -98,10 +98,10 @@ const FORWARDING = ['HTTP/1.1', 'HTTP/2', 'WebSocket'];
 
 const user = (await store.getUser('superuser')) as never;
 const limited = { 'Service-Key': await fixture.token('superuser', { services: 'SVC1' }) };
-const CREDENTIALS: readonly [who: string, headers: Headers, as: Question['as']][] = [
-  ['limited token', limited, { subject: imaginedToken(user, 'global', ['SVC1']) }],
-  ['unlimited token', { 'Service-Key': await fixture.token('superuser') }, { subject: imaginedToken(user, 'global', []) }],
-  ['session', { Cookie: await fixture.login('superuser') }, { subject: imaginedSession(user) }],
+const CREDENTIALS: readonly [who: string, headers: Headers, as: SimulatedRequest['as']][] = [
+  ['limited token', limited, { subject: syntheticToken(user, 'global', ['SVC1']) }],
+  ['unlimited token', { 'Service-Key': await fixture.token('superuser') }, { subject: syntheticToken(user, 'global', []) }],
+  ['session', { Cookie: await fixture.login('superuser') }, { subject: syntheticSession(user) }],
 ]; // prettier-ignore
 
 interface Row {

@@ -65,7 +65,7 @@ t.test('it runs with production packages alone, as nobody, from folders that it 
   const app = join(root, 'app');
   mkdirSync(app);
   const packages = Object.keys(lock).filter((path) => /^node_modules\/(@[^/]+\/)?[^/]+$/.test(path) && lock[path]?.dev !== true && existsSync(path));
-  const paths = ['LICENSE', 'package.json', 'config', 'dist', ...packages];
+  const paths = ['LICENSE', 'package.json', 'bin', 'config', 'dist', ...packages];
   // Links take no time; across file systems there are none.
   if (spawnSync('cp', ['-rl', '--parents', ...paths, app]).status !== 0) spawnSync('cp', ['-r', '--parents', ...paths, app]);
   t.notOk(existsSync(join(app, 'node_modules/typescript')));

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { cookieValues, formatSessionCookie } from '../../src/http/cookies.js';
-import { withoutCookie } from '../../src/proxy/outbound.js';
+import { withoutCookie } from '../../src/upstream/request-headers.js';
 import { property } from '../helpers/property.js';
 
 const NAME = 'service.session';

@@ -3,9 +3,9 @@ import t from 'tap';
 import { parseTarget } from '../../src/http/target.js';
 import { Router } from '../../src/policy/routes.js';
 import { property, Share } from '../helpers/property.js';
-import { FALLBACK, OWN, TABLE, meaningOf, methods, targets, told } from './paths.js';
+import { FALLBACK, BUILT_IN, TABLE, meaningOf, methods, targets, told } from './paths.js';
 
-const router = new Router(TABLE, FALLBACK, OWN);
+const router = new Router(TABLE, FALLBACK, BUILT_IN);
 const accepted = new Share();
 
 /** The bytes of a path as an upstream sees them that decodes escapes once; `%25` and `%2F` stay. */

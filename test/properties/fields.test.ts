@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import type { Arbitrary } from 'fast-check';
 import type { RequestHead } from '../../src/http/head.js';
 import { foldName, ProtectedFields } from '../../src/http/protected-fields.js';
-import { createOutbound } from '../../src/proxy/outbound.js';
+import { createRequestHeaders } from '../../src/upstream/request-headers.js';
 import { property } from '../helpers/property.js';
 
 const IDENTITY = [
@@ -110,7 +110,7 @@ const NAMES = {
   protectedPrefixes: [],
   credentialNames: ['service-key', 'service-otp'],
 };
-const outbound = createOutbound({
+const outbound = createRequestHeaders({
   ...NAMES,
   sessionCookie: 'service.session',
   forwardCredentials: false,

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import type { Arbitrary } from 'fast-check';
 import { ROUTES } from '../../src/config/defaults.js';
 import { segmentAt } from '../../src/domain/path.js';
-import { endpointRoutes } from '../../src/policy/own-endpoints.js';
+import { builtInRoutes } from '../../src/endpoints/endpoints.js';
 import type { RouteDefinition } from '../../src/policy/route.js';
 import type { Match } from '../../src/policy/routes.js';
 
@@ -21,7 +21,7 @@ export const TABLE: readonly RouteDefinition[] = [
   { path: '/head/:y', methods: ['HEAD'], action: 'alone' },
   { path: '/reader', methods: ['GET'], auth: 'deny' },
 ];
-export const OWN: readonly RouteDefinition[] = endpointRoutes({
+export const BUILT_IN: readonly RouteDefinition[] = builtInRoutes({
   tokenEndpoints: 'session_or_token',
   assertion: true,
   account: true,
@@ -31,7 +31,8 @@ export const FALLBACK = { action: 'api', upstream: 'api' } as const;
 
 /** What a path means by a plain reading of the routes' documentation: written apart from the router, and slower. */
 export function meaningOf(method: string, segments: readonly string[]): string {
-  const best = bestOf(OWN, method, segments) ?? bestOf(TABLE, method, segments) ?? { ...FALLBACK, path: '/' };
+  const best = bestOf(BUILT_IN, method, segments) ??
+    bestOf(TABLE, method, segments) ?? { ...FALLBACK, path: '/' };
   const read = ['GET', 'HEAD', 'OPTIONS'].includes(method);
   const { action = null, service = null, refuse_if_active_tokens: guarded = null } = best;
   const parameter = (name: string) => segments[best.path.split('/').indexOf(`:${name}`) - 1];
@@ -98,7 +99,7 @@ function spelled(text: string): Arbitrary<string> {
 }
 
 const WORDS = [
-  ...new Set([...OWN, ...TABLE].flatMap(({ path }) => path.split('/'))),
+  ...new Set([...BUILT_IN, ...TABLE].flatMap(({ path }) => path.split('/'))),
   ..."SVC1 SVC2 self x x.y ..x x.. ~ - a+b a,b a=b a@b a'b http:".split(' '),
 ].filter((word) => word !== '' && word !== '*' && !word.startsWith(':') && !word.includes(' '));
 const ODD = [
@@ -175,7 +176,7 @@ const tail = fc.constantFrom(
   '/?',
 );
 
-const PATTERNS = [...OWN, ...TABLE]
+const PATTERNS = [...BUILT_IN, ...TABLE]
   .map(({ path }) => path.slice(1).split('/'))
   .filter((parts) => parts[0] !== '*');
 

@@ -4,9 +4,9 @@ import { type Readings, readings, withoutSegments } from '../../src/domain/path.
 import { parseTarget } from '../../src/http/target.js';
 import { type Match, Router } from '../../src/policy/routes.js';
 import { property, Share } from '../helpers/property.js';
-import { FALLBACK, OWN, TABLE, meaningOf, methods, targets, told } from './paths.js';
+import { FALLBACK, BUILT_IN, TABLE, meaningOf, methods, targets, told } from './paths.js';
 
-const router = new Router(TABLE, FALLBACK, OWN);
+const router = new Router(TABLE, FALLBACK, BUILT_IN);
 const accepted = new Share();
 
 /** What the server makes of a target: a match, or undefined when it is refused. */

@@ -84,7 +84,7 @@ function setUp(more: Partial<CacheSettings> = {}) {
       hit: () => (events.hits += 1),
       miss: () => (events.misses += 1),
       servedStale: () => (events.stale += 1),
-      told: (ms) => events.told.push(ms),
+      received: (ms) => events.told.push(ms),
     },
   );
   return { inner, cached, events };
@@ -100,7 +100,7 @@ t.test('nothing is cached until changes are told', async (t) => {
   const again = cached.findToken('digest-A');
   t.notOk(again instanceof Promise, 'a hit costs no promise');
   t.equal(inner.asked, 3);
-  cached.disarm();
+  cached.disable();
   await cached.findToken('digest-A');
   t.equal(inner.asked, 4);
   cached.arm();
@@ -220,7 +220,7 @@ t.test('entries end with their time; while the store is away they serve only whe
   serving.cached.arm();
   await serving.cached.findToken('digest-A');
   serving.inner.fails = true;
-  serving.cached.disarm();
+  serving.cached.disable();
   t.ok(await serving.cached.findToken('digest-A'));
   await t.rejects(
     async () => serving.cached.findToken('digest-B'),
@@ -278,7 +278,7 @@ t.test('serve_cached_for: a lock that was seen once holds, in whatever order ans
         // This one is answered from before the lock, and told after it.
         const release = late ? inner.hold() : () => undefined;
         const early = late ? cached.findToken('digest-C') : undefined;
-        if (told) cached.disarm();
+        if (told) cached.disable();
         for (const id of ['A', 'B']) inner.tokens.set(`digest-${id}`, { token: token(id), owner: locked });
         inner.users.set('U1', locked);
         const seen = see(cached);
@@ -321,7 +321,7 @@ t.test('while another master is chosen, what is known of sessions and of what en
   t.same(await cached.revokeTokens(['B']), []);
   t.equal(await cached.hasLegacyKeys(), false);
   inner.fails = true;
-  cached.disarm();
+  cached.disable();
   t.match(await cached.findToken('digest-C'), { token: { id: 'C' } });
   t.equal(await cached.findToken('digest-A'), undefined, 'revoked elsewhere');
   t.equal(await cached.findToken('digest-B'), undefined, 'revoked here');

@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// A key that is not known is looked for at most this often, so that made-up names do not become a flood of requests.
+// An unknown key is fetched at most this often, so that made-up names do not flood Latchkey.
 const cooldown = 5 * time.Second
 
 var client = http.Client{Timeout: 5 * time.Second}
 
-// Key verifies what one of Latchkey's keys signed.
+// Key verifies the signatures of one of Latchkey's keys.
 type Key struct {
 	Algorithm string
 	Public    crypto.PublicKey
 }
 
-// Keys are those that Latchkey publishes, fetched when they are too old or when one is missing.
+// Keys are Latchkey's published keys, fetched when they are too old or when one is missing.
 type Keys struct {
 	URL    string
 	MaxAge time.Duration
@@ -36,7 +36,7 @@ type Keys struct {
 	fetched time.Time
 }
 
-// Find returns the key of a name.
+// Find returns the key with a name.
 func (k *Keys) Find(kid string) (Key, error) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()

@@ -1,4 +1,5 @@
-// An upstream that believes a caller only by Latchkey's signed assertion. Needs nothing but Go's standard library.
+// An upstream that trusts only Latchkey's signed assertion. Needs nothing but Go's standard
+// library.
 package main
 
 import (
@@ -21,7 +22,7 @@ func setting(name, otherwise string) string {
 }
 
 func main() {
-	// Seconds; what Latchkey's Cache-Control says.
+	// In seconds; Latchkey's Cache-Control.
 	maxAge, err := strconv.Atoi(setting("JWKS_MAX_AGE", "300"))
 	if err != nil {
 		log.Fatal("JWKS_MAX_AGE: ", err)
@@ -47,11 +48,11 @@ func main() {
 		case errors.Is(err, ErrRefused):
 			answer(w, http.StatusUnauthorized, map[string]any{"error": err.Error()})
 		default:
-			// A signature that can not be checked because the keys can not be fetched is no reason to believe it.
+			// Without the keys the signature cannot be checked, so the assertion is not trusted.
 			answer(w, http.StatusServiceUnavailable, map[string]any{"error": "the keys can not be fetched"})
 		}
 	})
-	// A head or a body that does not come to its end is given up.
+	// Give up on a head or a body that does not end.
 	server := &http.Server{Handler: handler, ReadTimeout: 10 * time.Second}
 	log.Fatal(server.Serve(listener))
 }

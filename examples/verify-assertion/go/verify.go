@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// ErrRefused is what an assertion that does not hold is refused with.
+// ErrRefused is the error for an assertion that is not valid.
 var ErrRefused = errors.New("the assertion does not hold")
 
 // Leeway is how far the clocks of both machines may differ.
 const Leeway = 5 * time.Second
 
-// Claims are what an assertion says of the caller.
+// Claims are what an assertion says about the user.
 type Claims map[string]any
 
 // Verifier checks assertions (RFC 7519 7.2).
@@ -30,7 +30,7 @@ type Verifier struct {
 	Keys     *Keys
 }
 
-// Verify returns the claims of an assertion, or ErrRefused when it does not hold.
+// Verify returns the claims of an assertion, or ErrRefused if it is not valid.
 func (v *Verifier) Verify(assertion string) (Claims, error) {
 	parts := strings.Split(assertion, ".")
 	if len(parts) != 3 {
@@ -51,7 +51,7 @@ func (v *Verifier) Verify(assertion string) (Claims, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The algorithm is that of the key, whatever the assertion says: never "none", never a shared secret.
+	// The algorithm is the key's, whatever the assertion says: never "none", never a shared secret.
 	if header.Alg != key.Algorithm {
 		return nil, refused("its algorithm is not that of the key")
 	}
@@ -103,7 +103,7 @@ func isSigned(public crypto.PublicKey, message, signature []byte) bool {
 	return false
 }
 
-// isFor says whether the claim aud, one name or a list, has a name.
+// isFor reports whether the claim aud, one name or a list, contains a name.
 func isFor(audience any, name string) bool {
 	if list, ok := audience.([]any); ok {
 		for _, each := range list {

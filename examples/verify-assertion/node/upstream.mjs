@@ -1,4 +1,4 @@
-// An upstream that believes a caller only by Latchkey's signed assertion. Needs: npm install jose
+// An upstream that trusts only Latchkey's signed assertion. Needs: npm install jose
 import { createServer } from 'node:http';
 import { createRemoteJWKSet, errors, jwtVerify } from 'jose';
 
@@ -10,25 +10,26 @@ const {
   JWKS_MAX_AGE = '300', // seconds; what Latchkey's Cache-Control says
 } = process.env;
 
-// Fetches the keys when they are too old, and when an assertion names a key that is not among them. The latter at most
-// every 5 seconds, so that made-up names do not become a flood of requests.
+// Fetches the keys when they are too old, and when an assertion names an unknown key. The latter at
+// most every 5 seconds, so that made-up names do not become a flood of requests.
 const keys = createRemoteJWKSet(new URL(JWKS_URL), {
   cacheMaxAge: Number(JWKS_MAX_AGE) * 1000,
   cooldownDuration: 5_000,
   timeoutDuration: 5_000,
 });
 
-// What jose says when the keys can not be fetched, which says nothing about an assertion.
+// jose's error when it cannot fetch the keys, which says nothing about an assertion.
 const NO_KEYS = new Set(['ERR_JOSE_GENERIC', 'ERR_JWKS_TIMEOUT']);
 
-/** The claims of an assertion. Throws when it does not hold. */
+/** The claims of an assertion. Throws if it is not valid. */
 async function verify(assertion) {
   const { payload } = await jwtVerify(assertion, keys, {
     algorithms: ['EdDSA', 'ES256'], // never "none", never a shared secret
     issuer: ISSUER,
     audience: AUDIENCE,
     requiredClaims: ['exp', 'iat', 'sub'],
-    maxTokenAge: '1h', // the longest that Latchkey gives one; with it jose also refuses one from the future
+    // The longest life of an assertion. With it, jose also refuses one from the future.
+    maxTokenAge: '1h',
     clockTolerance: 5, // seconds that the clocks of both machines may differ
   });
   return payload;
@@ -41,7 +42,7 @@ async function serve(req, res) {
     const caller = await verify(req.headers['x-auth-assertion'] ?? '');
     answer(200, { hello: caller.login, caller });
   } catch (error) {
-    // A signature that can not be checked because the keys can not be fetched is no reason to believe it.
+    // Without the keys the signature cannot be checked, so the assertion is not trusted.
     if (error instanceof errors.JOSEError && !NO_KEYS.has(error.code)) answer(401, { error: error.code });
     else answer(503, { error: 'the keys can not be fetched' });
   }

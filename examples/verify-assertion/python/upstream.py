@@ -16,16 +16,16 @@ PORT = int(os.environ.get("PORT", "3000"))
 JWKS_URL = os.environ.get("JWKS_URL", "http://127.0.0.1:8080/.well-known/jwks.json")
 ISSUER = os.environ.get("ISSUER", "https://auth.example.com")
 AUDIENCE = os.environ.get("AUDIENCE", "example-api")
-# Seconds; what Latchkey's Cache-Control says.
+# In seconds; Latchkey's Cache-Control.
 JWKS_MAX_AGE = float(os.environ.get("JWKS_MAX_AGE", "300"))
-# A key that is not known is looked for at most this often, so that made-up names do not become a flood of requests.
+# An unknown key is fetched at most this often, so that made-up names do not flood Latchkey.
 COOLDOWN = 5.0
 # Never "none", never a shared secret.
 ALGORITHMS = {"EdDSA", "ES256"}
 
 
 class KeysUnavailable(Exception):
-    """A signature that can not be checked because the keys can not be fetched is no reason to believe it."""
+    """Without the keys the signature cannot be checked, so the assertion is not trusted."""
 
 
 class Keys:
@@ -86,7 +86,7 @@ class Upstream(BaseHTTPRequestHandler):
             pass  # The client went away.
 
     def do_GET(self):
-        # A body is not read here, and must not be taken for the next request.
+        # The body is not read, and must not be taken for the next request.
         if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
             self.close_connection = True
         try:
@@ -94,7 +94,7 @@ class Upstream(BaseHTTPRequestHandler):
         except KeysUnavailable:
             self.answer(503, {"error": "the keys can not be fetched"})
         except Exception as error:
-            # Whatever an assertion does to those who read it: nested too deeply, no text, a number without end.
+            # Any way to break a reader: nested too deeply, not text, an endless number.
             self.answer(401, {"error": type(error).__name__})
         else:
             self.answer(200, {"hello": caller.get("login"), "caller": caller})

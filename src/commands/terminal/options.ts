@@ -8,7 +8,7 @@ export interface ReportOptions {
 
 /** Options that several commands share, so that they read the same everywhere. */
 export const configOption = (): Option =>
-  new Option('--config <file>', 'the configuration file (YAML)').makeOptionMandatory();
+  new Option('--config <file>', 'the configuration file (YAML)').default('latchkey.yaml');
 
 export const jsonOption = (): Option => new Option('--json', 'print JSON, for programs');
 

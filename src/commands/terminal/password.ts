@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
+import { describeSystemError } from '../../domain/system-error.js';
 import { CommandFailed } from './failure.js';
 
 /** NIST SP 800-63B: the least length of a password that is the only factor. */
@@ -21,8 +22,7 @@ function readSecretFile(file: string): string {
   try {
     return readFileSync(file === '-' ? 0 : file, 'utf8').replace(/\r?\n$/, '');
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
-    throw new CommandFailed(`${file} can not be read: ${code}`);
+    throw new CommandFailed(`${file} cannot be read: ${describeSystemError(error)}`);
   }
 }
 

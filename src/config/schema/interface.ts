@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { startsLikeOwnPath } from '../../policy/own-endpoints.js';
+import { collidesWithEndpoint } from '../../endpoints/endpoints.js';
 import { flag, text } from './units.js';
 
 /** Segments of letters, digits and `-._~` that do not begin with a dot: such a path is read alike by everybody. */
@@ -31,7 +31,7 @@ export const interfaceSchema = z.strictObject({
       enabled: flag.default(true).describe('Whether the page is served'),
       path: text
         .refine(
-          (path) => PAGE_PATH.test(path) && !startsLikeOwnPath(path),
+          (path) => PAGE_PATH.test(path) && !collidesWithEndpoint(path),
           'expected a path of its own like /_latchkey/ that starts and ends with "/"',
         )
         .default('/_latchkey/')

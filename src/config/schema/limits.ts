@@ -10,8 +10,8 @@ export const limitsSchema = z.strictObject({
   head_size: size(1_024, 1_048_576).prefault('16KiB').describe('Request target and fields together'),
   head_fields: whole(10, 1_000).default(100).describe('Fields of a head'),
   target_size: size(256, 65_536).prefault('8KiB').describe('Request target'),
-  body_size: size(1_024, 16_777_216).prefault('64KiB').describe('Body of an own endpoint'),
-  body_timeout: timeLimit.prefault('15s').describe('For the whole body of an own endpoint'),
+  body_size: size(1_024, 16_777_216).prefault('64KiB').describe('Body of a built-in endpoint'),
+  body_timeout: timeLimit.prefault('15s').describe('For the whole body of a built-in endpoint'),
   keep_alive: timeLimit
     .prefault('65s')
     .describe('For the next request on a connection; longer than the minute of common load balancers'),

@@ -11,7 +11,7 @@ export interface RefusalAnswer {
   readonly headers?: readonly HeaderName[];
 }
 
-/** Every kind of refusal of own endpoints that has no code. */
+/** Every kind of refusal of built-in endpoints that has no code. */
 export const REFUSALS = {
   Malformed: { status: 400, description: 'The request is ambiguous or malformed', schema: problem },
   Unauthenticated: {
@@ -60,8 +60,8 @@ const EVERYWHERE: readonly RefusalName[] = [
   'Unavailable',
 ];
 
-/** The refusals that follow from what the table of own endpoints says of an endpoint. */
-export function refusalsOf({ takes }: EndpointRule, method: string): RefusalName[] {
+/** The refusals that follow from the credential that an endpoint takes, and from its method. */
+export function refusalsOf(takes: EndpointRule['takes'], method: string): RefusalName[] {
   if (takes !== 'nothing') return [...EVERYWHERE, 'Unauthenticated', 'Forbidden'];
   return method === 'GET' ? [...EVERYWHERE] : [...EVERYWHERE, 'Forbidden'];
 }

@@ -1,40 +1,8 @@
 import { z } from 'zod';
-import * as shown from '../schema/answers.js';
-import {
-  createOwnTokenRequest,
-  createTokenRequest,
-  loginRequest,
-  revokeTokensRequest,
-  sudoRequest,
-} from '../schema/requests.js';
+import { NAMED } from '../schema/named.js';
 
 /** A value of a JSON document. */
 export type Json = Readonly<Record<string, unknown>>;
-
-/** The schemas that have a name in the document. */
-const NAMED = z.registry<{ id: string }>();
-for (const [id, schema] of Object.entries({
-  LoginRequest: loginRequest,
-  CreateTokenRequest: createTokenRequest,
-  CreateOwnTokenRequest: createOwnTokenRequest,
-  RevokeTokensRequest: revokeTokensRequest,
-  SudoRequest: sudoRequest,
-  LoggedIn: shown.loggedIn,
-  Token: shown.token,
-  CreatedToken: shown.createdToken,
-  Session: shown.session,
-  Caller: shown.caller,
-  Person: shown.person,
-  CurrentUser: shown.currentUser,
-  CurrentCustomer: shown.currentCustomer,
-  Verified: shown.verified,
-  SudoGranted: shown.sudoGranted,
-  SigningKeys: shown.signingKeys,
-  Unauthenticated: shown.unauthenticated,
-  Problem: shown.problem,
-  OpenApi: shown.openApi,
-}))
-  NAMED.add(schema, { id });
 
 const AS_SENT = {
   io: 'input',
@@ -51,8 +19,8 @@ const AS_SENT = {
 export function schemasOf(...parts: Json[]): Json {
   const { schemas } = z.toJSONSchema(NAMED, { ...AS_SENT, uri: refTo });
   const text = JSON.stringify(parts);
-  const used = Object.entries(schemas).filter(([name]) => text.includes(`"${refTo(name)}"`));
-  return Object.fromEntries(used.map(([name, schema]) => [name, bare(schema)]));
+  const used = Object.keys(schemas).filter((name) => text.includes(`"${refTo(name)}"`));
+  return Object.fromEntries(used.toSorted().map((name) => [name, bare(schemas[name] ?? {})]));
 }
 
 /** A schema without a name. */

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { GrantCode } from '../../domain/refusal.js';
+import { NAMED, named } from './named.js';
 
 const id = z.string();
 const time = z
@@ -22,7 +23,7 @@ const customer = z.object({ id, name: z.string() });
 const service = z.object({ id, name: z.string() });
 
 /** The answer of POST /login. */
-export const loggedIn = z.object({ user, customer });
+export const loggedIn = named('LoggedIn', { user, customer });
 
 const tokenFields = {
   id: id.describe('Names the token; it is no secret'),
@@ -45,7 +46,7 @@ const tokenFields = {
 };
 
 /** A token as every answer after its creation shows it. */
-export const token = z.object({
+export const token = named('Token', {
   ...tokenFields,
   last_seen_at: time.nullable().describe('Its last use; null when it was never used'),
   last_used_at: time.nullable().describe('The same as `last_seen_at`'),
@@ -54,13 +55,13 @@ export const token = z.object({
 });
 
 /** A token as the answer to its creation shows it. */
-export const createdToken = z.object({
+export const createdToken = named('CreatedToken', {
   ...tokenFields,
   access_token: z.string().describe('The secret. No other answer ever holds it'),
 });
 
 /** A login session of the caller. */
-export const session = z.object({
+export const session = named('Session', {
   id: id.describe('Names the session; it is not what the cookie carries'),
   created_at: time,
   last_seen_at: time.describe('Its last activity, at most a minute late'),
@@ -71,7 +72,7 @@ export const session = z.object({
 });
 
 /** Who is logged in at the web page, and what applies to that user. */
-export const caller = z.object({
+export const caller = named('Caller', {
   user,
   customer,
   session: z.object({
@@ -92,10 +93,10 @@ export const caller = z.object({
 }); // prettier-ignore
 
 /** A user of the caller's customer. */
-export const person = z.object({ id, name: z.string(), login: z.string() });
+export const person = named('Person', { id, name: z.string(), login: z.string() });
 
 /** The user of the credential that asks. */
-export const currentUser = z.object({
+export const currentUser = named('CurrentUser', {
   id,
   name: z.string(),
   login: z.string(),
@@ -112,10 +113,10 @@ export const currentUser = z.object({
 });
 
 /** The customer of the credential that asks. */
-export const currentCustomer = customer.clone();
+export const currentCustomer = named('CurrentCustomer', customer.shape);
 
 /** The credential that asks, with whose it is and what it reaches. */
-export const verified = z.object({
+export const verified = named('Verified', {
   customer,
   user: z.object({ id, name: z.string(), login: z.string() }),
   services: z.record(z.string(), z.string()).describe('Names by id'),
@@ -126,12 +127,12 @@ export const verified = z.object({
 });
 
 /** A password was confirmed. */
-export const sudoGranted = z.object({
+export const sudoGranted = named('SudoGranted', {
   expiry_time: time.describe('Until then POST /tokens takes the credential that was sent in place of a login name'),
 }); // prettier-ignore
 
 /** The keys that verify assertions, as a JSON Web Key Set (RFC 7517 5). */
-export const signingKeys = z.object({
+export const signingKeySet = named('SigningKeys', {
   keys: z.array(
     z.object({
       kty: z.string(),
@@ -146,10 +147,10 @@ export const signingKeys = z.object({
 });
 
 /** What is wrong, where the message alone says all of it. */
-export const unauthenticated = z.object({ msg: z.string() });
+export const unauthenticated = named('Unauthenticated', { msg: z.string() });
 
 /** What is wrong. */
-export const problem = z.object({
+export const problem = named('Problem', {
   msg: z.string().describe('What kind of error it is'),
   detail: z.string().describe('What exactly is wrong, for people'),
 });
@@ -164,7 +165,7 @@ export function codedProblem(codes: readonly GrantCode[]) {
 }
 
 /** A description of the interface. */
-export const openApi = z.looseObject({ openapi: z.string() });
+export const openApi = z.looseObject({ openapi: z.string() }).register(NAMED, { id: 'OpenApi' });
 
 /** A value of a schema, which nobody changes on its way to the client. */
 type Shown<Schema extends z.ZodType> = z.output<Schema>;
@@ -176,35 +177,5 @@ export type SessionObject = Shown<typeof session>;
 export type Caller = Shown<typeof caller>;
 export type Person = Shown<typeof person>;
 export type CurrentUser = Shown<typeof currentUser>;
-export type CurrentCustomer = Shown<typeof currentCustomer>;
 export type Verified = Shown<typeof verified>;
 export type SudoGranted = Shown<typeof sudoGranted>;
-export type OpenApi = Shown<typeof openApi>;
-export type SigningKeySet = Shown<typeof signingKeys>;
-
-/** What each own endpoint answers when it succeeds; undefined where that is no JSON. */
-export interface Answers {
-  readonly login: LoggedIn;
-  readonly logout: undefined;
-  readonly create_token: CreatedTokenObject;
-  readonly list_tokens: TokenObject[];
-  readonly list_customer_tokens: TokenObject[];
-  readonly revoke_tokens: undefined;
-  readonly show_own_token: TokenObject;
-  readonly revoke_own_token: undefined;
-  readonly show_token: TokenObject;
-  readonly revoke_token: undefined;
-  readonly list_sessions: SessionObject[];
-  readonly end_session: undefined;
-  readonly end_other_sessions: undefined;
-  readonly show_page: undefined;
-  readonly show_page_asset: undefined;
-  readonly describe_caller: Caller;
-  readonly list_people: Person[];
-  readonly show_signing_keys: SigningKeySet;
-  readonly show_interface: OpenApi;
-  readonly show_current_user: CurrentUser;
-  readonly show_current_customer: CurrentCustomer;
-  readonly verify: Verified;
-  readonly sudo: SudoGranted;
-}

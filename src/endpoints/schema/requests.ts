@@ -4,6 +4,7 @@ import { credentials, tokenParameters } from '../../accounts/parameters.js';
 import type { TokenRequest } from '../../accounts/tokens.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Body, Params } from '../../http/body.js';
+import { NAMED, named } from './named.js';
 
 /** Most tokens that one bulk revocation takes; the 64 KiB of a body hold no more. */
 const MAX_BULK = 1_500;
@@ -12,13 +13,13 @@ const { login, password } = credentials.shape;
 const { scope, expiresAt, services, name } = tokenParameters;
 
 /** Body of POST /login. */
-export const loginRequest = z.object({
+export const loginRequest = named('LoginRequest', {
   user: login.describe('The login name'),
   password: password.describe('At most 1024 bytes'),
 });
 
 /** Body of POST /tokens. */
-export const createTokenRequest = z.object({
+export const createTokenRequest = named('CreateTokenRequest', {
   username: login.describe('The login name of the user whom the token is for'),
   password: password.describe('At most 1024 bytes'),
   name: name.describe('What the token is for: at most 255 characters without control characters'),
@@ -32,16 +33,18 @@ export const createTokenRequest = z.object({
 }); // prettier-ignore
 
 /** Body of POST /tokens with a credential that confirmed the password lately: it says whose token it is. */
-export const createOwnTokenRequest = createTokenRequest.omit({ username: true });
+export const createOwnTokenRequest = createTokenRequest
+  .omit({ username: true })
+  .register(NAMED, { id: 'CreateOwnTokenRequest' });
 
 /** Body of POST /sudo. */
-export const sudoRequest = z.object({
+export const sudoRequest = named('SudoRequest', {
   username: login.optional().describe('The login name; without it the credential that is sent says whose the password is'),
   password: password.describe('At most 1024 bytes'),
 }); // prettier-ignore
 
 /** Body of DELETE /tokens. */
-export const revokeTokensRequest = z.object({
+export const revokeTokensRequest = named('RevokeTokensRequest', {
   data: z
     .array(
       z.object({

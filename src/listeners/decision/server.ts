@@ -1,18 +1,17 @@
 import type { RequestListener } from 'node:http';
 import { createPublicServer, type FaultListener, type ListenerLimits } from '../server.js';
 import type { PublicServer } from '../tls.js';
-import { createSeldom } from '../../observe/log-throttle.js';
+import { createLogThrottle } from '../../observe/log-throttle.js';
 import type { Services } from '../../pipeline/services.js';
 import { CheckHandler, denial, type TellMistake } from './check.js';
 
 /** Makes the listener of checks. @param services as they are now; a check ends with those that it began with */
 export function createDecisionListener(services: () => Services): RequestListener {
-  const seldom = createSeldom();
+  const throttle = createLogThrottle();
   const tellMistake: TellMistake = ({ log }, { refusal, detail }) => {
-    // Paths of own endpoints are the client's choice, so they are told as one.
-    const suppressed = seldom(refusal === 'own_endpoint' ? refusal : detail);
-    if (suppressed !== undefined)
-      log.warn({ detail, suppressed }, 'a proxy asks for decisions in a way that has to be mended');
+    // Paths of built-in endpoints are the client's choice, so they are told as one.
+    const suppressed = throttle(refusal === 'own_endpoint' ? refusal : detail);
+    if (suppressed !== undefined) log.warn({ detail, suppressed }, 'misconfigured forward-auth proxy');
   };
   return (req, res) => {
     // Node drops what came behind such a head at once, so nothing more is read on the connection.

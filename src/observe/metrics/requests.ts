@@ -1,5 +1,5 @@
 import { Counter, Gauge } from 'prom-client';
-import { type Cell, Counts, gaugeOnDemand, OTHER, Timings } from './cells.js';
+import { type Series, Counts, gaugeOnDemand, OTHER, Histogram } from './series.js';
 
 /**
  * Series of `latchkey_requests_total` in one process. Routes, outcomes and classes are all bounded by the configuration and
@@ -11,16 +11,16 @@ const requests = new Counts(
   'latchkey_requests_total',
   'Requests by route, by how they ended (forwarded, answered, or the reason of the refusal), and by class of status.',
 );
-const duration = new Timings(
+const duration = new Histogram(
   'latchkey_request_duration_seconds',
   'Time from a read head to the end of the answer.',
   'outcome',
 );
-const decision = new Timings(
+const decision = new Histogram(
   'latchkey_decision_duration_seconds',
   'Time from a read head to the decision about it.',
 ).of('');
-const firstByte = new Timings(
+const firstByte = new Histogram(
   'latchkey_upstream_first_byte_seconds',
   'Time from the sending of a request to an upstream to the first byte of its answer.',
   'upstream',
@@ -45,10 +45,10 @@ const webSockets = new Gauge({
 });
 
 /** Cells by route, then by outcome, then by class of status. */
-const byRoute = new Map<string, Map<string, Cell[]>>();
+const byRoute = new Map<string, Map<string, Series[]>>();
 const CLASSES = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 
-/** Counts one request. @param route path of its route or name of its own endpoint; null when it got to none */
+/** Counts one request. @param route path of its route or name of its built-in endpoint; null when it got to none */
 export function countRequest(
   route: string | null,
   outcome: string,
@@ -56,21 +56,21 @@ export function countRequest(
   seconds: number,
 ): void {
   inFlight -= 1;
-  cellOf(route ?? 'none', outcome, status === null ? 0 : Math.min(5, Math.floor(status / 100))).value += 1;
+  seriesOf(route ?? 'none', outcome, status === null ? 0 : Math.min(5, Math.floor(status / 100))).value += 1;
   duration.of(outcome).observe(seconds);
 }
 
-function cellOf(route: string, outcome: string, statusClass: number): Cell {
+function seriesOf(route: string, outcome: string, statusClass: number): Series {
   const known = byRoute.get(route)?.get(outcome)?.[statusClass];
   if (known !== undefined) return known;
-  if (requests.size >= MAX_REQUEST_SERIES && route !== OTHER) return cellOf(OTHER, outcome, statusClass);
-  const ofRoute = byRoute.get(route) ?? new Map<string, Cell[]>();
+  if (requests.size >= MAX_REQUEST_SERIES && route !== OTHER) return seriesOf(OTHER, outcome, statusClass);
+  const ofRoute = byRoute.get(route) ?? new Map<string, Series[]>();
   byRoute.set(route, ofRoute);
   const ofOutcome = ofRoute.get(outcome) ?? [];
   ofRoute.set(outcome, ofOutcome);
-  const cell = requests.add({ route, outcome, status_class: CLASSES[statusClass] ?? 'none' });
-  ofOutcome[statusClass] = cell;
-  return cell;
+  const series = requests.add({ route, outcome, status_class: CLASSES[statusClass] ?? 'none' });
+  ofOutcome[statusClass] = series;
+  return series;
 }
 
 /** Counts a request that begins; {@link countRequest} is called at its end. */

@@ -1,5 +1,5 @@
 import { Counter, Gauge } from 'prom-client';
-import { Counts, gaugeOnDemand, Timings } from './cells.js';
+import { Counts, gaugeOnDemand, Histogram } from './series.js';
 
 /** Kinds of what is asked of a store. */
 export type StoreOperation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
@@ -21,7 +21,7 @@ const staleServed = new Counter({
   help: 'Requests let in by a token from the cache because the store could not be asked (on_store_failure).',
 });
 
-const operations = new Timings(
+const operations = new Histogram(
   'latchkey_store_operation_duration_seconds',
   'Time of an operation of the store, below the cache, whether it succeeded or failed.',
   'operation',
@@ -35,7 +35,7 @@ const failures = new Counter({
 
 const storeLink = new Gauge({
   name: 'latchkey_store_links_up',
-  help: 'Processes that are told of changes in a networked store. Without it their cache is not used.',
+  help: 'Processes that receive change notifications from a networked store. Without them the cache is disabled.',
 });
 
 const linkFailures = new Counter({
@@ -72,7 +72,7 @@ gaugeOnDemand(
   { aggregator: 'max' },
 );
 
-const invalidationLag = new Timings(
+const invalidationLag = new Histogram(
   'latchkey_invalidation_lag_seconds',
   'Time from the sending of a change of a token to a networked store until the process that sent it is told of it.',
 ).of('');

@@ -3,9 +3,9 @@ import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
 import { readMetrics, renderSum, setWorkers } from '../../observe/metrics.js';
 import { baseUrl } from '../../listeners/server.js';
-import { askWorker, greetWorker, onFarewell } from './messages.js';
+import { askWorker, sendConfig, onFinalMetrics } from './messages.js';
 import type { Serving } from './serving.js';
-import { type Tally, Tallies } from './tallies.js';
+import { type MetricsSnapshot, WorkerMetrics } from './worker-metrics.js';
 
 const FIRST_RESPAWN_MS = 100;
 const MAX_RESPAWN_MS = 10_000;
@@ -37,7 +37,7 @@ export async function startPool(
   const serving = new Set<ClusterWorker>();
   /** What each worker runs by now. */
   const runs = new Map<ClusterWorker, LoadedConfig>();
-  const tallies = new Tallies<ClusterWorker>();
+  const workerMetrics = new WorkerMetrics<ClusterWorker>();
   /** Workers that were told to end; others have their places already. */
   const leaving = new Set<ClusterWorker>();
   /** Workers that began before a reload and run what was current then, each with the one that takes its place. */
@@ -65,7 +65,7 @@ export async function startPool(
   const fork = (): ClusterWorker => {
     const startedAt = Date.now();
     const worker = cluster.fork();
-    greetWorker(worker, () => {
+    sendConfig(worker, () => {
       runs.set(worker, current);
       return current;
     });
@@ -74,9 +74,9 @@ export async function startPool(
       setWorkers(serving.size);
       replaceStale(worker);
     });
-    onFarewell(worker, (metrics) => tallies.note(worker, metrics as Tally));
+    onFinalMetrics(worker, (metrics) => workerMetrics.note(worker, metrics as MetricsSnapshot));
     worker.once('exit', (code, signal) => {
-      tallies.depart(worker);
+      workerMetrics.depart(worker);
       serving.delete(worker);
       runs.delete(worker);
       setWorkers(serving.size);
@@ -113,9 +113,12 @@ export async function startPool(
     size: () => serving.size,
     metrics: async () => {
       const ask = async (worker: ClusterWorker) =>
-        tallies.note(worker, (await askWorker(worker, 'metrics', METRICS_TIMEOUT_MS)) as Tally);
+        workerMetrics.note(
+          worker,
+          (await askWorker(worker, 'metrics', METRICS_TIMEOUT_MS)) as MetricsSnapshot,
+        );
       await Promise.allSettled(Array.from(serving, ask));
-      return renderSum([await readMetrics(), ...tallies.all()]);
+      return renderSum([await readMetrics(), ...workerMetrics.all()]);
     },
     prepare: async (next) => {
       const asked = [...serving];

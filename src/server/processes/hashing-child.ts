@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { localHasher } from '../../accounts/hasher.js';
-import type { Answer, Task } from './hashing.js';
+import type { HashingResult, Task } from './hashing.js';
 
 // The process that password hashes are worked out in; `hashing.ts` starts it and talks to it.
 
@@ -31,7 +31,7 @@ async function work(task: Task): Promise<string | boolean> {
 }
 
 process.on('message', ({ id, task }: { readonly id: number; readonly task: Task }) => {
-  const answer = (rest: Omit<Answer, 'id'>) => process.send?.({ id, ...rest } satisfies Answer);
+  const answer = (rest: Omit<HashingResult, 'id'>) => process.send?.({ id, ...rest } satisfies HashingResult);
   work(task).then(
     (value) => answer({ value }),
     (error: unknown) => answer({ failed: String(error) }),

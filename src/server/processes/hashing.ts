@@ -19,7 +19,7 @@ export type Task =
   | { readonly password: string; readonly phc: string };
 
 /** What it says. */
-export interface Answer {
+export interface HashingResult {
   readonly id: number;
   readonly value?: string | boolean;
   readonly failed?: string;
@@ -103,7 +103,7 @@ export class HashingProcess implements Hasher {
     });
     child.unref();
     child.channel?.unref();
-    child.on('message', (answer: Answer) => this.#take(answer));
+    child.on('message', (answer: HashingResult) => this.#take(answer));
     let isOver = false;
     const over = (code: number | null, signal: NodeJS.Signals | null) => {
       if (isOver) return;
@@ -119,7 +119,7 @@ export class HashingProcess implements Hasher {
     return (this.#child = child);
   }
 
-  #take({ id, value, failed }: Answer): void {
+  #take({ id, value, failed }: HashingResult): void {
     this.#failures = 0;
     const waiting = this.#waiting.get(id);
     if (value === undefined) waiting?.reject(new Error(`a password could not be hashed: ${failed}`));

@@ -5,20 +5,20 @@ import type { LoadedConfig } from '../../config/load.js';
 export type Ask = 'metrics' | 'prepare' | 'commit' | 'abort';
 
 /** What a worker does when it is asked; `value` comes with `prepare`. */
-export type Answers = Readonly<Record<Ask, (value: unknown) => Promise<unknown>>>;
+export type WorkerHandlers = Readonly<Record<Ask, (value: unknown) => Promise<unknown>>>;
 
 const MARK = 'latchkey';
 const HELLO = 'latchkey:hello';
-const FAREWELL = 'latchkey:farewell';
+const FINAL_METRICS = 'latchkey:final-metrics';
 const HELLO_TIMEOUT_MS = 10_000;
 
-interface Question {
+interface WorkerRequest {
   readonly [MARK]: number;
   readonly ask: Ask;
   readonly value?: unknown;
 }
 
-interface Answer {
+interface WorkerReply {
   readonly [MARK]: number;
   readonly value?: unknown;
   readonly failed?: string;
@@ -44,7 +44,7 @@ export async function askWorker(
     const fail = (reason: string) =>
       finish(() => reject(new Error(`worker ${worker.process.pid}: ${reason}`)));
     const onExit = () => fail('it ended');
-    const onMessage = (message: Answer | null) => {
+    const onMessage = (message: WorkerReply | null) => {
       if (message?.[MARK] !== number) return;
       if (message.failed === undefined) finish(() => resolve(message.value));
       else fail(message.failed);
@@ -52,17 +52,17 @@ export async function askWorker(
     const timer = setTimeout(() => fail('no answer'), timeout);
     worker.on('message', onMessage);
     worker.once('exit', onExit);
-    if (worker.isConnected()) worker.send({ [MARK]: number, ask, value } satisfies Question);
+    if (worker.isConnected()) worker.send({ [MARK]: number, ask, value } satisfies WorkerRequest);
     else fail('it is gone');
   });
 }
 
 /** Lets this worker answer its primary's questions. */
-export function answerPrimary(answers: Answers): void {
-  process.on('message', (message: Question | null) => {
+export function answerPrimary(answers: WorkerHandlers): void {
+  process.on('message', (message: WorkerRequest | null) => {
     const number = message?.[MARK];
     if (message === null || number === undefined || !(message.ask in answers)) return;
-    const reply = (answer: Omit<Answer, typeof MARK>) => process.send?.({ [MARK]: number, ...answer });
+    const reply = (answer: Omit<WorkerReply, typeof MARK>) => process.send?.({ [MARK]: number, ...answer });
     answers[message.ask](message.value).then(
       (value) => reply({ value }),
       (error: unknown) => reply({ failed: error instanceof Error ? error.message : String(error) }),
@@ -71,25 +71,25 @@ export function answerPrimary(answers: Answers): void {
 }
 
 /** Gives a worker, when it says hello, the configuration that the primary runs: the file may be another one by now. */
-export function greetWorker(worker: ClusterWorker, current: () => LoadedConfig): void {
+export function sendConfig(worker: ClusterWorker, current: () => LoadedConfig): void {
   worker.on('message', (message) => {
     if (message === HELLO) worker.send({ [HELLO]: current() });
   });
 }
 
 /** Tells the primary what this worker counted in all, as the last thing before it ends. */
-export async function sayFarewell(metrics: unknown): Promise<void> {
+export async function reportFinalMetrics(metrics: unknown): Promise<void> {
   await new Promise<void>((sent) => {
     if (process.send === undefined || !process.connected) sent();
-    else process.send({ [FAREWELL]: metrics }, () => sent());
+    else process.send({ [FINAL_METRICS]: metrics }, () => sent());
   });
 }
 
 /** Calls back with what a worker counted, when it ends as it should. */
-export function onFarewell(worker: ClusterWorker, heard: (metrics: unknown) => void): void {
-  worker.on('message', (message: { [FAREWELL]?: unknown } | null) => {
-    const metrics = message?.[FAREWELL];
-    if (metrics !== undefined) heard(metrics);
+export function onFinalMetrics(worker: ClusterWorker, received: (metrics: unknown) => void): void {
+  worker.on('message', (message: { [FINAL_METRICS]?: unknown } | null) => {
+    const metrics = message?.[FINAL_METRICS];
+    if (metrics !== undefined) received(metrics);
   });
 }
 

@@ -13,8 +13,8 @@ import { createPublicServer, listen } from '../../listeners/server.js';
 import { createRequestListener } from '../../listeners/http.js';
 import { createDecisionListener, createDecisionServer } from '../../listeners/decision/server.js';
 import { createRuntime, type Runtime } from '../runtime.js';
-import type { StoreRoom } from '../stores/store-room.js';
-import { Streams } from '../../pipeline/streams.js';
+import type { OpenedStore } from '../stores/open-store.js';
+import { StreamRevalidator } from '../../pipeline/streams.js';
 import { type PublicServer, TlsServer } from '../../listeners/tls.js';
 import { asksForWebSocket, createUpgradeListener } from '../../listeners/websocket.js';
 
@@ -42,17 +42,17 @@ export interface Worker {
 /** Starts serving in this process. */
 export async function startWorker(
   loaded: LoadedConfig,
-  room: StoreRoom,
+  opened: OpenedStore,
   log: Log,
   tracing?: Tracing,
 ): Promise<Worker> {
-  let runtime = createRuntime(loaded, room, log, tracing);
+  let runtime = createRuntime(loaded, opened, log, tracing);
   watchAddresses(() => runtime.addresses());
   readUpstreamLoads(() => runtime.loads());
   let draining = false;
   let closed = false;
   const fault = (error: unknown): void => log.error({ err: error }, 'listener failed; connection closed');
-  const streams = new Streams(
+  const streams = new StreamRevalidator(
     () => runtime.streamRecheck,
     (head, now) => runtime.recheck(head, now),
     fault,
@@ -98,7 +98,7 @@ export async function startWorker(
     url,
     decisionUrl,
     prepare: (next) => {
-      const prepared = createRuntime(next, room, log, tracing);
+      const prepared = createRuntime(next, opened, log, tracing);
       return {
         commit: () => {
           const ending = retire(runtime).finally(() => retiring.delete(ending));

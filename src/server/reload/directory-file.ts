@@ -4,18 +4,18 @@ import {
   type NotApplied,
   type Plan,
 } from '../../accounts/directory.js';
-import { directoryFact } from '../../accounts/directory-fact.js';
+import { directoryAuditEvent } from '../../accounts/directory-audit-event.js';
 import { PasswordsBusy } from '../../accounts/passwords.js';
 import { describeRefusedChange, isPassingRefusal } from '../../accounts/refused-change.js';
 import { SigningUnavailable } from '../../accounts/signing-keys.js';
 import { loadDirectory } from '../../config/directory.js';
 import type { LoadedConfig } from '../../config/load.js';
 import type { DirectoryFile } from '../../config/schema/directory-file.js';
-import type { AuditFact, AuditOutcome } from '../../domain/audit.js';
+import type { AuditEvent, AuditOutcome } from '../../domain/audit.js';
 import { AuditUnavailable } from '../../observe/audit.js';
 import type { Log } from '../../observe/log.js';
 import { StoreUnavailable } from '../../store/store.js';
-import type { StoreRoom } from '../stores/store-room.js';
+import type { OpenedStore } from '../stores/open-store.js';
 
 /** So many ids are named in one line of the log. */
 const MAX_NAMED = 100;
@@ -46,23 +46,27 @@ export function isPassing(error: unknown): boolean {
 }
 
 /** Brings the store to the directory file of a configuration, when it names one. @throws DirectoryRefused, ConfigError */
-export async function applyDirectoryFile({ config }: LoadedConfig, room: StoreRoom, log: Log): Promise<void> {
+export async function applyDirectoryFile(
+  { config }: LoadedConfig,
+  opened: OpenedStore,
+  log: Log,
+): Promise<void> {
   const { file } = config.directory;
   if (file === null) return;
-  await applyDirectory(file, loadDirectory(file, process.env, Object.keys(config.policy.roles)), room, log);
+  await applyDirectory(file, loadDirectory(file, process.env, Object.keys(config.policy.roles)), opened, log);
 }
 
 /** Brings the store to what a directory file says. @throws DirectoryRefused */
 export async function applyDirectory(
   file: string,
   directory: DirectoryFile,
-  room: StoreRoom,
+  opened: OpenedStore,
   log: Log,
 ): Promise<void> {
-  room.audit.ensureWritable();
+  opened.audit.ensureWritable();
   // It stands by then, whether its entry can be written or not; the next change waits until entries can be.
-  const note = (fact: AuditFact) => room.audit.note({ ...fact, actor: { file } });
-  const { pendingDeletions: pending } = await writeDirectory(file, directory, room.directory, note);
+  const note = (event: AuditEvent) => opened.audit.note({ ...event, actor: { file } });
+  const { pendingDeletions: pending } = await writeDirectory(file, directory, opened.directory, note);
   if (pending.length > 0)
     log.warn(
       { file, count: pending.length, users: pending.slice(0, MAX_NAMED) },
@@ -79,11 +83,11 @@ export async function writeDirectory(
   file: string,
   directory: DirectoryFile,
   applier: DirectoryApplier,
-  note: (fact: AuditFact) => void,
+  note: (event: AuditEvent) => void,
 ): Promise<Plan> {
   const tell = (differences: Plan['differences'], outcome: AuditOutcome) => {
-    const fact = directoryFact(differences, outcome);
-    if (fact !== undefined) note(fact);
+    const event = directoryAuditEvent(differences, outcome);
+    if (event !== undefined) note(event);
   };
   const applied = await applier.apply(directory, Date.now()).catch((error: unknown) => {
     if (error instanceof DirectoryUnconfirmed) tell(error.differences, 'unknown');

@@ -6,7 +6,7 @@ import type { Log } from '../../observe/log.js';
 import { setReloaded } from '../../observe/metrics.js';
 import type { Serving } from '../processes/serving.js';
 import { checkSigningKeys } from '../stores/signing-keys.js';
-import type { StoreRoom } from '../stores/store-room.js';
+import type { OpenedStore } from '../stores/open-store.js';
 import { OutcomeUnknown } from '../../store/store.js';
 import { tellCertificate } from './certificate.js';
 import { applyDirectory, isPassing } from './directory-file.js';
@@ -61,7 +61,7 @@ export const NEEDS_RESTART: readonly string[] = FIXED.map(([name]) => name);
 /** Takes over the configuration file and the directory file as they are now: all of both, or nothing. */
 export class Reloader {
   #current: LoadedConfig;
-  readonly #room: StoreRoom;
+  readonly #opened: OpenedStore;
   readonly #serving: Serving;
   readonly #env: NodeJS.ProcessEnv;
   readonly #log: Log;
@@ -70,9 +70,15 @@ export class Reloader {
   #postponed = 0;
 
   /** @param env what the file's `${NAME}` expand to */
-  constructor(current: LoadedConfig, room: StoreRoom, serving: Serving, env: NodeJS.ProcessEnv, log: Log) {
+  constructor(
+    current: LoadedConfig,
+    opened: OpenedStore,
+    serving: Serving,
+    env: NodeJS.ProcessEnv,
+    log: Log,
+  ) {
     this.#current = current;
-    this.#room = room;
+    this.#opened = opened;
     this.#serving = serving;
     this.#env = env;
     this.#log = log;
@@ -99,7 +105,7 @@ export class Reloader {
       ).map(([name]) => name);
       // What a restart is needed for stays as it was at the start, in workers that are replaced later as well.
       const next = withFixed(read, this.#current);
-      await checkSigningKeys(next.config, this.#room);
+      await checkSigningKeys(next.config, this.#opened);
       const prepared = await this.#serving.prepare(next);
       try {
         await this.#applyDirectory(next);
@@ -113,7 +119,7 @@ export class Reloader {
       setReloaded(true);
       this.#postponed = 0;
       tellCertificate(next.certificate, this.#log);
-      this.#room.audit.reopen();
+      this.#opened.audit.reopen();
       this.#audit('config.reloaded', 'success', reason);
       this.#log.info({ reason, needs_restart: needsRestart }, 'reloaded');
       return { faults: [], unconfirmed: false, needsRestart };
@@ -135,7 +141,12 @@ export class Reloader {
     const { file } = config.directory;
     if (file === null) return;
     const roles = Object.keys(config.policy.roles);
-    await applyDirectory(file, await readDirectory({ file, env: process.env, roles }), this.#room, this.#log);
+    await applyDirectory(
+      file,
+      await readDirectory({ file, env: process.env, roles }),
+      this.#opened,
+      this.#log,
+    );
   }
 
   /** The files were not judged: what kept them from it passes, and nobody would touch them again. */
@@ -153,7 +164,7 @@ export class Reloader {
 
   /** A reload is no change that a client asked for, so it does not wait for its entry. */
   #audit(event: 'config.reloaded' | 'config.refused', outcome: AuditOutcome, reason: string): void {
-    this.#room.audit.note({ event, outcome, reason, actor: { file: this.#current.file } });
+    this.#opened.audit.note({ event, outcome, reason, actor: { file: this.#current.file } });
   }
 }
 

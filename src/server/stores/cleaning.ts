@@ -2,7 +2,7 @@ import { deletePending } from '../../accounts/pending-deletions.js';
 import type { Log } from '../../observe/log.js';
 import { setActiveTokens, setPendingDeletions } from '../../observe/metrics/store.js';
 import type { Store } from '../../store/store.js';
-import type { StoreRoom } from './store-room.js';
+import type { OpenedStore } from './open-store.js';
 
 const INTERVAL_MS = 60_000;
 /** Removed at a time, so that a write never holds the store for long. */
@@ -14,26 +14,26 @@ const KEEP_EXPIRED_TOKENS_MS = 30 * 24 * 3_600_000;
  * Removes what nobody can use any more, in the background, and counts what is left: one process does it for all. Stop it
  * with `clearInterval`.
  */
-export function startCleaning(room: StoreRoom, log: Log): NodeJS.Timeout {
-  const { store } = room;
+export function startCleaning(opened: OpenedStore, log: Log): NodeJS.Timeout {
+  const { store } = opened;
   // A store that can't answer yet is counted with the first cleaning.
   count(store, Date.now()).catch(() => undefined);
   return setInterval(() => {
-    clean(room, log).catch((error: unknown) =>
+    clean(opened, log).catch((error: unknown) =>
       log.warn({ err: error }, 'expired records could not be removed'),
     );
   }, INTERVAL_MS).unref();
 }
 
-async function clean(room: StoreRoom, log: Log): Promise<void> {
-  const { store } = room;
+async function clean(opened: OpenedStore, log: Log): Promise<void> {
+  const { store } = opened;
   const now = Date.now();
   while ((await store.removeExpired(now, now - KEEP_EXPIRED_TOKENS_MS, BATCH)) === BATCH);
-  await deleteUsers(room, log, now);
+  await deleteUsers(opened, log, now);
   await count(store, now);
 }
 
-async function deleteUsers({ store, audit }: StoreRoom, log: Log, now: number): Promise<void> {
+async function deleteUsers({ store, audit }: OpenedStore, log: Log, now: number): Promise<void> {
   await deletePending(store, now, ({ id, customerId }, outcome) => {
     const target = { user_id: id, customer_id: customerId };
     audit.note({ event: 'user.deleted', outcome, reason: 'not_in_directory', target, actor: null });

@@ -60,7 +60,7 @@ export async function openNetworkedStore(
         countStaleServed();
         staleOnce();
       },
-      told: (ms) => observeInvalidationLag(ms / 1000),
+      received: (ms) => observeInvalidationLag(ms / 1000),
     },
   );
   const ended = (names: readonly string[]): void => {
@@ -95,7 +95,7 @@ export async function openNetworkedStore(
       setStoreLink(true);
       noteLinkAlive();
       cached.arm(until);
-      log.info('changes in the store are told; the cache is used');
+      log.info('receiving store change notifications; cache enabled');
       warnOfLoss(redis.client, log);
       learnRevocations(redis.client, revocations, learned).then(
         (latest) => (learned = latest),
@@ -108,8 +108,8 @@ export async function openNetworkedStore(
     },
     lost: (reason) => {
       setStoreLink(false);
-      cached.disarm();
-      log.warn({ reason }, 'changes in the store are not told any more; the cache is not used');
+      cached.disable();
+      log.warn({ reason }, 'cache invalidation link lost; cache disabled');
     },
     failed: countLinkFailure,
     notUp: (reason) => log.warn({ reason }, 'cache invalidation link not up; cache disabled'),

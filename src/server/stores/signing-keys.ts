@@ -1,12 +1,12 @@
 import { KeyRing } from '../../accounts/signing-keys.js';
 import type { Config } from '../../config/schema/config.js';
 import { StoreUnavailable } from '../../store/store.js';
-import type { StoreRoom } from './store-room.js';
+import type { OpenedStore } from './open-store.js';
 
 /** The keys of assertions; null when none are signed. @param onAway told when the store can't be asked and known keys go on signing */
 export function openKeyRing(
   { identity }: Config,
-  { store, sealer }: Pick<StoreRoom, 'store' | 'sealer'>,
+  { store, sealer }: Pick<OpenedStore, 'store' | 'sealer'>,
   onAway: (error: StoreUnavailable) => void,
 ): KeyRing | null {
   const { assertion } = identity;
@@ -19,8 +19,8 @@ export function openKeyRing(
  *
  * @throws SigningUnavailable
  */
-export async function checkSigningKeys(config: Config, room: StoreRoom): Promise<void> {
-  const keys = openKeyRing(config, room, () => undefined);
+export async function checkSigningKeys(config: Config, opened: OpenedStore): Promise<void> {
+  const keys = openKeyRing(config, opened, () => undefined);
   await keys?.findSigner(Date.now()).catch((error: unknown) => {
     if (!(error instanceof StoreUnavailable)) throw error;
   });

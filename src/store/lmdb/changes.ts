@@ -7,7 +7,7 @@ import { costOfHash } from '../../domain/password-cost.js';
 import { countIndex, type Databases, listIndex, PASSWORD_COST } from './databases.js';
 import { readService, readToken, readUser } from './read.js';
 import { removeSession } from './sessions.js';
-import { removeSudosOf } from './sudos.js';
+import { removeSudosOf } from './sudo-grants.js';
 import { activeTokensOf, addToken, isNewDigest, removeToken } from './tokens.js';
 
 /**

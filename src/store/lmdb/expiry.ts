@@ -3,7 +3,7 @@ import type { Databases, Expiring } from './databases.js';
 import { removeCount, removeKnownAddresses } from './attempts.js';
 import { readToken } from './read.js';
 import { removeSession } from './sessions.js';
-import { removeExpiredSudo } from './sudos.js';
+import { removeExpiredSudo } from './sudo-grants.js';
 import { removeToken } from './tokens.js';
 
 /** Behind every kind in the order of keys. */

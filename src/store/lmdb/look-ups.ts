@@ -4,18 +4,18 @@ import type { User } from '../../domain/user.js';
 import { sessionOf, tokenOf, userOf } from '../records.js';
 import type { SessionWithOwner, TokenWithOwner } from '../store.js';
 import type { Databases } from './databases.js';
-import { RememberedRecords } from './remembered.js';
+import { DecodedRecordCache } from './decoded-record-cache.js';
 
 /** The look-ups of every request: by the digest of a secret, with the owner. */
 export class LookUps {
-  readonly #tokens: RememberedRecords<Token>;
-  readonly #sessions: RememberedRecords<Session>;
-  readonly #users: RememberedRecords<User>;
+  readonly #tokens: DecodedRecordCache<Token>;
+  readonly #sessions: DecodedRecordCache<Session>;
+  readonly #users: DecodedRecordCache<User>;
 
   constructor({ tokens, sessions, users }: Databases) {
-    this.#tokens = new RememberedRecords(tokens, tokenOf);
-    this.#sessions = new RememberedRecords(sessions, sessionOf);
-    this.#users = new RememberedRecords(users, userOf);
+    this.#tokens = new DecodedRecordCache(tokens, tokenOf);
+    this.#sessions = new DecodedRecordCache(sessions, sessionOf);
+    this.#users = new DecodedRecordCache(users, userOf);
   }
 
   token(digest: string): TokenWithOwner | undefined {

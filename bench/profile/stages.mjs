@@ -1,0 +1,110 @@
+// Whose time it is: each sample of a CPU profile belongs to a stage of the pipeline, to undici, or to Node.
+
+/** The rows of the table, in the order in which a request meets them, and what each of them covers. */
+export const STAGES = {
+  receive: 'Node reads the socket, parses the request and creates its objects',
+  pipeline: 'the request handler: its state, its id, the calls between stages',
+  head: 'the fields in one pass, the path in its one form, the client',
+  authenticate: 'the form of the credential, its SHA-256, and whether it is still valid',
+  store: 'the look-up in the store, and writing last uses',
+  authorize: 'route, action, role, scope, service',
+  identity: 'the headers that identify the user to the upstream',
+  forward: 'request and response headers, the upstream connection, passing the answer to Node',
+  undici: 'the request to the upstream and its answer, on the wire',
+  answer: "Latchkey's own answers: refusals",
+  metrics: 'counters and histograms of the request',
+  log: 'the line in the access log',
+  other: 'everything else of Latchkey and its libraries',
+  node: "Node's own work: timers, ticks, streams that no stage called",
+  gc: 'garbage collection on the main thread',
+  program: 'native code outside any function: the event loop, system calls of libuv',
+};
+
+/** First match wins. Files of `domain` belong to whoever calls them. */
+const OWNERS = [
+  [/\/dist\/domain\/secret\.js$/, 'authenticate'],
+  [/\/dist\/http\/(?:replies|write-reply)\.js$/, 'answer'],
+  [/\/dist\/http\/one-piece\.js$/, 'forward'],
+  [/\/dist\/http\//, 'head'],
+  [/\/dist\/gate\/authenticate\.js$|\/dist\/accounts\//, 'authenticate'],
+  [/\/dist\/gate\/(?:identity|assertion)\.js$/, 'identity'],
+  [/\/dist\/gate\/|\/dist\/policy\//, 'authorize'],
+  [/\/dist\/store\/|\/node_modules\/(?:lmdb|msgpackr|ordered-binary|weak-lru-cache|lru-cache|ioredis)\//, 'store'],
+  [/\/dist\/upstream\//, 'forward'],
+  [/\/node_modules\/undici\//, 'undici'],
+  [/\/dist\/pipeline\/(?:access-log|auditor)\.js$|\/dist\/observe\/(?:log|audit|destination|printable)\.js$|\/node_modules\/(?:pino|sonic-boom|safe-stable-stringify|quick-format-unescaped|fast-redact|@pinojs\/\w+)\//, 'log'],
+  [/\/dist\/observe\/|\/dist\/server\/observing\.js$|\/node_modules\/(?:prom-client|tdigest)\//, 'metrics'],
+  [/\/dist\/(?:listeners|pipeline|server)\//, 'pipeline'],
+  [/\/dist\/domain\//, undefined],
+  [/\/dist\/|\/node_modules\//, 'other'],
+]; // prettier-ignore
+
+/** The row of a file; undefined when it belongs to its caller, as Node's own files and native functions do. */
+export function ownerOf(url) {
+  return OWNERS.find(([pattern]) => pattern.test(url))?.[1];
+}
+
+/** Rows of frames that stand for no function. */
+const STATES = { '(garbage collector)': 'gc', '(program)': 'program', '(idle)': 'idle' };
+/** Node's parser calls it for each request: below it and above Latchkey is the making of the request. */
+const RECEIVING =
+  /^node:_http_server$|^node:_http_common$|^node:_http_incoming$|^node:net$|^node:internal\/stream_base_commons$/;
+
+/**
+ * The time of each row in a profile, in ms.
+ *
+ * @param {{ nodes: object[], samples: number[], timeDeltas: number[] }} profile of V8
+ * @returns {{ rows: Map<string, { own: number, called: number }>, functions: { name: string, place: string, ms: number }[] }}
+ *   `own` is time in the row's own files, `called` that of Node's functions which they called
+ */
+export function attribute(profile) {
+  const parents = new Map();
+  const nodes = new Map(profile.nodes.map((node) => [node.id, node]));
+  for (const { id, children = [] } of profile.nodes) for (const child of children) parents.set(child, id);
+  const self = new Map();
+  profile.samples.forEach((id, index) => self.set(id, (self.get(id) ?? 0) + Math.max(0, profile.timeDeltas[index])));
+  const rows = new Map();
+  const functions = new Map();
+  for (const [id, us] of self) {
+    const { row, isOwn } = rowOf(id, nodes, parents);
+    const sum = rows.get(row) ?? { own: 0, called: 0 };
+    sum[isOwn ? 'own' : 'called'] += us / 1000;
+    rows.set(row, sum);
+    const { functionName, url, lineNumber } = nodes.get(id).callFrame;
+    const place = `${functionName || '(anonymous)'} ${url.replace(/^.*\/(?=(?:dist|node_modules)\/)/, '')}:${lineNumber + 1}`;
+    functions.set(place, (functions.get(place) ?? 0) + us / 1000);
+  }
+  const hottest = [...functions].map(([place, ms]) => ({ place, ms })).toSorted((a, b) => b.ms - a.ms);
+  return { rows, functions: hottest };
+} // prettier-ignore
+
+/**
+ * The bytes that each row allocated, from a sampled allocation profile of V8.
+ *
+ * @returns {Map<string, number>}
+ */
+export function attributeAllocations(head) {
+  const rows = new Map();
+  const walk = ({ callFrame: { url }, selfSize, children }, above, receivesAbove) => {
+    const row = ownerOf(url) ?? above;
+    const receives = receivesAbove || RECEIVING.test(url);
+    const name = row ?? (receives ? 'receive' : 'node');
+    rows.set(name, (rows.get(name) ?? 0) + selfSize);
+    for (const child of children) walk(child, row, receives);
+  };
+  walk(head, undefined, false);
+  return rows;
+}
+
+function rowOf(id, nodes, parents) {
+  const state = STATES[nodes.get(id).callFrame.functionName];
+  if (state !== undefined) return { row: state, isOwn: true };
+  let receives = false;
+  for (let at = id; at !== undefined; at = parents.get(at)) {
+    const { url } = nodes.get(at).callFrame;
+    const owner = ownerOf(url);
+    if (owner !== undefined) return { row: owner, isOwn: at === id };
+    receives ||= RECEIVING.test(url);
+  }
+  return { row: receives ? 'receive' : 'node', isOwn: true };
+}

@@ -1,0 +1,42 @@
+import type { AuditEvent } from '../domain/audit.js';
+import type { User } from '../domain/user.js';
+import type { Checked } from './accounts.js';
+
+type Right = Extract<Checked, { verdict: 'right' }>;
+type Failed = Exclude<Checked, Right>;
+
+/** What the audit log is told of a login that was let in. */
+export function succeededLogin({ user, otp }: Right): AuditEvent[] {
+  const target = idsOf(user);
+  const auditEvents: AuditEvent[] = [{ event: 'login.succeeded', outcome: 'success', target }];
+  if (otp !== null) auditEvents.push({ event: 'otp.accepted', outcome: 'success', target });
+  return auditEvents;
+}
+
+/**
+ * What the audit log is told of a login that was not let in. The login name is not told: people type passwords there.
+ *
+ * @param wait seconds that the next try has to wait; 0 when it need not
+ */
+export function failedLogin(checked: Failed, wait: number): AuditEvent[] {
+  const target = idsOf(checked.user);
+  const auditEvents: AuditEvent[] = [];
+  if (checked.verdict === 'needs_otp') {
+    auditEvents.push({ event: 'otp.refused', outcome: 'failure', reason: checked.otp, target });
+  } else {
+    const reason =
+      checked.verdict === 'locked' ? 'locked' : checked.user === null ? 'unknown_login' : 'wrong_password';
+    auditEvents.push({ event: 'login.failed', outcome: 'failure', reason, target });
+  }
+  if (wait > 0) auditEvents.push({ event: 'login.locked_out', outcome: 'denied', retry_after: wait, target });
+  return auditEvents;
+}
+
+/** A try that came too early and was not looked at. */
+export function throttled(wait: number): AuditEvent {
+  return { event: 'login.throttled', outcome: 'denied', retry_after: wait };
+}
+
+function idsOf(user: User | null): Record<string, string | null> {
+  return { user_id: user?.id ?? null, customer_id: user?.customerId ?? null };
+}

@@ -1,0 +1,37 @@
+import type { Subject } from '../domain/credential.js';
+import { type EpochMs, wholeSecond } from '../domain/time.js';
+import type { VerifiedOwner } from '../domain/user.js';
+import type { Store } from '../store/store.js';
+
+const LASTS_MS = 5 * 60_000;
+
+/**
+ * For five minutes after a user confirmed the password with a credential, that credential says whose password the next
+ * one is. It spares the login name and nothing else: every password is checked as ever.
+ */
+export class SudoGrants {
+  readonly #store: Pick<Store, 'grantSudo' | 'hasSudo'>;
+
+  constructor(store: Pick<Store, 'grantSudo' | 'hasSudo'>) {
+    this.#store = store;
+  }
+
+  /** When a sudo that begins now is over: a whole second, as answers show it. */
+  endOf(now: EpochMs): EpochMs {
+    return wholeSecond(now + LASTS_MS);
+  }
+
+  /** Begins one for the credential of a subject whose password was right, unless its user changed since. */
+  async grant(subject: Subject, owner: VerifiedOwner, now: EpochMs): Promise<'granted' | 'owner_changed'> {
+    return this.#store.grantSudo(owner, idOf(subject), this.endOf(now), now);
+  }
+
+  /** Whether the credential of a subject has one now. */
+  async isActive(subject: Subject, now: EpochMs): Promise<boolean> {
+    return this.#store.hasSudo(subject.user.id, idOf(subject), now);
+  }
+}
+
+function idOf(subject: Subject): string {
+  return subject.credential === 'session' ? subject.session.id : subject.token.id;
+}

@@ -1,0 +1,65 @@
+import type { Difference } from '../accounts/directory-differences.js';
+import { loadDirectory } from '../config/directory.js';
+import { type LoadedConfig, loadConfig } from '../config/load.js';
+import { printable } from '../observe/printable.js';
+import { writeDirectory } from '../server/reload/directory-file.js';
+import { WrongUsage } from './terminal/failure.js';
+import { recordOperation } from './record-operation.js';
+import { Progress } from './terminal/progress.js';
+import { withStore } from './with-store.js';
+
+/** Options of `latchkey apply`. */
+export interface ApplyOptions {
+  readonly config: string;
+  readonly file?: string;
+  readonly dryRun?: true;
+}
+
+/** Brings the store to what a directory file declares and prints the differences. */
+export async function apply(options: ApplyOptions): Promise<void> {
+  const loaded = loadConfig(options.config);
+  const file = options.file ?? directoryFileOf(loaded);
+  const progress = new Progress();
+  try {
+    progress.step(`reading ${file}`);
+    const directory = loadDirectory(file, process.env, Object.keys(loaded.config.policy.roles));
+    progress.step('comparing with the store');
+    await withStore(
+      loaded,
+      async (opened) => {
+        const differences = options.dryRun
+          ? (await opened.directory.plan(directory, Date.now())).differences
+          : (
+              await writeDirectory(file, directory, opened.directory, (event) =>
+                recordOperation(opened, event),
+              )
+            ).differences;
+        progress.done();
+        process.stdout.write(render(differences, options.dryRun === true));
+      },
+      { create: true },
+    );
+  } finally {
+    progress.done();
+  }
+}
+
+function directoryFileOf({ config }: LoadedConfig): string {
+  if (config.directory.file !== null) return config.directory.file;
+  throw new WrongUsage('apply: the configuration names no directory.file; give one with -f FILE');
+}
+
+const SIGNS = { add: '+', update: '~', remove: '-' } as const;
+
+function render(differences: readonly Difference[], dryRun: boolean): string {
+  if (differences.length === 0) return 'nothing to change\n';
+  const lines = differences.map(({ change, kind, id, details }) =>
+    printable(
+      kind === 'legacy_keys'
+        ? `${SIGNS[change]} legacy keys of customer ${id}: ${details.join(', ')}`
+        : `${SIGNS[change]} ${kind} ${id}: ${details.join(', ')}`,
+    ),
+  );
+  const count = `${lines.length} ${lines.length === 1 ? 'difference' : 'differences'}`;
+  return `${lines.join('\n')}\n${count}, ${dryRun ? 'not applied (--dry-run)' : 'applied'}\n`;
+}

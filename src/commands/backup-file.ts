@@ -1,0 +1,201 @@
+import { createHash } from 'node:crypto';
+import { createReadStream, statSync } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
+import { parseForeignJson } from '../domain/json.js';
+import { describeSystemError } from '../domain/system-error.js';
+import { RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
+import type { StoreRecord } from '../store/transfer.js';
+import { CommandFailed } from './terminal/failure.js';
+import { writeWhole } from './write-file.js';
+
+const FORMAT = 'latchkey-backup';
+const VERSION = 1;
+const LINE_FEED = 0x0a;
+/** Bytes that are written together. */
+const CHUNK = 64 * 1024;
+
+/**
+ * Writes records to a file (mode 0600), one JSON line each between a head and an end with their count and digest.
+ * The file appears once it is whole, on disk, and has been read back. Returns how many records it has.
+ */
+export async function writeBackup(
+  file: string,
+  records: AsyncIterable<StoreRecord>,
+  onRecord: (count: number) => void,
+): Promise<number> {
+  let count = 0;
+  await writeWhole(
+    file,
+    async (handle) => {
+      const lines = new LineWriter(handle);
+      await lines.write({ format: FORMAT, version: VERSION, created_at: new Date().toISOString() });
+      for await (const record of records) {
+        await lines.write(record);
+        onRecord(++count);
+      }
+      await lines.end(count);
+    },
+    (draft) => verify(draft, count),
+  );
+  return count;
+}
+
+/**
+ * When the backup was made that a new one would replace; undefined when there is no such file.
+ *
+ * @throws CommandFailed when the file is something else
+ */
+export async function replacedBackup(file: string): Promise<string | undefined> {
+  // What is not a file is refused when it is written.
+  if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true) return undefined;
+  for await (const line of linesOf(file)) {
+    const head = parseLine(line);
+    if (head?.['format'] === FORMAT) return String(head['created_at']);
+    break;
+  }
+  throw new CommandFailed(`${file} exists and is not a backup; choose another name`);
+}
+
+/** Everything that a backup holds. */
+export interface Backup {
+  /** When it was begun, as its head says; null when that says nothing. */
+  readonly createdAt: string | null;
+  readonly records: StoreRecord[];
+}
+
+/** Reads a backup to its end and checks it as a whole. @throws CommandFailed when it can't be restored */
+export async function readBackup(file: string): Promise<Backup> {
+  const records: StoreRecord[] = [];
+  let createdAt: string | null = null;
+  try {
+    const check = new RecordCheck();
+    const onHead = (head: Record<string, unknown>): void => {
+      const at = Date.parse(String(head['created_at']));
+      if (!Number.isNaN(at)) createdAt = new Date(at).toISOString();
+    };
+    for await (const record of recordsIn(file, onHead)) records.push(check.add(record));
+    check.end();
+  } catch (error) {
+    if (isBroken(error)) throw new CommandFailed(`${file}: ${error.message}; nothing was changed`);
+    throw error;
+  }
+  return { createdAt, records };
+}
+
+async function verify(draft: string, expected: number): Promise<void> {
+  let count = 0;
+  try {
+    const check = new RecordCheck();
+    for await (const record of recordsIn(draft)) {
+      check.add(record);
+      count += 1;
+    }
+    check.end();
+    if (count !== expected) throw new BrokenBackup(`has ${count} records instead of ${expected}`);
+  } catch (error) {
+    if (!isBroken(error)) throw error;
+    throw new CommandFailed(`the backup was read back and ${error.message}; no file was written`);
+  }
+}
+
+/** Why a file is not a backup that can be used. */
+class BrokenBackup extends Error {}
+
+function isBroken(error: unknown): error is Error {
+  return error instanceof BrokenBackup || error instanceof RecordsInvalid;
+}
+
+/** Collects lines and writes many at once, with the digest of all of them. */
+class LineWriter {
+  readonly #handle: FileHandle;
+  readonly #digest = createHash('sha256');
+  #pending = '';
+
+  constructor(handle: FileHandle) {
+    this.#handle = handle;
+  }
+
+  async write(value: object): Promise<void> {
+    // Some programs take these two for the end of a line; JSON may hold them as they are.
+    const json = JSON.stringify(value).replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029');
+    this.#pending += `${json}\n`;
+    if (this.#pending.length >= CHUNK) await this.#flush();
+  }
+
+  async end(count: number): Promise<void> {
+    await this.#flush();
+    const sha256 = this.#digest.digest('hex');
+    await this.#handle.appendFile(`${JSON.stringify({ end: true, count, sha256 })}\n`);
+  }
+
+  async #flush(): Promise<void> {
+    this.#digest.update(this.#pending);
+    await this.#handle.appendFile(this.#pending);
+    this.#pending = '';
+  }
+}
+
+/** The records of a backup. @throws BrokenBackup at its end at the latest, when it is not whole */
+async function* recordsIn(
+  file: string,
+  onHead: (head: Record<string, unknown>) => void = () => undefined,
+): AsyncGenerator {
+  const digest = createHash('sha256');
+  let count = 0;
+  let head: Record<string, unknown> | undefined;
+  let end: Record<string, unknown> | undefined;
+  for await (const line of linesOf(file)) {
+    if (end !== undefined) throw new BrokenBackup('something stands behind its end');
+    const value = parseLine(line);
+    if (value === undefined) throw new BrokenBackup(`line ${head === undefined ? 1 : count + 2} is damaged`);
+    if (head !== undefined && 'end' in value) {
+      end = value;
+      continue;
+    }
+    digest.update(line).update('\n');
+    if (head === undefined) {
+      head = value;
+      refuseForeign(head);
+      onHead(head);
+    } else {
+      count += 1;
+      yield value;
+    }
+  }
+  if (head === undefined) refuseForeign({});
+  if (end?.['count'] !== count || end['sha256'] !== digest.digest('hex'))
+    throw new BrokenBackup('is not whole');
+}
+
+function refuseForeign({ format, version }: Record<string, unknown>): void {
+  if (format !== FORMAT) throw new BrokenBackup('is no backup of Latchkey');
+  if (version !== VERSION) throw new BrokenBackup(`has version ${String(version)}, known: ${VERSION}`);
+}
+
+/** The lines of a file as bytes. Only a line feed ends one: a name may hold any other separator. */
+async function* linesOf(file: string): AsyncGenerator<Buffer> {
+  const parts: Buffer[] = [];
+  try {
+    for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
+      let from = 0;
+      for (let at = chunk.indexOf(LINE_FEED); at >= 0; at = chunk.indexOf(LINE_FEED, from)) {
+        yield Buffer.concat([...parts.splice(0), chunk.subarray(from, at)]);
+        from = at + 1;
+      }
+      if (from < chunk.length) parts.push(chunk.subarray(from));
+    }
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw code === undefined ? error : new BrokenBackup(`cannot be read: ${describeSystemError(error)}`);
+  }
+  if (parts.length > 0) yield Buffer.concat(parts);
+}
+
+function parseLine(line: Buffer): Record<string, unknown> | undefined {
+  try {
+    const value = parseForeignJson(new TextDecoder('utf-8', { fatal: true }).decode(line));
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}

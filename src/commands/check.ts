@@ -1,0 +1,112 @@
+import { loadDirectory } from '../config/directory.js';
+import { type Expectation, loadExpectations } from '../config/expect.js';
+import { ConfigError, formatFault } from '../config/fault.js';
+import { type LoadedConfig, loadConfigToServe } from '../config/load.js';
+import { patternWarnings } from '../config/policy-checks.js';
+import { routeWarnings } from '../config/route-warnings.js';
+import type { Subject } from '../domain/credential.js';
+import type { User } from '../domain/user.js';
+import type { Explanation } from '../gate/explain.js';
+import { describePosition } from '../policy/rules.js';
+import { Simulator } from '../pipeline/simulate.js';
+import { syntheticSession, syntheticToken } from './synthetic-subject.js';
+import { maskTokens } from '../observe/mask-tokens.js';
+import { printable } from '../observe/printable.js';
+
+/** Options of `latchkey check`. */
+export interface CheckOptions {
+  readonly config: string;
+  readonly expect?: string;
+}
+
+/** Prints each fault of a configuration, its directory and its policy; returns the exit code. */
+export async function check(options: CheckOptions): Promise<number> {
+  try {
+    const loaded = loadConfigToServe(options.config);
+    const { file, config } = loaded;
+    if (config.directory.file !== null) {
+      loadDirectory(config.directory.file, process.env, Object.keys(config.policy.roles), warn);
+    }
+    const count = options.expect === undefined ? null : await checkExpectations(loaded, options.expect);
+    for (const warning of loaded.certificate?.warnings ?? []) warn(`${file}: warning: ${warning}`);
+    for (const { line, message } of [...routeWarnings(loaded), ...patternWarnings(config, loaded.lines)])
+      warn(`${file}:${line}: warning: ${message}`);
+    process.stdout.write(`${file}: ok${count === null ? '' : `, ${count} requests judged as expected`}\n`);
+    return 0;
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    for (const fault of error.faults) process.stderr.write(`${printable(formatFault(fault))}\n`);
+    return 1;
+  }
+}
+
+function warn(message: string): void {
+  process.stderr.write(`${printable(message)}\n`);
+}
+
+/** Judges a table of requests; returns how many. @throws ConfigError with those that are not judged as expected */
+export async function checkExpectations(loaded: LoadedConfig, file: string): Promise<number> {
+  const { requests, fault } = loadExpectations(file, loaded.config);
+  const simulator = new Simulator(loaded, null);
+  const faults = [];
+  for (const [i, row] of requests.entries()) {
+    const explanation = await simulator.ask(
+      {
+        method: row.method,
+        target: row.path,
+        fields: Object.entries(row.headers).flat(),
+        as: row.as === 'anonymous' ? 'anonymous' : { subject: subjectOf(row.as) },
+      },
+      Date.now(),
+    );
+    if (!isAsExpected(explanation, row.expect)) faults.push(fault(i, describe(row, explanation)));
+  }
+  if (faults.length > 0) throw new ConfigError(faults);
+  return requests.length;
+}
+
+function isAsExpected({ verdict }: Explanation, expected: Expectation['expect']): boolean {
+  if (expected === 'allow') return verdict.allowed;
+  return typeof expected === 'number' ? verdict.status === expected : verdict.outcome === expected;
+}
+
+function subjectOf(as: Exclude<Expectation['as'], 'anonymous'>): Subject {
+  const user: User = {
+    id: 'someone',
+    customerId: as.customer_id,
+    login: 'someone@example.com',
+    name: '',
+    role: as.role,
+    passwordHash: null,
+    otpSecret: null,
+    locked: false,
+    createdAt: 0,
+    updatedAt: 0,
+  };
+  if (as.scope === undefined && as.services === undefined) return syntheticSession(user);
+  return syntheticToken(user, as.scope ?? 'global', as.services ?? []);
+}
+
+function describe(row: Expectation, explanation: Explanation): string {
+  const { verdict } = explanation;
+  const got = verdict.allowed ? 'allow' : `${verdict.status} ${verdict.outcome} (${verdict.detail})`;
+  const rule = explanation.checks.find(({ allowed }) => !allowed) ?? explanation.checks.at(-1);
+  const place = rule?.place == null ? '' : ` by ${describePosition(rule.place)}`;
+  return printable(
+    maskTokens(
+      `${row.method} ${row.path} as ${who(row.as)}: expected ${row.expect}, got ${got}${place}${routeOf(explanation)}`,
+    ),
+  );
+}
+
+function who(as: Expectation['as']): string {
+  if (as === 'anonymous') return as;
+  if (as.scope === undefined && as.services === undefined) return `${as.role} by session`;
+  const services = as.services === undefined ? '' : ` limited to ${as.services.join(', ')}`;
+  return `${as.role} with ${as.scope ?? 'global'}${services}`;
+}
+
+function routeOf({ route }: Explanation): string {
+  if (route === null) return '';
+  return `; route ${route.path === '*' ? 'default_route' : route.path}`;
+}

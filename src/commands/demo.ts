@@ -1,0 +1,155 @@
+import { writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { customAlphabet } from 'nanoid';
+import { stringify } from 'yaml';
+import { loadDirectory } from '../config/directory.js';
+import { loadConfig } from '../config/load.js';
+import { printable } from '../observe/printable.js';
+import { CommandFailed } from './terminal/failure.js';
+import { formParameter, shellWord } from './terminal/shell.js';
+import { needPrivateFolder, refuseForeignFile } from './private-folder.js';
+
+const CONFIG = fileURLToPath(new URL('../../config/demo.yaml', import.meta.url));
+
+const OTHER_FOLDER = 'choose another folder with --data';
+
+const newPassword = customAlphabet('23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz', 20);
+
+/** Options of `latchkey demo`. */
+export interface DemoOptions {
+  readonly upstream?: string;
+  readonly port: string;
+  readonly data: string;
+}
+
+/** A user of the demo, as its directory file holds it. */
+interface DemoUser {
+  readonly login: string;
+  readonly password: string;
+  readonly role: string;
+}
+
+/** Serves with users to try it out, and prints the curl lines to try it with. */
+export async function demo(options: DemoOptions): Promise<void> {
+  const { startEcho } = await import('./echo.js');
+  const { startServer } = await import('./start-server.js');
+  const data = resolve(options.data);
+  needPrivateFolder(data, OTHER_FOLDER);
+  const file = join(data, 'directory.yaml');
+  const users = writeDirectoryOnce(file);
+  const upstream = options.upstream ?? (await startEcho()).url;
+  const env = {
+    ...process.env,
+    LATCHKEY_DEMO_PORT: options.port,
+    LATCHKEY_DEMO_DATA: data,
+    LATCHKEY_DEMO_UPSTREAM: upstream,
+  };
+  const loaded = loadConfig(CONFIG, env);
+  await startServer({
+    loaded,
+    env,
+    welcome: (url, admin) =>
+      welcome({
+        url,
+        admin,
+        page: loaded.config.interface.ui.path,
+        data,
+        file,
+        upstream,
+        users,
+        echo: options.upstream === undefined,
+      }),
+  });
+}
+
+function writeDirectoryOnce(file: string): DemoUser[] {
+  const users = ['superuser', 'billing', 'engineer'].map((role) => ({
+    id: `demo-${role}`,
+    customer_id: 'demo',
+    login: `${role}@example.com`,
+    name: `Demo ${role}`,
+    role,
+    password: newPassword(),
+  }));
+  const directory = {
+    customers: [{ id: 'demo', name: 'Demo Organisation' }],
+    services: [
+      { id: 'SVC1', customer_id: 'demo', name: 'www' },
+      { id: 'SVC2', customer_id: 'demo', name: 'shop' },
+    ],
+    users,
+  };
+  const text = `# Users of "latchkey demo". Made once; delete this folder to start over.\n${stringify(directory)}`;
+  try {
+    writeFileSync(file, text, { mode: 0o600, flag: 'wx' });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+  return readUsers(file);
+}
+
+/** Users whose passwords can be shown. The folder is there from an earlier start, so its files may say anything. */
+function readUsers(file: string): DemoUser[] {
+  refuseForeignFile(file, OTHER_FOLDER);
+  const users = loadDirectory(file).users.flatMap(({ login, password, role }) =>
+    password == null ? [] : [{ login, password, role }],
+  );
+  if (users.length === 0)
+    throw new CommandFailed(`${file} has no user with a password; delete its folder, or ${OTHER_FOLDER}`);
+  return users;
+}
+
+interface Welcome {
+  readonly url: string;
+  readonly admin: string;
+  readonly page: string;
+  readonly data: string;
+  readonly file: string;
+  readonly upstream: string;
+  readonly users: readonly DemoUser[];
+  readonly echo: boolean;
+}
+
+function welcome({ url, admin, page, data, file, upstream, users, echo }: Welcome): string {
+  const { login = '', password = '' } = users.find(({ role }) => role === 'superuser') ?? users[0] ?? {};
+  const cookies = shellWord(join(data, 'cookies.txt'));
+  const key = shellWord(join(data, 'token.txt'));
+  const list = users
+    .map((user) => printable(`  ${user.login.padEnd(24)} ${user.password}   ${user.role}`))
+    .join('\n');
+  const secret = `-d ${formParameter('password', password)}`;
+  const keep = `sed -n 's/.*"access_token":"\\([^"]*\\)".*/Service-Key: \\1/p' > ${key}`;
+  return `
+Latchkey guards ${printable(upstream)}${echo ? ' (a built-in upstream that shows what it receives)' : ''} at ${url}
+The web page, to see, create and revoke tokens: ${url}${page}
+Health and metrics: ${admin}/readyz ${admin}/metrics
+Users (kept in ${printable(file)}):
+
+${list}
+
+Try it in another terminal. Each line can be pasted as it stands.
+
+# Log in. The session cookie is kept in a file.
+curl -s -c ${cookies} -d ${formParameter('user', login)} ${secret} ${url}/login
+
+# Create an API token. Its secret is shown once; the line keeps it as a header in a file.
+curl -s -d ${formParameter('username', login)} ${secret} -d 'name=demo' ${url}/tokens | tee /dev/stderr | ${keep}
+
+# Call the upstream with the token${echo ? ': it answers with the identity headers it received' : ''}.
+curl -s -H @${key} ${url}/service/SVC1/version/1
+
+# Call it with the session, and without any credential.
+curl -s -b ${cookies} ${url}/service/SVC1/version/1
+curl -s -i ${url}/service/SVC1/version/1
+
+# List your tokens: name, scope, last use.
+curl -s -b ${cookies} ${url}/tokens
+
+# Revoke the token. The next call with it is refused.
+curl -s -i -X DELETE -H @${key} ${url}/tokens/self
+curl -s -i -H @${key} ${url}/service/SVC1/version/1
+
+Stop with Ctrl-C.
+`;
+}

@@ -1,0 +1,84 @@
+import { type LoadedConfig, loadConfig } from '../config/load.js';
+import type { Subject } from '../domain/credential.js';
+import type { User } from '../domain/user.js';
+import { type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
+import { maskTokens } from '../observe/mask-tokens.js';
+import type { Store } from '../store/store.js';
+import { CommandFailed, WrongUsage } from './terminal/failure.js';
+import { syntheticSession, syntheticToken } from './synthetic-subject.js';
+import { readSecret } from './terminal/password.js';
+import { renderExplanation } from './render-explanation.js';
+import { hasStore, withStore } from './with-store.js';
+
+/** Options of `latchkey explain`. */
+export interface ExplainOptions {
+  readonly config: string;
+  readonly method: string;
+  readonly path: string;
+  readonly header?: readonly string[];
+  readonly key?: string;
+  readonly keyFile?: string;
+  readonly user?: string;
+  readonly scope?: string;
+  readonly services?: string[];
+  readonly anonymous?: true;
+  readonly json?: true;
+}
+
+/** Prints what the server would do with a request, and every rule that leads to it. */
+export async function runExplain(options: ExplainOptions): Promise<void> {
+  if ([options.key, options.keyFile, options.user, options.anonymous].every((who) => who === undefined)) {
+    throw new WrongUsage('explain: say who asks: --key-file FILE, --key -, --user LOGIN or --anonymous');
+  }
+  if (options.user === undefined && (options.scope !== undefined || options.services !== undefined)) {
+    throw new WrongUsage('explain: --scope and --services describe a token of --user LOGIN');
+  }
+  const loaded = loadConfig(options.config);
+  const asked = {
+    method: options.method,
+    target: options.path,
+    fields: (options.header ?? []).flatMap(fieldOf),
+  };
+  const answer = async (store: Store | null, as: SimulatedRequest['as']) => {
+    const explanation = await new Simulator(loaded, store).ask({ ...asked, as }, Date.now());
+    process.stdout.write(
+      options.json ? `${maskTokens(JSON.stringify(explanation, null, 2))}\n` : renderExplanation(explanation),
+    );
+  };
+  if (options.anonymous && !hasStore(loaded)) return answer(null, 'anonymous');
+  return withStore(loaded, async ({ store }) => answer(store, await askerOf(options, store, loaded)));
+}
+
+async function askerOf(
+  options: ExplainOptions,
+  store: Store,
+  loaded: LoadedConfig,
+): Promise<SimulatedRequest['as']> {
+  if (options.anonymous) return 'anonymous';
+  const key = keyOf(options);
+  if (key !== undefined) return { key };
+  const login = options.user ?? '';
+  const user = (await store.getUserByLogin(login)) ?? (await store.getUser(login));
+  if (user === undefined) {
+    const { directory } = loaded.config;
+    const hint = directory.file === null ? '' : '; is it in the directory file, and was that applied?';
+    throw new CommandFailed(`no user has the login ${login}${hint}`);
+  }
+  return { subject: subjectOf(user, options) };
+}
+
+function keyOf({ key, keyFile }: ExplainOptions): string | undefined {
+  const file = key === '-' ? '-' : keyFile;
+  return file === undefined ? key : readSecret(file, 'the key');
+}
+
+function subjectOf(user: User, { scope, services }: ExplainOptions): Subject {
+  if (scope === undefined && services === undefined) return syntheticSession(user);
+  return syntheticToken(user, scope ?? 'global', services ?? []);
+}
+
+function fieldOf(line: string): string[] {
+  const colon = line.indexOf(':');
+  if (colon <= 0) throw new WrongUsage(`explain: --header: expected "Name: value", got "${line}"`);
+  return [line.slice(0, colon).trim(), line.slice(colon + 1).trim()];
+}

@@ -1,0 +1,37 @@
+import { userInfo } from 'node:os';
+import type { AuditEvent } from '../domain/audit.js';
+import { unknown } from '../accounts/unconfirmed.js';
+import type { OpenedStore } from '../server/stores/open-store.js';
+import { OutcomeUnknown } from '../store/store.js';
+
+/** Writes to the audit log what an operator did by a command. @throws AuditUnavailable when it must be written and can't be */
+export function recordOperation({ audit }: OpenedStore, ...auditEvents: readonly AuditEvent[]): void {
+  for (const event of auditEvents) audit.record({ ...event, actor: operator() });
+}
+
+/** Makes a change of an operator and writes it to the audit log, also when it was not confirmed. */
+export async function operate<T>(
+  opened: OpenedStore,
+  auditEvents: readonly AuditEvent[],
+  change: () => Promise<T>,
+): Promise<T> {
+  let changed: T;
+  try {
+    changed = await change();
+  } catch (error) {
+    if (error instanceof OutcomeUnknown) recordOperation(opened, ...unknown(auditEvents));
+    throw error;
+  }
+  recordOperation(opened, ...auditEvents);
+  return changed;
+}
+
+function operator() {
+  const uid = process.getuid?.() ?? null;
+  try {
+    return { operator: userInfo().username, uid };
+  } catch {
+    // A container may run as a number that has no name.
+    return { operator: null, uid };
+  }
+}

@@ -1,0 +1,114 @@
+import type { ExplainedCheck, Explanation } from '../gate/explain.js';
+import { describePosition } from '../policy/rules.js';
+import { maskTokens } from '../observe/mask-tokens.js';
+import { printable } from '../observe/printable.js';
+
+const LABEL_WIDTH = 12;
+
+/** An explanation as a person reads it: one step of the way a line, with the rule behind it. */
+export function renderExplanation(explanation: Explanation): string {
+  const lines = [`${explanation.method} ${explanation.target}`, ''];
+  const add = (label: string, text: string, place = '') =>
+    lines.push(
+      `  ${label.padEnd(LABEL_WIDTH)}${place === '' ? text : `${text.padEnd(46)}  ${place}`}`.trimEnd(),
+    );
+
+  if (explanation.path !== null) {
+    const sent = explanation.target.split('?', 1)[0] ?? '';
+    add('target', explanation.path, explanation.path === sent ? 'as it was sent' : `sent as ${sent}`);
+  }
+  const { route } = explanation;
+  if (route !== null) {
+    add(
+      'route',
+      routeText(route),
+      route.position === null ? 'built-in endpoint' : describePosition(route.position),
+    );
+    for (const { why, ...miss } of explanation.near_misses) {
+      const place = miss.position === null ? '' : ` (${describePosition(miss.position)})`;
+      add('', `not ${routeText(miss)}: ${why}${place}`);
+    }
+    add('action', explanation.action ?? actionless(route.auth));
+  }
+  addCredential(explanation, add);
+  for (const check of explanation.checks) {
+    add(CHECK_LABELS[check.check] ?? check.check, checkText(check, explanation), placeText(check));
+  }
+  lines.push('');
+  add('verdict', verdictText(explanation.verdict));
+  if (explanation.verdict.detail !== null) add('', explanation.verdict.detail);
+  if (explanation.note !== null) add('', `what the client is not told: ${explanation.note}`);
+  for (const [name, value] of Object.entries(explanation.identity)) add('', `${name}: ${value}`);
+  return `${lines.map((line) => printable(maskTokens(line))).join('\n')}\n`;
+}
+
+const CHECK_LABELS: Readonly<Record<string, string>> = {
+  scope: 'scope',
+  service_limited: 'limits',
+  service: 'service',
+  role: 'role',
+};
+
+function routeText({ path, methods }: { path: string; methods: readonly string[] | null }): string {
+  const name = path === '*' ? 'default_route' : path;
+  return methods === null ? name : `${name} [${methods.join(' ')}]`;
+}
+
+function actionless(auth: string): string {
+  if (auth === 'none') return 'none: the route asks for no credential';
+  return auth === 'deny' ? 'none: the route refuses every request' : 'none';
+}
+
+function addCredential(
+  { credential, route, verdict }: Explanation,
+  add: (label: string, text: string) => void,
+): void {
+  if (credential === null) {
+    if (route?.auth === 'required') {
+      const settled = verdict.endpoint !== null ? 'none: the endpoint checks a password' : 'none that holds';
+      add('credential', settled);
+    }
+    return;
+  }
+  const { kind, login, role, customer_id: customer, token_id: id } = credential;
+  add(
+    'credential',
+    `${kind}${id === null || id === '' ? '' : ` ${id}`} of ${login} (${role}, customer ${customer})`,
+  );
+  if (credential.scopes !== null) add('scopes', credential.scopes.join(' ') || 'none');
+  if (credential.services.length > 0) add('services', credential.services.join(', '));
+}
+
+function checkText(check: ExplainedCheck, { action, service, credential }: Explanation): string {
+  const word = check.allowed ? 'allowed' : 'refused';
+  if (check.check === 'service') {
+    if (check.allowed && service === null) return 'allowed: the route is about no service';
+    if (service === null) return 'refused: the request names no service';
+    return `${word}: ${service} is ${check.allowed ? '' : 'not '}in the token's list`;
+  }
+  const who = check.check === 'role' ? `role ${credential?.role}` : check.check === 'scope' ? 'scope' : 'limit';
+  switch (check.effect) {
+    case null:
+      return `${word}: ${action} is not denied to tokens that are limited to services`;
+    case 'allow':
+      return `${word} by "${check.pattern}"`;
+    case 'deny':
+      return `${word}: denied by "${check.pattern}"`;
+    case 'unknown':
+      return `${word}: no ${who} of that name`;
+    default:
+      return `${word}: nothing allows ${action}`;
+  }
+} // prettier-ignore
+
+function placeText({ place }: ExplainedCheck): string {
+  return place === null ? '' : describePosition(place);
+}
+
+function verdictText({ outcome, status, upstream, endpoint, allowed }: Explanation['verdict']): string {
+  if (!allowed) return `${status} ${outcome}`;
+  if (endpoint === null) return `forwarded to the upstream ${upstream}`;
+  return status === null
+    ? `answered by ${endpoint}; the body of the request decides`
+    : `${status}, answered by ${endpoint}`;
+}

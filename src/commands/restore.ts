@@ -1,0 +1,157 @@
+import { existsSync } from 'node:fs';
+import type { Sealer } from '../accounts/sealing.js';
+import { loadConfig } from '../config/load.js';
+import { ownerOf } from '../domain/signing-key.js';
+import type { EpochMs } from '../domain/time.js';
+import { isExpired } from '../domain/token.js';
+import type { OpenedStore } from '../server/stores/open-store.js';
+import type { Store } from '../store/store.js';
+import { type StoreRecord, writeRecords } from '../store/transfer.js';
+import { CommandFailed } from './terminal/failure.js';
+import { relativeTime } from './terminal/output.js';
+import { ask } from './terminal/password.js';
+import { Progress } from './terminal/progress.js';
+import { type Ended, readEnded } from './audit-trail.js';
+import { readBackup } from './backup-file.js';
+import { recordOperation } from './record-operation.js';
+import { withStore } from './with-store.js';
+import { describeDifferences, differences, startOver } from './store-compare.js';
+
+/** Options of `latchkey store restore`. */
+export interface RestoreOptions {
+  readonly config: string;
+  /** Audit logs beside the one of the configuration. */
+  readonly audit?: readonly string[];
+  readonly yes?: true;
+}
+
+/**
+ * Writes everything of a backup into an empty store, or over an attempt that was interrupted. What is known to have been
+ * revoked or ended since stays so. On a terminal it asks before it writes.
+ */
+export async function restore(file: string, options: RestoreOptions): Promise<void> {
+  const progress = new Progress();
+  progress.step(`reading ${file}`);
+  const loaded = loadConfig(options.config);
+  const { createdAt, records } = await readBackup(file);
+  const ended = await readEnded(new Set([...ownAuditLog(loaded.config.audit.to), ...(options.audit ?? [])]));
+  progress.done();
+  await withStore(
+    loaded,
+    async (opened) => {
+      const { store, sealer } = opened;
+      refuseUnopenable(records, sealer);
+      await refuseUnlessEmpty(store);
+      const revoked = new Set(await store.listRevokedDigests());
+      const { wanted, skipped } = withoutEnded(records, revoked, ended);
+      const warning = whatComesBack(wanted, createdAt, Date.now());
+      process.stderr.write(skipped + warning);
+      if (!options.yes && process.stdin.isTTY && process.stderr.isTTY) {
+        await confirm();
+        // Somebody may have begun to use it during the question.
+        await refuseUnlessEmpty(store);
+      }
+      if (await store.isRestoring()) await startOver(store, progress);
+      await write(opened, wanted, createdAt, progress);
+      process.stdout.write(`${wanted.length} records restored\n`);
+    },
+    { create: 'restore' },
+  );
+}
+
+async function write(
+  opened: OpenedStore,
+  wanted: readonly StoreRecord[],
+  createdAt: string | null,
+  progress: Progress,
+): Promise<void> {
+  const { store } = opened;
+  await store.setRestoring(true);
+  await writeRecords(store, wanted, (done) => progress.step(`restored ${done} of ${wanted.length} records`));
+  const differing = await differences(wanted, store, progress);
+  progress.done();
+  if (differing.length > 0) throw new CommandFailed(`${describeDifferences(differing)}; run it again`);
+  await store.setRestoring(false);
+  const target = { records: wanted.length, backup_created_at: createdAt };
+  recordOperation(opened, { event: 'store.restored', outcome: 'success', reason: 'restore', target });
+}
+
+/** One that holds a part of an interrupted restore is written over. @throws CommandFailed */
+async function refuseUnlessEmpty(store: Store): Promise<void> {
+  if (!(await store.isRestoring()) && (await store.listCustomers()).length > 0)
+    throw new CommandFailed('the store is not empty; a backup is restored into an empty one');
+}
+
+/** The audit log that servers of the same configuration write on this machine; none where there is no such file yet. */
+function ownAuditLog(to: string | null): string[] {
+  return to !== null && to !== 'stdout' && existsSync(to) ? [to] : [];
+}
+
+/**
+ * Leaves out what ended since the backup.
+ *
+ * @param revoked digests of legacy keys that the store knows as revoked
+ * @returns the records to write, and lines that say what was left out
+ */
+function withoutEnded(
+  records: readonly StoreRecord[],
+  revoked: ReadonlySet<string>,
+  { tokens, sessions, unreadable }: Ended,
+): { wanted: StoreRecord[]; skipped: string } {
+  const wanted: StoreRecord[] = [];
+  const counts = { keys: 0, tokens: 0, sessions: 0 };
+  for (const record of records) {
+    if (record.kind === 'token' && revoked.has(record.value.digest)) counts.keys += 1;
+    else if (record.kind === 'token' && tokens.has(record.value.id)) {
+      counts.tokens += 1;
+      // No directory file brings it back either.
+      if (record.value.kind === 'legacy_key') wanted.push({ kind: 'revoked', value: record.value.digest });
+    } else if (record.kind === 'session' && sessions.has(record.value.id)) counts.sessions += 1;
+    else wanted.push(record);
+  }
+  const lines = [
+    counts.keys > 0 ? `${counts.keys} legacy keys stay revoked, as this store knows` : '',
+    counts.tokens + counts.sessions > 0
+      ? `${counts.tokens} tokens stay revoked and ${counts.sessions} sessions ended, as the audit log tells`
+      : '',
+    unreadable > 0
+      ? `warning: ${unreadable} lines of the audit log tell of what ended and can not be read`
+      : '',
+  ];
+  return {
+    wanted,
+    skipped: lines
+      .filter((line) => line !== '')
+      .map((line) => `${line}\n`)
+      .join(''),
+  };
+}
+
+/** Says of which time everything is, and how many are let in by it. */
+function whatComesBack(records: readonly StoreRecord[], createdAt: string | null, now: EpochMs): string {
+  const tokens = records.filter((record) => record.kind === 'token' && !isExpired(record.value, now)).length;
+  const sessions = records.filter((record) => record.kind === 'session' && record.value.endsAt > now).length;
+  const age = createdAt === null ? '' : `made ${relativeTime(Date.parse(createdAt), now)}, `;
+  return (
+    `the backup: ${age}active tokens: ${tokens}, sessions: ${sessions}\n` +
+    `warning: everything is as it was at ${createdAt ?? 'the time of the backup'}. ` +
+    'Tokens that were revoked since then work again, and so do old passwords and users who were locked: ' +
+    'repeat what the audit log tells of that time\n'
+  );
+}
+
+/** @throws CommandFailed unless the answer is yes */
+async function confirm(): Promise<void> {
+  const answer = await ask('Restore it? [y/N] ');
+  if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed('not restored; nothing was changed');
+}
+
+/** @throws SealBroken, SealingKeyMissing before anything is written */
+function refuseUnopenable(records: readonly StoreRecord[], sealer: Sealer): void {
+  for (const record of records) {
+    if (record.kind === 'user' && record.value.otpSecret !== null)
+      sealer.open(record.value.otpSecret, record.value.id);
+    if (record.kind !== 'signing_keys') continue;
+    for (const key of record.value.keys) sealer.open(key.sealedKey, ownerOf(key));
+  }
+}

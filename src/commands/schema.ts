@@ -1,0 +1,28 @@
+import { z } from 'zod';
+import { directorySchema } from '../config/schema/directory-file.js';
+import { configSchema } from '../config/schema/config.js';
+import { expectSchema } from '../config/expect.js';
+import type { SchemaKind } from './schema-kinds.js';
+
+const SCHEMAS: Readonly<Record<SchemaKind, z.ZodType>> = {
+  config: configSchema,
+  directory: directorySchema,
+  expect: expectSchema,
+};
+
+/** Prints the JSON Schema of what may be written in a file. */
+export function printSchema(kind: SchemaKind): void {
+  process.stdout.write(`${JSON.stringify(jsonSchemaOf(kind), null, 2)}\n`);
+}
+
+/** The JSON Schema of what may be written in a file. */
+export function jsonSchemaOf(kind: SchemaKind): z.core.JSONSchema.BaseSchema {
+  const json = z.toJSONSchema(SCHEMAS[kind], { io: 'input', unrepresentable: 'any' });
+  if (kind === 'config' && json.properties !== undefined) {
+    json.properties['upstream'] = {
+      type: 'string',
+      description: 'Short for upstreams: { api: { url: ... } }',
+    };
+  }
+  return json;
+}

@@ -1,0 +1,92 @@
+import { loadConfig } from '../config/load.js';
+import { isSessionOn, type Session } from '../domain/session.js';
+import { formatTime } from '../domain/time.js';
+import type { User } from '../domain/user.js';
+import type { Store } from '../store/store.js';
+import { CommandFailed, WrongUsage } from './terminal/failure.js';
+import { sessionEvent } from '../endpoints/session-audit-events.js';
+import { operate } from './record-operation.js';
+import type { ReportOptions } from './terminal/options.js';
+import { findUser, listUsers } from './find-user.js';
+import { withStore } from './with-store.js';
+import { relativeTime, renderTable, report } from './terminal/output.js';
+
+/** Options of `latchkey session ...`. */
+export interface SessionOptions extends ReportOptions {
+  readonly user?: string;
+}
+
+interface Owned {
+  readonly session: Session;
+  readonly user: User;
+}
+
+async function sessionsOf(store: Store, login: string | undefined): Promise<Owned[]> {
+  const users = login === undefined ? await listUsers(store) : [await findUser(store, login)];
+  const found: Owned[] = [];
+  for (const user of users) {
+    for (const session of await store.listSessions(user.id)) found.push({ session, user });
+  }
+  return found.toSorted((a, b) => b.session.lastSeenAt - a.session.lastSeenAt);
+}
+
+/** Prints the sessions that are on. */
+export async function list(options: SessionOptions): Promise<void> {
+  const loaded = loadConfig(options.config);
+  await withStore(loaded, async ({ store }) => {
+    const now = Date.now();
+    const found = (await sessionsOf(store, options.user)).filter(({ session }) =>
+      isSessionOn(session, session.lastSeenAt, loaded.config.sessions, now),
+    );
+    const rows = found.map(({ session, user }) => [
+      session.id,
+      user.login,
+      relativeTime(session.createdAt, now),
+      relativeTime(session.lastSeenAt, now),
+      relativeTime(session.endsAt, now),
+      session.ip,
+      session.userAgent ?? '',
+    ]);
+    const heading = ['ID', 'USER', 'STARTED', 'LAST USED', 'ENDS', 'ADDRESS', 'USER AGENT'];
+    report(
+      options,
+      found.map(sessionObject),
+      rows.length === 0 ? 'no sessions' : (await renderTable(heading, rows)).trimEnd(),
+    );
+  });
+}
+
+function sessionObject({ session, user }: Owned) {
+  return {
+    id: session.id,
+    user_id: user.id,
+    login: user.login,
+    customer_id: user.customerId,
+    created_at: formatTime(session.createdAt),
+    last_seen_at: formatTime(session.lastSeenAt),
+    ends_at: formatTime(session.endsAt),
+    ip: session.ip,
+    user_agent: session.userAgent,
+  };
+}
+
+/** Ends sessions. */
+export async function revoke(ids: readonly string[], options: SessionOptions): Promise<void> {
+  if ((ids.length === 0) === (options.user === undefined)) {
+    throw new WrongUsage('session revoke: give ids of sessions, or --user LOGIN for every session of a user');
+  }
+  await withStore(loadConfig(options.config), async (opened) => {
+    const { store } = opened;
+    const all = await sessionsOf(store, options.user);
+    const chosen = options.user === undefined ? all.filter(({ session }) => ids.includes(session.id)) : all;
+    const missing = ids.filter((id) => !chosen.some(({ session }) => session.id === id));
+    if (missing.length > 0)
+      throw new CommandFailed(`there is no session ${missing.join(', ')}; nothing was ended`);
+    for (const { session, user } of chosen) {
+      const event = sessionEvent('session.ended', session, user.customerId, 'operator');
+      await operate(opened, [event], async () => store.endSession(session.digest));
+    }
+    const ended = chosen.map(({ session }) => session.id);
+    report(options, { revoked: ended }, ended.map((id) => `${id}: ended`).join('\n') || 'no sessions');
+  });
+}

@@ -1,0 +1,237 @@
+import cluster from 'node:cluster';
+import { availableParallelism } from 'node:os';
+import type { LoadedConfig } from '../config/load.js';
+import { maskSecrets } from '../config/mask.js';
+import { alwaysWritten } from '../observe/always-written.js';
+import { createLog, destinationOf, logWarnings, type LogSink } from '../observe/log.js';
+import {
+  countAuditFailure,
+  readMetrics,
+  renderMetrics,
+  setWorkers,
+  startProcessMetrics,
+} from '../observe/metrics.js';
+import type { Tracing } from '../observe/tracing.js';
+import { readVersion } from '../observe/version.js';
+import { startAdmin } from '../server/admin.js';
+import { startTracing, storeObserver } from '../server/observing.js';
+import { startPool } from '../server/processes/cluster.js';
+import { StoreReadiness } from '../server/stores/store-readiness.js';
+import { startCleaning } from '../server/stores/cleaning.js';
+import { answerPrimary, reportFinalMetrics } from '../server/processes/messages.js';
+import { certificateFiles, tellCertificate } from '../server/reload/certificate.js';
+import { applyDirectoryFile, isPassing } from '../server/reload/directory-file.js';
+import { Reloader } from '../server/reload/reload.js';
+import { Restarter } from '../server/processes/restart.js';
+import type { Serving } from '../server/processes/serving.js';
+import { onSignals } from '../server/processes/signals.js';
+import { openStore, type OpenedStore } from '../server/stores/open-store.js';
+import { checkSigningKeys } from '../server/stores/signing-keys.js';
+import { watchFiles } from '../server/reload/watch.js';
+import { startWorker } from '../server/processes/worker.js';
+import { tuneHeap } from '../server/processes/heap.js';
+
+const APPLY_RETRY_MS = 1_000;
+
+/** How `serve` and `demo` start a server. */
+export interface ServeOptions {
+  readonly loaded: LoadedConfig;
+  /** What the configuration's `${NAME}` expand to, also when it is reloaded. */
+  readonly env?: NodeJS.ProcessEnv;
+  /** What to print for people when the server is ready. */
+  readonly welcome?: (url: string, admin: string) => string;
+}
+
+/** Starts serving: in this process, or in workers that this process watches over. */
+export async function startServer(options: ServeOptions): Promise<void> {
+  tuneHeap();
+  const { config } = options.loaded;
+  const sink = createLog(config.log.level);
+  logWarnings(sink.log);
+  startProcessMetrics(readVersion());
+  const serves = cluster.isWorker || workersOf(options.loaded) === 1;
+  const tracing = serves ? await startTracing(config, sink.log) : undefined;
+  const opened = await openStore(config, {
+    log: sink.log,
+    lines: destinationOf(sink.log),
+    serves,
+    auditFailed: countAuditFailure,
+    onOperation: storeObserver(tracing),
+  });
+  const parts = { opened, sink, tracing };
+  if (cluster.isWorker) await serveAsWorker(options.loaded, parts);
+  else await serveAsPrimary(options, parts);
+}
+
+/** What a process that serves is made of. */
+interface Parts {
+  readonly opened: OpenedStore;
+  readonly sink: LogSink;
+  readonly tracing: Tracing | undefined;
+}
+
+async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Parts): Promise<void> {
+  const worker = await startWorker(loaded, opened, sink.log, tracing);
+  let prepared: ReturnType<typeof worker.prepare> | undefined;
+  answerPrimary({
+    metrics: readMetrics,
+    prepare: async (next) => {
+      prepared = worker.prepare(next as LoadedConfig);
+    },
+    commit: async () => {
+      prepared?.commit();
+      // It may have been moved away; the primary writes to it as well.
+      opened.audit.reopen();
+    },
+    abort: async () => prepared?.abort(),
+  });
+  onSignals(sink, async () => {
+    await worker.drain();
+    await opened.close();
+    await tracing?.close();
+    await reportFinalMetrics(await readMetrics());
+  });
+  // Without its primary a worker has nobody to stop it.
+  process.once('disconnect', () => process.exit(1));
+}
+
+async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: Parts): Promise<void> {
+  const { loaded } = options;
+  const { config } = loaded;
+  const { log } = sink;
+  const directory = await applyAtStart(loaded, opened, log);
+  await checkSigningKeys(config, opened);
+  const cleaning = startCleaning(opened, log);
+  const count = workersOf(loaded);
+  const serving =
+    count === 1 ? await startAlone(loaded, opened, log, tracing) : await startWorkers(loaded, count, sink);
+  tellCertificate(loaded.certificate, log);
+  const reloader = new Reloader(loaded, opened, serving, options.env ?? process.env, log);
+  const restarter = new Restarter(serving, log);
+  const watching = watchFiles(
+    () => {
+      const { config } = reloader.current;
+      return [loaded.file, config.directory.file ?? loaded.file, ...certificateFiles(config)];
+    },
+    () => void reloader.reload('a changed file'),
+  );
+
+  const { on_store_failure: onFailure } = config;
+  const store = new StoreReadiness(opened.store, onFailure === 'deny' ? 0 : onFailure.serve_cached_for);
+  let draining = false;
+  const admin = await startAdmin(
+    config.admin,
+    {
+      metrics: serving.metrics,
+      ready: async () => {
+        const { fault, isReady } = await store.check();
+        const others = {
+          directory: directory.pending() ? 'the directory file is not applied yet' : null,
+          config: null,
+          workers: serving.size() > 0 ? null : 'no worker serves',
+          draining: draining ? 'the server is shutting down' : null,
+        };
+        const ready = isReady && Object.values(others).every((other) => other === null);
+        return { ready, checks: { store: fault, ...others } };
+      },
+      reload: () => reloader.reload('POST /-/reload'),
+      config: () => maskSecrets(reloader.current),
+      restartWorkers: () => restarter.restart('POST /-/restart-workers'),
+    },
+    log,
+  );
+  onSignals(
+    sink,
+    async () => {
+      draining = true;
+      log.info('draining');
+      clearInterval(cleaning);
+      clearInterval(watching);
+      await serving.drain();
+      opened.audit.record({ event: 'server.stopped', outcome: 'success', actor: null });
+      admin.server.close();
+      admin.server.closeAllConnections();
+      await opened.close();
+      await tracing?.close();
+      log.info('stopped');
+    },
+    {
+      SIGHUP: () => void reloader.reload('SIGHUP'),
+      SIGUSR2: () => void restarter.restart('SIGUSR2'),
+    },
+  );
+  opened.audit.record({ event: 'server.started', outcome: 'success', actor: null });
+  const urls = { listen: serving.url, admin: admin.url, decision: serving.decisionUrl ?? undefined };
+  const ready = { ...urls, workers: count, config: loaded.file };
+  alwaysWritten(log).info(ready, 'ready');
+  if (options.welcome !== undefined) sink.print(options.welcome(serving.url, admin.url));
+}
+
+function workersOf({ config }: LoadedConfig): number {
+  return config.workers === 'auto' ? availableParallelism() : config.workers;
+}
+
+/**
+ * Applies the directory file. A store that can't answer yet is no reason not to start: nobody is let in until it can,
+ * and the file is applied then. A fault of the file itself is.
+ */
+async function applyAtStart(
+  loaded: LoadedConfig,
+  opened: OpenedStore,
+  log: LogSink['log'],
+): Promise<{ pending: () => boolean }> {
+  let pending = true;
+  const apply = async (): Promise<void> => {
+    await opened.store.begin();
+    await applyDirectoryFile(loaded, opened, log);
+    pending = false;
+  };
+  const retry = (): void => {
+    setTimeout(() => {
+      apply().then(
+        () => log.info('the directory file is applied'),
+        (error: unknown) => {
+          if (isPassing(error)) retry();
+          else log.error({ err: error }, 'the directory file cannot be applied');
+        },
+      );
+    }, APPLY_RETRY_MS).unref();
+  };
+  await apply().catch((error: unknown) => {
+    if (!isPassing(error)) throw error;
+    log.warn({ reason: (error as Error).message }, 'directory file not applied yet; it is tried again');
+    retry();
+  });
+  return { pending: () => pending };
+}
+
+async function startAlone(
+  loaded: LoadedConfig,
+  opened: OpenedStore,
+  log: LogSink['log'],
+  tracing: Tracing | undefined,
+): Promise<Serving> {
+  const worker = await startWorker(loaded, opened, log, tracing);
+  setWorkers(1);
+  return {
+    url: worker.url,
+    decisionUrl: worker.decisionUrl,
+    size: () => 1,
+    metrics: renderMetrics,
+    prepare: async (next) => {
+      const { commit, abort } = worker.prepare(next);
+      return { commit: async () => commit(), abort };
+    },
+    restart: async () => {
+      throw new Error('one process does everything; with workers: 2 or more they are replaced one by one');
+    },
+    drain: () => worker.drain(),
+  };
+}
+
+async function startWorkers(loaded: LoadedConfig, count: number, sink: LogSink): Promise<Serving> {
+  return startPool(loaded, count, sink.log, () => {
+    sink.log.fatal('workers keep dying; giving up');
+    void sink.flush().finally(() => process.exit(1));
+  });
+}

@@ -1,0 +1,62 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Store } from '../store/store.js';
+import { recordKey, recordsOf, removeRecords, type StoreRecord } from '../store/transfer.js';
+import type { Progress } from './terminal/progress.js';
+
+/** So many records are between two things that are shown. */
+export const STEP = 1_000;
+
+/** Removes what an interrupted restore or copy wrote. */
+export async function startOver(store: Store, progress: Progress): Promise<void> {
+  progress.step('the last restore or copy was interrupted: starting over');
+  await removeRecords(store);
+}
+
+/** Names of the records that one side has and the other has not, or differently. A store may know of more revocations. */
+export async function differences(
+  wanted: AsyncIterable<StoreRecord> | Iterable<StoreRecord>,
+  store: Store,
+  progress: Progress,
+): Promise<string[]> {
+  const left = new Map<string, StoreRecord>();
+  for await (const record of wanted) left.set(recordKey(record), record);
+  const differing: string[] = [];
+  let count = 0;
+  for await (const record of recordsOf(store)) {
+    const key = recordKey(record);
+    const before = left.get(key);
+    const isSame = before !== undefined && isDeepStrictEqual(comparable(before), comparable(record));
+    if (!isSame && record.kind !== 'revoked') differing.push(key);
+    left.delete(key);
+    if (++count % STEP === 0) progress.step(`compared ${count} records`);
+  }
+  return [...differing, ...left.keys()];
+}
+
+function comparable(record: StoreRecord): unknown {
+  // One store keeps a field without a value and another one leaves it out.
+  return JSON.parse(JSON.stringify(essence(record))) as unknown;
+}
+
+function essence(record: StoreRecord): unknown {
+  // Traffic goes on writing last uses, and each sealing differs.
+  switch (record.kind) {
+    case 'user':
+      return { ...record, value: { ...record.value, otpSecret: record.value.otpSecret !== null } };
+    case 'token':
+      return record.value;
+    case 'signing_keys':
+      return record.value.keys.map(({ kid, signsFrom }) => ({ kid, signsFrom }));
+    case 'session':
+      return { ...record.value, lastSeenAt: 0, idleEndsAt: 0, ip: '', userAgent: null };
+    default:
+      return record.value;
+  }
+}
+
+/** Says how many records differ, and names some. */
+export function describeDifferences(differing: readonly string[]): string {
+  const some = differing.slice(0, 5).join(', ');
+  const more = differing.length > 5 ? ` and ${differing.length - 5} more` : '';
+  return `${differing.length} records differ between the stores (${some}${more})`;
+}

@@ -1,0 +1,112 @@
+import type { Sealer } from '../accounts/sealing.js';
+import { loadConfig } from '../config/load.js';
+import { ownerOf } from '../domain/signing-key.js';
+import type { Store } from '../store/store.js';
+import { RecordCheck, RecordsInvalid } from '../store/transfer-check.js';
+import { recordKey, recordsOf, type StoreRecord, writeRecords } from '../store/transfer.js';
+import { replacedBackup, writeBackup } from './backup-file.js';
+import { printable } from '../observe/printable.js';
+import { CommandFailed } from './terminal/failure.js';
+import { recordOperation } from './record-operation.js';
+import { Progress } from './terminal/progress.js';
+import { withStore } from './with-store.js';
+import { describeDifferences, differences, startOver, STEP } from './store-compare.js';
+
+/** Copies everything from one store to another and compares both. */
+export async function copy(options: { from: string; to: string }): Promise<void> {
+  const progress = new Progress();
+  await withStore(loadConfig(options.from), (from) =>
+    withStore(
+      loadConfig(options.to),
+      async (to) => {
+        const records = await readChecked(from.store, resealing(from.sealer, to.sealer), progress);
+        if (await to.store.isRestoring()) await startOver(to.store, progress);
+        else await refuseOthers(to.store, records);
+        await to.store.setRestoring(true);
+        await writeRecords(to.store, records, (done) => progress.step(`copied ${done} records`));
+        const target = { records: records.length };
+        recordOperation(to, { event: 'store.restored', outcome: 'success', reason: 'copy', target });
+        const differing = await differences(recordsOf(from.store), to.store, progress);
+        progress.done();
+        if (differing.length > 0)
+          throw new CommandFailed(`${describeDifferences(differing)}; run it again when nothing is written`);
+        await to.store.setRestoring(false);
+        process.stdout.write(`${records.length} records copied, both stores hold the same\n`);
+      },
+      { create: 'restore' },
+    ),
+  );
+}
+
+/** Every record of a store, checked before any of them is written elsewhere. */
+async function readChecked(
+  store: Store,
+  reseal: (record: StoreRecord) => StoreRecord,
+  progress: Progress,
+): Promise<StoreRecord[]> {
+  const records: StoreRecord[] = [];
+  const check = new RecordCheck();
+  try {
+    for await (const record of recordsOf(store)) {
+      records.push(reseal(check.add(record)));
+      if (records.length % STEP === 0) progress.step(`read ${records.length} records`);
+    }
+    check.end();
+  } catch (error) {
+    if (!(error instanceof RecordsInvalid)) throw error;
+    throw new CommandFailed(`the store ${error.message}; nothing was changed, run it again when nothing is written`);
+  }
+  return records;
+} // prettier-ignore
+
+/** A copy takes nothing away, so a store that holds something else would stay different. */
+async function refuseOthers(store: Store, records: readonly StoreRecord[]): Promise<void> {
+  const keys = new Set(records.map(recordKey));
+  const others: string[] = [];
+  for await (const record of recordsOf(store))
+    if (record.kind !== 'revoked' && !keys.has(recordKey(record))) others.push(recordKey(record));
+  if (others.length > 0)
+    throw new CommandFailed(
+      `${describeDifferences(others)}: only the store that is written has them; remove them there or copy into an empty one; nothing was changed`,
+    );
+}
+
+/** What is sealed is encrypted under a key of each store, with values that differ each time. */
+function resealing(from: Sealer, to: Sealer): (record: StoreRecord) => StoreRecord {
+  return (record) => {
+    if (record.kind === 'signing_keys') {
+      const keys = record.value.keys.map((key) => {
+        const owner = ownerOf(key);
+        return { ...key, sealedKey: to.seal(from.open(key.sealedKey, owner), owner) };
+      });
+      return { ...record, value: { ...record.value, keys } };
+    }
+    if (record.kind !== 'user' || record.value.otpSecret === null) return record;
+    const { id, otpSecret } = record.value;
+    return { ...record, value: { ...record.value, otpSecret: to.seal(from.open(otpSecret, id), id) } };
+  };
+}
+
+/** Writes everything that the store holds to a file. */
+export async function backup(file: string, options: { config: string }): Promise<void> {
+  const progress = new Progress();
+  await withStore(loadConfig(options.config), async ({ store }) => {
+    const replaced = await replacedBackup(file);
+    const count = await writeBackup(file, recordsOf(store), (done) => {
+      if (done % STEP === 0) progress.step(`${done} records`);
+    });
+    progress.done();
+    const note = replaced === undefined ? '' : `; replaced the backup of ${replaced}`;
+    process.stdout.write(printable(`${file}: ${count} records${note}`) + '\n');
+  });
+}
+
+/** Removes the keys that sign assertions. */
+export async function forgetSigningKeys(options: { config: string }): Promise<void> {
+  await withStore(loadConfig(options.config), async (opened) => {
+    opened.audit.ensureWritable();
+    if (!(await opened.store.removeSigningKeys())) throw new CommandFailed('the store holds no signing keys');
+    recordOperation(opened, { event: 'signing_keys.removed', outcome: 'success' });
+    process.stdout.write('the signing keys are removed\n');
+  });
+}

@@ -1,0 +1,143 @@
+import { tokenCreatedEvent, tokenRevokedEvent } from '../accounts/token-audit-events.js';
+import { Tokens } from '../accounts/tokens.js';
+import { type LoadedConfig, loadConfig } from '../config/load.js';
+import { compilePolicy } from '../config/policy.js';
+import { formatTime } from '../domain/time.js';
+import { isExpired } from '../domain/token.js';
+import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
+import type { OpenedStore } from '../server/stores/open-store.js';
+import type { TokenWithUse } from '../store/store.js';
+import { CommandFailed, WrongUsage } from './terminal/failure.js';
+import { operate, recordOperation } from './record-operation.js';
+import type { ReportOptions } from './terminal/options.js';
+import { findUser, listUsers } from './find-user.js';
+import { withStore } from './with-store.js';
+import { relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
+
+/** Options of `latchkey token create`. */
+export interface CreateOptions extends ReportOptions {
+  readonly user: string;
+  readonly name?: string;
+  readonly scope?: string;
+  readonly services?: string[];
+  readonly expiresAt?: string;
+}
+
+function tokensOf({ config, lines }: LoadedConfig, { store }: OpenedStore): Tokens {
+  const { policy } = compilePolicy(config, lines);
+  return new Tokens(store, { pending: () => undefined }, config.tokens, (name) => policy.hasScope(name));
+}
+
+/** Prints the tokens of one user, of one customer, or all. */
+export async function list(options: ReportOptions & { user?: string; customer?: string }): Promise<void> {
+  const loaded = loadConfig(options.config);
+  await withStore(loaded, async (opened) => {
+    const users =
+      options.user === undefined
+        ? await listUsers(opened.store, options.customer)
+        : [await findUser(opened.store, options.user)];
+    const owners = new Map(users.map((user) => [user.id, user]));
+    const tokens = tokensOf(loaded, opened);
+    const found: TokenWithUse[] = [];
+    for (const { id } of users) found.push(...(await tokens.ofUser(id)));
+    found.sort((a, b) => a.token.createdAt - b.token.createdAt);
+    const now = Date.now();
+    const rows = found.map(({ token, use }) => [
+      token.id,
+      token.name,
+      owners.get(token.userId)?.login ?? token.userId,
+      token.scopes.join(' '),
+      token.services.join(','),
+      relativeTime(token.createdAt, now),
+      relativeTime(use?.at ?? null, now),
+      expiry(token.expiresAt, now),
+    ]);
+    const heading = ['ID', 'NAME', 'OWNER', 'SCOPE', 'SERVICES', 'CREATED', 'LAST USED', 'EXPIRES'];
+    report(
+      options,
+      found.map((each) => tokenObject(each, owners.get(each.token.userId)?.customerId ?? '')),
+      rows.length === 0 ? 'no tokens' : (await renderTable(heading, rows)).trimEnd(),
+    );
+  });
+}
+
+function expiry(at: number | null, now: number): string {
+  if (at === null) return 'never';
+  return isExpired({ expiresAt: at }, now) ? `expired ${relativeTime(at, now)}` : relativeTime(at, now);
+}
+
+/** Prints one token. */
+export async function show(id: string, options: ReportOptions): Promise<void> {
+  await withStore(loadConfig(options.config), async ({ store }) => {
+    const found = await store.getToken(id);
+    if (found === undefined) throw new CommandFailed(`there is no token ${id} (latchkey token list shows them)`);
+    const { token, use } = found;
+    const owner = await store.getUser(token.userId);
+    const customer = owner?.customerId ?? '';
+    const now = Date.now();
+    const text = renderRecord({
+      id: token.id,
+      name: token.name,
+      kind: token.kind,
+      owner: owner?.login ?? token.userId,
+      customer,
+      scope: token.scopes.join(' '),
+      services: token.services.join(', ') || 'all',
+      created: `${relativeTime(token.createdAt, now)}  ${formatTime(token.createdAt)}`,
+      'last used': use === null ? 'never' : `${relativeTime(use.at, now)}  from ${use.ip}  ${use.userAgent ?? ''}`,
+      expires: token.expiresAt === null ? 'never' : `${expiry(token.expiresAt, now)}  ${formatTime(token.expiresAt)}`,
+    });
+    report(options, tokenObject(found, customer), text.trimEnd());
+  });
+} // prettier-ignore
+
+/** Creates a token for a user and prints its secret. */
+export async function create(options: CreateOptions): Promise<void> {
+  const loaded = loadConfig(options.config);
+  await withStore(loaded, async (opened) => {
+    const user = await findUser(opened.store, options.user);
+    const request = {
+      name: options.name,
+      scope: options.scope,
+      services: options.services ?? [],
+      expiresAt: options.expiresAt,
+    };
+    const created = await tokensOf(loaded, opened).create(user, request, Date.now());
+    if (created === 'owner_changed')
+      throw new CommandFailed(`${user.login} was changed meanwhile; try again`);
+    if ('refusal' in created && created.refusal === 'outcome_unknown') {
+      recordOperation(opened, ...(created.auditEvents ?? []));
+      throw new CommandFailed('the token is not confirmed; it may have been created (latchkey token list shows it)');
+    }
+    if ('refusal' in created)
+      throw new CommandFailed('detail' in created ? created.detail : created.refusal);
+    const { token, secret } = created;
+    recordOperation(opened, tokenCreatedEvent(token, user.customerId));
+    if (!options.json) process.stderr.write(`token ${token.id} of ${user.login}; its secret is shown this once:\n`);
+    report(options, createdTokenObject(token, user.customerId, secret), secret);
+  });
+} // prettier-ignore
+
+/** Revokes tokens, all of them or none. */
+export async function revoke(
+  ids: readonly string[],
+  options: ReportOptions & { user?: string },
+): Promise<void> {
+  if ((ids.length === 0) === (options.user === undefined)) {
+    throw new WrongUsage('token revoke: give ids of tokens, or --user LOGIN for every token of a user');
+  }
+  await withStore(loadConfig(options.config), async (opened) => {
+    const { store } = opened;
+    const { user } = options;
+    const chosen =
+      user === undefined
+        ? [...new Set(ids)]
+        : (await store.listTokensOfUser((await findUser(store, user)).id)).map(({ token }) => token.id);
+    await operate(opened, chosen.map(tokenRevokedEvent), async () => {
+      const missing = await store.revokeTokens(chosen);
+      if (missing.length > 0)
+        throw new CommandFailed(`there is no token ${missing.join(', ')}; nothing was revoked`);
+    });
+    report(options, { revoked: chosen }, chosen.map((id) => `${id}: revoked`).join('\n') || 'no tokens');
+  });
+}

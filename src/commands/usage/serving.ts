@@ -1,0 +1,49 @@
+import { Command, InvalidArgumentError } from 'commander';
+import { configOption } from '../terminal/options.js';
+import type { DemoOptions } from '../demo.js';
+
+const MAX_PORT = 65_535;
+
+/** `latchkey serve`: serves until it is told to stop. */
+export function serveCommand(): Command {
+  return new Command('serve')
+    .description('serve with a configuration, until SIGTERM')
+    .addOption(configOption())
+    .action(async (options: { config: string }) => (await import('../serve.js')).serve(options));
+}
+
+/** `latchkey demo`: a server with users to try it out, and the curl lines to try it with. */
+export function demoCommand(): Command {
+  return new Command('demo')
+    .description('serve with users to try it out, and print curl lines to try it with')
+    .option('--upstream <url>', 'the API to guard (default: a built-in one that shows what it receives)', url)
+    .option('--port <number>', 'the port to listen on', port, '8080')
+    .option(
+      '--data <dir>',
+      'where users, passwords and tokens are kept; a folder that is yours alone',
+      'data/demo',
+    )
+    .action(async (options: DemoOptions) => (await import('../demo.js')).demo(options));
+}
+
+function url(text: string): string {
+  if (/^https?:\/\/[^/?#@]+$/.test(text) && URL.canParse(text)) return text;
+  const meant = `http://${text}`;
+  const isHost = /^[\w.-]+(?::\d+)?$/.test(text);
+  throw new InvalidArgumentError(
+    isHost ? `Did you mean ${meant}?` : 'Expected a URL like http://127.0.0.1:3000.',
+  );
+}
+
+function port(text: string): string {
+  if (/^\d{1,5}$/.test(text) && Number(text) <= MAX_PORT) return text;
+  throw new InvalidArgumentError(`Expected a number from 0 to ${MAX_PORT}; 0 picks a free port.`);
+}
+
+/** `latchkey healthcheck`: succeeds when the server that runs with this configuration is ready. */
+export function healthcheckCommand(): Command {
+  return new Command('healthcheck')
+    .description('exit with 0 when the server that runs with this configuration is ready')
+    .addOption(configOption())
+    .action(async (options: { config: string }) => (await import('../healthcheck.js')).healthcheck(options));
+}

@@ -1,0 +1,211 @@
+import { isGlobalApiTokenUser } from '../accounts/legacy-keys.js';
+import { clearThrottle } from '../accounts/login-throttle.js';
+import { describeRefusedChange } from '../accounts/refused-change.js';
+import { type LoadedConfig, loadConfig } from '../config/load.js';
+import type { AuditEvent } from '../domain/audit.js';
+import { isSessionOn } from '../domain/session.js';
+import { formatTime } from '../domain/time.js';
+import { isExpired } from '../domain/token.js';
+import type { User } from '../domain/user.js';
+import type { OpenedStore } from '../server/stores/open-store.js';
+import { CommandFailed } from './terminal/failure.js';
+import { operate } from './record-operation.js';
+import type { ReportOptions } from './terminal/options.js';
+import { ask, readNewPassword } from './terminal/password.js';
+import { changeUser, findUser, listUsers, warnIfDeclared } from './find-user.js';
+import { withStore } from './with-store.js';
+import { relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
+
+const SECRET_BYTES = 20;
+
+/** Prints the users of one customer, or of all. */
+export async function list(options: ReportOptions & { customer?: string }): Promise<void> {
+  await withStore(loadConfig(options.config), async ({ store }) =>
+    print(
+      options,
+      (await listUsers(store, options.customer)).map((each) => userObject(each)),
+    ),
+  );
+}
+
+/** Sets a user's password, which ends the user's sessions. */
+export async function setPassword(
+  name: string,
+  options: ReportOptions & { passwordFile?: string },
+): Promise<void> {
+  await change(
+    'password',
+    name,
+    options,
+    async (opened) => ({
+      passwordHash: await opened.passwords.hash(await readNewPassword(options)),
+      rehashOf: undefined,
+    }),
+    { needsLogin: true },
+  );
+}
+
+/** Refuses a user's logins, tokens and sessions until {@link unlock}. */
+export async function lock(name: string, options: ReportOptions): Promise<void> {
+  await change('locked', name, options, () => ({ locked: true, lockedBy: 'operator' }));
+}
+
+/** Undoes {@link lock}, and forgets the failed logins that hold the next one up. */
+export async function unlock(name: string, options: ReportOptions): Promise<void> {
+  await change('unlocked', name, options, async ({ store }, { login }) => {
+    await clearThrottle(store, login, Date.now());
+    return { locked: false, lockedBy: undefined, deletionPending: undefined };
+  });
+}
+
+async function change(
+  reason: string,
+  name: string,
+  options: ReportOptions,
+  work: (opened: OpenedStore, user: User) => Promise<Partial<User>> | Partial<User>,
+  { needsLogin = false } = {},
+): Promise<void> {
+  const loaded = loadConfig(options.config);
+  await withStore(loaded, async (opened) => {
+    const user = await findUser(opened.store, name);
+    if (needsLogin) refuseWithoutLogin(loaded, user);
+    const changed = await work(opened, user);
+    await operate(opened, [userEvent('user.changed', user, reason)], async () =>
+      changeUser(opened, user, changed),
+    );
+    if (changed.lockedBy === undefined) warnIfDeclared(loaded, user);
+    report(options, userObject(await findUser(opened.store, user.id)), `${user.login}: done`);
+  });
+}
+
+function refuseWithoutLogin({ config }: LoadedConfig, user: User): void {
+  if (isGlobalApiTokenUser(user)) throw new CommandFailed(`${user.login} owns legacy keys and can not log in`);
+  if (config.directory.http !== null) {
+    throw new CommandFailed('passwords and one-time passwords are checked by directory.http, not by Latchkey');
+  }
+} // prettier-ignore
+
+/** Gives a user a new secret for one-time passwords and prints it. */
+export async function enableOtp(name: string, options: ReportOptions): Promise<void> {
+  const loaded = loadConfig(options.config);
+  await withStore(loaded, async (opened) => {
+    const user = await findUser(opened.store, name);
+    refuseWithoutLogin(loaded, user);
+    const { Secret, TOTP } = await import('otpauth');
+    const secret = new Secret({ size: SECRET_BYTES });
+    const totp = new TOTP({
+      issuer: 'Latchkey',
+      label: user.login,
+      algorithm: 'SHA1',
+      digits: 6,
+      period: 30,
+      secret,
+    });
+    const shown = { login: user.login, otp_secret: secret.base32, uri: totp.toString() };
+    report(options, shown, renderRecord({ secret: shown.otp_secret, uri: shown.uri }).trimEnd());
+    if (process.stdin.isTTY && !options.json) {
+      const code = (await ask('Add it to the app, then type the code that it shows: ')).trim();
+      if (totp.validate({ token: code, window: 1 }) === null)
+        throw new CommandFailed('the code is wrong; nothing was changed');
+    }
+    const change = { otpSecret: opened.sealer.seal(secret.base32, user.id) };
+    const event = userEvent('user.changed', user, 'one_time_password');
+    await operate(opened, [event], async () => changeUser(opened, user, change));
+    warnIfDeclared(loaded, user);
+  });
+}
+
+/** Deletes a user who has no active tokens. */
+export async function remove(name: string, options: ReportOptions): Promise<void> {
+  const loaded = loadConfig(options.config);
+  await withStore(loaded, async (opened) => {
+    const { store } = opened;
+    const user = await findUser(store, name);
+    const basedOn = new Map([[user.id, user.updatedAt]]);
+    await operate(opened, [userEvent('user.deleted', user)], async () => {
+      const refused = await store.change({ removeUsers: [user.id], basedOn }, Date.now());
+      if (refused !== undefined) throw new CommandFailed(describeRefusedChange(refused));
+    });
+    warnIfDeclared(loaded, user);
+    report(options, { deleted: user.id }, `${user.login}: deleted`);
+  });
+}
+
+/** Prints one user with its active tokens and sessions. */
+export async function show(name: string, options: ReportOptions): Promise<void> {
+  const loaded = loadConfig(options.config);
+  await withStore(loaded, (opened) => showIn(loaded, opened, name, options));
+}
+
+async function showIn(
+  { config }: LoadedConfig,
+  { store }: OpenedStore,
+  name: string,
+  options: ReportOptions,
+): Promise<void> {
+  const user = await findUser(store, name);
+  const now = Date.now();
+  const tokens = (await store.listTokensOfUser(user.id)).filter(({ token }) => !isExpired(token, now));
+  const sessions = (await store.listSessions(user.id)).filter((session) =>
+    isSessionOn(session, session.lastSeenAt, config.sessions, now),
+  );
+  const object = { ...userObject(user), active_tokens: tokens.map(({ token }) => token.id) };
+  report(
+    options,
+    { ...object, sessions: sessions.length },
+    renderRecord({
+      login: user.login,
+      id: user.id,
+      name: user.name,
+      customer: user.customerId,
+      role: user.role,
+      password: user.passwordHash === null ? 'none' : 'set',
+      'two-factor': user.otpSecret === null ? 'off' : 'on',
+      locked: user.deletionPending ? 'yes, deletion pending' : user.locked ? 'yes' : 'no',
+      created: relativeTime(user.createdAt, now),
+      changed: relativeTime(user.updatedAt, now),
+      tokens: `${tokens.length} active`,
+      sessions: String(sessions.length),
+    }).trimEnd(),
+  );
+}
+
+function userEvent(
+  event: 'user.changed' | 'user.deleted',
+  { id, customerId }: User,
+  reason?: string,
+): AuditEvent {
+  const target = { user_id: id, customer_id: customerId };
+  return { event, outcome: 'success', target, ...(reason === undefined ? {} : { reason }) };
+}
+
+/** A user as `--json` prints it. */
+function userObject(user: User) {
+  return {
+    id: user.id,
+    customer_id: user.customerId,
+    login: user.login,
+    name: user.name,
+    role: user.role,
+    locked: user.locked,
+    deletion_pending: user.deletionPending === true,
+    has_password: user.passwordHash !== null,
+    two_factor: user.otpSecret !== null,
+    created_at: formatTime(user.createdAt),
+    updated_at: formatTime(user.updatedAt),
+  };
+}
+
+async function print(options: ReportOptions, users: readonly ReturnType<typeof userObject>[]): Promise<void> {
+  const rows = users.map((user) => [
+    user.login,
+    user.id,
+    user.name,
+    user.role,
+    user.customer_id,
+    user.two_factor ? 'on' : '',
+    user.deletion_pending ? 'deletion pending' : user.locked ? 'locked' : '',
+  ]);
+  const heading = ['LOGIN', 'ID', 'NAME', 'ROLE', 'CUSTOMER', 'TWO-FACTOR', 'STATE'];
+  report(options, users, rows.length === 0 ? 'no users' : (await renderTable(heading, rows)).trimEnd());
+}

@@ -1,0 +1,39 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { LoadedConfig } from '../config/load.js';
+import { openStore, type OpenedStore } from '../server/stores/open-store.js';
+import { CommandFailed } from './terminal/failure.js';
+
+/**
+ * Opens the store of a configuration for a command, beside a running server or without one, and closes it after.
+ *
+ * @param create begins the store when there is none; `restore` takes an unfinished one as well
+ */
+export async function withStore<T>(
+  loaded: LoadedConfig,
+  work: (opened: OpenedStore) => Promise<T>,
+  { create = false }: { create?: boolean | 'restore' } = {},
+): Promise<T> {
+  if (create === false && !hasStore(loaded)) {
+    throw new CommandFailed(
+      `${storePath(loaded)} holds no store yet; start the server or run "latchkey apply"`,
+    );
+  }
+  const opened = await openStore(loaded.config);
+  try {
+    if (create !== false) await opened.store.begin(create === 'restore' ? create : undefined);
+    return await work(opened);
+  } finally {
+    await opened.close();
+  }
+}
+
+/** Whether the store is there. Opening one that is not would make it. */
+export function hasStore(loaded: LoadedConfig): boolean {
+  const path = storePath(loaded);
+  return path === null || existsSync(join(path, 'data.mdb'));
+}
+
+function storePath({ config }: LoadedConfig): string | null {
+  return config.store.type === 'lmdb' ? config.store.path : null;
+}

@@ -1,0 +1,65 @@
+import { randomBytes } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { type FileHandle, lstat, open, rename } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { describeSystemError } from '../domain/system-error.js';
+import { CommandFailed } from './terminal/failure.js';
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/**
+ * Writes a file (mode 0600) that appears under its name whole and on disk, or not at all. What is written meanwhile is
+ * removed when something fails and when the process is told to stop.
+ *
+ * @param check reads what was written; the file does not appear when it throws
+ */
+export async function writeWhole(
+  file: string,
+  write: (handle: FileHandle) => Promise<void>,
+  check: (draft: string) => Promise<void>,
+): Promise<void> {
+  await refuseSpecial(file);
+  const draft = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`;
+  const stop = (signal: NodeJS.Signals): void => {
+    rmSync(draft, { force: true });
+    // Nothing listens any more, so this ends the process as the signal would have.
+    process.kill(process.pid, signal);
+  };
+  for (const signal of SIGNALS) process.once(signal, stop);
+  try {
+    const handle = await open(draft, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
+      throw new CommandFailed(`${file} cannot be written: ${describeSystemError(error)}`);
+    });
+    try {
+      await write(handle);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await check(draft);
+    await rename(draft, file);
+    await syncFolder(dirname(file));
+  } catch (error) {
+    rmSync(draft, { force: true });
+    throw error;
+  } finally {
+    for (const signal of SIGNALS) process.off(signal, stop);
+  }
+}
+
+/** A rename would put a file in the place of a device or a link. */
+async function refuseSpecial(file: string): Promise<void> {
+  const known = await lstat(file).catch(() => undefined);
+  if (known !== undefined && !known.isFile())
+    throw new CommandFailed(`${file} is not a regular file; write the path of a file`);
+}
+
+/** A new name is on disk when its folder is. */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,43 @@
+import type { RouteDefinition } from '../policy/route.js';
+import { meansTheSame, type Router } from '../policy/routes.js';
+import { positionOf } from '../policy/rules.js';
+import type { ConfigWarning } from './fault.js';
+import type { LoadedConfig } from './load.js';
+import { compilePolicy } from './policy.js';
+import { samplePath } from './route-checks.js';
+
+/**
+ * Routes that take HEAD because they name GET, where another rule would judge HEAD otherwise. A route that names HEAD is
+ * never among them.
+ */
+export function routeWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>): ConfigWarning[] {
+  const { router } = compilePolicy(config, lines);
+  const { router: without } = compilePolicy({ ...config, routes: config.routes.map(withoutGet) }, lines);
+  return config.routes.flatMap((route, i): ConfigWarning[] => {
+    if (!impliesHead(route)) return [];
+    const { path, line } = positionOf(['routes', i], lines);
+    const match = headOf(router, route.path);
+    const other = headOf(without, route.path);
+    if (match === null || other === null || match.route.position?.path !== path) return [];
+    if (meansTheSame(match, other)) return [];
+    const message =
+      `${path} takes HEAD as well as GET, which ${other.route.position?.path} would judge otherwise; ` +
+      'write methods: [GET, HEAD] if that is meant, or give HEAD a route of its own';
+    return [{ line, message }];
+  });
+}
+
+function impliesHead({ methods }: RouteDefinition): boolean {
+  return methods?.includes('GET') === true && !methods.includes('HEAD');
+}
+
+function withoutGet<T extends RouteDefinition>(route: T): T {
+  return impliesHead(route)
+    ? { ...route, methods: route.methods?.filter((method) => method !== 'GET') }
+    : route;
+}
+
+function headOf(router: Router, path: string) {
+  const match = router.find('HEAD', samplePath(path), null);
+  return typeof match === 'string' ? null : match;
+}

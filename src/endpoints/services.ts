@@ -1,0 +1,47 @@
+import type { Logins } from '../accounts/login.js';
+import type { Sessions } from '../accounts/sessions.js';
+import type { KeyRing } from '../accounts/signing-keys.js';
+import type { SudoGrants } from '../accounts/sudo-grants.js';
+import type { Tokens } from '../accounts/tokens.js';
+import type { Gate } from '../gate/gate.js';
+import type { Ownership } from '../gate/ownership.js';
+import type { Content } from '../http/replies.js';
+import type { Policy } from '../policy/decide.js';
+import type { Rules } from '../policy/patterns.js';
+import type { Store } from '../store/store.js';
+import type { PageFiles } from './page-files.js';
+
+/** What the handlers of the built-in endpoints work with. */
+export interface EndpointServices {
+  readonly store: Store;
+  readonly policy: Policy;
+  readonly logins: Logins;
+  readonly sessions: Sessions;
+  readonly tokens: Tokens;
+  readonly ownership: Ownership;
+  readonly sudoGrants: SudoGrants;
+  /** Whose credential a request has; null when there is no `POST /sudo`. */
+  readonly identify: Gate['identify'] | null;
+  /** null when there are no assertions. */
+  readonly signingKeys: KeyRing | null;
+  /** Name of the session cookie. */
+  readonly sessionCookie: string;
+  readonly page: PageSettings;
+  /** The OpenAPI document as this configuration serves it. */
+  readonly interfaceDocument: () => Promise<Content>;
+}
+
+/** The web page, and what it is told of the configuration. */
+export interface PageSettings {
+  /** null when the page is off. */
+  readonly files: PageFiles | null;
+  /** Where it is, with a slash at both ends. */
+  readonly path: string;
+  /** Name of the field that carries a token. */
+  readonly keyName: string;
+  readonly scopes: Readonly<Record<string, Rules>>;
+  /** Milliseconds; null when tokens may last for ever. */
+  readonly maxLifetime: number | null;
+  /** Milliseconds without a request after which a session ends. */
+  readonly idleTimeout: number;
+}

@@ -1,0 +1,133 @@
+import type { AuditEvent } from '../domain/audit.js';
+import type { Refusal } from '../domain/refusal.js';
+import { formatTime } from '../domain/time.js';
+
+/** An answer of Latchkey's own: a status, fields as a flat list, and a JSON value or content unless it has no body. */
+export interface Reply<Json = unknown> {
+  readonly status: number;
+  readonly headers?: readonly string[];
+  readonly json?: Json;
+  /** The same as text, where it is always the same. */
+  readonly text?: string;
+  /** For the audit log; no part of what is sent. */
+  readonly auditEvents?: readonly AuditEvent[];
+  /** Seconds that anybody may keep it; without this it is never stored. */
+  readonly maxAge?: number;
+  /** A body that is no JSON: a file of the web page. */
+  readonly content?: Content;
+}
+
+/** A body as it goes out. */
+export interface Content {
+  readonly type: string;
+  readonly bytes: Buffer;
+  /** May be kept for good, because another content would have another name; else it is never stored. */
+  readonly immutable: boolean;
+}
+
+/** Seconds after which it makes sense to ask again when the store or this process could not serve. */
+const RETRY_SECONDS = 1;
+
+/**
+ * Turns a refusal into its answer. It is the only place that does, so two refusals of one kind are
+ * the same bytes, and a new kind does not compile until it is answered here.
+ */
+export function refusalReply(refusal: Refusal): Reply {
+  switch (refusal.refusal) {
+    case 'malformed':
+    case 'several_credentials':
+    case 'service_worker':
+      return problem(400, 'Bad request', refusal.detail);
+    case 'unauthenticated':
+      return UNAUTHENTICATED;
+    case 'token_expired':
+      return challenge({ msg: `Token ${refusal.tokenId} expired at ${formatTime(refusal.expiredAt)}` });
+    case 'role':
+    case 'scope':
+    case 'service':
+    case 'service_limited':
+    case 'wrong_credential_kind':
+    case 'cross_origin':
+    case 'other_customer':
+    case 'other_user':
+      return problem(403, 'You are not authorized to perform this action', refusal.detail);
+    case 'malformed_check':
+      return problem(403, 'The check request is incomplete', refusal.detail);
+    case 'own_endpoint':
+      return problem(403, 'This path is not decided here', refusal.detail);
+    case 'not_found':
+      return problem(404, 'Record not found', refusal.detail);
+    case 'method_not_allowed':
+      return problem(405, 'Method not allowed', refusal.detail);
+    case 'too_slow':
+      return problem(408, 'Request timeout', refusal.detail);
+    case 'body_too_large':
+      return problem(413, 'Content too large', refusal.detail);
+    case 'target_too_long':
+      return problem(414, 'URI too long', refusal.detail);
+    case 'expectation_failed':
+      return problem(417, 'Expectation failed', refusal.detail);
+    case 'fields_too_large':
+      return problem(431, 'Request header fields too large', refusal.detail);
+    case 'active_tokens':
+      return problem(400, 'Bad request', 'user has active API tokens');
+    case 'grant': {
+      const { status, code, detail } = refusal;
+      return { status, json: { msg: code, code, detail } };
+    }
+    case 'login_throttled':
+      return {
+        ...problem(429, 'Too many requests', 'Too many failed logins; try again later'),
+        headers: ['Retry-After', String(refusal.retryAfter)],
+      };
+    case 'rate_limited':
+      return {
+        ...problem(429, 'Too many requests', 'The writes of this hour are used up'),
+        headers: ['Retry-After', String(refusal.retryAfter)],
+      };
+    case 'upstream_unreachable':
+    case 'upstream_broken':
+      return problem(502, 'Bad gateway', refusal.detail);
+    case 'upstream_too_slow':
+      return problem(504, 'Gateway timeout', refusal.detail);
+    case 'store_unavailable':
+      return unavailable('The credential store can not answer now');
+    case 'outcome_unknown':
+      return unavailable('The change is not confirmed; it may have been applied');
+    case 'account_source_unavailable':
+      return unavailable('The account source can not answer now');
+    case 'audit_unavailable':
+      return unavailable('The audit log can not be written now');
+    case 'signing_unavailable':
+      return unavailable('The identity can not be signed now');
+    case 'overloaded':
+      return unavailable(refusal.detail);
+    case 'fault':
+      return problem(500, 'Internal error', 'The request was refused because of a fault; see the log');
+  }
+}
+
+/** The same reply with more fields. */
+export function withHeaders(reply: Reply, more: readonly string[]): Reply {
+  return more.length === 0 ? reply : { ...reply, headers: [...(reply.headers ?? []), ...more] };
+}
+
+function problem(status: number, msg: string, detail: string): Reply {
+  return { status, json: { msg, detail } };
+}
+
+/** RFC 9110 15.5.2: a 401 names a scheme. */
+function challenge(json: { msg: string }): Reply {
+  return { status: 401, headers: ['WWW-Authenticate', 'ApiKey realm="api"'], json };
+}
+
+/** The reply to every made-up key, so it is made once. */
+const UNAUTHENTICATED = written(challenge({ msg: 'Provided credentials are missing or invalid' }));
+
+function written(reply: Reply): Reply {
+  return { ...reply, text: JSON.stringify(reply.json) };
+}
+
+function unavailable(detail: string): Reply {
+  return { ...problem(503, 'Service unavailable', detail), headers: ['Retry-After', String(RETRY_SECONDS)] };
+}

@@ -1,0 +1,31 @@
+import { endpointSettings, vendorNames } from '../config/derived.js';
+import type { Config } from '../config/schema/config.js';
+import type { InterfaceSettings } from '../endpoints/openapi/document.js';
+import type { Content } from '../http/replies.js';
+import { readVersion } from '../observe/version.js';
+
+/** What the OpenAPI document depends on, as a configuration has it. */
+export function interfaceSettings(config: Pick<Config, 'interface' | 'identity'>): InterfaceSettings {
+  const names = vendorNames(config.interface);
+  return {
+    endpoints: endpointSettings(config),
+    keyName: names.key,
+    otpName: names.otp,
+    sessionCookie: names.sessionCookie,
+    version: readVersion(),
+  };
+}
+
+/** Makes the OpenAPI document of a configuration, once, without delaying the start. */
+export function createInterfaceDocument(config: Config): () => Promise<Content> {
+  const made = makeDocument(interfaceSettings(config));
+  // Whoever asks for it gets the error.
+  made.catch(() => undefined);
+  return () => made;
+}
+
+async function makeDocument(settings: InterfaceSettings): Promise<Content> {
+  const { interfaceDocument } = await import('../endpoints/openapi/document.js');
+  const bytes = Buffer.from(JSON.stringify(interfaceDocument(settings)));
+  return { type: 'application/json', bytes, immutable: false };
+}

@@ -1,0 +1,110 @@
+import { join } from 'node:path';
+import { DirectoryApplier } from '../../accounts/directory.js';
+import { localHasher } from '../../accounts/hasher.js';
+import { Passwords } from '../../accounts/passwords.js';
+import { loadSealingKey, Sealer } from '../../accounts/sealing.js';
+import type { Config } from '../../config/schema/config.js';
+import { type AuditLog, openAuditLog } from '../../observe/audit.js';
+import type { Destination } from '../../observe/destination.js';
+import type { Log } from '../../observe/log.js';
+import { HashingProcess } from '../processes/hashing.js';
+import { measured, type OnOperation } from '../../store/measured.js';
+import type { Store } from '../../store/store.js';
+import { logCopyFault } from './copy-faults.js';
+
+/** The store of a configuration, with what belongs to it. */
+export interface OpenedStore {
+  readonly store: Store;
+  readonly passwords: Passwords;
+  readonly sealer: Sealer;
+  readonly directory: DirectoryApplier;
+  /** Where what changes it is written down. */
+  readonly audit: AuditLog;
+  close(): Promise<void>;
+}
+
+/** A server's process, as the store sees it. */
+export interface ServerProcess {
+  readonly log: Log;
+  /** Where the lines of that log go. */
+  readonly lines: Destination;
+  /** It serves requests itself: a networked store then gets a cache in front. */
+  readonly serves: boolean;
+  /** Called for each entry of the audit log that could not be written. */
+  readonly auditFailed: () => void;
+  /** Told of each operation of the store when it is over. */
+  readonly onOperation: OnOperation;
+}
+
+/**
+ * Opens the store that a configuration names, and the audit log beside it.
+ *
+ * @param server absent in commands, which have no log
+ */
+export async function openStore(config: Config, server?: ServerProcess): Promise<OpenedStore> {
+  const audit = openAudit(config, server);
+  const { store, close } = await openConfiguredStore(config, server);
+  const { max_concurrent_hashes: concurrency } = config.login;
+  const hashing = server?.serves === true ? openHashing(concurrency, server.log) : null;
+  const passwords = new Passwords(hashing ?? localHasher, concurrency);
+  const sealer = new Sealer(sealingKey(config));
+  return {
+    store,
+    passwords,
+    sealer,
+    // A queue of its own: strangers who log in must not keep a reload from being judged.
+    directory: new DirectoryApplier(store, new Passwords(localHasher, 1), sealer),
+    audit,
+    close: async () => {
+      audit.close();
+      hashing?.close();
+      await close();
+    },
+  };
+}
+
+function openHashing(concurrency: number, log: Log): HashingProcess {
+  return new HashingProcess(concurrency, (ended) =>
+    log.warn(ended, 'password hashing process ended; the next login starts another'),
+  );
+}
+
+/** How often a failing audit log is told of. */
+const TELL_MS = 10_000;
+
+function openAudit({ audit }: Config, server: ServerProcess | undefined): AuditLog {
+  const log = server?.log;
+  let toldAt = -Infinity;
+  return openAuditLog(audit, {
+    ...(server === undefined ? {} : { log: server.lines }),
+    onFailure: (error) => {
+      server?.auditFailed();
+      if (performance.now() - toldAt < TELL_MS) return;
+      toldAt = performance.now();
+      const message = `the audit log can not be written: ${(error as Error).message}`;
+      if (log === undefined) process.stderr.write(`${message}\n`);
+      else log.error({ err: error }, message);
+    },
+  });
+}
+
+function sealingKey({ store }: Config): Buffer | null {
+  if (store.type === 'lmdb') return loadSealingKey(join(store.path, 'sealing.key'));
+  return store.sealing_key === null ? null : Buffer.from(store.sealing_key, 'hex');
+}
+
+async function openConfiguredStore(
+  config: Config,
+  server: ServerProcess | undefined,
+): Promise<{ store: Store; close: () => Promise<void> }> {
+  // Either takes long to load, and only one of them is needed.
+  if (config.store.type === 'lmdb') {
+    const { openLmdbStore } = await import('../../store/lmdb.js');
+    const { path, min_free: minFree } = config.store;
+    const lmdb = openLmdbStore(path, minFree, server && ((fault) => logCopyFault(fault, path, server.log)));
+    const store = server?.serves === true ? measured(lmdb, server.onOperation) : lmdb;
+    return { store, close: () => lmdb.close() };
+  }
+  const { openNetworkedStore } = await import('./networked-store.js');
+  return openNetworkedStore(config, config.store, server?.serves === true ? server : undefined);
+}

@@ -1,0 +1,62 @@
+import { LinkedQueue, type Node } from '../domain/linked-queue.js';
+
+/** Who waits for an upstream. */
+export interface TimeoutListener {
+  /** It took longer than it may. The wait goes on until it is ended or renewed. */
+  onTimeout(): void;
+}
+
+/** One wait, for {@link FastTimeouts.renew} and {@link FastTimeouts.end}. */
+export type FastTimeout = Node<TimeoutListener>;
+
+/** How often waits are looked through, at most and at least; in between, so many times in the time that one may take. */
+const MAX_TICK_MS = 500;
+const MIN_TICK_MS = 10;
+const TICKS = 20;
+
+/**
+ * Waits for an upstream, each of which may take the same time. It ends by a twentieth of that late, half a second at most.
+ *
+ * One timer looks after all of them. undici's own timeouts make two timers a request and keep each for half a second after its
+ * end, by when it is an old object: a third of what busy connections leave to the full collections (310 to 420 bytes a request with
+ * them, 200 to 250 without).
+ */
+export class FastTimeouts {
+  readonly #limit: number;
+  /** By `performance.now()`. */
+  readonly #held = new LinkedQueue<TimeoutListener>();
+  #isLooking = false;
+
+  /** @param limit milliseconds */
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  begin(waiter: TimeoutListener): FastTimeout {
+    if (!this.#isLooking) this.#lookLater();
+    return this.#held.add(waiter, performance.now());
+  }
+
+  /** It begins again: there was progress. */
+  renew(wait: FastTimeout): void {
+    this.#held.renew(wait, performance.now());
+  }
+
+  end(wait: FastTimeout): void {
+    this.#held.remove(wait);
+  }
+
+  #lookLater(): void {
+    this.#isLooking = true;
+    setTimeout(this.#look, Math.max(MIN_TICK_MS, Math.min(MAX_TICK_MS, this.#limit / TICKS))).unref();
+  }
+
+  readonly #look = (): void => {
+    this.#isLooking = false;
+    if (this.#held.size > 0) this.#lookLater();
+    for (const wait of this.#held.heldBefore(performance.now() - this.#limit)) {
+      // The end of one may have ended it.
+      if (!wait.isOver) wait.member.onTimeout();
+    }
+  };
+}

@@ -1,0 +1,125 @@
+import type { Refusal } from '../domain/refusal.js';
+import { firstField } from '../http/fields.js';
+import type { RequestHead } from '../http/head.js';
+import {
+  ADDRESSES,
+  foldName,
+  FORWARDED_PREFIX,
+  OVERRIDES,
+  ProtectedFields,
+} from '../http/protected-fields.js';
+import { type RequestHeaderSettings, withoutCookie } from './request-headers.js';
+
+/** What the decision port tells a proxy that forwards a request by itself. */
+export interface ForwardAuthHeaders {
+  /**
+   * Refuses a protected field that would stay: another spelling of one, and one that only has the beginning of protected
+   * names, where the answer can't take it away. Proxies drop fields by their names.
+   *
+   * @param namesRemoved whether the answer names fields to remove
+   */
+  readonly refuse: (head: RequestHead, namesRemoved: boolean) => Refusal | undefined;
+  /** Fields for the upstream: identity, and `Cookie` without the session. */
+  readonly fields: (head: RequestHead, identity: readonly string[]) => string[];
+  /** Names of fields that the upstream must not get, as Envoy takes them from an answer. */
+  readonly removed: (head: RequestHead, fields: readonly string[]) => string;
+}
+
+/** What Envoy writes itself before it asks; what a client sent there is replaced already. */
+const WRITTEN_BY_ENVOY: ReadonlySet<string> = new Set([
+  'x-envoy-external-address',
+  'x-envoy-internal',
+  'x-forwarded-for',
+  'x-forwarded-proto',
+  'x-forwarded-host',
+  'x-forwarded-port',
+  'x-forwarded-client-cert',
+]);
+
+/** Envoy shows only some fields, so these are named whether they were seen or not. */
+const ALWAYS_REMOVED = [...OVERRIDES, ...ADDRESSES].filter((name) => !WRITTEN_BY_ENVOY.has(name));
+
+/** Names of X-Forwarded fields that proxies send, and that the examples drop where they do not set them. */
+export const FORWARDED_NAMES: readonly string[] = [
+  'access-token',
+  'authorization',
+  'by',
+  'client-cert',
+  'client-ip',
+  'email',
+  'for',
+  'groups',
+  'host',
+  'method',
+  'path',
+  'port',
+  'preferred-username',
+  'prefix',
+  'proto',
+  'scheme',
+  'server',
+  'ssl',
+  'tls-client-cert',
+  'tls-client-cert-info',
+  'uri',
+  'url',
+  'user',
+].map((name) => FORWARDED_PREFIX + name);
+
+/** Makes what does for a proxy in front what `proxy/outbound` does for requests that are forwarded. */
+export function createForwardAuthHeaders(settings: RequestHeaderSettings): ForwardAuthHeaders {
+  const { protectedNames, credentialNames, sessionCookie, forwardCredentials } = settings;
+  const protectedFields = new ProtectedFields(settings);
+  const identityNames = new Set(protectedNames.map(lowerCase));
+  const dropped = new Set([...identityNames, ...FORWARDED_NAMES]);
+  const unlessSent = [...identityNames, 'cookie'];
+  const always = [...(forwardCredentials ? [] : credentialNames.map(lowerCase)), ...ALWAYS_REMOVED];
+  const isUnknown = (name: string): boolean => {
+    const lower = name.toLowerCase();
+    return protectedFields.hasPrefix(lower) && !dropped.has(lower);
+  };
+  return {
+    refuse: ({ fields }, namesRemoved) => {
+      for (let i = 0; i < fields.length; i += 2) {
+        const name = fields[i] as string;
+        if (protectedFields.isAlias(name))
+          return malformed(`the field ${name} can be taken for ${foldName(name)}, which no client may set`);
+        if (!namesRemoved && isUnknown(name))
+          return malformed(`the field ${name} is one that no client may set`);
+      }
+      return undefined;
+    },
+    fields: (head, identity) => {
+      const cookie = cookieFor(head.fields, forwardCredentials ? undefined : sessionCookie);
+      return cookie === '' ? [...identity] : [...identity, 'Cookie', cookie];
+    },
+    removed: (head, fields) => {
+      const absent = unlessSent.filter((name) => firstField(fields, name) === undefined);
+      const sent = head.fields
+        .filter((name, i) => i % 2 === 0 && protectedFields.hasPrefix(foldName(name)))
+        .map(lowerCase)
+        .filter((name) => !identityNames.has(name) && !WRITTEN_BY_ENVOY.has(name));
+      return [...absent, ...sent, ...always].join(',');
+    },
+  };
+}
+
+function malformed(detail: string): Refusal {
+  return { refusal: 'malformed', detail };
+}
+
+function lowerCase(name: string): string {
+  return name.toLowerCase();
+}
+
+/** The client's cookies as one field (RFC 6265 5.4 joins with "; "), without the session cookie. */
+function cookieFor(fields: readonly string[], sessionCookie: string | undefined): string {
+  let cookies = '';
+  for (let i = 0; i < fields.length; i += 2) {
+    if ((fields[i] as string).toLowerCase() !== 'cookie') continue;
+    const value = fields[i + 1] as string;
+    const kept = sessionCookie === undefined ? value : withoutCookie(value, sessionCookie);
+    if (kept !== '') cookies = cookies === '' ? kept : `${cookies}; ${kept}`;
+  }
+  return cookies;
+}

@@ -1,0 +1,45 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Refusal } from '../domain/refusal.js';
+import type { RequestHead } from '../http/head.js';
+import type { Upstream } from './upstreams.js';
+
+/** A judged request to carry. */
+export interface ForwardRequest {
+  readonly head: RequestHead;
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly upstream: Upstream;
+  /** What the upstream is asked for, without the path of its address. */
+  readonly target: string;
+  /** Outbound fields, flat. */
+  readonly fields: string[];
+  /** Fields to add to the answer, flat. */
+  readonly responseFields: readonly string[];
+  /** Whether the answer may be the script of a service worker, and widen its scope. */
+  readonly allowsServiceWorker: boolean;
+  /** Called at most once, and only while no byte of an answer was sent. */
+  readonly refuse: (refusal: Refusal) => void;
+  /** Called once, when it is over. */
+  readonly done: (outcome: ForwardOutcome) => void;
+}
+
+/** How it ended. */
+export interface ForwardOutcome {
+  /** Status of the upstream's answer; null when there was none. */
+  readonly status: number | null;
+  /** Who broke it off before its end; `cut` for {@link InFlight.abort}. */
+  readonly aborted: 'client' | 'upstream' | 'cut' | null;
+  /** `performance.now()` when it was sent, for the last time when it was sent again; null when it never was. */
+  readonly sentAt: number | null;
+  /** `performance.now()` of the head of the answer; null when there was none. */
+  readonly firstByteAt: number | null;
+}
+
+/** A request that is being carried. */
+export interface InFlight {
+  /** Breaks it off on both sides. The client sees that it broke, never a clean end. */
+  abort(): void;
+}
+
+/** Carries a judged request to its upstream and the answer back, both streamed. */
+export type Forward = (request: ForwardRequest) => InFlight;

@@ -1,0 +1,109 @@
+import { pairsWith } from '../http/cookies.js';
+import { asPropertyName } from '../http/fields.js';
+import type { RequestHead } from '../http/head.js';
+import { foldName, ProtectedFields, type ProtectedNames } from '../http/protected-fields.js';
+
+/** What the configuration adds to the fields that no client gets through. */
+export interface RequestHeaderSettings extends ProtectedNames {
+  /** Exact name of the session cookie. */
+  readonly sessionCookie: string;
+  readonly forwardCredentials: boolean;
+  /** This process writes spans of its own: the upstream is told of them instead of the client's. */
+  readonly tracing: boolean;
+}
+
+/** Builds the fields of an outbound request: a flat list of names and values, the injected ones last. */
+export type RequestHeaders = (head: RequestHead, injected: readonly string[], requestId: string) => string[];
+
+type Treatment = 'keep' | 'drop' | 'cookie' | 'trace';
+
+/** A name of a client's field, and what becomes of the field. */
+interface Known {
+  readonly name: string;
+  readonly treatment: Treatment;
+}
+
+const TRACEPARENT = 'traceparent';
+
+/** Clients make names up; only so many are remembered. */
+const MAX_REMEMBERED = 2_000;
+
+/** Makes the builder of outbound fields. Fields are rebuilt from what was received, never passed through. */
+export function createRequestHeaders(settings: RequestHeaderSettings): RequestHeaders {
+  const { forwardCredentials, tracing } = settings;
+  const fields = new ProtectedFields(settings);
+  const forwarded = new Set(forwardCredentials ? settings.credentialNames.map(lowerCase) : []);
+  const treat = (name: string): Treatment => {
+    if (forwarded.has(lowerCase(name))) return 'keep';
+    const folded = foldName(name);
+    if (fields.has(folded)) return 'drop';
+    if (folded === TRACEPARENT) return tracing ? 'drop' : 'trace';
+    if (folded === 'tracestate') return 'trace';
+    return folded === 'cookie' && !forwardCredentials ? 'cookie' : 'keep';
+  };
+  const remembered = new Map<string, Known>();
+
+  const find = (name: string): Known => {
+    const known = remembered.get(name);
+    if (known !== undefined) return known;
+    const made = { name: asPropertyName(name), treatment: treat(name) };
+    if (remembered.size < MAX_REMEMBERED) remembered.set(made.name, made);
+    return made;
+  };
+
+  return (head, injected, requestId) => {
+    const listed = head.connection === undefined ? undefined : connectionOptions(head.connection);
+    const { fields, client } = head;
+    const out: string[] = [];
+    for (let i = 0; i < fields.length; i += 2) {
+      const { name, treatment } = find(fields[i] as string);
+      const value = fields[i + 1] as string;
+      if (treatment === 'drop' || listed?.has(name.toLowerCase()) === true) continue;
+      if (treatment === 'keep') out.push(name, value);
+      else if (treatment === 'trace') {
+        // State without a trace means nothing (W3C Trace Context 4.3), and a malformed trace goes no further.
+        if (head.trace !== undefined) out.push(name, value);
+      } else {
+        const cookies = withoutCookie(value, settings.sessionCookie);
+        if (cookies !== '') out.push(name, cookies);
+      }
+    }
+    out.push('X-Forwarded-For', client.forwardedFor, 'X-Forwarded-Proto', client.secure ? 'https' : 'http');
+    if (client.host !== '') out.push('X-Forwarded-Host', client.host);
+    out.push('X-Request-Id', requestId);
+    for (let i = 0; i < injected.length; i++) out.push(injected[i] as string);
+    return out;
+  };
+}
+
+function lowerCase(name: string): string {
+  return name.toLowerCase();
+}
+
+/** Lower-case options of a Connection field (RFC 9110 7.6.1); undefined for the usual one without any field name. */
+function connectionOptions(connection: string): Set<string> | undefined {
+  if (connection === 'keep-alive' || connection === 'close') return undefined;
+  return new Set(connection.split(',').map((option) => option.trim().toLowerCase()));
+}
+
+/** The Cookie field without the session cookie; the bytes of the others stay. */
+export function withoutCookie(field: string, name: string): string {
+  if (!field.includes(name)) return field;
+  const kept: string[] = [];
+  let from = 0;
+  for (const [start, end] of pairsWith(field, name)) {
+    if (!isSessionCookie(field.slice(start, end), name)) continue;
+    if (start > from) kept.push(field.slice(from, start - 1));
+    from = end + 1;
+  }
+  if (from <= field.length) kept.push(field.slice(from));
+  return kept.join(';').trim();
+}
+
+/** Whether a pair sets this cookie, also by the prefixed names that browsers treat apart. */
+export function isSessionCookie(pair: string, name: string): boolean {
+  if (!pair.includes(name)) return false;
+  const equals = pair.indexOf('=');
+  const found = (equals < 0 ? pair : pair.slice(0, equals)).trim();
+  return found === name || found === `__Host-${name}` || found === `__Secure-${name}`;
+}

@@ -1,0 +1,235 @@
+import { foldName } from '../http/protected-fields.js';
+import { mayBeSessionCookie, withoutCookieClearing } from './response-cookies.js';
+
+/** Fields of an answer that concern one connection only (RFC 9110 7.6.1). Node frames the answer itself. */
+const HOP_BY_HOP: ReadonlySet<string> = new Set([
+  'connection',
+  'http2-settings',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/** Fields that mean something only in a head (RFC 9110 6.5.1): framing, routing, credentials, how to handle the content. */
+const NOT_IN_TRAILERS: ReadonlySet<string> = new Set([
+  'age',
+  'cache-control',
+  'clear-site-data',
+  'content-encoding',
+  'content-length',
+  'content-range',
+  'content-type',
+  'date',
+  'expires',
+  'host',
+  'location',
+  'retry-after',
+  'service-worker-allowed',
+  'set-cookie',
+  'vary',
+  'warning',
+  'www-authenticate',
+]);
+
+/** The upstream's answer can't be passed on as one well-formed answer. */
+export class InvalidUpstreamResponse extends Error {
+  readonly code = 'HOSTILE_ANSWER';
+}
+
+/** What becomes of a field of an answer, by its name. */
+type Treatment =
+  | 'keep'
+  | 'drop'
+  | 'connection'
+  | 'length'
+  | 'coding'
+  | 'set-cookie'
+  | 'clear-site-data'
+  | 'type'
+  | 'worker-scope';
+
+/** A name of a field as it was received, and what there is to know of it. */
+interface FieldName {
+  readonly name: string;
+  readonly lower: string;
+  readonly treatment: Treatment;
+}
+
+/** Slots of the table below, a power of two; a name may push another one out. */
+const SLOTS = 256;
+
+/**
+ * Names by their bytes: an upstream sends the same few with each answer, and to compare ten bytes takes a tenth of the
+ * instructions that making a string of them and looking that up does.
+ */
+const known: ((FieldName & { readonly bytes: Uint8Array }) | undefined)[] = Array.from(
+  { length: SLOTS },
+  () => undefined,
+);
+
+function nameOf(raw: Buffer | string): FieldName {
+  if (typeof raw === 'string') return describe(raw);
+  const { length } = raw;
+  const slot = (length * 31 + (raw[0] ?? 0) * 7 + (raw[length - 1] ?? 0)) & (SLOTS - 1);
+  const found = known[slot];
+  if (found !== undefined && isSame(found.bytes, raw)) return found;
+  const made = { ...describe(text(raw)), bytes: Uint8Array.from(raw) };
+  known[slot] = made;
+  return made;
+}
+
+function describe(name: string): FieldName {
+  const lower = name.toLowerCase();
+  return { name, lower, treatment: treat(lower) };
+}
+
+function isSame(bytes: Uint8Array, raw: Buffer): boolean {
+  const { length } = bytes;
+  if (raw.length !== length) return false;
+  for (let i = 0; i < length; i++) if (bytes[i] !== raw[i]) return false;
+  return true;
+}
+
+function treat(name: string): Treatment {
+  if (name === 'connection' || name === 'set-cookie' || name === 'clear-site-data') return name;
+  if (foldName(name) === 'service-worker-allowed') return 'worker-scope';
+  if (name === 'content-length') return 'length';
+  if (name === 'content-type') return 'type';
+  if (name === 'transfer-encoding') return 'coding';
+  return HOP_BY_HOP.has(name) ? 'drop' : 'keep';
+}
+
+/**
+ * Builds the fields of the answer to the client from those of the upstream.
+ *
+ * @param status those that end with their head have no length (RFC 9110 8.6; of a 304 it would be another answer's)
+ * @param raw names and values as received
+ * @param added fields of Latchkey's own; the upstream's of the same names are dropped
+ * @param sessionCookie an upstream never sets, clears or shadows the session cookie
+ * @param allowsServiceWorker whether the answer may be the script of a service worker, and widen its scope
+ * @throws HostileAnswer for framing that two readers could take differently
+ */
+export function responseHeaders(
+  status: number,
+  raw: readonly (Buffer | string)[],
+  added: readonly string[],
+  sessionCookie: string,
+  allowsServiceWorker = false,
+): string[] {
+  const fields: string[] = [];
+  let listed: Set<string> | undefined;
+  let framings = 0;
+  let isScript = false;
+  for (let i = 0; i < raw.length; i += 2) {
+    const { name, lower, treatment } = nameOf(raw[i] as Buffer | string);
+    if (treatment === 'drop') continue;
+    let value: string | undefined = text(raw[i + 1]);
+    switch (treatment) {
+      case 'connection':
+        listed = optionsOf(value, listed);
+        continue;
+      case 'coding':
+        framings += 1;
+        if (value.toLowerCase() !== 'chunked')
+          throw new InvalidUpstreamResponse('an unknown transfer coding');
+        continue;
+      case 'length':
+        framings += 1;
+        if (status < 200 || isBodiless(status)) continue;
+        break;
+      case 'set-cookie':
+        if (mayBeSessionCookie(value, sessionCookie)) continue;
+        break;
+      case 'clear-site-data':
+        value = withoutCookieClearing(value);
+        if (value === undefined) continue;
+        break;
+      case 'type':
+        isScript ||= value.toLowerCase().includes('script');
+        break;
+      case 'worker-scope':
+        if (!allowsServiceWorker) continue;
+        break;
+      case 'keep':
+        break;
+    }
+    if (!hasName(added, lower)) fields.push(name, value);
+  }
+  if (framings > 1) throw new InvalidUpstreamResponse('more than one length');
+  const kept = listed === undefined ? fields : withoutListed(fields, listed);
+  // No cache may take it for the answer to a request for a service worker's script, which is refused (RFC 9110 12.5.5).
+  if (isScript && !allowsServiceWorker) kept.push('Vary', 'Service-Worker');
+  for (let i = 0; i < added.length; i++) kept.push(added[i] as string);
+  return kept;
+}
+
+/** Lower-case options of a Connection field (RFC 9110 7.6.1) with those found before; the usual ones name no field. */
+function optionsOf(connection: string, before: Set<string> | undefined): Set<string> | undefined {
+  if (connection === 'keep-alive' || connection === 'close') return before;
+  const options = before ?? new Set<string>();
+  for (const option of connection.split(',')) options.add(option.trim().toLowerCase());
+  return options;
+}
+
+/** The fields that Connection does not name. Framing is never taken away by it. */
+function withoutListed(fields: readonly string[], listed: ReadonlySet<string>): string[] {
+  const kept: string[] = [];
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i] as string;
+    const lower = name.toLowerCase();
+    if (lower === 'content-length' || !listed.has(lower)) kept.push(name, fields[i + 1] as string);
+  }
+  return kept;
+}
+
+/**
+ * Whether trailers hold what frames a message or ends its connection. Readers differ in whether that counts there: the
+ * parser of undici closes the connection behind a trailing `Connection: close`, and undici itself uses it again.
+ */
+export function hasFraming(trailers: readonly (Buffer | string)[]): boolean {
+  for (let i = 0; i < trailers.length; i += 2) {
+    const name = text(trailers[i]).toLowerCase();
+    if (HOP_BY_HOP.has(name) || name === 'content-length') return true;
+  }
+  return false;
+}
+
+/** Builds the trailers of the answer to the client: what may stand there, and nothing of Latchkey's own names. */
+export function responseTrailers(
+  raw: readonly (Buffer | string)[],
+  added: readonly string[],
+): [string, string][] {
+  const trailers: [string, string][] = [];
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    const name = text(raw[i]).toLowerCase();
+    if (HOP_BY_HOP.has(name) || NOT_IN_TRAILERS.has(name) || hasName(added, name)) continue;
+    trailers.push([text(raw[i]), text(raw[i + 1])]);
+  }
+  return trailers;
+}
+
+/** Whether an answer of this status ends with its head, whatever the head says (RFC 9112 6.3). */
+export function isBodiless(status: number): boolean {
+  return status === 204 || status === 304;
+}
+
+/** What every Buffer has and its types lack: `toString('latin1')` without looking for the encoding first. */
+type Bytes = Buffer & { latin1Slice(): string };
+
+function text(raw: Buffer | string | undefined): string {
+  return raw === undefined ? '' : typeof raw === 'string' ? raw : (raw as Bytes).latin1Slice();
+}
+
+/** Whether a flat list has a field of a name, which is given in lower case. */
+function hasName(fields: readonly string[], lower: string): boolean {
+  for (let i = 0; i < fields.length; i += 2) {
+    const own = fields[i] as string;
+    if (own.length === lower.length && own.toLowerCase() === lower) return true;
+  }
+  return false;
+}

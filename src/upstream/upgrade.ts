@@ -1,0 +1,239 @@
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { guarded } from '../domain/guarded.js';
+import type { Refusal } from '../domain/refusal.js';
+import type { RequestHead } from '../http/head.js';
+import type { Address } from './address.js';
+import type { ConnectionWaiter, Permit } from './connection-limiter.js';
+import { handshakeAnswerFault } from './handshake.js';
+import { responseHeaders } from './response-headers.js';
+import { RetryState } from './retry-state.js';
+import { Tunnels, type Upgraded } from './tunnel.js';
+import { refusalOf } from './faults.js';
+import type { Upstream } from './upstreams.js';
+
+/** A judged WebSocket handshake to carry. */
+export interface UpgradeRequest {
+  readonly head: RequestHead;
+  readonly socket: Duplex;
+  /** Bytes that the client sent behind the handshake. */
+  readonly headBytes: Buffer;
+  readonly upstream: Upstream;
+  /** What the upstream is asked for, without the path of its address. */
+  readonly target: string;
+  readonly fields: readonly string[];
+  readonly responseFields: readonly string[];
+  /** Called at most once, while nothing was sent to the client; it answers and ends the socket. */
+  readonly refuse: (refusal: Refusal) => void;
+  /** Told of an error that nobody expected; it logs. */
+  readonly fault: (error: unknown) => void;
+  /** Called once: at the end of the handshake, or after `refuse`. */
+  readonly done: (outcome: { readonly status: number | null }) => void;
+}
+
+/** Carries WebSocket handshakes and then the bytes of both sides. */
+export type Upgrade = (request: UpgradeRequest) => void;
+
+/**
+ * Makes the carrier of handshakes.
+ *
+ * The upstream gets a request made from the judged head, on a connection that is open already, and nothing of the client's bytes
+ * before its 101. An answer that opens no WebSocket is a refusal.
+ */
+export function createUpgrade({ sessionCookie }: { readonly sessionCookie: string }): Upgrade {
+  const tunnels = new Tunnels();
+  return (request) => new Handshake(request, tunnels, sessionCookie).start();
+}
+
+class Handshake implements ConnectionWaiter {
+  readonly #request: UpgradeRequest;
+  readonly #tunnels: Tunnels;
+  readonly #sessionCookie: string;
+  readonly #retries: RetryState;
+  /** Held until the tunnel is over. */
+  #permit: Permit | undefined;
+  /** The connection to the upstream. */
+  #opened: Socket | undefined;
+  #isConnecting = false;
+  #limit: NodeJS.Timeout | undefined;
+  #over = false;
+
+  constructor(request: UpgradeRequest, tunnels: Tunnels, sessionCookie: string) {
+    this.#request = request;
+    this.#tunnels = tunnels;
+    this.#sessionCookie = sessionCookie;
+    this.#retries = new RetryState(request.upstream);
+  }
+
+  start(): void {
+    const { socket, upstream } = this.#request;
+    if (socket.destroyed) {
+      this.#finish(null);
+      return;
+    }
+    this.#permit = upstream.limiter.acquire(this);
+    if (this.#permit === undefined) {
+      this.#finish(null, { refusal: 'overloaded', detail: 'Too many requests wait for the upstream' });
+      return;
+    }
+    socket.once(
+      'close',
+      this.#guarded(() => this.#closed()),
+    );
+    // A client that ends its connection before it is answered does not wait any more.
+    socket.once('end', destroyThis);
+    if (this.#permit.isHeld) this.go();
+  }
+
+  go(): void {
+    this.#guarded(() => this.#connect(this.#retries.begin()))();
+  }
+
+  giveUp(): void {
+    this.#guarded(() =>
+      this.#finish(null, {
+        refusal: 'overloaded',
+        detail: 'The upstream is busy and the request waited too long for it',
+      }),
+    )();
+  }
+
+  /** The client is gone, or the tunnel is over. */
+  #closed(): void {
+    this.#finish(null);
+    this.#leave();
+  }
+
+  /** Gives back what it holds; a connection that is being opened counts until that is over. */
+  #leave(): void {
+    this.#opened?.destroy();
+    if (this.#isConnecting) return;
+    this.#retries.end();
+    this.#permit?.release();
+  }
+
+  /** Nothing is sent before a connection stands, so one that fails is tried at next address. */
+  #connect(address: Address): void {
+    this.#isConnecting = true;
+    address.connect(
+      this.#guarded((opened: Socket | Error) => {
+        this.#isConnecting = false;
+        if (this.#over) {
+          if (!(opened instanceof Error)) opened.destroy();
+          this.#leave();
+        } else if (opened instanceof Error) this.#failed(opened);
+        else this.#send(address, opened);
+      }),
+    );
+  }
+
+  #failed(error: Error): void {
+    if (this.#over) return;
+    const { sent } = this.#retries;
+    const next = this.#retries.nextAddress(error, {
+      bodyUnsent: !this.#request.socket.destroyed,
+      idempotent: false,
+    });
+    if (next !== undefined) this.#connect(next);
+    else this.#finish(null, refusalOf(error, sent));
+  }
+
+  /** @param refusal of a handshake that failed: its connection to the upstream ends with it */
+  #finish(status: number | null, refusal?: Refusal): void {
+    if (this.#over) return;
+    this.#over = true;
+    clearTimeout(this.#limit);
+    if (refusal !== undefined) {
+      this.#leave();
+      this.#request.refuse(refusal);
+    }
+    this.#request.done({ status });
+  }
+
+  /** A listener whose errors end this handshake, and nothing else. */
+  #guarded<Args extends unknown[]>(listener: (...args: Args) => void): (...args: Args) => void {
+    return guarded(listener, (...[error]: [unknown, ...Args]) => this.#broke(error));
+  }
+
+  #broke(error: unknown): void {
+    const { socket, fault } = this.#request;
+    fault(error);
+    this.#leave();
+    if (this.#over) socket.destroy();
+    else
+      guarded(
+        () => this.#finish(null, { refusal: 'fault' }),
+        () => socket.destroy(),
+      )();
+  }
+
+  #send(address: Address, opened: Socket): void {
+    const { head, socket, headBytes, upstream, target, fields } = this.#request;
+    this.#opened = opened;
+    this.#retries.sent = true;
+    this.#limit = setTimeout(
+      this.#guarded(() =>
+        this.#finish(null, {
+          refusal: 'upstream_too_slow',
+          detail: 'The upstream did not answer in time',
+        }),
+      ),
+      upstream.settings.response_timeout,
+    );
+    const { request, open } = this.#tunnels.ask({
+      socket,
+      headBytes,
+      opened,
+      path: address.prefix + target,
+      fields: ['Host', upstream.hostFor(head) ?? address.host, ...fields],
+      failed: this.#guarded((error: Error) => this.#failed(error)),
+    });
+    request.on(
+      'upgrade',
+      this.#guarded((...upgraded: Upgraded) => {
+        const answer = this.#fieldsOf(upgraded[0]);
+        if (answer === undefined) return;
+        socket.off('end', destroyThis);
+        open(upgraded, answer);
+      }),
+    );
+    request.on(
+      'response',
+      this.#guarded((answer: IncomingMessage) => this.#unopened(answer)),
+    );
+  }
+
+  /** The fields of a 101 for the client; undefined when it opened no WebSocket. */
+  #fieldsOf(answer: IncomingMessage): string[] | undefined {
+    if (this.#over) return undefined;
+    this.#retries.answered();
+    const { head, responseFields } = this.#request;
+    const fault = handshakeAnswerFault(answer.rawHeaders, head.fields);
+    if (fault !== undefined) {
+      this.#refuseAnswer(answer, `did not open the WebSocket: ${fault}`);
+      return undefined;
+    }
+    const fields = responseHeaders(101, answer.rawHeaders, responseFields, this.#sessionCookie);
+    this.#finish(101);
+    return fields;
+  }
+
+  #unopened(answer: IncomingMessage): void {
+    answer.destroy();
+    if (this.#over) return;
+    this.#retries.answered();
+    this.#refuseAnswer(answer, 'did not accept the WebSocket');
+  }
+
+  #refuseAnswer({ statusCode }: IncomingMessage, what: string): void {
+    this.#finish(statusCode ?? null, {
+      refusal: 'upstream_broken',
+      detail: `The upstream ${what} (${statusCode})`,
+    });
+  }
+}
+
+function destroyThis(this: Duplex): void {
+  this.destroy();
+}

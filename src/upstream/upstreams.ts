@@ -1,0 +1,224 @@
+import type { RequestHead } from '../http/head.js';
+import { Address, type AddressSettings } from './address.js';
+import { ConnectionLimiter } from './connection-limiter.js';
+import { HealthCheck, type HealthCheckSettings } from './health-check.js';
+import { causeOf, codeOf } from './faults.js';
+import { FastTimeouts } from './fast-timeouts.js';
+
+/** Settings of one upstream; times in milliseconds. */
+export interface UpstreamSettings extends AddressSettings {
+  /** One or several, all of which serve the same. */
+  readonly urls: readonly string[];
+  readonly response_timeout: number;
+  readonly idle_timeout: number;
+  readonly retries: number;
+  readonly max_waiting: number;
+  readonly wait_timeout: number;
+  readonly health_check: HealthCheckSettings | null;
+  /** `upstream`, `preserve`, or a name: what the Host field says. */
+  readonly host: string;
+}
+
+/** An address that is left out from now on, or used again. */
+export interface AddressChange {
+  readonly upstream: string;
+  readonly address: string;
+  readonly usable: boolean;
+  /** What was met last. */
+  readonly cause: string;
+}
+
+/** Something that went wrong with an address, of which the client is only told that it did. */
+export interface AddressFault {
+  readonly upstream: string;
+  readonly address: string;
+  /** Of the system, of undici or of the TLS library. */
+  readonly code: string;
+  readonly cause: string;
+}
+
+/** Whom the upstreams tell what happens to them. */
+export interface UpstreamEvents {
+  readonly changed: (change: AddressChange) => void;
+  readonly failed: (fault: AddressFault) => void;
+  /** A request was sent again, or to another address. */
+  readonly retried: (upstream: string) => void;
+}
+
+/** An upstream with its addresses. */
+export class Upstream {
+  readonly name: string;
+  readonly settings: UpstreamSettings;
+  readonly limiter: ConnectionLimiter;
+  /** Of requests that were sent, for the first byte of the answer. */
+  readonly firstByte: FastTimeouts;
+  /** Of answers that began, for the byte that comes next. */
+  readonly nextByte: FastTimeouts;
+  readonly addresses: readonly Address[];
+  readonly #events: UpstreamEvents;
+  readonly #only: Address | undefined;
+  readonly #checks: readonly HealthCheck[];
+  #turn = 0;
+
+  /** @throws Error when a file of `tls` can't be read */
+  constructor(name: string, settings: UpstreamSettings, events: UpstreamEvents) {
+    this.name = name;
+    this.settings = settings;
+    this.#events = events;
+    this.limiter = new ConnectionLimiter(
+      settings.max_connections,
+      settings.max_waiting,
+      settings.wait_timeout,
+    );
+    this.firstByte = new FastTimeouts(settings.response_timeout);
+    this.nextByte = new FastTimeouts(settings.idle_timeout);
+    this.addresses = settings.urls.map((url) => new Address(url, settings));
+    this.#only = this.addresses.length === 1 ? this.addresses[0] : undefined;
+    const { health_check: check } = settings;
+    this.#checks =
+      check === null
+        ? []
+        : this.addresses.map((address) => {
+            const hostName = settings.host === 'preserve' || settings.host === 'upstream' ? address.host : settings.host;
+            return new HealthCheck(address, hostName, check, (fault) => this.#checked(address, fault));
+          });
+  } // prettier-ignore
+
+  /**
+   * The address for the next request: of those in use the one that has the least to do, in turn where several have equally
+   * little. When none is in use, any is better than none, and the one with the least to do is tried.
+   *
+   * @param tried addresses that this request can't be sent to any more
+   */
+  choose(tried: readonly Address[] = NONE): Address | undefined {
+    if (this.#only !== undefined) return tried.length === 0 ? this.#only : undefined;
+    const { addresses } = this;
+    let best: Address | undefined;
+    let at = 0;
+    for (let i = 0; i < addresses.length; i++) {
+      const index = (this.#turn + i) % addresses.length;
+      const address = addresses[index] as Address;
+      if (tried.includes(address)) continue;
+      const { health } = address;
+      if (!health.usable && health.tryProbe(performance.now())) return address;
+      if (best === undefined || isBetter(address, best)) {
+        best = address;
+        at = index;
+      }
+    }
+    this.#turn = at + 1;
+    return best;
+  }
+
+  /** What the Host field says; undefined for the address's own host. */
+  hostFor(head: RequestHead): string | undefined {
+    const { host } = this.settings;
+    if (host === 'upstream') return undefined;
+    return host === 'preserve' ? hostOf(head) : host;
+  }
+
+  /** A request was answered. */
+  answered(address: Address): void {
+    const { usable } = address.health;
+    address.health.answered();
+    if (!usable) this.#tell(address, usable, 'it answered a request');
+  }
+
+  /** A request could not be sent, or its connection broke before the answer. */
+  failed(address: Address, error: Error): void {
+    const cause = causeOf(error);
+    this.#events.failed({ upstream: this.name, address: address.origin, code: codeOf(error), cause });
+    // With nothing to turn to, leaving it out would only turn a hiccup into an outage.
+    if (this.#only !== undefined) return;
+    const { usable } = address.health;
+    address.health.failed(performance.now());
+    this.#tell(address, usable, cause);
+  }
+
+  /** A request is sent again. */
+  retried(): void {
+    this.#events.retried(this.name);
+  }
+
+  startChecks(): void {
+    for (const check of this.#checks) check.start();
+  }
+
+  /** Ends the health checks; requests go on. */
+  stopChecks(): void {
+    for (const check of this.#checks) check.stop();
+  }
+
+  /** Cuts every connection. */
+  async close(): Promise<void> {
+    this.stopChecks();
+    await Promise.all(this.addresses.map(({ pool }) => pool.destroy()));
+  }
+
+  #checked(address: Address, fault: string | undefined): void {
+    const { usable } = address.health;
+    address.health.checked(fault === undefined);
+    this.#tell(address, usable, fault ?? 'its health check passes');
+  }
+
+  #tell(address: Address, before: boolean, cause: string): void {
+    const { usable } = address.health;
+    if (usable !== before)
+      this.#events.changed({ upstream: this.name, address: address.origin, usable, cause });
+  }
+}
+
+/** The Host field as it was received; clients of HTTP/1.0 need not send one. */
+function hostOf({ fields }: RequestHead): string | undefined {
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i] as string;
+    if (name.length === 4 && name.toLowerCase() === 'host') return fields[i + 1];
+  }
+  return undefined;
+}
+
+const NONE: readonly Address[] = [];
+
+function isBetter(a: Address, b: Address): boolean {
+  if (a.health.usable !== b.health.usable) return a.health.usable;
+  return a.active.value < b.active.value;
+}
+
+/** The upstreams by name. */
+export interface Upstreams {
+  get(name: string): Upstream | undefined;
+  readonly all: readonly Upstream[];
+  /** Requests that are on their way to any of them. */
+  pending(): number;
+  /** Ends the health checks; requests go on. */
+  stopChecks(): void;
+  /** What is on its way to each of them. */
+  loads(): { readonly name: string; readonly active: number; readonly waiting: number }[];
+  /** Cuts every connection. */
+  close(): Promise<void>;
+}
+
+/** Opens a pool for each address. Nothing but health checks connects before the first request. @throws Error when a file of `tls` can't be read */
+export function createUpstreams(
+  settings: Readonly<Record<string, UpstreamSettings>>,
+  events: UpstreamEvents,
+): Upstreams {
+  const all = Object.entries(settings).map(([name, each]) => new Upstream(name, each, events));
+  const byName = new Map(all.map((upstream) => [upstream.name, upstream]));
+  for (const upstream of all) upstream.startChecks();
+  return {
+    all,
+    get: (name) => byName.get(name),
+    pending: () => all.reduce((sum, upstream) => sum + upstream.limiter.active + upstream.limiter.waiting, 0),
+    loads: () =>
+      all.map(({ name, limiter }) => ({
+        name,
+        active: limiter.active,
+        waiting: limiter.waiting,
+      })),
+    stopChecks: () => all.forEach((upstream) => upstream.stopChecks()),
+    close: async () => {
+      await Promise.all(all.map((upstream) => upstream.close()));
+    },
+  };
+}

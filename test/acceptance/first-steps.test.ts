@@ -1,0 +1,112 @@
+import { execFile } from 'node:child_process';
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import t from 'tap';
+import { temporaryFolder } from '../helpers/latchkey.js';
+
+/** What a newcomer types, and what the command says to it. */
+const BIN = resolve('bin/latchkey.js');
+
+async function type(folder: string, args: readonly string[], program = BIN) {
+  return new Promise<{ code: number; stdout: string; stderr: string }>((done) => {
+    execFile(process.execPath, [program, ...args], { cwd: folder }, (error, stdout, stderr) =>
+      done({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr }),
+    );
+  });
+}
+
+const UPSTREAM = 'upstream: http://127.0.0.1:9\n';
+
+t.test('a configuration is found in the folder, and its faults say what to write', async (t) => {
+  const folder = temporaryFolder(t);
+  const none = await type(folder, ['check']);
+  t.match(none, {
+    code: 2,
+    stderr: 'latchkey: there is no latchkey.yaml here; name the configuration with --config FILE\n',
+  });
+
+  const rows = [
+    [
+      'a star',
+      `${UPSTREAM}policy:\n  roles:\n    a: { allow: [*] }\n`,
+      /^\S+:4:18: a value that begins with "\*" needs quotes: write "\*"\n$/,
+    ],
+    [
+      'another column',
+      `${UPSTREAM}policy:\n  roles:\n    a:\n     allow: ["*"]\n   b: { allow: ["*"] }\n`,
+      /:6:1: wrong indentation; begin keys of one mapping in the same column/,
+    ],
+    ['a tab', `${UPSTREAM}\tlisten: 1\n`, /:2:1: a tab in the indentation; indent with spaces/],
+    ['no colon', `${UPSTREAM}listen\n`, /:2:1: something is missing here: .*a colon/],
+    [
+      'two keys in a line',
+      `${UPSTREAM}listen: host: a\n`,
+      /:2:9: two keys on one line; write each "key: value" on a line of its own/,
+    ],
+    [
+      'an at sign',
+      'upstream: @foo\n',
+      /:1:11: a value cannot begin with this character; put the value in quotes/,
+    ],
+    ['an open quote', 'upstream: "abc\nlisten: 1\n', /something is missing here: a closing quote/],
+    [
+      'braces for a parameter',
+      `${UPSTREAM}routes:\n  - { path: "/x/{site}", action: "site:read" }\n`,
+      /a parameter is written ":site", not "\{site\}"/,
+    ],
+  ] as const;
+  for (const [name, yaml, stderr] of rows) {
+      writeFileSync(join(folder, 'latchkey.yaml'), yaml);
+      t.match(await type(folder, ['check']), { code: 1, stderr }, name);
+  } // prettier-ignore
+});
+
+t.test('what is allowed and has no effect is warned of', async (t) => {
+  const folder = temporaryFolder(t);
+  const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
+  write(
+    'latchkey.yaml',
+    `${UPSTREAM}policy:\n  roles:\n    a: { allow: ["*"], deny: ["site:delete"] }\nroutes:\n  - { path: /a, action: site }\n`,
+  );
+  const unused = await type(folder, ['check']);
+  t.match(unused, {
+    code: 0,
+    stderr: /:4: warning: policy\.roles\.a\.deny\.0 covers no action of any route, so it has no effect\n$/,
+  });
+  write('latchkey.yaml', `${UPSTREAM}directory: { file: d.yaml }\n`);
+  write('d.yaml', 'customers: [{ id: C, name: C }]\nlegacy_keys:\n  - { customer_id: C, key: abcdefgh }\n');
+  const readable = await type(folder, ['check']);
+  t.match(readable, { code: 0, stderr: /d\.yaml:3: warning: a plain key in a file that others can read/ });
+});
+
+t.test('mistakes of flags are told as such', async (t) => {
+  const folder = temporaryFolder(t);
+  const rows = [
+    ['a flag mistyped', ['serve', '--confg', 'x'], /unknown option '--confg'\n\(Did you mean --config\?\)/],
+    ['a command mistyped', ['chek'], /unknown command 'chek'\n\(Did you mean check\?\)/],
+    ['no scheme', ['demo', '--upstream', '127.0.0.1:3000'], /Did you mean http:\/\/127\.0\.0\.1:3000\?/],
+    ['no URL', ['demo', '--upstream', 'a b'], /Expected a URL like http:\/\/127\.0\.0\.1:3000/],
+    ['no port', ['demo', '--port', '99999'], /Expected a number from 0 to 65535; 0 picks a free port/],
+  ] as const;
+  for (const [name, args, stderr] of rows) {
+      t.match(await type(folder, args), { code: 2, stderr }, name);
+  } // prettier-ignore
+});
+
+t.test('the installed command says when it can not run, and why', async (t) => {
+  const folder = temporaryFolder(t);
+  const install = (name: string, engines: string) => {
+    const root = join(folder, name);
+    mkdirSync(join(root, 'bin'), { recursive: true });
+    cpSync(BIN, join(root, 'bin/latchkey.js'));
+    writeFileSync(join(root, 'package.json'), JSON.stringify({ type: 'module', engines: { node: engines } }));
+    return join(root, 'bin/latchkey.js');
+  };
+  const { node } = process.versions;
+  const old = await type(folder, ['check'], install('old', '>=99.1.0'));
+  t.match(old, { code: 1, stderr: `latchkey: needs Node >=99.1.0, and this is Node ${node}\n` });
+  for (const least of ['>=20.18.1', `>=${node}`, '>=9.99.99']) {
+    const unbuilt = await type(folder, ['check'], install(`unbuilt ${least}`, least));
+    t.match(unbuilt, { code: 1, stderr: 'latchkey: not built yet; run "npm run build" first\n' }, least);
+  }
+});

@@ -1,0 +1,61 @@
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { parse } from 'yaml';
+import { temporaryFolder } from '../helpers/latchkey.js';
+
+/** What several files of the repository say must be the same everywhere, and what is published must work elsewhere. */
+const read = (file: string) => readFileSync(file, 'utf8');
+const shell = promisify(execFile);
+const { version, engines } = JSON.parse(read('package.json')) as {
+  version: string;
+  engines: { node: string };
+};
+
+t.test('one version', async (t) => {
+  const chart = parse(read('helm/latchkey/Chart.yaml')) as { version: string; appVersion: string };
+  t.match(chart, { version, appVersion: version });
+  t.match(read('Dockerfile'), `image.version="${version}"`);
+});
+
+t.test('versions of Node', async (t) => {
+  const { jobs } = parse(read('.github/workflows/ci.yml')) as {
+    jobs: { suite: { strategy: { matrix: { node: number[] } } } };
+  };
+  const tested = jobs.suite.strategy.matrix.node;
+  t.equal(
+    Math.min(...tested),
+    Number.parseInt(engines.node.slice('>='.length), 10),
+    'the oldest one is tested',
+  );
+  t.ok(tested.includes(Number(read('.nvmrc'))));
+});
+
+t.test('the container for development has what the tests start', async (t) => {
+  const listed = /^packages="([^"]*)"/m.exec(read('.ci/run'))?.[1] ?? '';
+  const installed =
+    /--no-install-recommends \\\n([^&]*) \\\n/.exec(read('.devcontainer/Dockerfile'))?.[1] ?? '';
+  const names = (text: string) => text.split(/[\s\\]+/).filter((name) => name !== '');
+  t.ok(names(listed).length > 10);
+  t.same(names(installed), names(listed));
+});
+
+t.test('the package installs elsewhere and runs', async (t) => {
+  const folder = temporaryFolder(t);
+  await shell('npm', ['pack', '--ignore-scripts', '--pack-destination', folder]);
+  const install = [
+    'install',
+    '--prefix',
+    folder,
+    '--prefer-offline',
+    '--no-audit',
+    '--no-fund',
+    '--ignore-scripts',
+  ];
+  await shell('npm', [...install, join(folder, `latchkey-${version}.tgz`)]);
+  const command = join(folder, 'node_modules/.bin/latchkey');
+  t.equal((await shell(command, ['--version'])).stdout, `${version}\n`);
+  t.match((await shell(command, ['schema'])).stdout, /"upstreams"/);
+});

@@ -1,0 +1,45 @@
+import * as fc from 'fast-check';
+import assert from 'node:assert';
+import { LinkedQueue, type Node } from '../../src/domain/linked-queue.js';
+import { property } from '../helpers/property.js';
+
+/** What happens to the list: a member comes, one of those that ever came holds again or leaves, and time goes on. */
+const steps = fc.array(
+  fc.oneof(
+    fc.record({ does: fc.constant('add' as const), which: fc.nat() }),
+    fc.record({ does: fc.constantFrom('renew' as const, 'remove' as const), which: fc.nat() }),
+  ),
+  { maxLength: 60 },
+);
+
+property('a list in the order of holding is what a sorted array would be', 500, steps, (all) => {
+  const list = new LinkedQueue<number>();
+  const places: Node<number>[] = [];
+  let model: { member: number; heldAt: number }[] = [];
+  all.forEach(({ does, which }, now) => {
+    if (does === 'add') {
+      model.push({ member: places.length, heldAt: now });
+      places.push(list.add(places.length, now));
+    } else if (places.length > 0) {
+      const member = which % places.length;
+      const place = places[member] as Node<number>;
+      const isIn = model.some((each) => each.member === member);
+      model = model.filter((each) => each.member !== member);
+      if (does === 'remove') list.remove(place);
+      else if (isIn) {
+        list.renew(place, now);
+        model.push({ member, heldAt: now });
+      }
+    }
+    assert.equal(list.size, model.length);
+    for (const time of [-1, now / 2, now]) {
+      const expected = model.filter(({ heldAt }) => heldAt <= time).map(({ member }) => member);
+      assert.deepEqual(
+        list.heldBefore(time).map(({ member }) => member),
+        expected,
+      );
+    }
+  });
+  for (const place of places.filter(({ isOver }) => isOver))
+    assert.ok(place.before === undefined && place.after === undefined, 'a place that is out leads nowhere');
+});

@@ -1,0 +1,98 @@
+import t from 'tap';
+import { expiryOf, expiryPresets, firstPreset, toExpiresAt } from '../../src/ui/expiry-choice.js';
+import { findTwin, rotationState } from '../../src/ui/rotation.js';
+import { readRoute } from '../../src/ui/routes.js';
+import { DAY, endOfDay, expiryState, formatDistance, formatMoment, formatUtc } from '../../src/ui/times.js';
+import type { Token } from '../../src/ui/types.js';
+import { describeClient, explainFailure } from '../../src/ui/words.js';
+import { forEachRow } from '../helpers/table.js';
+
+const NOW = new Date(2026, 5, 15, 12, 0, 0).getTime();
+
+const token = (more: Partial<Token>): Token => ({
+  id: 'a', user_id: 'u', customer_id: 'C1', name: 'ci', scope: 'global', scopes: ['global'], service_id: null, services: [],
+  created_at: '2026-01-01T00:00:00+00:00', updated_at: '2026-01-01T00:00:00+00:00', last_seen_at: null, last_used_at: null,
+  expires_at: null, ip: null, user_agent: null, ...more,
+}); // prettier-ignore
+
+t.test('moments and distances', async (t) => {
+  t.equal(formatMoment(NOW, NOW), 'Today, 12:00');
+  t.equal(formatMoment(NOW - DAY, NOW), 'Yesterday, 12:00');
+  t.equal(formatMoment(NOW + DAY, NOW), 'Tomorrow, 12:00');
+  t.equal(formatMoment(NOW - 3 * DAY, NOW), '12 Jun 2026, 12:00');
+  t.equal(formatUtc(Date.UTC(2026, 0, 2, 3, 4, 5)), '2026-01-02 03:04:05 UTC');
+  forEachRow<[number, string]>(
+    [[-1, 'just now'], [1, 'in less than a minute'], [-60_000, '1 minute ago'], [-7_200_000, '2 hours ago'], [-DAY, 'yesterday'], [10 * DAY, 'in 10 days'], [90 * DAY, 'in 2 months'], [-800 * DAY, '2 years ago']],
+    ([distance, words]) => t.equal(formatDistance(NOW + distance, NOW), words),
+  );
+}); // prettier-ignore
+
+t.test('expiry: how it stands, and what can be chosen', async (t) => {
+  const at = (ms: number) => new Date(NOW + ms).toISOString();
+  t.equal(expiryState(null, NOW), 'never');
+  t.equal(expiryState(at(0), NOW), 'past');
+  t.equal(expiryState(at(7 * DAY), NOW), 'soon');
+  t.equal(expiryState(at(7 * DAY + 1), NOW), 'later');
+  const values = (limit: number | null) => expiryPresets(limit).map(({ value }) => value);
+  t.same(values(null), ['7', '30', '90', '365', 'date', 'longest']);
+  t.same(values(30 * 86_400), ['7', '30', 'date', 'longest']);
+  t.equal(firstPreset(null), '90');
+  t.equal(firstPreset(3_600), 'longest');
+  t.equal(expiryOf('30', '', NOW), NOW + 30 * DAY);
+  t.equal(expiryOf('longest', '', NOW), null);
+  t.equal(expiryOf('date', '2026-06-15', NOW), endOfDay('2026-06-15'), 'today has an end as well');
+  t.ok(Number.isNaN(expiryOf('date', '2026-06-14', NOW)));
+  t.ok(Number.isNaN(expiryOf('date', '', NOW)));
+  t.equal(toExpiresAt(Date.UTC(2027, 0, 1)), '2027-01-01T00:00:00Z');
+  t.equal(toExpiresAt(null), null);
+});
+
+t.test('clients by their User-Agent', async (t) => {
+  forEachRow<[string | null, string]>(
+    [
+      [null, 'unnamed client'],
+      ['curl/8.5.0', 'curl 8.5.0'],
+      ['terraform-provider/7.2 (+https://example.com)', 'terraform-provider 7.2'],
+      ['something', 'something'],
+      ['Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/128.0.0.0 Safari/537.36', 'Chrome 128 on Linux'],
+      ['Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/128.0.0.0 Safari/537.36 Edg/128.0.0.0', 'Edge 128 on Windows'],
+      ['Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1', 'Safari 17 on iPhone'],
+      ['Mozilla/5.0 (Macintosh; Intel Mac OS X 10.15; rv:129.0) Gecko/20100101 Firefox/129.0', 'Firefox 129 on macOS'],
+    ],
+    ([agent, words]) => t.equal(describeClient(agent), words),
+  );
+}); // prettier-ignore
+
+t.test('failures say what happened and what to do', async (t) => {
+  const refused = (status: number, code: string, detail = '', retryAfter: number | null = null) =>
+    explainFailure({ kind: 'refused', status, code, detail, retryAfter });
+  t.match(explainFailure({ kind: 'no_answer' }), /did not answer\. Check/);
+  t.match(refused(429, '', '', 300), 'Wait 5 minutes');
+  t.match(refused(503, '', '', 1), 'Wait a second');
+  t.match(refused(422, 'Unprocessable Entity', 'The user already has 3 active tokens'), 'This was refused. The user already has 3 active tokens.');
+  t.match(refused(403, '', 'The role user is not allowed'), 'You are not allowed to do this. The role user is not allowed.');
+}); // prettier-ignore
+
+t.test('a rotation by the last uses; a twin by what it has in common', async (t) => {
+  const ago = (minutes: number) => new Date(NOW - minutes * 60_000).toISOString();
+  const used = (minutes: number) => token({ last_seen_at: ago(minutes) });
+  t.equal(rotationState(token({}), token({}), NOW), 'never_used');
+  t.equal(rotationState(used(60), token({}), NOW), 'not_taken_up');
+  t.equal(rotationState(used(14), used(1), NOW), 'both_used');
+  t.equal(rotationState(used(15), used(1), NOW), 'quiet');
+  const old = token({ scopes: ['x', 'y'] });
+  const later = { created_at: '2026-02-01T00:00:00+00:00' };
+  const twin = token({ id: 'b', scopes: ['y', 'x'], ...later });
+  t.equal(findTwin(old, [old, twin]), twin);
+  for (const other of [{ name: 'z' }, { user_id: 'v' }, { scopes: ['x'] }, { services: ['S'] }, { created_at: old.created_at }]) {
+    t.equal(findTwin(old, [old, token({ id: 'b', scopes: ['x', 'y'], ...later, ...other })]), undefined, JSON.stringify(other));
+  }
+}); // prettier-ignore
+
+t.test('addresses of views', async (t) => {
+  t.same(readRoute(''), { view: 'tokens' });
+  t.same(readRoute('#/sessions'), { view: 'sessions' });
+  t.same(readRoute('#/tokens/abc/rotate'), { view: 'rotate', id: 'abc', twin: null });
+  t.same(readRoute('#/tokens/abc/rotate/d'), { view: 'rotate', id: 'abc', twin: 'd' });
+  t.same(readRoute('#/tokens/../x/rotate'), { view: 'tokens' });
+});

@@ -1,0 +1,61 @@
+import { createServer } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import t from 'tap';
+import { Address } from '../../src/upstream/address.js';
+import { until } from '../helpers/until.js';
+
+const CONNECTIONS = 60;
+
+/** What a server that names no time keeps its connections for. */
+const USUAL_MS = 5_000;
+
+/**
+ * Opens many connections at once by as many requests.
+ *
+ * @param named whether the server says how long it keeps connections; it keeps them for {@link USUAL_MS}
+ * @returns when each of them closed, in ms since it was last used, and how many the client closed, not the server
+ */
+async function idleTimes(named: boolean): Promise<{ times: number[]; byClient: number }> {
+  const closed: number[] = [];
+  let byClient = 0;
+  const server = createServer({ keepAliveTimeout: USUAL_MS }, (_, res) => {
+    // With it, Node adds no Keep-Alive.
+    if (!named) res.setHeader('Connection', 'keep-alive');
+    setTimeout(() => res.end('x'), 300);
+  });
+  server.on('connection', (socket: Socket) => {
+    socket.once('end', () => (byClient += 1));
+    socket.once('close', () => closed.push(performance.now()));
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const { port } = server.address() as AddressInfo;
+  const address = new Address(`http://127.0.0.1:${port}`, {
+    connect_timeout: 2_000,
+    max_connections: CONNECTIONS,
+    tls: null,
+  });
+  await Promise.all(
+    Array.from({ length: CONNECTIONS }, async () => {
+      const { body } = await address.pool.request({ path: '/', method: 'GET' });
+      await body.text();
+    }),
+  );
+  const usedAt = performance.now();
+  await until(() => closed.length === CONNECTIONS, 'idle connections close');
+  await address.pool.close();
+  server.close();
+  return { times: closed.map((at) => at - usedAt).toSorted((a, b) => a - b), byClient };
+}
+
+for (const [what, named, least] of [
+  ['before a server that says nothing would', false, 3_300],
+  ['before a server that says when it would, some two seconds', true, 2_300],
+] as const) {
+  t.test(`idle connections close ${what}, and not all of them at once`, async (t) => {
+    const { times, byClient } = await idleTimes(named);
+    const [first, last] = [times.at(0) ?? 0, times.at(-1) ?? 0];
+    t.ok(first > least, `the first after ${Math.round(first)} ms`);
+    t.equal(byClient, CONNECTIONS, `the last after ${Math.round(last)} ms`);
+    t.ok(last - first > 200, `over ${Math.round(last - first)} ms`);
+  });
+}
