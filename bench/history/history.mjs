@@ -20,7 +20,7 @@ const { values } = parseArgs({
     pace: { type: 'string', default: '1' },
     rate: { type: 'string', default: '1' },
     acknowledge: { type: 'string', default: '0' },
-    'down-after': { type: 'string', default: '1000' },
+    'down-after': { type: 'string', default: '500' },
     redis: { type: 'string', multiple: true, default: [] },
     root: { type: 'string', default: join(import.meta.dirname, '../..') },
     history: { type: 'string' },
@@ -40,7 +40,7 @@ if (values.help) {
   --pace X          times the length of faults and of the pauses between them (1)
   --rate X          times 120 uses, 4 new tokens, 1 login and 5 revocations a second (1)
   --acknowledge N   store.acknowledge: { replicas: N, timeout: 1s }; no acknowledged token may be lost then (0)
-  --down-after MS   of the sentinels; cluster-node-timeout (1000)
+  --down-after MS   of the sentinels; cluster-node-timeout (500)
   --redis LINE      a line of redis.conf, such as "min-replicas-to-write 1"; may be given several times
   --root DIR        of the build to run: DIR/dist/cli.js (this one)
   --history FILE    where the history goes, a JSON object a line (a new file in ${tmpdir()})

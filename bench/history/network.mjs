@@ -39,6 +39,7 @@ export class Network {
   part(isParted, late) {
     this.#isParted = isParted;
     this.#late = late;
+    this.#findOwners();
     for (const connection of this.#connections) connection.block(this.#isApart(connection), late);
   }
 
@@ -59,15 +60,20 @@ export class Network {
   /** Who connected is looked up when it matters: that takes milliseconds. */
   #isApart(connection) {
     if (this.#isParted === undefined) return false;
-    connection.from ??= this.#ownerOf(connection.port);
+    if (connection.from === undefined) this.#findOwners();
     return this.#isParted(connection.from, connection.to);
   }
 
-  /** The party that holds the socket with a local port; an empty text for anybody else. */
-  #ownerOf(port) {
-    const inode = inodeOf(port);
-    const owner = this.#parties.find(({ pid }) => holds(pid(), `socket:[${inode}]`));
-    return owner?.name ?? '';
+  /** Finds the parties that hold the sockets of all connections; an empty text stands for anybody else. */
+  #findOwners() {
+    const unknown = [...this.#connections].filter(({ from }) => from === undefined);
+    if (unknown.length === 0) return;
+    const inodes = inodesByPort();
+    const owners = new Map(
+      this.#parties.flatMap(({ name, pid }) => socketsOf(pid()).map((link) => [link, name])),
+    );
+    for (const connection of unknown)
+      connection.from = owners.get(`socket:[${inodes.get(connection.port)}]`) ?? '';
   }
 }
 
@@ -145,21 +151,23 @@ class Connection {
   }
 }
 
-/** The inode of the established loopback connection with a local port. */
-function inodeOf(port) {
-  const local = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+/** The inodes of loopback connections by their local ports. */
+function inodesByPort() {
+  const inodes = new Map();
   for (const line of readFileSync('/proc/net/tcp', 'utf8').split('\n')) {
     const fields = line.trim().split(/\s+/);
-    if (fields[1] === local && fields[9] !== '0') return fields[9];
+    const [address, port = ''] = (fields[1] ?? '').split(':');
+    if (address === '0100007F' && fields[9] !== '0') inodes.set(Number.parseInt(port, 16), fields[9]);
   }
-  return undefined;
+  return inodes;
 }
 
-function holds(pid, link) {
+/** The sockets that a process holds. */
+function socketsOf(pid) {
   try {
-    return readdirSync(`/proc/${pid}/fd`).some((name) => linkOf(`/proc/${pid}/fd/${name}`) === link);
+    return readdirSync(`/proc/${pid}/fd`).map((name) => linkOf(`/proc/${pid}/fd/${name}`));
   } catch {
-    return false;
+    return [];
   }
 }
 

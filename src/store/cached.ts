@@ -1,8 +1,11 @@
 import { LRUCache } from 'lru-cache';
 import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
-import { isSameUser, type User } from '../domain/user.js';
+import type { User } from '../domain/user.js';
+import { Bridge } from './bridge.js';
+import { Warming } from './warming.js';
 import { ForwardingStore } from './forwarding.js';
 import { Lag } from './lag.js';
+import { Owners } from './owners.js';
 import type { Changes, SessionWithOwner, Store, TokenWithOwner } from './store.js';
 import { StoreUnavailable } from './store.js';
 
@@ -13,7 +16,10 @@ export interface CacheSettings {
   readonly negative_ttl: number;
   /** How long a token that was seen is still let in while the store can't be asked; null: it is not. */
   readonly serveCachedFor: number | null;
-  /** While the store can't be asked, what was told is relied on as long as it is covered: another master is being chosen. */
+  /**
+   * While the store can't be asked, what was told is relied on as long as it is covered: another master is being chosen. That
+   * goes for sessions as well, and for what is not there.
+   */
   readonly bridgesFailover?: boolean;
 }
 
@@ -50,11 +56,13 @@ export class CachedStore extends ForwardingStore {
   readonly #settings: CacheSettings;
   readonly #events: CacheEvents;
   readonly #tokens: LRUCache<string, Entry>;
-  readonly #owners: LRUCache<string, User>;
+  readonly #owners: Owners;
   readonly #missing: LRUCache<string, true>;
   readonly #digests = new Map<string, string>();
   readonly #fills = new Map<string, Promise<TokenWithOwner | undefined>>();
   readonly #lag: Lag;
+  readonly #bridge: Bridge | undefined;
+  readonly #warming: Warming;
   #legacyKeys: boolean | undefined;
   #armed = false;
   /** `performance.now()` until which it is known that changes are told. */
@@ -74,16 +82,20 @@ export class CachedStore extends ForwardingStore {
         if (this.#digests.get(found.token.id) === digest) this.#digests.delete(found.token.id);
       },
     });
-    this.#owners = new LRUCache({ max });
+    this.#owners = new Owners(max);
     // A ttl of 0 would mean for ever.
     this.#missing = new LRUCache({ max, ttl: Math.max(1, settings.negative_ttl) });
+    if (settings.bridgesFailover === true) this.#bridge = new Bridge(settings);
+    this.#warming = new Warming((digest) => this.#warm(digest));
   }
 
   /** Changes are told from now on; what was read before is forgotten. @param until as for {@link cover} */
   arm(until = Infinity): void {
+    const before = [...this.#tokens.keys()];
     this.#forgetAll();
     this.#armed = this.#settings.size > 0;
     this.#coveredUntil = until;
+    if (this.#armed && this.#bridge !== undefined) this.#warming.add(before);
   }
 
   /** Changes are still told. @param until `performance.now()` until which that is known; nothing is used after it */
@@ -106,11 +118,14 @@ export class CachedStore extends ForwardingStore {
       return;
     }
     this.#begin();
+    const told: string[] = [];
     for (const name of names) {
-      if (name.startsWith('token:')) this.#toldOf(name.slice('token:'.length));
+      if (name.startsWith('token:')) told.push(name.slice('token:'.length));
       else if (name.startsWith('user:')) this.#owners.delete(name.slice('user:'.length));
       else if (name === 'legacy_keys') this.#legacyKeys = undefined;
     }
+    for (const digest of told) this.#toldOf(digest);
+    if (this.#armed && this.#bridge !== undefined) this.#warming.add(told);
   }
 
   /** Forgets what ended for good. @param names as in `revocations.ts` */
@@ -118,8 +133,9 @@ export class CachedStore extends ForwardingStore {
     this.#begin();
     for (const name of names) {
       const rest = name.slice(name.indexOf(':') + 1);
-      if (name.startsWith('token:')) this.#forgetId(rest);
-      else if (name.startsWith('legacy:')) this.#forgetToken(rest);
+      if (name.startsWith('token:')) this.#endToken(this.#digests.get(rest));
+      else if (name.startsWith('legacy:')) this.#endToken(rest);
+      else if (name.startsWith('session:')) this.#bridge?.end(rest);
       else if (name.startsWith('user:')) this.#owners.delete(rest.slice(rest.indexOf(':') + 1));
     }
   }
@@ -141,11 +157,22 @@ export class CachedStore extends ForwardingStore {
     return this.#fills.get(digest) ?? this.#fill(digest);
   }
 
-  override findSession(digest: string): MaybePromise<SessionWithOwner | undefined> {
-    return mapMaybe(this.inner.findSession(digest), (found) => {
-      if (found !== undefined) this.#noteOwner(found.owner);
-      return found;
-    });
+  override async findSession(digest: string): Promise<SessionWithOwner | undefined> {
+    const generation = this.#generation;
+    let found: SessionWithOwner | undefined;
+    try {
+      found = await this.inner.findSession(digest);
+    } catch (error) {
+      const known = error instanceof StoreUnavailable ? this.#bridgedSession(digest) : undefined;
+      if (known === undefined) throw error;
+      return known.found;
+    }
+    if (found !== undefined) this.#owners.note(found.owner);
+    if (this.#bridge !== undefined && generation === this.#generation) {
+      if (found !== undefined) this.#owners.keep(found.owner);
+      this.#bridge.noteSession(digest, found?.session);
+    }
+    return found;
   }
 
   override getUser(id: string): MaybePromise<User | undefined> {
@@ -157,12 +184,17 @@ export class CachedStore extends ForwardingStore {
   }
 
   override hasLegacyKeys(): MaybePromise<boolean> {
-    if (this.#armed && this.#legacyKeys !== undefined && performance.now() < this.#coveredUntil)
-      return this.#legacyKeys;
+    const known = this.#legacyKeys;
+    if (this.#armed && known !== undefined && performance.now() < this.#coveredUntil) return known;
     const generation = this.#generation;
-    return mapMaybe(this.inner.hasLegacyKeys(), (some) => {
+    const asked = mapMaybe(this.inner.hasLegacyKeys(), (some) => {
       if (this.#armed && generation === this.#generation) this.#legacyKeys = some;
       return some;
+    });
+    if (known === undefined || !(asked instanceof Promise)) return asked;
+    return asked.catch((error: unknown) => {
+      if (error instanceof StoreUnavailable && this.#isBridging) return known;
+      throw error;
     });
   }
 
@@ -200,6 +232,7 @@ export class CachedStore extends ForwardingStore {
     for (const digest of digests) this.#send(digest);
     try {
       const missing = await super.revokeTokens(ids);
+      for (const digest of digests) this.#endToken(digest);
       if (missing.length > 0) for (const digest of digests) this.#lag.notChanged(digest);
       return missing;
     } finally {
@@ -225,15 +258,26 @@ export class CachedStore extends ForwardingStore {
     try {
       found = await this.inner.findToken(digest);
     } catch (error) {
-      const stale = error instanceof StoreUnavailable ? this.#stale(digest) : undefined;
+      if (!(error instanceof StoreUnavailable)) throw error;
+      if (this.#bridge?.hasEnded(digest) === true || (this.#isBridging && this.#missing.has(digest)))
+        return undefined;
+      const stale = this.#stale(digest);
       if (stale === undefined) throw error;
       this.#events.servedStale();
       return stale;
     }
     if (generation === this.#generation) this.#keep(digest, found);
     else if (found === undefined) this.#forgetToken(digest);
-    else this.#noteOwner(found.owner);
+    else this.#owners.note(found.owner);
     return found;
+  }
+
+  /** Reads a token that was changed, or used before the latest failover, so that it is known at the next one. */
+  async #warm(digest: string): Promise<void> {
+    if (!this.#armed || this.#tokens.has(digest)) return;
+    const found = await (this.#fills.get(digest) ?? this.#fill(digest));
+    // It was there, or nothing could have been told of it.
+    if (found === undefined) this.#bridge?.end(digest);
   }
 
   #keep(digest: string, found: TokenWithOwner | undefined): void {
@@ -244,11 +288,11 @@ export class CachedStore extends ForwardingStore {
     }
     if (!this.#armed && !this.#keepsUnarmed) return;
     // Tokens of one user share its record, so that dropping it drops all of their answers.
-    const owner = this.#newest(found.owner);
-    this.#owners.set(owner.id, owner);
+    const owner = this.#owners.keep(found.owner);
     this.#tokens.set(digest, { found: { token: found.token, owner }, at: performance.now() });
     this.#digests.set(found.token.id, digest);
     this.#missing.delete(digest);
+    this.#bridge?.noteToken(digest);
   }
 
   /** A token that was seen not too long ago. Its expiry is judged by whoever asks, as always. */
@@ -256,36 +300,36 @@ export class CachedStore extends ForwardingStore {
     const entry = this.#keepsUnarmed ? this.#tokens.get(digest) : undefined;
     if (entry === undefined) return undefined;
     const now = performance.now();
-    const covered = this.#settings.bridgesFailover === true && now < this.#coveredUntil;
-    if (!covered && now - entry.at >= (this.#settings.serveCachedFor ?? 0)) return undefined;
+    if (!this.#isBridging && now - entry.at >= (this.#settings.serveCachedFor ?? 0)) return undefined;
     const { token } = entry.found;
     const owner = this.#owners.get(token.userId);
     return owner === undefined ? undefined : { token, owner };
   }
 
+  /** A session that was read lately, or is known to have ended. */
+  #bridgedSession(digest: string): { readonly found: SessionWithOwner | undefined } | undefined {
+    if (this.#bridge?.hasEnded(digest) === true) return { found: undefined };
+    const session = this.#isBridging ? this.#bridge?.session(digest) : undefined;
+    const owner = session && this.#owners.get(session.userId);
+    return session === undefined || owner === undefined ? undefined : { found: { session, owner } };
+  }
+
+  /** Whether all that was changed until now is known, though the store can't be asked. */
+  get #isBridging(): boolean {
+    return this.#bridge !== undefined && performance.now() < this.#coveredUntil;
+  }
+
   get #keepsUnarmed(): boolean {
-    return this.#settings.serveCachedFor !== null || this.#settings.bridgesFailover === true;
+    return this.#settings.serveCachedFor !== null || this.#bridge !== undefined;
   }
 
   #isFresh({ found, at }: Entry, now: number): boolean {
     return this.#owners.get(found.owner.id) === found.owner && now - at < this.#settings.ttl;
   }
 
-  /** The newer one of a record of a user that was read and the one that is kept: answers come in any order. */
-  #newest(read: User): User {
-    const known = this.#owners.get(read.id);
-    return known === undefined || isNewer(read, known) ? read : known;
-  }
-
   #noted(found: User | undefined): User | undefined {
-    if (found !== undefined) this.#noteOwner(found);
+    if (found !== undefined) this.#owners.note(found);
     return found;
-  }
-
-  /** Keeps a record that was read on another occasion, where it is newer than the one that is kept. */
-  #noteOwner(read: User): void {
-    const known = this.#owners.peek(read.id);
-    if (known !== undefined && isNewer(read, known)) this.#owners.set(read.id, read);
   }
 
   #send(digest: string): void {
@@ -294,6 +338,13 @@ export class CachedStore extends ForwardingStore {
 
   #toldOf(digest: string): void {
     this.#lag.received(digest);
+    this.#forgetToken(digest);
+  }
+
+  /** A token ended for good. @param digest undefined: it is not known */
+  #endToken(digest: string | undefined): void {
+    if (digest === undefined) return;
+    this.#bridge?.end(digest);
     this.#forgetToken(digest);
   }
 
@@ -312,6 +363,7 @@ export class CachedStore extends ForwardingStore {
     this.#begin();
     this.#tokens.clear();
     this.#owners.clear();
+    this.#bridge?.forgetSessions();
     this.#missing.clear();
     this.#digests.clear();
     this.#lag.clear();
@@ -323,13 +375,4 @@ export class CachedStore extends ForwardingStore {
     this.#generation += 1;
     this.#fills.clear();
   }
-}
-
-/**
- * Whether a record of a user is newer than another one: each change gives it a later `updatedAt`. Of two that differ and
- * are of one time, the one that was read last is taken; a user that was deleted and made anew has a later `createdAt`.
- */
-function isNewer(a: User, b: User): boolean {
-  if (a.createdAt !== b.createdAt) return a.createdAt > b.createdAt;
-  return a.updatedAt === b.updatedAt ? !isSameUser(a, b) : a.updatedAt > b.updatedAt;
 }

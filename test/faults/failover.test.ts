@@ -90,10 +90,46 @@ t.test('what a promoted replica never got: revocations hold, lost tokens are tol
   }
   t.match(await run(['user', 'show', 'user', '--json', '--config', first.configFile]), { stdout: /"locked": ?true/ }, 'in the store, too');
   const lines = first.server.stdout() + second.server.stdout();
-  t.match(lines, /"revocations_reapplied":[1-9]\d*,"tokens_lost":\d+,"msg":"history of the store changed"/);
+  t.match(lines, /"revocations_reapplied":[1-9]\d*,"tokens_lost":\d+,"recovered":0,"msg":"history of the store changed"/);
   t.match(first.server.stdout(), /"token_ids":\["\w{22}"\],"count":1,"msg":"tokens lost by the store"/);
   t.match(await freshMetrics(first.server.admin), /^latchkey_store_tokens_lost_total 1$/m);
   t.match(await freshMetrics(first.server.admin), /^latchkey_store_history_changes_total [1-9]/m);
+}); // prettier-ignore
+
+t.test('acknowledge: what one replica confirmed is there when another one is promoted, and nobody is told otherwise', async (t) => {
+  const { master, replica, nodes } = await startSentinel(t);
+  const confirms = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`, '--replica-priority', '0');
+  const inStep = () => replica.cli('DBSIZE') === master.cli('DBSIZE') && confirms.cli('DBSIZE') === master.cli('DBSIZE');
+  const acknowledge = { replicas: 1, timeout: '2s' };
+  const { first, second } = await startTwo(t, { sentinel: { master: 'm', nodes }, acknowledge });
+  await first.token('superuser');
+  await until(inStep, 'the replicas have it');
+  replica.signal('SIGSTOP');
+  master.cli('CLIENT', 'KILL', 'TYPE', 'replica');
+  await until(() => confirms.cli('INFO', 'replication').includes('master_link_status:up'), 'one of them is back', 10_000);
+  const [keep, gone] = [await first.token('superuser'), await first.token('superuser')];
+  const cookie = await first.login('superuser');
+  t.equal(await revoke(second.url, gone), 204);
+  await master.kill();
+  replica.signal('SIGCONT');
+  const answers = new Set<string>();
+  const ask = async (url: string) => {
+    const session = await send(url, '/service/SVC1', { headers: { Cookie: cookie } });
+    const each = { keep: await status(url, keep), gone: await status(url, gone), session: session.status };
+    for (const [name, answer] of Object.entries(each)) answers.add(`${name} ${answer}`);
+    return each.keep === 200 && each.session === 200;
+  };
+  await until(() => replica.cli('ROLE').startsWith('master'), 'it is promoted', 20_000);
+  await until(async () => (await ask(first.url)) && ask(second.url), 'what was acknowledged', 10_000);
+  await until(async () => {
+    for (const { url } of [first, second]) await ask(url);
+    return replica.cli('EXISTS', '{latchkey:}recovering') === '0';
+  }, 'the recovery is over');
+  t.same([await judged(first.url, gone), await judged(second.url, gone)], [401, 401]);
+  const wrong = ['keep 401', 'session 401', 'gone 200'].filter((answer) => answers.has(answer));
+  t.same(wrong, [], [...answers].toSorted().join(', '));
+  t.match(first.server.stdout(), /"tokens_lost":0,"recovered":2,"msg":"history of the store changed"/);
+  t.match(replica.cli('GET', '{latchkey:}history'), /^[0-9a-f]{40}$/);
 }); // prettier-ignore
 
 t.test('acknowledge: a change that too few replicas have is not confirmed', async (t) => {

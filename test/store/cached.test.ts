@@ -47,9 +47,12 @@ class SlowStore extends ForwardingStore {
     return this.users.get(id);
   }
 
-  override async findSession(): Promise<SessionWithOwner | undefined> {
-    const owner = this.users.get('U1');
-    return owner === undefined ? undefined : { session: session('S'), owner };
+  sessions = new Map([['S', session('S')]]);
+
+  override async findSession(digest: string): Promise<SessionWithOwner | undefined> {
+    if (this.fails) throw new StoreUnavailable('away');
+    const [owner, found] = [this.users.get('U1'), this.sessions.get(digest)];
+    return owner === undefined || found === undefined ? undefined : { session: found, owner };
   }
 
   override async revokeTokens(ids: readonly string[]): Promise<string[]> {
@@ -59,6 +62,7 @@ class SlowStore extends ForwardingStore {
 
   override async hasLegacyKeys(): Promise<boolean> {
     this.asked += 1;
+    if (this.fails) throw new StoreUnavailable('away');
     return false;
   }
 
@@ -299,4 +303,69 @@ t.test('an older record of an owner never takes the place of a newer one while c
     t.equal((await cached.findToken('digest-B'))?.owner.locked, true, `${first}, ${second}`);
     t.equal(inner.asked, asked, 'from the cache');
   }
+}); // prettier-ignore
+
+t.test('while another master is chosen, what is known of sessions and of what ended holds as long as it is covered', async (t) => {
+  const { inner, cached } = setUp({ bridgesFailover: true });
+  const away = (asked: unknown) => t.rejects(async () => asked, { message: 'away' });
+  const on = { endsAt: Date.now() + 60_000, idleEndsAt: Date.now() + 60_000 };
+  inner.users.set('U1', user('U1'));
+  for (const digest of ['S', 'ended']) inner.sessions.set(digest, session(digest, on));
+  inner.sessions.set('over', session('over', { ...on, idleEndsAt: Date.now() }));
+  cached.arm(performance.now() + 60_000);
+  for (const digest of ['S', 'ended', 'over']) t.ok(await cached.findSession(digest));
+  for (const id of ['A', 'B', 'C']) t.ok(await cached.findToken(`digest-${id}`));
+  t.equal(await cached.findToken('unknown'), undefined);
+  cached.ended(['token:A', 'session:ended']);
+  cached.changed(['token:digest-A']);
+  t.same(await cached.revokeTokens(['B']), []);
+  t.equal(await cached.hasLegacyKeys(), false);
+  inner.fails = true;
+  cached.disable();
+  t.match(await cached.findToken('digest-C'), { token: { id: 'C' } });
+  t.equal(await cached.findToken('digest-A'), undefined, 'revoked elsewhere');
+  t.equal(await cached.findToken('digest-B'), undefined, 'revoked here');
+  t.equal(await cached.findToken('unknown'), undefined);
+  t.equal(await cached.hasLegacyKeys(), false);
+  t.match(await cached.findSession('S'), { session: { digest: 'S' }, owner: { id: 'U1' } });
+  t.equal(await cached.findSession('ended'), undefined);
+  await away(cached.findSession('over'));
+  await away(cached.findSession('never read'));
+  await away(cached.findToken('never read'));
+  cached.changed(['user:U1']);
+  await away(cached.findSession('S'));
+  cached.cover(performance.now());
+  await away(cached.findToken('digest-C'));
+  await away(cached.findSession('S'));
+  t.equal(await cached.findToken('digest-A'), undefined, 'what ended never comes back');
+  t.equal(await cached.findSession('ended'), undefined);
+  await away(cached.hasLegacyKeys());
+}); // prettier-ignore
+
+t.test('where another master can be chosen, what is told and what was used is looked up in the background', async (t) => {
+  const { inner, cached, events } = setUp({ bridgesFailover: true });
+  const turn = () => new Promise((done) => setTimeout(done, 5));
+  await cached.findToken('digest-A');
+  cached.arm(performance.now() + 60_000);
+  await turn();
+  t.equal(inner.asked, 2);
+  cached.changed(['token:digest-B', 'user:U9', 'token:digest-C']);
+  await turn();
+  t.equal(inner.asked, 4);
+  cached.arm(performance.now() + 60_000);
+  await turn();
+  t.equal(inner.asked, 7, 'anew at the next master');
+  for (const id of ['A', 'B', 'C']) t.ok(await cached.findToken(`digest-${id}`));
+  t.equal(inner.asked, 7);
+  t.same([events.hits, events.misses], [3, 1]);
+  inner.tokens.delete('digest-C');
+  cached.changed(['token:digest-C']);
+  await turn();
+  inner.fails = true;
+  t.equal(await cached.findToken('digest-C'), undefined, 'what was removed is known, too');
+  inner.fails = false;
+  inner.asked = 0;
+  cached.changed(Array.from({ length: 2_000 }, (_, i) => `token:${i}`));
+  await new Promise((done) => setTimeout(done, 200));
+  t.equal(inner.asked, 1_000, 'no more than so many');
 }); // prettier-ignore

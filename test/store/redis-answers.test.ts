@@ -1,11 +1,13 @@
 import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { RedisClient } from '../../src/store/redis/client.js';
+import { MasterSession } from '../../src/store/redis/session.js';
 import { SCRIPT_NAMES, scriptText } from '../../src/store/redis/scripts.js';
 import { openRedisStore, type RedisStore } from '../../src/store/redis.js';
 import { OutcomeUnknown, StoreUnavailable } from '../../src/store/store.js';
 import { startProxy } from '../helpers/proxy.js';
 import { redisSettings, type RedisServer, startRedis } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
 import { BASE, NOW, session, token, user } from './contract.js';
 
 const NO_LIMITS = { active: null, stored: null };
@@ -181,4 +183,43 @@ t.test('a change that was given up is not made when it comes late, and one that 
   cli('SET', '{latchkey:}done:z', 'given up');
   await t.rejects(take(9, '{latchkey:}done:z'), /given up/);
   t.equal(cli('GET', '{latchkey:}otp:U1'), '5');
+}); // prettier-ignore
+
+t.test('a server that leaves commands without an answer is left, and taken again once it answers, whatever the clock says', async (t) => {
+  const redis = await startRedis(t);
+  const store = await openRedisStore(redisSettings({ url: redis.url, command_timeout: COMMAND_TIMEOUT }));
+  t.teardown(() => store.close());
+  await store.begin();
+  const first = await store.client.session();
+  redis.cli('CLIENT', 'PAUSE', '700');
+  const reads = Array.from({ length: 5 }, () => store.getUser('U1'));
+  t.equal((await Promise.allSettled(reads)).filter(({ status }) => status === 'rejected').length, 5);
+  t.equal(await first.lost, 'it did not answer 5 times in a row');
+  await wait(COMMAND_TIMEOUT);
+  const askedAt = performance.now();
+  await t.rejects(async () => store.getUser('U1'), StoreUnavailable);
+  t.ok(performance.now() - askedAt < COMMAND_TIMEOUT / 2, 'nobody waits for a timeout in line');
+  const clock = Date.now;
+  Date.now = () => clock() - 3_600_000;
+  t.teardown(() => (Date.now = clock));
+  await until(async () => store.probe().then(() => true, () => false), 'it answers again', 5_000);
+  t.equal((await store.client.session()).lease.isHeld(), true);
+}); // prettier-ignore
+
+t.test('a server that is cut off without a sign is not waited for once another one is the master', async (t) => {
+  const redis = await startRedis(t);
+  const proxy = await startProxy(t, redis.port);
+  proxy.quiet();
+  const [host = '', port = ''] = new URL(proxy.url).host.split(':');
+  const node = { host, port: Number(port) };
+  const watchers = { findMaster: async () => node, close: () => undefined };
+  const over = new AbortController();
+  const settings = redisSettings({ url: proxy.url });
+  const opening = MasterSession.open(node, settings, watchers, over.signal).then(() => 'open', () => 'given up');
+  await wait(200);
+  const abortedAt = performance.now();
+  over.abort();
+  t.equal(await opening, 'given up');
+  const took = performance.now() - abortedAt;
+  t.ok(took < 1_000, `${took} ms`);
 }); // prettier-ignore

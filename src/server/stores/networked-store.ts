@@ -15,7 +15,7 @@ import { measured, type OnOperation } from '../../store/measured.js';
 import { openRedisStore, RedisStore } from '../../store/redis.js';
 import { howRedisMayLose } from '../../store/redis/begin.js';
 import { RedisClient } from '../../store/redis/client.js';
-import { learnRevocations, restoreHistory } from '../../store/redis/history.js';
+import { type HistoryChange, learnRevocations, restoreHistory } from '../../store/redis/history.js';
 import { InvalidationLink } from '../../store/redis/invalidation.js';
 import { RememberingStore } from '../../store/remembering.js';
 import { RevocationFiles } from '../../store/revocation-file.js';
@@ -67,14 +67,17 @@ export async function openNetworkedStore(
     revocations.note(names);
     cached.ended(names);
   };
+  const { creations } = remembering;
+  const memory = { revocations, creations, recovers: settings.acknowledge !== null };
   let known = false;
   let learned = 0;
   redis.client.events = {
     ended,
     adopt: async (session, forgetful) => {
       if (!forgetful) return;
-      const memory = { store: remembering, revocations, events: { changed: (...what: [number, readonly string[]]) => noteHistory(log, ...what) } };
-      await restoreHistory(redis.client, session, memory, known);
+      const change = await restoreHistory(redis.client, session, memory);
+      // The first master can't have lost anything of this process.
+      if (known || change.reapplied > 0) noteHistory(log, change);
       known = true;
     },
   }; // prettier-ignore
@@ -145,9 +148,12 @@ function openRevocationFiles(folder: string | null, log: Log): RevocationFiles |
 /** So many ids of lost tokens are logged. */
 const LOGGED_IDS = 20;
 
-function noteHistory(log: Log, reapplied: number, lost: readonly string[]): void {
+function noteHistory(log: Log, { reapplied, recovered, lost }: HistoryChange): void {
   countHistoryChange(reapplied, lost.length);
-  log.warn({ revocations_reapplied: reapplied, tokens_lost: lost.length }, 'history of the store changed');
+  log.warn(
+    { revocations_reapplied: reapplied, tokens_lost: lost.length, recovered },
+    'history of the store changed',
+  );
   if (lost.length > 0)
     log.error({ token_ids: lost.slice(0, LOGGED_IDS), count: lost.length }, 'tokens lost by the store');
 }

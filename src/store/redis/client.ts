@@ -1,4 +1,3 @@
-import { BrokenCircuitError } from 'cockatiel';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Redis, ReplyError } from 'ioredis';
 import { newId } from '../../domain/secret.js';
@@ -32,9 +31,8 @@ export interface ClientEvents {
 /**
  * Runs commands and scripts on the master. Whatever goes wrong is a {@link StoreUnavailable}: never an answer.
  *
- * An answer counts when the server that gave it is confirmed to be the master at that time. After several commands without
- * an answer the next ones fail at once, so that nobody waits for a timeout in line; a reply that refuses (no
- * memory, no permission, a wrong type) is an answer and does not count.
+ * An answer counts when the server that gave it is confirmed to be the master at that time. A server that leaves several
+ * commands without an answer is left, and while no master is there, commands fail at once: nobody waits for a timeout in line.
  */
 export class RedisClient {
   /** Key prefix in braces: the hash tag that puts all keys in one slot. */
@@ -83,9 +81,9 @@ export class RedisClient {
   async command<T>(run: (connection: Redis) => Promise<T>, again = true): Promise<T> {
     let session: MasterSession | undefined;
     try {
-      const { commands, breaker, lease } = (session = this.#master.held ?? (await this.#master.session()));
-      const answer = await breaker.execute(() => run(commands));
-      if (!lease.isHeld()) await session.confirm();
+      session = this.#master.held ?? (await this.#master.session());
+      const answer = await session.answered(session.commands, run(session.commands));
+      if (!session.lease.isHeld()) await session.confirm();
       return answer;
     } catch (error) {
       endIfLost(session, error);
@@ -127,9 +125,9 @@ export class RedisClient {
     let session: MasterSession | undefined;
     const sentAt = performance.now();
     try {
-      const sent = (session = this.#master.held ?? (await this.#master.session()));
-      const answer = await sent.breaker.execute(() => run(sent));
-      await this.#acknowledge(sent, sentAt);
+      session = this.#master.held ?? (await this.#master.session());
+      const answer = await session.answered(session.changes, run(session));
+      await this.#acknowledge(session, sentAt);
       return answer;
     } catch (error) {
       endIfLost(session, error);
@@ -211,7 +209,7 @@ function endIfLost(session: MasterSession | undefined, error: unknown): void {
 
 /** Whether Redis may have done what a command asked, though it answered nothing. */
 function mayHaveArrived(error: unknown): boolean {
-  return !(error instanceof ReplyError || error instanceof BrokenCircuitError || isUnsent(error));
+  return !(error instanceof ReplyError || isUnsent(error));
 }
 
 /** The library refuses at once what it has no connection for. */
@@ -229,6 +227,5 @@ function asUnavailable(error: unknown): StoreUnavailable {
 }
 
 function reasonOf(error: unknown): string {
-  if (error instanceof BrokenCircuitError) return 'it did not answer several times in a row';
   return error instanceof Error ? error.message : String(error);
 }

@@ -13,6 +13,8 @@ import type { RedisSettings } from './settings.js';
 export type RedisConnectionOptions = Omit<RedisOptions, 'replyMapping'>;
 
 const CONNECT_TIMEOUT_MS = 2_000;
+/** A connection that is given up is closed after this time, also when the other side is frozen or was cut off without a sign. */
+const DISCONNECT_TIMEOUT_MS = 50;
 /** A watcher that is away is tried this often. */
 const RECONNECT_MS = 250;
 
@@ -27,6 +29,7 @@ function commonOptions(settings: RedisSettings): RedisConnectionOptions {
     maxRetriesPerRequest: 0,
     commandTimeout: settings.command_timeout,
     connectTimeout: CONNECT_TIMEOUT_MS,
+    disconnectTimeout: DISCONNECT_TIMEOUT_MS,
     // A connection is with one server for its life; what is lost is made anew by whoever holds it.
     retryStrategy: () => null,
     // Server-pushed invalidation is only surfaced by the library with RESP2.

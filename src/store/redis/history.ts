@@ -1,45 +1,79 @@
 import { ReplyError } from 'ioredis';
-import type { RememberingStore } from '../remembering.js';
+import type { Creation, Creations } from '../creations.js';
 import type { Revocations } from '../revocations.js';
 import { BATCH, batches } from './batches.js';
 import type { RedisClient } from './client.js';
+import { ownerText, text } from './records.js';
 import type { MasterSession } from './session.js';
 
 /** What became of what a master had forgotten. */
-export interface HistoryEvents {
-  /** It may have forgotten something. @param reapplied how many revocations had come back and were made again @param lost ids of tokens that are gone */
-  readonly changed: (reapplied: number, lost: readonly string[]) => void;
+export interface HistoryChange {
+  /** How many revocations had come back and were made again. */
+  readonly reapplied: number;
+  /** How many tokens and sessions were made again. */
+  readonly recovered: number;
+  /** Ids of tokens that are gone. */
+  readonly lost: readonly string[];
+}
+
+/** What a process knows better than a master that forgot it. */
+export interface Memory {
+  readonly revocations: Revocations;
+  readonly creations: Creations;
+  /** Creations are acknowledged by replicas, so that none may be lost. */
+  readonly recovers: boolean;
 }
 
 /**
- * Tells a master what this process knows to have ended, before the master is used: one that was promoted, or came back
- * without its latest writes, may have forgotten it.
- *
- * @param known whether this process has used a master before; the first one can't have lost anything of it
+ * Tells a master what this process knows to have ended, and to have been created, before the master is used: one that was
+ * promoted, or came back without its latest writes, may have forgotten it.
  */
 export async function restoreHistory(
   client: RedisClient,
   session: MasterSession,
-  {
-    store,
-    revocations,
-    events,
-  }: { store: RememberingStore; revocations: Revocations; events: HistoryEvents },
-  known: boolean,
-): Promise<void> {
-  let reapplied = 0;
-  const lost: string[] = [];
+  { revocations, creations, recovers }: Memory,
+): Promise<HistoryChange> {
+  let [reapplied, recovered] = [0, 0];
+  const lost: Creation[] = [];
   try {
+    if (recovers) await client.scriptOn(session, 'beginRecovery', session.identity.replicationId);
     for (const names of batches(revocations.names()))
       reapplied += ((await client.scriptOn(session, 'reapply', ...names)) as string[]).length;
-    for (const ids of batches(store.createdTokens(Date.now())))
-      lost.push(...((await client.scriptOn(session, 'missingTokens', ...ids)) as string[]));
+    for (const some of batches(creations.current(Date.now()))) {
+      const [made, gone] = await (recovers ? recover : findLost)(client, session, some);
+      recovered += made;
+      lost.push(...gone);
+    }
   } catch (error) {
     // One that was emptied answers nothing until it is begun anew; what is known to have ended is refused all the same.
     if (!(error instanceof ReplyError && (error as Error).message.startsWith('LATCHKEY '))) throw error;
   }
-  store.forgetTokens(lost);
-  if (known || reapplied > 0) events.changed(reapplied, lost);
+  creations.forget(lost);
+  const tokens = lost.filter(({ kind }) => kind === 'token').map(({ record }) => record.id);
+  return { reapplied, recovered, lost: tokens };
+}
+
+/** How many creations were made again, and those that are lost. */
+type Recovery = readonly [made: number, lost: readonly Creation[]];
+
+async function recover(client: RedisClient, session: MasterSession, some: readonly Creation[]): Promise<Recovery> {
+  const answer = await client.scriptOn(session, 'recover', ...some.map(creationText));
+  const [made, digests] = answer as [number, string[]];
+  const gone = new Set(digests);
+  return [made, some.filter(({ record }) => gone.has(record.digest))];
+} // prettier-ignore
+
+/** Finds the tokens that are not there; lost sessions are not told of. */
+async function findLost(client: RedisClient, session: MasterSession, some: readonly Creation[]): Promise<Recovery> {
+  const tokens = some.filter(({ kind }) => kind === 'token');
+  const ids = await client.scriptOn(session, 'missingTokens', ...tokens.map(({ record }) => record.id));
+  const gone = new Set(ids as string[]);
+  return [0, tokens.filter(({ record }) => gone.has(record.id))];
+} // prettier-ignore
+
+/** A creation as a script takes it. */
+function creationText({ kind, record, owner }: Creation): string {
+  return JSON.stringify({ kind, text: text(record), owner: JSON.parse(ownerText(owner)) });
 }
 
 /**

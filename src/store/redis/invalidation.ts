@@ -16,9 +16,9 @@ const HEARTBEAT_MS = 250;
  * nobody can have known of a revocation for two seconds by then.
  */
 const COVER_MS = LEASE_MS;
-const COVER_BY_FAILOVER_MS = 1_750;
+const COVER_BY_FAILOVER_MS = 1_900;
 const FIRST_RETRY_MS = 50;
-const MAX_RETRY_MS = 1_000;
+const MAX_RETRY_MS = 250;
 /** A write that goes out over the store's own connection has to come back over the link, this often and in this time. */
 const PROBE_MS = 2_000;
 const PROBE_LOST_MS = 6_000;
@@ -125,7 +125,9 @@ export class InvalidationLink {
       for (const connection of connections) connection.once('close', () => resolve('the connection closed'));
       void session.lost.then(resolve);
     });
-    await Promise.all(connections.map((connection) => connection.connect()));
+    // A server that is frozen or cut off does not refuse.
+    const left = lost.then((reason) => Promise.reject(new Error(reason)));
+    await Promise.race([left, Promise.all(connections.map((connection) => connection.connect()))]);
     const processes = [await readIdentity(subscriber), await readIdentity(tracker)];
     const id = await subscriber.client('ID');
     // Only this event has the keys as a list; "message" joins them into one text.

@@ -24,9 +24,7 @@ if limit and redis.call('SCARD', P('sessions:' .. session.userId)) >= limit then
     noteEnd('session:' .. known[i].digest)
   end
 end
-redis.call('SET', P('session:' .. session.digest), ARGV[2])
-redis.call('SADD', P('sessions:' .. session.userId), session.digest)
-redis.call('ZADD', P('expiry:others'), sessionOverAt(session, session), 'session:' .. session.digest)
+addSession(session, ARGV[2])
 return answer
 `;
 

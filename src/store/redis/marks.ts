@@ -18,7 +18,9 @@ if known then return cjson.decode(known)[1] end
 local function run()
 ${script}
 end
-local answer = ${ends ? '{run(), ended}' : 'run()'}
+local result = run()
+if type(result) == 'table' and result.err then return result end
+local answer = ${ends ? '{result, ended}' : 'result'}
 redis.pcall('SET', KEYS[2], cjson.encode({answer}), 'PX', ${MARK_MS})
 return answer
 `;

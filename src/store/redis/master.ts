@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { RedisSettings } from './settings.js';
-import type { Watchers } from './agreement.js';
+import type { RedisNode } from '../../domain/redis-address.js';
+import { addressText, type Watchers } from './agreement.js';
 import { type Identity, isAnotherHistory } from './identity.js';
 import { MasterSession } from './session.js';
+import type { RedisSettings } from './settings.js';
 import { watchersOf } from './watchers.js';
 
 /** The next try to find the master comes after this time, then after longer ones. */
@@ -28,6 +29,8 @@ export class Master {
   #reason = 'it is being connected';
   #closed = false;
   #wake: () => void = () => undefined;
+  /** Gives up a server that is being connected when it is no longer the one that is agreed on. */
+  #reconsider: () => void = () => undefined;
 
   /** @param key any key of the store */
   constructor(settings: RedisSettings, key: string, adopt: Adopt) {
@@ -107,8 +110,7 @@ export class Master {
   }
 
   async #open(): Promise<MasterSession> {
-    const node = await this.#watchers.findMaster();
-    const session = await MasterSession.open(node, this.#settings, this.#watchers);
+    const session = await this.#connect(await this.#watchers.findMaster());
     const forgetful = this.#known === undefined || isAnotherHistory(session.identity, this.#known);
     try {
       await this.#adopt(session, forgetful);
@@ -120,9 +122,30 @@ export class Master {
     return session;
   }
 
+  /** Connects to a server, for as long as it is the one that is agreed on: one that was cut off without a sign takes seconds. */
+  async #connect(node: RedisNode): Promise<MasterSession> {
+    const over = new AbortController();
+    this.#reconsider = () => {
+      this.#watchers.findMaster().then(
+        (now) => {
+          if (addressText(now) !== addressText(node)) over.abort();
+        },
+        () => undefined,
+      );
+    };
+    const timer = setInterval(this.#reconsider, MAX_RETRY_MS).unref();
+    try {
+      return await MasterSession.open(node, this.#settings, this.#watchers, over.signal);
+    } finally {
+      clearInterval(timer);
+      this.#reconsider = () => undefined;
+    }
+  }
+
   /** Another master may have been chosen. */
   #ask(): void {
     this.#current?.reconsider();
+    this.#reconsider();
     this.#wake();
   }
 

@@ -12,6 +12,7 @@ import {
   TAKE_OTP_STEP,
 } from './login-scripts.js';
 import { marked } from './marks.js';
+import { BEGIN_RECOVERY, RECOVER, REFUSE_IF_RECOVERING } from './recovery-scripts.js';
 import { MISSING_TOKENS, READ_REVOCATIONS, REAPPLY, REMEMBERED_SECONDS } from './revocation-scripts.js';
 import {
   ADD_REVOKED,
@@ -76,6 +77,9 @@ local function noteEnd(name)
 end
 -- Of a token that is there, without reading its record.
 local function expiryOf(id) return tonumber(redis.call('ZSCORE', P('expiry:tokens'), id) or 'inf') end
+local function sessionOverAt(session, use)
+  return type(use.idleEndsAt) == 'number' and math.min(session.endsAt, use.idleEndsAt) or session.endsAt
+end
 local function removeSession(digest)
   local session = read(P('session:' .. digest))
   if not session then return 0 end
@@ -84,6 +88,11 @@ local function removeSession(digest)
   redis.call('SREM', P('sessions:' .. session.userId), digest)
   redis.call('ZREM', P('expiry:others'), 'session:' .. digest)
   return 1
+end
+local function addSession(session, text)
+  redis.call('SET', P('session:' .. session.digest), text)
+  redis.call('SADD', P('sessions:' .. session.userId), session.digest)
+  redis.call('ZADD', P('expiry:others'), sessionOverAt(session, session), 'session:' .. session.digest)
 end
 local function endSessions(userId, except)
   local count = 0
@@ -102,9 +111,6 @@ local function isAsVerified(owner)
   return samePassword and user.customerId == owner.customerId and user.createdAt == owner.createdAt
     and user.otpSecret == owner.otpSecret and user.locked == owner.locked
 end
-local function sessionOverAt(session, use)
-  return type(use.idleEndsAt) == 'number' and math.min(session.endsAt, use.idleEndsAt) or session.endsAt
-end
 local function isNew(digest)
   return redis.call('EXISTS', P('token:' .. digest)) == 0 and redis.call('SISMEMBER', P('revoked'), digest) == 0
 end
@@ -113,9 +119,11 @@ end
 /** A record and the record of its owner: `token:` or `session:`, and the digest. */
 const FIND = `
 local found = redis.call('GET', P(ARGV[2] .. ARGV[3]))
-if not found then return false end
-local owner = redis.call('GET', P('user:' .. cjson.decode(found).userId))
-if not owner then return false end
+local owner = found and redis.call('GET', P('user:' .. cjson.decode(found).userId))
+if not owner then
+  ${REFUSE_IF_RECOVERING}
+  return false
+end
 local use = ARGV[2] == 'session:' and redis.call('HGET', P('session_uses'), ARGV[3])
 return {found, owner, use}
 `;
@@ -215,6 +223,7 @@ const SCRIPTS = {
   setRestoring: SET_RESTORING,
   countTokens: COUNT_TOKENS,
   attemptHeldUntil: ATTEMPT_HELD_UNTIL,
+  beginRecovery: BEGIN_RECOVERY,
   countActive: COUNT_ACTIVE,
   countWrite: COUNT_WRITE,
   filterNew: FILTER_NEW,
@@ -231,6 +240,7 @@ const SCRIPTS = {
   readTokens: READ_TOKENS,
   reapply: REAPPLY,
   recordUses: RECORD_USES,
+  recover: RECOVER,
   removeExpired: REMOVE_EXPIRED,
   reserveAttempt: RESERVE_ATTEMPT,
   settleAttempt: SETTLE_ATTEMPT,

@@ -1,4 +1,3 @@
-import { circuitBreaker, ConsecutiveBreaker, handleWhen } from 'cockatiel';
 import { type Redis, ReplyError } from 'ioredis';
 import type { RedisNode } from '../../domain/redis-address.js';
 import { addressText, type Watchers } from './agreement.js';
@@ -7,10 +6,8 @@ import { type Identity, NotMaster, readHistory, readIdentity } from './identity.
 import { Lease } from './lease.js';
 import type { RedisSettings } from './settings.js';
 
-/** So many commands in a row without an answer stop the asking. */
-const FAILURES = 5;
-/** Then one command is let through this often to see whether it is over. */
-const PROBE_MS = 500;
+/** So many commands of one connection in a row without an answer end the session. */
+const UNANSWERED = 5;
 /** The master is confirmed this often. */
 const CONFIRM_MS = 250;
 /** A server that is not connected by then is given up. */
@@ -20,8 +17,8 @@ const OPEN_MS = 2_000;
  * The connections with one server, for as long as it is the master.
  *
  * Both are with the same process, whose history is the same from the first confirmation to the last one. When one of them
- * closes, when the server or its watchers say otherwise, or when nobody says anything for as long as a lease
- * holds, the session is over and never comes back.
+ * closes or answers nothing any more, when the server or its watchers say otherwise, or when nobody says anything for
+ * as long as a lease holds, the session is over and never comes back.
  */
 export class MasterSession {
   readonly node: RedisNode;
@@ -30,16 +27,14 @@ export class MasterSession {
   /** What waits for replicas holds up what comes behind it, so changes that do have a connection of their own. */
   readonly changes: Redis;
   readonly lease = new Lease();
-  readonly breaker = circuitBreaker(
-    handleWhen((error) => !(error instanceof ReplyError)),
-    { halfOpenAfter: PROBE_MS, breaker: new ConsecutiveBreaker(FAILURES) },
-  );
   /** Resolves, to the reason, when it is over. */
   readonly lost: Promise<string>;
   readonly #watchers: Watchers;
   #identity: Identity;
   #lose: (reason: string) => void = () => undefined;
   #confirming: Promise<void> | undefined;
+  /** Commands in a row without an answer, by connection. */
+  readonly #unanswered = new Map<Redis, number>();
   readonly #renewal: NodeJS.Timeout;
   /** `performance.now()`; when that is long ago, this process itself was stopped. */
   #renewedAt = performance.now();
@@ -64,13 +59,21 @@ export class MasterSession {
   /**
    * Connects to a server and makes sure that it is the master.
    *
+   * @param over aborted when it need not be connected any more
    * @throws Error when it can't be reached or is not
    */
-  static async open(node: RedisNode, settings: RedisSettings, watchers: Watchers): Promise<MasterSession> {
+  static async open(
+    node: RedisNode,
+    settings: RedisSettings,
+    watchers: Watchers,
+    over: AbortSignal,
+  ): Promise<MasterSession> {
     const commands = connectionTo(node, settings);
     const changes = settings.acknowledge == null ? commands : connectionTo(node, settings);
     const connections = new Set([commands, changes]);
-    const timer = setTimeout(() => connections.forEach((each) => each.disconnect()), OPEN_MS);
+    const giveUp = () => connections.forEach((each) => each.disconnect());
+    const timer = setTimeout(giveUp, OPEN_MS);
+    over.addEventListener('abort', giveUp);
     try {
       await Promise.all([...connections].map((each) => each.connect()));
       const [identity, other] = [await readIdentity(commands), await readIdentity(changes)];
@@ -84,10 +87,11 @@ export class MasterSession {
       }
       return session;
     } catch (error) {
-      for (const connection of connections) connection.disconnect();
+      giveUp();
       throw error;
     } finally {
       clearTimeout(timer);
+      over.removeEventListener('abort', giveUp);
     }
   }
 
@@ -106,6 +110,23 @@ export class MasterSession {
   async confirmSince(time: number): Promise<void> {
     // A question that is under way may be an earlier one.
     while (!this.lease.isConfirmedSince(time)) await this.confirm();
+  }
+
+  /**
+   * Passes on the answer of a command. Several in a row that do not come end the session; a reply that refuses (no memory, no
+   * permission, a wrong type) is an answer.
+   */
+  async answered<T>(connection: Redis, answer: Promise<T>): Promise<T> {
+    let count = 0;
+    try {
+      return await answer;
+    } catch (error) {
+      if (!(error instanceof ReplyError)) count = (this.#unanswered.get(connection) ?? 0) + 1;
+      throw error;
+    } finally {
+      this.#unanswered.set(connection, count);
+      if (count >= UNANSWERED) this.end(`it did not answer ${count} times in a row`);
+    }
   }
 
   /** Another server may have become the master: the watchers are asked at once. */

@@ -1,5 +1,6 @@
 // What the store does with tokens, each in one atomic step; how these scripts are called is in scripts.ts.
 import { readingMany } from './reading-many.js';
+import { REFUSE_IF_RECOVERING } from './recovery-scripts.js';
 
 export const CREATE_TOKEN = `
 local token = cjson.decode(ARGV[2])
@@ -31,6 +32,7 @@ return 'created'
 export const READ_TOKENS = readingMany(`
   local _, text = tokenById(ARGV[i])
   if text then add(text) add(redis.call('HGET', P('uses'), ARGV[i]) or '') end
+  if not text and #ARGV == 2 then ${REFUSE_IF_RECOVERING} end
 `);
 
 /** How many tokens some users have. */
@@ -47,7 +49,10 @@ for i = 2, #ARGV do
   local token = tokenById(ARGV[i])
   if token then tokens[#tokens + 1] = token else missing[#missing + 1] = ARGV[i] end
 end
-if #missing > 0 then return missing end
+if #missing > 0 then
+  ${REFUSE_IF_RECOVERING}
+  return missing
+end
 for _, token in ipairs(tokens) do
   removeToken(token)
   noteEnd('token:' .. token.id)

@@ -1,0 +1,60 @@
+import type { Session } from '../domain/session.js';
+import type { EpochMs } from '../domain/time.js';
+import { isExpired, type Token } from '../domain/token.js';
+import type { VerifiedOwner } from '../domain/user.js';
+import { REMEMBERED_MS, type Revocations } from './revocations.js';
+
+/** So many tokens, and as many sessions, are remembered; the oldest make room. */
+const MAX_CREATED = 10_000;
+
+/** A token or session that was created, with its owner as it was verified then. */
+export type Creation =
+  | { readonly kind: 'token'; readonly record: Token; readonly owner: VerifiedOwner }
+  | { readonly kind: 'session'; readonly record: Session; readonly owner: VerifiedOwner };
+
+/**
+ * What this process created in the last hour and was acknowledged: a store that forgets can be told of it.
+ *
+ * Tokens and sessions are never changed, so that what was created is what there is, until it ends.
+ */
+export class Creations {
+  readonly #revocations: Revocations;
+  /** By kind and digest, the oldest first, with `performance.now()` of each. */
+  readonly #tokens = new Map<string, readonly [at: number, Creation]>();
+  readonly #sessions = new Map<string, readonly [at: number, Creation]>();
+
+  constructor(revocations: Revocations) {
+    this.#revocations = revocations;
+  }
+
+  note(creation: Creation): void {
+    const all = this.#of(creation);
+    all.set(creation.record.digest, [performance.now(), creation]);
+    const [oldest] = all.keys();
+    if (all.size > MAX_CREATED && oldest !== undefined) all.delete(oldest);
+  }
+
+  /** Those that did not end, the oldest first. */
+  current(now: EpochMs): Creation[] {
+    const oldest = performance.now() - REMEMBERED_MS;
+    for (const all of [this.#tokens, this.#sessions])
+      for (const [digest, [at, creation]] of all)
+        if (at < oldest || this.#hasEnded(creation, now)) all.delete(digest);
+    return [...this.#tokens.values(), ...this.#sessions.values()].map(([, creation]) => creation);
+  }
+
+  /** They are lost, and stay so. */
+  forget(lost: readonly Creation[]): void {
+    for (const creation of lost) this.#of(creation).delete(creation.record.digest);
+  }
+
+  #of({ kind }: Creation) {
+    return kind === 'token' ? this.#tokens : this.#sessions;
+  }
+
+  #hasEnded({ kind, record }: Creation, now: EpochMs): boolean {
+    return kind === 'token'
+      ? isExpired(record, now) || this.#revocations.hasToken(record)
+      : record.endsAt <= now || this.#revocations.hasSession(record.digest);
+  }
+}

@@ -1,0 +1,76 @@
+import t, { type Test } from 'tap';
+import { Creations } from '../../src/store/creations.js';
+import { restoreHistory } from '../../src/store/redis/history.js';
+import { openRedisStore } from '../../src/store/redis.js';
+import { Revocations } from '../../src/store/revocations.js';
+import { redisSettings, startRedis } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
+import { BASE, NOW, session, token, user } from './contract.js';
+
+const NO_LIMITS = { active: null, stored: null };
+const later = Date.now() + 3_600_000;
+
+/** A store of a history that was used before, and a process that created two tokens and a session there, which are gone. */
+async function setUp(t: Test) {
+  const redis = await startRedis(t);
+  const store = await openRedisStore(redisSettings({ url: redis.url }));
+  t.teardown(() => store.close());
+  await store.begin();
+  await store.change(BASE, NOW);
+  const revocations = new Revocations(null);
+  const creations = new Creations(revocations);
+  for (const id of ['T1', 'T2']) creations.note({ kind: 'token', record: token(id), owner: user('U1') });
+  creations.note({ kind: 'session', record: session('S1', { endsAt: later }), owner: user('U1') });
+  redis.cli('SET', '{latchkey:}history', 'another');
+  const restore = async () =>
+    restoreHistory(store.client, await store.client.session(), { revocations, creations, recovers: true });
+  const digest = (id: string) => token(id).digest;
+  return { redis, store, revocations, creations, restore, digest };
+}
+
+t.test('what is not there is refused until those who created it had time to make it again', async (t) => {
+  const { redis, store, restore, creations, digest } = await setUp(t);
+  const client = store.client;
+  await client.scriptOn(await client.session(), 'beginRecovery', (await client.session()).identity.replicationId);
+  const recovering = { message: 'what a failover may have lost is being made again' };
+  await t.rejects(store.findToken(digest('T1')), recovering);
+  await t.rejects(store.findSession('S1'), recovering);
+  await t.rejects(store.getToken('T1'), recovering);
+  await t.rejects(store.revokeTokens(['T1']), recovering);
+  t.same(await store.listTokensOfUser('U1'), []);
+  t.same(await restore(), { reapplied: 0, recovered: 3, lost: [] });
+  t.match(await store.findToken(digest('T1')), { token: token('T1'), owner: { id: 'U1' } });
+  t.match(await store.findSession('S1'), { session: { digest: 'S1' } });
+  t.equal(redis.cli('GET', '{latchkey:}count:tokens'), '2');
+  t.same(await restore(), { reapplied: 0, recovered: 0, lost: [] }, 'once');
+  await until(async () => store.findToken('unknown').then(() => true, () => false), 'the time is over');
+  redis.cli('DEL', `{latchkey:}token:${digest('T2')}`, '{latchkey:}id:T2', '{latchkey:}session:S1');
+  t.same(await restore(), { reapplied: 0, recovered: 0, lost: ['T2'] }, 'too late: somebody may have been told');
+  t.equal(await store.findToken(digest('T2')), undefined);
+  t.equal(await store.findSession('S1'), undefined);
+  t.equal(creations.current(Date.now()).length, 1, 'what is lost stays so');
+}); // prettier-ignore
+
+t.test('what ended meanwhile is not made again', async (t) => {
+  const { redis, store, restore, revocations, digest } = await setUp(t);
+  await store.createToken(token('T1'), user('U1'), NO_LIMITS, NOW);
+  t.same(await store.revokeTokens(['T1']), [], 'which this process was not told');
+  await store.change({ users: [user('U1', { passwordHash: 'another', updatedAt: NOW + 1 })] }, NOW);
+  revocations.note(['token:T2']);
+  t.same(await restore(), { reapplied: 0, recovered: 0, lost: [] });
+  t.equal(redis.cli('EXISTS', '{latchkey:}recovering'), '1');
+  for (const id of ['T1', 'T2']) t.equal(redis.cli('EXISTS', `{latchkey:}token:${digest(id)}`), '0');
+  t.equal(redis.cli('EXISTS', '{latchkey:}session:S1'), '0', 'its owner has another password');
+}); // prettier-ignore
+
+t.test(
+  'a store that is used for the first time, or by a history that is known, is not refused',
+  async (t) => {
+    const { redis, store, restore } = await setUp(t);
+    redis.cli('DEL', '{latchkey:}history');
+    t.match(await restore(), { recovered: 0, lost: ['T1', 'T2'] });
+    t.equal(await store.findToken('unknown'), undefined);
+    t.match(await restore(), { recovered: 0, lost: [] });
+    t.equal(await store.findToken('unknown'), undefined);
+  },
+);
