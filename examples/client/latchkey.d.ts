@@ -770,7 +770,7 @@ export interface components {
         'application/json': components['schemas']['Problem'];
       };
     };
-    /** @description The store, the account source or a required audit log can not be used, or too much waits */
+    /** @description The store, the account source or a required audit log cannot be used, or too much waits */
     Unavailable: {
       headers: {
         'X-Request-Id': components['headers']['X-Request-Id'];

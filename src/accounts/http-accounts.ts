@@ -134,7 +134,7 @@ export class HttpAccounts implements Accounts {
   }
 
   #ownsLegacyKeys({ id }: User): Unavailable {
-    return this.#unavailable(`the user ${id} owns legacy keys and can not log in`);
+    return this.#unavailable(`the user ${id} owns legacy keys and cannot log in`);
   }
 
   /** Writes down what the source says of a user, when it is new. */
@@ -163,7 +163,7 @@ export class HttpAccounts implements Accounts {
       );
       if (refused === undefined) return user;
       if (tries === MAX_TRIES)
-        throw this.#unavailable(`the user ${user.id} can not be kept (${refused.reason})`);
+        throw this.#unavailable(`the user ${user.id} cannot be kept (${refused.reason})`);
     }
   }
 }

@@ -168,7 +168,7 @@ export class KeyRing {
       };
     } catch (cause) {
       if (cause instanceof SealBroken)
-        throw unusable('they can not be opened: they are damaged, or sealed with another sealing key', cause);
+        throw unusable('they cannot be opened: they are damaged, or sealed with another sealing key', cause);
       throw cause;
     }
   }
@@ -176,7 +176,7 @@ export class KeyRing {
 
 function unusable(reason: string, cause: Error): Unavailable {
   return signingUnavailable(
-    `the signing keys in the store can not be used (${reason}); set the sealing key that they were made with, or make new ones with "latchkey store forget-signing-keys"`,
+    `the signing keys in the store cannot be used (${reason}); set the sealing key that they were made with, or make new ones with "latchkey store forget-signing-keys"`,
     { cause },
   );
 }

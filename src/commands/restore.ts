@@ -115,7 +115,7 @@ function withoutEnded(
       ? `${counts.tokens} tokens stay revoked and ${counts.sessions} sessions ended, as the audit log tells`
       : '',
     unreadable > 0
-      ? `warning: ${unreadable} lines of the audit log tell of what ended and can not be read`
+      ? `warning: ${unreadable} lines of the audit log tell of what ended and cannot be read`
       : '',
   ];
   return {

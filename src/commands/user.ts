@@ -79,7 +79,7 @@ async function change(
 }
 
 function refuseWithoutLogin({ config }: LoadedConfig, user: User): void {
-  if (isGlobalApiTokenUser(user)) throw new CommandFailed(`${user.login} owns legacy keys and can not log in`);
+  if (isGlobalApiTokenUser(user)) throw new CommandFailed(`${user.login} owns legacy keys and cannot log in`);
   if (config.directory.http !== null) {
     throw new CommandFailed('passwords and one-time passwords are checked by directory.http, not by Latchkey');
   }

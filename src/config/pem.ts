@@ -30,7 +30,7 @@ export function certificatesIn(text: string): Read<X509Certificate[]> {
     try {
       certificates.push(new X509Certificate(block));
     } catch {
-      return { fault: `certificate ${i + 1} of the file can not be read` };
+      return { fault: `certificate ${i + 1} of the file cannot be read` };
     }
   }
   return { value: certificates };

@@ -162,7 +162,7 @@ function expandText(text: string, folder: string, env: NodeJS.ProcessEnv): Expan
     const value = isFile ? readSecret(resolve(folder, name.slice(5))) : env[name];
     if (value === undefined) {
       fault ??= isFile
-        ? `the file ${name.slice(5)} can not be read`
+        ? `the file ${name.slice(5)} cannot be read`
         : NAME.test(name)
           ? `the environment variable ${name} is not set`
           : 'expected ${NAME} or ${file:PATH}; write "$${" for a plain "${"';

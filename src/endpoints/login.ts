@@ -1,6 +1,7 @@
 import { unknown, unlessUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { formatSessionCookie } from '../http/cookies.js';
+import type { Refusal } from '../domain/refusal.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { endpoint, type Resource } from './endpoint.js';
@@ -10,6 +11,14 @@ import { sessionEvent } from './session-audit-events.js';
 
 /** What the web page sends along to log in and out. */
 const PAGE_FIELD = 'latchkey-page';
+
+/** `POST /tokens` calls it `username`. */
+const WRONG_NAME: Refusal = {
+  refusal: 'grant',
+  status: 400,
+  code: 'invalid_request',
+  detail: 'The parameter "user" is required; it was sent as "username"',
+};
 
 export const login = {
   tag: 'Sessions',
@@ -30,8 +39,10 @@ export const login = {
       refusals: ['Throttled'],
       handle: async ({ head, body, now }, { logins, sessions, store, sessionCookie }) => {
         const { client } = head;
+        const given = readLogin(body);
+        if (given.login === undefined && body.params.all('username').length > 0) return WRONG_NAME;
         const checked = await logins.check(
-          { ...readLogin(body), otp: head.otp, address: client.address },
+          { ...given, otp: head.otp, address: client.address },
           401,
           (user) => sessions.start(user, client.address, head.userAgent, now),
         );

@@ -24,7 +24,7 @@ export class Ownership {
   /** Refuses another customer, and the whole customer without leave for `action`. */
   refuseCustomer(id: string, subject: Subject, action: string): Refusal | undefined {
     if (id !== subject.user.customerId) {
-      return { refusal: 'other_customer', detail: 'The tokens of another customer can not be listed' };
+      return { refusal: 'other_customer', detail: 'The tokens of another customer cannot be listed' };
     }
     return this.#refuseOthers(subject, action);
   }

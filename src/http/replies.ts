@@ -91,15 +91,15 @@ export function refusalReply(refusal: Refusal): Reply {
     case 'upstream_too_slow':
       return problem(504, 'Gateway timeout', refusal.detail);
     case 'store_unavailable':
-      return unavailable('The credential store can not answer now');
+      return unavailable('The credential store cannot answer now');
     case 'outcome_unknown':
       return unavailable('The change is not confirmed; it may have been applied');
     case 'account_source_unavailable':
-      return unavailable('The account source can not answer now');
+      return unavailable('The account source cannot answer now');
     case 'audit_unavailable':
-      return unavailable('The audit log can not be written now');
+      return unavailable('The audit log cannot be written now');
     case 'signing_unavailable':
-      return unavailable('The identity can not be signed now');
+      return unavailable('The identity cannot be signed now');
     case 'overloaded':
       return unavailable(refusal.detail);
     case 'fault':

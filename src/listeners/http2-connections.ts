@@ -29,7 +29,7 @@ const HEAD_SIZES = 2;
 const FIELD_BYTES = 32;
 /** After the end of a connection was announced, its client is waited for so long. */
 const FAREWELL_MS = 1_000;
-/** The highest stream id: a GOAWAY that only says that the end is near (RFC 9113 6.8). */
+/** The highest stream id: a GOAWAY that says that the end is near, and nothing of any stream (RFC 9113 6.8). */
 const ANY_STREAM = 2 ** 31 - 1;
 
 /** Limits of connections and heads. */
@@ -115,7 +115,7 @@ export class Http2Connections {
     for (const each of this.#open) {
       if (each.closingAt !== null || each.session.destroyed) continue;
       each.closingAt = performance.now();
-      each.session.goaway(constants.NGHTTP2_NO_ERROR, ANY_STREAM);
+      each.session.goaway();
       const close = () => {
         clearTimeout(timer);
         if (!each.session.closed) each.session.close();
@@ -166,7 +166,7 @@ export class Http2Connections {
     };
     this.#open.add(connection);
     socket.once('close', () => this.#open.delete(connection));
-    destroyBetweenReads(session);
+    keepOutOfReads(session);
     session.setLocalWindowSize(CONNECTION_WINDOW);
     session.on('stream', (stream) => {
       connection.served = true;
@@ -212,12 +212,20 @@ export class Http2Connections {
 }
 
 /**
- * Lets a session end only between two reads of its connection. Node destroys one for a wrong frame while nghttp2 still reads
- * it. The resets that this sends may end the write for which reading was paused, and nghttp2 is then given the same bytes
- * within its own call: a frame is leaked, and the process aborts at the next collection with
- * `current_nghttp2_memory_ == 0` (Node 20.20.2, `Http2Session::OnStreamAfterWrite`).
+ * Keeps what ends a session or its streams out of reads of its connection. Node runs JavaScript while nghttp2 reads, and a
+ * reset in it makes nghttp2 send at once, within its own call. What that ends is freed, and the read goes on with it:
+ *
+ * - Node destroys a session for a wrong frame in the middle of a read: a frame is leaked, and the process aborts at the next
+ *   collection with `current_nghttp2_memory_ == 0` (Node 20.20.2, `Http2Session::OnStreamAfterWrite`). So a session is
+ *   destroyed between reads.
+ * - Node refuses a new stream of a session that is closing with a reset. If the GOAWAY of that session waits to be sent,
+ *   it frees every stream above the one that it names, and so the one that is being read: the heap is corrupted
+ *   (`session_close_stream_on_goaway`). So a GOAWAY names no stream; a refused one is told by its reset.
  */
-function destroyBetweenReads(session: ServerHttp2Session): void {
+function keepOutOfReads(session: ServerHttp2Session): void {
   const destroy = session.destroy.bind(session);
+  const goaway = session.goaway.bind(session);
   session.destroy = (...args: Parameters<typeof destroy>) => void setImmediate(destroy, ...args);
+  session.goaway = (code = constants.NGHTTP2_NO_ERROR, _lastStream?: number, data?: NodeJS.ArrayBufferView) =>
+    goaway(code, ANY_STREAM, data);
 }

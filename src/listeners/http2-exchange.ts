@@ -66,7 +66,7 @@ export class Http2Response extends Http2ServerResponse<Http2Request> {
     const { stream } = this;
     if (stream.destroyed || brokenHere.has(stream)) return this;
     brokenHere.add(stream);
-    // Never within a read of the connection: see `destroyBetweenReads`.
+    // Never within a read of the connection: see `keepOutOfReads`.
     setImmediate(() => stream.destroy(new Error('the answer was broken off')));
     return this;
   }
@@ -81,9 +81,10 @@ function closeWhenSent(stream: ServerHttp2Stream): void {
   const close = (): void => {
     if (!stream.destroyed) stream.close(constants.NGHTTP2_NO_ERROR);
   };
-  // A head alone counts as sent before nghttp2 has it; a reset at once would go before it (Node 26).
+  // Never at once: a head alone counts as sent before nghttp2 has it, and a reset would go before it (Node 26); and
+  // this may run within a read of the connection, see `keepOutOfReads`.
   if (stream.writableFinished) setImmediate(close);
-  else stream.once('finish', close);
+  else stream.once('finish', () => setImmediate(close));
 }
 
 // Node's types say that it is there, and its code does without.

@@ -154,7 +154,7 @@ class FileAudit implements AuditLog {
     if (cause === undefined || !this.#required) return;
     throw new Unavailable(
       { refusal: 'audit_unavailable' },
-      `the audit log can not be written: ${cause.message}`,
+      `the audit log cannot be written: ${cause.message}`,
       { cause },
     );
   }

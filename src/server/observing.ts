@@ -12,7 +12,7 @@ export async function startTracing({ tracing }: Config, log: Log): Promise<Traci
     dropped: (spans, reason) => {
       droppedSpans.inc(spans);
       if (reason !== null)
-        log.warn({ reason, otlp: tracing.otlp }, 'spans can not be sent to the collector and are given up');
+        log.warn({ reason, otlp: tracing.otlp }, 'spans cannot be sent to the collector and are given up');
     },
   });
 }

@@ -73,7 +73,7 @@ function explainRefused({ status, code, detail, retryAfter }: Failure & { kind: 
   if (status === 429) return `Too many tries. Wait ${wait}, then try again.`;
   if (status === 403) return `You are not allowed to do this. ${sentence(detail)}`;
   if (status === 404) return `It is not there any more. ${sentence(detail)}`;
-  if (status >= 500) return `The server can not do this now. Wait ${wait}, then try again.`;
+  if (status >= 500) return `The server cannot do this now. Wait ${wait}, then try again.`;
   return `This was refused. ${sentence(detail)}`;
 }
 

@@ -13,7 +13,7 @@ export function refusalOf(error: Error, sent: boolean): Refusal {
   if (TOO_SLOW.has(codeOf(error)))
     return { refusal: 'upstream_too_slow', detail: 'The upstream did not answer in time' };
   if (!sent && isUnreached(error))
-    return { refusal: 'upstream_unreachable', detail: 'The upstream can not be reached' };
+    return { refusal: 'upstream_unreachable', detail: 'The upstream cannot be reached' };
   return { refusal: 'upstream_broken', detail: 'The upstream did not send a well-formed answer' };
 }
 

@@ -150,7 +150,7 @@ t.test('a file that was moved away is opened anew by a reload', async (t) => {
   t.equal(entriesOf(`${file}.1`).filter(({ event }) => event === 'session.started').length, 1);
 });
 
-t.test('required: nothing is changed while its entry can not be written', async (t) => {
+t.test('required: nothing is changed while its entry cannot be written', async (t) => {
   const { server, url, folder, create, login, token, upstream } = await startFixture(t, {
     audit: { to: './audit.jsonl', required: true },
   });
@@ -176,7 +176,7 @@ t.test('required: nothing is changed while its entry can not be written', async 
   t.ok(upstream.received.length > 0);
 });
 
-t.test('required without a file, and a file that can not be opened', async (t) => {
+t.test('required without a file, and a file that cannot be opened', async (t) => {
   const { configFile, folder } = await startFixture(t, { audit: { to: null } });
   const { writeFileSync } = await import('node:fs');
   const text = readFileSync(configFile, 'utf8').replace('to: null', 'to: stdout\n  required: true');

@@ -313,7 +313,7 @@ t.test('an Upgrade that a form is told of is an exact websocket, or the check is
   }
 }); // prettier-ignore
 
-t.test('a body that a form is told of is judged, and what can not be read is refused', async (t) => {
+t.test('a body that a form is told of is judged, and what cannot be read is refused', async (t) => {
   for (const proxy of Object.keys(TOLD)) {
     for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST', 'PUT', 'DELETE']) {
       const wanted = ['GET', 'HEAD', 'OPTIONS'].includes(method) ? /^HTTP\/1\.1 403 / : /^HTTP\/1\.1 200 /;

@@ -93,7 +93,7 @@ t.test('mistakes of flags are told as such', async (t) => {
   } // prettier-ignore
 });
 
-t.test('the installed command says when it can not run, and why', async (t) => {
+t.test('the installed command says when it cannot run, and why', async (t) => {
   const folder = temporaryFolder(t);
   const install = (name: string, engines: string) => {
     const root = join(folder, name);

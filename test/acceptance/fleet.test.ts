@@ -169,7 +169,7 @@ t.test('a start without Redis: not ready, then by itself', async (t) => {
   const server = await start(t, config);
   const ready = await send(server.admin, '/readyz');
   t.equal(ready.status, 503);
-  t.match(ready.json.checks, { store: /Redis can not answer/, directory: /not applied yet/ });
+  t.match(ready.json.checks, { store: /Redis cannot answer/, directory: /not applied yet/ });
   t.equal(await status(server.url, `lk${'x'.repeat(38)}`), 503, 'nobody can say that this is no legacy key');
   t.equal(
     (await send(server.url, '/service/SVC1')).status,

@@ -250,12 +250,12 @@ t.test('two sidecars on one Redis', async (t) => {
     t.notOk(redis.cli('GET', '{latchkey:}signing_keys').includes('"d"'));
   });
 
-  await t.test('keys that can not be opened keep a server from starting, and are left as they are', async (t) => {
+  await t.test('keys that cannot be opened keep a server from starting, and are left as they are', async (t) => {
     const fails = async (store: object, message: RegExp) => {
       const { code, stderr } = await run(['serve', '--config', config({ store })]);
       t.match({ code, stderr }, { code: 1, stderr: message });
     };
-    await fails({ ...store, sealing_key: 'c3'.repeat(32) }, /the signing keys in the store can not be used .*another sealing key/);
+    await fails({ ...store, sealing_key: 'c3'.repeat(32) }, /the signing keys in the store cannot be used .*another sealing key/);
     t.equal((await call(first.url, key)).status, 200);
   });
 
@@ -264,12 +264,12 @@ t.test('two sidecars on one Redis', async (t) => {
     await until(async () => (await call(second.url, key)).status === 503, 'it is noticed');
     const { length } = received;
     const reply = await call(second.url, key);
-    t.match(reply.json, { msg: 'Service unavailable', detail: 'The identity can not be signed now' });
+    t.match(reply.json, { msg: 'Service unavailable', detail: 'The identity cannot be signed now' });
     t.equal(reply.headers['retry-after'], '1');
     t.equal(received.length, length);
     t.equal((await send(second.url, JWKS)).status, 503, 'nor are no keys published');
     t.equal((await send(second.url, '/status')).status, 200, 'what needs no assertion goes on');
-    t.match(second.stdout(), /"reason":"the signing keys in the store can not be used \(a signing key record is damaged\)/);
+    t.match(second.stdout(), /"reason":"the signing keys in the store cannot be used \(a signing key record is damaged\)/);
     t.match(await run(['serve', '--config', config()]), { code: 1, stderr: /a signing key record is damaged/ });
     const mended = await run(['store', 'forget-signing-keys', '--config', first.configFile]);
     t.match(mended, { code: 0, stdout: 'the signing keys are removed\n' });

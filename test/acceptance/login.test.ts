@@ -40,6 +40,12 @@ t.test('each refusal of POST /login', async (t) => {
     ['unknown user', { user: 'nobody@example.com', password: PASSWORD }, 401, 'invalid_grant'],
     ['no password', { user: 'user@example.com' }, 400, 'invalid_request'],
     ['no user', { password: PASSWORD }, 400, 'invalid_request'],
+    [
+      'the name that POST /tokens has for it',
+      { username: 'user@example.com', password: PASSWORD },
+      400,
+      'invalid_request',
+    ],
     ['locked', { user: 'locked@example.com', password: PASSWORD }, 400, 'account_locked'],
     ['no one-time password', { user: 'twofactor@example.com', password: PASSWORD }, 400, '2fa.verify'],
     ['the synthetic user', { user: 'global-api-token+C1', password: '' }, 400, 'invalid_request'],

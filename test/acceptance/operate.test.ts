@@ -74,7 +74,7 @@ t.test('set-password ends sessions; short ones and missing terminals are refused
   t.match(await latchkey('user', 'set-password', 'user'), { code: 1, stderr: /--password-file FILE/ });
   t.match(await latchkey('user', 'set-password', 'global-api-token+C1', '--password-file', file), {
     code: 1,
-    stderr: /owns legacy keys and can not log in/,
+    stderr: /owns legacy keys and cannot log in/,
   });
 });
 

@@ -193,7 +193,7 @@ t.test('a denied request with a body: answered at once, and its body never becom
 t.test('an upstream that is gone, slow or broken', async (t) => {
   const gone = await send(url, '/gone', { headers });
   t.equal(gone.status, 502);
-  t.match(gone.json, { msg: 'Bad gateway', detail: /can not be reached/ });
+  t.match(gone.json, { msg: 'Bad gateway', detail: /cannot be reached/ });
   behave = () => undefined;
   const slow = await send(url, '/x', { headers });
   t.equal(slow.status, 504);

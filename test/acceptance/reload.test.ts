@@ -145,7 +145,7 @@ t.test('a large directory: requests are served while it is read, compared and wr
   }
 });
 
-t.test('what can not change in a running process is named', async (t) => {
+t.test('what cannot change in a running process is named', async (t) => {
   const server = await changeable(t);
   server.write({
     workers: 2,

@@ -58,7 +58,7 @@ t.test('what audit logs tell of as revoked or ended stays so', async (t) => {
   const { code, stdout, stderr } = await run(['store', 'restore', backup, '--config', audited, '--audit', other]);
   t.match({ code, stdout }, { code: 0, stdout: /^10 records restored\n$/ });
   t.match(stderr, /4 tokens stay revoked and 1 sessions ended, as the audit log tells/);
-  t.match(stderr, /warning: 1 lines of the audit log tell of what ended and can not be read/);
+  t.match(stderr, /warning: 1 lines of the audit log tell of what ended and cannot be read/);
   t.match(stderr, /the backup: made .*, active tokens: 1, sessions: 1\nwarning: everything is as it was at /);
   t.strictSame(await contentOf(path), { tokens: ['B', 'OLD'], sessions: ['Y'], fresh: ['digest-A'] }, 'no directory file brings the key back');
   rmSync(path, { recursive: true });

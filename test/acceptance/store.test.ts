@@ -112,7 +112,7 @@ t.test('a backup is whole or not there, and is restored into an empty store', as
   });
   t.match(
     await run(['store', 'restore', file, '--config', config(toRedis('other-key:'))]),
-    { code: 1, stderr: /the sealed secret of .* can not be opened/ },
+    { code: 1, stderr: /the sealed secret of .* cannot be opened/ },
     'the key that opens the sealed secrets has to come along',
   );
 

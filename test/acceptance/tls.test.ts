@@ -51,7 +51,7 @@ async function metric(admin: string, name: string): Promise<number> {
   return Number(new RegExp(`^${name} (\\S+)`, 'm').exec(text)?.[1] ?? NaN);
 }
 
-t.test('files that can not serve are faults with their place; one that expired is a warning', async (t) => {
+t.test('files that cannot serve are faults with their place; one that expired is a warning', async (t) => {
   const broken = join(folder, 'broken.pem');
   writeFileSync(broken, '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
   const locked = join(folder, 'locked.pem');
@@ -66,8 +66,8 @@ t.test('files that can not serve are faults with their place; one that expired i
     [{ ...one, client_ca: two.cert }, 0, /^$/],
     [{ cert: 'none.pem', key: one.key }, 1, /^\S+latchkey\.yaml:5:11: listen\.tls\.cert: there is no such file; write its path, from the folder of this file$/m],
     [{ cert: folder, key: one.key }, 1, /:5:11: listen\.tls\.cert: the file cannot be read: it is a directory \(EISDIR\)$/m],
-    [{ cert: broken, key: one.key }, 1, /:5:11: listen\.tls\.cert: certificate 1 of the file can not be read$/m],
-    [{ cert: half, key: one.key }, 1, /:5:11: listen\.tls\.cert: certificate 2 of the file can not be read$/m],
+    [{ cert: broken, key: one.key }, 1, /:5:11: listen\.tls\.cert: certificate 1 of the file cannot be read$/m],
+    [{ cert: half, key: one.key }, 1, /:5:11: listen\.tls\.cert: certificate 2 of the file cannot be read$/m],
     [{ cert: one.key, key: one.key }, 1, /:5:11: listen\.tls\.cert: the file has no certificate in PEM form/],
     [{ cert: one.cert, key: one.cert }, 1, /:6:10: listen\.tls\.key: the file has no private key in PEM form/],
     [{ cert: one.cert, key: locked }, 1, /:6:10: listen\.tls\.key: the key is encrypted/],

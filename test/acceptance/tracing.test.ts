@@ -106,7 +106,7 @@ t.test('the spans of requests', async (t) => {
     t.ok(spans.some(({ name, parentSpanId }) => name === 'store write' && parentSpanId === own?.spanId));
   });
 
-  await t.test('a head that can not be read', async (t) => {
+  await t.test('a head that cannot be read', async (t) => {
     const before = collector.spans.length;
     t.match(await sendRaw(url, `GET /%zz HTTP/1.1\r\nHost: a\r\ntraceparent: ${parent(TRACE, '01')}\r\n\r\n`), /^HTTP\/1.1 400/);
     await until(() => collector.spans.length > before, 'it arrives');
@@ -183,7 +183,7 @@ t.test('a collector that is down, or takes and never answers, keeps nobody waiti
       const { url, server } = await startFixture(t, { tracing: { otlp } });
       const dropped = async () => Number(/^latchkey_spans_dropped_total (\d+)/m.exec((await send(server.admin, '/metrics')).text)?.[1]);
       await until(async () => (await send(url, '/status')).status === 200 && (await dropped()) > 0, 'spans are given up and counted', 30_000);
-      const told = server.stdout().match(/spans can not be sent/g)?.length;
+      const told = server.stdout().match(/spans cannot be sent/g)?.length;
       t.equal(told, 1, 'told once');
       t.same(await server.stop(), { code: 0, signal: null }, 'and the process ends');
     });

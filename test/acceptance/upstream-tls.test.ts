@@ -211,7 +211,7 @@ t.test('each fault of tls names its place and the mend', async (t) => {
     ['{ ca: none.pem }', ['2:14: upstreams.api.tls.ca: there is no such file; write its path, from the folder of this file']],
     ['{ ca: . }', ['2:14: upstreams.api.tls.ca: the file cannot be read: it is a directory (EISDIR)']],
     ['{ ca: client.key }', ['2:14: upstreams.api.tls.ca: the file has no certificate in PEM form ("-----BEGIN CERTIFICATE-----")']],
-    ['{ ca: garbage.pem }', ['2:14: upstreams.api.tls.ca: certificate 1 of the file can not be read']],
+    ['{ ca: garbage.pem }', ['2:14: upstreams.api.tls.ca: certificate 1 of the file cannot be read']],
     ['{ cert: client.pem }', ['2:16: upstreams.api.tls.cert: a certificate needs its key; set key']],
     ['{ key: client.key }', ['2:15: upstreams.api.tls.key: a key needs its certificate; set cert']],
     ['{ cert: client.pem, key: server.key }', ['2:33: upstreams.api.tls.key: the key is not the one of the certificate in cert']],

@@ -178,7 +178,7 @@ t.test('a request goes to the address that has the least to do, in turn where se
   for (const reply of await Promise.all(waiting)) t.equal(reply.status, 200);
 });
 
-t.test('an address that can not be reached is left out, tried now and then, and used again', async (t) => {
+t.test('an address that cannot be reached is left out, tried now and then, and used again', async (t) => {
   const [here = '', late = ''] = addresses.pair;
   for (let i = 0; i < 60; i++) {
     const method = i % 2 === 0 ? 'POST' : 'GET';
@@ -411,7 +411,7 @@ t.test(
     const startedAt = Date.now();
     for (let i = 0; i < 20; i++) {
       const reply = await send(url, '/gone/x', { method: i % 2 === 0 ? 'GET' : 'POST' });
-      t.match(reply, { status: 502, json: { detail: 'The upstream can not be reached' } });
+      t.match(reply, { status: 502, json: { detail: 'The upstream cannot be reached' } });
     }
     t.ok(Date.now() - startedAt < 10_000);
     for (const port of ports.gone)
@@ -585,7 +585,7 @@ dns.lookup = (name, options, done) => {
     writeFileSync(table, 'null');
     t.equal(await ask(), 'new', 'while no name can be looked up, open connections serve');
     next.closeAllConnections();
-    await until(async () => (await send(named.url, '/x')).status === 502, 'new ones can not be opened');
+    await until(async () => (await send(named.url, '/x')).status === 502, 'new ones cannot be opened');
     await until(
       () => named.stdout().includes('"reason":"getaddrinfo ENOTFOUND api.test'),
       'and the log says why',

@@ -132,7 +132,7 @@ t.test('processes that start or rotate at once agree on one key; each opens what
   t.same(Object.keys(es[0] ?? {}).toSorted(), ['alg', 'crv', 'kid', 'kty', 'use', 'x', 'y']);
 }); // prettier-ignore
 
-t.test('keys that can not be used are said so, and nobody writes over them', async (t) => {
+t.test('keys that cannot be used are said so, and nobody writes over them', async (t) => {
   const store = keyStore();
   await ring(store).ring.findSigner(NOW);
   const { record } = store;

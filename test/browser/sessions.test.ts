@@ -66,7 +66,7 @@ t.test('sessions: where one is logged in; one is ended, and all others', async (
   }
   const { page, faults } = await visit(t, browser, PAGE);
   await logIn(page, 'user', PASSWORD);
-  await page.getByRole('heading', { name: 'Your role can not list tokens here' }).waitFor();
+  await page.getByRole('heading', { name: 'Your role cannot list tokens here' }).waitFor();
   t.same(await accessibilityFaults(page), []);
   t.equal(await page.getByRole('link', { name: 'Organisation' }).count(), 0);
   await page.getByRole('link', { name: 'Sessions' }).click();

@@ -66,7 +66,7 @@ t.test('each fault of a configuration names its place and the mend', async (t) =
       ['no duration at all', `${UP}sessions: { idle_timeout: 0s }`, ['2:27: sessions.idle_timeout: expected a duration longer than 0']],
       ['contradiction', `${UP}sessions: { idle_timeout: 13h }`, ['2:27: sessions.idle_timeout: is longer than sessions.absolute_timeout']],
       ['unset variable', `${UP}listen: { host: "\${NOPE}" }`, ['2:17: the environment variable NOPE is not set']],
-      ['missing file', `${UP}listen: { host: "\${file:/none/x}" }`, ['2:17: the file /none/x can not be read']],
+      ['missing file', `${UP}listen: { host: "\${file:/none/x}" }`, ['2:17: the file /none/x cannot be read']],
       ['both shorthands', `${UP}upstreams: {}`, ['1:1: give either upstream or upstreams, not both']],
       ['no URL', 'upstream: 127.0.0.1:3000', ['1:11: upstream: expected an http:// or https:// URL without user, query or fragment']],
       ['a user in the URL', 'upstream: http://a:b@c', ['1:11: upstream: expected an http:// or https:// URL without user, query or fragment']],

@@ -58,7 +58,7 @@ t.test('the example as it stands', async (t) => {
   const down = await login(url, 'ada');
   t.equal(down.status, 503);
   t.equal(down.headers['retry-after'], '1');
-  t.same(down.json, { msg: 'Service unavailable', detail: 'The account source can not answer now' });
+  t.same(down.json, { msg: 'Service unavailable', detail: 'The account source cannot answer now' });
   const body = new URLSearchParams({ username: 'ada@example.com', password: PASSWORD });
   t.equal((await send(url, '/tokens', { body })).status, 503);
   t.equal((await send(url, '/service/S1', { headers: { 'Service-Key': key } })).status, 200, 'tokens go on working');
@@ -130,7 +130,7 @@ t.test('what a source may answer', async (t) => {
     return [reply.status, reply.json?.code ?? reply.json?.user?.role ?? reply.json?.detail];
   };
   const otp = { 'Service-OTP': '123456' };
-  const down = [503, 'The account source can not answer now'];
+  const down = [503, 'The account source cannot answer now'];
   t.same(await answers(200, account), [200, 'engineer']);
   t.same(source.asked.at(-1), { login: 'ada@example.com', password: PASSWORD, otp: null });
   t.same(await answers(200, { id: 'U1', customer_id: 'C1', role: 'engineer' }), [200, 'engineer'], 'the rest may be missing');

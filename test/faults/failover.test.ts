@@ -155,7 +155,7 @@ t.test('a server that is no master is not used', async (t) => {
   const replica = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`);
   const store = await openRedisStore(redisSettings({ url: replica.url }));
   t.teardown(() => store.close());
-  await t.rejects(async () => store.probe(), { message: /Redis can not answer \(no master: .*has the role slave\)/ });
+  await t.rejects(async () => store.probe(), { message: /Redis cannot answer \(no master: .*has the role slave\)/ });
   replica.cli('REPLICAOF', 'NO', 'ONE');
   await until(async () => store.begin().then(() => true, () => false), 'it is promoted', 5_000);
   const read = () => store.getUser('U1').then(() => 'answered', () => 'refused');

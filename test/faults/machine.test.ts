@@ -167,7 +167,7 @@ t.test('50 slow readers of 100 MiB each with a small heap', async (t) => {
   t.ok(grown < 100, `${Math.round(grown)} MiB`);
 });
 
-t.test('workers that can not serve end the process instead of spinning', async (t) => {
+t.test('workers that cannot serve end the process instead of spinning', async (t) => {
   const { server } = await serve(t, { workers: 2 });
   const killed = setInterval(() => {
     const children = readFileSync(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8')

@@ -72,7 +72,7 @@ export const REFUSED: readonly (readonly [string, object, RegExp, string?])[] = 
   ['a key that is not mounted', { config: { upstream, store: { ...redis, password: '${file:secrets/r/password}' } }, secrets: [{ name: 'r', keys: ['other'] }] }, /secrets does not list the key password of the Secret r/],
   ['a free port', { config: { upstream, admin: { port: 70_000 } } }, /config\.admin\.port must be a number/],
   ['a drain that is no duration', { config: { upstream, limits: { drain_timeout: 'soon' } } }, /drain_timeout must be a duration/],
-  ['a monitor that can not come in', { config: { upstream }, serviceMonitor: { enabled: true } }, /networkPolicy\.adminFrom must let Prometheus in/],
+  ['a monitor that cannot come in', { config: { upstream }, serviceMonitor: { enabled: true } }, /networkPolicy\.adminFrom must let Prometheus in/],
   ['an ingress without hosts', { config: { upstream }, ingress: { enabled: true } }, /ingress\.hosts must name the hosts/],
   ['a route without a gateway', { config: { upstream }, httpRoute: { enabled: true } }, /httpRoute\.parentRefs must name a Gateway/],
   ['a sidecar in mode gateway', { latchkey: { mode: 'gateway' } }, /set latchkey\.mode to sidecar/, EXAMPLE],

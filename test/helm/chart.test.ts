@@ -172,7 +172,7 @@ t.test('the configuration passes, with the files that are mounted', async (t) =>
   }
 }); // prettier-ignore
 
-t.test('what can not work is refused with its mend', async (t) => {
+t.test('what cannot work is refused with its mend', async (t) => {
   const results = render(REFUSED.map(([, values, , chart = CHART]) => ({ chart, values })));
   REFUSED.forEach(([name, , message], i) => t.match(results[i]?.error, message, name));
 });
@@ -323,7 +323,7 @@ t.test('README.md lists every value with its default', async (t) => {
   t.same(inOrder(rows), inOrder(expected));
 }); // prettier-ignore
 
-t.test('pods are replaced for settings that can not be reloaded, and for no others', async (t) => {
+t.test('pods are replaced for settings that cannot be reloaded, and for no others', async (t) => {
   const fixed = keysOf(configSchema).filter(({ facts }) => facts.restart !== undefined).map(({ path }) => path);
   t.ok(fixed.length > 5);
   const reloaded = ['listen.trusted_proxies', 'interface.vendor', 'sessions.idle_timeout', 'tokens.max_per_user', 'login.lockout', 'rate_limit.writes_per_hour', 'proxy.stream_recheck', 'identity.forward_credentials', 'policy.roles', 'routes', 'default_route.auth', 'directory.file', 'upstream'].map((path) => path.split('.'));

@@ -79,7 +79,7 @@ function renderer(): string {
     cwd: RENDERER,
     env: { ...process.env, GO111MODULE: 'off', GOPATH: GO_SOURCES },
   });
-  if (status !== 0) throw new Error(`the renderer can not be built: ${stderr.toString()}`);
+  if (status !== 0) throw new Error(`the renderer cannot be built: ${stderr.toString()}`);
   renameSync(fresh, built);
   rmdirSync(folder);
   return built;

@@ -115,7 +115,7 @@ async function compare([[first, second], cuts]: typeof inputs extends fc.Arbitra
   const statuses = answers.map(({ status }) => status);
   const plain = direct.take();
   const seen = upstream.take().filter((each) => names.includes(runOf(each)) || runOf(each) === 'none');
-  if (fault !== undefined) throw new Error(`the client can not read the answers: ${fault}`);
+  if (fault !== undefined) throw new Error(`the client cannot read the answers: ${fault}`);
   for (const each of seen) {
     const name = runOf(each);
     const same = plain.find((other) => runOf(other) === name);

@@ -53,6 +53,42 @@ t.test('a wrong frame behind requests, and a reset at once, leak nothing that en
   t.equal(server.stderr(), '');
 }); // prettier-ignore
 
+t.test('a GOAWAY names no stream, so that it frees none that is being read', async (t) => {
+  const tls = selfSigned(temporaryFolder(t), 'goaway');
+  const { server } = await startFixture(t, { listen: { host: '127.0.0.1', port: 0, tls } });
+  const request = block({ ':method': 'GET', ':scheme': 'https', ':path': '/service/SVC1', ':authority': 'a', 'service-key': LEGACY_KEY });
+  // The client's GOAWAY closes the session, so the streams behind it are refused within the same read.
+  const bytes = PREFACE + frame(1, 5, 1, request) + frame(7, 0, 0, uint32(0) + uint32(0)) + frame(1, 5, 3, request) + frame(1, 5, 5, request);
+  const frames = await framesOf(server.url, bytes);
+  // Another one may follow when the connection ends, which is between reads.
+  const goaway = frames.find(({ type }) => type === 7);
+  t.equal(goaway?.payload.readUInt32BE(0), 2 ** 31 - 1);
+  const reset = frames.filter(({ type }) => type === 3).map(({ stream, payload }) => [stream, payload.readUInt32BE(0)]);
+  t.same(reset[0], [3, 7], 'REFUSED_STREAM: it may be sent again elsewhere');
+}); // prettier-ignore
+
+interface Frame {
+  readonly type: number;
+  readonly stream: number;
+  readonly payload: Buffer;
+}
+
+/** The frames of a connection until its server ends it. */
+async function framesOf(url: string, bytes: string): Promise<Frame[]> {
+  const to = { host: '127.0.0.1', port: Number(new URL(url).port), rejectUnauthorized: false, ALPNProtocols: ['h2'] };
+  const socket = connect(to, () => socket.write(Buffer.from(bytes, 'latin1')));
+  const chunks: Buffer[] = [];
+  for await (const chunk of socket) chunks.push(chunk as Buffer);
+  const received = Buffer.concat(chunks);
+  const frames: Frame[] = [];
+  for (let at = 0; at + 9 <= received.length;) {
+    const length = received.readUIntBE(at, 3);
+    frames.push({ type: received[at + 3] as number, stream: received.readUInt32BE(at + 5), payload: received.subarray(at + 9, at + 9 + length) });
+    at += 9 + length;
+  }
+  return frames;
+} // prettier-ignore
+
 function sendAndReset(url: string, bytes: string, afterMs: number): Promise<void> {
   return new Promise((resolve) => {
     const to = { host: '127.0.0.1', port: Number(new URL(url).port), rejectUnauthorized: false, ALPNProtocols: ['h2'] };

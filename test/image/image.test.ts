@@ -58,7 +58,7 @@ t.test('the native parts have binaries for both platforms, so that nothing is co
   }
 });
 
-t.test('it runs with production packages alone, as nobody, from folders that it can not write', async (t) => {
+t.test('it runs with production packages alone, as nobody, from folders that it cannot write', async (t) => {
   const root = mkdtempSync(join(tmpdir(), 'latchkey-image-'));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   chmodSync(root, 0o755);

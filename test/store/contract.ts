@@ -373,7 +373,7 @@ export async function storeContract(
     t.equal(parallel.filter((result) => result === undefined).length, 1);
   }); // prettier-ignore
 
-  await check('tokens that a change takes away can be added again; revoked legacy keys can not', async (t, store) => {
+  await check('tokens that a change takes away can be added again; revoked legacy keys cannot', async (t, store) => {
     const key = (id: string) => token(id, { kind: 'legacy_key' });
     const add = (...ids: string[]) => store.change({ tokens: ids.map(key) }, NOW);
     await add('K1', 'K2', 'K3');

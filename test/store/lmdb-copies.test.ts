@@ -73,7 +73,7 @@ t.test('another store is told apart from an older one', async (t) => {
   t.match(all.faults, [{ kind: 'another' }]);
 });
 
-t.test('a note that can not be read or written', async (t) => {
+t.test('a note that cannot be read or written', async (t) => {
   const all = watched(t);
   for (const text of ['', '{', 'null', '{"store":"x"}', '[]']) {
     writeFileSync(all.note, text);

@@ -283,7 +283,7 @@ t.test('a newer format, a newer record, a damaged record and a damaged file', as
     damage(join(folder, 'data.mdb'));
     t.throws(
       () => openLmdbStore(folder),
-      { message: /can not be opened as a store .* restore it from a backup/ },
+      { message: /cannot be opened as a store .* restore it from a backup/ },
       name,
     );
   }

@@ -49,7 +49,7 @@ func main() {
 			answer(w, http.StatusUnauthorized, map[string]any{"error": err.Error()})
 		default:
 			// Without the keys the signature cannot be checked, so the assertion is not trusted.
-			answer(w, http.StatusServiceUnavailable, map[string]any{"error": "the keys can not be fetched"})
+			answer(w, http.StatusServiceUnavailable, map[string]any{"error": "the keys cannot be fetched"})
 		}
 	})
 	// Give up on a head or a body that does not end.

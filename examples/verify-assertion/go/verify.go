@@ -42,7 +42,7 @@ func (v *Verifier) Verify(assertion string) (Claims, error) {
 		Crit []string `json:"crit"`
 	}
 	if err := decodePart(parts[0], &header); err != nil {
-		return nil, refused("its header can not be read")
+		return nil, refused("its header cannot be read")
 	}
 	if header.Crit != nil {
 		return nil, refused("it has a header that is not understood")
@@ -61,7 +61,7 @@ func (v *Verifier) Verify(assertion string) (Claims, error) {
 	}
 	claims := Claims{}
 	if err := decodePart(parts[1], &claims); err != nil {
-		return nil, refused("its claims can not be read")
+		return nil, refused("its claims cannot be read")
 	}
 	return claims, v.check(claims, time.Now())
 }

@@ -44,7 +44,7 @@ async function serve(req, res) {
   } catch (error) {
     // Without the keys the signature cannot be checked, so the assertion is not trusted.
     if (error instanceof errors.JOSEError && !NO_KEYS.has(error.code)) answer(401, { error: error.code });
-    else answer(503, { error: 'the keys can not be fetched' });
+    else answer(503, { error: 'the keys cannot be fetched' });
   }
 }
 

@@ -92,7 +92,7 @@ class Upstream(BaseHTTPRequestHandler):
         try:
             caller = verify(self.headers.get("X-Auth-Assertion", ""))
         except KeysUnavailable:
-            self.answer(503, {"error": "the keys can not be fetched"})
+            self.answer(503, {"error": "the keys cannot be fetched"})
         except Exception as error:
             # Any way to break a reader: nested too deeply, not text, an endless number.
             self.answer(401, {"error": type(error).__name__})

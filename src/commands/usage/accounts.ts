@@ -176,7 +176,7 @@ audit log tells.`,
     .addHelpText(
       'after',
       `
-For keys that somebody else may know, or that can not be opened any more. Servers notice within minutes, and until
+For keys that somebody else may know, or that cannot be opened any more. Servers notice within minutes, and until
 verifiers have fetched the new keys, upstreams refuse what is signed with them. Keys rotate without this.`,
     )
     .action(async (options: { config: string }) => (await storeWork()).forgetSigningKeys(options));

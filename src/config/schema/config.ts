@@ -48,7 +48,7 @@ export const configSchema = z.strictObject({
       'expected deny, or { serve_cached_for: 60s }',
     )
     .prefault('deny')
-    .describe('What happens to tokens that were seen lately while a networked store can not be asked')
+    .describe('What happens to tokens that were seen lately while a networked store cannot be asked')
     .meta({ restart: true }),
   cache: z
     .strictObject({

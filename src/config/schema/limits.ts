@@ -36,7 +36,7 @@ export const auditSchema = z
     required: z
       .boolean('expected true or false')
       .default(false)
-      .describe('Refuse what changes tokens and sessions while its entry can not be written'),
+      .describe('Refuse what changes tokens and sessions while its entry cannot be written'),
   })
   .refine(
     ({ to, required }) => !required || (to !== null && to !== 'stdout'),

@@ -41,7 +41,7 @@ export const REFUSALS = {
   Fault: { status: 500, description: 'Something went wrong; the log says what', schema: problem },
   Unavailable: {
     status: 503,
-    description: 'The store, the account source or a required audit log can not be used, or too much waits',
+    description: 'The store, the account source or a required audit log cannot be used, or too much waits',
     schema: problem,
     headers: ['Retry-After'],
   },

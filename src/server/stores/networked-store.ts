@@ -84,7 +84,7 @@ export async function openNetworkedStore(
   await redis.client.whenReady();
   let said = false;
   const staleOnce = (): void => {
-    if (!said) log.warn('the store can not be asked; tokens that were seen lately are let in from the cache');
+    if (!said) log.warn('the store cannot be asked; tokens that were seen lately are let in from the cache');
     said = true;
   };
   noteLinkAlive();
@@ -140,7 +140,7 @@ function openRevocationFiles(folder: string | null, log: Log): RevocationFiles |
   if (folder === null) return null;
   let said = false;
   return new RevocationFiles(folder, (error) => {
-    if (!said) log.error({ err: error, folder }, 'revocations can not be kept in the folder');
+    if (!said) log.error({ err: error, folder }, 'revocations cannot be kept in the folder');
     said = true;
   });
 }

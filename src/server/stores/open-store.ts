@@ -78,7 +78,7 @@ function openAudit({ audit }: Config, server: ServerProcess | undefined): AuditL
     onFailure: (error) => {
       server?.auditFailed();
       if (throttle() === undefined) return;
-      const message = `the audit log can not be written: ${(error as Error).message}`;
+      const message = `the audit log cannot be written: ${(error as Error).message}`;
       if (log === undefined) process.stderr.write(`${message}\n`);
       else log.error({ err: error }, message);
     },

@@ -80,7 +80,7 @@ export function openDatabases(path: string): Databases {
     for (const file of ['data.mdb', 'lock.mdb']) chmodSync(join(path, file), 0o600);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new StoreUnavailable(`${path} can not be opened as a store (${reason}); restore it from a backup`, {
+    throw new StoreUnavailable(`${path} cannot be opened as a store (${reason}); restore it from a backup`, {
       cause,
     });
   }

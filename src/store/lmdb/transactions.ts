@@ -135,5 +135,5 @@ export class Transactions {
 function asUnavailable(error: unknown): StoreUnavailable {
   if (error instanceof StoreUnavailable) return error;
   const reason = error instanceof Error ? error.message : String(error);
-  return new StoreUnavailable(`the store can not answer (${reason})`, { cause: error });
+  return new StoreUnavailable(`the store cannot answer (${reason})`, { cause: error });
 }

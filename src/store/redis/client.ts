@@ -57,7 +57,7 @@ export class RedisClient {
   /** The connection that commands take now. @throws StoreUnavailable */
   get connection(): Redis {
     const session = this.#master.held;
-    if (session === undefined) throw new StoreUnavailable('Redis can not answer (no master)');
+    if (session === undefined) throw new StoreUnavailable('Redis cannot answer (no master)');
     return session.commands;
   }
 
@@ -223,7 +223,7 @@ function asUnavailable(error: unknown): StoreUnavailable {
   if (error instanceof Error && error.message.startsWith('LATCHKEY ')) {
     return new StoreUnavailable(error.message.slice('LATCHKEY '.length));
   }
-  return new StoreUnavailable(`Redis can not answer (${reasonOf(error)})`, { cause: error });
+  return new StoreUnavailable(`Redis cannot answer (${reasonOf(error)})`, { cause: error });
 }
 
 function reasonOf(error: unknown): string {

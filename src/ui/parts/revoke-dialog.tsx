@@ -39,7 +39,7 @@ export function RevokeDialog({ token, owner, now, onClose, onRevoked }: RevokeDi
         {token.last_seen_at === null
           ? 'It was never used. '
           : `It was last used ${formatDistance(Date.parse(token.last_seen_at), now)}. `}
-        Every request with it is refused from now on, and it can not be brought back.
+        Every request with it is refused from now on, and it cannot be brought back.
       </p>
       <TokenFacts token={token} owner={owner} now={now} />
       {failure !== undefined && failure.kind !== 'ended' && <Problem failure={failure} />}

@@ -16,7 +16,7 @@ export function MayNotList({ whose }: { readonly whose: 'own' | 'organisation' }
         )}
       </div>
       <div class="empty">
-        <h2>Your role can not list tokens here</h2>
+        <h2>Your role cannot list tokens here</h2>
         <p>
           You are logged in with the role <strong>{role}</strong>. {own ? 'You can still create a token. ' : ''}
           To have one looked at or revoked, ask a superuser of your organisation. A token can also revoke itself, with{' '}
