@@ -39,7 +39,7 @@ export interface Accounts {
    *
    * @throws Unavailable when too many wait; nothing was done then
    */
-  inTurn<T>(work: () => Promise<T>): Promise<T>;
+  enqueue<T>(work: () => Promise<T>): Promise<T>;
   /** Checks a proof. Run it in its turn. */
   check(proof: Proof): Promise<Checked>;
   /** Told, in the same turn, of a user who was let in by a password. */

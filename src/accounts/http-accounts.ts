@@ -54,7 +54,7 @@ export class HttpAccounts implements Accounts {
     });
   }
 
-  async inTurn<T>(work: () => Promise<T>): Promise<T> {
+  async enqueue<T>(work: () => Promise<T>): Promise<T> {
     if (this.#limit.pendingCount >= MAX_WAITING) throw passwordsBusy();
     return this.#limit(work);
   }

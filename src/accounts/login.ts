@@ -41,7 +41,7 @@ const OTHER_USER = {
   detail: 'The username is not that of the credential that was sent',
 } as const;
 
-/** Tries of one account that may wait in this process; beyond it they are refused at once. */
+/** Attempts of one account that may wait in this process; beyond it they are refused at once. */
 const MAX_WAITING_PER_ACCOUNT = 20;
 
 /**
@@ -107,7 +107,7 @@ export class Logins {
     if (wait > 0) return tooEarly(wait);
     try {
       return await this.#oneAtATime(loginKey(login), () =>
-        this.#accounts.inTurn(() => this.#try(whole, attempted, wrongStatus, grant)),
+        this.#accounts.enqueue(() => this.#try(whole, attempted, wrongStatus, grant)),
       );
     } catch (error) {
       if (error instanceof Unavailable && error.refusal.refusal === 'overloaded') return error.refusal;

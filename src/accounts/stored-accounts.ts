@@ -17,7 +17,7 @@ export class StoredAccounts implements Accounts {
     this.#otps = otps;
   }
 
-  inTurn<T>(work: () => Promise<T>): Promise<T> {
+  enqueue<T>(work: () => Promise<T>): Promise<T> {
     return this.#passwords.inTurn(work);
   }
 

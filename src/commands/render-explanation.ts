@@ -22,10 +22,10 @@ export function renderExplanation(explanation: Explanation): string {
     add(
       'route',
       routeText(route),
-      route.position === null ? 'built-in endpoint' : describePosition(route.position),
+      route.place === null ? 'built-in endpoint' : describePosition(route.place),
     );
     for (const { why, ...miss } of explanation.near_misses) {
-      const place = miss.position === null ? '' : ` (${describePosition(miss.position)})`;
+      const place = miss.place === null ? '' : ` (${describePosition(miss.place)})`;
       add('', `not ${routeText(miss)}: ${why}${place}`);
     }
     add('action', explanation.action ?? actionless(route.auth));

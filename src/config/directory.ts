@@ -32,15 +32,24 @@ export function loadDirectory(
   const directory = checkSource(source, directorySchema);
   const faults = crossCheck(directory, source, roles);
   if (faults.length > 0) throw new ConfigError(faults);
-  const plain =
-    directory.legacy_keys?.findIndex(
-      ({ key }, i) => key != null && !(`legacy_keys.${i}.key` in source.written),
-    ) ?? -1;
-  if (plain >= 0 && isReadableByOthers(source.file))
-    warn?.(
-      `${source.file}:${source.lines[`legacy_keys.${plain}.key`]}: warning: a plain key in a file that others can read; use key_sha256, or chmod 600 the file`,
-    );
+  if (warn !== undefined) warnOfPlainKeys(directory, source, warn);
   return directory;
+}
+
+/** Warns once, of the first key that stands in the file itself. */
+function warnOfPlainKeys(
+  { legacy_keys: keys = [] }: DirectoryFile,
+  { file, lines, written }: Source,
+  warn: (message: string) => void,
+): void {
+  const plain = keys.findIndex(
+    ({ key }, i) => key != null && !Object.hasOwn(written, `legacy_keys.${i}.key`),
+  );
+  if (plain < 0 || !isReadableByOthers(file)) return;
+  const hint = 'use key_sha256, or chmod 600 the file';
+  warn(
+    `${file}:${lines[`legacy_keys.${plain}.key`]}: warning: a plain key in a file that others can read; ${hint}`,
+  );
 }
 
 /** Beginnings of the logins of users that Latchkey makes or keeps itself. */

@@ -26,7 +26,7 @@ export function checkPolicy(
   config.routes.forEach((_route, i) => {
     // The built-in routes may well have actions that nobody is left to perform.
     if (!Object.hasOwn(lines, `routes.${i}`)) return;
-    const compiled = router.routes.find(({ position: place }) => place?.path === `routes.${i}`);
+    const compiled = router.routes.find(({ position }) => position?.path === `routes.${i}`);
     if (compiled === undefined || compiled.auth !== 'required') return;
     checkAllowed(policy, actionsOf(compiled), ['routes', i, 'action'], config, hidden, add);
   });

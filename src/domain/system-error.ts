@@ -1,16 +1,11 @@
-/** System errors that operators meet, in words. */
+/** What goes wrong with files, in words. */
 const WORDS: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
-  EADDRINUSE: 'address already in use',
-  ECONNREFUSED: 'connection refused',
-  ECONNRESET: 'connection reset',
   EISDIR: 'it is a directory',
   ENOENT: 'no such file or directory',
   ENOSPC: 'no space left on the device',
   ENOTDIR: 'a part of its path is not a directory',
-  ENOTFOUND: 'host name not found',
   EROFS: 'read-only file system',
-  ETIMEDOUT: 'connection timed out',
 };
 
 /** A system error in words and by its code: `no such file or directory (ENOENT)`. */

@@ -1,4 +1,4 @@
-/** Milliseconds since the Unix epoch, UTC. Every time in the store and between the rooms is one. */
+/** Milliseconds since the Unix epoch, UTC. Every time in the store and between modules is one. */
 export type EpochMs = number;
 
 /** A clock hour: what `rate_limit.writes_per_hour` counts in. */

@@ -47,7 +47,7 @@ export interface ExplainedRoute {
   readonly path: string;
   readonly methods: readonly string[] | null;
   readonly auth: string;
-  readonly position: ConfigPosition | null;
+  readonly place: ConfigPosition | null;
 }
 
 /** Who the request comes from. */
@@ -158,8 +158,8 @@ function refusedOutcome(refusal: Refusal): Explanation['verdict'] {
   };
 }
 
-function routeOf({ path, methods, auth, position: place, endpoint }: Route): ExplainedRoute {
-  return { path: place?.path === 'default_route' ? '*' : path, methods, auth, position: endpoint === null ? place : null };
+function routeOf({ path, methods, auth, position, endpoint }: Route): ExplainedRoute {
+  return { path: position?.path === 'default_route' ? '*' : path, methods, auth, place: endpoint === null ? position : null };
 } // prettier-ignore
 
 function credentialOf(subject: Subject): ExplainedCredential {

@@ -50,7 +50,7 @@ export type Verdict = Admitted | Refused;
 /** Purging by key and by URL, which clients do with each change of their content. */
 const FREE_ACTION = 'purge:select';
 
-/** What the gate asks of the rooms below it. */
+/** What the gate asks of the layers below it. */
 export interface GateServices {
   readonly sites: Sites;
   readonly policy: Policy;

@@ -1,6 +1,7 @@
-import { escapedAt, segmentAt } from '../domain/path.js';
+import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
+import { decodePercent } from '../http/percent.js';
 import { foldName } from '../http/protected-fields.js';
 import type { Match } from '../policy/routes.js';
 
@@ -118,22 +119,11 @@ function trimEnd(text: string): string {
   return text.slice(0, to);
 }
 
-const PERCENT = 0x25;
-
 /** Decodes `%XX`, each to one character. What is left of `%` was no escape, or one of `%` itself. */
 function decodeBytes(text: string): string {
   if (!text.includes('%')) return text;
-  const decoded = Buffer.from(text, 'latin1');
-  let end = 0;
-  for (let i = 0; i < text.length; i++) {
-    const escaped = text.charCodeAt(i) === PERCENT ? escapedAt(text, i) : NaN;
-    if (Number.isNaN(escaped)) decoded[end++] = text.charCodeAt(i);
-    else {
-      decoded[end++] = escaped;
-      i += 2;
-    }
-  }
-  return decoded.toString('latin1', 0, end);
+  const bytes = Buffer.from(text, 'latin1');
+  return decodePercent(bytes, 0, bytes.length).toString('latin1');
 }
 
 function tooMany(): Refusal {

@@ -33,7 +33,7 @@ export class Http2Request extends Http2ServerRequest {
   }
 }
 
-/** An answer of HTTP/2 that takes what the line gives to node's of HTTP/1: flat fields, a reason, pairs as trailers. */
+/** An answer of HTTP/2 that takes what the request handler gives to node's of HTTP/1: flat fields, a reason, pairs as trailers. */
 export class Http2Response extends Http2ServerResponse<Http2Request> {
   /** Trailers may follow each body. */
   readonly chunkedEncoding = true;

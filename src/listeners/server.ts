@@ -73,7 +73,7 @@ export function createPublicServer(
   const server: PublicServer =
     certificate === null
       ? createServer(options, onRequest)
-      : // The classes of HTTP/2 behave like those of HTTP/1 in all that the line asks of them (http2-exchange).
+      : // The classes of HTTP/2 behave like those of HTTP/1 in all that the request handler asks of them (http2-exchange).
         new TlsServer(options, certificate, limits, onRequest, serveSafely as unknown as ServeHttp2, closed);
   // Node drops fields beyond this silently; 0 lets all through to the reader, which counts them.
   server.maxHeadersCount = 0;

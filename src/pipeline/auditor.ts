@@ -31,7 +31,7 @@ export class Auditor {
 
   /** Writes a refusal down where it belongs in the audit log. It stands, whether its entry can be written or not. */
   refused(refusal: Refusal, record: RequestRecord): void {
-    this.#note(factsOf(refusal), record);
+    this.#note(auditEventsOf(refusal), record);
   }
 
   /** Writes down that a request or WebSocket was broken off because it would not be let in any more. */
@@ -78,7 +78,7 @@ function actorOf(subject: Subject) {
     : { user_id: user.id, customer_id: user.customerId, credential, token_id: subject.token.id };
 }
 
-function factsOf(refusal: Refusal): readonly AuditEvent[] | undefined {
+function auditEventsOf(refusal: Refusal): readonly AuditEvent[] | undefined {
   switch (refusal.refusal) {
     case 'grant':
     case 'login_throttled':

@@ -95,7 +95,7 @@ export class ConnectionLimiter {
     this.#queue.delete(next);
     if (next === permit) return;
     next.hold();
-    // Not from here: this is inside the end of another exchange.
+    // Not from here: this is inside the end of another request.
     process.nextTick(start, next);
   };
 

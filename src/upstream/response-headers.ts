@@ -112,7 +112,7 @@ function treat(name: string): Treatment {
  * @param added fields of Latchkey's own; the upstream's of the same names are dropped
  * @param sessionCookie an upstream never sets, clears or shadows the session cookie
  * @param allowsServiceWorker whether the answer may be the script of a service worker, and widen its scope
- * @throws HostileAnswer for framing that two readers could take differently
+ * @throws InvalidUpstreamResponse for framing that two readers could take differently
  */
 export function responseHeaders(
   status: number,

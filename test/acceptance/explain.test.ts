@@ -201,6 +201,10 @@ t.test('the command prints the same, for people and for programs', async (t) => 
   const json = await run([...base, ...ask, '--key', key, '--json']);
   const expected = await rehearsal.ask({ method: 'POST', target: '/service/SVC2/purge_all', as: { key } }, 0);
   t.same(JSON.parse(json.stdout), JSON.parse(JSON.stringify(expected)));
+  // Programs read these names, whatever the types call them.
+  const { route, checks } = JSON.parse(json.stdout) as { route: object; checks: object[] };
+  t.same(Object.keys(route), ['path', 'methods', 'auth', 'place']);
+  t.same(Object.keys(checks[0] ?? {}), ['check', 'allowed', 'effect', 'pattern', 'place']);
   t.match(expected, {
     path: '/service/SVC2/purge_all',
     route: { path: '/service/:service_id/purge_all', methods: ['POST'] },

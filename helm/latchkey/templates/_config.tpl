@@ -21,7 +21,7 @@ A ConfigMap is no place for secrets: a key that holds one names where it comes f
 a URL says where something is, and no more. dict "value" "path" "secret".
 */}}
 {{- define "latchkey.refuseSecrets" -}}
-{{- $mend := "put it into a Secret, name that under secrets, and write '${file:secrets/NAME/KEY}' here, alone" -}}
+{{- $hint := "put it into a Secret, name that under secrets, and write '${file:secrets/NAME/KEY}' here, alone" -}}
 {{- $dot := . -}}
 {{- if kindIs "map" .value -}}
 {{- range $key, $value := .value -}}
@@ -35,13 +35,13 @@ a URL says where something is, and no more. dict "value" "path" "secret".
 {{- else if not (kindIs "invalid" .value) -}}
 {{- $text := toString .value -}}
 {{- if and .secret (not (regexMatch "^\\$\\{[^${}]+\\}$" $text)) -}}
-{{- fail (printf "latchkey: %s is a secret: %s" .path $mend) -}}
+{{- fail (printf "latchkey: %s is a secret: %s" .path $hint) -}}
 {{- end -}}
 {{- if contains "PRIVATE KEY-----" $text -}}
-{{- fail (printf "latchkey: %s must be the path of a file, not the key: %s" .path $mend) -}}
+{{- fail (printf "latchkey: %s must be the path of a file, not the key: %s" .path $hint) -}}
 {{- end -}}
 {{- if regexMatch "(?is)(://|\\bhttps?:|\\brediss?:).*[@?#]" (regexReplaceAll "\\$\\{[^${}]*\\}" $text "") -}}
-{{- fail (printf "latchkey: %s is a URL with a user, a password, a query or a fragment, which may be secret: %s" .path $mend) -}}
+{{- fail (printf "latchkey: %s is a URL with a user, a password, a query or a fragment, which may be secret: %s" .path $hint) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
