@@ -212,6 +212,16 @@ export class Http2Connections {
 }
 
 /**
+ * Lets go of the functions and receivers that an error was made in. V8 keeps them until the stack is read for the first time,
+ * and one of them is node's native session. Settings that the client never acknowledges keep the session, which keeps its
+ * socket, which keeps the error that ended it: a circle through native memory, which no collection sees (22 KiB for each
+ * such connection, Node 20 and 26).
+ */
+function releaseFrames(error: Error): void {
+  void error.stack;
+}
+
+/**
  * Keeps what ends a session or its streams out of reads of its connection. Node runs JavaScript while nghttp2 reads, and a
  * reset in it makes nghttp2 send at once, within its own call. What that ends is freed, and the read goes on with it:
  *
@@ -225,7 +235,11 @@ export class Http2Connections {
 function keepOutOfReads(session: ServerHttp2Session): void {
   const destroy = session.destroy.bind(session);
   const goaway = session.goaway.bind(session);
-  session.destroy = (...args: Parameters<typeof destroy>) => void setImmediate(destroy, ...args);
+  session.destroy = (...args: Parameters<typeof destroy>) => {
+    const [error] = args;
+    if (error instanceof Error) releaseFrames(error);
+    setImmediate(destroy, ...args);
+  };
   session.goaway = (code = constants.NGHTTP2_NO_ERROR, _lastStream?: number, data?: NodeJS.ArrayBufferView) =>
     goaway(code, ANY_STREAM, data);
 }

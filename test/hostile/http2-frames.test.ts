@@ -1,9 +1,12 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { connect } from 'node:tls';
 import t from 'tap';
 import { selfSigned } from '../helpers/certificates.js';
 import { LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
+import { until } from '../helpers/until.js';
 
 const ROUNDS = 12;
 const CONNECTIONS = 16;
@@ -11,6 +14,15 @@ const PREFACE = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0';
 /** Collects garbage all the time: what nghttp2 leaked ends the process then. */
 const COLLECT = `import v8 from 'node:v8'; import vm from 'node:vm';
 v8.setFlagsFromString('--expose-gc'); setInterval(vm.runInNewContext('gc'), 60).unref();`;
+/** Writes down how many sessions node has in native memory, after each collection. */
+const countSessions = (file: string) => `import hooks from 'node:async_hooks'; import fs from 'node:fs';
+import v8 from 'node:v8'; import vm from 'node:vm'; v8.setFlagsFromString('--expose-gc'); const gc = vm.runInNewContext('gc');
+const live = new Set(); let seen = 0;
+hooks.createHook({ init: (id, type) => { if (type === 'HTTP2SESSION') { live.add(id); seen++; } }, destroy: (id) => live.delete(id) }).enable();
+setInterval(() => { gc(); fs.writeFileSync(${JSON.stringify(file)}, JSON.stringify({ seen, live: live.size })); }, 100).unref();`;
+const preload = (code: string) => ({
+  NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(code)}`,
+});
 
 const uint32 = (value: number) =>
   String.fromCharCode(value >>> 24, (value >>> 16) & 255, (value >>> 8) & 255, value & 255);
@@ -28,7 +40,7 @@ t.test('a wrong frame behind requests, and a reset at once, leak nothing that en
   const { server } = await startFixture(
     t,
     { listen: { host: '127.0.0.1', port: 0, tls } },
-    { env: { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(COLLECT)}` } },
+    { env: preload(COLLECT) },
   );
   const fields = { ':method': 'POST', ':scheme': 'https', ':path': '/service/SVC1', ':authority': 'a' };
   const body = 'x'.repeat(16_000);
@@ -52,6 +64,24 @@ t.test('a wrong frame behind requests, and a reset at once, leak nothing that en
   }
   t.equal(server.stderr(), '');
 }); // prettier-ignore
+
+t.test('a connection that ends by a wrong frame leaves nothing behind', async (t) => {
+  const folder = temporaryFolder(t);
+  const tls = selfSigned(folder, 'left-behind');
+  const file = join(folder, 'sessions.json');
+  const { server } = await startFixture(
+    t,
+    { listen: { host: '127.0.0.1', port: 0, tls } },
+    { env: preload(countSessions(file)) },
+  );
+  // None acknowledges the server's SETTINGS, so node keeps these for each connection.
+  const tooLarge = PREFACE + frame(4, 0, 0, `\0\x04${uint32(2 ** 32 - 1)}`);
+  for (let round = 0; round < ROUNDS; round++)
+    await Promise.all(Array.from({ length: CONNECTIONS }, () => framesOf(server.url, tooLarge)));
+  const counted = () => JSON.parse(readFileSync(file, 'utf8') || '{}') as { seen?: number; live?: number };
+  await until(() => counted().live === 0, 'every session is collected', 10_000);
+  t.equal(counted().seen, ROUNDS * CONNECTIONS);
+});
 
 t.test('a GOAWAY names no stream, so that it frees none that is being read', async (t) => {
   const tls = selfSigned(temporaryFolder(t), 'goaway');
