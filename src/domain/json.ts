@@ -1,21 +1,27 @@
 /** Lists and objects within each other; nothing that is read here has more than a few. */
 const MAX_DEPTH = 64;
 
-const [QUOTE, BACKSLASH, LIST, LIST_END, OBJECT, OBJECT_END] = [0x22, 0x5c, 0x5b, 0x5d, 0x7b, 0x7d];
+const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a];
+const [LIST, LIST_END, OBJECT, OBJECT_END] = [0x5b, 0x5d, 0x7b, 0x7d];
 
-/**
- * Parses JSON that somebody else wrote. `JSON.parse` of Node 26.10 ends the process for 32 KiB of `[1,[1,[1,…`, so what
- * is nested too deep never reaches it.
- *
- * @throws SyntaxError for what is no JSON or is nested deeper than 64 levels
- */
-export function parseForeignJson(text: string): unknown {
-  if (isTooDeep(text)) throw new SyntaxError(`JSON is nested deeper than ${MAX_DEPTH} levels`);
-  return JSON.parse(text);
+/** What JSON may hold: values that stand in a row, of all lists and objects together, and members of one object. */
+export interface JsonLimits {
+  readonly values: number;
+  readonly members: number;
 }
 
-function isTooDeep(text: string): boolean {
+const NO_LIMITS: JsonLimits = { values: Infinity, members: Infinity };
+
+/**
+ * Parses JSON that somebody else wrote. `JSON.parse` of Node 26.10 ends the process for 32 KiB of `[1,[1,[1,…`, and takes
+ * milliseconds for an object of thousands of names, so neither reaches it.
+ *
+ * @throws SyntaxError for what is no JSON; RangeError for what is beyond the limits
+ */
+export function parseForeignJson(text: string, limits: JsonLimits = NO_LIMITS): unknown {
+  const members: number[] = [];
   let depth = 0;
+  let commas = 0;
   let quoted = false;
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
@@ -23,8 +29,18 @@ function isTooDeep(text: string): boolean {
     else if (quoted) i += code === BACKSLASH ? 1 : 0;
     else if (code === LIST || code === OBJECT) {
       depth += 1;
-      if (depth > MAX_DEPTH) return true;
+      if (depth > MAX_DEPTH) throw new RangeError(`JSON is nested deeper than ${MAX_DEPTH} levels`);
+      members[depth] = 0;
     } else if (code === LIST_END || code === OBJECT_END) depth -= 1;
+    else if (code === COMMA) {
+      commas += 1;
+      if (commas >= limits.values) throw new RangeError(`JSON has more than ${limits.values} values`);
+    } else if (code === COLON) {
+      const count = (members[depth] ?? 0) + 1;
+      members[depth] = count;
+      if (count > limits.members)
+        throw new RangeError(`a JSON object has more than ${limits.members} members`);
+    }
   }
-  return false;
+  return JSON.parse(text);
 }

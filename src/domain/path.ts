@@ -56,21 +56,23 @@ export function decodeAscii(path: string): string {
   const first = path.indexOf('%');
   if (first < 0) return path;
   // Each character once: a callback for each escape made 64 KiB of them take milliseconds.
-  const decoded = Buffer.from(path, 'utf16le');
-  let end = 2 * first;
-  const put = (code: number): void => void (end = decoded.writeUInt16LE(code, end));
+  const decoded = new Uint16Array(path.length - first);
+  let end = 0;
   for (let i = first; i < path.length; i++) {
     const code = path.charCodeAt(i);
     const value = code === PERCENT ? escapedAt(path, i) : NaN;
-    if (Number.isNaN(value)) {
-      put(code);
-      continue;
+    if (Number.isNaN(value)) decoded[end++] = code;
+    else {
+      i += 2;
+      if (value < 0x80 && value !== PERCENT && value !== SLASH) decoded[end++] = value;
+      else {
+        decoded[end++] = PERCENT;
+        decoded[end++] = upperHex(value >> 4);
+        decoded[end++] = upperHex(value & 0xf);
+      }
     }
-    i += 2;
-    if (value < 0x80 && value !== PERCENT && value !== SLASH) put(value);
-    else for (const each of [PERCENT, upperHex(value >> 4), upperHex(value & 0xf)]) put(each);
   }
-  return decoded.toString('utf16le', 0, end);
+  return path.slice(0, first) + textOf(decoded, end);
 }
 
 /** The value of the two hexadecimal digits behind a `%`; NaN when they are none. */
@@ -91,7 +93,20 @@ function upperHex(digit: number): number {
 
 /** Takes `%2F`, as {@link decodeAscii} leaves it, as a separator. */
 export function decodeSlashes(path: string): string {
-  return path.replaceAll('%2F', '/');
+  const first = path.indexOf('%2F');
+  if (first < 0) return path;
+  const decoded = new Uint16Array(path.length - first);
+  let end = 0;
+  for (let i = first; i < path.length; i++) {
+    const isSlash = path.charCodeAt(i) === PERCENT && path.startsWith('%2F', i);
+    decoded[end++] = isSlash ? SLASH : path.charCodeAt(i);
+    if (isSlash) i += 2;
+  }
+  return path.slice(0, first) + textOf(decoded, end);
+}
+
+function textOf(codes: Uint16Array, length: number): string {
+  return Buffer.from(codes.buffer, 0, 2 * length).toString('utf16le');
 }
 
 function withoutTrailingSlash(path: string): string {

@@ -9,17 +9,17 @@ export interface Body {
 }
 
 /** Most parameters that a body has, items of lists included; no endpoint takes as many. */
-const MAX_PARAMETERS = 2_000;
+const MAX_PARAMETERS = 500;
 
-/** What stands behind the name in an item of a list. */
-const LIST_ITEM = /\[\d*\]$/;
+/** Most values of JSON: a bulk revocation has two for each of 1,500 tokens. */
+const MAX_JSON_VALUES = 3_200;
 
 /** Named parameters of a form or of a JSON object, in the order given. Names never touch an object's prototype. */
 export class Params {
   readonly #pairs: { readonly name: string; readonly list: string; readonly value: string }[] = [];
 
   add(name: string, value: string): void {
-    this.#pairs.push({ name, list: name.endsWith(']') ? name.replace(LIST_ITEM, '') : name, value });
+    this.#pairs.push({ name, list: listOf(name), value });
   }
 
   /** Names that are none of these, and no lists of these. */
@@ -52,6 +52,18 @@ export class Params {
   list(...names: string[]): string[] {
     return this.#pairs.filter((pair) => names.includes(pair.list)).map((pair) => pair.value);
   }
+}
+
+/** The name of the list that a parameter is an item of: without `[]` or `[0]` behind it. */
+function listOf(name: string): string {
+  if (!name.endsWith(']')) return name;
+  let start = name.length - 2;
+  while (start >= 0 && isDigit(name.charCodeAt(start))) start -= 1;
+  return start >= 0 && name.charAt(start) === '[' ? name.slice(0, start) : name;
+}
+
+function isDigit(code: number): boolean {
+  return code >= 0x30 && code <= 0x39;
 }
 
 /** A body without parameters. */
@@ -94,26 +106,30 @@ function withoutMark(bytes: Buffer): Buffer {
 function parseJson(text: string): Body | Refusal {
   let json: unknown;
   try {
-    json = parseForeignJson(text);
-  } catch {
-    return malformed('the body is not valid JSON');
+    json = parseForeignJson(text, { values: MAX_JSON_VALUES, members: MAX_PARAMETERS });
+  } catch (error) {
+    return malformed(error instanceof RangeError ? error.message : 'the body is not valid JSON');
   }
   const params = new Params();
   if (typeof json !== 'object' || json === null || Array.isArray(json)) return { params, json };
   for (const [name, value] of Object.entries(json)) {
-    addJson(params, name, value);
-    if (params.size > MAX_PARAMETERS) return tooMany();
+    const values = valuesOf(value);
+    if (params.size + values.length > MAX_PARAMETERS) return tooMany();
+    for (const each of values) params.add(name, each);
   }
   return { params, json };
 }
 
-/** `null` counts as absent. An object, an empty list and an item that is no text are kept as empty, which no check accepts. */
-function addJson(params: Params, name: string, value: unknown): void {
-  if (value === null) return;
-  if (typeof value === 'number' || typeof value === 'boolean') params.add(name, String(value));
-  else if (Array.isArray(value) && value.length > 0)
-    for (const item of value) params.add(name, typeof item === 'string' ? item : '');
-  else params.add(name, typeof value === 'string' ? value : '');
+/** `null` counts as absent. An object, an empty list and one with an item that is no text are one empty value, which no check accepts. */
+function valuesOf(value: unknown): readonly string[] {
+  if (value === null) return [];
+  if (typeof value === 'string') return [value];
+  if (typeof value === 'number' || typeof value === 'boolean') return [String(value)];
+  return isTexts(value) ? value : [''];
+}
+
+function isTexts(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.length > 0 && value.every((item) => typeof item === 'string');
 }
 
 function tooMany(): Refusal {

@@ -50,17 +50,16 @@ function behindProxy(
   host: string,
   fields: readonly string[],
 ): Client | string {
-  const chain = listOf(fields, 'x-forwarded-for').map(forwardedAddress);
+  const chain = lastItems(fields, 'x-forwarded-for').map(forwardedAddress);
   // The client is the last address that no trusted proxy added; what stands before it is hearsay.
   let last = chain.length;
-  const first = Math.max(0, last - MAX_PROXIES);
   let address = proxy;
-  while (last > first && contains(trusted, address) && isIP(chain[last - 1] ?? '') !== 0)
+  while (last > 0 && contains(trusted, address) && isIP(chain[last - 1] ?? '') !== 0)
     address = chain[--last] as string;
-  const proto = listOf(fields, 'x-forwarded-proto').at(-1);
+  const proto = lastItems(fields, 'x-forwarded-proto').at(-1);
   const toldSecure = proto === undefined ? secure : SECURE_BY_SCHEME.get(proto.toLowerCase());
   if (toldSecure === undefined) return 'the field X-Forwarded-Proto is neither http nor https';
-  const asked = listOf(fields, 'x-forwarded-host').at(-1);
+  const asked = lastItems(fields, 'x-forwarded-host').at(-1);
   if (asked !== undefined && !isHost(asked))
     return 'the field X-Forwarded-Host is not a host name with an optional port';
   return {
@@ -99,11 +98,18 @@ function forwardedAddress(entry: string): string {
   return plainAddress(bracketed ?? plain ?? entry);
 }
 
-function listOf(fields: readonly string[], name: string): string[] {
-  const values: string[] = [];
-  for (let i = 0; i < fields.length; i += 2) {
+/** The items that are not empty among the last {@link MAX_PROXIES} of a list field, in the order given. */
+function lastItems(fields: readonly string[], name: string): string[] {
+  const items: string[] = [];
+  let left = MAX_PROXIES;
+  for (let i = fields.length - 2; i >= 0 && left > 0; i -= 2) {
     if (fields[i]?.toLowerCase() !== name) continue;
-    for (const item of (fields[i + 1] ?? '').split(',')) if (item.trim() !== '') values.push(item.trim());
+    const value = fields[i + 1] as string;
+    for (let end = value.length, comma; end >= 0 && left > 0; end = comma, left--) {
+      comma = end === 0 ? -1 : value.lastIndexOf(',', end - 1);
+      const item = value.slice(comma + 1, end).trim();
+      if (item !== '') items.unshift(item);
+    }
   }
-  return values;
+  return items;
 }

@@ -1,3 +1,5 @@
+const [SEMICOLON, SPACE, TAB, NO_BREAK_SPACE] = [0x3b, 0x20, 0x09, 0xa0];
+
 /**
  * Finds the values of one cookie in a `Cookie` field.
  *
@@ -6,11 +8,24 @@
  */
 export function cookieValues(field: string, name: string): string[] {
   const values: string[] = [];
-  for (const [start, end] of pairsWith(field, name)) {
-    const pair = field.slice(start, end).trim();
-    if (pair.startsWith(name) && pair.charAt(name.length) === '=') values.push(pair.slice(name.length + 1));
+  const start = `${name}=`;
+  for (let at = field.indexOf(start); at >= 0; at = field.indexOf(start, at + start.length)) {
+    if (!beginsPair(field, at)) continue;
+    const semicolon = field.indexOf(';', at);
+    values.push(field.slice(at + start.length, semicolon < 0 ? field.length : semicolon).trimEnd());
   }
   return values;
+}
+
+/** Whether nothing but blanks stands between a place in a `Cookie` field and the start of its pair. */
+function beginsPair(field: string, at: number): boolean {
+  let before = at - 1;
+  while (before >= 0 && isBlank(field.charCodeAt(before))) before -= 1;
+  return before < 0 || field.charCodeAt(before) === SEMICOLON;
+}
+
+function isBlank(code: number): boolean {
+  return code === SPACE || code === TAB || code === NO_BREAK_SPACE;
 }
 
 /** Where the pairs of a `Cookie` field begin and end that contain a text. The others are not looked at one by one. */

@@ -18,6 +18,9 @@ export interface HeadLimits {
   readonly target_size: number;
 }
 
+/** Options that one request's Connection fields have together; each is compared with every field. */
+const MAX_CONNECTION_OPTIONS = 100;
+
 const SERVED: ReadonlySet<string> = new Set(METHODS);
 
 /** Folded name of the field that a browser sends for the script of a service worker only, whatever its value. */
@@ -146,7 +149,8 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       }
     }
 
-    const fault = checkHost(single.host, version) ?? checkFraming(single, version);
+    const fault =
+      checkHost(single.host, version) ?? checkFraming(single, version) ?? checkConnection(connection);
     if (fault !== undefined) return malformed(fault);
     const expect = single.expect;
     if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
@@ -202,6 +206,16 @@ function checkFraming(single: Partial<Record<Single, string>>, version: string):
     if (coding.toLowerCase() !== 'chunked') return 'the only Transfer-Encoding taken is "chunked"';
   }
   if (length !== undefined && !/^\d{1,15}$/.test(length)) return 'Content-Length is not a number of bytes';
+  return undefined;
+}
+
+function checkConnection(connection: string | undefined): string | undefined {
+  let comma = connection?.indexOf(',') ?? -1;
+  for (let options = 1; comma >= 0; options++) {
+    if (options === MAX_CONNECTION_OPTIONS)
+      return `Connection has more than ${MAX_CONNECTION_OPTIONS} options`;
+    comma = (connection as string).indexOf(',', comma + 1);
+  }
   return undefined;
 }
 

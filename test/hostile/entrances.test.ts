@@ -172,3 +172,13 @@ t.test('a scheme that a trusted proxy tells is one', async (t) => {
     t.equal(upstream.received.at(-1)?.headers['x-forwarded-proto'], told);
   }
 });
+
+t.test('the Connection fields of a request have 100 options at most, however they are spread', async (t) => {
+  const fieldsOf = (...counts: number[]) =>
+    counts.map((count) => `Connection: ${Array.from({ length: count }, (_, i) => `x${i}`).join()}\r\n`).join('');
+  t.equal(await statusOf('/open/a', 'a', fieldsOf(100)), 200);
+  t.equal(await statusOf('/open/a', 'a', fieldsOf(60, 40)), 200);
+  t.equal(await statusOf('/open/a', 'a', fieldsOf(101)), 400);
+  t.equal(await statusOf('/open/a', 'a', fieldsOf(60, 41)), 400);
+  t.equal(await statusOf('/open/a', 'a', HANDSHAKE + fieldsOf(100)), 400, 'and one of the handshake');
+}); // prettier-ignore

@@ -1,4 +1,5 @@
 import * as fc from 'fast-check';
+import t from 'tap';
 import { Params, parseBody } from '../../src/http/body.js';
 import { property } from '../helpers/property.js';
 
@@ -151,3 +152,24 @@ function same(found: unknown, wanted: unknown): void {
   if (JSON.stringify(found) !== JSON.stringify(wanted))
     throw new Error(`${JSON.stringify(found)} is not ${JSON.stringify(wanted)}`);
 }
+
+t.test('a body has 500 parameters at most, and 3,200 values of JSON', async (t) => {
+  const list = (count: number, item: string) => Array.from({ length: count }, () => item).join(',');
+  const rows: [what: string, body: string, type: string, detail: string | null][] = [
+    ['parameters', Array.from({ length: 500 }, (_, i) => `n${i}=1`).join('&'), FORM, null],
+    ['one more', Array.from({ length: 501 }, () => 'a=1').join('&'), FORM, 'the body has more than 500 parameters'],
+    ['members', `{${Array.from({ length: 500 }, (_, i) => `"n${i}":1`).join()}}`, 'application/json', null],
+    ['one more', `{${list(501, '"a":1')}}`, 'application/json', 'a JSON object has more than 500 members'],
+    ['texts in a list', `{"a":[${list(500, '"x"')}]}`, 'application/json', null],
+    ['one more', `{"a":[${list(501, '"x"')}]}`, 'application/json', 'the body has more than 500 parameters'],
+    ['objects in a list', `{"data":[${list(1_500, '{"type":"token","id":"x"}')}]}`, 'application/json', null],
+    ['values', `{"a":[${list(3_201, '1')}]}`, 'application/json', 'JSON has more than 3200 values'],
+    ['levels', '['.repeat(65), 'application/json', 'JSON is nested deeper than 64 levels'],
+  ];
+  for (const [what, body, type, detail] of rows) {
+    const read = parseBody(Buffer.from(body), type);
+    t.equal('refusal' in read && 'detail' in read ? read.detail : null, detail, what);
+  }
+  const { params } = parseBody(Buffer.from('{"services":["A",5],"n":null,"o":{},"e":[]}'), 'application/json') as { params: Params };
+  t.same([params.all('services'), params.all('n'), params.all('o'), params.all('e')], [[''], [], [''], ['']]);
+}); // prettier-ignore
