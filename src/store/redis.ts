@@ -276,7 +276,7 @@ export class RedisStore implements Store {
   }
 
   async probe(): Promise<void> {
-    await this.#reads.text('meta');
+    await this.client.script('probe', 'meta');
   }
 
   async probeWrite(): Promise<void> {

@@ -17,6 +17,13 @@ const CHANGE_TIMES = 4;
 /** A change without an answer is asked for during this time, this often. */
 const CONFIRM_MS = 3_000;
 const CONFIRM_AGAIN_MS = 100;
+/**
+ * Where another server can become the master, whatever is no look-up waits this long for it: a failover takes two seconds, and
+ * who creates or revokes something would only ask again.
+ */
+const PATIENCE_MS = 3_000;
+/** Asked for each request, or again and again: those get an answer at once. */
+const IMPATIENT: ReadonlySet<ScriptName> = new Set(['find', 'probe', 'probeWrite', 'probeLink']);
 /** An answer that took longer counts only when the master was confirmed behind it: it may have been stopped meanwhile. */
 const PROMPT_MS = 250;
 
@@ -41,6 +48,8 @@ export class RedisClient {
   events: ClientEvents = { adopt: async () => undefined, ended: () => undefined };
   readonly #master: Master;
   readonly #changeTimeout: number;
+  /** Milliseconds; undefined: as long as a command may take. */
+  readonly #patience: number | undefined;
   readonly #acknowledgement: Acknowledgement | null;
 
   constructor(settings: RedisSettings) {
@@ -49,6 +58,7 @@ export class RedisClient {
     this.#acknowledgement =
       acknowledge === null ? null : new Acknowledgement(acknowledge, settings.command_timeout);
     this.#changeTimeout = settings.command_timeout * CHANGE_TIMES + (acknowledge?.timeout ?? 0);
+    this.#patience = settings.sentinel === null && settings.cluster === null ? undefined : PATIENCE_MS;
     this.#master = new Master(settings, this.key('meta'), (session, forgetful) =>
       this.events.adopt(session, forgetful),
     );
@@ -77,17 +87,22 @@ export class RedisClient {
     return this.prefix + name;
   }
 
-  /** Runs a command that may run twice: one whose session ended meanwhile is asked of the next. @throws StoreUnavailable */
-  async command<T>(run: (connection: Redis) => Promise<T>, again = true): Promise<T> {
+  /**
+   * Runs a command that may run twice: one whose session ended meanwhile is asked of the next.
+   *
+   * @param patience milliseconds for which a master that was lost is waited for, by default as long as a command may take
+   * @throws StoreUnavailable
+   */
+  async command<T>(run: (connection: Redis) => Promise<T>, patience?: number, again = true): Promise<T> {
     let session: MasterSession | undefined;
     try {
-      session = this.#master.held ?? (await this.#master.session());
+      session = this.#master.held ?? (await this.#master.session(patience));
       const answer = await session.answered(session.commands, run(session.commands));
       if (!session.lease.isHeld()) await session.confirm();
       return answer;
     } catch (error) {
       endIfLost(session, error);
-      if (again && session?.lease.isOver === true) return this.command(run, false);
+      if (again && session?.lease.isOver === true) return this.command(run, patience, false);
       throw asUnavailable(error);
     }
   }
@@ -101,11 +116,14 @@ export class RedisClient {
   async script(name: ScriptName, ...args: (string | number)[]): Promise<unknown> {
     const keys = [this.key('meta')];
     if (!isChange(name))
-      return this.command(async (connection) => runScript(connection, name, keys, [this.prefix, ...args]));
+      return this.command(
+        async (connection) => runScript(connection, name, keys, [this.prefix, ...args]),
+        IMPATIENT.has(name) ? undefined : this.#patience,
+      );
     const mark = this.key(`done:${newId()}`);
     const run = ({ changes }: MasterSession) =>
       runScript(changes, name, [...keys, mark], [this.prefix, ...args], this.#changeTimeout);
-    const answer = await this.#change(run, mark);
+    const answer = await this.#change({ name, mark, run });
     if (!endsSomething(name)) return answer;
     const [result, ended] = answer as [unknown, string[]];
     if (ended.length > 0) this.events.ended(ended);
@@ -117,23 +135,19 @@ export class RedisClient {
     return runScript(session.commands, name, [this.key('meta')], [this.prefix, ...args]);
   }
 
-  async #change(
-    run: (session: MasterSession) => Promise<unknown>,
-    mark: string,
-    again = true,
-  ): Promise<unknown> {
+  async #change(change: Change, again = true): Promise<unknown> {
     let session: MasterSession | undefined;
-    const sentAt = performance.now();
+    let sentAt = performance.now();
     try {
-      session = this.#master.held ?? (await this.#master.session());
-      const answer = await session.answered(session.changes, run(session));
+      session = this.#master.held ?? (await this.#master.session(this.#patience));
+      sentAt = performance.now();
+      const answer = await session.answered(session.changes, change.run(session));
       await this.#acknowledge(session, sentAt);
       return answer;
     } catch (error) {
       endIfLost(session, error);
-      if (session !== undefined && mayHaveArrived(error))
-        return this.#settle(session, run, mark, sentAt, error);
-      if (again && session?.lease.isOver === true) return this.#change(run, mark, false);
+      if (session !== undefined && mayHaveArrived(error)) return this.#settle(session, change, sentAt, error);
+      if (again && session?.lease.isOver === true) return this.#change(change, false);
       throw asUnavailable(error);
     }
   }
@@ -148,8 +162,7 @@ export class RedisClient {
   /** Finds out what became of a change whose answer did not come. @param cause why it did not */
   async #settle(
     first: MasterSession,
-    run: (session: MasterSession) => Promise<unknown>,
-    mark: string,
+    { name, mark, run }: Change,
     sentAt: number,
     cause: unknown,
   ): Promise<unknown> {
@@ -162,6 +175,7 @@ export class RedisClient {
         const askedAt = performance.now();
         const same = session.identity.runId === first.identity.runId;
         const changed = same ? await this.#find(session, mark) : await run(session);
+        if (!same && findsNothing(name, changed)) throw new OutcomeUnknown(reasonOf(cause), { cause });
         if (performance.now() - sentAt > MARK_MS / 2) throw new OutcomeUnknown(reasonOf(cause), { cause });
         if (changed === GIVEN_UP) {
           await session.confirmSince(askedAt);
@@ -195,8 +209,25 @@ export class RedisClient {
   }
 }
 
+/** A script that changes something, and the key that its answer is left in. */
+interface Change {
+  readonly name: ScriptName;
+  readonly mark: string;
+  readonly run: (session: MasterSession) => Promise<unknown>;
+}
+
 /** The change was given up before it was made. */
 class GivenUp extends Error {}
+
+/**
+ * Whether a change that was sent to one master and made at the next says that there was nothing to end or to take. That may
+ * be its own work: what ended at the first is made to end at the next before that is used.
+ */
+function findsNothing(name: ScriptName, answer: unknown): boolean {
+  if (name === 'revoke') return (answer as [missing: string[]])[0].length > 0;
+  if (name === 'endSession') return (answer as [count: number])[0] === 0;
+  return name === 'takeOtpStep' && answer === 0;
+}
 
 /** Ends a session whose server says that it is no master of the store any more, or whose connection is gone. */
 function endIfLost(session: MasterSession | undefined, error: unknown): void {

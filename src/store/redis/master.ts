@@ -46,14 +46,15 @@ export class Master {
   }
 
   /**
-   * The session with the master, confirmed. One that was lost a moment ago is waited for, as long as a command may take.
+   * The session with the master, confirmed. One that was lost a moment ago is waited for.
    *
+   * @param patience milliseconds since the loss, by default as long as a command may take
    * @throws Error when none is there or it is not confirmed
    */
-  async session(): Promise<MasterSession> {
+  async session(patience = this.#settings.command_timeout): Promise<MasterSession> {
     // One that is over stays the current one until `#run` has heard of it, which waits for the same.
     if (this.#current?.lease.isOver === true) await this.#current.lost;
-    const until = this.#lostAt + this.#settings.command_timeout;
+    const until = this.#lostAt + patience;
     if (this.#current === undefined && performance.now() < until) await this.#next(until - performance.now());
     const session = this.#current;
     if (session === undefined) throw new Error(`no master: ${this.#reason}`);

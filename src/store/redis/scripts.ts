@@ -233,6 +233,7 @@ const SCRIPTS = {
   knownAddresses: KNOWN_ADDRESSES,
   members: MEMBERS,
   missingTokens: MISSING_TOKENS,
+  probe: GET,
   probeLink: PROBE_LINK,
   probeWrite: PROBE_WRITE,
   readRevocations: READ_REVOCATIONS,
