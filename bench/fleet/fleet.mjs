@@ -55,12 +55,12 @@ while (cli('PING').trim() !== 'PONG') await wait(20);
 const info = (section, name) => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(cli('INFO', section))?.[1]);
 
 const store = await openRedisStore(settings(port));
-await store.begin();
-await store.change({ customers: [{ id: 'C1', name: 'One' }], users: users() }, Date.now());
+await store.maintenance.begin();
+await store.directory.change({ customers: [{ id: 'C1', name: 'One' }], users: users() }, Date.now());
 const emptyBytes = info('memory', 'used_memory');
 for (let from = 0; from < tokens; from += 50_000) {
   const some = Array.from({ length: Math.min(50_000, tokens - from) }, (_, i) => tokenAt(from + i));
-  await store.change({ tokens: some }, Date.now());
+  await store.directory.change({ tokens: some }, Date.now());
   progress(`${from + some.length} tokens`);
 }
 const bytesPerToken = (info('memory', 'used_memory') - emptyBytes) / tokens;
@@ -90,7 +90,7 @@ while (now() - startedAt < seconds * 1000) {
     // Among those in use, from the end, so that the look-ups do not run dry.
     const token = tokenAt((active - 1 - revoked) % tokens);
     told.set(token.digest, now());
-    await store.revokeTokens([token.id]);
+    await store.tokens.revoke([token.id]);
     revoked += 1;
   } else await wait(1);
   progress(`${Math.round((now() - startedAt) / 1000)} of ${seconds} s`);
@@ -100,7 +100,7 @@ await wait(200);
 const counts = await Promise.all(children.map(countsOf));
 for (const child of children) child.send('stop');
 await Promise.all(children.map((child) => new Promise((gone) => child.once('exit', gone))));
-await store.close();
+await store.maintenance.close();
 redis.kill();
 rmSync(folder, { recursive: true, force: true });
 progress('');

@@ -3,13 +3,9 @@ import { digestOf } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 import { type Customer, isSameUser, lockOf, loginKey, type Service, type User } from '../domain/user.js';
-import {
-  type ChangeRefused,
-  type Changes,
-  OutcomeUnknown,
-  type Store,
-  StoreUnavailable,
-} from '../store/store.js';
+import type { ChangeRefused, Changes } from '../store/directory-store.js';
+import { OutcomeUnknown, StoreUnavailable } from '../store/faults.js';
+import type { Store } from '../store/store.js';
 import { type Difference, differencesOf, type Known } from './directory-differences.js';
 import { SLICE, slicesOf } from './directory-slices.js';
 import { globalApiTokenUser, isGlobalApiTokenUser, type LegacyKey, legacyToken } from './legacy-keys.js';
@@ -79,11 +75,11 @@ export interface NotApplied {
  * served, and read some of it before the rest is written.
  */
 export class DirectoryApplier {
-  readonly #store: Store;
+  readonly #store: Pick<Store, 'tokens' | 'directory'>;
   readonly #passwords: Passwords;
   readonly #sealer: Sealer;
 
-  constructor(store: Store, passwords: Passwords, sealer: Sealer) {
+  constructor(store: Pick<Store, 'tokens' | 'directory'>, passwords: Passwords, sealer: Sealer) {
     this.#store = store;
     this.#passwords = passwords;
     this.#sealer = sealer;
@@ -96,7 +92,7 @@ export class DirectoryApplier {
       const plan = await this.plan(directory, now);
       let refused: ChangeRefused | undefined;
       for (const slice of plan.slices) {
-        refused = await this.#store.change(slice, now).catch((error: unknown) => {
+        refused = await this.#store.directory.change(slice, now).catch((error: unknown) => {
           const mayBeThere = error instanceof StoreUnavailable && (partly || error instanceof OutcomeUnknown);
           throw mayBeThere ? new DirectoryUnconfirmed(error, plan.differences, partly) : error;
         });
@@ -163,7 +159,7 @@ export class DirectoryApplier {
     const ids = new Set(going);
     const found: User[] = [];
     for (const user of users)
-      if (await hasActiveTokens(this.#store, user.id, now, ({ id }) => ids.has(id))) found.push(user);
+      if (await hasActiveTokens(this.#store.tokens, user.id, now, ({ id }) => ids.has(id))) found.push(user);
     return found;
   }
 
@@ -172,11 +168,12 @@ export class DirectoryApplier {
     const services = new Map<string, Service>();
     const users = new Map<string, User>();
     const legacyKeys = new Map<string, Token>();
-    for (const customer of await this.#store.listCustomers()) {
+    for (const customer of await this.#store.directory.listCustomers()) {
       customers.set(customer.id, customer);
-      for (const service of await this.#store.listServices(customer.id)) services.set(service.id, service);
-      for (const user of await this.#store.listUsers(customer.id)) users.set(user.id, user);
-      for (const { token } of await this.#store.listTokensOfUser(globalApiTokenUser(customer.id, 0).id)) {
+      for (const service of await this.#store.directory.listServices(customer.id))
+        services.set(service.id, service);
+      for (const user of await this.#store.directory.listUsers(customer.id)) users.set(user.id, user);
+      for (const { token } of await this.#store.tokens.listOfUser(globalApiTokenUser(customer.id, 0).id)) {
         legacyKeys.set(token.digest, token);
       }
     }
@@ -187,7 +184,7 @@ export class DirectoryApplier {
     declared: ReadonlyMap<string, Token>,
     known: ReadonlyMap<string, Token>,
   ): Promise<Token[]> {
-    const fresh = new Set(await this.#store.filterNewDigests([...declared.keys()]));
+    const fresh = new Set(await this.#store.tokens.filterNewDigests([...declared.keys()]));
     return [...declared.values()].filter(
       (token) => fresh.has(token.digest) || isMoved(known.get(token.digest), token),
     );

@@ -8,7 +8,8 @@ import {
 } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
 import { Unavailable } from '../domain/unavailable.js';
-import { RecordUnreadable, type Store, StoreUnavailable } from '../store/store.js';
+import { RecordUnreadable, StoreUnavailable } from '../store/faults.js';
+import type { SigningKeyStore } from '../store/signing-key-store.js';
 import { SealBroken, type Sealer } from './sealing.js';
 import { SigningSchedule, type SigningSettings } from './signing-schedule.js';
 
@@ -39,7 +40,7 @@ const MAX_TRIES = 20;
 // Most servers sign nothing and need not wait for it.
 const jose = async () => import('jose');
 
-type KeyStore = Pick<Store, 'getSigningKeys' | 'replaceSigningKeys'>;
+type KeyStore = Pick<SigningKeyStore, 'get' | 'replace'>;
 
 /**
  * The keys of assertions: makes them, rotates them, and keeps them sealed in the store that all processes share.
@@ -116,13 +117,12 @@ export class KeyRing {
   /** Reads the keys, and writes them when one is due or over. */
   async #maintain(now: EpochMs): Promise<OpenKey[]> {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const stored = (await this.#store.getSigningKeys()) ?? { revision: 0, keys: [] };
+      const stored = (await this.#store.get()) ?? { revision: 0, keys: [] };
       // Before anything is written: who can't open the keys must not add one that nobody else can open.
       const open = await Promise.all(stored.keys.map((key) => this.#open(key)));
       const next = await this.#changed(stored, now);
       if (next === undefined) return open;
-      if (await this.#store.replaceSigningKeys(next))
-        return Promise.all(next.keys.map((key) => this.#open(key)));
+      if (await this.#store.replace(next)) return Promise.all(next.keys.map((key) => this.#open(key)));
     }
     throw signingUnavailable('the signing keys are changed by others all the time');
   }

@@ -58,7 +58,7 @@ async function askerOf(
   const key = keyOf(options);
   if (key !== undefined) return { key };
   const login = options.user ?? '';
-  const user = (await store.getUserByLogin(login)) ?? (await store.getUser(login));
+  const user = (await store.directory.getUserByLogin(login)) ?? (await store.directory.getUser(login));
   if (user === undefined) {
     const { directory } = loaded.config;
     const hint = directory.file === null ? '' : '; is it in the directory file, and was that applied?';

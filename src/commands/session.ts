@@ -22,10 +22,11 @@ interface Owned {
 }
 
 async function sessionsOf(store: Store, login: string | undefined): Promise<Owned[]> {
-  const users = login === undefined ? await listUsers(store) : [await findUser(store, login)];
+  const users =
+    login === undefined ? await listUsers(store.directory) : [await findUser(store.directory, login)];
   const found: Owned[] = [];
   for (const user of users) {
-    for (const session of await store.listSessions(user.id)) found.push({ session, user });
+    for (const session of await store.sessions.listOfUser(user.id)) found.push({ session, user });
   }
   return found.toSorted((a, b) => b.session.lastSeenAt - a.session.lastSeenAt);
 }
@@ -84,7 +85,7 @@ export async function revoke(ids: readonly string[], options: SessionOptions): P
       throw new CommandFailed(`there is no session ${missing.join(', ')}; nothing was ended`);
     for (const { session, user } of chosen) {
       const event = sessionEvent('session.ended', session, user.customerId, 'operator');
-      await operate(opened, [event], async () => store.endSession(session.digest));
+      await operate(opened, [event], async () => store.sessions.end(session.digest));
     }
     const ended = chosen.map(({ session }) => session.id);
     report(options, { revoked: ended }, ended.map((id) => `${id}: ended`).join('\n') || 'no sessions');

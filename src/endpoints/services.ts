@@ -8,12 +8,12 @@ import type { Ownership } from '../gate/ownership.js';
 import type { Content } from '../http/replies.js';
 import type { Policy } from '../policy/decide.js';
 import type { Rules } from '../policy/patterns.js';
-import type { Store } from '../store/store.js';
+import type { DirectoryStore } from '../store/directory-store.js';
 import type { PageFiles } from './page-files.js';
 
 /** What the handlers of the built-in endpoints work with. */
 export interface EndpointServices {
-  readonly store: Store;
+  readonly directory: DirectoryStore;
   readonly policy: Policy;
   readonly logins: Logins;
   readonly sessions: Sessions;

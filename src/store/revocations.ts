@@ -1,3 +1,5 @@
+/** The names of keys that tell what ended for good begin with it. */
+export const REVOCATION = 'revocation:';
 /** What ended is remembered for so long, in milliseconds. */
 export const REMEMBERED_MS = 3_600_000;
 /** So many are remembered; the oldest make room. A master that is reached anew is told of all of them. */

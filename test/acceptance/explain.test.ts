@@ -28,7 +28,7 @@ interface Row {
 async function twin(t: Test, config: object = {}) {
   const fixture = await startFixture(t, config);
   const store = openLmdbStore(`${fixture.folder}/data`);
-  t.teardown(() => store.close());
+  t.teardown(() => store.maintenance.close());
   const rehearsal = new Simulator(loadConfig(fixture.configFile), store);
   const byKey = (name: string, key: string): Asker => ({
     name,
@@ -38,7 +38,7 @@ async function twin(t: Test, config: object = {}) {
   const bySession = async (user: string): Promise<Asker> => ({
     name: `${user} by session`,
     headers: { Cookie: await fixture.login(user) },
-    as: { subject: syntheticSession((await store.getUser(user)) as never) },
+    as: { subject: syntheticSession((await store.directory.getUser(user)) as never) },
   });
   return { fixture, rehearsal, byKey, bySession };
 }

@@ -183,9 +183,9 @@ t.test('the assertion', async (t) => {
     const data = join(server.folder, 'data');
     const store = openLmdbStore(data);
     const sealer = new Sealer(loadSealingKey(join(data, 'sealing.key')));
-    const { keys = [] } = (await store.getSigningKeys()) ?? {};
+    const { keys = [] } = (await store.signingKeys.get()) ?? {};
     t.equal(keys.length, 2);
-    await store.close();
+    await store.maintenance.close();
     for (const { kid, algorithm, sealedKey } of keys) {
       const { d } = JSON.parse(sealer.open(sealedKey, ownerOf({ kid, algorithm }))) as { d: string };
       t.match(d, /^[\w-]{43}$/);

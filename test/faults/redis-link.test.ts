@@ -12,7 +12,7 @@ const SEALING_KEY = 'a1'.repeat(32);
 t.test('a link with another node than the one that takes the writes is not armed', async (t) => {
   const [writes, other] = [await startRedis(t), await startRedis(t)];
   const store = await openRedisStore(redisSettings({ url: writes.url }));
-  await store.begin();
+  await store.maintenance.begin();
   const events: string[] = [];
   const note = (event: string) => () => void events.push(event);
   const listen = (url: string) =>
@@ -45,7 +45,7 @@ t.test('a link with another node than the one that takes the writes is not armed
   await store.client.connection.call('ACL', 'SETUSER', 'default', '-script|load', '-evalsha', '-eval');
   await until(() => events.some((event) => event.startsWith('lost')), 'writes that do not come back');
   t.equal(events.at(-1), 'lost: writes do not come back');
-  await store.close();
+  await store.maintenance.close();
 }); // prettier-ignore
 
 t.test('what keeps a fleet from being safe is told at the start', async (t) => {
@@ -73,7 +73,7 @@ t.test('what keeps a fleet from being safe is told at the start', async (t) => {
 t.test('clocks that are apart are told of', async (t) => {
   const redis = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url: redis.url }));
-  await store.begin();
+  await store.maintenance.begin();
   const skews: number[] = [];
   const nothing = () => undefined;
   const now = Date.now;
@@ -87,5 +87,5 @@ t.test('clocks that are apart are told of', async (t) => {
   while (skews.length === 0 && performance.now() - startedAt < 5_000) await new Promise((wait) => setTimeout(wait, 20));
   t.ok(Math.abs((skews[0] ?? 0) - 60_000) < 2_000, `${skews[0]} ms`);
   link.close();
-  await store.close();
+  await store.maintenance.close();
 }); // prettier-ignore

@@ -8,7 +8,7 @@ import { setReloaded } from '../../observe/metrics.js';
 import type { Serving } from '../processes/serving.js';
 import { checkSigningKeys } from '../stores/signing-keys.js';
 import type { OpenedStore } from '../stores/open-store.js';
-import { OutcomeUnknown, StoreUnusable } from '../../store/store.js';
+import { OutcomeUnknown, StoreUnusable } from '../../store/faults.js';
 import { tellCertificate } from './certificate.js';
 import { applyDirectory, DirectoryRefused, isPassing } from './directory-file.js';
 import { readDirectory } from './read-directory.js';

@@ -100,7 +100,7 @@ async function openConfiguredStore(
     const { path, min_free: minFree } = config.store;
     const lmdb = openLmdbStore(path, minFree, server && ((fault) => logCopyFault(fault, path, server.log)));
     const store = server?.serves === true ? measured(lmdb, server.onOperation) : lmdb;
-    return { store, close: () => lmdb.close() };
+    return { store, close: () => lmdb.maintenance.close() };
   }
   const { openNetworkedStore } = await import('./networked-store.js');
   return openNetworkedStore(config, config.store, server?.serves === true ? server : undefined);

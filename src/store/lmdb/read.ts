@@ -3,7 +3,7 @@ import type { Session } from '../../domain/session.js';
 import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
 import { customerOf, serviceOf, sessionOf, tokenOf, useOf, userOf } from '../records.js';
-import type { TokenWithUse } from '../store.js';
+import type { TokenWithUse } from '../token-store.js';
 import { type Databases, isKey } from './databases.js';
 
 /** A value by a key that somebody may have sent; undefined when it is not there. */

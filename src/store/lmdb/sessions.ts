@@ -49,6 +49,13 @@ export function removeSession(dbs: Databases, digest: string): boolean {
   return true;
 }
 
+/** Ends the sessions of a user, all but one; returns how many. Run it in a write transaction. */
+export function endSessions(dbs: Databases, userId: string, except: string | undefined): number {
+  const ended = listIndex(dbs.sessionsOf, userId).filter((digest) => digest !== except);
+  for (const digest of ended) removeSession(dbs, digest);
+  return ended.length;
+}
+
 /** Writes a session's activity down unless it is gone or a newer one is known. */
 export function recordSessionUse(dbs: Databases, digest: string, use: SessionUse): void {
   const session = readSession(dbs, digest);

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/time.js';
 import { isExpired, type Token, type TokenUse } from '../../domain/token.js';
 import { encode } from '../records.js';
-import type { TokenLimits } from '../store.js';
+import type { TokenLimits } from '../token-store.js';
 import { countIndex, type Databases, indexRange } from './databases.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import { readToken, readUse, readUser } from './read.js';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Redis, ReplyError } from 'ioredis';
 import { newId } from '../../domain/secret.js';
-import { OutcomeUnknown, StoreUnavailable } from '../store.js';
+import { OutcomeUnknown, StoreUnavailable } from '../faults.js';
 import { Acknowledgement } from './acknowledge.js';
 import { answerIn, CONFIRM, GIVEN_UP, MARK_MS } from './marks.js';
 import { type Adopt, Master } from './master.js';

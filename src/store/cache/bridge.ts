@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { type Session, sessionOverAt } from '../domain/session.js';
+import { type Session, sessionOverAt } from '../../domain/session.js';
 
 /**
  * What is known of credentials that no cache of tokens holds, for the time in which another master is chosen: which ended for good,
