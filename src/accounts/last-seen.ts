@@ -8,7 +8,7 @@ import type { Uses } from '../store/usage-store.js';
 /** A session's activity is written at most this often, so the idle timeout is exact to it. */
 const SESSION_TOUCH_MS = 60_000;
 /** Uses that are kept while they can't be written; beyond it the oldest are given up. */
-export const MAX_KEPT = 100_000;
+const MAX_KEPT = 100_000;
 const NOTHING: Uses = { tokens: new Map(), sessions: new Map() };
 
 /**

@@ -6,7 +6,7 @@ import type { TokenStore } from '../store/token-store.js';
 import type { Store } from '../store/store.js';
 
 /** Begins the login that a user gets whose own one is needed again. No login of a directory file begins so. */
-export const PENDING_LOGIN = 'deletion-pending+';
+const PENDING_LOGIN = 'deletion-pending+';
 
 /**
  * The user as kept while active tokens forbid the deletion: locked, so that none of them is accepted.

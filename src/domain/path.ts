@@ -90,7 +90,7 @@ function upperHex(digit: number): number {
 }
 
 /** Takes `%2F`, as {@link decodeAscii} leaves it, as a separator. */
-export function decodeSlashes(path: string): string {
+function decodeSlashes(path: string): string {
   return path.replaceAll('%2F', '/');
 }
 

@@ -32,7 +32,7 @@ export interface EndpointServices {
 }
 
 /** The web page, and what it is told of the configuration. */
-export interface PageSettings {
+interface PageSettings {
   /** null when the page is off. */
   readonly files: PageFiles | null;
   /** Where it is, with a slash at both ends. */

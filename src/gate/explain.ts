@@ -43,7 +43,7 @@ export interface Explanation {
 }
 
 /** A route with the place it is declared at; null for a built-in endpoint. */
-export interface ExplainedRoute {
+interface ExplainedRoute {
   readonly path: string;
   readonly methods: readonly string[] | null;
   readonly auth: string;
@@ -51,7 +51,7 @@ export interface ExplainedRoute {
 }
 
 /** Who the request comes from. */
-export interface ExplainedCredential {
+interface ExplainedCredential {
   readonly kind: Subject['credential'];
   readonly user_id: string;
   readonly customer_id: string;

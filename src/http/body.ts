@@ -55,7 +55,7 @@ export class Params {
 }
 
 /** A body without parameters. */
-export const EMPTY_BODY: Body = { params: new Params(), json: undefined };
+const EMPTY_BODY: Body = { params: new Params(), json: undefined };
 
 /** Reads a form or JSON body. An empty body has no parameters, whatever its type says. */
 export function parseBody(bytes: Buffer, contentType: string | undefined): Body | Refusal {

@@ -7,7 +7,7 @@ import { maskTokens } from './mask-tokens.js';
 import { printable } from './printable.js';
 
 /** One entry: plain values by name. Time, node and process are added when it is written. */
-export type AuditEntry = Readonly<Record<string, unknown>>;
+type AuditEntry = Readonly<Record<string, unknown>>;
 
 /** Settings of `audit`. */
 export interface AuditSettings {

@@ -11,7 +11,7 @@ export interface PolicyTables {
 }
 
 /** What a policy asks, in this order. A session is asked for its role only, an unlimited token not for services. */
-export type Check = 'scope' | 'service_limited' | 'service' | 'role';
+type Check = 'scope' | 'service_limited' | 'service' | 'role';
 
 /** What one check said, and so what the policy said when it was the one that settled it. */
 export interface Decision {

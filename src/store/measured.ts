@@ -2,7 +2,7 @@ import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Store } from './store.js';
 
 /** Kinds of what is asked of a store, so that there are few of them. */
-export type Operation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
+type Operation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
 
 /**
  * Called with each operation when it is over.

@@ -3,7 +3,7 @@ export const REVOCATION = 'revocation:';
 /** What ended is remembered for so long, in milliseconds. */
 export const REMEMBERED_MS = 3_600_000;
 /** So many are remembered; the oldest make room. A master that is reached anew is told of all of them. */
-export const MAX_REMEMBERED = 20_000;
+const MAX_REMEMBERED = 20_000;
 
 /** Where what ended is kept beside memory: a restart of this process does not forget it. */
 export interface RevocationLog {

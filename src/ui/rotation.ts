@@ -1,7 +1,7 @@
 import type { Token } from './types.js';
 
 /** A token that was not used for this long has most likely left every client. */
-export const QUIET_MS = 15 * 60_000;
+const QUIET_MS = 15 * 60_000;
 
 /** How far a rotation has come. */
 export type RotationState =

@@ -2,7 +2,7 @@ import type { Failure } from './api.js';
 import type { Scope, Service } from './types.js';
 
 /** What a token without a name is called. */
-export const UNNAMED = 'Unnamed token';
+const UNNAMED = 'Unnamed token';
 
 /** The name of a token as people see it. */
 export function nameOf(token: { readonly name: string }): string {

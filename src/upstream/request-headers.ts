@@ -101,7 +101,7 @@ export function withoutCookie(field: string, name: string): string {
 }
 
 /** Whether a pair sets this cookie, also by the prefixed names that browsers treat apart. */
-export function isSessionCookie(pair: string, name: string): boolean {
+function isSessionCookie(pair: string, name: string): boolean {
   if (!pair.includes(name)) return false;
   const equals = pair.indexOf('=');
   const found = (equals < 0 ? pair : pair.slice(0, equals)).trim();

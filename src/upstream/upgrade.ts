@@ -14,7 +14,7 @@ import { refusalOf } from './faults.js';
 import type { Upstream } from './upstreams.js';
 
 /** A judged WebSocket handshake to carry. */
-export interface UpgradeRequest {
+interface UpgradeRequest {
   readonly head: RequestHead;
   readonly socket: Duplex;
   /** Bytes that the client sent behind the handshake. */

@@ -34,7 +34,7 @@ export function readService(dbs: Databases, id: string): Service | undefined {
 }
 
 /** Reads a token by the digest of its secret. */
-export function readTokenByDigest(dbs: Databases, digest: string): Token | undefined {
+function readTokenByDigest(dbs: Databases, digest: string): Token | undefined {
   const stored = dbs.tokens.get(digest);
   return stored === undefined ? undefined : tokenOf(stored);
 }

@@ -16,7 +16,7 @@ export interface RedisSettings {
 }
 
 /** TLS of the connections to Redis. */
-export interface RedisTls {
+interface RedisTls {
   readonly ca: string | null;
   readonly cert: string | null;
   readonly key: string | null;
