@@ -11,7 +11,7 @@ import type { Store } from '../../src/store/store.js';
 import { contentOf } from '../helpers/content.js';
 import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
-import { NOW, session, token, user } from '../store/contract.js';
+import { NOW, session, token, user } from '../store/contract/records.js';
 
 const sealingKey = randomBytes(32);
 const sealer = new Sealer(sealingKey);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { BASE, NOW, session, token, user } from '../store/contract.js';
+import { BASE, NOW, session, token, user } from '../store/contract/records.js';
 
 const DAY = 24 * 3_600_000;
 const later = { expiresAt: NOW + 3_650 * DAY };

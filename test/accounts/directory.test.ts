@@ -8,7 +8,7 @@ import { openLmdbStore } from '../../src/store/lmdb.js';
 import type { Changes } from '../../src/store/directory-store.js';
 import type { Store } from '../../src/store/store.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
-import { BASE, NOW, user } from '../store/contract.js';
+import { BASE, NOW, user } from '../store/contract/records.js';
 
 /** A store in which somebody else writes first whenever a customer is about to be removed, once. */
 function racedStore(inner: Store): Store {

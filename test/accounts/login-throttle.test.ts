@@ -5,7 +5,7 @@ import { bytesOfAddress } from '../../src/domain/address.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { forEachRow } from '../helpers/table.js';
-import { NOW } from '../store/contract.js';
+import { NOW } from '../store/contract/records.js';
 
 const MINUTE = 60_000;
 const SETTINGS = { max_failures: 2, lockout: 15 * MINUTE };

@@ -6,7 +6,7 @@ import type { SessionSubject } from '../../src/domain/credential.js';
 import type { Config } from '../../src/config/schema/config.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
-import { BASE, NOW, user } from '../store/contract.js';
+import { BASE, NOW, user } from '../store/contract/records.js';
 
 const SHORT = { max_per_user: 100, idle_timeout: 60_000, absolute_timeout: 600_000 };
 const LONG = { max_per_user: 100, idle_timeout: 3_600_000, absolute_timeout: 7_200_000 };

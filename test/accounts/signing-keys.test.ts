@@ -7,7 +7,7 @@ import type { Subject } from '../../src/domain/credential.js';
 import type { SigningKey, SigningKeys } from '../../src/domain/signing-key.js';
 import { Assertions } from '../../src/gate/assertion.js';
 import { RecordUnreadable, StoreUnavailable } from '../../src/store/faults.js';
-import { NOW, token, user } from '../store/contract.js';
+import { NOW, token, user } from '../store/contract/records.js';
 
 const SETTINGS: SigningSettings = { algorithm: 'EdDSA', rotate_after: 2_592_000_000, ttl: 60_000 };
 const DAY = 86_400_000;

@@ -6,7 +6,7 @@ import type { User } from '../../src/domain/user.js';
 import type { Store } from '../../src/store/store.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import type { TokenWithOwner } from '../../src/store/token-store.js';
-import { NOW, session, token, user } from './contract.js';
+import { NOW, session, token, user } from './contract/records.js';
 
 const NO_LIMITS = { active: null, stored: null };
 

@@ -8,7 +8,7 @@ import { startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { start, temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
-import { BASE, createToken, NOW, token } from './contract.js';
+import { BASE, createToken, NOW, token } from './contract/records.js';
 
 type Test = { teardown: (fn: () => void) => void };
 

@@ -6,7 +6,8 @@ import t from 'tap';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
-import { BASE, createToken, NOW, storeContract, token, user } from './contract.js';
+import { storeContract } from './contract.js';
+import { BASE, createToken, NOW, token, user } from './contract/records.js';
 
 /** A process of its own; it runs the built store, because a loader would take a second to start. */
 const WRITER = join(import.meta.dirname, 'writer.mjs');

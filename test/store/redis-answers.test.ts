@@ -8,7 +8,7 @@ import { OutcomeUnknown, StoreUnavailable } from '../../src/store/faults.js';
 import { startProxy } from '../helpers/proxy.js';
 import { redisSettings, type RedisServer, startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
-import { BASE, NOW, session, token, user } from './contract.js';
+import { BASE, NOW, session, token, user } from './contract/records.js';
 
 const NO_LIMITS = { active: null, stored: null };
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));

@@ -5,7 +5,7 @@ import { openRedisStore } from '../../src/store/redis.js';
 import { recordsOf } from '../../src/store/transfer.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
-import { BASE, NOW, token, user } from './contract.js';
+import { BASE, NOW, token, user } from './contract/records.js';
 
 const KEY = (name: string) => `{latchkey:}${name}`;
 const MANY = 20_000;

@@ -5,7 +5,7 @@ import { openRedisStore } from '../../src/store/redis.js';
 import { Revocations } from '../../src/store/revocations.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
-import { BASE, NOW, session, token, user } from './contract.js';
+import { BASE, NOW, session, token, user } from './contract/records.js';
 
 const NO_LIMITS = { active: null, stored: null };
 const later = Date.now() + 3_600_000;

@@ -1,7 +1,8 @@
 import t from 'tap';
 import { openRedisStore } from '../../src/store/redis.js';
 import { redisSettings, startCluster, startRedis, startSentinel } from '../helpers/redis.js';
-import { BASE, createToken, NOW, storeContract, token, user } from './contract.js';
+import { storeContract } from './contract.js';
+import { BASE, createToken, NOW, token, user } from './contract/records.js';
 
 let number = 0;
 /** A prefix of its own for each case, so that one server serves all. */

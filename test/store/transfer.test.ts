@@ -12,7 +12,7 @@ import { contentOf } from '../helpers/content.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { options, told } from '../helpers/property.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
-import { NOW, token, user } from './contract.js';
+import { NOW, token, user } from './contract/records.js';
 
 const redis = await startRedis(t);
 let number = 0;
