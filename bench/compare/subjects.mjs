@@ -21,7 +21,7 @@ export async function openPlace() {
   return { folder, cores: measured, loadCores: load, upstreamPort, keysFile, progress, ...secrets };
 }
 
-/** Starts subjects and keeps what cannot be measured, with the line that mends it. */
+/** Starts subjects and keeps what cannot be measured, with the line that fixes it. */
 export class Subjects {
   #place;
   #started = new Map();

@@ -65,7 +65,7 @@ for (let from = 0; from < tokens; from += 50_000) {
 }
 const bytesPerToken = (info('memory', 'used_memory') - emptyBytes) / tokens;
 
-const told = new Map();
+const sent = new Map();
 const delays = [];
 const children = [];
 for (let i = 0; i < sidecars; i++) {
@@ -73,9 +73,9 @@ for (let i = 0; i < sidecars; i++) {
     JSON.stringify({ port, tokens, active, rate, seed: i * 7_919 + 1 }),
   ]);
   children.push(child);
-  await new Promise((armed) => child.once('message', armed));
+  await new Promise((up) => child.once('message', up));
   child.on('message', (message) => {
-    const sentAt = told.get(message.told);
+    const sentAt = sent.get(message.received);
     if (sentAt !== undefined) delays.push(message.at - sentAt);
   });
 }
@@ -89,7 +89,7 @@ while (now() - startedAt < seconds * 1000) {
   if (revoked / revocations < (now() - startedAt) / 1000) {
     // Among those in use, from the end, so that the look-ups do not run dry.
     const token = tokenAt((active - 1 - revoked) % tokens);
-    told.set(token.digest, now());
+    sent.set(token.digest, now());
     await store.tokens.revoke([token.id]);
     revoked += 1;
   } else await wait(1);

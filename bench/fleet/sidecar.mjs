@@ -19,15 +19,16 @@ const cache = new TokenCache(
 );
 const cached = cachedStore(store, cache);
 const link = new InvalidationLink(store.client, settings(port), CACHED_NAMES, {
-  armed: () => {
+  up: () => {
     cache.enable();
-    process.send({ armed: true });
+    process.send({ up: true });
   },
   lost: () => cache.disable(),
   changed: (names) => {
     const at = now();
     cache.changed(names);
-    for (const name of names ?? []) if (name.startsWith('token:')) process.send({ told: name.slice(6), at });
+    for (const name of names ?? [])
+      if (name.startsWith('token:')) process.send({ received: name.slice(6), at });
   },
 });
 const lastSeen = new LastSeen(cached.usage, 1_000, 1_800_000, () => undefined);

@@ -29,10 +29,10 @@ const seconds = (performance.now() - startedAt) / 1000;
 const few = randomDigests(BUSY);
 for (let i = 0; i < WARM_UPS; i++) lookUp(openLmdbStore(folder), few);
 const unmapped = lookUp(openLmdbStore(folder), randomDigests(DIFFERENT));
-const walk = openLmdbStore(folder);
-for (let index = 0; index < tokens; index += STRIDE) walk.tokens.find(unusedDigestAt(index, tokens));
+const mapped = openLmdbStore(folder);
+for (let index = 0; index < tokens; index += STRIDE) mapped.tokens.find(unusedDigestAt(index, tokens));
 const rounds = Array.from({ length: ROUNDS }, measureRound);
-await walk.close();
+await mapped.maintenance.close();
 
 const { blocks } = statSync(join(folder, 'data.mdb'));
 process.stdout.write(

@@ -12,7 +12,7 @@ import { isPassingRefusal } from './refused-change.js';
 import type { Sealer } from './sealing.js';
 
 /** Somebody may change a user between the plan and the write; then it is worked out anew, this often. */
-const MAX_TRIES = 3;
+const MAX_ATTEMPTS = 3;
 
 /** Whether a directory was applied is not known, or only a part of it was. */
 export class DirectoryUnconfirmed extends OutcomeUnknown {
@@ -50,7 +50,7 @@ export class DirectoryApplier {
   /** Writes what differs. Returns that, or why it could not be written. @throws DirectoryUnconfirmed, StoreUnavailable */
   async apply(directory: Directory, now: EpochMs): Promise<Plan | NotApplied> {
     let partly = false;
-    for (let tries = 1; ; tries++) {
+    for (let attempts = 1; ; attempts++) {
       const plan = await this.plan(directory, now);
       let refused: ChangeRefused | undefined;
       for (const slice of plan.slices) {
@@ -63,7 +63,7 @@ export class DirectoryApplier {
         await setImmediate();
       }
       if (refused === undefined) return plan;
-      if (!isPassingRefusal(refused) || tries === MAX_TRIES)
+      if (!isPassingRefusal(refused) || attempts === MAX_ATTEMPTS)
         return { refused, partly, differences: plan.differences };
     }
   }

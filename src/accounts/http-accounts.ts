@@ -17,8 +17,8 @@ const MAX_ANSWER = 64 * 1024;
 const MAX_CONNECTIONS = 32;
 /** Logins that wait beyond this are refused at once, so that a flood can't fill memory. */
 const MAX_WAITING = 64;
-/** Two logins of one user at once may both want to keep what they were told. */
-const MAX_TRIES = 3;
+/** Two logins of one user at once may both want to store the answer that they got. */
+const MAX_ATTEMPTS = 3;
 
 type Settings = NonNullable<Config['directory']['http']>;
 
@@ -139,7 +139,7 @@ export class HttpAccounts implements Accounts {
 
   /** Writes down what the source says of a user, when it is new. */
   async #keep(account: Account, login: string): Promise<User> {
-    for (let tries = 1; ; tries++) {
+    for (let attempts = 1; ; attempts++) {
       const now = Date.now();
       const before = await this.#directory.getUser(account.id);
       this.#refuseClash(account, before);
@@ -162,7 +162,7 @@ export class HttpAccounts implements Accounts {
         now,
       );
       if (refused === undefined) return user;
-      if (tries === MAX_TRIES)
+      if (attempts === MAX_ATTEMPTS)
         throw this.#unavailable(`the user ${user.id} cannot be kept (${refused.reason})`);
     }
   }

@@ -35,7 +35,7 @@ interface OpenKey extends Signer {
 /** While the store can't be asked, it is asked this often. */
 const RETRY_MS = 1_000;
 /** Somebody else changed the keys each time; more often than this is no coincidence. */
-const MAX_TRIES = 20;
+const MAX_ATTEMPTS = 20;
 
 // Most servers sign nothing and need not wait for it.
 const jose = async () => import('jose');
@@ -58,7 +58,7 @@ export class KeyRing {
   #refreshAt = -Infinity;
   #refreshing: Promise<void> | undefined;
 
-  /** @param onAway told when the store can't be asked and the keys known go on signing */
+  /** @param onAway called when the store is unavailable and the known keys go on signing */
   constructor(
     store: KeyStore,
     sealer: Sealer,
@@ -116,7 +116,7 @@ export class KeyRing {
 
   /** Reads the keys, and writes them when one is due or over. */
   async #maintain(now: EpochMs): Promise<OpenKey[]> {
-    for (let tries = 0; tries < MAX_TRIES; tries++) {
+    for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts++) {
       const stored = (await this.#store.get()) ?? { revision: 0, keys: [] };
       // Before anything is written: who can't open the keys must not add one that nobody else can open.
       const open = await Promise.all(stored.keys.map((key) => this.#open(key)));

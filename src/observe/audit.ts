@@ -33,7 +33,7 @@ export interface AuditLog {
 export interface AuditProcess {
   /** Where the lines of the process's own log go; absent where there is none, in commands. */
   readonly log?: Destination;
-  /** Told of each entry that could not be written. */
+  /** Called with each entry that could not be written. */
   readonly onFailure?: (error: unknown) => void;
 }
 

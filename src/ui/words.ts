@@ -70,7 +70,7 @@ function explainRefused({ status, code, detail, retryAfter }: Failure & { kind: 
   if (code === 'account_locked') return 'This account is locked. Ask whoever runs this service to unlock it.';
   if (code === '2fa.verify')
     return 'That one-time password does not hold. Each one works once: wait for the next one and enter it.';
-  if (status === 429) return `Too many tries. Wait ${wait}, then try again.`;
+  if (status === 429) return `Too many attempts. Wait ${wait}, then try again.`;
   if (status === 403) return `You are not allowed to do this. ${sentence(detail)}`;
   if (status === 404) return `It is not there any more. ${sentence(detail)}`;
   if (status >= 500) return `The server cannot do this now. Wait ${wait}, then try again.`;

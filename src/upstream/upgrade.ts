@@ -26,7 +26,7 @@ interface UpgradeRequest {
   readonly responseFields: readonly string[];
   /** Called at most once, while nothing was sent to the client; it answers and ends the socket. */
   readonly refuse: (refusal: Refusal) => void;
-  /** Told of an error that nobody expected; it logs. */
+  /** Called with an unexpected error; it logs. */
   readonly fault: (error: unknown) => void;
   /** Called once: at the end of the handshake, or after `refuse`. */
   readonly done: (outcome: { readonly status: number | null }) => void;

@@ -9,7 +9,7 @@ import { until } from '../helpers/until.js';
 
 const SEALING_KEY = 'a1'.repeat(32);
 
-t.test('a link with another node than the one that takes the writes is not armed', async (t) => {
+t.test('a link with another node than the one that takes the writes is not up', async (t) => {
   const [writes, other] = [await startRedis(t), await startRedis(t)];
   const store = await openRedisStore(redisSettings({ url: writes.url }));
   await store.maintenance.begin();
@@ -17,7 +17,7 @@ t.test('a link with another node than the one that takes the writes is not armed
   const note = (event: string) => () => void events.push(event);
   const listen = (url: string) =>
     new InvalidationLink(store.client, redisSettings({ url }), ['token:'], {
-      armed: note('armed'),
+      up: note('up'),
       alive: () => undefined,
       lost: (reason) => events.push(`lost: ${reason}`),
       failed: note('failed'),
@@ -35,10 +35,10 @@ t.test('a link with another node than the one that takes the writes is not armed
   events.length = 0;
   const right = listen(writes.url);
   t.teardown(() => right.close());
-  await until(() => events.includes('armed'), 'the right one');
+  await until(() => events.includes('up'), 'the right one');
   writes.cli('SET', '{latchkey:}token:x', '1');
   await until(() => events.includes('changed: token:x'), 'a change');
-  t.same(events, ['armed', 'changed: token:x'], 'probes are no changes');
+  t.same(events, ['up', 'changed: token:x'], 'probes are no changes');
   // Tracking ends without a sign; the connections live.
   const ids = writes.cli('CLIENT', 'LIST').split('\n').filter((line) => /flags=\S*B/.test(line));
   t.equal(ids.length, 1, 'the tracking connection');
@@ -80,7 +80,7 @@ t.test('clocks that are apart are told of', async (t) => {
   Date.now = () => now() - 60_000;
   t.teardown(() => (Date.now = now));
   const link = new InvalidationLink(store.client, redisSettings({ url: redis.url }), ['token:'], {
-    armed: nothing, alive: nothing, lost: nothing, failed: nothing, notUp: nothing, changed: nothing,
+    up: nothing, alive: nothing, lost: nothing, failed: nothing, notUp: nothing, changed: nothing,
     skew: (ms) => skews.push(ms),
   });
   const startedAt = performance.now();

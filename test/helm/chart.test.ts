@@ -171,7 +171,7 @@ t.test('the configuration passes, with the files that are mounted', async (t) =>
   }
 }); // prettier-ignore
 
-t.test('what cannot work is refused with its mend', async (t) => {
+t.test('what cannot work is refused with its fix', async (t) => {
   const results = render(REFUSED.map(([, values, , chart = CHART]) => ({ chart, values })));
   REFUSED.forEach(([name, , message], i) => t.match(results[i]?.error, message, name));
 });

@@ -46,7 +46,7 @@ const { url, server } = fixture;
 const http2 = await openHttp2(t, url);
 const store = openLmdbStore(`${fixture.folder}/data`);
 t.teardown(() => store.maintenance.close());
-const rehearsal = new Simulator(loadConfig(fixture.configFile), store);
+const simulator = new Simulator(loadConfig(fixture.configFile), store);
 
 type Headers = Record<string, string | string[]>;
 type Call = (path: string, headers: Headers, as: SimulatedRequest['as']) => Promise<number>;
@@ -74,7 +74,7 @@ const question: Call = async (target, headers, as) => {
   const fields = Object.entries(headers).flatMap(([name, values]) =>
     [values].flat().flatMap((value) => [name, value]),
   );
-  const { verdict } = await rehearsal.ask({ method: 'GET', target, fields, as }, Date.now());
+  const { verdict } = await simulator.ask({ method: 'GET', target, fields, as }, Date.now());
   return verdict.outcome === 'forward' ? 200 : (verdict.status ?? 0);
 };
 

@@ -35,7 +35,7 @@ const MOST_MS = 4;
 const MOST_GROWTH = 3.2;
 /** Below this a time says nothing about growth. */
 const LEAST_MS = 0.7;
-const TRIES = 24;
+const ATTEMPTS = 24;
 
 const LIMITS = { head_size: 1e9, head_fields: 1e9, target_size: 1e9 };
 const NAMES = { key: 'service-key', otp: 'service-otp', sessionCookie: 'service.session' };
@@ -264,7 +264,7 @@ for (const [name, { tokens, run, pairs = false, reads = 1 }] of Object.entries(T
     for (const [told, input] of inputsOf(tokens, pairs)) {
       const [once, twice] = [input(SIZE), input(2 * SIZE)];
       let [short, long] = [Infinity, Infinity];
-      for (let tries = 0; tries < TRIES; tries++) {
+      for (let attempts = 0; attempts < ATTEMPTS; attempts++) {
         long = Math.min(long, timeOf(() => run(twice)) / reads);
         if (long < LEAST_MS) break;
         short = Math.min(short, timeOf(() => run(once)) / reads);

@@ -74,7 +74,7 @@ t.test(
 );
 
 /** Makes every look at the clock five milliseconds later than the one before, so that each key read is a slice of its own. */
-function hurry(): () => void {
+function sliceEachKey(): () => void {
   let at = performance.now();
   performance.now = () => (at += 5);
   return () => void Reflect.deleteProperty(performance, 'now');
@@ -97,7 +97,7 @@ t.test('a list is read in slices: others are served in between, and each key com
   ];
   for (const [name, list, count] of lists) {
     const atOnce = await list();
-    const restore = hurry();
+    const restore = sliceEachKey();
     let sliced: readonly unknown[];
     const breaks = countBreaks();
     try {
@@ -112,7 +112,7 @@ t.test('a list is read in slices: others are served in between, and each key com
   t.same([await store.tokens.customerHasAtLeast('C1', 40), await store.tokens.customerHasAtLeast('C1', 41)], [true, false]);
 
   // Written between two slices: what is there all the while comes once, all the same.
-  const restore = hurry();
+  const restore = sliceEachKey();
   const listed = store.directory.listUsers('C1');
   const changed = store.directory.change({ users: [user('U0'), user('U999')], removeUsers: ['U120'] }, NOW);
   const seen = (await Promise.resolve(listed)).map(({ id }) => id);
@@ -143,7 +143,7 @@ t.test('what expired is removed in slices, unless its time changed in between', 
   const session = (digest: string) => ({ digest, id: digest, userId: 'U1', createdAt: NOW, endsAt: NOW + 99, lastSeenAt: NOW, idleEndsAt: NOW + 5, ip: '', userAgent: null });
   for (const digest of ['A', 'B', 'C']) await store.sessions.create(session(digest), user('U1'), null);
   for (let i = 0; i < 20; i++) await createToken(store, token(`T${i}`, { expiresAt: NOW + i }), null, NOW);
-  const restore = hurry();
+  const restore = sliceEachKey();
   const removing = store.maintenance.removeExpired(NOW + 50, NOW + 10, 100);
   // It has read the first key by now.
   await store.usage.recordUses({ tokens: new Map(), sessions: new Map([['C', { at: NOW + 4, ip: '', userAgent: null, idleEndsAt: NOW + 60 }]]) });

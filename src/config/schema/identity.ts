@@ -43,7 +43,7 @@ const assertionSchema = z.strictObject({
     .describe('How long a key signs before the next one does'),
 });
 
-/** What upstreams are told of the caller. */
+/** What upstreams receive about the user. */
 export const identitySchema = z
   .strictObject({
     preset: z

@@ -94,7 +94,7 @@ export async function openNetworkedStore(
   noteLinkAlive();
   let skewed = false;
   const link = new InvalidationLink(client, settings, [...CACHED_NAMES, REVOCATION], {
-    armed: (until) => {
+    up: (until) => {
       said = false;
       storeLinksUp.set(1);
       noteLinkAlive();

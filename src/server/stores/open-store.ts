@@ -33,7 +33,7 @@ export interface ServerProcess {
   readonly serves: boolean;
   /** Called for each entry of the audit log that could not be written. */
   readonly auditFailed: () => void;
-  /** Told of each operation of the store when it is over. */
+  /** Called with each operation of the store when it is over. */
   readonly onOperation: OnOperation;
 }
 

@@ -20,7 +20,7 @@ export function createSession(
   return ended;
 }
 
-/** Ends those sessions of a user that were used longest ago, until one more has room. */
+/** Ends those sessions of a user that were used longest ago, until one more fits. */
 function endLeastUsed(dbs: Databases, userId: string, maxPerUser: number | null): Session[] {
   if (maxPerUser === null || countIndex(dbs.sessionsOf, userId) < maxPerUser) return [];
   const ended = listIndex(dbs.sessionsOf, userId)

@@ -46,7 +46,7 @@ return redis.call('SET', P(ARGV[2]), ARGV[3])
 
 export const PROBE_WRITE = `return redis.call('SET', P('probe'), ARGV[2])`;
 
-/** Writes a key that one invalidation link is told of. Returns the clock of Redis: seconds and microseconds. */
+/** Writes a key of which one invalidation link is notified. Returns the clock of Redis: seconds and microseconds. */
 export const PROBE_LINK = `
 redis.call('SET', P(ARGV[2]), ARGV[3], 'PX', 10000)
 local time = redis.pcall('TIME')

@@ -1,4 +1,4 @@
-/** What a failover lost is made again during this time, in milliseconds; those who made it are told of the failover within it. */
+/** What a failover lost is made again during this time, in milliseconds; those who made it learn of the failover within it. */
 const RECOVERY_MS = 2_000;
 
 /**
