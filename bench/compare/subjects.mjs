@@ -6,7 +6,7 @@ import { onEnd, planCores, temporaryFolder } from '../lib/processes.mjs';
 import { progress } from '../lib/output.mjs';
 import { startUpstream } from '../lib/upstream.mjs';
 import { writeScript } from '../lib/wrk.mjs';
-import { newSecrets } from './workloads.mjs';
+import { newSecrets } from './requests.mjs';
 
 /** Where a run takes place: its folder, cores, upstream and secrets. */
 export async function openPlace() {
