@@ -30,7 +30,6 @@ export interface NotApplied {
   readonly refused: ChangeRefused;
   /** Whether parts of a large directory were written before. */
   readonly partly: boolean;
-  /** What was to be written. */
   readonly differences: readonly Difference[];
 }
 

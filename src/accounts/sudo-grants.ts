@@ -26,7 +26,6 @@ export class SudoGrants {
     return this.#store.grantSudo(owner, idOf(subject), this.endOf(now), now);
   }
 
-  /** Whether the credential of a subject has one now. */
   async isActive(subject: Subject, now: EpochMs): Promise<boolean> {
     return this.#store.hasSudo(subject.user.id, idOf(subject), now);
   }

@@ -18,7 +18,6 @@ export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent 
   };
 }
 
-/** The audit event of a revoked token. */
 export function tokenRevokedEvent(id: string): AuditEvent {
   return { event: 'token.revoked', outcome: 'success', target: { token_id: id } };
 }

@@ -19,7 +19,6 @@ export class WriteLimit {
     this.#perHour = perHour;
   }
 
-  /** Counts one more write. */
   async count(userId: string, now: EpochMs): Promise<WritesLeft> {
     const hour = Math.floor(now / HOUR_MS) * HOUR_MS;
     const count = await this.#usage.countWrite(userId, hour);

@@ -10,7 +10,6 @@ import { readSecret } from './terminal/password.js';
 import { renderExplanation } from './render-explanation.js';
 import { hasStore, withStore } from './with-store.js';
 
-/** Options of `latchkey explain`. */
 export interface ExplainOptions {
   readonly config: string;
   readonly method: string;

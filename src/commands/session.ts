@@ -11,7 +11,6 @@ import { findUser, listUsers } from './find-user.js';
 import { withStore } from './with-store.js';
 import { relativeTime, renderTable, report } from './terminal/output.js';
 
-/** Options of `latchkey session ...`. */
 export interface SessionOptions extends ReportOptions {
   readonly user?: string;
 }
@@ -71,7 +70,6 @@ function sessionObject({ session, user }: Owned) {
   };
 }
 
-/** Ends sessions. */
 export async function revoke(ids: readonly string[], options: SessionOptions): Promise<void> {
   if ((ids.length === 0) === (options.user === undefined)) {
     throw new WrongUsage('session revoke: give ids of sessions, or --user LOGIN for every session of a user');

@@ -24,7 +24,6 @@ export interface EndpointServices {
   readonly identify: Gate['identify'] | null;
   /** null when there are no assertions. */
   readonly signingKeys: KeyRing | null;
-  /** Name of the session cookie. */
   readonly sessionCookie: string;
   readonly page: PageSettings;
   /** The OpenAPI document as this configuration serves it. */

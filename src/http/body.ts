@@ -29,7 +29,6 @@ export class Params {
       .map(({ name }) => name);
   }
 
-  /** Number of values. */
   get size(): number {
     return this.#pairs.length;
   }

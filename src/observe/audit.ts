@@ -9,7 +9,6 @@ import { printable } from './printable.js';
 /** One entry: plain values by name. Time, node and process are added when it is written. */
 type AuditEntry = Readonly<Record<string, unknown>>;
 
-/** Settings of `audit`. */
 export interface AuditSettings {
   /** `stdout`, a file, or null for none. */
   readonly to: string | null;

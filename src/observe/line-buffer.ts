@@ -37,7 +37,6 @@ export class LineBuffer {
     this.#whole = this.#length;
   }
 
-  /** Adds bytes. */
   bytes(piece: Uint8Array): void {
     this.#reserve(piece.length);
     this.#bytes.set(piece, this.#length);

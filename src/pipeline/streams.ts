@@ -54,7 +54,6 @@ export class StreamRevalidator {
     return this.#streams.add(stream, performance.now());
   }
 
-  /** It is over. */
   end(watched: WatchedStream): void {
     this.#streams.remove(watched);
   }

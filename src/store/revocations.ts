@@ -43,7 +43,6 @@ export class Revocations {
     if (fresh.length > 0) this.#log?.append(fresh, Date.now());
   }
 
-  /** Whether a token was revoked. */
   hasToken({ id, digest }: { readonly id: string; readonly digest: string }): boolean {
     return this.#times.has(`token:${id}`) || this.#times.has(`legacy:${digest}`);
   }

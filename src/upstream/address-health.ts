@@ -40,7 +40,6 @@ export class AddressHealth {
     return true;
   }
 
-  /** It answered a request. */
   answered(): void {
     if (this.#failures !== 0) this.#reset();
   }

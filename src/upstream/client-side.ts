@@ -4,7 +4,6 @@ import type { ServerResponse } from 'node:http';
 export interface Following {
   /** It took what waited for it. */
   drained(): void;
-  /** Its connection closed. */
   clientClosed(): void;
 }
 

@@ -226,7 +226,6 @@ export class ForwardHandler
     this.connection?.release(true);
   }
 
-  /** The connection of the client closed. */
   clientClosed(): void {
     if (this.#over) return;
     this.#finish('client');

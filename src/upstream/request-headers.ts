@@ -12,7 +12,7 @@ export interface RequestHeaderSettings extends ProtectedNames {
   readonly tracing: boolean;
 }
 
-/** Builds the fields of an outbound request: a flat list of names and values, the injected ones last. */
+/** Builds request headers for the upstream: a flat list of names and values, the injected ones last. */
 export type RequestHeaders = (head: RequestHead, injected: readonly string[], requestId: string) => string[];
 
 type Treatment = 'keep' | 'drop' | 'cookie' | 'trace';
@@ -28,7 +28,7 @@ const TRACEPARENT = 'traceparent';
 /** Clients make names up; only so many are remembered. */
 const MAX_REMEMBERED = 2_000;
 
-/** Makes the builder of outbound fields. Fields are rebuilt from what was received, never passed through. */
+/** Makes the builder of request headers. They are rebuilt from what was received, never passed through. */
 export function createRequestHeaders(settings: RequestHeaderSettings): RequestHeaders {
   const { forwardCredentials, tracing } = settings;
   const fields = new ProtectedFields(settings);

@@ -42,7 +42,7 @@ const NAMES = { key: 'service-key', otp: 'service-otp', sessionCookie: 'service.
 const SOCKET = { remoteAddress: '127.0.0.1' };
 const readHead = createHeadReader(NAMES, LIMITS, createClientReader(['127.0.0.1', '10.0.0.0/8']));
 const router = new Router(TABLE, FALLBACK, BUILT_IN);
-const outboundSettings = {
+const requestHeaderSettings = {
   protectedNames: ['X-Auth-User-Id'],
   protectedPrefixes: ['x-auth-'],
   credentialNames: ['Service-Key', 'Service-OTP'],
@@ -50,8 +50,8 @@ const outboundSettings = {
   forwardCredentials: false,
   tracing: false,
 };
-const outbound = createRequestHeaders(outboundSettings);
-const passOn = createForwardAuthHeaders(outboundSettings);
+const requestHeaders = createRequestHeaders(requestHeaderSettings);
+const forwardAuthHeaders = createForwardAuthHeaders(requestHeaderSettings);
 
 function headOf(fields: readonly string[], url = '/') {
   const rawHeaders = [...fields];
@@ -65,9 +65,9 @@ function takeHead(fields: readonly string[], url = '/'): void {
   if ('refusal' in head) return;
   refuseCrossOrigin({ ...head, method: 'POST' });
   refuseHandshake(head);
-  outbound(head, [], 'id');
-  passOn.refuse(head, false);
-  passOn.removed(head, passOn.fields(head, []));
+  requestHeaders(head, [], 'id');
+  forwardAuthHeaders.refuse(head, false);
+  forwardAuthHeaders.removed(head, forwardAuthHeaders.fields(head, []));
   isAccessToken(head.key ?? '');
 }
 

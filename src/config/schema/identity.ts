@@ -23,7 +23,6 @@ const MEANING: Readonly<Record<IdentityFact, string>> = {
 
 const header = (fact: IdentityFact) => fieldName.nullable().optional().describe(MEANING[fact]);
 
-/** The signed assertion. */
 const assertionSchema = z.strictObject({
   enabled: flag.default(false).describe('Sign who is calling, for upstreams that check it themselves'),
   header: fieldName.default('X-Auth-Assertion').describe('The header that it is sent in'),

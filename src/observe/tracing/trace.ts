@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** Settings of `tracing`. */
 export interface TracingSettings {
   /** Base URL of the collector. */
   readonly otlp: string;

@@ -18,7 +18,6 @@ export type Task =
   | { readonly password: string; readonly parameters: HashParameters }
   | { readonly password: string; readonly phc: string };
 
-/** What it says. */
 export interface HashingResult {
   readonly id: number;
   readonly value?: string | boolean;

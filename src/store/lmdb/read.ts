@@ -33,13 +33,11 @@ export function readService(dbs: Databases, id: string): Service | undefined {
   return stored === undefined ? undefined : serviceOf(stored);
 }
 
-/** Reads a token by the digest of its secret. */
 function readTokenByDigest(dbs: Databases, digest: string): Token | undefined {
   const stored = dbs.tokens.get(digest);
   return stored === undefined ? undefined : tokenOf(stored);
 }
 
-/** Reads a token by its id. */
 export function readToken(dbs: Databases, id: string): Token | undefined {
   const digest = lookUp(dbs.tokenIds, id);
   return digest === undefined ? undefined : readTokenByDigest(dbs, digest);
@@ -55,7 +53,6 @@ export function readSession(dbs: Databases, digest: string): Session | undefined
   return stored === undefined ? undefined : sessionOf(stored);
 }
 
-/** Reads a token by its id, with its last use. */
 export function readTokenWithUse(dbs: Databases, id: string): TokenWithUse | undefined {
   const token = readToken(dbs, id);
   return token === undefined ? undefined : { token, use: readUse(dbs, id) };

@@ -9,7 +9,6 @@ import {
 } from '../../domain/redis-address.js';
 import type { RedisSettings } from './settings.js';
 
-/** Options of a connection. */
 export type RedisConnectionOptions = Omit<RedisOptions, 'replyMapping'>;
 
 const CONNECT_TIMEOUT_MS = 2_000;

@@ -84,7 +84,6 @@ const SCRIPTS = {
   settleAttempt: SETTLE_ATTEMPT,
 } as const;
 
-/** Name of a script. */
 export type ScriptName = keyof typeof SCRIPTS;
 
 export const SCRIPT_NAMES = Object.keys(SCRIPTS) as ScriptName[];

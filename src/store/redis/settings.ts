@@ -15,7 +15,6 @@ export interface RedisSettings {
   readonly command_timeout: number;
 }
 
-/** TLS of the connections to Redis. */
 interface RedisTls {
   readonly ca: string | null;
   readonly cert: string | null;
