@@ -9,7 +9,7 @@ import { progress } from '../lib/output.mjs';
 import { warmUp } from '../lib/wrk.mjs';
 import { prepareLoad } from './subjects.mjs';
 import { PASSWORD } from '../lib/records.mjs';
-import { TOKEN } from './workloads.mjs';
+import { TOKEN_REQUESTS } from './requests.mjs';
 
 /** The slowest of them is kept busy for this share of its time. */
 const LOAD = 0.6;
@@ -19,7 +19,7 @@ const STORMS = [0, 1, 8];
 
 /** The text of the requests of a workload, as they are on the wire. */
 function textOf(peer, place) {
-  return TOKEN.requests(peer, place)
+  return TOKEN_REQUESTS.requests(peer, place)
     .slice(0, 200)
     .map(({ method, path, fields }) => {
       const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
@@ -64,7 +64,7 @@ async function commonRate(loaded, place) {
   let slowest = Infinity;
   for (const { peer, started, wasWarm } of loaded) {
     progress(`how much ${peer.name} can take`);
-    const load = await prepareLoad(TOKEN, peer, started, place);
+    const load = await prepareLoad(TOKEN_REQUESTS, peer, started, place);
     const settings = { cores: place.loadCores, measuredCores: place.cores };
     if (!wasWarm) await warmUp({ url: `http://127.0.0.1:${started.port}/`, ...load, cores: place.loadCores });
     const { cpu_us } = await measureRound(started, load, { ...settings, seconds: 2 });

@@ -82,6 +82,6 @@ export function report({ workloads, not_measured }) {
   const sections = WORKLOADS.filter(({ name }) => workloads[name] !== undefined).map(
     ({ name, title }) => `### ${title}\n\n${tableOf(name, workloads[name])}\n`,
   );
-  const missing = Object.entries(not_measured).map(([name, mend]) => `Not measured: ${name}. ${mend}`);
+  const missing = Object.entries(not_measured).map(([name, fix]) => `Not measured: ${name}. ${fix}`);
   return [...sections, ...missing].join('\n');
 }

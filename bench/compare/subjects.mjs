@@ -6,7 +6,7 @@ import { onEnd, planCores, temporaryFolder } from '../lib/processes.mjs';
 import { progress } from '../lib/output.mjs';
 import { startUpstream } from '../lib/upstream.mjs';
 import { writeScript } from '../lib/wrk.mjs';
-import { newSecrets } from './workloads.mjs';
+import { newSecrets } from './requests.mjs';
 
 /** Where a run takes place: its folder, cores, upstream and secrets. */
 export async function openPlace() {
@@ -21,7 +21,7 @@ export async function openPlace() {
   return { folder, cores: measured, loadCores: load, upstreamPort, keysFile, progress, ...secrets };
 }
 
-/** Starts subjects and keeps what cannot be measured, with the line that mends it. */
+/** Starts subjects and keeps what cannot be measured, with the line that fixes it. */
 export class Subjects {
   #place;
   #started = new Map();

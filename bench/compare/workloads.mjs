@@ -1,5 +1,5 @@
 // What is asked of whom.
-import { hashedPassword, newKeys, newSessionIds } from '../lib/records.mjs';
+import { newKeys } from '../lib/records.mjs';
 import { SIZES } from '../lib/upstream.mjs';
 import { measureLatency, measureStorm } from './latency.mjs';
 import { measureWorkloads } from './measure.mjs';
@@ -9,22 +9,8 @@ import { latchkey, latchkeyOn } from './peers/latchkey.mjs';
 import { nginxAuthRequest, nginxLua } from './peers/nginx.mjs';
 import { bareUndici, fastify, fastProxy, httpProxy } from './peers/node.mjs';
 import { asking, manyRoutes, millionTokens, ROUTES, workers } from './peers/special.mjs';
+import { COMMON, get, KEYS, TOKEN_REQUESTS, withKey } from './requests.mjs';
 
-const KEYS = 1_000;
-
-/** Secrets of a run. */
-export const newSecrets = async () => ({
-  keys: newKeys(KEYS),
-  limitedKeys: newKeys(KEYS),
-  sessionIds: newSessionIds(KEYS),
-  passwordHash: await hashedPassword(),
-});
-
-/** What a client of an API sends along, as curl does. */
-const COMMON = { 'User-Agent': 'curl/8.5.0', Accept: '*/*' };
-const get = (path, fields) => ({ method: 'GET', path, fields: { ...COMMON, ...fields } });
-const withKey = (path) => (key) => get(path, { 'Service-Key': key });
-const keysFor = (peer, place) => (peer.oneKey ? place.keys.slice(0, 1) : place.keys);
 const post = (bytes) => (peer, place) => [
   { method: 'POST', path: '/take', fields: { ...COMMON, 'Service-Key': place.keys[0] }, body: bytes },
 ];
@@ -48,11 +34,10 @@ const EVERYBODY = [
 const WITH_A_CHECK = EVERYBODY.filter(({ checks, name }) => checks && !name.includes(', Node'));
 const CARRIERS = [latchkey, bareUndici, httpProxy, caddyMatcher, nginxLua];
 
-export const TOKEN = {
-  name: 'token',
+const TOKEN = {
+  ...TOKEN_REQUESTS,
   title: 'Small GET with a token',
   subjects: EVERYBODY,
-  requests: (peer, place) => keysFor(peer, place).map(withKey('/api/items/42')),
   rounds: 'all',
   seconds: 'all',
 };

@@ -55,17 +55,17 @@ while (cli('PING').trim() !== 'PONG') await wait(20);
 const info = (section, name) => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(cli('INFO', section))?.[1]);
 
 const store = await openRedisStore(settings(port));
-await store.begin();
-await store.change({ customers: [{ id: 'C1', name: 'One' }], users: users() }, Date.now());
+await store.maintenance.begin();
+await store.directory.change({ customers: [{ id: 'C1', name: 'One' }], users: users() }, Date.now());
 const emptyBytes = info('memory', 'used_memory');
 for (let from = 0; from < tokens; from += 50_000) {
   const some = Array.from({ length: Math.min(50_000, tokens - from) }, (_, i) => tokenAt(from + i));
-  await store.change({ tokens: some }, Date.now());
+  await store.directory.change({ tokens: some }, Date.now());
   progress(`${from + some.length} tokens`);
 }
 const bytesPerToken = (info('memory', 'used_memory') - emptyBytes) / tokens;
 
-const told = new Map();
+const sent = new Map();
 const delays = [];
 const children = [];
 for (let i = 0; i < sidecars; i++) {
@@ -73,9 +73,9 @@ for (let i = 0; i < sidecars; i++) {
     JSON.stringify({ port, tokens, active, rate, seed: i * 7_919 + 1 }),
   ]);
   children.push(child);
-  await new Promise((armed) => child.once('message', armed));
+  await new Promise((up) => child.once('message', up));
   child.on('message', (message) => {
-    const sentAt = told.get(message.told);
+    const sentAt = sent.get(message.received);
     if (sentAt !== undefined) delays.push(message.at - sentAt);
   });
 }
@@ -89,8 +89,8 @@ while (now() - startedAt < seconds * 1000) {
   if (revoked / revocations < (now() - startedAt) / 1000) {
     // Among those in use, from the end, so that the look-ups do not run dry.
     const token = tokenAt((active - 1 - revoked) % tokens);
-    told.set(token.digest, now());
-    await store.revokeTokens([token.id]);
+    sent.set(token.digest, now());
+    await store.tokens.revoke([token.id]);
     revoked += 1;
   } else await wait(1);
   progress(`${Math.round((now() - startedAt) / 1000)} of ${seconds} s`);
@@ -100,7 +100,7 @@ await wait(200);
 const counts = await Promise.all(children.map(countsOf));
 for (const child of children) child.send('stop');
 await Promise.all(children.map((child) => new Promise((gone) => child.once('exit', gone))));
-await store.close();
+await store.maintenance.close();
 redis.kill();
 rmSync(folder, { recursive: true, force: true });
 progress('');

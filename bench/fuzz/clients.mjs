@@ -71,7 +71,7 @@ function makeFrames(random, at) {
   return frames.join('');
 } // prettier-ignore
 
-/** Frames that a client seldom sends, or never. */
+/** Frames that a client rarely sends, or never. */
 function odd(random, stream) {
   return random.pick([
     () => frame(2, 0, stream, '\0\0\0\0\x10'),

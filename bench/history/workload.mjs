@@ -99,7 +99,7 @@ export class Workload {
     const work = all.flatMap((credential) => this.#sidecars.map(({ index }) => [credential, index]));
     let done = 0;
     await inParallel(work, READ_BACK_AT_ONCE, async ([credential, sidecar]) => {
-      for (let tries = 0; tries < 20; tries++)
+      for (let attempts = 0; attempts < 20; attempts++)
         if ((await this.#use(credential, sidecar, true)) !== 'unknown') break;
       onProgress((done += 1), work.length);
     });

@@ -47,6 +47,6 @@ async function sample(inspector, what, work) {
 }
 
 /** Bytes of a part of the tree. */
-export function sizeOf({ selfSize, children }) {
+function sizeOf({ selfSize, children }) {
   return children.reduce((sum, child) => sum + sizeOf(child), selfSize);
 }

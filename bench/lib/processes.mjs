@@ -42,7 +42,7 @@ export function onEnd(work) {
 }
 
 /** Ends every process and removes every folder of the run. */
-export async function endAll() {
+async function endAll() {
   for (const work of endings.splice(0)) await work();
 }
 

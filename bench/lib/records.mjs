@@ -84,19 +84,19 @@ const sessionOf = (digest, index) => ({
 export async function fillStore(path, { keys = [], limitedKeys = [], sessionIds = [], more = 0, passwordHash = null }, progress = () => undefined) {
   const store = openLmdbStore(path);
   const users = Array.from({ length: USERS }, (_, index) => userAt(index, passwordHash));
-  await store.change({ customers: [{ id: 'C1', name: 'One' }], users }, Date.now());
+  await store.directory.change({ customers: [{ id: 'C1', name: 'One' }], users }, Date.now());
   const tokens = keys.map((key, index) => tokenOf(digestOf(key), index));
   const limited = limitedKeys.map((key, index) => tokenOf(digestOf(key), index, ['purge_select']));
   for (let from = 0; from < tokens.length; from += BATCH)
-    await store.change({ tokens: tokens.slice(from, from + BATCH) }, Date.now());
-  await store.change({ tokens: limited }, Date.now());
-  for (const [index, id] of sessionIds.entries()) await store.createSession(sessionOf(digestOf(id), index), users[index % USERS], null);
+    await store.directory.change({ tokens: tokens.slice(from, from + BATCH) }, Date.now());
+  await store.directory.change({ tokens: limited }, Date.now());
+  for (const [index, id] of sessionIds.entries()) await store.sessions.create(sessionOf(digestOf(id), index), users[index % USERS], null);
   for (let from = 0; from < more; from += BATCH) {
     const some = Array.from({ length: Math.min(BATCH, more - from) }, (_, i) => unusedTokenAt(from + i, more));
-    await store.change({ tokens: some }, Date.now());
+    await store.directory.change({ tokens: some }, Date.now());
     progress(`${from + some.length} of ${more} tokens are in the store`);
   }
-  await store.close();
+  await store.maintenance.close();
 } // prettier-ignore
 
 export const newKeys = (count) => Array.from({ length: count }, () => newAccessToken());

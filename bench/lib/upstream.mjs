@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { freePort, startPinned, untilListening } from './processes.mjs';
 
 /** The answer to a small request: 100 bytes of JSON. */
-export const SMALL_ANSWER = JSON.stringify({ data: 'x'.repeat(89) });
+const SMALL_ANSWER = JSON.stringify({ data: 'x'.repeat(89) });
 /** Files of the upstream, in bytes. */
 export const SIZES = { '64k': 65_536, '10m': 10_485_760 };
 
 /** The parts of an nginx configuration that keep it in a folder and its connections open. */
-export function nginxFrame(folder, { modules = [], http }) {
+function nginxFrame(folder, { modules = [], http }) {
   const places = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
   return `${modules.map((file) => `load_module ${file};`).join('\n')}
 ${process.getuid?.() === 0 ? 'user root;' : ''}

@@ -1,21 +1,19 @@
 // The memory of tokens in the cache that stands before Redis. Started with --expose-gc and: number of tokens. Prints one line of JSON.
-import { CachedStore } from '../../dist/store/cached.js';
+import { TokenCache } from '../../dist/store/cache/token-cache.js';
 import { tokenOf, unusedDigestAt, userAt } from '../lib/records.mjs';
 
 const tokens = Number(process.argv[2]);
 /** A store that makes each record anew, as one does that reads it from a network. */
-const made = {
-  findToken: async (digest) => {
-    const index = Number(digest.slice(0, digest.indexOf('.')));
-    return JSON.parse(JSON.stringify({ token: { ...tokenOf(unusedDigestAt(index, tokens), index) }, owner: userAt(index, null) }));
-  },
+const find = async (digest) => {
+  const index = Number(digest.slice(0, digest.indexOf('.')));
+  return JSON.parse(JSON.stringify({ token: { ...tokenOf(unusedDigestAt(index, tokens), index) }, owner: userAt(index, null) }));
 }; // prettier-ignore
-const cached = new CachedStore(
-  made,
+const cache = new TokenCache(
+  { tokens: { find } },
   { size: tokens, ttl: 3_600_000, negative_ttl: 2_000, serveCachedFor: null },
   { hit: () => undefined, miss: () => undefined, servedStale: () => undefined },
 );
-cached.arm();
+cache.enable();
 await look(0, 1_000);
 const before = settled();
 await look(1_000, tokens);
@@ -27,7 +25,7 @@ process.stdout.write(
 
 async function look(from, to) {
   // As long as a digest is: the key is kept too.
-  for (let index = from; index < to; index++) await cached.findToken(`${index}.`.padEnd(43, 'x'));
+  for (let index = from; index < to; index++) await cache.findToken(`${index}.`.padEnd(43, 'x'));
 }
 
 function settled() {

@@ -29,10 +29,10 @@ const seconds = (performance.now() - startedAt) / 1000;
 const few = randomDigests(BUSY);
 for (let i = 0; i < WARM_UPS; i++) lookUp(openLmdbStore(folder), few);
 const unmapped = lookUp(openLmdbStore(folder), randomDigests(DIFFERENT));
-const walk = openLmdbStore(folder);
-for (let index = 0; index < tokens; index += STRIDE) walk.findToken(unusedDigestAt(index, tokens));
+const mapped = openLmdbStore(folder);
+for (let index = 0; index < tokens; index += STRIDE) mapped.tokens.find(unusedDigestAt(index, tokens));
 const rounds = Array.from({ length: ROUNDS }, measureRound);
-await walk.close();
+await mapped.maintenance.close();
 
 const { blocks } = statSync(join(folder, 'data.mdb'));
 process.stdout.write(
@@ -70,7 +70,7 @@ function randomDigests(count) {
 function lookUp(store, digests) {
   const before = process.cpuUsage();
   let found = 0;
-  for (const digest of digests) if (store.findToken(digest) !== undefined) found += 1;
+  for (const digest of digests) if (store.tokens.find(digest) !== undefined) found += 1;
   const { user, system } = process.cpuUsage(before);
   if (found !== digests.length) throw new Error(`${digests.length - found} tokens were not found`);
   return (user + system) / digests.length;

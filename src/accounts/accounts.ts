@@ -42,6 +42,6 @@ export interface Accounts {
   enqueue<T>(work: () => Promise<T>): Promise<T>;
   /** Checks a proof. Run it in its turn. */
   check(proof: Proof): Promise<Checked>;
-  /** Told, in the same turn, of a user who was let in by a password. */
+  /** Called, in the same turn, with a user who logged in with a password. */
   loggedIn(user: User, password: string): Promise<void>;
 }

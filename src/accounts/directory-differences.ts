@@ -1,6 +1,6 @@
 import type { Token } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
-import type { Changes } from '../store/store.js';
+import type { Changes } from '../store/directory-store.js';
 import { isGlobalApiTokenUser } from './legacy-keys.js';
 
 /** Everything of the store that a directory file can declare, by id. */

@@ -1,6 +1,6 @@
 import { loginKey, type User } from '../domain/user.js';
 import { partsOf } from '../store/parts.js';
-import type { Changes } from '../store/store.js';
+import type { Changes } from '../store/directory-store.js';
 
 /** So many users or tokens are written in one step: about 10 ms of the store, in which nobody else writes. */
 export const SLICE = 500;

@@ -7,7 +7,7 @@ import { parseForeignJson } from '../domain/json.js';
 import { MAX_NAME } from '../domain/limits.js';
 import { Unavailable } from '../domain/unavailable.js';
 import { isSameUser, lockOf, loginKey, type User } from '../domain/user.js';
-import type { Store } from '../store/store.js';
+import type { DirectoryStore } from '../store/directory-store.js';
 import type { Accounts, Checked, Proof } from './accounts.js';
 import { isGlobalApiTokenUser } from './legacy-keys.js';
 import { passwordsBusy } from './passwords.js';
@@ -17,8 +17,8 @@ const MAX_ANSWER = 64 * 1024;
 const MAX_CONNECTIONS = 32;
 /** Logins that wait beyond this are refused at once, so that a flood can't fill memory. */
 const MAX_WAITING = 64;
-/** Two logins of one user at once may both want to keep what they were told. */
-const MAX_TRIES = 3;
+/** Two logins of one user at once may both want to store the answer that they got. */
+const MAX_ATTEMPTS = 3;
 
 type Settings = NonNullable<Config['directory']['http']>;
 
@@ -39,13 +39,13 @@ type Account = z.output<typeof answer>;
  * What it says of a user is kept as the user's record, because tokens and sessions are judged by it.
  */
 export class HttpAccounts implements Accounts {
-  readonly #store: Store;
+  readonly #directory: DirectoryStore;
   readonly #settings: Settings;
   readonly #agent: Agent;
   readonly #limit = pLimit(MAX_CONNECTIONS);
 
-  constructor(store: Store, settings: Settings) {
-    this.#store = store;
+  constructor(directory: DirectoryStore, settings: Settings) {
+    this.#directory = directory;
     this.#settings = settings;
     this.#agent = new Agent({
       connections: MAX_CONNECTIONS,
@@ -76,7 +76,7 @@ export class HttpAccounts implements Accounts {
   async loggedIn(): Promise<void> {}
 
   async #known(login: string): Promise<User | null> {
-    return (await this.#store.getUserByLogin(login)) ?? null;
+    return (await this.#directory.getUserByLogin(login)) ?? null;
   }
 
   async close(): Promise<void> {
@@ -139,18 +139,18 @@ export class HttpAccounts implements Accounts {
 
   /** Writes down what the source says of a user, when it is new. */
   async #keep(account: Account, login: string): Promise<User> {
-    for (let tries = 1; ; tries++) {
+    for (let attempts = 1; ; attempts++) {
       const now = Date.now();
-      const before = await this.#store.getUser(account.id);
+      const before = await this.#directory.getUser(account.id);
       this.#refuseClash(account, before);
       const user = userOf(account, login, before, now);
       if (before !== undefined && isSameUser(before, user)) return before;
-      const holder = await this.#store.getUserByLogin(login);
+      const holder = await this.#directory.getUserByLogin(login);
       if (holder !== undefined && isGlobalApiTokenUser(holder)) throw this.#ownsLegacyKeys(holder);
-      const known = await this.#store.getCustomer(user.customerId);
+      const known = await this.#directory.getCustomer(user.customerId);
       const changed =
         holder === undefined || holder.id === user.id ? [user] : [user, withoutLogin(holder, now)];
-      const refused = await this.#store.change(
+      const refused = await this.#directory.change(
         {
           users: changed,
           ...(known === undefined ? { customers: [{ id: user.customerId, name: user.customerId }] } : {}),
@@ -162,7 +162,7 @@ export class HttpAccounts implements Accounts {
         now,
       );
       if (refused === undefined) return user;
-      if (tries === MAX_TRIES)
+      if (attempts === MAX_ATTEMPTS)
         throw this.#unavailable(`the user ${user.id} cannot be kept (${refused.reason})`);
     }
   }

@@ -2,12 +2,13 @@ import type { Subject } from '../domain/credential.js';
 import { recordedClient } from '../domain/limits.js';
 import type { EpochMs } from '../domain/time.js';
 import type { SessionUse, TokenUse } from '../domain/token.js';
-import type { Store, Uses } from '../store/store.js';
+import type { UsageStore } from '../store/usage-store.js';
+import type { Uses } from '../store/usage-store.js';
 
 /** A session's activity is written at most this often, so the idle timeout is exact to it. */
 const SESSION_TOUCH_MS = 60_000;
 /** Uses that are kept while they can't be written; beyond it the oldest are given up. */
-export const MAX_KEPT = 100_000;
+const MAX_KEPT = 100_000;
 const NOTHING: Uses = { tokens: new Map(), sessions: new Map() };
 
 /**
@@ -17,7 +18,7 @@ const NOTHING: Uses = { tokens: new Map(), sessions: new Map() };
  * uses are kept, up to {@link MAX_KEPT} of tokens and as many of sessions.
  */
 export class LastSeen {
-  readonly #store: Store;
+  readonly #usage: Pick<UsageStore, 'recordUses'>;
   readonly #idleTimeout: number;
   readonly #sessionStep: number;
   readonly #timer: NodeJS.Timeout;
@@ -32,8 +33,13 @@ export class LastSeen {
    * @param idleTimeout milliseconds (`sessions.idle_timeout`); a tenth of it bounds how coarse session activity is
    * @param onError called when a write failed; its uses are kept for the next one
    */
-  constructor(store: Store, interval: number, idleTimeout: number, onError: (error: unknown) => void) {
-    this.#store = store;
+  constructor(
+    usage: Pick<UsageStore, 'recordUses'>,
+    interval: number,
+    idleTimeout: number,
+    onError: (error: unknown) => void,
+  ) {
+    this.#usage = usage;
     this.#idleTimeout = idleTimeout;
     this.#sessionStep = Math.min(SESSION_TOUCH_MS, idleTimeout / 10);
     this.#timer = setInterval(() => void this.flush().catch(onError), interval).unref();
@@ -79,7 +85,7 @@ export class LastSeen {
     this.#tokens = new Map();
     this.#sessions = new Map();
     try {
-      await this.#store.recordUses(uses);
+      await this.#usage.recordUses(uses);
     } catch (error) {
       this.#tokens = newest([...uses.tokens, ...this.#tokens]);
       this.#sessions = newest([...uses.sessions, ...this.#sessions]);

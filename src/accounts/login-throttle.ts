@@ -4,7 +4,7 @@ import type { EpochMs } from '../domain/time.js';
 import { loginKey } from '../domain/user.js';
 import { bytesOfAddress } from '../domain/address.js';
 import type { AttemptLimit } from '../store/attempts.js';
-import type { Store } from '../store/store.js';
+import type { LoginThrottleStore } from '../store/login-throttle-store.js';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
@@ -66,10 +66,10 @@ export interface Reservation {
  * whoever gets so far knows the password.
  */
 export class LoginThrottle {
-  readonly #store: Store;
+  readonly #store: LoginThrottleStore;
   readonly #settings: ThrottleSettings;
 
-  constructor(store: Store, settings: ThrottleSettings) {
+  constructor(store: LoginThrottleStore, settings: ThrottleSettings) {
     this.#store = store;
     this.#settings = settings;
   }
@@ -77,13 +77,13 @@ export class LoginThrottle {
   /** Seconds to wait before the next try; 0 when it may be made now. It counts nothing. */
   async secondsToWait(attempted: Attempted, now: EpochMs): Promise<number> {
     const counts = await this.#countsOf(attempted, now);
-    return seconds(await this.#store.attemptHeldUntil(counts.limits, now), now);
+    return seconds(await this.#store.heldUntil(counts.limits, now), now);
   }
 
   /** Counts an attempt, or returns the seconds that it has to wait. */
   async reserve(attempted: Attempted, now: EpochMs): Promise<Reservation | number> {
     const { account, networks, code, limits } = await this.#countsOf(attempted, now);
-    const until = await this.#store.reserveAttempt(limits, now);
+    const until = await this.#store.reserve(limits, now);
     if (until > now) return seconds(until, now);
     const released = networks.map(({ key }) => key);
     return {
@@ -91,15 +91,12 @@ export class LoginThrottle {
         switch (ending) {
           case 'unjudged':
           case 'right_password':
-            return this.#store.settleAttempt({ clear: [], release: [account.key, ...released, ...code] }, at);
+            return this.#store.settle({ clear: [], release: [account.key, ...released, ...code] }, at);
           case 'wrong_code':
-            return this.#store.settleAttempt({ clear: [], release: [account.key] }, at);
+            return this.#store.settle({ clear: [], release: [account.key] }, at);
           case 'let_in': {
             const remember = { ...knownAddress(attempted), until: at + KNOWN_MS };
-            return this.#store.settleAttempt(
-              { clear: [account.key, ...code], release: released, remember },
-              at,
-            );
+            return this.#store.settle({ clear: [account.key, ...code], release: released, remember }, at);
           }
         }
       },
@@ -136,7 +133,7 @@ export class LoginThrottle {
 }
 
 /** Forgets every failure of an account, wherever it came from. Those of networks stay. */
-export async function clearThrottle(store: Store, login: string, now: EpochMs): Promise<void> {
+export async function clearThrottle(store: LoginThrottleStore, login: string, now: EpochMs): Promise<void> {
   const account = loginKey(login);
   const known = await store.listKnownAddresses(account, now);
   const clear = [
@@ -144,7 +141,7 @@ export async function clearThrottle(store: Store, login: string, now: EpochMs): 
     codesKey(account),
     ...known.map((address) => knownKey(account, address)),
   ];
-  await store.settleAttempt({ clear, release: [] }, now);
+  await store.settle({ clear, release: [] }, now);
 }
 
 function rate(key: string, most: number): AttemptLimit {

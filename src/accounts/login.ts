@@ -24,7 +24,7 @@ export interface LoginAttempt {
 /** An attempt with everything that it needs. */
 type WholeAttempt = LoginAttempt & { readonly login: string; readonly password: string };
 
-/** Who logged in, what was made for the user, and what the audit log is told of it. */
+/** Who logged in, what was made for the user, and the audit event. */
 export interface LoggedIn<Granted> {
   readonly user: User;
   readonly granted: Granted;
@@ -47,7 +47,7 @@ const MAX_WAITING_PER_ACCOUNT = 20;
 /**
  * Checks a login name, a password and, where the account asks for it, a one-time password.
  *
- * The tries of one account run one after the other, so that many at once can't each see the same count of failures.
+ * The attempts of one account run one after the other, so that many at once can't each see the same count of failures.
  */
 export class Logins {
   readonly #accounts: Accounts;
@@ -56,7 +56,7 @@ export class Logins {
   readonly #perAccount = new Map<string, ReturnType<typeof pLimit>>();
 
   /**
-   * @param onOutcome told how each check ended: `succeeded`, the code or tag of its refusal, or `unavailable` when it
+   * @param onOutcome called with how each check ended: `succeeded`, the code or tag of its refusal, or `unavailable` when it
    * could not be made
    */
   constructor(accounts: Accounts, throttle: LoginThrottle, onOutcome: (outcome: string) => void) {

@@ -1,5 +1,5 @@
 import type { EpochMs } from '../domain/time.js';
-import type { Store } from '../store/store.js';
+import type { UsageStore } from '../store/usage-store.js';
 import type { OtpVerdict } from './accounts.js';
 import type { Sealer } from './sealing.js';
 
@@ -10,11 +10,11 @@ const WINDOW = 1;
 
 /** Checks time-based one-time passwords (RFC 6238: SHA-1, 6 digits, 30 seconds), each of them once. */
 export class OneTimePasswords {
-  readonly #store: Store;
+  readonly #usage: Pick<UsageStore, 'takeOtpStep'>;
   readonly #sealer: Sealer;
 
-  constructor(store: Store, sealer: Sealer) {
-    this.#store = store;
+  constructor(usage: Pick<UsageStore, 'takeOtpStep'>, sealer: Sealer) {
+    this.#usage = usage;
     this.#sealer = sealer;
   }
 
@@ -36,6 +36,6 @@ export class OneTimePasswords {
     const delta = totp.validate({ token: code, timestamp: now, window: WINDOW });
     if (delta === null) return 'wrong';
     const step = Math.floor(now / 1000 / STEP_SECONDS) + delta;
-    return (await this.#store.takeOtpStep(userId, step)) ? 'accepted' : 'used';
+    return (await this.#usage.takeOtpStep(userId, step)) ? 'accepted' : 'used';
   }
 }

@@ -1,10 +1,12 @@
 import type { EpochMs } from '../domain/time.js';
 import { isExpired, type Token } from '../domain/token.js';
 import { loginKey, type User } from '../domain/user.js';
-import { OutcomeUnknown, type Store } from '../store/store.js';
+import { OutcomeUnknown } from '../store/faults.js';
+import type { TokenStore } from '../store/token-store.js';
+import type { Store } from '../store/store.js';
 
 /** Begins the login that a user gets whose own one is needed again. No login of a directory file begins so. */
-export const PENDING_LOGIN = 'deletion-pending+';
+const PENDING_LOGIN = 'deletion-pending+';
 
 /**
  * The user as kept while active tokens forbid the deletion: locked, so that none of them is accepted.
@@ -23,13 +25,13 @@ export function pendingDeletionOf(user: User, declared: ReadonlySet<string>, now
 
 /** Whether any of a user's tokens still works, save some that are about to go. */
 export async function hasActiveTokens(
-  store: Pick<Store, 'listTokensOfUser'>,
+  tokens: Pick<TokenStore, 'listOfUser'>,
   userId: string,
   now: EpochMs,
   isGoing: (token: Token) => boolean = () => false,
 ): Promise<boolean> {
-  const tokens = await store.listTokensOfUser(userId);
-  return tokens.some(({ token }) => !isExpired(token, now) && !isGoing(token));
+  const all = await tokens.listOfUser(userId);
+  return all.some(({ token }) => !isExpired(token, now) && !isGoing(token));
 }
 
 /**
@@ -39,18 +41,20 @@ export async function hasActiveTokens(
  * @throws StoreUnavailable
  */
 export async function deletePending(
-  store: Store,
+  store: Pick<Store, 'tokens' | 'directory'>,
   now: EpochMs,
   report: (user: User, outcome: 'success' | 'unknown') => void,
 ): Promise<void> {
-  for (const id of await store.listPendingDeletions()) {
-    const user = await store.getUser(id);
-    if (user === undefined || (await hasActiveTokens(store, id, now))) continue;
+  for (const id of await store.directory.listPendingDeletions()) {
+    const user = await store.directory.getUser(id);
+    if (user === undefined || (await hasActiveTokens(store.tokens, id, now))) continue;
     const basedOn = new Map([[id, user.updatedAt]]);
-    const refused = await store.change({ removeUsers: [id], basedOn }, now).catch((error: unknown) => {
-      if (error instanceof OutcomeUnknown) report(user, 'unknown');
-      throw error;
-    });
+    const refused = await store.directory
+      .change({ removeUsers: [id], basedOn }, now)
+      .catch((error: unknown) => {
+        if (error instanceof OutcomeUnknown) report(user, 'unknown');
+        throw error;
+      });
     // Refused when the directory named the user again, or another process was faster: not this one's deletion then.
     if (refused === undefined) report(user, 'success');
   }

@@ -1,4 +1,4 @@
-import type { ChangeRefused } from '../store/store.js';
+import type { ChangeRefused } from '../store/directory-store.js';
 
 const MAX_IDS = 20;
 const PASSING: ReadonlySet<ChangeRefused['reason']> = new Set([

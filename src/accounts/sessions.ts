@@ -5,16 +5,17 @@ import { isSessionOn, type Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
-import type { SessionWithOwner, Store } from '../store/store.js';
+import type { SessionWithOwner } from '../store/session-store.js';
+import type { SessionStore } from '../store/session-store.js';
 import type { LastSeen } from './last-seen.js';
 
 /** Starts, finds and ends login sessions. */
 export class Sessions {
-  readonly #store: Store;
+  readonly #store: SessionStore;
   readonly #lastSeen: Pick<LastSeen, 'sessionSeenAt'>;
   readonly #settings: Config['sessions'];
 
-  constructor(store: Store, lastSeen: Pick<LastSeen, 'sessionSeenAt'>, settings: Config['sessions']) {
+  constructor(store: SessionStore, lastSeen: Pick<LastSeen, 'sessionSeenAt'>, settings: Config['sessions']) {
     this.#store = store;
     this.#lastSeen = lastSeen;
     this.#settings = settings;
@@ -46,29 +47,29 @@ export class Sessions {
       idleEndsAt: now + this.#settings.idle_timeout,
       ...recordedClient(ip, userAgent),
     };
-    const ended = await this.#store.createSession(session, user, this.#settings.max_per_user);
+    const ended = await this.#store.create(session, user, this.#settings.max_per_user);
     return ended === 'owner_changed' ? ended : { session, secret, ended };
   }
 
   /** Finds a session that is still on; undefined for one that is unknown, ended, idle too long or too old. */
   find(secret: string, now: EpochMs): MaybePromise<SessionWithOwner | undefined> {
     if (secret.length !== SESSION_ID_LENGTH) return undefined;
-    return mapMaybe(this.#store.findSession(digestOf(secret)), (found) => {
+    return mapMaybe(this.#store.find(digestOf(secret)), (found) => {
       if (found === undefined) return undefined;
       if (this.#isOn(found.session, now)) return found;
       // It is over for good, whatever the timeouts are set to later. What can't be removed now is removed in the background.
-      this.#store.endSession(found.session.digest).catch(() => undefined);
+      this.#store.end(found.session.digest).catch(() => undefined);
       return undefined;
     });
   }
 
   async end(session: Session): Promise<void> {
-    await this.#store.endSession(session.digest);
+    await this.#store.end(session.digest);
   }
 
   /** The sessions of a user that are still on, the latest use first. */
   async ofUser(userId: string, now: EpochMs): Promise<Session[]> {
-    const sessions = await this.#store.listSessions(userId);
+    const sessions = await this.#store.listOfUser(userId);
     return sessions
       .filter((session) => this.#isOn(session, now))
       .map((session) => ({ ...session, lastSeenAt: this.#lastSeen.sessionSeenAt(session) }))
@@ -77,16 +78,16 @@ export class Sessions {
 
   /** Ends a session of a user by its public id and returns it; undefined when the user has none of this id. */
   async endById(userId: string, id: string): Promise<Session | undefined> {
-    const sessions = await this.#store.listSessions(userId);
+    const sessions = await this.#store.listOfUser(userId);
     const session = sessions.find((one) => one.id === id);
-    const ended = session !== undefined && (await this.#store.endSession(session.digest));
+    const ended = session !== undefined && (await this.#store.end(session.digest));
     return ended ? session : undefined;
   }
 
   /** Ends every session of a user but one, and returns those that were known before. */
   async endOthers({ userId, digest }: Session): Promise<Session[]> {
-    const sessions = await this.#store.listSessions(userId);
-    await this.#store.endSessionsOfUser(userId, digest);
+    const sessions = await this.#store.listOfUser(userId);
+    await this.#store.endOfUser(userId, digest);
     return sessions.filter((session) => session.digest !== digest);
   }
 

@@ -8,7 +8,8 @@ import {
 } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
 import { Unavailable } from '../domain/unavailable.js';
-import { RecordUnreadable, type Store, StoreUnavailable } from '../store/store.js';
+import { RecordUnreadable, StoreUnavailable } from '../store/faults.js';
+import type { SigningKeyStore } from '../store/signing-key-store.js';
 import { SealBroken, type Sealer } from './sealing.js';
 import { SigningSchedule, type SigningSettings } from './signing-schedule.js';
 
@@ -34,12 +35,12 @@ interface OpenKey extends Signer {
 /** While the store can't be asked, it is asked this often. */
 const RETRY_MS = 1_000;
 /** Somebody else changed the keys each time; more often than this is no coincidence. */
-const MAX_TRIES = 20;
+const MAX_ATTEMPTS = 20;
 
 // Most servers sign nothing and need not wait for it.
 const jose = async () => import('jose');
 
-type KeyStore = Pick<Store, 'getSigningKeys' | 'replaceSigningKeys'>;
+type KeyStore = Pick<SigningKeyStore, 'get' | 'replace'>;
 
 /**
  * The keys of assertions: makes them, rotates them, and keeps them sealed in the store that all processes share.
@@ -57,7 +58,7 @@ export class KeyRing {
   #refreshAt = -Infinity;
   #refreshing: Promise<void> | undefined;
 
-  /** @param onAway told when the store can't be asked and the keys known go on signing */
+  /** @param onAway called when the store is unavailable and the known keys go on signing */
   constructor(
     store: KeyStore,
     sealer: Sealer,
@@ -115,14 +116,13 @@ export class KeyRing {
 
   /** Reads the keys, and writes them when one is due or over. */
   async #maintain(now: EpochMs): Promise<OpenKey[]> {
-    for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const stored = (await this.#store.getSigningKeys()) ?? { revision: 0, keys: [] };
+    for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts++) {
+      const stored = (await this.#store.get()) ?? { revision: 0, keys: [] };
       // Before anything is written: who can't open the keys must not add one that nobody else can open.
       const open = await Promise.all(stored.keys.map((key) => this.#open(key)));
       const next = await this.#changed(stored, now);
       if (next === undefined) return open;
-      if (await this.#store.replaceSigningKeys(next))
-        return Promise.all(next.keys.map((key) => this.#open(key)));
+      if (await this.#store.replace(next)) return Promise.all(next.keys.map((key) => this.#open(key)));
     }
     throw signingUnavailable('the signing keys are changed by others all the time');
   }

@@ -1,18 +1,18 @@
 import { digestOf } from '../domain/secret.js';
 import type { User } from '../domain/user.js';
-import type { Store } from '../store/store.js';
+import type { DirectoryStore } from '../store/directory-store.js';
 import type { Accounts, Checked, Proof } from './accounts.js';
 import type { OneTimePasswords } from './one-time-passwords.js';
 import type { Passwords } from './passwords.js';
 
 /** Users whose passwords and one-time-password secrets are in the store. */
 export class StoredAccounts implements Accounts {
-  readonly #store: Store;
+  readonly #directory: DirectoryStore;
   readonly #passwords: Passwords;
   readonly #otps: OneTimePasswords;
 
-  constructor(store: Store, passwords: Passwords, otps: OneTimePasswords) {
-    this.#store = store;
+  constructor(directory: DirectoryStore, passwords: Passwords, otps: OneTimePasswords) {
+    this.#directory = directory;
     this.#passwords = passwords;
     this.#otps = otps;
   }
@@ -23,8 +23,8 @@ export class StoredAccounts implements Accounts {
 
   /** An unknown login takes the same work as a wrong password. */
   async check({ login, password, otp }: Proof): Promise<Checked> {
-    const user = await this.#store.getUserByLogin(login);
-    const costliest = await this.#store.getPasswordCost();
+    const user = await this.#directory.getUserByLogin(login);
+    const costliest = await this.#directory.getPasswordCost();
     const right = await this.#passwords.verify(user?.passwordHash ?? null, password, costliest);
     if (!right || user === undefined) return { verdict: 'wrong', user: user ?? null };
     if (user.locked) return { verdict: 'locked', user };
@@ -47,6 +47,6 @@ export class StoredAccounts implements Accounts {
       updatedAt: Math.max(now, user.updatedAt + 1),
     };
     const basedOn = new Map([[user.id, user.updatedAt]]);
-    await this.#store.change({ users: [renewed], rehashed: [user.id], basedOn }, now);
+    await this.#directory.change({ users: [renewed], rehashed: [user.id], basedOn }, now);
   }
 }

@@ -1,7 +1,7 @@
 import type { Subject } from '../domain/credential.js';
 import { type EpochMs, wholeSecond } from '../domain/time.js';
 import type { VerifiedOwner } from '../domain/user.js';
-import type { Store } from '../store/store.js';
+import type { SessionStore } from '../store/session-store.js';
 
 const LASTS_MS = 5 * 60_000;
 
@@ -10,9 +10,9 @@ const LASTS_MS = 5 * 60_000;
  * one is. It spares the login name and nothing else: every password is checked as ever.
  */
 export class SudoGrants {
-  readonly #store: Pick<Store, 'grantSudo' | 'hasSudo'>;
+  readonly #store: Pick<SessionStore, 'grantSudo' | 'hasSudo'>;
 
-  constructor(store: Pick<Store, 'grantSudo' | 'hasSudo'>) {
+  constructor(store: Pick<SessionStore, 'grantSudo' | 'hasSudo'>) {
     this.#store = store;
   }
 
@@ -26,7 +26,6 @@ export class SudoGrants {
     return this.#store.grantSudo(owner, idOf(subject), this.endOf(now), now);
   }
 
-  /** Whether the credential of a subject has one now. */
   async isActive(subject: Subject, now: EpochMs): Promise<boolean> {
     return this.#store.hasSudo(subject.user.id, idOf(subject), now);
   }

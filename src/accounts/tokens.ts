@@ -5,7 +5,8 @@ import { digestOf, newAccessToken, newId } from '../domain/secret.js';
 import { type EpochMs, wholeSecond } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
-import type { Store, TokenWithUse } from '../store/store.js';
+import type { Store } from '../store/store.js';
+import type { TokenWithUse } from '../store/token-store.js';
 import type { LastSeen } from './last-seen.js';
 import { firstMistyped } from './mistyped.js';
 import { readBy, tokenParameters, unknownService } from './parameters.js';
@@ -31,13 +32,13 @@ export interface TokenRequest {
 
 /** Creates, lists and revokes API tokens. */
 export class Tokens {
-  readonly #store: Store;
+  readonly #store: Pick<Store, 'tokens' | 'directory'>;
   readonly #lastSeen: Pick<LastSeen, 'pending'>;
   readonly #settings: TokenSettings;
   readonly #hasScope: (name: string) => boolean;
 
   constructor(
-    store: Store,
+    store: Pick<Store, 'tokens' | 'directory'>,
     lastSeen: Pick<LastSeen, 'pending'>,
     settings: TokenSettings,
     hasScope: (name: string) => boolean,
@@ -66,7 +67,7 @@ export class Tokens {
     if ('refusal' in name) return name;
 
     const { max_per_user: active, max_stored_per_customer: ofCustomer } = this.#settings;
-    if (await this.#store.hasTokensOfCustomer(user.customerId, ofCustomer))
+    if (await this.#store.tokens.customerHasAtLeast(user.customerId, ofCustomer))
       return unprocessable(`The customer already has ${ofCustomer} tokens; revoke some first`);
     const stored = Math.max(this.#settings.max_stored_per_user, active ?? 0);
 
@@ -85,7 +86,7 @@ export class Tokens {
       expiresAt: expiry.at,
     };
     const created = await unlessUnknown([tokenCreatedEvent(token, user.customerId)], async () =>
-      this.#store.createToken(token, user, { active, stored }, now),
+      this.#store.tokens.create(token, user, { active, stored }, now),
     );
     switch (created) {
       case 'created':
@@ -103,33 +104,33 @@ export class Tokens {
 
   /** The tokens of a user, the oldest first. */
   async ofUser(userId: string): Promise<TokenWithUse[]> {
-    return this.#inOrder(await this.#store.listTokensOfUser(userId));
+    return this.#inOrder(await this.#store.tokens.listOfUser(userId));
   }
 
   /** The tokens of every user of a customer, the oldest first. */
   async ofCustomer(customerId: string): Promise<TokenWithUse[]> {
-    return this.#inOrder(await this.#store.listTokensOfCustomer(customerId));
+    return this.#inOrder(await this.#store.tokens.listOfCustomer(customerId));
   }
 
   /** One token of a customer; what another customer owns is not there. */
   async get(id: string, customerId: string): Promise<TokenWithUse | undefined> {
     if (!ID.test(id)) return undefined;
-    const found = await this.#store.getToken(id);
+    const found = await this.#store.tokens.get(id);
     if (found === undefined) return undefined;
-    const owner = await this.#store.getUser(found.token.userId);
+    const owner = await this.#store.directory.getUser(found.token.userId);
     return owner?.customerId === customerId ? this.#withPending(found) : undefined;
   }
 
   /** Revokes tokens, all or none. Returns the ids that are not there; none are revoked then. */
   async revoke(ids: readonly string[]): Promise<string[]> {
     const malformed = ids.filter((id) => !ID.test(id));
-    return malformed.length > 0 ? malformed : this.#store.revokeTokens(ids);
+    return malformed.length > 0 ? malformed : this.#store.tokens.revoke(ids);
   }
 
   /** Ids of a user's tokens that still work. */
   async activeIds(userId: string, now: EpochMs): Promise<string[]> {
     if (!ID.test(userId)) return [];
-    const tokens = await this.#store.listTokensOfUser(userId);
+    const tokens = await this.#store.tokens.listOfUser(userId);
     return tokens
       .filter(({ token }) => token.expiresAt === null || token.expiresAt > now)
       .map(({ token }) => token.id);
@@ -177,7 +178,7 @@ export class Tokens {
     const read = readBy(tokenParameters.services, given, UNPROCESSABLE);
     if ('refusal' in read) return read;
     const ids = read.value;
-    const known = ids.length === 0 ? [] : await this.#store.listServices(customerId);
+    const known = ids.length === 0 ? [] : await this.#store.directory.listServices(customerId);
     const unknown =
       known.length === 0 ? undefined : ids.find((id) => !known.some((service) => service.id === id));
     return unknown === undefined ? { ids } : unprocessable(unknownService(unknown));

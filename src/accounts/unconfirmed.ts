@@ -1,6 +1,6 @@
 import type { AuditEvent } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
-import { OutcomeUnknown } from '../store/store.js';
+import { OutcomeUnknown } from '../store/faults.js';
 
 /** The same events for a change whose outcome is unknown. */
 export function unknown(auditEvents: readonly AuditEvent[]): AuditEvent[] {

@@ -1,5 +1,5 @@
 import { type EpochMs, HOUR_MS } from '../domain/time.js';
-import type { Store } from '../store/store.js';
+import type { UsageStore } from '../store/usage-store.js';
 
 /** What is left of a user's writes in this clock hour. */
 export interface WritesLeft {
@@ -11,18 +11,17 @@ export interface WritesLeft {
 
 /** Counts the writes of each user in a clock hour, for all that share the store (`rate_limit.writes_per_hour`). */
 export class WriteLimit {
-  readonly #store: Store;
+  readonly #usage: Pick<UsageStore, 'countWrite'>;
   readonly #perHour: number;
 
-  constructor(store: Store, perHour: number) {
-    this.#store = store;
+  constructor(usage: Pick<UsageStore, 'countWrite'>, perHour: number) {
+    this.#usage = usage;
     this.#perHour = perHour;
   }
 
-  /** Counts one more write. */
   async count(userId: string, now: EpochMs): Promise<WritesLeft> {
     const hour = Math.floor(now / HOUR_MS) * HOUR_MS;
-    const count = await this.#store.countWrite(userId, hour);
+    const count = await this.#usage.countWrite(userId, hour);
     return { remaining: this.#perHour - count, resetAt: hour + HOUR_MS };
   }
 }

@@ -8,7 +8,6 @@ import { recordOperation } from './record-operation.js';
 import { Progress } from './terminal/progress.js';
 import { withStore } from './with-store.js';
 
-/** Options of `latchkey apply`. */
 export interface ApplyOptions {
   readonly config: string;
   readonly file?: string;

@@ -13,7 +13,6 @@ import { syntheticSession, syntheticToken } from './synthetic-subject.js';
 import { maskTokens } from '../observe/mask-tokens.js';
 import { printable } from '../observe/printable.js';
 
-/** Options of `latchkey check`. */
 export interface CheckOptions {
   readonly config: string;
   readonly expect?: string;

@@ -16,7 +16,6 @@ const OTHER_FOLDER = 'choose another folder with --data';
 
 const newPassword = customAlphabet('23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz', 20);
 
-/** Options of `latchkey demo`. */
 export interface DemoOptions {
   readonly upstream?: string;
   readonly port: string;

@@ -10,7 +10,6 @@ import { readSecret } from './terminal/password.js';
 import { renderExplanation } from './render-explanation.js';
 import { hasStore, withStore } from './with-store.js';
 
-/** Options of `latchkey explain`. */
 export interface ExplainOptions {
   readonly config: string;
   readonly method: string;
@@ -58,7 +57,7 @@ async function askerOf(
   const key = keyOf(options);
   if (key !== undefined) return { key };
   const login = options.user ?? '';
-  const user = (await store.getUserByLogin(login)) ?? (await store.getUser(login));
+  const user = (await store.directory.getUserByLogin(login)) ?? (await store.directory.getUser(login));
   if (user === undefined) {
     const { directory } = loaded.config;
     const hint = directory.file === null ? '' : '; is it in the directory file, and was that applied?';

@@ -3,12 +3,12 @@ import { loadDirectory } from '../config/directory.js';
 import type { LoadedConfig } from '../config/load.js';
 import type { User } from '../domain/user.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
-import type { Store } from '../store/store.js';
+import type { DirectoryStore } from '../store/directory-store.js';
 import { CommandFailed } from './terminal/failure.js';
 
 /** Finds a user by login or by id. */
-export async function findUser(store: Store, name: string): Promise<User> {
-  const user = (await store.getUserByLogin(name)) ?? (await store.getUser(name));
+export async function findUser(directory: DirectoryStore, name: string): Promise<User> {
+  const user = (await directory.getUserByLogin(name)) ?? (await directory.getUser(name));
   if (user === undefined) {
     throw new CommandFailed(`no user has the login or id ${name} (latchkey user list shows them)`);
   }
@@ -16,16 +16,16 @@ export async function findUser(store: Store, name: string): Promise<User> {
 }
 
 /** Every user, of one customer or of all, by login. */
-export async function listUsers(store: Store, customerId?: string): Promise<User[]> {
+export async function listUsers(directory: DirectoryStore, customerId?: string): Promise<User[]> {
   const ids =
-    customerId === undefined ? (await store.listCustomers()).map(({ id }) => id) : [await known(store, customerId)];
+    customerId === undefined ? (await directory.listCustomers()).map(({ id }) => id) : [await known(directory, customerId)];
   const users: User[] = [];
-  for (const id of ids) users.push(...(await store.listUsers(id)));
+  for (const id of ids) users.push(...(await directory.listUsers(id)));
   return users.toSorted((a, b) => (a.login < b.login ? -1 : 1));
 } // prettier-ignore
 
-async function known(store: Store, customerId: string): Promise<string> {
-  if ((await store.getCustomer(customerId)) === undefined)
+async function known(directory: DirectoryStore, customerId: string): Promise<string> {
+  if ((await directory.getCustomer(customerId)) === undefined)
     throw new CommandFailed(`there is no customer ${customerId}`);
   return customerId;
 }
@@ -35,7 +35,7 @@ export async function changeUser({ store }: OpenedStore, user: User, change: Par
   const now = Date.now();
   const changed: User = { ...user, ...change, updatedAt: Math.max(now, user.updatedAt + 1) };
   const basedOn = new Map([[user.id, user.updatedAt]]);
-  const refused = await store.change({ users: [changed], basedOn }, now);
+  const refused = await store.directory.change({ users: [changed], basedOn }, now);
   if (refused !== undefined) throw new CommandFailed(describeRefusedChange(refused));
 }
 

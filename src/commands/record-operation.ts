@@ -2,7 +2,7 @@ import { userInfo } from 'node:os';
 import type { AuditEvent } from '../domain/audit.js';
 import { unknown } from '../accounts/unconfirmed.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
-import { OutcomeUnknown } from '../store/store.js';
+import { OutcomeUnknown } from '../store/faults.js';
 
 /** Writes to the audit log what an operator did by a command. @throws Unavailable when it must be written and can't be */
 export function recordOperation({ audit }: OpenedStore, ...auditEvents: readonly AuditEvent[]): void {

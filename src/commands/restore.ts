@@ -42,7 +42,7 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
       const { store, sealer } = opened;
       refuseUnopenable(records, sealer);
       await refuseUnlessEmpty(store);
-      const revoked = new Set(await store.listRevokedDigests());
+      const revoked = new Set(await store.tokens.listRevokedDigests());
       const { wanted, skipped } = withoutEnded(records, revoked, ended);
       const warning = whatComesBack(wanted, createdAt, Date.now());
       process.stderr.write(skipped + warning);
@@ -51,7 +51,7 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
         // Somebody may have begun to use it during the question.
         await refuseUnlessEmpty(store);
       }
-      if (await store.isRestoring()) await startOver(store, progress);
+      if (await store.maintenance.isRestoring()) await startOver(store, progress);
       await write(opened, wanted, createdAt, progress);
       process.stdout.write(`${wanted.length} records restored\n`);
     },
@@ -66,19 +66,19 @@ async function write(
   progress: Progress,
 ): Promise<void> {
   const { store } = opened;
-  await store.setRestoring(true);
+  await store.maintenance.setRestoring(true);
   await writeRecords(store, wanted, (done) => progress.step(`restored ${done} of ${wanted.length} records`));
   const differing = await differences(wanted, store, progress);
   progress.done();
   if (differing.length > 0) throw new CommandFailed(`${describeDifferences(differing)}; run it again`);
-  await store.setRestoring(false);
+  await store.maintenance.setRestoring(false);
   const target = { records: wanted.length, backup_created_at: createdAt };
   recordOperation(opened, { event: 'store.restored', outcome: 'success', reason: 'restore', target });
 }
 
 /** One that holds a part of an interrupted restore is written over. @throws CommandFailed */
 async function refuseUnlessEmpty(store: Store): Promise<void> {
-  if (!(await store.isRestoring()) && (await store.listCustomers()).length > 0)
+  if (!(await store.maintenance.isRestoring()) && (await store.directory.listCustomers()).length > 0)
     throw new CommandFailed('the store is not empty; a backup is restored into an empty one');
 }
 

@@ -6,7 +6,7 @@ import { configFromPrimary } from '../server/processes/messages.js';
 export async function serve(options: { readonly config: string }): Promise<void> {
   // A worker serves what its primary serves: the file may hold something broken by now.
   const loaded = cluster.isWorker ? await configFromPrimary() : loadConfigToServe(options.config);
-  // What only a server uses takes long to load; a configuration with faults is told of before.
+  // What only a server uses takes long to load; faults of a configuration are reported before.
   const { startServer } = await import('./start-server.js');
   await startServer({ loaded });
 }

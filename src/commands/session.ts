@@ -11,7 +11,6 @@ import { findUser, listUsers } from './find-user.js';
 import { withStore } from './with-store.js';
 import { relativeTime, renderTable, report } from './terminal/output.js';
 
-/** Options of `latchkey session ...`. */
 export interface SessionOptions extends ReportOptions {
   readonly user?: string;
 }
@@ -22,10 +21,11 @@ interface Owned {
 }
 
 async function sessionsOf(store: Store, login: string | undefined): Promise<Owned[]> {
-  const users = login === undefined ? await listUsers(store) : [await findUser(store, login)];
+  const users =
+    login === undefined ? await listUsers(store.directory) : [await findUser(store.directory, login)];
   const found: Owned[] = [];
   for (const user of users) {
-    for (const session of await store.listSessions(user.id)) found.push({ session, user });
+    for (const session of await store.sessions.listOfUser(user.id)) found.push({ session, user });
   }
   return found.toSorted((a, b) => b.session.lastSeenAt - a.session.lastSeenAt);
 }
@@ -70,7 +70,6 @@ function sessionObject({ session, user }: Owned) {
   };
 }
 
-/** Ends sessions. */
 export async function revoke(ids: readonly string[], options: SessionOptions): Promise<void> {
   if ((ids.length === 0) === (options.user === undefined)) {
     throw new WrongUsage('session revoke: give ids of sessions, or --user LOGIN for every session of a user');
@@ -84,7 +83,7 @@ export async function revoke(ids: readonly string[], options: SessionOptions): P
       throw new CommandFailed(`there is no session ${missing.join(', ')}; nothing was ended`);
     for (const { session, user } of chosen) {
       const event = sessionEvent('session.ended', session, user.customerId, 'operator');
-      await operate(opened, [event], async () => store.endSession(session.digest));
+      await operate(opened, [event], async () => store.sessions.end(session.digest));
     }
     const ended = chosen.map(({ session }) => session.id);
     report(options, { revoked: ended }, ended.map((id) => `${id}: ended`).join('\n') || 'no sessions');

@@ -117,7 +117,10 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
   );
 
   const { on_store_failure: onFailure } = config;
-  const store = new StoreReadiness(opened.store, onFailure === 'deny' ? 0 : onFailure.serve_cached_for);
+  const store = new StoreReadiness(
+    opened.store.maintenance,
+    onFailure === 'deny' ? 0 : onFailure.serve_cached_for,
+  );
   let draining = false;
   const admin = await startAdmin(
     config.admin,
@@ -182,7 +185,7 @@ async function applyAtStart(
 ): Promise<{ pending: () => boolean }> {
   let pending = true;
   const apply = async (): Promise<void> => {
-    await opened.store.begin();
+    await opened.store.maintenance.begin();
     await applyDirectoryFile(loaded, opened, log);
     pending = false;
   };

@@ -20,9 +20,9 @@ export async function copy(options: { from: string; to: string }): Promise<void>
       loadConfig(options.to),
       async (to) => {
         const records = await readChecked(from.store, resealing(from.sealer, to.sealer), progress);
-        if (await to.store.isRestoring()) await startOver(to.store, progress);
+        if (await to.store.maintenance.isRestoring()) await startOver(to.store, progress);
         else await refuseOthers(to.store, records);
-        await to.store.setRestoring(true);
+        await to.store.maintenance.setRestoring(true);
         await writeRecords(to.store, records, (done) => progress.step(`copied ${done} records`));
         const target = { records: records.length };
         recordOperation(to, { event: 'store.restored', outcome: 'success', reason: 'copy', target });
@@ -30,7 +30,7 @@ export async function copy(options: { from: string; to: string }): Promise<void>
         progress.done();
         if (differing.length > 0)
           throw new CommandFailed(`${describeDifferences(differing)}; run it again when nothing is written`);
-        await to.store.setRestoring(false);
+        await to.store.maintenance.setRestoring(false);
         process.stdout.write(`${records.length} records copied, both stores hold the same\n`);
       },
       { create: 'restore' },
@@ -105,7 +105,8 @@ export async function backup(file: string, options: { config: string }): Promise
 export async function forgetSigningKeys(options: { config: string }): Promise<void> {
   await withStore(loadConfig(options.config), async (opened) => {
     opened.audit.ensureWritable();
-    if (!(await opened.store.removeSigningKeys())) throw new CommandFailed('the store holds no signing keys');
+    if (!(await opened.store.signingKeys.remove()))
+      throw new CommandFailed('the store holds no signing keys');
     recordOperation(opened, { event: 'signing_keys.removed', outcome: 'success' });
     process.stdout.write('the signing keys are removed\n');
   });

@@ -6,7 +6,7 @@ import { formatTime } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
 import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
-import type { TokenWithUse } from '../store/store.js';
+import type { TokenWithUse } from '../store/token-store.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
 import { operate, recordOperation } from './record-operation.js';
 import type { ReportOptions } from './terminal/options.js';
@@ -34,8 +34,8 @@ export async function list(options: ReportOptions & { user?: string; customer?: 
   await withStore(loaded, async (opened) => {
     const users =
       options.user === undefined
-        ? await listUsers(opened.store, options.customer)
-        : [await findUser(opened.store, options.user)];
+        ? await listUsers(opened.store.directory, options.customer)
+        : [await findUser(opened.store.directory, options.user)];
     const owners = new Map(users.map((user) => [user.id, user]));
     const tokens = tokensOf(loaded, opened);
     const found: TokenWithUse[] = [];
@@ -69,10 +69,10 @@ function expiry(at: number | null, now: number): string {
 /** Prints one token. */
 export async function show(id: string, options: ReportOptions): Promise<void> {
   await withStore(loadConfig(options.config), async ({ store }) => {
-    const found = await store.getToken(id);
+    const found = await store.tokens.get(id);
     if (found === undefined) throw new CommandFailed(`there is no token ${id} (latchkey token list shows them)`);
     const { token, use } = found;
-    const owner = await store.getUser(token.userId);
+    const owner = await store.directory.getUser(token.userId);
     const customer = owner?.customerId ?? '';
     const now = Date.now();
     const text = renderRecord({
@@ -95,7 +95,7 @@ export async function show(id: string, options: ReportOptions): Promise<void> {
 export async function create(options: CreateOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const user = await findUser(opened.store, options.user);
+    const user = await findUser(opened.store.directory, options.user);
     const request = {
       name: options.name,
       scope: options.scope,
@@ -132,9 +132,11 @@ export async function revoke(
     const chosen =
       user === undefined
         ? [...new Set(ids)]
-        : (await store.listTokensOfUser((await findUser(store, user)).id)).map(({ token }) => token.id);
+        : (await store.tokens.listOfUser((await findUser(store.directory, user)).id)).map(
+            ({ token }) => token.id,
+          );
     await operate(opened, chosen.map(tokenRevokedEvent), async () => {
-      const missing = await store.revokeTokens(chosen);
+      const missing = await store.tokens.revoke(chosen);
       if (missing.length > 0)
         throw new CommandFailed(`there is no token ${missing.join(', ')}; nothing was revoked`);
     });

@@ -23,7 +23,7 @@ export async function list(options: ReportOptions & { customer?: string }): Prom
   await withStore(loadConfig(options.config), async ({ store }) =>
     print(
       options,
-      (await listUsers(store, options.customer)).map((each) => userObject(each)),
+      (await listUsers(store.directory, options.customer)).map((each) => userObject(each)),
     ),
   );
 }
@@ -53,7 +53,7 @@ export async function lock(name: string, options: ReportOptions): Promise<void> 
 /** Undoes {@link lock}, and forgets the failed logins that hold the next one up. */
 export async function unlock(name: string, options: ReportOptions): Promise<void> {
   await change('unlocked', name, options, async ({ store }, { login }) => {
-    await clearThrottle(store, login, Date.now());
+    await clearThrottle(store.loginThrottle, login, Date.now());
     return { locked: false, lockedBy: undefined, deletionPending: undefined };
   });
 }
@@ -67,14 +67,14 @@ async function change(
 ): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const user = await findUser(opened.store, name);
+    const user = await findUser(opened.store.directory, name);
     if (needsLogin) refuseWithoutLogin(loaded, user);
     const changed = await work(opened, user);
     await operate(opened, [userEvent('user.changed', user, reason)], async () =>
       changeUser(opened, user, changed),
     );
     if (changed.lockedBy === undefined) warnIfDeclared(loaded, user);
-    report(options, userObject(await findUser(opened.store, user.id)), `${user.login}: done`);
+    report(options, userObject(await findUser(opened.store.directory, user.id)), `${user.login}: done`);
   });
 }
 
@@ -89,7 +89,7 @@ function refuseWithoutLogin({ config }: LoadedConfig, user: User): void {
 export async function enableOtp(name: string, options: ReportOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
-    const user = await findUser(opened.store, name);
+    const user = await findUser(opened.store.directory, name);
     refuseWithoutLogin(loaded, user);
     const { Secret, TOTP } = await import('otpauth');
     const secret = new Secret({ size: SECRET_BYTES });
@@ -120,10 +120,10 @@ export async function remove(name: string, options: ReportOptions): Promise<void
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
     const { store } = opened;
-    const user = await findUser(store, name);
+    const user = await findUser(store.directory, name);
     const basedOn = new Map([[user.id, user.updatedAt]]);
     await operate(opened, [userEvent('user.deleted', user)], async () => {
-      const refused = await store.change({ removeUsers: [user.id], basedOn }, Date.now());
+      const refused = await store.directory.change({ removeUsers: [user.id], basedOn }, Date.now());
       if (refused !== undefined) throw new CommandFailed(describeRefusedChange(refused));
     });
     warnIfDeclared(loaded, user);
@@ -143,10 +143,10 @@ async function showIn(
   name: string,
   options: ReportOptions,
 ): Promise<void> {
-  const user = await findUser(store, name);
+  const user = await findUser(store.directory, name);
   const now = Date.now();
-  const tokens = (await store.listTokensOfUser(user.id)).filter(({ token }) => !isExpired(token, now));
-  const sessions = (await store.listSessions(user.id)).filter((session) =>
+  const tokens = (await store.tokens.listOfUser(user.id)).filter(({ token }) => !isExpired(token, now));
+  const sessions = (await store.sessions.listOfUser(user.id)).filter((session) =>
     isSessionOn(session, session.lastSeenAt, config.sessions, now),
   );
   const object = { ...userObject(user), active_tokens: tokens.map(({ token }) => token.id) };

@@ -21,7 +21,7 @@ export async function withStore<T>(
   }
   const opened = await openStore(loaded.config);
   try {
-    if (create !== false) await opened.store.begin(create === 'restore' ? create : undefined);
+    if (create !== false) await opened.store.maintenance.begin(create === 'restore' ? create : undefined);
     return await work(opened);
   } finally {
     await opened.close();

@@ -22,7 +22,6 @@ export function suggestion(name: string, known: readonly string[]): string {
   return names.length > 0 && names.length <= MAX_LISTED ? ` (known: ${names.join(', ')})` : '';
 }
 
-/** Levenshtein distance. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {

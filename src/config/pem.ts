@@ -36,7 +36,6 @@ export function certificatesIn(text: string): Read<X509Certificate[]> {
   return { value: certificates };
 }
 
-/** The private key of a text. */
 export function privateKeyIn(text: string): Read<KeyObject> {
   if (text.includes('ENCRYPTED'))
     return {

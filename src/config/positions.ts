@@ -40,6 +40,6 @@ export function linesOf(document: Document, counter: LineCounter): Record<string
 }
 
 /** The offset at which a part begins. */
-export function startOf(node: unknown): number {
+function startOf(node: unknown): number {
   return (node as Node | null | undefined)?.range?.[0] ?? 0;
 }

@@ -1,5 +1,5 @@
 /** What an entry of the audit log tells, one name a kind. `docs/audit.md` describes each. */
-export type AuditEventName =
+type AuditEventName =
   | 'login.succeeded'
   | 'login.failed'
   | 'login.locked_out'

@@ -1,9 +1,9 @@
 // What one record may hold at most, whoever sends it. How many records there may be is configured.
 
 /** Bytes of a User-Agent that are kept of the last use of a token or session. */
-export const MAX_USER_AGENT = 512;
+const MAX_USER_AGENT = 512;
 /** Bytes of a client's address: more than any IPv6 address with a zone takes. */
-export const MAX_ADDRESS = 64;
+const MAX_ADDRESS = 64;
 /** Characters of the name of a token, user, customer or service. */
 export const MAX_NAME = 255;
 /** Services that one token may be limited to. */

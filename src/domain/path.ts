@@ -92,7 +92,7 @@ function upperHex(digit: number): number {
 }
 
 /** Takes `%2F`, as {@link decodeAscii} leaves it, as a separator. */
-export function decodeSlashes(path: string): string {
+function decodeSlashes(path: string): string {
   const first = path.indexOf('%2F');
   if (first < 0) return path;
   const decoded = new Uint16Array(path.length - first);

@@ -8,7 +8,7 @@ const RANDOM_LENGTH = 32;
 const CHECK_LENGTH = 6;
 
 /** Length of an access token: `lk`, 32 random base62 characters, 6 of checksum. */
-export const ACCESS_TOKEN_LENGTH = PREFIX.length + RANDOM_LENGTH + CHECK_LENGTH;
+const ACCESS_TOKEN_LENGTH = PREFIX.length + RANDOM_LENGTH + CHECK_LENGTH;
 
 const randomBase62 = customAlphabet(BASE62, RANDOM_LENGTH);
 

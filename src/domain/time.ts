@@ -5,7 +5,7 @@ export type EpochMs = number;
 export const HOUR_MS = 3_600_000;
 
 /** The last time that four digits of a year can show; no stored time is later. */
-export const LAST_TIME: EpochMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+const LAST_TIME: EpochMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 /** The beginning of the second that a time lies in. */
 export function wholeSecond(at: EpochMs): EpochMs {

@@ -27,7 +27,6 @@ export interface TokenUse {
   readonly userAgent: string | null;
 }
 
-/** The last use of a session. */
 export interface SessionUse extends TokenUse {
   /** When it ends unless it is used again. */
   readonly idleEndsAt: EpochMs;

@@ -2,7 +2,7 @@ import type { AuditEvent } from '../domain/audit.js';
 import type { Subject } from '../domain/credential.js';
 import { formatTime } from '../domain/time.js';
 import type { User } from '../domain/user.js';
-import type { Store } from '../store/store.js';
+import type { DirectoryStore } from '../store/directory-store.js';
 import { endpoint, type Resource, subjectOf } from './endpoint.js';
 import {
   currentCustomer,
@@ -39,9 +39,9 @@ export const account = {
       action: 'account:read',
       summary: 'Show the customer of the credential that asks',
       answer: currentCustomer,
-      handle: async (call, { store }) => ({
+      handle: async (call, { directory }) => ({
         status: 200,
-        json: await customerObject(store, subjectOf(call).user),
+        json: await customerObject(directory, subjectOf(call).user),
       }),
     }),
     endpoint({
@@ -52,16 +52,16 @@ export const account = {
       action: 'account:read',
       summary: 'Show the credential that asks, whose it is and what it reaches',
       answer: verified,
-      handle: async (call, { store }) => {
+      handle: async (call, { directory }) => {
         const known = subjectOf(call);
         const { user } = known;
         const token = known.credential === 'session' ? null : known.token;
         return {
           status: 200,
           json: {
-            customer: await customerObject(store, user),
+            customer: await customerObject(directory, user),
             user: { id: user.id, name: user.name, login: user.login },
-            services: await namesOfServices(store, user.customerId, token?.services ?? []),
+            services: await namesOfServices(directory, user.customerId, token?.services ?? []),
             token: token === null ? null : {
               id: token.id,
               name: token.name,
@@ -108,14 +108,14 @@ export const account = {
   ],
 } as const satisfies Resource;
 
-async function customerObject(store: Store, { customerId }: User) {
-  const customer = await store.getCustomer(customerId);
+async function customerObject(directory: DirectoryStore, { customerId }: User) {
+  const customer = await directory.getCustomer(customerId);
   return { id: customerId, name: customer?.name ?? '' };
 }
 
 /** Names by id, of the services that a token is limited to, or else of all. One that the directory lacks goes by its id. */
-async function namesOfServices(store: Store, customerId: string, limit: readonly string[]): Promise<Record<string, string>> {
-  const names = (await store.listServices(customerId)).map(({ id, name }) => [id, name] as const);
+async function namesOfServices(directory: DirectoryStore, customerId: string, limit: readonly string[]): Promise<Record<string, string>> {
+  const names = (await directory.listServices(customerId)).map(({ id, name }) => [id, name] as const);
   if (limit.length === 0) return Object.fromEntries(names);
   const known = new Map(names);
   return Object.fromEntries(limit.map((id) => [id, known.get(id) ?? id]));

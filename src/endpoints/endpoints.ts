@@ -15,7 +15,6 @@ import { tokens } from './tokens.js';
 /** Every resource with built-in endpoints, in the order of the OpenAPI document. */
 const RESOURCES = [login, tokens, account, signingKeys, interfaceDescription, page] as const;
 
-/** Name of a built-in endpoint. */
 export type EndpointName = (typeof RESOURCES)[number]['endpoints'][number]['name'];
 
 /** Answers a call. A plain value in and out, so an endpoint is tested without a socket. */

@@ -37,7 +37,7 @@ export const login = {
       headers: ['Set-Cookie'],
       codes: { 400: ['invalid_request', 'account_locked', '2fa.verify'], 401: ['invalid_grant'] },
       refusals: ['Throttled'],
-      handle: async ({ head, body, now }, { logins, sessions, store, sessionCookie }) => {
+      handle: async ({ head, body, now }, { logins, sessions, directory, sessionCookie }) => {
         const { client } = head;
         const given = readLogin(body);
         if (given.login === undefined && body.params.all('username').length > 0) return WRONG_NAME;
@@ -49,7 +49,7 @@ export const login = {
         if ('refusal' in checked) return checked;
         const { user } = checked;
         const { secret, session, ended } = checked.granted;
-        const customer = await store.getCustomer(user.customerId);
+        const customer = await directory.getCustomer(user.customerId);
         const auditEvents = [
           ...checked.auditEvents,
           sessionEvent('session.started', session, user.customerId),

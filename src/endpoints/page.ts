@@ -68,12 +68,12 @@ export const page = {
       takes: 'session',
       summary: 'Tell who is logged in, and what applies to that user',
       answer: caller,
-      handle: async (call, { store, policy, page: { keyName, scopes, maxLifetime, idleTimeout } }) => {
+      handle: async (call, { directory, policy, page: { keyName, scopes, maxLifetime, idleTimeout } }) => {
         const subject = sessionOf(call);
         const { user } = subject;
         const may = (action: string) => policy.decide(subject, action, null).allowed;
-        const customer = await store.getCustomer(user.customerId);
-        const services = await store.listServices(user.customerId);
+        const customer = await directory.getCustomer(user.customerId);
+        const services = await directory.listServices(user.customerId);
         return {
           status: 200,
           json: {
@@ -103,8 +103,8 @@ export const page = {
       action: 'customer_token:read',
       summary: 'List the users of the own customer',
       answer: person.array(),
-      handle: async (call, { store }) => {
-        const people = await store.listUsers(subjectOf(call).user.customerId);
+      handle: async (call, { directory }) => {
+        const people = await directory.listUsers(subjectOf(call).user.customerId);
         return {
           status: 200,
           json: people.map(({ id, name, login }) => ({ id, name, login }) satisfies Person),

@@ -8,12 +8,12 @@ import type { Ownership } from '../gate/ownership.js';
 import type { Content } from '../http/replies.js';
 import type { Policy } from '../policy/decide.js';
 import type { Rules } from '../policy/patterns.js';
-import type { Store } from '../store/store.js';
+import type { DirectoryStore } from '../store/directory-store.js';
 import type { PageFiles } from './page-files.js';
 
 /** What the handlers of the built-in endpoints work with. */
 export interface EndpointServices {
-  readonly store: Store;
+  readonly directory: DirectoryStore;
   readonly policy: Policy;
   readonly logins: Logins;
   readonly sessions: Sessions;
@@ -24,15 +24,14 @@ export interface EndpointServices {
   readonly identify: Gate['identify'] | null;
   /** null when there are no assertions. */
   readonly signingKeys: KeyRing | null;
-  /** Name of the session cookie. */
   readonly sessionCookie: string;
   readonly page: PageSettings;
   /** The OpenAPI document as this configuration serves it. */
   readonly interfaceDocument: () => Promise<Content>;
 }
 
-/** The web page, and what it is told of the configuration. */
-export interface PageSettings {
+/** The web page, and what it shows of the configuration. */
+interface PageSettings {
   /** null when the page is off. */
   readonly files: PageFiles | null;
   /** Where it is, with a slash at both ends. */

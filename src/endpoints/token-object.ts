@@ -1,6 +1,6 @@
 import { formatTime } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
-import type { TokenWithUse } from '../store/store.js';
+import type { TokenWithUse } from '../store/token-store.js';
 import type { CreatedTokenObject, TokenObject } from './schema/answers.js';
 
 /**

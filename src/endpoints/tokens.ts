@@ -5,7 +5,7 @@ import type { Refusal } from '../domain/refusal.js';
 import type { User } from '../domain/user.js';
 import { jsonList } from '../http/json-list.js';
 import type { Reply } from '../http/replies.js';
-import type { TokenWithUse } from '../store/store.js';
+import type { TokenWithUse } from '../store/token-store.js';
 import { type Call, endpoint, type EndpointSettings, type Resource, subjectOf } from './endpoint.js';
 import { createdToken, token, type TokenObject } from './schema/answers.js';
 import {

@@ -11,7 +11,6 @@ export interface AssertionSettings {
   readonly ttl: number;
   /** A session without a request for so long has ended. */
   readonly idleTimeout: number;
-  /** The scope of a session. */
   readonly sessionScope: string;
 }
 

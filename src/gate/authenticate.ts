@@ -6,7 +6,8 @@ import type { EpochMs } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
 import type { Sessions } from '../accounts/sessions.js';
 import type { RequestHead } from '../http/head.js';
-import type { Store, TokenWithOwner } from '../store/store.js';
+import type { TokenStore } from '../store/token-store.js';
+import type { TokenWithOwner } from '../store/token-store.js';
 
 const UNAUTHENTICATED: Refusal = { refusal: 'unauthenticated' };
 /** Longer key values are refused before any digest is made of them. */
@@ -19,11 +20,11 @@ const MAX_KEY = 1024;
  * why a credential does not hold look the same, save that an expired token says so to its holder.
  */
 export class Authenticator {
-  readonly #store: Store;
+  readonly #tokens: TokenStore;
   readonly #sessions: Sessions;
 
-  constructor(store: Store, sessions: Sessions) {
-    this.#store = store;
+  constructor(tokens: TokenStore, sessions: Sessions) {
+    this.#tokens = tokens;
     this.#sessions = sessions;
   }
 
@@ -40,12 +41,12 @@ export class Authenticator {
 
   #byKey(key: string, now: EpochMs): MaybePromise<Subject | Refusal> {
     if (isAccessToken(key)) {
-      return mapMaybe(this.#store.findToken(digestOf(key)), (found) => judgeToken(found, now));
+      return mapMaybe(this.#tokens.find(digestOf(key)), (found) => judgeToken(found, now));
     }
     if (key.length === 0 || key.length > MAX_KEY) return UNAUTHENTICATED;
-    return mapMaybe(this.#store.hasLegacyKeys(), (some) =>
+    return mapMaybe(this.#tokens.hasLegacyKeys(), (some) =>
       some
-        ? mapMaybe(this.#store.findToken(digestOfField(key)), (found) => judgeToken(found, now))
+        ? mapMaybe(this.#tokens.find(digestOfField(key)), (found) => judgeToken(found, now))
         : UNAUTHENTICATED,
     );
   }

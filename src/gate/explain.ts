@@ -36,14 +36,14 @@ export interface Explanation {
     readonly upstream: string | null;
     readonly endpoint: string | null;
   };
-  /** Why a credential does not hold, which no client is told; null otherwise. */
+  /** Why a credential does not hold, which no client learns; null otherwise. */
   readonly note: string | null;
   /** Fields that tell the upstream who calls. */
   readonly identity: Readonly<Record<string, string>>;
 }
 
 /** A route with the place it is declared at; null for a built-in endpoint. */
-export interface ExplainedRoute {
+interface ExplainedRoute {
   readonly path: string;
   readonly methods: readonly string[] | null;
   readonly auth: string;
@@ -51,7 +51,7 @@ export interface ExplainedRoute {
 }
 
 /** Who the request comes from. */
-export interface ExplainedCredential {
+interface ExplainedCredential {
   readonly kind: Subject['credential'];
   readonly user_id: string;
   readonly customer_id: string;

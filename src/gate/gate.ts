@@ -36,7 +36,7 @@ export interface Admitted {
 }
 
 /** A request that gets no further. What was found out until then is kept for the log. */
-export interface Refused {
+interface Refused {
   readonly refusal: Refusal;
   readonly route: Route | null;
   readonly action: string | null;

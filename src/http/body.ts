@@ -29,7 +29,6 @@ export class Params {
       .map(({ name }) => name);
   }
 
-  /** Number of values. */
   get size(): number {
     return this.#pairs.length;
   }
@@ -67,7 +66,7 @@ function isDigit(code: number): boolean {
 }
 
 /** A body without parameters. */
-export const EMPTY_BODY: Body = { params: new Params(), json: undefined };
+const EMPTY_BODY: Body = { params: new Params(), json: undefined };
 
 /** Reads a form or JSON body. An empty body has no parameters, whatever its type says. */
 export function parseBody(bytes: Buffer, contentType: string | undefined): Body | Refusal {

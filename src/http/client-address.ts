@@ -57,14 +57,14 @@ function behindProxy(
   while (last > 0 && contains(trusted, address) && isIP(chain[last - 1] ?? '') !== 0)
     address = chain[--last] as string;
   const proto = lastItems(fields, 'x-forwarded-proto').at(-1);
-  const toldSecure = proto === undefined ? secure : SECURE_BY_SCHEME.get(proto.toLowerCase());
-  if (toldSecure === undefined) return 'the field X-Forwarded-Proto is neither http nor https';
+  const receivedSecure = proto === undefined ? secure : SECURE_BY_SCHEME.get(proto.toLowerCase());
+  if (receivedSecure === undefined) return 'the field X-Forwarded-Proto is neither http nor https';
   const asked = lastItems(fields, 'x-forwarded-host').at(-1);
   if (asked !== undefined && !isHost(asked))
     return 'the field X-Forwarded-Host is not a host name with an optional port';
   return {
     address,
-    secure: toldSecure,
+    secure: receivedSecure,
     host: asked ?? host,
     proxied: address !== proxy,
     behindTrustedProxy: true,

@@ -13,7 +13,7 @@ export function foldName(name: string): string {
 // because clients send fields of their own end to end: X-Original-Filename, X-Method, Uri.
 
 /** Another method than the request line's, and so than the judged one. */
-export const METHOD_OVERRIDES: readonly string[] = [
+const METHOD_OVERRIDES: readonly string[] = [
   'x-http-method',
   'x-http-method-override',
   'x-method-override',
@@ -22,7 +22,7 @@ export const METHOD_OVERRIDES: readonly string[] = [
 ];
 
 /** Another target: whole, its path, what the application is mounted at, or the file that a server is to send. */
-export const TARGET_OVERRIDES: readonly string[] = [
+const TARGET_OVERRIDES: readonly string[] = [
   'x-original-url',
   'x-original-uri',
   'x-original-path',
@@ -50,7 +50,7 @@ export const TARGET_OVERRIDES: readonly string[] = [
 ];
 
 /** Another host than that of `Host`. */
-export const HOST_OVERRIDES: readonly string[] = [
+const HOST_OVERRIDES: readonly string[] = [
   'x-host',
   'x-host-override',
   'x-http-host',
@@ -63,7 +63,7 @@ export const HOST_OVERRIDES: readonly string[] = [
 ];
 
 /** Another scheme or port than the client's connection has. */
-export const SCHEME_OVERRIDES: readonly string[] = [
+const SCHEME_OVERRIDES: readonly string[] = [
   'x-scheme',
   'x-url-scheme',
   'x-original-proto',
@@ -129,10 +129,10 @@ export const ADDRESSES: readonly string[] = [
 ];
 
 /** The certificate of a client: whoever ends TLS must take these away (RFC 9440 2.4). */
-export const CLIENT_CERTIFICATES: readonly string[] = ['client-cert', 'client-cert-chain'];
+const CLIENT_CERTIFICATES: readonly string[] = ['client-cert', 'client-cert-chain'];
 
 /** Fields for one connection (RFC 9110 7.6.1), and `Proxy`, which CGI programs take for `http_proxy`. */
-export const HOP_BY_HOP: readonly string[] = [
+const HOP_BY_HOP: readonly string[] = [
   'connection',
   'keep-alive',
   'proxy-connection',
@@ -146,13 +146,7 @@ export const HOP_BY_HOP: readonly string[] = [
 ];
 
 /** What frames and routes a message. The forwarder writes these itself, as it does `X-Request-Id`. */
-export const FRAMING: readonly string[] = [
-  'content-length',
-  'transfer-encoding',
-  'expect',
-  'host',
-  'x-request-id',
-];
+const FRAMING: readonly string[] = ['content-length', 'transfer-encoding', 'expect', 'host', 'x-request-id'];
 
 /** What could make an upstream see another request than the judged one: no client gets one through. */
 export const OVERRIDES: readonly string[] = [

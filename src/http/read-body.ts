@@ -52,7 +52,7 @@ export class BodyBudget {
 
 /** What one body takes. */
 export interface BodyShare {
-  /** Whether there is room for so many bytes more; they are taken then. */
+  /** Whether so many bytes more are allowed; they are reserved then. */
   take(bytes: number): boolean;
   end(): void;
 }

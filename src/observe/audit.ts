@@ -7,9 +7,8 @@ import { maskTokens } from './mask-tokens.js';
 import { printable } from './printable.js';
 
 /** One entry: plain values by name. Time, node and process are added when it is written. */
-export type AuditEntry = Readonly<Record<string, unknown>>;
+type AuditEntry = Readonly<Record<string, unknown>>;
 
-/** Settings of `audit`. */
 export interface AuditSettings {
   /** `stdout`, a file, or null for none. */
   readonly to: string | null;
@@ -33,7 +32,7 @@ export interface AuditLog {
 export interface AuditProcess {
   /** Where the lines of the process's own log go; absent where there is none, in commands. */
   readonly log?: Destination;
-  /** Told of each entry that could not be written. */
+  /** Called with each entry that could not be written. */
   readonly onFailure?: (error: unknown) => void;
 }
 

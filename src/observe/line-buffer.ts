@@ -1,7 +1,7 @@
 import { maskTokens } from './mask-tokens.js';
 import { printable } from './printable.js';
 
-/** Bytes that there is room for at first; a longer line makes more. */
+/** The first size in bytes; a longer line makes it grow. */
 const SIZE = 128 * 1024;
 
 const QUOTE = 0x22;
@@ -37,7 +37,6 @@ export class LineBuffer {
     this.#whole = this.#length;
   }
 
-  /** Adds bytes. */
   bytes(piece: Uint8Array): void {
     this.#reserve(piece.length);
     this.#bytes.set(piece, this.#length);

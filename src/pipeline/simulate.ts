@@ -14,7 +14,8 @@ import type { GateServices } from '../gate/gate.js';
 import { Ownership } from '../gate/ownership.js';
 import { createClientReader } from '../http/client-address.js';
 import { createHeadReader, type HeadReader } from '../http/read-head.js';
-import type { Store, TokenWithUse } from '../store/store.js';
+import type { Store } from '../store/store.js';
+import type { TokenWithUse } from '../store/token-store.js';
 
 /** A request that is judged and not served. */
 export interface SimulatedRequest {
@@ -52,7 +53,9 @@ export class Simulator {
       createClientReader(config.listen.trusted_proxies),
     );
     this.#authenticator =
-      store === null ? null : new Authenticator(store, new Sessions(store, UNUSED, config.sessions));
+      store === null
+        ? null
+        : new Authenticator(store.tokens, new Sessions(store.sessions, UNUSED, config.sessions));
     this.#parts = {
       sites,
       policy,
@@ -92,7 +95,7 @@ export class Simulator {
   async #whyNot(as: SimulatedRequest['as'], key: string | undefined): Promise<string | null> {
     if (as === 'anonymous') return 'the request has no credential';
     if ('subject' in as) return `the user ${as.subject.user.login} is locked`;
-    const found = await this.#store?.findToken(digestOfField(key ?? ''));
+    const found = await this.#store?.tokens.find(digestOfField(key ?? ''));
     if (found === undefined) return 'no token and no legacy key has this value';
     return `its owner ${found.owner.login} is locked`;
   }

@@ -11,7 +11,7 @@ export interface PolicyTables {
 }
 
 /** What a policy asks, in this order. A session is asked for its role only, an unlimited token not for services. */
-export type Check = 'scope' | 'service_limited' | 'service' | 'role';
+type Check = 'scope' | 'service_limited' | 'service' | 'role';
 
 /** What one check said, and so what the policy said when it was the one that settled it. */
 export interface Decision {
@@ -63,17 +63,14 @@ export class Policy {
     this.sessionScope = (full.length > 0 ? full : names).join(' ');
   }
 
-  /** Whether the policy has a scope of that name. */
   hasScope(name: string): boolean {
     return this.#scopes.has(name);
   }
 
-  /** Whether any role allows the action. */
   someRoleAllows(action: string): boolean {
     return this.#roles.someAllows(action);
   }
 
-  /** Whether any scope allows the action. */
   someScopeAllows(action: string): boolean {
     return this.#scopes.someAllows(action);
   }

@@ -26,7 +26,7 @@ export interface RouteDefinition {
 }
 
 /** Where the service of a request stands. */
-export type ServiceSource =
+type ServiceSource =
   | { readonly from: 'path'; readonly segment: number }
   | { readonly from: 'header' | 'query'; readonly name: string };
 

@@ -8,7 +8,7 @@ import type { Restarted } from './processes/restart.js';
 import type { Reloaded } from './reload/reload.js';
 
 /** Whether requests are served, and each check by its name: what is wrong, or null. */
-export type ReadyCheck = () => Promise<{
+type ReadyCheck = () => Promise<{
   readonly ready: boolean;
   readonly checks: Readonly<Record<string, string | null>>;
 }>;

@@ -72,7 +72,7 @@ export function createRuntime(
   const names = vendorNames(config.interface);
   const { sites, policy } = compilePolicy(config, lines);
   const lastSeen = new LastSeen(
-    store,
+    store.usage,
     config.tokens.last_seen_interval,
     config.sessions.idle_timeout,
     (error: unknown) => {
@@ -80,13 +80,14 @@ export function createRuntime(
       logFault(error, 'last uses could not be written and are kept for the next try');
     },
   );
-  const sessions = new Sessions(store, lastSeen, config.sessions);
+  const sessions = new Sessions(store.sessions, lastSeen, config.sessions);
   const tokens = new Tokens(store, lastSeen, config.tokens, (name) => policy.hasScope(name));
   const { ui, account_endpoints: hasSudo } = config.interface;
   const { http } = config.directory;
-  const source = http === null ? null : new HttpAccounts(store, http);
-  const accounts = source ?? new StoredAccounts(store, passwords, new OneTimePasswords(store, sealer));
-  const logins = new Logins(accounts, new LoginThrottle(store, config.login), (outcome) =>
+  const source = http === null ? null : new HttpAccounts(store.directory, http);
+  const accounts =
+    source ?? new StoredAccounts(store.directory, passwords, new OneTimePasswords(store.usage, sealer));
+  const logins = new Logins(accounts, new LoginThrottle(store.loginThrottle, config.login), (outcome) =>
     loginChecks.inc({ outcome }),
   );
   const ownership = new Ownership(tokens, policy);
@@ -101,11 +102,11 @@ export function createRuntime(
   const gate = new Gate({
     sites,
     policy,
-    authenticator: new Authenticator(store, sessions),
+    authenticator: new Authenticator(store.tokens, sessions),
     ownership,
     lastSeen,
     tokens,
-    writeLimit: perHour === null ? null : new WriteLimit(store, perHour),
+    writeLimit: perHour === null ? null : new WriteLimit(store.usage, perHour),
   });
   const lasting = gate.forLasting();
 
@@ -127,13 +128,13 @@ export function createRuntime(
     ),
     gate,
     handlerOf: createHandlers({
-      store,
+      directory: store.directory,
       policy,
       logins,
       sessions,
       tokens,
       ownership,
-      sudoGrants: new SudoGrants(store),
+      sudoGrants: new SudoGrants(store.sessions),
       identify: hasSudo ? (head, now) => gate.identify(head, now) : null,
       signingKeys: keys,
       sessionCookie: names.sessionCookie,

@@ -37,7 +37,7 @@ export interface Settlement {
   readonly remember?: { readonly account: string; readonly address: string; readonly until: EpochMs };
 }
 
-/** So many addresses are known of an account; the one that is forgotten first makes room. */
+/** So many addresses are known of an account; the one that is forgotten first is replaced. */
 export const MAX_KNOWN_ADDRESSES = 5;
 
 /** Until when the next attempt has to wait; 0 or a time that has passed when it need not. */

@@ -4,7 +4,7 @@ import { isExpired, type Token } from '../domain/token.js';
 import type { VerifiedOwner } from '../domain/user.js';
 import { REMEMBERED_MS, type Revocations } from './revocations.js';
 
-/** So many tokens, and as many sessions, are remembered; the oldest make room. */
+/** So many tokens, and as many sessions, are remembered; the oldest are dropped. */
 const MAX_CREATED = 10_000;
 
 /** A token or session that was created, with its owner as it was verified then. */
@@ -13,7 +13,7 @@ export type Creation =
   | { readonly kind: 'session'; readonly record: Session; readonly owner: VerifiedOwner };
 
 /**
- * What this process created in the last hour and was acknowledged: a store that forgets can be told of it.
+ * What this process created in the last hour and was acknowledged: it can be written again to a store that forgot it.
  *
  * Tokens and sessions are never changed, so that what was created is what there is, until it ends.
  */

@@ -2,78 +2,89 @@ import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Store } from './store.js';
 
 /** Kinds of what is asked of a store, so that there are few of them. */
-export type Operation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
+type Operation = 'find_token' | 'find_session' | 'read' | 'write' | 'record_uses';
 
 /**
- * Told of each operation when it is over.
+ * Called with each operation when it is over.
  *
  * @param startedAt `performance.now()`
  * @param left whether it was waited for: it left this thread, or writes
  */
 export type OnOperation = (operation: Operation, startedAt: number, failed: boolean, left: boolean) => void;
 
-const KINDS: Readonly<Record<Exclude<keyof Store, 'begin' | 'probe' | 'probeWrite' | 'close'>, Operation>> = {
-  findToken: 'find_token',
-  findSession: 'find_session',
-  hasLegacyKeys: 'read',
-  getCustomer: 'read',
-  getService: 'read',
-  getUser: 'read',
-  getUserByLogin: 'read',
-  listCustomers: 'read',
-  listServices: 'read',
-  listUsers: 'read',
-  listPendingDeletions: 'read',
-  change: 'write',
-  getPasswordCost: 'read',
-  createToken: 'write',
-  filterNewDigests: 'read',
-  getToken: 'read',
-  listTokensOfUser: 'read',
-  listTokensOfCustomer: 'read',
-  hasTokensOfCustomer: 'read',
-  revokeTokens: 'write',
-  createSession: 'write',
-  listSessions: 'read',
-  endSession: 'write',
-  endSessionsOfUser: 'write',
-  recordUses: 'record_uses',
-  takeOtpStep: 'write',
-  countWrite: 'write',
-  getOtpStep: 'read',
-  listRevokedDigests: 'read',
-  addRevokedDigests: 'write',
-  attemptHeldUntil: 'read',
-  reserveAttempt: 'write',
-  settleAttempt: 'write',
-  listKnownAddresses: 'read',
-  grantSudo: 'write',
-  hasSudo: 'read',
-  getSigningKeys: 'read',
-  replaceSigningKeys: 'write',
-  removeSigningKeys: 'write',
-  isRestoring: 'read',
-  setRestoring: 'write',
-  countActiveTokens: 'read',
-  removeExpired: 'write',
+/** The kind of each operation; null for what is not measured. */
+const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Operation | null>> } = {
+  tokens: {
+    find: 'find_token',
+    get: 'read',
+    listOfUser: 'read',
+    listOfCustomer: 'read',
+    customerHasAtLeast: 'read',
+    countActive: 'read',
+    create: 'write',
+    revoke: 'write',
+    hasLegacyKeys: 'read',
+    filterNewDigests: 'read',
+    listRevokedDigests: 'read',
+    addRevokedDigests: 'write',
+  },
+  sessions: {
+    find: 'find_session',
+    listOfUser: 'read',
+    create: 'write',
+    end: 'write',
+    endOfUser: 'write',
+    grantSudo: 'write',
+    hasSudo: 'read',
+  },
+  directory: {
+    getCustomer: 'read',
+    getService: 'read',
+    getUser: 'read',
+    getUserByLogin: 'read',
+    listCustomers: 'read',
+    listServices: 'read',
+    listUsers: 'read',
+    listPendingDeletions: 'read',
+    getPasswordCost: 'read',
+    change: 'write',
+  },
+  loginThrottle: { heldUntil: 'read', reserve: 'write', settle: 'write', listKnownAddresses: 'read' },
+  usage: { recordUses: 'record_uses', takeOtpStep: 'write', getOtpStep: 'read', countWrite: 'write' },
+  signingKeys: { get: 'read', replace: 'write', remove: 'write' },
+  maintenance: {
+    begin: null,
+    isRestoring: 'read',
+    setRestoring: 'write',
+    probe: null,
+    probeWrite: null,
+    removeExpired: 'write',
+    close: null,
+  },
 };
 
 type Method = (...args: readonly unknown[]) => MaybePromise<unknown>;
+type Part = Readonly<Record<string, Method>>;
 
 /** A store whose operations are timed. It answers exactly what the inner one answers. */
 export function measured(inner: Store, onOperation: OnOperation): Store {
-  const methods: Record<string, Method> = {};
-  for (const [name, kind] of Object.entries(KINDS)) {
-    const method = (inner[name as keyof Store] as Method).bind(inner);
-    methods[name] = timed(method, kind, onOperation);
-  }
-  return {
-    ...(methods as unknown as Store),
-    begin: () => inner.begin(),
-    probe: () => inner.probe(),
-    probeWrite: () => inner.probeWrite(),
-    close: () => inner.close(),
-  };
+  const parts = Object.entries(KINDS).map(([name, kinds]) => [
+    name,
+    measuredPart(inner[name as keyof Store] as unknown as Part, kinds, onOperation),
+  ]);
+  return Object.fromEntries(parts) as Store;
+}
+
+function measuredPart(
+  inner: Part,
+  kinds: Readonly<Record<string, Operation | null>>,
+  onOperation: OnOperation,
+): Part {
+  const methods = Object.entries(inner).map(([name, method]) => {
+    const kind = kinds[name] ?? null;
+    return [name, kind === null ? method : timed(method, kind, onOperation)];
+  });
+  return Object.fromEntries(methods) as Part;
 }
 
 function timed(method: Method, kind: Operation, onOperation: OnOperation): Method {

@@ -3,10 +3,10 @@ import type { SigningKey, SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token, TokenUse } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
-import { RecordUnreadable } from './store.js';
+import { RecordUnreadable } from './faults.js';
 
 /** Version of every record written now. */
-export const RECORD_VERSION = 1;
+const RECORD_VERSION = 1;
 
 /** A record as it is stored: the domain's value and the version of its form. */
 export type Stored<T> = T & { readonly v: number };

@@ -1,7 +1,9 @@
+/** The names of keys that tell what ended for good begin with it. */
+export const REVOCATION = 'revocation:';
 /** What ended is remembered for so long, in milliseconds. */
 export const REMEMBERED_MS = 3_600_000;
-/** So many are remembered; the oldest make room. A master that is reached anew is told of all of them. */
-export const MAX_REMEMBERED = 20_000;
+/** So many are remembered; the oldest are dropped. A master that is reached anew receives all of them. */
+const MAX_REMEMBERED = 20_000;
 
 /** Where what ended is kept beside memory: a restart of this process does not forget it. */
 export interface RevocationLog {
@@ -11,7 +13,7 @@ export interface RevocationLog {
 }
 
 /**
- * What ended for good, by this process or by others who told it: a store may forget that, never those who know of it.
+ * What ended for good, by this process or by others who published it: a store may forget that, those who know of it do not.
  *
  * | name           | what ended                                                              |
  * | -------------- | ----------------------------------------------------------------------- |
@@ -41,7 +43,6 @@ export class Revocations {
     if (fresh.length > 0) this.#log?.append(fresh, Date.now());
   }
 
-  /** Whether a token was revoked. */
   hasToken({ id, digest }: { readonly id: string; readonly digest: string }): boolean {
     return this.#times.has(`token:${id}`) || this.#times.has(`legacy:${digest}`);
   }

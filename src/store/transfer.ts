@@ -3,7 +3,8 @@ import type { SigningKeys } from '../domain/signing-key.js';
 import type { Token, TokenUse } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
 import { partsOf } from './parts.js';
-import type { Changes, Store } from './store.js';
+import type { Changes } from './directory-store.js';
+import type { Store } from './store.js';
 
 /** One record of a store, on its way to another one or to a file. */
 export type StoreRecord =
@@ -24,8 +25,8 @@ const BATCH_BYTES = 256 * 1024;
  * left behind: they are over after minutes.
  */
 export async function* recordsOf(store: Store): AsyncGenerator<StoreRecord> {
-  for (const digest of await store.listRevokedDigests()) yield { kind: 'revoked', value: digest };
-  const signingKeys = await store.getSigningKeys();
+  for (const digest of await store.tokens.listRevokedDigests()) yield { kind: 'revoked', value: digest };
+  const signingKeys = await store.signingKeys.get();
   if (signingKeys !== undefined) yield { kind: 'signing_keys', value: signingKeys };
   const seen = new Set<string>();
   // A user may move to a customer who was read before, so all are asked again until nothing is new.
@@ -41,20 +42,21 @@ async function* ownedRecordsOf(store: Store, seen: Set<string>): AsyncGenerator<
     const { size } = seen;
     return seen.add(recordKey(record)).size > size;
   };
-  for (const customer of await store.listCustomers()) {
+  for (const customer of await store.directory.listCustomers()) {
     const record: StoreRecord = { kind: 'customer', value: customer };
     if (isNew(record)) yield record;
-    for (const value of await store.listServices(customer.id)) {
+    for (const value of await store.directory.listServices(customer.id)) {
       const service: StoreRecord = { kind: 'service', value };
       if (isNew(service)) yield service;
     }
-    for (const value of await store.listUsers(customer.id)) {
-      const user: StoreRecord = { kind: 'user', value, otpStep: await store.getOtpStep(value.id) };
+    for (const value of await store.directory.listUsers(customer.id)) {
+      const user: StoreRecord = { kind: 'user', value, otpStep: await store.usage.getOtpStep(value.id) };
       if (!isNew(user)) continue;
       yield user;
-      for (const { token, use } of await store.listTokensOfUser(value.id))
+      for (const { token, use } of await store.tokens.listOfUser(value.id))
         yield { kind: 'token', value: token, use };
-      for (const session of await store.listSessions(value.id)) yield { kind: 'session', value: session };
+      for (const session of await store.sessions.listOfUser(value.id))
+        yield { kind: 'session', value: session };
     }
   }
 }
@@ -115,7 +117,7 @@ async function writeBatch(
   const valuesOf = <K extends StoreRecord['kind']>(kind: K) =>
     batch.filter((record): record is Extract<StoreRecord, { kind: K }> => record.kind === kind);
   const revoked = valuesOf('revoked').map(({ value }) => value);
-  if (revoked.length > 0) await store.addRevokedDigests(revoked);
+  if (revoked.length > 0) await store.tokens.addRevokedDigests(revoked);
   const users = valuesOf('user');
   const tokens = valuesOf('token');
   const changes = {
@@ -125,46 +127,46 @@ async function writeBatch(
     tokens: tokens.map(({ value }) => value),
   };
   const isEmpty = Object.values(changes).every((values) => values.length === 0);
-  const refused = isEmpty ? undefined : await store.change(changes, Date.now());
+  const refused = isEmpty ? undefined : await store.directory.change(changes, Date.now());
   if (refused !== undefined) throw new Error(`the store refused a record (${refused.reason})`);
-  for (const { value, otpStep } of users) if (otpStep >= 0) await store.takeOtpStep(value.id, otpStep);
+  for (const { value, otpStep } of users) if (otpStep >= 0) await store.usage.takeOtpStep(value.id, otpStep);
   const uses = tokens.flatMap(({ value, use }) => (use === null ? [] : [[value.id, use] as const]));
-  if (uses.length > 0) await store.recordUses({ tokens: new Map(uses), sessions: new Map() });
+  if (uses.length > 0) await store.usage.recordUses({ tokens: new Map(uses), sessions: new Map() });
   for (const { value } of valuesOf('session')) await addSession(store, value, owners);
   for (const { value } of valuesOf('signing_keys')) await replaceSigningKeys(store, value);
 }
 
 async function addSession(store: Store, session: Session, owners: ReadonlyMap<string, User>): Promise<void> {
   const owner = owners.get(session.userId);
-  if (owner === undefined || (await store.createSession(session, owner, null)) === 'owner_changed')
+  if (owner === undefined || (await store.sessions.create(session, owner, null)) === 'owner_changed')
     throw new Error(`the user ${session.userId} was changed meanwhile; run it again`);
 }
 
 async function replaceSigningKeys(store: Store, { keys }: SigningKeys): Promise<void> {
-  const known = await store.getSigningKeys();
-  if (!(await store.replaceSigningKeys({ revision: (known?.revision ?? 0) + 1, keys })))
+  const known = await store.signingKeys.get();
+  if (!(await store.signingKeys.replace({ revision: (known?.revision ?? 0) + 1, keys })))
     throw new Error('the signing keys were changed meanwhile; run it again');
 }
 
 /** Removes everything that {@link recordsOf} gives, save revoked digests: what was revoked stays so. */
 export async function removeRecords(store: Store): Promise<void> {
-  for (const customer of await store.listCustomers()) {
-    const users = await store.listUsers(customer.id);
+  for (const customer of await store.directory.listCustomers()) {
+    const users = await store.directory.listUsers(customer.id);
     for (const { id } of users) {
-      const tokens = await store.listTokensOfUser(id);
+      const tokens = await store.tokens.listOfUser(id);
       for (const some of partsOf(tokens, BATCH))
         await remove(store, { removeTokens: some.map(({ token }) => token.id) });
-      await store.endSessionsOfUser(id);
+      await store.sessions.endOfUser(id);
     }
     for (const some of partsOf(users, BATCH)) await remove(store, { removeUsers: some.map(({ id }) => id) });
-    const services = await store.listServices(customer.id);
+    const services = await store.directory.listServices(customer.id);
     await remove(store, { removeServices: services.map(({ id }) => id), removeCustomers: [customer.id] });
   }
-  await store.removeSigningKeys();
+  await store.signingKeys.remove();
 }
 
 async function remove(store: Store, changes: Changes): Promise<void> {
-  const refused = await store.change(changes, Date.now());
+  const refused = await store.directory.change(changes, Date.now());
   if (refused !== undefined) throw new Error(`the store refused a removal (${refused.reason})`);
 }
 

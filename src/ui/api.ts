@@ -135,10 +135,8 @@ export const listCustomerTokens = (id: string) =>
 /** Who the tokens of the organisation belong to. */
 export const listPeople = () => call<Person[]>('GET', 'people');
 
-/** One token. */
 export const getToken = (id: string) => call<Token>('GET', `/tokens/${encodeURIComponent(id)}`);
 
-/** Revokes a token. */
 export const revokeToken = (id: string) => call<undefined>('DELETE', `/tokens/${encodeURIComponent(id)}`);
 
 /** Creates a token. Its answer is the only one that has the secret. */

@@ -109,6 +109,6 @@ function View({ route, caller: { may } }: { route: Route; caller: Caller }) {
     case 'tokens':
       return may.list_tokens ? <TokenList whose="own" /> : <MayNotList whose="own" />;
     case 'rotate':
-      return may.list_tokens ? <Rotate id={route.id} twin={route.twin} /> : <MayNotList whose="own" />;
+      return may.list_tokens ? <Rotate id={route.id} replacement={route.replacement} /> : <MayNotList whose="own" />;
   }
 } // prettier-ignore

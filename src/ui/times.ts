@@ -1,6 +1,5 @@
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
-/** Milliseconds of a day. */
 export const DAY = 24 * HOUR;
 
 /** An expiry that is nearer than this is marked. */

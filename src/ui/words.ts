@@ -2,7 +2,7 @@ import type { Failure } from './api.js';
 import type { Scope, Service } from './types.js';
 
 /** What a token without a name is called. */
-export const UNNAMED = 'Unnamed token';
+const UNNAMED = 'Unnamed token';
 
 /** The name of a token as people see it. */
 export function nameOf(token: { readonly name: string }): string {
@@ -70,7 +70,7 @@ function explainRefused({ status, code, detail, retryAfter }: Failure & { kind: 
   if (code === 'account_locked') return 'This account is locked. Ask whoever runs this service to unlock it.';
   if (code === '2fa.verify')
     return 'That one-time password does not hold. Each one works once: wait for the next one and enter it.';
-  if (status === 429) return `Too many tries. Wait ${wait}, then try again.`;
+  if (status === 429) return `Too many attempts. Wait ${wait}, then try again.`;
   if (status === 403) return `You are not allowed to do this. ${sentence(detail)}`;
   if (status === 404) return `It is not there any more. ${sentence(detail)}`;
   if (status >= 500) return `The server cannot do this now. Wait ${wait}, then try again.`;

@@ -40,9 +40,8 @@ export class AddressHealth {
     return true;
   }
 
-  /** It answered a request. */
   answered(): void {
-    if (this.#failures !== 0) this.#forgive();
+    if (this.#failures !== 0) this.#reset();
   }
 
   /** It could not be connected to, or broke a connection instead of answering. */
@@ -55,7 +54,7 @@ export class AddressHealth {
     this.#outUntil = now + this.#outMs;
   }
 
-  /** What a health check found. A check that brings it back also forgives what requests met. */
+  /** What a health check found. A check that brings it back also resets what requests met. */
   checked(healthy: boolean): void {
     if (healthy === this.#checkedHealthy) {
       this.#opposed = 0;
@@ -65,10 +64,10 @@ export class AddressHealth {
     if (this.#opposed < CHECKS) return;
     this.#opposed = 0;
     this.#checkedHealthy = healthy;
-    if (healthy) this.#forgive();
+    if (healthy) this.#reset();
   }
 
-  #forgive(): void {
+  #reset(): void {
     this.#failures = 0;
     this.#outMs = 0;
     this.#onTrial = false;

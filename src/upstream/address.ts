@@ -59,7 +59,7 @@ export class Address {
       connections: settings.max_connections,
       pipelining: 1,
       connect: this.#connector,
-      // Whoever sends a request looks after its waits: `waits.ts`.
+      // The handler of a request looks after its timeouts: `fast-timeouts.ts`.
       headersTimeout: 0,
       bodyTimeout: 0,
       maxRequestsPerClient: MAX_REQUESTS_ON_CONNECTION,

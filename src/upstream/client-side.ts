@@ -1,10 +1,9 @@
 import type { ServerResponse } from 'node:http';
 
-/** Who is told how the client of an answer fares. */
+/** Receives events of the client of an answer. */
 export interface Following {
   /** It took what waited for it. */
   drained(): void;
-  /** Its connection closed. */
   clientClosed(): void;
 }
 
@@ -12,7 +11,7 @@ export interface Following {
 const FOLLOWER = Symbol('follower');
 type Followed = ServerResponse & { [FOLLOWER]?: Following | undefined };
 
-/** Tells of the client from now on, until {@link unfollow}. */
+/** Sends events of the client from now on, until {@link unfollow}. */
 export function follow(res: ServerResponse, follower: Following): void {
   (res as Followed)[FOLLOWER] = follower;
   res.on('close', onClose);
@@ -25,7 +24,7 @@ export function unfollow(res: ServerResponse): void {
 }
 
 /**
- * Tells of it when the client took what waits for it.
+ * Calls `drained` when the client took what waits for it.
  *
  * @param timeout milliseconds in which it must, or its connection ends
  * @returns the timer, to be cleared when it is over

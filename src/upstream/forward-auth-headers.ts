@@ -66,7 +66,7 @@ export const FORWARDED_NAMES: readonly string[] = [
   'user',
 ].map((name) => FORWARDED_PREFIX + name);
 
-/** Makes what does for a proxy in front what `proxy/outbound` does for requests that are forwarded. */
+/** Does for a proxy in front what `request-headers.ts` does for forwarded requests. */
 export function createForwardAuthHeaders(settings: RequestHeaderSettings): ForwardAuthHeaders {
   const { protectedNames, credentialNames, sessionCookie, forwardCredentials } = settings;
   const protectedFields = new ProtectedFields(settings);

@@ -1,31 +1,23 @@
-import type { ServerResponse } from 'node:http';
 import { type Dispatcher, errors } from 'undici';
-import { definesContent, isRead } from '../domain/methods.js';
+import { isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import { hasBody } from '../http/head.js';
-import { endInOnePiece } from '../http/one-piece.js';
-import { lingeringEnd, limitRest } from '../http/write-reply.js';
 import type { Address } from './address.js';
-import { awaitDrain, destroyUnlessTaken, follow, type Following, unfollow } from './client-side.js';
+import { follow, type Following, unfollow } from './client-side.js';
 import type { Connection, OnConnection } from './connection.js';
 import type { ConnectionWaiter, Permit } from './connection-limiter.js';
 import { hasFraming, responseHeaders, responseTrailers, isBodiless } from './response-headers.js';
 import type { InFlight, ForwardRequest, ForwardOutcome } from './forward-request.js';
-import type { FastTimeout, TimeoutListener, FastTimeouts } from './fast-timeouts.js';
+import type { TimeoutListener } from './fast-timeouts.js';
+import { poolRequest } from './pool-request.js';
+import { ResponseWriter } from './response-writer.js';
 import { type Resendable, RetryState } from './retry-state.js';
 import { refusalOf } from './faults.js';
 import { Upload, type Uploading } from './upload.js';
-
-/** What undici takes; its types lack the last one. */
-interface PoolRequest extends Dispatcher.DispatchOptions {
-  readonly servername: string | undefined;
-}
+import { UpstreamTimeout } from './upstream-timeout.js';
 
 /** Informational answers (1xx) that an upstream may send before the real one; they are not passed on. */
 const MAX_INFORMATIONAL = 50;
-
-/** Bytes of a body that are sent together with the head; the system call for a string takes 16 KiB without memory of its own. */
-const MAX_JOINED = 8 * 1024;
 
 /**
  * One request and its answer. It is the handler that undici calls: its raw form, because building
@@ -47,24 +39,23 @@ export class ForwardHandler
   connection: Connection | undefined;
   #upload: Upload | undefined;
   #abort: ((reason?: Error) => void) | undefined;
-  #stalled: NodeJS.Timeout | undefined;
-  /** For the upstream: its first byte while there is no status, then the next one. */
-  #timeout: FastTimeout | undefined;
+  readonly #response: ResponseWriter;
+  readonly #timeout: UpstreamTimeout;
   readonly #retries: RetryState;
   #permit: Permit | undefined;
   #informational = 0;
   #status: number | null = null;
   #sentAt: number | null = null;
   #firstByteAt: number | null = null;
-  #wrote = false;
-  /** All of the body that came so far was written together with the head. */
-  #onePiece = false;
   #over = false;
 
   constructor(request: ForwardRequest, sessionCookie: string) {
     this.#request = request;
     this.#sessionCookie = sessionCookie;
-    this.#retries = new RetryState(request.upstream);
+    const { req, res, upstream } = request;
+    this.#response = new ResponseWriter(req, res, upstream.settings.idle_timeout);
+    this.#timeout = new UpstreamTimeout(upstream, this);
+    this.#retries = new RetryState(upstream);
   }
 
   start(): void {
@@ -107,19 +98,9 @@ export class ForwardHandler
   }
 
   #dispatch(address: Address): void {
-    const { head, target, fields } = this.#request;
-    const options: PoolRequest = {
-      method: head.method,
-      path: address.prefix + target,
-      headers: fields,
-      body: this.#upload ?? null,
-      servername: address.poolServerName,
-    };
-    // An upstream that leaves the content unread would take it for the next request.
-    if (this.#upload !== undefined && !definesContent(head.method)) options.reset = true;
     this.#sentAt = performance.now();
     try {
-      address.pool.dispatch(options, this);
+      address.pool.dispatch(poolRequest(this.#request, address, this.#upload), this);
     } catch (error) {
       this.onError(error as Error);
     }
@@ -129,7 +110,7 @@ export class ForwardHandler
     this.#abort = abort;
     this.#retries.sent = true;
     if (this.#over) abort();
-    else this.#timeout = this.#request.upstream.firstByte.begin(this);
+    else this.#timeout.awaitFirstByte();
   }
 
   onHeaders(status: number, raw: Buffer[], _resume: () => void, statusText: string): boolean {
@@ -139,11 +120,11 @@ export class ForwardHandler
       // Nobody asked for next protocol.
       if (status < 100 || status === 101) throw new Error('an answer that means nothing here');
       if (this.#informational > MAX_INFORMATIONAL) throw new Error('too many informational answers');
-      this.#renewWait();
+      this.#timeout.renew();
       return true;
     }
     const { res, responseFields, allowsServiceWorker } = this.#request;
-    this.#endWait();
+    this.#timeout.end();
     this.#retries.answered();
     this.#firstByteAt = performance.now();
     res.writeHead(
@@ -159,16 +140,8 @@ export class ForwardHandler
   }
 
   onData(chunk: Buffer): boolean {
-    const { res, upstream } = this.#request;
-    this.#renewWait();
-    this.#onePiece = !this.#wrote && chunk.length <= MAX_JOINED && !res.chunkedEncoding;
-    this.#wrote = true;
-    // As a string it joins its head.
-    if (this.#onePiece ? res.write(chunk.toString('latin1'), 'latin1') : res.write(chunk)) return true;
-    if (this.#stalled === undefined) {
-      this.#stalled = awaitDrain(res, upstream.settings.idle_timeout);
-      this.connection?.hold();
-    }
+    this.#timeout.renew();
+    if (this.#response.write(chunk)) this.connection?.hold();
     return true;
   }
 
@@ -179,26 +152,16 @@ export class ForwardHandler
       this.onError(new errors.SocketError('the connection broke in the middle of the answer'));
       return;
     }
-    const { req, res, responseFields, upstream } = this.#request;
+    const { res, responseFields } = this.#request;
     if (trailers !== null && trailers.length > 0 && res.chunkedEncoding)
       res.addTrailers(responseTrailers(trailers, responseFields));
-    this.#wrote = true;
     this.#finish(null);
-    if (this.#upload !== undefined && !req.readableEnded && closesBehind(res)) {
-      // Closed while the client still sends, its connection would be reset, and the answer might be lost with it.
-      res.flushHeaders();
-      lingeringEnd(req, res);
-    } else {
-      if (this.#upload !== undefined && !req.readableEnded) limitRest(req);
-      if (this.#onePiece) endInOnePiece(res);
-      else res.end();
-    }
-    if (res.writableLength > 0) destroyUnlessTaken(res, upstream.settings.idle_timeout);
+    this.#response.end(this.#upload !== undefined);
   }
 
   onError(error: Error): void {
     if (this.#over) return;
-    this.#endWait();
+    this.#timeout.end();
     const { res } = this.#request;
     if (res.headersSent) {
       // The answer began: the client must see it break, never a clean end.
@@ -211,33 +174,19 @@ export class ForwardHandler
     else this.#finish('upstream', refusalOf(error, this.#retries.sent));
   }
 
-  /** What came at once is taken in. Sends the head when its body did not come along with it: event streams and slow bodies. */
+  /** Flushes the head if no chunk arrived in the same tick. */
   flush(): void {
     if (this.#over) return;
-    this.#timeout = this.#request.upstream.nextByte.begin(this);
-    if (!this.#wrote) this.#request.res.flushHeaders();
+    this.#timeout.awaitNextByte();
+    this.#response.flushHead();
   }
 
   /** Ends it, unless it is the client who is waited for. */
   onTimeout(): void {
-    const isClients = this.#status === null ? this.#upload?.isAwaited : this.#stalled !== undefined;
-    if (isClients === true) this.#renewWait();
+    const isClients = this.#status === null ? this.#upload?.isAwaited : this.#response.isStalled;
+    if (isClients === true) this.#timeout.renew();
     else
       this.#abort?.(this.#status === null ? new errors.HeadersTimeoutError() : new errors.BodyTimeoutError());
-  }
-
-  #renewWait(): void {
-    if (this.#timeout !== undefined) this.#timeouts.renew(this.#timeout);
-  }
-
-  #endWait(): void {
-    if (this.#timeout !== undefined) this.#timeouts.end(this.#timeout);
-    this.#timeout = undefined;
-  }
-
-  get #timeouts(): FastTimeouts {
-    const { firstByte, nextByte } = this.#request.upstream;
-    return this.#status === null ? firstByte : nextByte;
   }
 
   #repeatable(): Resendable {
@@ -250,17 +199,17 @@ export class ForwardHandler
   }
 
   /**
-   * Ends it, once. What it holds is given back before anybody is told, because whoever is told may end it again.
+   * Ends it, once. What it holds is released before any callback, which may end it again.
    *
-   * @param refusal what the client is told; undefined when its answer began
+   * @param refusal the answer to the client; undefined when its answer began
    */
   #finish(aborted: ForwardOutcome['aborted'], refusal?: Refusal): void {
     if (this.#over) return;
     this.#over = true;
     const { res, refuse, done } = this.#request;
-    clearTimeout(this.#stalled);
+    this.#response.resume();
     this.connection?.release(false);
-    this.#endWait();
+    this.#timeout.end();
     this.#retries.end();
     this.#permit?.release();
     unfollow(res);
@@ -271,14 +220,12 @@ export class ForwardHandler
 
   /** The client took what waited for it. */
   drained(): void {
-    clearTimeout(this.#stalled);
-    this.#stalled = undefined;
+    this.#response.resume();
     if (this.#over) return;
-    this.#renewWait();
+    this.#timeout.renew();
     this.connection?.release(true);
   }
 
-  /** The connection of the client closed. */
   clientClosed(): void {
     if (this.#over) return;
     this.#finish('client');
@@ -291,7 +238,7 @@ export class ForwardHandler
   }
 
   uploadTaken(): void {
-    this.#renewWait();
+    this.#timeout.renew();
   }
 
   uploadIdle(): void {
@@ -308,11 +255,6 @@ export class ForwardHandler
     this.clientClosed();
     this.#request.res.destroy();
   }
-}
-
-/** Whether the connection closes behind an answer. That of HTTP/2 never does, and has no such property. */
-function closesBehind(res: ServerResponse): boolean {
-  return 'shouldKeepAlive' in res && !res.shouldKeepAlive;
 }
 
 function flushHead(handler: ForwardHandler): void {

@@ -11,7 +11,7 @@ export interface ForwardRequest {
   readonly upstream: Upstream;
   /** What the upstream is asked for, without the path of its address. */
   readonly target: string;
-  /** Outbound fields, flat. */
+  /** Request headers for the upstream, flat. */
   readonly fields: string[];
   /** Fields to add to the answer, flat. */
   readonly responseFields: readonly string[];

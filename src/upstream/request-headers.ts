@@ -8,11 +8,11 @@ export interface RequestHeaderSettings extends ProtectedNames {
   /** Exact name of the session cookie. */
   readonly sessionCookie: string;
   readonly forwardCredentials: boolean;
-  /** This process writes spans of its own: the upstream is told of them instead of the client's. */
+  /** This process writes spans of its own: the upstream receives them instead of the client's. */
   readonly tracing: boolean;
 }
 
-/** Builds the fields of an outbound request: a flat list of names and values, the injected ones last. */
+/** Builds request headers for the upstream: a flat list of names and values, the injected ones last. */
 export type RequestHeaders = (head: RequestHead, injected: readonly string[], requestId: string) => string[];
 
 type Treatment = 'keep' | 'drop' | 'cookie' | 'trace';
@@ -28,7 +28,7 @@ const TRACEPARENT = 'traceparent';
 /** Clients make names up; only so many are remembered. */
 const MAX_REMEMBERED = 2_000;
 
-/** Makes the builder of outbound fields. Fields are rebuilt from what was received, never passed through. */
+/** Makes the builder of request headers. They are rebuilt from what was received, never passed through. */
 export function createRequestHeaders(settings: RequestHeaderSettings): RequestHeaders {
   const { forwardCredentials, tracing } = settings;
   const fields = new ProtectedFields(settings);
@@ -101,7 +101,7 @@ export function withoutCookie(field: string, name: string): string {
 }
 
 /** Whether a pair sets this cookie, also by the prefixed names that browsers treat apart. */
-export function isSessionCookie(pair: string, name: string): boolean {
+function isSessionCookie(pair: string, name: string): boolean {
   if (!pair.includes(name)) return false;
   const equals = pair.indexOf('=');
   const found = (equals < 0 ? pair : pair.slice(0, equals)).trim();

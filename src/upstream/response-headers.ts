@@ -37,7 +37,7 @@ const NOT_IN_TRAILERS: ReadonlySet<string> = new Set([
 ]);
 
 /** The upstream's answer can't be passed on as one well-formed answer. */
-export class InvalidUpstreamResponse extends Error {
+class InvalidUpstreamResponse extends Error {
   readonly code = 'HOSTILE_ANSWER';
 }
 

@@ -52,12 +52,10 @@ export class RetryState {
     return this.#use(next);
   }
 
-  /** The address answered. */
   answered(): void {
     this.#upstream.answered(this.#address as Address);
   }
 
-  /** It is over. */
   end(): void {
     this.#active?.end();
   }

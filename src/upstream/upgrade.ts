@@ -14,7 +14,7 @@ import { refusalOf } from './faults.js';
 import type { Upstream } from './upstreams.js';
 
 /** A judged WebSocket handshake to carry. */
-export interface UpgradeRequest {
+interface UpgradeRequest {
   readonly head: RequestHead;
   readonly socket: Duplex;
   /** Bytes that the client sent behind the handshake. */
@@ -26,7 +26,7 @@ export interface UpgradeRequest {
   readonly responseFields: readonly string[];
   /** Called at most once, while nothing was sent to the client; it answers and ends the socket. */
   readonly refuse: (refusal: Refusal) => void;
-  /** Told of an error that nobody expected; it logs. */
+  /** Called with an unexpected error; it logs. */
   readonly fault: (error: unknown) => void;
   /** Called once: at the end of the handshake, or after `refuse`. */
   readonly done: (outcome: { readonly status: number | null }) => void;

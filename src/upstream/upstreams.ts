@@ -12,7 +12,7 @@ export type UpstreamSettings = Omit<Config['upstreams'][string], 'url' | 'urls'>
 };
 
 /** An address that is left out from now on, or used again. */
-export interface AddressChange {
+interface AddressChange {
   readonly upstream: string;
   readonly address: string;
   readonly usable: boolean;
@@ -21,7 +21,7 @@ export interface AddressChange {
 }
 
 /** Something that went wrong with an address, of which the client is only told that it did. */
-export interface AddressFault {
+interface AddressFault {
   readonly upstream: string;
   readonly address: string;
   /** Of the system, of undici or of the TLS library. */

@@ -210,7 +210,7 @@ t.test('POST /tokens without a login name, while a sudo lasts', async (t) => {
   const clock = makeClock(temporaryFolder(t));
   const { url, token, login, create, server, configFile, folder } = await startFixture(t, { ...ON, audit: { to: './audit.jsonl' }, login: { max_failures: 3 } }, { env: clock.env });
   const store = openLmdbStore(join(folder, 'data'));
-  t.teardown(() => store.close());
+  t.teardown(() => store.maintenance.close());
 
   for (const [kind, credential] of [
     ['key', async (user: string) => withKey(await token(user))],
@@ -271,8 +271,8 @@ t.test('POST /tokens without a login name, while a sudo lasts', async (t) => {
     const key = withKey(await token('engineer'));
     await sudo(url, { password: PASSWORD }, key);
     const lock = async (locked: boolean) => {
-      const user = (await store.getUser('engineer')) as User;
-      t.equal(await store.change({ users: [{ ...user, locked, updatedAt: user.updatedAt + 1 }] }, Date.now()), undefined);
+      const user = (await store.directory.getUser('engineer')) as User;
+      t.equal(await store.directory.change({ users: [{ ...user, locked, updatedAt: user.updatedAt + 1 }] }, Date.now()), undefined);
     };
     await lock(true);
     t.same(reduce(await createBy(url, key)), [400, BOTH_REQUIRED], 'locked');
@@ -332,20 +332,20 @@ t.test('POST /tokens without a login name, while a sudo lasts', async (t) => {
 t.test('latchkey explain and the server agree', async (t) => {
   const { url, token, login, configFile, folder } = await startFixture(t, ON);
   const store = openLmdbStore(join(folder, 'data'));
-  t.teardown(() => store.close());
-  const rehearsal = new Simulator(loadConfig(configFile), store);
+  t.teardown(() => store.maintenance.close());
+  const simulator = new Simulator(loadConfig(configFile), store);
   const byKey = (key: string) => ({ headers: withKey(key), as: { key } });
   const askers = {
     anonymous: { headers: {}, as: 'anonymous' as const },
     'a bad key': byKey('bad'),
     'a purging token': byKey(await token('superuser', { scope: 'purge_all' })),
     'a limited token': byKey(await token('user', { service_id: 'SVC1' })),
-    'a session': { headers: { Cookie: await login('user') }, as: { subject: syntheticSession((await store.getUser('user')) as never) } },
+    'a session': { headers: { Cookie: await login('user') }, as: { subject: syntheticSession((await store.directory.getUser('user')) as never) } },
   };
   const outcomes = new Set<string>();
   for (const [name, { headers, as }] of Object.entries(askers)) {
     for (const [method, target] of [...READERS.map((path) => ['GET', path]), ['POST', '/verify'], ['GET', '/sudo'], ['POST', '/sudo']] as [string, string][]) {
-      const { verdict } = await rehearsal.ask({ method, target, as }, Date.now());
+      const { verdict } = await simulator.ask({ method, target, as }, Date.now());
       // Without a body POST /sudo is refused by itself.
       const { status } = await send(url, target, { method, headers });
       t.equal(verdict.status ?? 400, status, `${method} ${target} by ${name}`);
@@ -353,8 +353,8 @@ t.test('latchkey explain and the server agree', async (t) => {
     }
   }
   t.same([...outcomes].toSorted(), ['answer', 'not_found', 'scope', 'unauthenticated']);
-  const locked = syntheticSession((await store.getUser('locked')) as never);
-  t.equal((await rehearsal.ask({ method: 'POST', target: '/sudo', as: { subject: locked } }, Date.now())).verdict.outcome, 'unauthenticated');
+  const locked = syntheticSession((await store.directory.getUser('locked')) as never);
+  t.equal((await simulator.ask({ method: 'POST', target: '/sudo', as: { subject: locked } }, Date.now())).verdict.outcome, 'unauthenticated');
 }); // prettier-ignore
 
 t.test('a sudo lasts as long as its answer says', async (t) => {

@@ -134,12 +134,12 @@ t.test('a field that upstreams may take for an identity field is refused', async
   t.equal(other.status, 200);
 }); // prettier-ignore
 
-t.test('a check that does not say what it asks about is refused, with what to mend, and logged once', async (t) => {
+t.test('a check that does not say what it asks about is refused, with what to fix, and logged once', async (t) => {
   const ask = (path: string, headers: Record<string, string | string[]>) =>
     send(decision, path, { headers: { 'Service-Key': good, ...headers } });
   const nginx = ['X-Original-Method', 'X-Original-URI', 'proxy_set_header X-Original-'] as const;
   const traefik = ['X-Forwarded-Method', 'X-Forwarded-Uri', 'Traefik and Caddy set it by themselves'] as const;
-  for (const [path, [method, uri, mend]] of [['/auth-request', nginx], ['/forward-auth', traefik]] as const) {
+  for (const [path, [method, uri, hint]] of [['/auth-request', nginx], ['/forward-auth', traefik]] as const) {
     t.equal((await ask(path, { [method]: 'GET', [uri]: '/x' })).status, 200);
     const rows: [string, Record<string, string | string[]>][] = [
       [`the field ${method} is missing`, { [uri]: '/x' }],
@@ -155,7 +155,7 @@ t.test('a check that does not say what it asks about is refused, with what to me
         t.equal(reply.status, 403, fault);
         t.equal(reply.json.msg, 'The check request is incomplete');
         t.equal(reply.json.detail.startsWith(`${fault}; `), true, reply.json.detail);
-        t.match(reply.json.detail, mend);
+        t.match(reply.json.detail, hint);
       }
       const lines = server.stdout().split('\n').filter((line) => line.includes(fault) && line.includes('misconfigured forward-auth proxy'));
       t.equal(lines.length, 1, 'one line of the log');

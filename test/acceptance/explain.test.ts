@@ -25,11 +25,11 @@ interface Row {
 }
 
 /** A started server, and the same questions put to its configuration and store. */
-async function twin(t: Test, config: object = {}) {
+async function setUp(t: Test, config: object = {}) {
   const fixture = await startFixture(t, config);
   const store = openLmdbStore(`${fixture.folder}/data`);
-  t.teardown(() => store.close());
-  const rehearsal = new Simulator(loadConfig(fixture.configFile), store);
+  t.teardown(() => store.maintenance.close());
+  const simulator = new Simulator(loadConfig(fixture.configFile), store);
   const byKey = (name: string, key: string): Asker => ({
     name,
     headers: { 'Service-Key': key },
@@ -38,18 +38,18 @@ async function twin(t: Test, config: object = {}) {
   const bySession = async (user: string): Promise<Asker> => ({
     name: `${user} by session`,
     headers: { Cookie: await fixture.login(user) },
-    as: { subject: syntheticSession((await store.getUser(user)) as never) },
+    as: { subject: syntheticSession((await store.directory.getUser(user)) as never) },
   });
-  return { fixture, rehearsal, byKey, bySession };
+  return { fixture, simulator, byKey, bySession };
 }
 
 /** Asks both and says how they differ; nothing when they agree. */
 async function difference(
-  { fixture, rehearsal }: { fixture: Fixture; rehearsal: Simulator },
+  { fixture, simulator }: { fixture: Fixture; simulator: Simulator },
   { method, path, asker, headers = {} }: Row,
 ): Promise<string | undefined> {
   const fields = Object.entries(headers).flat();
-  const explained = await rehearsal.ask({ method, target: path, fields, as: asker.as }, Date.now());
+  const explained = await simulator.ask({ method, target: path, fields, as: asker.as }, Date.now());
   const reply = await send(fixture.url, path, { method, headers: { ...headers, ...asker.headers } });
   return compare(explained, reply);
 }
@@ -94,7 +94,7 @@ const PATHS = [
 ]; // prettier-ignore
 
 t.test('explain and the server agree on every row of a large table', async (t) => {
-  const parts = await twin(t);
+  const parts = await setUp(t);
   const { fixture, byKey, bySession } = parts;
   const engineers = (await fixture.create('engineer', { name: 'watched' })).json.id as string;
   const askers: Asker[] = [
@@ -122,7 +122,7 @@ t.test('explain and the server agree on every row of a large table', async (t) =
   for (const row of harmless) {
     const differs = await difference(parts, row);
     if (differs !== undefined) t.fail(`${row.method} ${row.path} as ${row.asker.name}: ${differs}`);
-    const { verdict } = await parts.rehearsal.ask({ method: row.method, target: row.path, as: row.asker.as }, Date.now());
+    const { verdict } = await parts.simulator.ask({ method: row.method, target: row.path, as: row.asker.as }, Date.now());
     outcomes.set(verdict.outcome, (outcomes.get(verdict.outcome) ?? 0) + 1);
   } // prettier-ignore
   for (const outcome of ['forward', 'answer', 'malformed', 'unauthenticated', 'role', 'scope', 'service', 'service_limited', 'not_found', 'wrong_credential_kind', 'other_customer', 'active_tokens']) {
@@ -149,7 +149,7 @@ t.test('explain and the server agree on every row of a large table', async (t) =
 });
 
 t.test('the same with routes, roles and scopes of its own', async (t) => {
-  const parts = await twin(t, {
+  const parts = await setUp(t, {
     interface: { token_endpoints: 'session_or_token' },
     policy: {
       roles: {
@@ -194,12 +194,12 @@ t.test('the same with routes, roles and scopes of its own', async (t) => {
 });
 
 t.test('the command prints the same, for people and for programs', async (t) => {
-  const { fixture, rehearsal } = await twin(t);
+  const { fixture, simulator } = await setUp(t);
   const key = await fixture.token('engineer', new URLSearchParams('scope=purge_all&services[]=SVC1'));
   const base = ['explain', '--config', fixture.configFile];
   const ask = ['--method', 'POST', '--path', '/service/SVC2/purge_all'];
   const json = await run([...base, ...ask, '--key', key, '--json']);
-  const expected = await rehearsal.ask({ method: 'POST', target: '/service/SVC2/purge_all', as: { key } }, 0);
+  const expected = await simulator.ask({ method: 'POST', target: '/service/SVC2/purge_all', as: { key } }, 0);
   t.same(JSON.parse(json.stdout), JSON.parse(JSON.stringify(expected)));
   // Programs read these names, whatever the types call them.
   const { route, checks } = JSON.parse(json.stdout) as { route: object; checks: object[] };

@@ -76,10 +76,10 @@ t.test('two sidecars on one Redis', async (t) => {
         headers: otp === undefined ? {} : { 'Service-OTP': otp },
       });
     const code = otpAt(Date.now());
-    const tries = await Promise.all(
+    const attempts = await Promise.all(
       Array.from({ length: 10 }, (_, i) => login(i % 2 === 0 ? first.url : second.url, 'twofactor', PASSWORD, code)),
     );
-    t.equal(tries.filter((reply) => reply.status === 200).length, 1, 'one code, one login');
+    t.equal(attempts.filter((reply) => reply.status === 200).length, 1, 'one code, one login');
     const wrong = [];
     for (let i = 0; i < 6; i++) wrong.push((await login(i % 2 === 0 ? first.url : second.url, 'billing', 'wrong')).status);
     t.same(wrong, [401, 401, 401, 401, 401, 429]);
@@ -113,7 +113,7 @@ t.test('faults: no wrong 200, no 401 for a good token, recovery by itself', asyn
   let held = connect(redis.port, '127.0.0.1').on('error', () => undefined);
   t.teardown(() => held.destroy());
 
-  for (const [name, fault, mend] of [
+  for (const [name, fault, heal] of [
     ['killed', () => redis.kill(), () => redis.restart()],
     ['hanging', async () => redis.signal('SIGSTOP'), async () => redis.signal('SIGCONT')],
     [
@@ -144,7 +144,7 @@ t.test('faults: no wrong 200, no 401 for a good token, recovery by itself', asyn
         }
       }
       t.equal((await send(first.url, '/x', { headers: { 'Service-Key': 'x' } })).status === 200, false);
-      await mend();
+      await heal();
       await recovers();
       t.equal(await status(second.url, unseen), 200);
       const secret = await first.token('superuser');

@@ -183,9 +183,9 @@ t.test('the assertion', async (t) => {
     const data = join(server.folder, 'data');
     const store = openLmdbStore(data);
     const sealer = new Sealer(loadSealingKey(join(data, 'sealing.key')));
-    const { keys = [] } = (await store.getSigningKeys()) ?? {};
+    const { keys = [] } = (await store.signingKeys.get()) ?? {};
     t.equal(keys.length, 2);
-    await store.close();
+    await store.maintenance.close();
     for (const { kid, algorithm, sealedKey } of keys) {
       const { d } = JSON.parse(sealer.open(sealedKey, ownerOf({ kid, algorithm }))) as { d: string };
       t.match(d, /^[\w-]{43}$/);
@@ -271,8 +271,8 @@ t.test('two sidecars on one Redis', async (t) => {
     t.equal((await send(second.url, '/status')).status, 200, 'what needs no assertion goes on');
     t.match(second.stdout(), /"reason":"the signing keys in the store cannot be used \(a signing key record is damaged\)/);
     t.match(await run(['serve', '--config', config()]), { code: 1, stderr: /a signing key record is damaged/ });
-    const mended = await run(['store', 'forget-signing-keys', '--config', first.configFile]);
-    t.match(mended, { code: 0, stdout: 'the signing keys are removed\n' });
+    const fixed = await run(['store', 'forget-signing-keys', '--config', first.configFile]);
+    t.match(fixed, { code: 0, stdout: 'the signing keys are removed\n' });
     await until(async () => (await Promise.all(urls.map((url) => call(url, key)))).every(({ status }) => status === 200), 'both sign again');
     const kids = await Promise.all(urls.map(async (url) => decodeProtectedHeader(assertionOf(await call(url, key))).kid));
     t.equal(kids[0], kids[1]);

@@ -11,7 +11,7 @@ import type { Store } from '../../src/store/store.js';
 import { contentOf } from '../helpers/content.js';
 import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
-import { NOW, session, token, user } from '../store/contract.js';
+import { NOW, session, token, user } from '../store/contract/records.js';
 
 const sealingKey = randomBytes(32);
 const sealer = new Sealer(sealingKey);
@@ -19,21 +19,21 @@ const USE = { at: NOW, ip: '::1', userAgent: 'x' };
 
 /** A store with some of everything that is copied. */
 async function fill(store: Store): Promise<void> {
-  await store.begin();
+  await store.maintenance.begin();
   const users = Array.from({ length: 6 }, (_, i) => user(`U${i}`, { customerId: `C${i % 2}` }));
   const customers = ['C0', 'C1'].map((id) => ({ id, name: id }));
   const services = customers.map(({ id }) => ({ id: `S${id}`, customerId: id, name: 'www' }));
   const sealed = { ...user('OTP', { customerId: 'C0' }), otpSecret: sealer.seal('JBSWY3DPEHPK3PXP', 'OTP') };
-  await store.change({ customers, services, users: [...users, sealed] }, NOW);
+  await store.directory.change({ customers, services, users: [...users, sealed] }, NOW);
   const tokens = users.map(({ id }, i) => token(`T${i}`, { userId: id, expiresAt: i % 3 === 0 ? NOW + i : null }));
-  await store.change({ tokens: [...tokens, token('L1', { kind: 'legacy_key' }), token('L2', { kind: 'legacy_key' })] }, NOW);
-  await store.revokeTokens(['L2']);
-  await store.recordUses({ tokens: new Map(['T1', 'T2'].map((id) => [id, USE])), sessions: new Map() });
+  await store.directory.change({ tokens: [...tokens, token('L1', { kind: 'legacy_key' }), token('L2', { kind: 'legacy_key' })] }, NOW);
+  await store.tokens.revoke(['L2']);
+  await store.usage.recordUses({ tokens: new Map(['T1', 'T2'].map((id) => [id, USE])), sessions: new Map() });
   for (const { id, customerId } of users.slice(0, 4))
-    await store.createSession(session(`D${id}`, { userId: id, endsAt: NOW + 1_000_000 }), user(id, { customerId }), null);
-  for (const [i, { id }] of users.slice(0, 3).entries()) await store.takeOtpStep(id, i);
+    await store.sessions.create(session(`D${id}`, { userId: id, endsAt: NOW + 1_000_000 }), user(id, { customerId }), null);
+  for (const [i, { id }] of users.slice(0, 3).entries()) await store.usage.takeOtpStep(id, i);
   const keys = [{ kid: 'K1', algorithm: 'EdDSA' as const, sealedKey: sealer.seal('key', ownerOf({ kid: 'K1', algorithm: 'EdDSA' })), signsFrom: NOW }];
-  await store.replaceSigningKeys({ revision: 1, keys });
+  await store.signingKeys.replace({ revision: 1, keys });
 } // prettier-ignore
 
 /** Sealed values differ each time: what is in them. */
@@ -112,13 +112,13 @@ t.test('restore and copy that are killed at any write start over, to the same co
       else t.equal(await killed(args, at, when), 'SIGKILL', name);
       const store = await open();
       if (at === null) {
-        await store.begin();
+        await store.maintenance.begin();
         t.strictSame(await plainContentOf(store), content, name);
-      } else if (at > 1) await t.rejects(store.begin(), { message: /interrupted; run "latchkey store/ }, name);
-      else t.equal(await store.isRestoring(), false, name);
-      await store.close();
+      } else if (at > 1) await t.rejects(store.maintenance.begin(), { message: /interrupted; run "latchkey store/ }, name);
+      else t.equal(await store.maintenance.isRestoring(), false, name);
+      await store.maintenance.close();
     }
   };
   await Promise.all([runAll('lmdb'), runAll('redis')]);
-  await from.close();
+  await from.maintenance.close();
 }); // prettier-ignore

@@ -160,10 +160,10 @@ t.test('after five wrong passwords: 429 with Retry-After, and the right one wait
   t.equal((await post({ user: 'engineer@example.com', password: PASSWORD })).status, 200, 'after the wait');
 });
 
-t.test('many wrong tries at once have no larger allowance', async (t) => {
+t.test('many wrong attempts at once have no larger allowance', async (t) => {
   clock.stop();
-  const tries = Array.from({ length: 15 }, () => post({ user: 'billing@example.com', password: 'wrong' }));
-  const statuses = (await Promise.all(tries)).map((reply) => reply.status);
+  const attempts = Array.from({ length: 15 }, () => post({ user: 'billing@example.com', password: 'wrong' }));
+  const statuses = (await Promise.all(attempts)).map((reply) => reply.status);
   t.equal(statuses.filter((status) => status === 401).length, 5, statuses.join());
 });
 

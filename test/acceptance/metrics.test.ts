@@ -250,8 +250,8 @@ interface Dashboard {
 } // prettier-ignore
 
 t.test('the dashboard and the alert rules ask for what there is', async (t) => {
-  const dashboard = JSON.parse(readFileSync('examples/monitoring/dashboard.json', 'utf8')) as Dashboard;
-  const rules = (parse(readFileSync('examples/monitoring/alerts.yaml', 'utf8')) as { groups: { rules: { alert: string; expr: string; annotations: { summary: string } }[] }[] }).groups.flatMap((group) => group.rules);
+  const dashboard = JSON.parse(readFileSync('helm/latchkey/files/dashboard.json', 'utf8')) as Dashboard;
+  const rules = (parse(readFileSync('helm/latchkey/files/alerts.yaml', 'utf8')) as { groups: { rules: { alert: string; expr: string; annotations: { summary: string } }[] }[] }).groups.flatMap((group) => group.rules);
   const expressions = [
     ...dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)),
     ...dashboard.annotations.list.map(({ expr }) => expr),
@@ -279,8 +279,6 @@ t.test('the dashboard and the alert rules ask for what there is', async (t) => {
     for (const [, list = ''] of expr.matchAll(/\b(?:by|without|on) \(([^)]*)\)/g))
       for (const label of list.split(',').map((each) => each.trim())) t.ok(labelsThere.has(label), `${label} in ${expr}`);
   }
-  for (const file of ['dashboard.json', 'alerts.yaml'])
-    t.equal(readFileSync(`helm/latchkey/files/${file}`, 'utf8'), readFileSync(`examples/monitoring/${file}`, 'utf8'), `${file} of the chart is the same`);
   if (!runs('promtool', '--version')) {
     t.comment('promtool is not here (Debian package prometheus): the expressions are not parsed');
     return;

@@ -17,7 +17,7 @@ type Change = (store: Store, user: User) => Promise<unknown>;
 const write =
   (more: Partial<User>): Change =>
   (store, user) =>
-    store.change({ users: [{ ...user, ...more, updatedAt: user.updatedAt + 1 }] }, Date.now());
+    store.directory.change({ users: [{ ...user, ...more, updatedAt: user.updatedAt + 1 }] }, Date.now());
 
 const CHANGES: readonly [string, 'login' | 'tokens' | 'sudo', number, Change][] = [
   ['password', 'login', 401, write({ passwordHash: '$argon2id$v=19$m=1024,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2g' })],
@@ -26,11 +26,11 @@ const CHANGES: readonly [string, 'login' | 'tokens' | 'sudo', number, Change][] 
   ['customer', 'tokens', 400, write({ customerId: 'C2' })],
   ['password', 'sudo', 403, write({ passwordHash: null })],
   ['re-creation', 'login', 401, async (store, user) => {
-    await store.change({ removeUsers: [user.id] }, Date.now());
+    await store.directory.change({ removeUsers: [user.id] }, Date.now());
     const now = Date.now();
-    await store.change({ users: [{ ...user, createdAt: now, updatedAt: now }] }, now);
+    await store.directory.change({ users: [{ ...user, createdAt: now, updatedAt: now }] }, now);
   }],
-  ['deletion', 'tokens', 400, (store, user) => store.change({ removeUsers: [user.id] }, Date.now())],
+  ['deletion', 'tokens', 400, (store, user) => store.directory.change({ removeUsers: [user.id] }, Date.now())],
 ]; // prettier-ignore
 
 async function race(t: Test, config: object, open: () => Promise<Store> | Store): Promise<void> {
@@ -43,7 +43,7 @@ async function race(t: Test, config: object, open: () => Promise<Store> | Store)
   const file = writeConfig(temporaryFolder(t), { upstream: upstream.url, interface: { account_endpoints: true }, ...config }, directory);
   const { url, pid } = await start(t, file);
   const store = await open();
-  t.teardown(async () => store.close());
+  t.teardown(async () => store.maintenance.close());
   const post = (path: string, id: string, headers: Record<string, string> = {}) => {
     const login = `${id}@example.com`;
     return send(url, path, { body: new URLSearchParams({ user: login, username: login, password: PASSWORD }), headers });
@@ -61,14 +61,14 @@ async function race(t: Test, config: object, open: () => Promise<Store> | Store)
     process.kill(hashing, 'SIGSTOP');
     const underWay = post(`/${entrance}`, id, session);
     await sleep(500);
-    const before = await store.getUser(id);
+    const before = await store.directory.getUser(id);
     if (before === undefined) throw new Error(`no ${id}`);
     await change(store, before);
     process.kill(hashing, 'SIGCONT');
     const reply = await underWay;
     t.match(reply, { status, json: { code: 'invalid_grant' } }, `${entrance}: ${name}`);
     t.equal(reply.headers['set-cookie'], undefined, name);
-    t.same([await store.listSessions(id), await store.listTokensOfUser(id)], [[], []], `${name}: nothing was made`);
+    t.same([await store.sessions.listOfUser(id), await store.tokens.listOfUser(id)], [[], []], `${name}: nothing was made`);
   }
 } // prettier-ignore
 

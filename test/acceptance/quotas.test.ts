@@ -122,10 +122,10 @@ t.test('a restore is checked before it writes, noticed when it is interrupted, a
 
   // What a restore of another backup left when it was ended on the way.
   const half = openLmdbStore(path);
-  await half.setRestoring(true);
-  await half.change({ customers: [{ id: 'C0', name: 'Left' }], users: [{ ...userOf('left'), customerId: 'C0', passwordHash: null }] }, 1);
-  await half.addRevokedDigests(['digest-revoked']);
-  await half.close();
+  await half.maintenance.setRestoring(true);
+  await half.directory.change({ customers: [{ id: 'C0', name: 'Left' }], users: [{ ...userOf('left'), customerId: 'C0', passwordHash: null }] }, 1);
+  await half.tokens.addRevokedDigests(['digest-revoked']);
+  await half.maintenance.close();
   const served = await run(['serve', '--config', config]);
   t.match(served, { code: 1 });
   t.match(served.stderr + served.stdout, /interrupted; run "latchkey store restore"/);
@@ -136,11 +136,11 @@ t.test('a restore is checked before it writes, noticed when it is interrupted, a
   t.match(stderr, /1 legacy keys stay revoked/);
   t.match(stderr, /warning: everything is as it was at 2026-01-02T03:04:05\.678Z\. Tokens that were revoked since then work again/);
   const store = openLmdbStore(path);
-  t.equal(await store.getCustomer('C0'), undefined, 'nothing is left of the other one');
-  t.equal((await store.listUsers('C1')).length, 1_200);
-  t.equal((await store.findToken('digest-kept'))?.owner.customerId, 'C1', 'whatever customer an older backup names');
-  t.equal(await store.findToken('digest-revoked'), undefined);
-  await store.close();
+  t.equal(await store.directory.getCustomer('C0'), undefined, 'nothing is left of the other one');
+  t.equal((await store.directory.listUsers('C1')).length, 1_200);
+  t.equal((await store.tokens.find('digest-kept'))?.owner.customerId, 'C1', 'whatever customer an older backup names');
+  t.equal(await store.tokens.find('digest-revoked'), undefined);
+  await store.maintenance.close();
   t.match(await restore(), { code: 1, stderr: /not empty/ });
   const server = await start(t, config);
   await server.stop();

@@ -11,8 +11,8 @@ t.test(
   async (t) => {
     const { server, url, folder, configFile, login } = await startFixture(t);
     const store = openLmdbStore(join(folder, 'data'));
-    t.teardown(() => store.close());
-    const cost = async () => costOfHash((await store.getUser('user'))?.passwordHash ?? null);
+    t.teardown(() => store.maintenance.close());
+    const cost = async () => costOfHash((await store.directory.getUser('user'))?.passwordHash ?? null);
     t.equal(await cost(), 1_024);
     const first = { Cookie: await login('user') };
     t.equal(await cost(), 47_104);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { BASE, NOW, session, token, user } from '../store/contract.js';
+import { BASE, NOW, session, token, user } from '../store/contract/records.js';
 
 const DAY = 24 * 3_600_000;
 const later = { expiresAt: NOW + 3_650 * DAY };
@@ -19,21 +19,21 @@ const silent = writeConfig(temporaryFolder(t), { upstream: config.upstream, stor
 
 t.test('a backup', async (t) => {
   const store = openLmdbStore(path);
-  await store.change(BASE, NOW);
+  await store.directory.change(BASE, NOW);
   const tokens = ['A', 'B', 'C', 'D'].map((id) => token(id, later));
-  await store.change({ tokens: [...tokens, token('OLD', { expiresAt: 1 }), token('K', { kind: 'legacy_key' })] }, NOW);
-  for (const digest of ['X', 'Y']) await store.createSession(session(digest, { endsAt: later.expiresAt }), user('U1'), null);
-  await store.close();
+  await store.directory.change({ tokens: [...tokens, token('OLD', { expiresAt: 1 }), token('K', { kind: 'legacy_key' })] }, NOW);
+  for (const digest of ['X', 'Y']) await store.sessions.create(session(digest, { endsAt: later.expiresAt }), user('U1'), null);
+  await store.maintenance.close();
   t.match(await run(['store', 'backup', backup, '--config', audited]), { code: 0 });
 }); // prettier-ignore
 
 /** Ids of what is let in by a store. */
 async function contentOf(path: string) {
   const store = openLmdbStore(path);
-  const tokens = (await store.listTokensOfUser('U1')).map((each) => each.token.id).toSorted();
-  const sessions = (await store.listSessions('U1')).map(({ digest }) => digest).toSorted();
-  const fresh = await store.filterNewDigests(['digest-K', 'digest-A']);
-  await store.close();
+  const tokens = (await store.tokens.listOfUser('U1')).map((each) => each.token.id).toSorted();
+  const sessions = (await store.sessions.listOfUser('U1')).map(({ digest }) => digest).toSorted();
+  const fresh = await store.tokens.filterNewDigests(['digest-K', 'digest-A']);
+  await store.maintenance.close();
   return { tokens, sessions, fresh };
 }
 
@@ -103,8 +103,8 @@ t.test('on a terminal it says what comes back, and asks', async (t) => {
   }
   const begun = async () => {
     const store = openLmdbStore(path);
-    await store.change(BASE, NOW);
-    await store.close();
+    await store.directory.change(BASE, NOW);
+    await store.maintenance.close();
     return 'y';
   };
   t.match(await onTerminal(args, begun), { code: 1, output: /the store is not empty/ }, 'begun during the question');

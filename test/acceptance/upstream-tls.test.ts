@@ -201,7 +201,7 @@ t.test('files are read again at a reload, and a broken one refuses it', async (t
   t.equal((await send(url, '/plain')).status, 200, 'what serves goes on');
 }); // prettier-ignore
 
-t.test('each fault of tls names its place and the mend', async (t) => {
+t.test('each fault of tls names its place and the fix', async (t) => {
   const file = path('f.yaml');
   writeFileSync(path('garbage.pem'), '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
   openssl('pkey', '-in', 'client.key', '-aes256', '-passout', 'pass:x', '-out', 'locked.key');

@@ -4,29 +4,29 @@ import { DirectoryApplier } from '../../src/accounts/directory.js';
 import { localHasher } from '../../src/accounts/hasher.js';
 import { Passwords } from '../../src/accounts/passwords.js';
 import { Sealer } from '../../src/accounts/sealing.js';
-import { ForwardingStore } from '../../src/store/forwarding.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
-import type { Changes } from '../../src/store/store.js';
+import type { Changes } from '../../src/store/directory-store.js';
+import type { Store } from '../../src/store/store.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
-import { BASE, NOW, user } from '../store/contract.js';
+import { BASE, NOW, user } from '../store/contract/records.js';
 
 /** A store in which somebody else writes first whenever a customer is about to be removed, once. */
-class RacedStore extends ForwardingStore {
-  #others: Changes | undefined = { users: [user('U9', { customerId: 'C2' })] };
-
-  override async change(changes: Changes, now: number) {
-    if ((changes.removeCustomers ?? []).length > 0 && this.#others !== undefined) {
-      await this.inner.change(this.#others, now);
-      this.#others = undefined;
+function racedStore(inner: Store): Store {
+  let others: Changes | undefined = { users: [user('U9', { customerId: 'C2' })] };
+  const change = async (changes: Changes, now: number) => {
+    if ((changes.removeCustomers ?? []).length > 0 && others !== undefined) {
+      await inner.directory.change(others, now);
+      others = undefined;
     }
-    return this.inner.change(changes, now);
-  }
+    return inner.directory.change(changes, now);
+  };
+  return { ...inner, directory: { ...inner.directory, change } };
 }
 
 t.test('a user who appears at a customer that a directory removes goes with the customer', async (t) => {
   for (const count of [1, 501]) {
-    const store = new RacedStore(openLmdbStore(join(temporaryFolder(t), 'store')));
-    await store.change({ ...BASE, removeServices: ['S1'] }, NOW);
+    const store = racedStore(openLmdbStore(join(temporaryFolder(t), 'store')));
+    await store.directory.change({ ...BASE, removeServices: ['S1'] }, NOW);
     const applier = new DirectoryApplier(store, new Passwords(localHasher, 1), new Sealer(null));
     const users = Array.from({ length: count }, (_, i) => `U${i + 10}`).map((id) => ({
       id, customer_id: 'C1', login: id, name: id, role: 'user', locked: false,
@@ -34,9 +34,9 @@ t.test('a user who appears at a customer that a directory removes goes with the 
     const directory = { customers: [{ id: 'C1', name: 'One' }], services: [], users };
     const applied = await applier.apply(directory, NOW);
     t.notOk('refused' in applied, `${count} users: worked out anew`);
-    t.equal(await store.getCustomer('C2'), undefined);
-    t.equal(await store.getUser('U9'), undefined, 'nobody is left behind without a customer');
-    t.equal((await store.listUsers('C1')).length, count);
-    await store.close();
+    t.equal(await store.directory.getCustomer('C2'), undefined);
+    t.equal(await store.directory.getUser('U9'), undefined, 'nobody is left behind without a customer');
+    t.equal((await store.directory.listUsers('C1')).length, count);
+    await store.maintenance.close();
   }
 });

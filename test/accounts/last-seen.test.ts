@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { LastSeen } from '../../src/accounts/last-seen.js';
 import type { Subject } from '../../src/domain/credential.js';
-import type { Store, Uses } from '../../src/store/store.js';
+import type { Uses } from '../../src/store/usage-store.js';
 
 const NOW = 1_800_000_000_000;
 
@@ -14,7 +14,7 @@ function slowStore() {
     taken.push(uses);
     return new Promise<void>((resolve, reject) => answers.push({ resolve, reject }));
   };
-  return { store: { recordUses } as unknown as Store, taken, answers };
+  return { store: { recordUses }, taken, answers };
 }
 
 const byToken = { credential: 'token', token: { id: 'T1' } } as unknown as Subject;

@@ -5,15 +5,15 @@ import { bytesOfAddress } from '../../src/domain/address.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { forEachRow } from '../helpers/table.js';
-import { NOW } from '../store/contract.js';
+import { NOW } from '../store/contract/records.js';
 
 const MINUTE = 60_000;
 const SETTINGS = { max_failures: 2, lockout: 15 * MINUTE };
 
 function setUp(t: Test, settings = SETTINGS) {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
-  t.teardown(() => store.close());
-  const throttle = new LoginThrottle(store, settings);
+  t.teardown(() => store.maintenance.close());
+  const throttle = new LoginThrottle(store.loginThrottle, settings);
   /** Makes attempts until one has to wait, and returns how many were made and the wait. */
   const guess = async (login: (i: number) => string, address: (i: number) => string, now = NOW, most = 5_000) => {
     for (let i = 0; i < most; i++) {
@@ -102,7 +102,7 @@ t.test(
     }
     now += 86_400_000;
     t.ok((await guess(1)) > 86_400, 'no further code is looked at');
-    await clearThrottle(store, 'A', now);
+    await clearThrottle(store.loginThrottle, 'A', now);
     t.equal(await guess(1), 0);
   },
 );

@@ -37,7 +37,7 @@ t.test('of several faults what is missing is told first, then what is too much',
 });
 
 t.test('a token is refused for its scope, then its expiry, its services and its name', async (t) => {
-  const store = { listServices: async () => [{ id: 'S1', customerId: 'C1', name: 'www' }], hasTokensOfCustomer: () => false } as unknown as Store;
+  const store = { directory: { listServices: async () => [{ id: 'S1', customerId: 'C1', name: 'www' }] }, tokens: { customerHasAtLeast: () => false } } as unknown as Store;
   const settings = { max_per_user: null, max_stored_per_user: 1_000, max_stored_per_customer: 100_000, max_lifetime: null };
   const tokens = new Tokens(store, { pending: () => undefined }, settings, (name) => name === 'global');
   const user = { id: 'U1', customerId: 'C1' } as Parameters<Tokens['create']>[0];

@@ -6,7 +6,7 @@ import type { SessionSubject } from '../../src/domain/credential.js';
 import type { Config } from '../../src/config/schema/config.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
-import { BASE, NOW, user } from '../store/contract.js';
+import { BASE, NOW, user } from '../store/contract/records.js';
 
 const SHORT = { max_per_user: 100, idle_timeout: 60_000, absolute_timeout: 600_000 };
 const LONG = { max_per_user: 100, idle_timeout: 3_600_000, absolute_timeout: 7_200_000 };
@@ -14,12 +14,14 @@ const LONG = { max_per_user: 100, idle_timeout: 3_600_000, absolute_timeout: 7_2
 /** A store, and sessions on it by settings that change with a reload. */
 async function setUp(t: Test) {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
-  t.teardown(() => store.close());
-  await store.change(BASE, NOW);
+  t.teardown(() => store.maintenance.close());
+  await store.directory.change(BASE, NOW);
   const by = (settings: Config['sessions']) => {
-    const lastSeen = new LastSeen(store, 3_600_000, settings.idle_timeout, (error) => t.fail(String(error)));
+    const lastSeen = new LastSeen(store.usage, 3_600_000, settings.idle_timeout, (error) =>
+      t.fail(String(error)),
+    );
     t.teardown(() => lastSeen.close());
-    return { lastSeen, sessions: new Sessions(store, lastSeen, settings) };
+    return { lastSeen, sessions: new Sessions(store.sessions, lastSeen, settings) };
   };
   const begin = async (settings: Config['sessions']) => {
     const started = await by(settings).sessions.start(user('U1'), '127.0.0.1', undefined, NOW);
@@ -35,7 +37,7 @@ t.test('a session that was idle stays over when the idle timeout becomes longer'
   const { sessions } = by(SHORT);
   t.ok(await sessions.find(asked, NOW + 59_999));
   t.equal(await sessions.find(asked, NOW + 60_000), undefined);
-  t.equal((await store.listSessions('U1')).length, 1, 'it was removed');
+  t.equal((await store.sessions.listOfUser('U1')).length, 1, 'it was removed');
   const later = by(LONG).sessions;
   t.equal(await later.find(silent, NOW + 60_000), undefined, 'nor does one come back that nobody asked for');
   t.same(await later.ofUser('U1', NOW + 60_000), []);
@@ -67,11 +69,11 @@ t.test('a shorter absolute timeout holds for sessions that are there, a longer o
 t.test('sessions from before idle ends were written go by the timeout of now', async (t) => {
   const { store, by, begin } = await setUp(t);
   await begin(SHORT);
-  const [made] = await store.listSessions('U1');
+  const [made] = await store.sessions.listOfUser('U1');
   if (made === undefined) throw new Error('no session');
   const { idleEndsAt: _, ...old } = made;
-  await store.endSession(made.digest);
-  await store.createSession(old, user('U1'), null);
+  await store.sessions.end(made.digest);
+  await store.sessions.create(old, user('U1'), null);
   t.equal((await by(LONG).sessions.ofUser('U1', NOW + 599_999)).length, 1);
   t.equal((await by(SHORT).sessions.ofUser('U1', NOW + 60_000)).length, 0);
 });

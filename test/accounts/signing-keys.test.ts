@@ -6,8 +6,8 @@ import { SigningSchedule, type SigningSettings } from '../../src/accounts/signin
 import type { Subject } from '../../src/domain/credential.js';
 import type { SigningKey, SigningKeys } from '../../src/domain/signing-key.js';
 import { Assertions } from '../../src/gate/assertion.js';
-import { RecordUnreadable, StoreUnavailable } from '../../src/store/store.js';
-import { NOW, token, user } from '../store/contract.js';
+import { RecordUnreadable, StoreUnavailable } from '../../src/store/faults.js';
+import { NOW, token, user } from '../store/contract/records.js';
 
 const SETTINGS: SigningSettings = { algorithm: 'EdDSA', rotate_after: 2_592_000_000, ttl: 60_000 };
 const DAY = 86_400_000;
@@ -19,13 +19,13 @@ function keyStore() {
     record: undefined as SigningKeys | undefined,
     fault: undefined as Error | undefined,
     reads: 0,
-    getSigningKeys: async () => {
+    get: async () => {
       self.reads += 1;
       await new Promise((later) => setImmediate(later));
       if (self.fault !== undefined) throw self.fault;
       return self.record;
     },
-    replaceSigningKeys: async (next: SigningKeys) => {
+    replace: async (next: SigningKeys) => {
       await new Promise((later) => setImmediate(later));
       if (self.fault !== undefined) throw self.fault;
       if ((self.record?.revision ?? 0) !== next.revision - 1) return false;

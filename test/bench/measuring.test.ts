@@ -152,7 +152,7 @@ t.test('whose time it is', async (t) => {
       ['file:///x/dist/pipeline/request-handler.js', 'pipeline'],
       ['node:net', undefined],
     ] as const,
-    ([url, room]) => t.equal(ownerOf(url), room, url),
+    ([url, stage]) => t.equal(ownerOf(url), stage, url),
   );
   const frame = (id: number, functionName: string, url: string, children: number[] = []) => ({
     id,
@@ -181,7 +181,7 @@ t.test('whose time it is', async (t) => {
   const allocated = attributeAllocations(head);
   t.equal(allocated.get('receive'), 1);
   t.equal(allocated.get('head'), 6);
-  for (const room of allocated.keys()) t.ok(room in STAGES, room);
+  for (const stage of allocated.keys()) t.ok(stage in STAGES, stage);
 }); // prettier-ignore
 
 t.test('what became dearer is named, and no more than that', async (t) => {

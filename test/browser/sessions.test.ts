@@ -8,7 +8,7 @@ const browser = await startChromium(t);
 const PAGE = `${url}/_latchkey/`;
 const HALF_MINUTE = 30_000;
 
-t.test('log in: what is missing, what is wrong, and too many tries', async (t) => {
+t.test('log in: what is missing, what is wrong, and too many attempts', async (t) => {
   const { page, faults } = await visit(t, browser, PAGE);
   const button = page.getByRole('button', { name: 'Log in' });
   await button.waitFor();
@@ -26,7 +26,7 @@ t.test('log in: what is missing, what is wrong, and too many tries', async (t) =
   const json = { msg: 'Too many requests', detail: 'Too many failed logins; try again later' };
   await page.route('**/login', (route) => route.fulfill({ status: 429, headers: { 'Retry-After': '300' }, json }));
   await logIn(page, 'user', PASSWORD);
-  await page.getByRole('alert').getByText('Too many tries. Wait 5 minutes, then try again.').waitFor();
+  await page.getByRole('alert').getByText('Too many attempts. Wait 5 minutes, then try again.').waitFor();
   t.same(faults, []);
 }); // prettier-ignore
 

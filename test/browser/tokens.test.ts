@@ -156,24 +156,24 @@ t.test('a token is revoked behind a question; one that was revoked elsewhere is 
   t.same(faults, []);
 }); // prettier-ignore
 
-t.test('a token is rotated: a twin, both with their last use, and the old one revoked when it is quiet', async (t) => {
+t.test('a token is rotated: a replacement, both with their last use, and the old one revoked when it is quiet', async (t) => {
   const params = new URLSearchParams({ name: 'rotated', scope: 'purge_all purge_select', 'services[]': 'SVC1' });
   const { json: old } = await create('superuser', params);
   const use = (key: string) => send(url, '/purge/x', { method: 'POST', headers: { 'Service-Key': key, 'User-Agent': 'purger/1' } });
   await use(old.access_token);
   const { page, faults } = await enter(t, 'superuser');
   await page.getByRole('link', { name: 'Rotate rotated' }).click();
-  await page.getByRole('heading', { name: 'The twin' }).waitFor();
+  await page.getByRole('heading', { name: 'The replacement' }).waitFor();
   t.same(await accessibilityFaults(page), []);
   await page.getByLabel('Password').fill(PASSWORD);
-  await page.getByRole('button', { name: 'Create the twin' }).click();
+  await page.getByRole('button', { name: 'Create the replacement' }).click();
   const secret = await page.getByLabel('Secret', { exact: true }).inputValue();
   await page.getByRole('button', { name: 'I have stored it' }).click();
   await page.getByRole('status').getByText('No client has used the new token yet.').waitFor();
   t.notOk((await page.content()).includes(secret));
   t.same(await accessibilityFaults(page), []);
-  const twin = (await send(url, '/tokens/self', { headers: { 'Service-Key': secret } })).json;
-  t.match(twin, { name: 'rotated', scopes: ['purge_all', 'purge_select'], services: ['SVC1'] });
+  const replacement = (await send(url, '/tokens/self', { headers: { 'Service-Key': secret } })).json;
+  t.match(replacement, { name: 'rotated', scopes: ['purge_all', 'purge_select'], services: ['SVC1'] });
   await page.getByRole('button', { name: 'Check again' }).click();
   await page.getByRole('status').getByText('The old token is still in use: just now, by purger 1').waitFor();
   t.equal(await page.locator('[aria-current=step]').textContent(), 'Move your clients');

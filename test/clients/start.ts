@@ -12,7 +12,7 @@ import { startApi } from './upstream.js';
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
 /** Where the vendor's own API is, which many clients have built in. */
-export const VENDOR_HOST = 'api.fastly.com';
+const VENDOR_HOST = 'api.fastly.com';
 /** Writes that each user has in an hour. */
 export const WRITES = 40;
 const PROGRAMS = join(import.meta.dirname, 'programs');

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import { listenOnLoopback } from '../helpers/http.js';
 
 /** A request as the upstream got it, without what only frames it. */
-export interface Asked {
+interface Asked {
   readonly line: string;
   readonly user: string | undefined;
   /** Whether a credential came along, which never may. */

@@ -50,7 +50,7 @@ t.test('config/latchkey.yaml equals the defaults', async (t) => {
 /** What it is, the file, and its faults. */
 type Row = [string, string | Buffer, string[]];
 
-t.test('each fault of a configuration names its place and the mend', async (t) => {
+t.test('each fault of a configuration names its place and the fix', async (t) => {
   forEachRow<Row>(
     [
       ['empty', '', ['1:1: no upstream is set; the smallest configuration is "upstream: http://127.0.0.1:3000"']],

@@ -14,20 +14,20 @@ const steps = fc.array(
 
 property('a list in the order of holding is what a sorted array would be', 500, steps, (all) => {
   const list = new LinkedQueue<number>();
-  const places: Node<number>[] = [];
+  const nodes: Node<number>[] = [];
   let model: { member: number; heldAt: number }[] = [];
   all.forEach(({ does, which }, now) => {
     if (does === 'add') {
-      model.push({ member: places.length, heldAt: now });
-      places.push(list.add(places.length, now));
-    } else if (places.length > 0) {
-      const member = which % places.length;
-      const place = places[member] as Node<number>;
+      model.push({ member: nodes.length, heldAt: now });
+      nodes.push(list.add(nodes.length, now));
+    } else if (nodes.length > 0) {
+      const member = which % nodes.length;
+      const node = nodes[member] as Node<number>;
       const isIn = model.some((each) => each.member === member);
       model = model.filter((each) => each.member !== member);
-      if (does === 'remove') list.remove(place);
+      if (does === 'remove') list.remove(node);
       else if (isIn) {
-        list.renew(place, now);
+        list.renew(node, now);
         model.push({ member, heldAt: now });
       }
     }
@@ -40,6 +40,6 @@ property('a list in the order of holding is what a sorted array would be', 500, 
       );
     }
   });
-  for (const place of places.filter(({ isOver }) => isOver))
-    assert.ok(place.before === undefined && place.after === undefined, 'a place that is out leads nowhere');
+  for (const node of nodes.filter(({ isOver }) => isOver))
+    assert.ok(node.before === undefined && node.after === undefined, 'a node that is out leads nowhere');
 });

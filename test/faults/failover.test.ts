@@ -154,11 +154,11 @@ t.test('a server that is no master is not used', async (t) => {
   const master = await startRedis(t);
   const replica = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`);
   const store = await openRedisStore(redisSettings({ url: replica.url }));
-  t.teardown(() => store.close());
-  await t.rejects(async () => store.probe(), { message: /Redis cannot answer \(no master: .*has the role slave\)/ });
+  t.teardown(() => store.maintenance.close());
+  await t.rejects(async () => store.maintenance.probe(), { message: /Redis cannot answer \(no master: .*has the role slave\)/ });
   replica.cli('REPLICAOF', 'NO', 'ONE');
-  await until(async () => store.begin().then(() => true, () => false), 'it is promoted', 5_000);
-  const read = () => store.getUser('U1').then(() => 'answered', () => 'refused');
+  await until(async () => store.maintenance.begin().then(() => true, () => false), 'it is promoted', 5_000);
+  const read = async () => Promise.resolve(store.directory.getUser('U1')).then(() => 'answered', () => 'refused');
   t.equal(await read(), 'answered');
   replica.cli('REPLICAOF', '127.0.0.1', String(master.port));
   await until(async () => (await read()) === 'refused', 'it is a replica again', 5_000);

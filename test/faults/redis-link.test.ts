@@ -9,15 +9,15 @@ import { until } from '../helpers/until.js';
 
 const SEALING_KEY = 'a1'.repeat(32);
 
-t.test('a link with another node than the one that takes the writes is not armed', async (t) => {
+t.test('a link with another node than the one that takes the writes is not up', async (t) => {
   const [writes, other] = [await startRedis(t), await startRedis(t)];
   const store = await openRedisStore(redisSettings({ url: writes.url }));
-  await store.begin();
+  await store.maintenance.begin();
   const events: string[] = [];
   const note = (event: string) => () => void events.push(event);
   const listen = (url: string) =>
     new InvalidationLink(store.client, redisSettings({ url }), ['token:'], {
-      armed: note('armed'),
+      up: note('up'),
       alive: () => undefined,
       lost: (reason) => events.push(`lost: ${reason}`),
       failed: note('failed'),
@@ -35,17 +35,17 @@ t.test('a link with another node than the one that takes the writes is not armed
   events.length = 0;
   const right = listen(writes.url);
   t.teardown(() => right.close());
-  await until(() => events.includes('armed'), 'the right one');
+  await until(() => events.includes('up'), 'the right one');
   writes.cli('SET', '{latchkey:}token:x', '1');
   await until(() => events.includes('changed: token:x'), 'a change');
-  t.same(events, ['armed', 'changed: token:x'], 'probes are no changes');
+  t.same(events, ['up', 'changed: token:x'], 'probes are no changes');
   // Tracking ends without a sign; the connections live.
   const ids = writes.cli('CLIENT', 'LIST').split('\n').filter((line) => /flags=\S*B/.test(line));
   t.equal(ids.length, 1, 'the tracking connection');
   await store.client.connection.call('ACL', 'SETUSER', 'default', '-script|load', '-evalsha', '-eval');
   await until(() => events.some((event) => event.startsWith('lost')), 'writes that do not come back');
   t.equal(events.at(-1), 'lost: writes do not come back');
-  await store.close();
+  await store.maintenance.close();
 }); // prettier-ignore
 
 t.test('what keeps a fleet from being safe is told at the start', async (t) => {
@@ -73,19 +73,19 @@ t.test('what keeps a fleet from being safe is told at the start', async (t) => {
 t.test('clocks that are apart are told of', async (t) => {
   const redis = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url: redis.url }));
-  await store.begin();
+  await store.maintenance.begin();
   const skews: number[] = [];
   const nothing = () => undefined;
   const now = Date.now;
   Date.now = () => now() - 60_000;
   t.teardown(() => (Date.now = now));
   const link = new InvalidationLink(store.client, redisSettings({ url: redis.url }), ['token:'], {
-    armed: nothing, alive: nothing, lost: nothing, failed: nothing, notUp: nothing, changed: nothing,
+    up: nothing, alive: nothing, lost: nothing, failed: nothing, notUp: nothing, changed: nothing,
     skew: (ms) => skews.push(ms),
   });
   const startedAt = performance.now();
   while (skews.length === 0 && performance.now() - startedAt < 5_000) await new Promise((wait) => setTimeout(wait, 20));
   t.ok(Math.abs((skews[0] ?? 0) - 60_000) < 2_000, `${skews[0]} ms`);
   link.close();
-  await store.close();
+  await store.maintenance.close();
 }); // prettier-ignore

@@ -81,7 +81,7 @@ t.test('a link that is cut, or goes quiet: no stale answer, and it comes back', 
   const keep = await first.token('superuser');
   const revoke = (key: string) =>
     send(first.url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': key } });
-  for (const [fault, mend] of [
+  for (const [fault, heal] of [
     ['cut', 'open'],
     ['refuse', 'open'],
     ['quiet', 'open'],
@@ -96,7 +96,7 @@ t.test('a link that is cut, or goes quiet: no stale answer, and it comes back', 
       // Until the silence is noticed the cache may still answer; after that, never again.
       while (Date.now() < limit) if ((await status(second.url, key)) === 200) last = Date.now();
       t.ok(last < limit - 2_500, 'within a second and a half it is not let in any more');
-      proxy[mend]();
+      proxy[heal]();
       await until(async () => (await status(second.url, keep)) === 200, 'recovery');
       t.equal(await status(second.url, key), 401);
     });

@@ -1,6 +1,6 @@
-import { createRequire } from 'node:module';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { Ajv } from 'ajv';
 import t from 'tap';
 import { isMap, parse, parseDocument } from 'yaml';
 import { type KubernetesObject, render, type Rendered } from '../helpers/helm.js';
@@ -31,7 +31,6 @@ import { secretPaths, textPaths, valueAt } from './secret-paths.js';
 const UNSERVED = /is not available in this version/;
 
 const right = render(RIGHT).map((result, i) => ({ ...RIGHT[i]!, ...result }));
-const require = createRequire(import.meta.url);
 
 /** The pods that objects describe, with their labels. */
 function podsOf(objects: readonly KubernetesObject[]): { metadata: KubernetesObject['metadata']; spec: any }[] { // oxlint-disable-line typescript/no-explicit-any -- as rendered
@@ -172,7 +171,7 @@ t.test('the configuration passes, with the files that are mounted', async (t) =>
   }
 }); // prettier-ignore
 
-t.test('what cannot work is refused with its mend', async (t) => {
+t.test('what cannot work is refused with its fix', async (t) => {
   const results = render(REFUSED.map(([, values, , chart = CHART]) => ({ chart, values })));
   REFUSED.forEach(([name, , message], i) => t.match(results[i]?.error, message, name));
 });
@@ -250,7 +249,6 @@ t.test('two releases share a namespace', async (t) => {
 }); // prettier-ignore
 
 t.test('the schema takes what is right and refuses what is not', async (t) => {
-  const { default: Ajv } = createRequire(require.resolve('@kubernetes-models/validate'))('ajv') as { default: new (options: object) => { compile(schema: object): { (value: unknown): boolean; errors?: unknown } } };
   const check = new Ajv({ strict: true, strictTypes: false, allErrors: true }).compile(parse(readFileSync(`${CHART}/values.schema.json`, 'utf8')));
   const sees = (value: unknown) => (check(value) ? null : check.errors);
   for (const { name, values } of right) {

@@ -1,7 +1,7 @@
 import { type Reply, send } from './http.js';
 
 /** The request of a client, as a proxy got it. */
-export interface ClientRequest {
+interface ClientRequest {
   readonly method: string;
   readonly target: string;
   readonly headers?: Record<string, string | string[]>;

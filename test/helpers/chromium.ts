@@ -9,7 +9,7 @@ const PATHS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/googl
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 /** The installed Chromium. It is installed from Debian's packages when it is missing and that is allowed. */
-export function needChromium(): string {
+function needChromium(): string {
   const found = () => PATHS.find((path) => existsSync(path));
   if (found() === undefined && process.getuid?.() === 0) {
     spawnSync('apt-get', ['install', '-y', '-qq', '--no-install-recommends', 'chromium']);

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { listenOnLoopback } from './http.js';
 
 /** A span as a collector gets it. */
-export interface CollectedSpan {
+interface CollectedSpan {
   readonly traceId: string;
   readonly spanId: string;
   readonly parentSpanId: string | undefined;

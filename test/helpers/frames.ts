@@ -75,7 +75,7 @@ const DIGITS = [
 ];
 
 /** The status at the beginning of the first header block of a connection. */
-export function statusOf(payload: Buffer): number {
+function statusOf(payload: Buffer): number {
   let at = 0;
   // A new size of the dynamic table may come first.
   while (((payload[at] ?? 0) & 0xe0) === 0x20) at += (payload[at] ?? 0) === 0x3f ? 3 : 1;

@@ -45,8 +45,8 @@ const fixture = await startFixture(t, {
 const { url, server } = fixture;
 const http2 = await openHttp2(t, url);
 const store = openLmdbStore(`${fixture.folder}/data`);
-t.teardown(() => store.close());
-const rehearsal = new Simulator(loadConfig(fixture.configFile), store);
+t.teardown(() => store.maintenance.close());
+const simulator = new Simulator(loadConfig(fixture.configFile), store);
 
 type Headers = Record<string, string | string[]>;
 type Call = (path: string, headers: Headers, as: SimulatedRequest['as']) => Promise<number>;
@@ -74,7 +74,7 @@ const question: Call = async (target, headers, as) => {
   const fields = Object.entries(headers).flatMap(([name, values]) =>
     [values].flat().flatMap((value) => [name, value]),
   );
-  const { verdict } = await rehearsal.ask({ method: 'GET', target, fields, as }, Date.now());
+  const { verdict } = await simulator.ask({ method: 'GET', target, fields, as }, Date.now());
   return verdict.outcome === 'forward' ? 200 : (verdict.status ?? 0);
 };
 
@@ -96,7 +96,7 @@ const ENTRANCES: Readonly<Record<string, Call>> = {
 }; // prettier-ignore
 const FORWARDING = ['HTTP/1.1', 'HTTP/2', 'WebSocket'];
 
-const user = (await store.getUser('superuser')) as never;
+const user = (await store.directory.getUser('superuser')) as never;
 const limited = { 'Service-Key': await fixture.token('superuser', { services: 'SVC1' }) };
 const CREDENTIALS: readonly [who: string, headers: Headers, as: SimulatedRequest['as']][] = [
   ['limited token', limited, { subject: syntheticToken(user, 'global', ['SVC1']) }],

@@ -110,7 +110,7 @@ const NAMES = {
   protectedPrefixes: [],
   credentialNames: ['service-key', 'service-otp'],
 };
-const outbound = createRequestHeaders({
+const requestHeaders = createRequestHeaders({
   ...NAMES,
   sessionCookie: 'service.session',
   forwardCredentials: false,
@@ -131,7 +131,7 @@ property(
   requests,
   ({ fields, injected, secure, host }) => {
     const flat = fields.flat();
-    const out = outbound(headOf(flat, secure, host), injected, 'REQUEST-ID');
+    const out = requestHeaders(headOf(flat, secure, host), injected, 'REQUEST-ID');
     const pairs = pairsOf(out);
     const options = new Set(
       fields
@@ -190,7 +190,7 @@ property(
   fc.tuple(requests, requests),
   ([before, now]) => {
     const build = ({ fields, injected, secure, host }: typeof now) =>
-      outbound(headOf(fields.flat(), secure, host), injected, 'ID');
+      requestHeaders(headOf(fields.flat(), secure, host), injected, 'ID');
     const first = build(now);
     build(before);
     same(build(now), first);

@@ -35,14 +35,14 @@ const MOST_MS = 2.5;
 const MOST_GROWTH = 3.2;
 /** Below this a time says nothing about growth. */
 const LEAST_MS = 0.7;
-const TRIES = 60;
+const ATTEMPTS = 60;
 
 const LIMITS = { head_size: 1e9, head_fields: 1e9, target_size: 1e9 };
 const NAMES = { key: 'service-key', otp: 'service-otp', sessionCookie: 'service.session' };
 const SOCKET = { remoteAddress: '127.0.0.1' };
 const readHead = createHeadReader(NAMES, LIMITS, createClientReader(['127.0.0.1', '10.0.0.0/8']));
 const router = new Router(TABLE, FALLBACK, BUILT_IN);
-const outboundSettings = {
+const requestHeaderSettings = {
   protectedNames: ['X-Auth-User-Id'],
   protectedPrefixes: ['x-auth-'],
   credentialNames: ['Service-Key', 'Service-OTP'],
@@ -50,8 +50,8 @@ const outboundSettings = {
   forwardCredentials: false,
   tracing: false,
 };
-const outbound = createRequestHeaders(outboundSettings);
-const passOn = createForwardAuthHeaders(outboundSettings);
+const requestHeaders = createRequestHeaders(requestHeaderSettings);
+const forwardAuthHeaders = createForwardAuthHeaders(requestHeaderSettings);
 
 function headOf(fields: readonly string[], url = '/') {
   const rawHeaders = [...fields];
@@ -65,9 +65,9 @@ function takeHead(fields: readonly string[], url = '/'): void {
   if ('refusal' in head) return;
   refuseCrossOrigin({ ...head, method: 'POST' });
   refuseHandshake(head);
-  outbound(head, [], 'id');
-  passOn.refuse(head, false);
-  passOn.removed(head, passOn.fields(head, []));
+  requestHeaders(head, [], 'id');
+  forwardAuthHeaders.refuse(head, false);
+  forwardAuthHeaders.removed(head, forwardAuthHeaders.fields(head, []));
   isAccessToken(head.key ?? '');
 }
 
@@ -264,7 +264,7 @@ for (const [name, { tokens, run, pairs = false, reads = 1 }] of Object.entries(T
     for (const [told, input] of inputsOf(tokens, pairs)) {
       const [once, twice] = [input(SIZE), input(2 * SIZE)];
       let [short, long] = [Infinity, Infinity];
-      for (let tries = 0; tries < TRIES; tries++) {
+      for (let attempts = 0; attempts < ATTEMPTS; attempts++) {
         long = Math.min(long, timeOf(() => run(twice)) / reads);
         if (long < LEAST_MS) break;
         short = Math.min(short, timeOf(() => run(once)) / reads);

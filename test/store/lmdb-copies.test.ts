@@ -8,7 +8,7 @@ import { startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { start, temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
-import { BASE, createToken, NOW, token } from './contract.js';
+import { BASE, createToken, NOW, token } from './contract/records.js';
 
 type Test = { teardown: (fn: () => void) => void };
 
@@ -21,9 +21,9 @@ function watched(t: Test) {
 /** Opens a store, writes one token, and closes it. */
 async function writeOne({ open }: ReturnType<typeof watched>, id: string): Promise<void> {
   const store = open();
-  await store.change(BASE, NOW);
+  await store.directory.change(BASE, NOW);
   await createToken(store, token(id), null, NOW);
-  await store.close();
+  await store.maintenance.close();
 }
 
 t.test('an older copy, and no other state, is noticed', async (t) => {
@@ -32,19 +32,19 @@ t.test('an older copy, and no other state, is noticed', async (t) => {
   await writeOne(all, 'T1');
   t.equal(statSync(all.note).mode & 0o777, 0o600);
   cpSync(all.path, copy, { recursive: true });
-  await all.open().close();
+  await all.open().maintenance.close();
   await writeOne(all, 'T2');
-  await all.open().close();
+  await all.open().maintenance.close();
   t.same(all.faults, [], 'the store itself');
   rmSync(all.path, { recursive: true });
   cpSync(copy, all.path, { recursive: true });
   // A command says nothing, and takes nothing away from what the server will notice.
-  await openLmdbStore(all.path).close();
+  await openLmdbStore(all.path).maintenance.close();
   const store = all.open();
   t.match(all.faults, [{ kind: 'older', transactionsBehind: Number, lastUsedAt: Number }]);
-  t.ok(await store.findToken(token('T1').digest), 'it is served, for who put it there on purpose');
-  await store.close();
-  await all.open().close();
+  t.ok(await store.tokens.find(token('T1').digest), 'it is served, for who put it there on purpose');
+  await store.maintenance.close();
+  await all.open().maintenance.close();
   t.equal(all.faults.length, 1, 'once');
 });
 
@@ -53,7 +53,7 @@ t.test('a copy is noticed after a process that was killed, too: the note is a se
   const store = all.open();
   cpSync(all.path, `${all.path}-copy`, { recursive: true });
   const before = readFileSync(all.note, 'utf8');
-  await store.change(BASE, NOW);
+  await store.directory.change(BASE, NOW);
   await until(() => readFileSync(all.note, 'utf8') !== before, 'the note follows');
   // Its process goes on here; what was noted is all that one which was killed leaves.
   const moved = `${all.path}-moved`;
@@ -61,15 +61,15 @@ t.test('a copy is noticed after a process that was killed, too: the note is a se
   renameSync(`${all.path}-copy`, all.path);
   const again = all.open();
   t.match(all.faults, [{ kind: 'older' }]);
-  await again.close();
-  await store.close();
+  await again.maintenance.close();
+  await store.maintenance.close();
 }); // prettier-ignore
 
 t.test('another store is told apart from an older one', async (t) => {
   const all = watched(t);
   await writeOne(all, 'T1');
   rmSync(all.path, { recursive: true });
-  await all.open().close();
+  await all.open().maintenance.close();
   t.match(all.faults, [{ kind: 'another' }]);
 });
 
@@ -77,34 +77,34 @@ t.test('a note that cannot be read or written', async (t) => {
   const all = watched(t);
   for (const text of ['', '{', 'null', '{"store":"x"}', '[]']) {
     writeFileSync(all.note, text);
-    await all.open().close();
+    await all.open().maintenance.close();
   }
   t.same(all.faults, []);
   rmSync(all.note);
   cpSync(all.path, all.note, { recursive: true });
   const store = all.open();
   t.match(all.faults, [{ kind: 'unnoted', reason: String }]);
-  await store.change(BASE, NOW);
-  await store.close();
+  await store.directory.change(BASE, NOW);
+  await store.maintenance.close();
   t.equal(all.faults.length, 1, 'said once');
 });
 
 t.test('files that are replaced while in use: neither is answered from', async (t) => {
   const all = watched(t);
   const store = all.open();
-  await store.change(BASE, NOW);
+  await store.directory.change(BASE, NOW);
   await createToken(store, token('T1'), null, NOW);
   cpSync(all.path, `${all.path}-copy`, { recursive: true });
   rmSync(all.path, { recursive: true });
   cpSync(`${all.path}-copy`, all.path, { recursive: true });
   await until(() => all.faults.length > 0, 'it is noticed');
   t.same(all.faults, [{ kind: 'replaced' }]);
-  t.throws(() => store.findToken(token('T1').digest), { message: /were replaced while in use/ });
-  await t.rejects(async () => store.revokeTokens(['T1']), { message: /were replaced while in use/ });
-  await store.close();
+  t.throws(() => store.tokens.find(token('T1').digest), { message: /were replaced while in use/ });
+  await t.rejects(async () => store.tokens.revoke(['T1']), { message: /were replaced while in use/ });
+  await store.maintenance.close();
   const again = all.open();
-  t.ok(await again.findToken(token('T1').digest));
-  await again.close();
+  t.ok(await again.tokens.find(token('T1').digest));
+  await again.maintenance.close();
 });
 
 t.test('the log of a server says so', async (t) => {

@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import { open } from 'lmdb';
 import t from 'tap';
 import { openLmdbStore } from '../../src/store/lmdb.js';
-import { StoreUnavailable } from '../../src/store/store.js';
+import { StoreUnavailable } from '../../src/store/faults.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
-import { BASE, createToken, NOW, storeContract, token, user } from './contract.js';
+import { storeContract } from './contract.js';
+import { BASE, createToken, NOW, token, user } from './contract/records.js';
 
 /** A process of its own; it runs the built store, because a loader would take a second to start. */
 const WRITER = join(import.meta.dirname, 'writer.mjs');
@@ -20,49 +21,60 @@ t.test('the store contract', async (t) => {
 
 t.test('a sudo that is over is removed with its entry in the index', async (t) => {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
-  await store.change(BASE, NOW);
-  await store.grantSudo(user('U1'), 'T1', NOW + 10, NOW);
-  await store.grantSudo(user('U1'), 'T1', NOW + 20, NOW);
-  await store.grantSudo(user('U2'), 'T2', NOW + 30, NOW);
-  t.equal(await store.removeExpired(NOW + 20, NOW, 9), 1, 'the one that was written over left nothing');
-  t.equal(await store.hasSudo('U1', 'T1', NOW), false);
-  t.equal(await store.hasSudo('U2', 'T2', NOW), true);
-  await store.close();
+  await store.directory.change(BASE, NOW);
+  await store.sessions.grantSudo(user('U1'), 'T1', NOW + 10, NOW);
+  await store.sessions.grantSudo(user('U1'), 'T1', NOW + 20, NOW);
+  await store.sessions.grantSudo(user('U2'), 'T2', NOW + 30, NOW);
+  t.equal(
+    await store.maintenance.removeExpired(NOW + 20, NOW, 9),
+    1,
+    'the one that was written over left nothing',
+  );
+  t.equal(await store.sessions.hasSudo('U1', 'T1', NOW), false);
+  t.equal(await store.sessions.hasSudo('U2', 'T2', NOW), true);
+  await store.maintenance.close();
 });
 
 t.test('addresses that are forgotten are removed with their entry in the index', async (t) => {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
   const remember = (until: number) =>
-    store.settleAttempt({ clear: [], release: [], remember: { account: 'a', address: 'A', until } }, NOW);
+    store.loginThrottle.settle(
+      { clear: [], release: [], remember: { account: 'a', address: 'A', until } },
+      NOW,
+    );
   await remember(NOW + 10);
   await remember(NOW + 20);
-  t.equal(await store.removeExpired(NOW + 19, NOW, 9), 0, 'the one that was written over left nothing');
-  t.equal(await store.removeExpired(NOW + 20, NOW, 9), 1);
-  t.same(await store.listKnownAddresses('a', NOW), []);
-  await store.close();
+  t.equal(
+    await store.maintenance.removeExpired(NOW + 19, NOW, 9),
+    0,
+    'the one that was written over left nothing',
+  );
+  t.equal(await store.maintenance.removeExpired(NOW + 20, NOW, 9), 1);
+  t.same(await store.loginThrottle.listKnownAddresses('a', NOW), []);
+  await store.maintenance.close();
 });
 
 t.test(
   'a record is the same object for as long as it is the same, and none that is gone is kept',
   async (t) => {
     const store = openLmdbStore(join(temporaryFolder(t), 'store'));
-    await store.change(BASE, NOW);
+    await store.directory.change(BASE, NOW);
     const made = token('T1');
     await createToken(store, made, null, NOW);
-    const find = async () => (await store.findToken(made.digest))?.token;
+    const find = async () => (await store.tokens.find(made.digest))?.token;
     const first = await find();
     t.equal(await find(), first);
-    await store.revokeTokens([made.id]);
+    await store.tokens.revoke([made.id]);
     t.equal(await find(), undefined);
     await createToken(store, made, null, NOW);
     t.same(await find(), first);
     t.not(await find(), first, 'it was read anew');
-    await store.close();
+    await store.maintenance.close();
   },
 );
 
 /** Makes every look at the clock five milliseconds later than the one before, so that each key read is a slice of its own. */
-function hurry(): () => void {
+function sliceEachKey(): () => void {
   let at = performance.now();
   performance.now = () => (at += 5);
   return () => void Reflect.deleteProperty(performance, 'now');
@@ -70,22 +82,22 @@ function hurry(): () => void {
 
 t.test('a list is read in slices: others are served in between, and each key comes once', async (t) => {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
-  await store.change(BASE, NOW);
+  await store.directory.change(BASE, NOW);
   const ids = Array.from({ length: 40 }, (_, i) => `U${i + 100}`);
-  await store.change({ users: ids.map((id) => user(id)) }, NOW);
-  await store.change({ tokens: ids.map((id, i) => token(`T${id}`, { userId: ids[i % 7] ?? id })) }, NOW);
-  await store.addRevokedDigests(ids);
+  await store.directory.change({ users: ids.map((id) => user(id)) }, NOW);
+  await store.directory.change({ tokens: ids.map((id, i) => token(`T${id}`, { userId: ids[i % 7] ?? id })) }, NOW);
+  await store.tokens.addRevokedDigests(ids);
   const lists: [string, () => Promise<readonly unknown[]>, number][] = [
-    ['users', async () => store.listUsers('C1'), 42],
-    ['tokens of a user', async () => store.listTokensOfUser('U100'), 6],
-    ['tokens of a customer', async () => store.listTokensOfCustomer('C1'), 40],
-    ['revoked digests', async () => store.listRevokedDigests(), 40],
-    ['customers', async () => store.listCustomers(), 2],
-    ['services', async () => store.listServices('C1'), 1],
+    ['users', async () => store.directory.listUsers('C1'), 42],
+    ['tokens of a user', async () => store.tokens.listOfUser('U100'), 6],
+    ['tokens of a customer', async () => store.tokens.listOfCustomer('C1'), 40],
+    ['revoked digests', async () => store.tokens.listRevokedDigests(), 40],
+    ['customers', async () => store.directory.listCustomers(), 2],
+    ['services', async () => store.directory.listServices('C1'), 1],
   ];
   for (const [name, list, count] of lists) {
     const atOnce = await list();
-    const restore = hurry();
+    const restore = sliceEachKey();
     let sliced: readonly unknown[];
     const breaks = countBreaks();
     try {
@@ -97,17 +109,17 @@ t.test('a list is read in slices: others are served in between, and each key com
     t.strictSame(sliced, atOnce, `${name}: the same in slices`);
     t.ok(breaks() >= count, `${name}: ${breaks()} breaks`);
   }
-  t.same([await store.hasTokensOfCustomer('C1', 40), await store.hasTokensOfCustomer('C1', 41)], [true, false]);
+  t.same([await store.tokens.customerHasAtLeast('C1', 40), await store.tokens.customerHasAtLeast('C1', 41)], [true, false]);
 
   // Written between two slices: what is there all the while comes once, all the same.
-  const restore = hurry();
-  const listed = store.listUsers('C1');
-  const changed = store.change({ users: [user('U0'), user('U999')], removeUsers: ['U120'] }, NOW);
+  const restore = sliceEachKey();
+  const listed = store.directory.listUsers('C1');
+  const changed = store.directory.change({ users: [user('U0'), user('U999')], removeUsers: ['U120'] }, NOW);
   const seen = (await Promise.resolve(listed)).map(({ id }) => id);
   restore();
   t.equal(await changed, undefined);
   t.same(seen.filter((id) => id !== 'U0' && id !== 'U999' && id !== 'U120'), ['U1', 'U2', ...ids.filter((id) => id !== 'U120')].toSorted());
-  await store.close();
+  await store.maintenance.close();
 }); // prettier-ignore
 
 /** Counts turns of the event loop, in which others would be served, from now on. */
@@ -127,38 +139,38 @@ function countBreaks(): () => number {
 
 t.test('what expired is removed in slices, unless its time changed in between', async (t) => {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));
-  await store.change(BASE, NOW);
+  await store.directory.change(BASE, NOW);
   const session = (digest: string) => ({ digest, id: digest, userId: 'U1', createdAt: NOW, endsAt: NOW + 99, lastSeenAt: NOW, idleEndsAt: NOW + 5, ip: '', userAgent: null });
-  for (const digest of ['A', 'B', 'C']) await store.createSession(session(digest), user('U1'), null);
+  for (const digest of ['A', 'B', 'C']) await store.sessions.create(session(digest), user('U1'), null);
   for (let i = 0; i < 20; i++) await createToken(store, token(`T${i}`, { expiresAt: NOW + i }), null, NOW);
-  const restore = hurry();
-  const removing = store.removeExpired(NOW + 50, NOW + 10, 100);
+  const restore = sliceEachKey();
+  const removing = store.maintenance.removeExpired(NOW + 50, NOW + 10, 100);
   // It has read the first key by now.
-  await store.recordUses({ tokens: new Map(), sessions: new Map([['C', { at: NOW + 4, ip: '', userAgent: null, idleEndsAt: NOW + 60 }]]) });
+  await store.usage.recordUses({ tokens: new Map(), sessions: new Map([['C', { at: NOW + 4, ip: '', userAgent: null, idleEndsAt: NOW + 60 }]]) });
   const removed = await removing;
   restore();
   t.equal(removed, 12, 'ten tokens and two sessions');
-  t.same((await store.listSessions('U1')).map(({ digest }) => digest), ['C']);
-  t.equal((await store.listTokensOfUser('U1')).length, 10, 'the others are kept a while');
-  t.equal(await store.removeExpired(NOW + 60, NOW + 10, 100), 1);
-  await store.close();
+  t.same((await store.sessions.listOfUser('U1')).map(({ digest }) => digest), ['C']);
+  t.equal((await store.tokens.listOfUser('U1')).length, 10, 'the others are kept a while');
+  t.equal(await store.maintenance.removeExpired(NOW + 60, NOW + 10, 100), 1);
+  await store.maintenance.close();
 }); // prettier-ignore
 
 t.test('tokens in an index that an older Latchkey wrote are judged by their records', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const store = openLmdbStore(path);
-  await store.change(BASE, NOW);
+  await store.directory.change(BASE, NOW);
   for (const [id, expiresAt] of [['A', null], ['B', NOW + 5], ['C', NOW - 5]] as const) await createToken(store, token(id, { expiresAt }), null, NOW);
-  await store.close();
+  await store.maintenance.close();
   const root = open({ path, maxDbs: 32, overlappingSync: false });
   const index = root.openDB<unknown, [string, string]>('tokens_of_user', {});
   root.transactionSync(() => ['A', 'B', 'C'].forEach((id) => index.putSync(['U1', id], true)));
   await root.close();
   const again = openLmdbStore(path);
   t.equal(await createToken(again, token('D'), 2, NOW), 'limit_reached');
-  t.equal(await again.createToken(token('D'), user('U1'), { active: 3, stored: 3 }, NOW), 'created', 'in the place of C');
-  t.match(await again.change({ removeUsers: ['U1'] }, NOW), { users: [{ userId: 'U1', tokenIds: ['A', 'B', 'D'] }] });
-  await again.close();
+  t.equal(await again.tokens.create(token('D'), user('U1'), { active: 3, stored: 3 }, NOW), 'created', 'in the place of C');
+  t.match(await again.directory.change({ removeUsers: ['U1'] }, NOW), { users: [{ userId: 'U1', tokenIds: ['A', 'B', 'D'] }] });
+  await again.maintenance.close();
 }); // prettier-ignore
 
 /** Starts a process that writes to the store, and calls back for each step that it acknowledged. */
@@ -176,15 +188,15 @@ function startWriter(path: string, prefix: string, onStep: (what: string, id: st
 t.test('a revocation acknowledged by another process is seen by the very next look-up', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const store = openLmdbStore(path);
-  await store.change(BASE, NOW);
+  await store.directory.change(BASE, NOW);
   const wrong: string[] = [];
   let steps = 0;
   let enough = (): void => undefined;
   const done = new Promise<void>((resolve) => (enough = resolve));
   // Look-ups in between keep a read transaction open, which is what could show an old state.
-  const busy = setInterval(() => void store.findToken('digest-none'), 0);
+  const busy = setInterval(() => void store.tokens.find('digest-none'), 0);
   const writer = startWriter(path, 'x', (what, id) => {
-    const found = store.findToken(`digest-${id}`);
+    const found = store.tokens.find(`digest-${id}`);
     // Even ones are only created; odd ones may be revoked already when their creation is read here.
     if (what === 'revoked' ? found !== undefined : isEven(id) && found === undefined)
       wrong.push(`${what} ${id}`);
@@ -195,7 +207,7 @@ t.test('a revocation acknowledged by another process is seen by the very next lo
   writer.child.kill('SIGKILL');
   await writer.ended;
   t.same(wrong, []);
-  await store.close();
+  await store.maintenance.close();
 });
 
 function isEven(id: string): boolean {
@@ -205,8 +217,8 @@ function isEven(id: string): boolean {
 t.test('kill -9 between acknowledged writes: nothing is lost, nothing revoked comes back', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const first = openLmdbStore(path);
-  await first.change(BASE, NOW);
-  await first.close();
+  await first.directory.change(BASE, NOW);
+  await first.maintenance.close();
   const created = new Set<string>();
   const revoked = new Set<string>();
   for (let round = 0; round < 20; round++) {
@@ -228,10 +240,10 @@ t.test('kill -9 between acknowledged writes: nothing is lost, nothing revoked co
     const store = openLmdbStore(path);
     const wrong: string[] = [];
     for (const id of created) {
-      if (((await store.findToken(`digest-${id}`)) === undefined) !== revoked.has(id)) wrong.push(id);
+      if (((await store.tokens.find(`digest-${id}`)) === undefined) !== revoked.has(id)) wrong.push(id);
     }
     t.same(wrong, [], `round ${round}: ${created.size} created, ${revoked.size} revoked`);
-    await store.close();
+    await store.maintenance.close();
   }
   t.ok(created.size > 100 && revoked.size > 40, 'the writers got something done');
 });
@@ -241,15 +253,15 @@ t.test('a folder of mode 0700 with files of mode 0600', async (t) => {
   const store = openLmdbStore(path);
   t.equal(statSync(path).mode & 0o777, 0o700);
   t.equal(statSync(join(path, 'data.mdb')).mode & 0o777, 0o600);
-  await store.close();
+  await store.maintenance.close();
 });
 
 t.test('a newer format, a newer record, a damaged record and a damaged file', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const store = openLmdbStore(path);
-  await store.change(BASE, NOW);
+  await store.directory.change(BASE, NOW);
   for (const id of ['A', 'B', 'C']) await createToken(store, token(id), null, NOW);
-  await store.close();
+  await store.maintenance.close();
 
   const root = open({ path, maxDbs: 32, overlappingSync: false });
   const tokens = root.openDB<unknown, string>('tokens', {});
@@ -259,10 +271,14 @@ t.test('a newer format, a newer record, a damaged record and a damaged file', as
   });
   await root.close();
   const again = openLmdbStore(path);
-  t.throws(() => again.findToken('digest-A'), { message: /version 2/ }, 'a newer record is not "not there"');
-  t.throws(() => again.findToken('digest-B'), StoreUnavailable, 'nor is a damaged one');
-  t.ok(await again.findToken('digest-C'), 'others are not affected');
-  await again.close();
+  t.throws(
+    () => again.tokens.find('digest-A'),
+    { message: /version 2/ },
+    'a newer record is not "not there"',
+  );
+  t.throws(() => again.tokens.find('digest-B'), StoreUnavailable, 'nor is a damaged one');
+  t.ok(await again.tokens.find('digest-C'), 'others are not affected');
+  await again.maintenance.close();
 
   const newer = open({ path, maxDbs: 32, overlappingSync: false });
   const meta = newer.openDB<number, string>('meta', {});
@@ -278,8 +294,8 @@ t.test('a newer format, a newer record, a damaged record and a damaged file', as
   ] as const) {
     const folder = join(temporaryFolder(t), 'store');
     const made = openLmdbStore(folder);
-    await made.change(BASE, NOW);
-    await made.close();
+    await made.directory.change(BASE, NOW);
+    await made.maintenance.close();
     damage(join(folder, 'data.mdb'));
     t.throws(
       () => openLmdbStore(folder),
@@ -292,41 +308,41 @@ t.test('a newer format, a newer record, a damaged record and a damaged file', as
 t.test('with little space left nothing is added, and revoking, locking and passwords have room', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const first = openLmdbStore(path);
-  await first.change(BASE, NOW);
+  await first.directory.change(BASE, NOW);
   for (const id of ['T1', 'T2']) await createToken(first, token(id, { expiresAt: NOW + 1 }), null, NOW);
   const session = (digest: string) => ({ digest, id: digest, userId: 'U1', createdAt: NOW, endsAt: NOW + 1, lastSeenAt: NOW, ip: '', userAgent: null });
-  for (const digest of ['A', 'B', 'C']) await first.createSession(session(digest), user('U1'), null);
-  await first.close();
+  for (const digest of ['A', 'B', 'C']) await first.sessions.create(session(digest), user('U1'), null);
+  await first.maintenance.close();
   const { bavail, bsize } = statfsSync(path);
   const store = openLmdbStore(path, bavail * bsize * 2);
   const full = { message: /nearly full/ };
-  await t.rejects(store.createSession(session('D'), user('U1'), null), full);
+  await t.rejects(store.sessions.create(session('D'), user('U1'), null), full);
   await t.rejects(createToken(store, token('T3'), null, NOW), full);
-  await t.rejects(store.change({ users: [user('U8')] }, NOW), full);
-  await t.rejects(store.change({ users: [user('U1', { name: 'x' })], customers: [{ id: 'C8', name: '' }] }, NOW), full);
-  await t.rejects(store.takeOtpStep('U1', 1), full);
-  t.strictSame(await store.revokeTokens(['T1']), []);
-  t.equal(await store.endSession('A'), true);
-  t.equal(await store.endSessionsOfUser('U1', 'B'), 1);
-  t.equal(await store.change({ users: [user('U2', { passwordHash: 'other' })] }, NOW), undefined);
-  t.equal(await store.change({ users: [user('U1', { locked: true })] }, NOW), undefined);
-  t.strictSame(await store.listSessions('U1'), []);
-  t.equal(await store.removeExpired(NOW + 1, NOW + 2, 9), 1);
-  await store.close();
+  await t.rejects(store.directory.change({ users: [user('U8')] }, NOW), full);
+  await t.rejects(store.directory.change({ users: [user('U1', { name: 'x' })], customers: [{ id: 'C8', name: '' }] }, NOW), full);
+  await t.rejects(store.usage.takeOtpStep('U1', 1), full);
+  t.strictSame(await store.tokens.revoke(['T1']), []);
+  t.equal(await store.sessions.end('A'), true);
+  t.equal(await store.sessions.endOfUser('U1', 'B'), 1);
+  t.equal(await store.directory.change({ users: [user('U2', { passwordHash: 'other' })] }, NOW), undefined);
+  t.equal(await store.directory.change({ users: [user('U1', { locked: true })] }, NOW), undefined);
+  t.strictSame(await store.sessions.listOfUser('U1'), []);
+  t.equal(await store.maintenance.removeExpired(NOW + 1, NOW + 2, 9), 1);
+  await store.maintenance.close();
 }); // prettier-ignore
 
 t.test('what older records hold besides is not read', async (t) => {
   const path = join(temporaryFolder(t), 'store');
   const store = openLmdbStore(path);
-  await store.change(BASE, NOW);
+  await store.directory.change(BASE, NOW);
   await createToken(store, token('T1'), null, NOW);
-  await store.close();
+  await store.maintenance.close();
   const root = open({ path, maxDbs: 32, overlappingSync: false });
   const tokens = root.openDB<unknown, string>('tokens', {});
   root.transactionSync(() => tokens.putSync('digest-T1', { ...token('T1'), customerId: 'C9', v: 1 }));
   await root.close();
   const again = openLmdbStore(path);
-  t.strictSame((await again.findToken('digest-T1'))?.token, token('T1'));
-  t.strictSame((await again.listTokensOfUser('U1')).map((each) => each.token), [token('T1')]);
-  await again.close();
+  t.strictSame((await again.tokens.find('digest-T1'))?.token, token('T1'));
+  t.strictSame((await again.tokens.listOfUser('U1')).map((each) => each.token), [token('T1')]);
+  await again.maintenance.close();
 }); // prettier-ignore

@@ -4,11 +4,11 @@ import { RedisClient } from '../../src/store/redis/client.js';
 import { MasterSession } from '../../src/store/redis/session.js';
 import { SCRIPT_NAMES, scriptText } from '../../src/store/redis/scripts.js';
 import { openRedisStore, type RedisStore } from '../../src/store/redis.js';
-import { OutcomeUnknown, StoreUnavailable } from '../../src/store/store.js';
+import { OutcomeUnknown, StoreUnavailable } from '../../src/store/faults.js';
 import { startProxy } from '../helpers/proxy.js';
 import { redisSettings, type RedisServer, startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
-import { BASE, NOW, session, token, user } from './contract.js';
+import { BASE, NOW, session, token, user } from './contract/records.js';
 
 const NO_LIMITS = { active: null, stored: null };
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
@@ -19,39 +19,39 @@ const COMMAND_TIMEOUT = 50;
 const CHANGES = {
   change: {
     make: (store: RedisStore) =>
-      store.change({ users: [user('U1', { role: 'other', updatedAt: NOW + 1 })] }, NOW),
+      store.directory.change({ users: [user('U1', { role: 'other', updatedAt: NOW + 1 })] }, NOW),
     answer: undefined,
-    made: async (store: RedisStore) => (await store.getUser('U1'))?.role === 'other',
+    made: async (store: RedisStore) => (await store.directory.getUser('U1'))?.role === 'other',
   },
   'a refused change': {
-    make: (store: RedisStore) => store.change({ users: [user('U1', { customerId: 'C9' })] }, NOW),
+    make: (store: RedisStore) => store.directory.change({ users: [user('U1', { customerId: 'C9' })] }, NOW),
     answer: { reason: 'unknown_customer', customerId: 'C9' },
     made: async () => undefined,
   },
   createToken: {
-    make: (store: RedisStore) => store.createToken(token('T2'), user('U1'), NO_LIMITS, NOW),
+    make: (store: RedisStore) => store.tokens.create(token('T2'), user('U1'), NO_LIMITS, NOW),
     answer: 'created',
-    made: async (store: RedisStore) => (await store.getToken('T2')) !== undefined,
+    made: async (store: RedisStore) => (await store.tokens.get('T2')) !== undefined,
   },
   revokeTokens: {
-    make: (store: RedisStore) => store.revokeTokens(['T1']),
+    make: (store: RedisStore) => store.tokens.revoke(['T1']),
     answer: [],
-    made: async (store: RedisStore) => (await store.getToken('T1')) === undefined,
+    made: async (store: RedisStore) => (await store.tokens.get('T1')) === undefined,
   },
   createSession: {
-    make: (store: RedisStore) => store.createSession(session('D2'), user('U1'), null),
+    make: (store: RedisStore) => store.sessions.create(session('D2'), user('U1'), null),
     answer: [],
-    made: async (store: RedisStore) => (await store.findSession('D2')) !== undefined,
+    made: async (store: RedisStore) => (await store.sessions.find('D2')) !== undefined,
   },
   endSession: {
-    make: (store: RedisStore) => store.endSession('D1'),
+    make: (store: RedisStore) => store.sessions.end('D1'),
     answer: true,
-    made: async (store: RedisStore) => (await store.findSession('D1')) === undefined,
+    made: async (store: RedisStore) => (await store.sessions.find('D1')) === undefined,
   },
   takeOtpStep: {
-    make: (store: RedisStore) => store.takeOtpStep('U1', 7),
+    make: (store: RedisStore) => store.usage.takeOtpStep('U1', 7),
     answer: true,
-    made: async (store: RedisStore) => (await store.getOtpStep('U1')) === 7,
+    made: async (store: RedisStore) => (await store.usage.getOtpStep('U1')) === 7,
   },
 } as const;
 
@@ -63,13 +63,13 @@ async function setUp(t: Test, redis: RedisServer) {
   const prefix = `answers-${++number}:`;
   const behind = await openRedisStore(redisSettings({ url: proxy.url, prefix, command_timeout: COMMAND_TIMEOUT }));
   const direct = await openRedisStore(redisSettings({ url: redis.url, prefix }));
-  t.teardown(() => Promise.all([behind.close(), direct.close()]));
+  t.teardown(() => Promise.all([behind.maintenance.close(), direct.maintenance.close()]));
   // One that Redis does not know yet is not run by its digest, and that answer would be the lost one.
   for (const name of SCRIPT_NAMES) redis.cli('SCRIPT', 'LOAD', scriptText(name));
-  await direct.begin();
-  await direct.change(BASE, NOW);
-  await direct.createToken(token('T1'), user('U1'), NO_LIMITS, NOW);
-  await direct.createSession(session('D1'), user('U1'), null);
+  await direct.maintenance.begin();
+  await direct.directory.change(BASE, NOW);
+  await direct.tokens.create(token('T1'), user('U1'), NO_LIMITS, NOW);
+  await direct.sessions.create(session('D1'), user('U1'), null);
   return { proxy, behind, direct, prefix };
 } // prettier-ignore
 
@@ -105,9 +105,9 @@ t.test('a change whose answer is lost', async (t) => {
 t.test('connections that Redis closes fail no read and leave no change unknown', async (t) => {
   const redis = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url: redis.url }));
-  t.teardown(() => store.close());
-  await store.begin();
-  await store.change(BASE, NOW);
+  t.teardown(() => store.maintenance.close());
+  await store.maintenance.begin();
+  await store.directory.change(BASE, NOW);
   const over = new AbortController();
   const wrong: unknown[] = [];
   const [reads, changes] = [[0], [0]] as [[number], [number]];
@@ -119,12 +119,12 @@ t.test('connections that Redis closes fail no read and leave no change unknown',
     }
   };
   const asking = [
-    ...Array.from({ length: 4 }, () => repeat(reads, async () => (await store.getUser('U1'))?.id === 'U1')),
+    ...Array.from({ length: 4 }, () => repeat(reads, async () => (await store.directory.getUser('U1'))?.id === 'U1')),
     repeat(changes, async (nth) => {
       const answer = await store
-        .createToken(token(`K${nth}`), user('U1'), NO_LIMITS, NOW)
+        .tokens.create(token(`K${nth}`), user('U1'), NO_LIMITS, NOW)
         .catch((error: unknown) => (error instanceof StoreUnavailable ? 'not made' : error));
-      return ((await store.getToken(`K${nth}`)) === undefined ? 'not made' : 'created') === answer;
+      return ((await store.tokens.get(`K${nth}`)) === undefined ? 'not made' : 'created') === answer;
     }),
   ];
   const killer = new Redis(redis.port);
@@ -146,7 +146,7 @@ t.test('Redis that stops for a while: what is said of a change is true', async (
     for (const cut of [false, true]) {
       const { proxy, behind, direct } = await setUp(t, redis);
       redis.signal('SIGSTOP');
-      const revoked = behind.revokeTokens(['T1']).then(
+      const revoked = behind.tokens.revoke(['T1']).then(
         () => 'made',
         (error: unknown) => (error instanceof OutcomeUnknown ? 'unknown' : 'not made'),
       );
@@ -156,7 +156,7 @@ t.test('Redis that stops for a while: what is said of a change is true', async (
       redis.signal('SIGCONT');
       const said = await revoked;
       await wait(100);
-      const gone = (await direct.getToken('T1')) === undefined;
+      const gone = (await direct.tokens.get('T1')) === undefined;
       t.equal(said, gone ? 'made' : 'not made', `${cut ? 'cut' : 'held'} for ${stopped} ms`);
     }
 });
@@ -188,21 +188,21 @@ t.test('a change that was given up is not made when it comes late, and one that 
 t.test('a server that leaves commands without an answer is left, and taken again once it answers, whatever the clock says', async (t) => {
   const redis = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url: redis.url, command_timeout: COMMAND_TIMEOUT }));
-  t.teardown(() => store.close());
-  await store.begin();
+  t.teardown(() => store.maintenance.close());
+  await store.maintenance.begin();
   const first = await store.client.session();
   redis.cli('CLIENT', 'PAUSE', '700');
-  const reads = Array.from({ length: 5 }, () => store.getUser('U1'));
+  const reads = Array.from({ length: 5 }, async () => store.directory.getUser('U1'));
   t.equal((await Promise.allSettled(reads)).filter(({ status }) => status === 'rejected').length, 5);
   t.equal(await first.lost, 'it did not answer 5 times in a row');
   await wait(COMMAND_TIMEOUT);
   const askedAt = performance.now();
-  await t.rejects(async () => store.getUser('U1'), StoreUnavailable);
+  await t.rejects(async () => store.directory.getUser('U1'), StoreUnavailable);
   t.ok(performance.now() - askedAt < COMMAND_TIMEOUT / 2, 'nobody waits for a timeout in line');
   const clock = Date.now;
   Date.now = () => clock() - 3_600_000;
   t.teardown(() => (Date.now = clock));
-  await until(async () => store.probe().then(() => true, () => false), 'it answers again', 5_000);
+  await until(async () => store.maintenance.probe().then(() => true, () => false), 'it answers again', 5_000);
   t.equal((await store.client.session()).lease.isHeld(), true);
 }); // prettier-ignore
 

@@ -5,7 +5,7 @@ import { openRedisStore } from '../../src/store/redis.js';
 import { recordsOf } from '../../src/store/transfer.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
-import { BASE, NOW, token, user } from './contract.js';
+import { BASE, NOW, token, user } from './contract/records.js';
 
 const KEY = (name: string) => `{latchkey:}${name}`;
 const MANY = 20_000;
@@ -32,12 +32,15 @@ async function openClient(t: Test, url: string): Promise<RedisClient> {
 t.test('no answer to what is listed is large, however many there are', async (t) => {
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url, command_timeout: 5_000 }));
-  t.teardown(() => store.close());
-  await store.begin();
-  await store.change(BASE, NOW);
+  t.teardown(() => store.maintenance.close());
+  await store.maintenance.begin();
+  await store.directory.change(BASE, NOW);
   const services = Array.from({ length: 100 }, (_, i) => `S${i}`.padEnd(64, 'x'));
-  await store.change({ tokens: Array.from({ length: 150 }, (_, i) => token(`T${i}`, { services })) }, NOW);
-  await store.change({ users: Array.from({ length: 600 }, (_, i) => user(`N${i}`)) }, NOW);
+  await store.directory.change(
+    { tokens: Array.from({ length: 150 }, (_, i) => token(`T${i}`, { services })) },
+    NOW,
+  );
+  await store.directory.change({ users: Array.from({ length: 600 }, (_, i) => user(`N${i}`)) }, NOW);
   // Entries of indexes alone are as much to read.
   for (const name of ['revoked', 'users:C2', 'tokens:U2', 'sessions:U2', 'pending_deletions', 'services:C1'])
     fill(cli, name, 1, MANY);
@@ -50,14 +53,14 @@ t.test('no answer to what is listed is large, however many there are', async (t)
     answers += 1;
     return answer;
   };
-  t.equal((await store.listRevokedDigests()).length, MANY);
-  t.equal((await store.listPendingDeletions()).length, MANY);
-  t.equal((await store.listUsers('C1')).length, 602);
-  t.equal((await store.listTokensOfUser('U1')).length, 150);
-  t.equal((await store.listServices('C1')).length, 1);
+  t.equal((await store.tokens.listRevokedDigests()).length, MANY);
+  t.equal((await store.directory.listPendingDeletions()).length, MANY);
+  t.equal((await store.directory.listUsers('C1')).length, 602);
+  t.equal((await store.tokens.listOfUser('U1')).length, 150);
+  t.equal((await store.directory.listServices('C1')).length, 1);
   cli('SET', KEY('count:tokens'), String(MANY * 2));
-  t.equal(await store.hasTokensOfCustomer('C1', 150 + MANY), true);
-  t.equal(await store.hasTokensOfCustomer('C1', 151 + MANY), false);
+  t.equal(await store.tokens.customerHasAtLeast('C1', 150 + MANY), true);
+  t.equal(await store.tokens.customerHasAtLeast('C1', 151 + MANY), false);
   let records = 0;
   for await (const _ of recordsOf(store)) records += 1;
   t.equal(records, MANY + 2 + 1 + 603 + 150, 'a backup has all of it');

@@ -5,7 +5,7 @@ import { openRedisStore } from '../../src/store/redis.js';
 import { Revocations } from '../../src/store/revocations.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
-import { BASE, NOW, session, token, user } from './contract.js';
+import { BASE, NOW, session, token, user } from './contract/records.js';
 
 const NO_LIMITS = { active: null, stored: null };
 const later = Date.now() + 3_600_000;
@@ -14,9 +14,9 @@ const later = Date.now() + 3_600_000;
 async function setUp(t: Test) {
   const redis = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url: redis.url }));
-  t.teardown(() => store.close());
-  await store.begin();
-  await store.change(BASE, NOW);
+  t.teardown(() => store.maintenance.close());
+  await store.maintenance.begin();
+  await store.directory.change(BASE, NOW);
   const revocations = new Revocations(null);
   const creations = new Creations(revocations);
   for (const id of ['T1', 'T2']) creations.note({ kind: 'token', record: token(id), owner: user('U1') });
@@ -33,29 +33,29 @@ t.test('what is not there is refused until those who created it had time to make
   const client = store.client;
   await client.scriptOn(await client.session(), 'beginRecovery', (await client.session()).identity.replicationId);
   const recovering = { message: 'what a failover may have lost is being made again' };
-  await t.rejects(store.findToken(digest('T1')), recovering);
-  await t.rejects(store.findSession('S1'), recovering);
-  await t.rejects(store.getToken('T1'), recovering);
-  await t.rejects(store.revokeTokens(['T1']), recovering);
-  t.same(await store.listTokensOfUser('U1'), []);
+  await t.rejects(async () => store.tokens.find(digest('T1')), recovering);
+  await t.rejects(async () => store.sessions.find('S1'), recovering);
+  await t.rejects(async () => store.tokens.get('T1'), recovering);
+  await t.rejects(store.tokens.revoke(['T1']), recovering);
+  t.same(await store.tokens.listOfUser('U1'), []);
   t.same(await restore(), { reapplied: 0, recovered: 3, lost: [] });
-  t.match(await store.findToken(digest('T1')), { token: token('T1'), owner: { id: 'U1' } });
-  t.match(await store.findSession('S1'), { session: { digest: 'S1' } });
+  t.match(await store.tokens.find(digest('T1')), { token: token('T1'), owner: { id: 'U1' } });
+  t.match(await store.sessions.find('S1'), { session: { digest: 'S1' } });
   t.equal(redis.cli('GET', '{latchkey:}count:tokens'), '2');
   t.same(await restore(), { reapplied: 0, recovered: 0, lost: [] }, 'once');
-  await until(async () => store.findToken('unknown').then(() => true, () => false), 'the time is over');
+  await until(async () => Promise.resolve(store.tokens.find('unknown')).then(() => true, () => false), 'the time is over');
   redis.cli('DEL', `{latchkey:}token:${digest('T2')}`, '{latchkey:}id:T2', '{latchkey:}session:S1');
   t.same(await restore(), { reapplied: 0, recovered: 0, lost: ['T2'] }, 'too late: somebody may have been told');
-  t.equal(await store.findToken(digest('T2')), undefined);
-  t.equal(await store.findSession('S1'), undefined);
+  t.equal(await store.tokens.find(digest('T2')), undefined);
+  t.equal(await store.sessions.find('S1'), undefined);
   t.equal(creations.current(Date.now()).length, 1, 'what is lost stays so');
 }); // prettier-ignore
 
 t.test('what ended meanwhile is not made again', async (t) => {
   const { redis, store, restore, revocations, digest } = await setUp(t);
-  await store.createToken(token('T1'), user('U1'), NO_LIMITS, NOW);
-  t.same(await store.revokeTokens(['T1']), [], 'which this process was not told');
-  await store.change({ users: [user('U1', { passwordHash: 'another', updatedAt: NOW + 1 })] }, NOW);
+  await store.tokens.create(token('T1'), user('U1'), NO_LIMITS, NOW);
+  t.same(await store.tokens.revoke(['T1']), [], 'which this process was not told');
+  await store.directory.change({ users: [user('U1', { passwordHash: 'another', updatedAt: NOW + 1 })] }, NOW);
   revocations.note(['token:T2']);
   t.same(await restore(), { reapplied: 0, recovered: 0, lost: [] });
   t.equal(redis.cli('EXISTS', '{latchkey:}recovering'), '1');
@@ -69,8 +69,8 @@ t.test(
     const { redis, store, restore } = await setUp(t);
     redis.cli('DEL', '{latchkey:}history');
     t.match(await restore(), { recovered: 0, lost: ['T1', 'T2'] });
-    t.equal(await store.findToken('unknown'), undefined);
+    t.equal(await store.tokens.find('unknown'), undefined);
     t.match(await restore(), { recovered: 0, lost: [] });
-    t.equal(await store.findToken('unknown'), undefined);
+    t.equal(await store.tokens.find('unknown'), undefined);
   },
 );

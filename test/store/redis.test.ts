@@ -1,7 +1,8 @@
 import t from 'tap';
 import { openRedisStore } from '../../src/store/redis.js';
 import { redisSettings, startCluster, startRedis, startSentinel } from '../helpers/redis.js';
-import { BASE, createToken, NOW, storeContract, token, user } from './contract.js';
+import { storeContract } from './contract.js';
+import { BASE, createToken, NOW, token, user } from './contract/records.js';
 
 let number = 0;
 /** A prefix of its own for each case, so that one server serves all. */
@@ -34,74 +35,74 @@ t.test('the store contract on a cluster of three', async (t) => {
 t.test('Redis forgets a sudo by itself, together with the longest one of its user', async (t) => {
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url }));
-  await store.begin();
-  await store.change(BASE, NOW);
-  await store.grantSudo(user('U1'), 'T1', NOW + 300_000, NOW);
-  await store.grantSudo(user('U1'), 'T2', NOW + 120_000, NOW);
+  await store.maintenance.begin();
+  await store.directory.change(BASE, NOW);
+  await store.sessions.grantSudo(user('U1'), 'T1', NOW + 300_000, NOW);
+  await store.sessions.grantSudo(user('U1'), 'T2', NOW + 120_000, NOW);
   const left = Number(cli('PTTL', '{latchkey:}sudo:U1'));
   t.ok(left > 120_000 && left <= 300_000, `${left} ms`);
-  await store.grantSudo(user('U1'), 'T3', NOW + 400_000, NOW + 200_000);
+  await store.sessions.grantSudo(user('U1'), 'T3', NOW + 400_000, NOW + 200_000);
   t.same(cli('HKEYS', '{latchkey:}sudo:U1').split('\n').toSorted(), ['T1', 'T3'], 'what is over is no longer kept');
-  await store.close();
+  await store.maintenance.close();
 }); // prettier-ignore
 
 t.test('tokens of a store from before they were counted are counted at the next start', async (t) => {
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url }));
-  await store.begin();
-  await store.change(BASE, NOW);
+  await store.maintenance.begin();
+  await store.directory.change(BASE, NOW);
   for (const [id, userId] of [['T1', 'U1'], ['T2', 'U1'], ['T3', 'U3']] as const)
     await createToken(store, token(id, { userId }), null, NOW);
   const passwordHash = '$argon2id$v=19$m=2048,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2g';
-  await store.change({ users: [user('U2', { passwordHash })] }, NOW);
+  await store.directory.change({ users: [user('U2', { passwordHash })] }, NOW);
   t.equal(cli('DEL', '{latchkey:}count:tokens', '{latchkey:}password_cost'), '2');
-  await store.begin();
-  t.equal(await store.countActiveTokens(NOW), 3);
-  t.equal(await store.getPasswordCost(), 4_096, 'so is the cost of passwords found');
-  await store.close();
+  await store.maintenance.begin();
+  t.equal(await store.tokens.countActive(NOW), 3);
+  t.equal(await store.directory.getPasswordCost(), 4_096, 'so is the cost of passwords found');
+  await store.maintenance.close();
 }); // prettier-ignore
 
 t.test('a Redis whose memory is full refuses what adds, and takes what revokes, ends, locks and sets passwords', async (t) => {
   const { url, cli } = await startRedis(t, '--maxmemory-policy', 'noeviction');
   const store = await openRedisStore(redisSettings({ url }));
-  await store.begin();
-  await store.change(BASE, NOW);
+  await store.maintenance.begin();
+  await store.directory.change(BASE, NOW);
   for (const id of ['T1', 'T2']) await createToken(store, token(id, { expiresAt: NOW + 1 }), null, NOW);
-  await store.change({ tokens: [token('L1', { kind: 'legacy_key' })] }, NOW);
+  await store.directory.change({ tokens: [token('L1', { kind: 'legacy_key' })] }, NOW);
   const session = (digest: string) => ({ digest, id: digest, userId: 'U1', createdAt: NOW, endsAt: NOW + 1, lastSeenAt: NOW, ip: '', userAgent: null });
-  for (const digest of ['A', 'B', 'C']) await store.createSession(session(digest), user('U1'), null);
+  for (const digest of ['A', 'B', 'C']) await store.sessions.create(session(digest), user('U1'), null);
   cli('CONFIG', 'SET', 'maxmemory', '1');
   const full = { message: /OOM/ };
-  await t.rejects(store.createSession(session('D'), user('U1'), null), full);
+  await t.rejects(store.sessions.create(session('D'), user('U1'), null), full);
   await t.rejects(createToken(store, token('T3'), null, NOW), full);
-  await t.rejects(store.change({ users: [user('U8')] }, NOW), full);
-  await t.rejects(store.change({ users: [user('U1', { name: 'x' })], customers: [{ id: 'C8', name: '' }] }, NOW), full);
-  await t.rejects(store.takeOtpStep('U1', 1), full);
-  await t.rejects(store.probeWrite(), full);
-  t.strictSame(await store.getUser('U1'), user('U1'));
+  await t.rejects(store.directory.change({ users: [user('U8')] }, NOW), full);
+  await t.rejects(store.directory.change({ users: [user('U1', { name: 'x' })], customers: [{ id: 'C8', name: '' }] }, NOW), full);
+  await t.rejects(store.usage.takeOtpStep('U1', 1), full);
+  await t.rejects(store.maintenance.probeWrite(), full);
+  t.strictSame(await store.directory.getUser('U1'), user('U1'));
 
-  t.strictSame(await store.revokeTokens(['T1', 'L1']), []);
-  t.strictSame(await store.listRevokedDigests(), ['digest-L1']);
-  await store.addRevokedDigests(['digest-L2']);
-  t.equal(await store.endSession('A'), true);
-  t.equal(await store.endSessionsOfUser('U1', 'B'), 1);
-  t.equal(await store.change({ users: [user('U2', { passwordHash: 'other' })] }, NOW), undefined);
-  t.equal(await store.change({ users: [user('U1', { locked: true })] }, NOW), undefined);
-  t.equal((await store.getUser('U1'))?.locked, true);
-  t.strictSame(await store.listSessions('U1'), []);
-  t.equal(await store.removeExpired(NOW + 1, NOW + 2, 9), 1);
-  t.equal(await store.change({ removeUsers: ['U1'] }, NOW), undefined);
-  await store.close();
+  t.strictSame(await store.tokens.revoke(['T1', 'L1']), []);
+  t.strictSame(await store.tokens.listRevokedDigests(), ['digest-L1']);
+  await store.tokens.addRevokedDigests(['digest-L2']);
+  t.equal(await store.sessions.end('A'), true);
+  t.equal(await store.sessions.endOfUser('U1', 'B'), 1);
+  t.equal(await store.directory.change({ users: [user('U2', { passwordHash: 'other' })] }, NOW), undefined);
+  t.equal(await store.directory.change({ users: [user('U1', { locked: true })] }, NOW), undefined);
+  t.equal((await store.directory.getUser('U1'))?.locked, true);
+  t.strictSame(await store.sessions.listOfUser('U1'), []);
+  t.equal(await store.maintenance.removeExpired(NOW + 1, NOW + 2, 9), 1);
+  t.equal(await store.directory.change({ removeUsers: ['U1'] }, NOW), undefined);
+  await store.maintenance.close();
 }); // prettier-ignore
 
 t.test('what older records hold besides is not read', async (t) => {
   const { url, cli } = await startRedis(t);
   const store = await openRedisStore(redisSettings({ url }));
-  await store.begin();
-  await store.change(BASE, NOW);
+  await store.maintenance.begin();
+  await store.directory.change(BASE, NOW);
   await createToken(store, token('T1'), null, NOW);
   cli('SET', '{latchkey:}token:digest-T1', JSON.stringify({ ...token('T1'), customerId: 'C9', v: 1 }));
-  t.strictSame((await store.findToken('digest-T1'))?.token, token('T1'));
-  t.strictSame((await store.listTokensOfUser('U1')).map((each) => each.token), [token('T1')]);
-  await store.close();
+  t.strictSame((await store.tokens.find('digest-T1'))?.token, token('T1'));
+  t.strictSame((await store.tokens.listOfUser('U1')).map((each) => each.token), [token('T1')]);
+  await store.maintenance.close();
 }); // prettier-ignore

@@ -12,12 +12,12 @@ import { contentOf } from '../helpers/content.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { options, told } from '../helpers/property.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
-import { NOW, token, user } from './contract.js';
+import { NOW, token, user } from './contract/records.js';
 
 const redis = await startRedis(t);
 let number = 0;
 const opened: Store[] = [];
-t.teardown(() => Promise.all(opened.map((store) => store.close())));
+t.teardown(() => Promise.all(opened.map((store) => store.maintenance.close())));
 const open = async (kind: keyof typeof KINDS): Promise<Store> => {
   const store = await KINDS[kind]();
   opened.push(store);
@@ -50,56 +50,56 @@ const NO_LIMITS = { active: null, stored: null };
 async function perform(store: Store, [what, a, b]: Step, at: number): Promise<void> {
   const now = NOW + at;
   const id = `U${a}`;
-  const known = await store.getUser(id);
-  const write = (changed: User) => store.change({ users: [{ ...changed, updatedAt: now }] }, now);
+  const known = await store.directory.getUser(id);
+  const write = (changed: User) => store.directory.change({ users: [{ ...changed, updatedAt: now }] }, now);
   if (what === 'user' && known === undefined) await write(user(id, { customerId: `C${b % 3}` }));
-  if (what === 'service') await store.change({ services: [{ id: `S${a}`, customerId: `C${b % 3}`, name: 'www' }] }, now);
+  if (what === 'service') await store.directory.change({ services: [{ id: `S${a}`, customerId: `C${b % 3}`, name: 'www' }] }, now);
   if (what === 'customer') {
     const customer = { id: `C${a % 3}`, name: 'again' };
-    const removed = (await store.listServices(customer.id)).map((service) => service.id);
-    await store.change(b > 1 ? { removeCustomers: [customer.id], removeServices: removed } : { customers: [customer] }, now);
+    const removed = (await store.directory.listServices(customer.id)).map((service) => service.id);
+    await store.directory.change(b > 1 ? { removeCustomers: [customer.id], removeServices: removed } : { customers: [customer] }, now);
   }
-  if (what === 'otp') await store.takeOtpStep(known === undefined ? 'U0' : id, at);
+  if (what === 'otp') await store.usage.takeOtpStep(known === undefined ? 'U0' : id, at);
   if (what === 'clean') {
-    await store.removeExpired(now, now - b, 100);
+    await store.maintenance.removeExpired(now, now - b, 100);
     await deletePending(store, now, () => undefined);
   }
   if (what === 'keys') {
-    const revision = ((await store.getSigningKeys())?.revision ?? 0) + 1;
+    const revision = ((await store.signingKeys.get())?.revision ?? 0) + 1;
     const key = { kid: `K${at}`, algorithm: 'EdDSA', sealedKey: 'v1.a.b', signsFrom: now } as const;
-    await store.replaceSigningKeys({ revision, keys: [key] });
+    await store.signingKeys.replace({ revision, keys: [key] });
   }
   if (what === 'revoke' || what === 'use') {
-    const all = (await store.listTokensOfUser(id)).map(({ token }) => token.id);
+    const all = (await store.tokens.listOfUser(id)).map(({ token }) => token.id);
     const chosen = all[b % Math.max(1, all.length)];
     if (chosen === undefined) return;
-    if (what === 'revoke') await store.revokeTokens([chosen]);
-    else await store.recordUses({ tokens: new Map([[chosen, { at: now, ip: '::1', userAgent: null }]]), sessions: new Map() });
+    if (what === 'revoke') await store.tokens.revoke([chosen]);
+    else await store.usage.recordUses({ tokens: new Map([[chosen, { at: now, ip: '::1', userAgent: null }]]), sessions: new Map() });
   }
   if (known === undefined) return;
   if (what === 'move') await write({ ...known, customerId: `C${b % 3}` });
   if (what === 'lock') await write({ ...known, locked: b > 2, ...(b > 4 ? { lockedBy: 'operator' } : {}) });
   if (what === 'rename') await write({ ...known, login: `Ä${a}.${b}\u2028@example.com`, role: `role${b}`, passwordHash: `hash${b}` });
   if (what === 'pending') await write({ ...known, locked: true, deletionPending: true });
-  if (what === 'delete') await store.change({ removeUsers: [id] }, now);
+  if (what === 'delete') await store.directory.change({ removeUsers: [id] }, now);
   if (what === 'swap') {
-    const other = await store.getUser(`U${b}`);
+    const other = await store.directory.getUser(`U${b}`);
     if (other === undefined || other.id === id) return;
-    await store.change({ users: [{ ...known, login: other.login }, { ...other, login: known.login }] }, now);
+    await store.directory.change({ users: [{ ...known, login: other.login }, { ...other, login: known.login }] }, now);
   }
   const more = { userId: id, services: b > 3 ? ['S1'] : [], createdAt: now };
-  if (what === 'token') await store.createToken(token(`T${at}`, more), known, NO_LIMITS, now);
-  if (what === 'expired') await store.createToken(token(`T${at}`, { ...more, expiresAt: NOW + b * 10 }), known, NO_LIMITS, now);
-  if (what === 'legacy') await store.change({ tokens: [token(`L${b}`, { ...more, kind: 'legacy_key' })] }, now);
-  if (what === 'sudo') await store.grantSudo(known, 'T1', now + 60_000, now);
+  if (what === 'token') await store.tokens.create(token(`T${at}`, more), known, NO_LIMITS, now);
+  if (what === 'expired') await store.tokens.create(token(`T${at}`, { ...more, expiresAt: NOW + b * 10 }), known, NO_LIMITS, now);
+  if (what === 'legacy') await store.directory.change({ tokens: [token(`L${b}`, { ...more, kind: 'legacy_key' })] }, now);
+  if (what === 'sudo') await store.sessions.grantSudo(known, 'T1', now + 60_000, now);
   if (what === 'session') {
     const session = { digest: `D${at}`, id: `s${at}`, userId: id, createdAt: now, endsAt: now + 99, lastSeenAt: now, ip: '::1', userAgent: null };
-    await store.createSession(b > 2 ? { ...session, idleEndsAt: now + 50 } : session, known, 3);
+    await store.sessions.create(b > 2 ? { ...session, idleEndsAt: now + 50 } : session, known, 3);
   }
-  const [first] = await store.listSessions(id);
+  const [first] = await store.sessions.listOfUser(id);
   if (first === undefined) return;
-  if (what === 'end') await store.endSession(first.digest);
-  if (what === 'touch') await store.recordUses({ tokens: new Map(), sessions: new Map([[first.digest, { at: now, ip: '::2', userAgent: 'x', idleEndsAt: now + 9 }]]) });
+  if (what === 'end') await store.sessions.end(first.digest);
+  if (what === 'touch') await store.usage.recordUses({ tokens: new Map(), sessions: new Map([[first.digest, { at: now, ip: '::2', userAgent: 'x', idleEndsAt: now + 9 }]]) });
 } // prettier-ignore
 
 async function restored(records: readonly StoreRecord[], store: Store): Promise<Store> {
@@ -107,7 +107,7 @@ async function restored(records: readonly StoreRecord[], store: Store): Promise<
   // As a file holds them.
   const read = records.map((record) => check.add(JSON.parse(JSON.stringify(record))));
   check.end();
-  await store.begin();
+  await store.maintenance.begin();
   await writeRecords(store, read);
   return store;
 }
@@ -118,9 +118,9 @@ for (const from of ['lmdb', 'redis'] as const) {
     const details = await fc.check(
       fc.asyncProperty(steps, async (history) => {
         const source = await open(from);
-        await source.begin();
+        await source.maintenance.begin();
         const customers = ['C0', 'C1', 'C2'].map((id) => ({ id, name: id }));
-        await source.change({ customers, users: [user('U0', { customerId: 'C0' }), user('U1'), user('U2')] }, NOW);
+        await source.directory.change({ customers, users: [user('U0', { customerId: 'C0' }), user('U1'), user('U2')] }, NOW);
         for (const [at, step] of history.entries()) await perform(source, step, at);
         const records: StoreRecord[] = [];
         for await (const record of recordsOf(source)) records.push(record);
@@ -130,14 +130,14 @@ for (const from of ['lmdb', 'redis'] as const) {
           const target = await restored(records, await open(to));
           if (!t.strictSame((await contentOf(target)), content)) throw new Error(`${from} to ${to}`);
           for (const record of records)
-            if (record.kind === 'token') t.strictSame((await target.findToken(record.value.digest))?.token, (await source.findToken(record.value.digest))?.token);
-          t.equal(await target.countActiveTokens(NOW), await source.countActiveTokens(NOW));
-          t.equal(await target.hasLegacyKeys(), await source.hasLegacyKeys());
-          t.strictSame([...(await target.listPendingDeletions())].toSorted(), [...(await source.listPendingDeletions())].toSorted());
+            if (record.kind === 'token') t.strictSame((await target.tokens.find(record.value.digest))?.token, (await source.tokens.find(record.value.digest))?.token);
+          t.equal(await target.tokens.countActive(NOW), await source.tokens.countActive(NOW));
+          t.equal(await target.tokens.hasLegacyKeys(), await source.tokens.hasLegacyKeys());
+          t.strictSame([...(await target.directory.listPendingDeletions())].toSorted(), [...(await source.directory.listPendingDeletions())].toSorted());
           await removeRecords(target);
           t.strictSame(new Set((await contentOf(target)).keys()), new Set([...content.keys()].filter((key) => key.startsWith('revoked '))), 'removed, save what was revoked');
         }
-        for (const store of opened.splice(0)) await store.close();
+        for (const store of opened.splice(0)) await store.maintenance.close();
       }),
       options<[Step[]]>(20),
     );

@@ -19,9 +19,9 @@ const token = (id) => ({
 });
 for (let i = 0; ; i++) {
   const id = `${prefix}${i}`;
-  await store.createToken(token(id), store.getUser('U1'), { active: null, stored: null }, 0);
+  await store.tokens.create(token(id), store.directory.getUser('U1'), { active: null, stored: null }, 0);
   writeSync(1, `created ${id}\n`);
   if (i % 2 === 0) continue;
-  await store.revokeTokens([id]);
+  await store.tokens.revoke([id]);
   writeSync(1, `revoked ${id}\n`);
 }

@@ -8,7 +8,7 @@ const SERVERS = join(import.meta.dirname, '../servers');
 const require = createRequire(import.meta.url);
 
 /** Version of a package of bench/. */
-export function versionOf(name) {
+function versionOf(name) {
   const file = require.resolve.paths(name).map((folder) => join(folder, name, 'package.json'));
   for (const each of file) {
     try {

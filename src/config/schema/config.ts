@@ -150,7 +150,7 @@ export const configSchema = z.strictObject({
     .describe(
       'The APIs that requests are forwarded to, by a name of your choice. `upstream: URL` is short for one of the name api',
     ),
-  identity: identitySchema.prefault({}).describe('What upstreams are told of the caller'),
+  identity: identitySchema.prefault({}).describe('What upstreams receive about the user'),
   policy: policySchema
     .prefault({})
     .describe(

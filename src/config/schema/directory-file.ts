@@ -60,5 +60,4 @@ export const directorySchema = z.strictObject({
     .describe('Without it the legacy keys of the store stay; with it, those that are not listed are removed'),
 });
 
-/** A checked directory. */
 export type DirectoryFile = z.output<typeof directorySchema>;

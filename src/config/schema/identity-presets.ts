@@ -1,4 +1,4 @@
-/** What an upstream is told of the caller; each has a header of its own (`identity.headers`). */
+/** What an upstream receives about the caller; each has a header of its own (`identity.headers`). */
 export const IDENTITY_FACTS = [
   'user_id',
   'customer_id',
@@ -72,7 +72,6 @@ export const IDENTITY_PRESETS = {
   },
 } as const satisfies Record<string, IdentityPreset>;
 
-/** Name of a preset. */
 export type IdentityPresetName = keyof typeof IDENTITY_PRESETS;
 
 /** Every preset's name. */
@@ -81,7 +80,6 @@ export const IDENTITY_PRESET_NAMES = Object.keys(IDENTITY_PRESETS) as [
   ...IdentityPresetName[],
 ];
 
-/** The preset of a name. */
 export function identityPreset(name: IdentityPresetName): IdentityPreset {
   return IDENTITY_PRESETS[name];
 }

@@ -23,7 +23,6 @@ const MEANING: Readonly<Record<IdentityFact, string>> = {
 
 const header = (fact: IdentityFact) => fieldName.nullable().optional().describe(MEANING[fact]);
 
-/** The signed assertion. */
 const assertionSchema = z.strictObject({
   enabled: flag.default(false).describe('Sign who is calling, for upstreams that check it themselves'),
   header: fieldName.default('X-Auth-Assertion').describe('The header that it is sent in'),
@@ -43,7 +42,7 @@ const assertionSchema = z.strictObject({
     .describe('How long a key signs before the next one does'),
 });
 
-/** What upstreams are told of the caller. */
+/** What upstreams receive about the user. */
 export const identitySchema = z
   .strictObject({
     preset: z

@@ -25,7 +25,6 @@ export const proxySchema = z.strictObject({
     .describe('WebSockets and long answers end within this time after their credential stops holding'),
 });
 
-/** The audit log. */
 export const auditSchema = z
   .strictObject({
     to: text

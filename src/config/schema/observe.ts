@@ -3,7 +3,7 @@ import { text } from './units.js';
 import { baseUrl } from './urls.js';
 
 /** Fields of a request's record that can be left out or added. The others are always there. */
-export const LOG_FIELDS = ['path', 'query', 'client', 'host', 'user_agent', 'timings'] as const;
+const LOG_FIELDS = ['path', 'query', 'client', 'host', 'user_agent', 'timings'] as const;
 
 const share = z
   .number('expected a number from 0 to 1')

@@ -25,7 +25,6 @@ const bodyOnRead = z
     'Whether GET, HEAD and OPTIONS may have a body: refuse answers 400. A connection to the upstream that carried one is not used again',
   );
 
-/** One of `routes`. */
 export const routeSchema = z.strictObject({
   path: text
     .regex(/^\/(?!.*\*.)/, 'expected a path like /a/:id/* that starts with "/" and has "*" only at its end')

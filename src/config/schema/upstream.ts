@@ -28,7 +28,6 @@ const hostField = z
   .string('expected upstream, preserve, or a host name')
   .refine(isHost, 'expected upstream, preserve, or a host name');
 
-/** One of `upstreams`. */
 export const upstreamSchema = z
   .strictObject({
     url: baseUrl.optional().describe('http or https; a path is put in front of each target'),

@@ -18,7 +18,7 @@ import {
   readAsked,
 } from './protocols.js';
 
-/** Told what whoever runs the proxy has to fix. */
+/** Called with what the operator of the proxy has to fix. */
 export type TellMistake = (services: Services, refusal: Refusal & { readonly detail: string }) => void;
 
 const SERVED: ReadonlySet<string> = new Set(METHODS);

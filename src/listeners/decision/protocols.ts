@@ -97,7 +97,7 @@ export function readAsked(
   return typeof target === 'string' ? { method: askedMethod, target, fields } : target;
 }
 
-/** Told fields under their own names. One that the check has as well is there twice then, which no head may have. */
+/** Fields that the proxy sent, under their own names. One that the check has as well is there twice then, which no head may have. */
 function restored(fields: readonly string[], renamed: ReadonlyMap<string, string>): string[] {
   return fields.map((text, i) => (i % 2 === 0 ? (renamed.get(text.toLowerCase()) ?? text) : text));
 }

@@ -32,7 +32,6 @@ export class Counts {
     register.registerMetric(this as unknown as Metric);
   }
 
-  /** Number of its series. */
   get size(): number {
     return this.#series.length;
   }

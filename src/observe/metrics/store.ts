@@ -40,7 +40,7 @@ export const storeLinksUp = new Gauge({
 
 export const linkFailures = new Counter({
   name: 'latchkey_invalidation_link_failures_total',
-  help: 'Tries to be told of changes in a networked store that failed.',
+  help: 'Failed attempts to receive change notifications from a networked store.',
 });
 
 const historyChanges = new Counter({
@@ -67,14 +67,14 @@ export const clockSkew = new Gauge({
 let aliveAt: number | null = null;
 gaugeOnDemand(
   'latchkey_invalidation_link_age_seconds',
-  'Time since it was last seen that changes in a networked store are told to this process; 0 for the embedded store.',
+  'Time since the link for change notifications of a networked store was last seen to work; 0 for the embedded store.',
   () => (aliveAt === null ? 0 : (performance.now() - aliveAt) / 1000),
   { aggregator: 'max' },
 );
 
 export const invalidationLag = new Histogram(
   'latchkey_invalidation_lag_seconds',
-  'Time from the sending of a change of a token to a networked store until the process that sent it is told of it.',
+  'Time from sending a token change to a networked store until the same process receives its notification.',
 ).of('');
 
 export const activeTokens = new Gauge({
@@ -100,7 +100,7 @@ export function observeStoreOperation(operation: StoreOperation, seconds: number
   if (failed) failures.inc({ operation });
 }
 
-/** Notes that this process would be told of a change now, or that it begins to wait for that. */
+/** Notes that this process would receive a change notification now, or begins to wait for that. */
 export function noteLinkAlive(): void {
   aliveAt = performance.now();
 }

@@ -1,6 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** Settings of `tracing`. */
 export interface TracingSettings {
   /** Base URL of the collector. */
   readonly otlp: string;
@@ -8,7 +7,7 @@ export interface TracingSettings {
   readonly sample_ratio: number;
 }
 
-/** What a trace is told of a request when its head is read. */
+/** What a trace receives of a request when its head is read. */
 export interface TracedRequest {
   readonly method: string;
   /** Without its query. */
@@ -75,7 +74,7 @@ export interface Tracing {
 
 /** What a {@link Tracing} tells of spans that it could not send. */
 export interface TracingEvents {
-  /** @param reason told for the first one in a while; null in between */
+  /** @param reason of the first one in a while; null in between */
   readonly dropped: (spans: number, reason: string | null) => void;
 }
 

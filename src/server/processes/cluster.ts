@@ -38,7 +38,7 @@ export async function startPool(
   /** What each worker runs by now. */
   const runs = new Map<ClusterWorker, LoadedConfig>();
   const workerMetrics = new WorkerMetrics<ClusterWorker>();
-  /** Workers that were told to end; others have their places already. */
+  /** Workers that were told to end and have a replacement already. */
   const leaving = new Set<ClusterWorker>();
   /** Workers that began before a reload and run what was current then, each with the one that takes its place. */
   const stale = new WeakMap<ClusterWorker, Promise<ClusterWorker>>();
@@ -135,8 +135,8 @@ export async function startPool(
       return {
         commit: async () => {
           current = next;
-          const told = await tell('commit');
-          told.forEach(({ status }, i) => {
+          const replies = await tell('commit');
+          replies.forEach(({ status }, i) => {
             if (status === 'fulfilled') runs.set(asked[i] as ClusterWorker, next);
           });
           serving.forEach(replaceStale);

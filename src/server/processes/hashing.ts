@@ -18,7 +18,6 @@ export type Task =
   | { readonly password: string; readonly parameters: HashParameters }
   | { readonly password: string; readonly phc: string };
 
-/** What it says. */
 export interface HashingResult {
   readonly id: number;
   readonly value?: string | boolean;
@@ -52,7 +51,7 @@ export class HashingProcess implements Hasher {
 
   /**
    * @param concurrency hashes at once
-   * @param onEnd told when it ended by itself
+   * @param onEnd called when it ended by itself
    */
   constructor(concurrency: number, onEnd: OnHashingEnd) {
     this.#concurrency = concurrency;

@@ -25,7 +25,7 @@ export interface Serving {
 }
 
 /** A configuration that waits to take over. One of both is called, once. */
-export interface Prepared {
+interface Prepared {
   /** From its return on, every request is judged by the new configuration. */
   readonly commit: () => Promise<void>;
   readonly abort: () => Promise<void>;

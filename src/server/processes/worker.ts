@@ -25,7 +25,7 @@ const IDLE_SWEEP_MS = 50;
  */
 const IDLE_GRACE_MS = 1_000;
 const RETIRE_SWEEP_MS = 200;
-/** A request may still be judged when a reload replaces its rooms; by then it has come to its upstream. */
+/** A request may still be judged when a reload replaces its services; by then it has come to its upstream. */
 const JUDGED_MS = 5_000;
 
 /** A process that serves the public port and the decision port. */
@@ -134,10 +134,10 @@ function countUnreadables(server: PublicServer): void {
   });
 }
 
-/** Requests that began before a reload end in the rooms they began in; those are closed behind the last one. */
-async function whenUnused(old: Runtime, hurry: () => boolean): Promise<void> {
+/** Requests that began before a reload end in the services that they began in; those are closed after the last one. */
+async function whenUnused(old: Runtime, isEnding: () => boolean): Promise<void> {
   const settled = Date.now() + JUDGED_MS;
-  while (!hurry() && (Date.now() < settled || old.pending() > 0)) await sleep(RETIRE_SWEEP_MS);
+  while (!isEnding() && (Date.now() < settled || old.pending() > 0)) await sleep(RETIRE_SWEEP_MS);
 }
 
 /** Sockets that changed protocol: the server no longer counts them, so a drain has to end them itself. */

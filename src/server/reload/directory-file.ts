@@ -1,9 +1,5 @@
-import {
-  type DirectoryApplier,
-  DirectoryUnconfirmed,
-  type NotApplied,
-  type Plan,
-} from '../../accounts/directory.js';
+import { type DirectoryApplier, DirectoryUnconfirmed, type NotApplied } from '../../accounts/directory.js';
+import type { Plan } from '../../accounts/directory-plan.js';
 import { directoryAuditEvent } from '../../accounts/directory-audit-event.js';
 import { describeRefusedChange, isPassingRefusal } from '../../accounts/refused-change.js';
 import { loadDirectory } from '../../config/directory.js';

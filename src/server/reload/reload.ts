@@ -8,7 +8,7 @@ import { setReloaded } from '../../observe/metrics.js';
 import type { Serving } from '../processes/serving.js';
 import { checkSigningKeys } from '../stores/signing-keys.js';
 import type { OpenedStore } from '../stores/open-store.js';
-import { OutcomeUnknown, StoreUnusable } from '../../store/store.js';
+import { OutcomeUnknown, StoreUnusable } from '../../store/faults.js';
 import { tellCertificate } from './certificate.js';
 import { applyDirectory, DirectoryRefused, isPassing } from './directory-file.js';
 import { readDirectory } from './read-directory.js';
@@ -135,7 +135,7 @@ export class Reloader {
   }
 }
 
-/** Anybody who reaches the admin port reads these, so of faults of others only the kind is told: they may quote a value. */
+/** Anybody who reaches the admin port reads these, so faults of others are reduced to their kind: they may quote a value. */
 function faultsOf(error: unknown): string[] {
   if (error instanceof ConfigError) return error.faults.map(formatFault);
   const { code, name } = error as NodeJS.ErrnoException;

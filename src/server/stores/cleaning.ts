@@ -28,7 +28,7 @@ export function startCleaning(opened: OpenedStore, log: Log): NodeJS.Timeout {
 async function clean(opened: OpenedStore, log: Log): Promise<void> {
   const { store } = opened;
   const now = Date.now();
-  while ((await store.removeExpired(now, now - KEEP_EXPIRED_TOKENS_MS, BATCH)) === BATCH);
+  while ((await store.maintenance.removeExpired(now, now - KEEP_EXPIRED_TOKENS_MS, BATCH)) === BATCH);
   await deleteUsers(opened, log, now);
   await count(store, now);
 }
@@ -43,6 +43,6 @@ async function deleteUsers({ store, audit }: OpenedStore, log: Log, now: number)
 }
 
 async function count(store: Store, now: number): Promise<void> {
-  activeTokens.set(await store.countActiveTokens(now));
-  pendingDeletions.set((await store.listPendingDeletions()).length);
+  activeTokens.set(await store.tokens.countActive(now));
+  pendingDeletions.set((await store.directory.listPendingDeletions()).length);
 }

@@ -10,17 +10,20 @@ import {
   staleTokensServed,
   storeLinksUp,
 } from '../../observe/metrics/store.js';
-import { CACHED_NAMES, CachedStore, REVOCATION } from '../../store/cached.js';
+import { cachedStore } from '../../store/cache/cached-store.js';
+import { CACHED_NAMES } from '../../store/cache/names.js';
+import { TokenCache } from '../../store/cache/token-cache.js';
+import { Creations } from '../../store/creations.js';
 import { measured, type OnOperation } from '../../store/measured.js';
-import { openRedisStore, RedisStore } from '../../store/redis.js';
+import { openRedisStore, redisStore } from '../../store/redis.js';
 import { howRedisMayLose } from '../../store/redis/begin.js';
 import { RedisClient } from '../../store/redis/client.js';
 import { type HistoryChange, learnRevocations, restoreHistory } from '../../store/redis/history.js';
 import { InvalidationLink } from '../../store/redis/invalidation.js';
-import { RememberingStore } from '../../store/remembering.js';
 import { RevocationFiles } from '../../store/revocation-file.js';
-import { Revocations } from '../../store/revocations.js';
+import { REVOCATION, Revocations } from '../../store/revocations.js';
 import type { Store } from '../../store/store.js';
+import { withRevocations } from '../../store/with-revocations.js';
 
 type Settings = Extract<Config['store'], { type: 'redis' }>;
 
@@ -39,15 +42,17 @@ export async function openNetworkedStore(
 ): Promise<{ store: Store; close: () => Promise<void> }> {
   if (server === undefined) {
     const redis = await openRedisStore(settings);
-    return { store: redis, close: () => redis.close() };
+    return { store: redis, close: () => redis.maintenance.close() };
   }
   const { log, onOperation } = server;
   const failure = config.on_store_failure;
   const revocations = new Revocations(openRevocationFiles(settings.revocations, log));
-  const redis = new RedisStore(new RedisClient(settings));
-  const remembering = new RememberingStore(measured(redis, onOperation), revocations);
-  const cached = new CachedStore(
-    remembering,
+  const creations = new Creations(revocations);
+  const client = new RedisClient(settings);
+  const redis = measured(redisStore(client), onOperation);
+  const corrected = withRevocations(redis, revocations, creations);
+  const cache = new TokenCache(
+    corrected,
     {
       ...config.cache,
       serveCachedFor: failure === 'deny' ? null : failure.serve_cached_for,
@@ -65,23 +70,22 @@ export async function openNetworkedStore(
   );
   const ended = (names: readonly string[]): void => {
     revocations.note(names);
-    cached.ended(names);
+    cache.ended(names);
   };
-  const { creations } = remembering;
   const memory = { revocations, creations, recovers: settings.acknowledge !== null };
   let known = false;
   let learned = 0;
-  redis.client.events = {
+  client.events = {
     ended,
     adopt: async (session, forgetful) => {
       if (!forgetful) return;
-      const change = await restoreHistory(redis.client, session, memory);
+      const change = await restoreHistory(client, session, memory);
       // The first master can't have lost anything of this process.
       if (known || change.reapplied > 0) noteHistory(log, change);
       known = true;
     },
   }; // prettier-ignore
-  await redis.client.whenReady();
+  await client.whenReady();
   let said = false;
   const staleOnce = (): void => {
     if (!said) log.warn('the store cannot be asked; tokens that were seen lately are let in from the cache');
@@ -89,26 +93,26 @@ export async function openNetworkedStore(
   };
   noteLinkAlive();
   let skewed = false;
-  const link = new InvalidationLink(redis.client, settings, [...CACHED_NAMES, REVOCATION], {
-    armed: (until) => {
+  const link = new InvalidationLink(client, settings, [...CACHED_NAMES, REVOCATION], {
+    up: (until) => {
       said = false;
       storeLinksUp.set(1);
       noteLinkAlive();
-      cached.arm(until);
+      cache.enable(until);
       log.info('receiving store change notifications; cache enabled');
-      warnOfLoss(redis.client, log);
-      learnRevocations(redis.client, revocations, learned).then(
+      warnOfLoss(client, log);
+      learnRevocations(client, revocations, learned).then(
         (latest) => (learned = latest),
         () => undefined,
       );
     },
     alive: (until) => {
       noteLinkAlive();
-      cached.cover(until);
+      cache.cover(until);
     },
     lost: (reason) => {
       storeLinksUp.set(0);
-      cached.disable();
+      cache.disable();
       log.warn({ reason }, 'cache invalidation link lost; cache disabled');
     },
     failed: () => linkFailures.inc(),
@@ -121,16 +125,16 @@ export async function openNetworkedStore(
       skewed = apart;
     },
     changed: (names) => {
-      const told = names?.filter((name) => name.startsWith(REVOCATION)) ?? [];
-      if (told.length > 0) ended(told.map((name) => name.slice(REVOCATION.length)));
-      cached.changed(names);
+      const revoked = names?.filter((name) => name.startsWith(REVOCATION)) ?? [];
+      if (revoked.length > 0) ended(revoked.map((name) => name.slice(REVOCATION.length)));
+      cache.changed(names);
     },
   });
   return {
-    store: cached,
+    store: cachedStore(corrected, cache),
     close: async () => {
       link.close();
-      await redis.close();
+      await client.close();
     },
   };
 }

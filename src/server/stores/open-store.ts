@@ -33,7 +33,7 @@ export interface ServerProcess {
   readonly serves: boolean;
   /** Called for each entry of the audit log that could not be written. */
   readonly auditFailed: () => void;
-  /** Told of each operation of the store when it is over. */
+  /** Called with each operation of the store when it is over. */
   readonly onOperation: OnOperation;
 }
 
@@ -100,7 +100,7 @@ async function openConfiguredStore(
     const { path, min_free: minFree } = config.store;
     const lmdb = openLmdbStore(path, minFree, server && ((fault) => logCopyFault(fault, path, server.log)));
     const store = server?.serves === true ? measured(lmdb, server.onOperation) : lmdb;
-    return { store, close: () => lmdb.close() };
+    return { store, close: () => lmdb.maintenance.close() };
   }
   const { openNetworkedStore } = await import('./networked-store.js');
   return openNetworkedStore(config, config.store, server?.serves === true ? server : undefined);

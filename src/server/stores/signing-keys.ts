@@ -1,16 +1,16 @@
 import { KeyRing } from '../../accounts/signing-keys.js';
 import type { Config } from '../../config/schema/config.js';
-import { StoreUnavailable } from '../../store/store.js';
+import { StoreUnavailable } from '../../store/faults.js';
 import type { OpenedStore } from './open-store.js';
 
-/** The keys of assertions; null when none are signed. @param onAway told when the store can't be asked and known keys go on signing */
+/** The keys of assertions; null when none are signed. @param onAway called when the store is unavailable and known keys go on signing */
 export function openKeyRing(
   { identity }: Config,
   { store, sealer }: Pick<OpenedStore, 'store' | 'sealer'>,
   onAway: (error: StoreUnavailable) => void,
 ): KeyRing | null {
   const { assertion } = identity;
-  return assertion.enabled ? new KeyRing(store, sealer, assertion, onAway) : null;
+  return assertion.enabled ? new KeyRing(store.signingKeys, sealer, assertion, onAway) : null;
 }
 
 /**

@@ -1,18 +1,18 @@
-import type { Store } from '../../store/store.js';
+import type { Maintenance } from '../../store/maintenance.js';
 
 /** A write is tried no more often; whoever asks more often gets the outcome of the last one. */
 const WRITE_INTERVAL_MS = 3_000;
 
 /** Tells whether the store can be read and written: logins and new tokens need both. */
 export class StoreReadiness {
-  readonly #store: Pick<Store, 'probe' | 'probeWrite'>;
+  readonly #store: Pick<Maintenance, 'probe' | 'probeWrite'>;
   readonly #toleratedMs: number;
   #readyAt = -Infinity;
   #triedAt = -Infinity;
   #tried: Promise<void> = Promise.resolve();
 
   /** @param toleratedMs how long after it was last available requests are served without it (`on_store_failure`) */
-  constructor(store: Pick<Store, 'probe' | 'probeWrite'>, toleratedMs: number) {
+  constructor(store: Pick<Maintenance, 'probe' | 'probeWrite'>, toleratedMs: number) {
     this.#store = store;
     this.#toleratedMs = toleratedMs;
   }

@@ -2,7 +2,7 @@ import type { EpochMs } from '../../domain/time.js';
 import type { Token } from '../../domain/token.js';
 import { loginKey, type User } from '../../domain/user.js';
 import { encode } from '../records.js';
-import type { ChangeRefused, Changes } from '../store.js';
+import type { ChangeRefused, Changes } from '../directory-store.js';
 import { costOfHash } from '../../domain/password-cost.js';
 import { countIndex, type Databases, listIndex, PASSWORD_COST } from './databases.js';
 import { readService, readToken, readUser } from './read.js';

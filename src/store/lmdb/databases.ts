@@ -9,7 +9,7 @@ import type { Customer, Service, User } from '../../domain/user.js';
 import { costOfHash } from '../../domain/password-cost.js';
 import type { AttemptCount } from '../attempts.js';
 import type { Stored } from '../records.js';
-import { StoreUnavailable } from '../store.js';
+import { StoreUnavailable } from '../faults.js';
 import { putStoreId, storeId } from './store-id.js';
 import { faultOfDataFile } from './verify.js';
 

@@ -1,5 +1,5 @@
 import { statfsSync } from 'node:fs';
-import { StoreUnavailable } from '../store.js';
+import { StoreUnavailable } from '../faults.js';
 
 /**
  * Refuses writes before the disk is full. A memory map that can't grow is not always an error that can be caught

@@ -9,7 +9,6 @@ import { removeToken } from './tokens.js';
 /** Behind every kind in the order of keys. */
 const LAST_KIND = '\uffff' as Expiring;
 
-/** A key of the expiry index. */
 export type ExpiryKey = [EpochMs, Expiring, string];
 
 /** The keys of the index whose time has come. */

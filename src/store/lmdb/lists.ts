@@ -1,6 +1,6 @@
 import type { Session } from '../../domain/session.js';
 import type { Customer, Service, User } from '../../domain/user.js';
-import type { TokenWithUse } from '../store.js';
+import type { TokenWithUse } from '../token-store.js';
 import { countIndex, type Databases, indexRange } from './databases.js';
 import { readCustomer, readService, readSession, readTokenWithUse, readUser } from './read.js';
 import type { Transactions } from './transactions.js';

@@ -2,7 +2,8 @@ import type { Session } from '../../domain/session.js';
 import type { Token } from '../../domain/token.js';
 import type { User } from '../../domain/user.js';
 import { sessionOf, tokenOf, userOf } from '../records.js';
-import type { SessionWithOwner, TokenWithOwner } from '../store.js';
+import type { SessionWithOwner } from '../session-store.js';
+import type { TokenWithOwner } from '../token-store.js';
 import type { Databases } from './databases.js';
 import { DecodedRecordCache } from './decoded-record-cache.js';
 

@@ -3,7 +3,7 @@ import type { Session } from '../../domain/session.js';
 import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
 import { customerOf, serviceOf, sessionOf, tokenOf, useOf, userOf } from '../records.js';
-import type { TokenWithUse } from '../store.js';
+import type { TokenWithUse } from '../token-store.js';
 import { type Databases, isKey } from './databases.js';
 
 /** A value by a key that somebody may have sent; undefined when it is not there. */
@@ -33,13 +33,11 @@ export function readService(dbs: Databases, id: string): Service | undefined {
   return stored === undefined ? undefined : serviceOf(stored);
 }
 
-/** Reads a token by the digest of its secret. */
-export function readTokenByDigest(dbs: Databases, digest: string): Token | undefined {
+function readTokenByDigest(dbs: Databases, digest: string): Token | undefined {
   const stored = dbs.tokens.get(digest);
   return stored === undefined ? undefined : tokenOf(stored);
 }
 
-/** Reads a token by its id. */
 export function readToken(dbs: Databases, id: string): Token | undefined {
   const digest = lookUp(dbs.tokenIds, id);
   return digest === undefined ? undefined : readTokenByDigest(dbs, digest);
@@ -55,7 +53,6 @@ export function readSession(dbs: Databases, digest: string): Session | undefined
   return stored === undefined ? undefined : sessionOf(stored);
 }
 
-/** Reads a token by its id, with its last use. */
 export function readTokenWithUse(dbs: Databases, id: string): TokenWithUse | undefined {
   const token = readToken(dbs, id);
   return token === undefined ? undefined : { token, use: readUse(dbs, id) };

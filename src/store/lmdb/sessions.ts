@@ -20,7 +20,7 @@ export function createSession(
   return ended;
 }
 
-/** Ends those sessions of a user that were used longest ago, until one more has room. */
+/** Ends those sessions of a user that were used longest ago, until one more fits. */
 function endLeastUsed(dbs: Databases, userId: string, maxPerUser: number | null): Session[] {
   if (maxPerUser === null || countIndex(dbs.sessionsOf, userId) < maxPerUser) return [];
   const ended = listIndex(dbs.sessionsOf, userId)
@@ -47,6 +47,13 @@ export function removeSession(dbs: Databases, digest: string): boolean {
   dbs.sessionsOf.removeSync([session.userId, digest]);
   dbs.expiry.removeSync([sessionOverAt(session), 'session', digest]);
   return true;
+}
+
+/** Ends the sessions of a user, all but one; returns how many. Run it in a write transaction. */
+export function endSessions(dbs: Databases, userId: string, except: string | undefined): number {
+  const ended = listIndex(dbs.sessionsOf, userId).filter((digest) => digest !== except);
+  for (const digest of ended) removeSession(dbs, digest);
+  return ended.length;
 }
 
 /** Writes a session's activity down unless it is gone or a newer one is known. */

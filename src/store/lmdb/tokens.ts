@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/time.js';
 import { isExpired, type Token, type TokenUse } from '../../domain/token.js';
 import { encode } from '../records.js';
-import type { TokenLimits } from '../store.js';
+import type { TokenLimits } from '../token-store.js';
 import { countIndex, type Databases, indexRange } from './databases.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import { readToken, readUse, readUser } from './read.js';
@@ -53,13 +53,13 @@ export function createToken(
 ): 'created' | 'limit_reached' | 'full' | 'owner_changed' {
   if (!isAsVerified(readUser(dbs, owner.id), owner)) return 'owner_changed';
   if (active !== null && activeTokensOf(dbs, token.userId, now).length >= active) return 'limit_reached';
-  if (stored !== null && !makeRoom(dbs, token.userId, stored, now)) return 'full';
+  if (stored !== null && !removeExcess(dbs, token.userId, stored, now)) return 'full';
   addToken(dbs, token);
   return 'created';
 }
 
-/** Removes expired tokens of a user, the first to end before the others, until one more has room. */
-function makeRoom(dbs: Databases, userId: string, stored: number, now: EpochMs): boolean {
+/** Removes expired tokens of a user, the first to end before the others, until one more fits. */
+function removeExcess(dbs: Databases, userId: string, stored: number, now: EpochMs): boolean {
   const excess = countIndex(dbs.tokensOf, userId) - stored + 1;
   if (excess <= 0) return true;
   const expired = expiriesOf(dbs, userId).filter((token) => isExpired(token, now));

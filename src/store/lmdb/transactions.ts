@@ -2,7 +2,7 @@ import type { Database } from 'lmdb';
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { EpochMs } from '../../domain/time.js';
 import { partsOf } from '../parts.js';
-import { StoreUnavailable } from '../store.js';
+import { StoreUnavailable } from '../faults.js';
 import type { Databases, Expiring } from './databases.js';
 import type { DiskSpace } from './disk-space.js';
 

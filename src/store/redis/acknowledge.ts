@@ -1,5 +1,5 @@
 import { Command } from 'ioredis';
-import { OutcomeUnknown } from '../store.js';
+import { OutcomeUnknown } from '../faults.js';
 import type { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
 

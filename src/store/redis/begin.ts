@@ -1,4 +1,4 @@
-import { StoreUnusable, UNFINISHED_RESTORE } from '../store.js';
+import { StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
 import type { RedisClient } from './client.js';
 
 /** Version of the layout of the keys. A newer one is refused. */

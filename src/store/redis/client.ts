@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Redis, ReplyError } from 'ioredis';
 import { newId } from '../../domain/secret.js';
-import { OutcomeUnknown, StoreUnavailable } from '../store.js';
+import { OutcomeUnknown, StoreUnavailable } from '../faults.js';
 import { Acknowledgement } from './acknowledge.js';
+import { BEGIN } from './maintenance-scripts.js';
 import { answerIn, CONFIRM, GIVEN_UP, MARK_MS } from './marks.js';
 import { type Adopt, Master } from './master.js';
 import { runScript } from './run-script.js';
-import { BEGIN, endsSomething, isChange, type ScriptName } from './scripts.js';
+import { endsSomething, isChange, type ScriptName } from './scripts.js';
 import type { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
 

@@ -9,7 +9,6 @@ import {
 } from '../../domain/redis-address.js';
 import type { RedisSettings } from './settings.js';
 
-/** Options of a connection. */
 export type RedisConnectionOptions = Omit<RedisOptions, 'replyMapping'>;
 
 const CONNECT_TIMEOUT_MS = 2_000;
@@ -70,7 +69,7 @@ function watching(timeout: number): RedisConnectionOptions {
   return { commandTimeout: timeout, connectTimeout: timeout, retryStrategy: () => RECONNECT_MS };
 }
 
-/** Faults are told by the commands that they meet; without a listener each would be printed. */
+/** Faults are thrown by the commands that they meet; without a listener each would be printed. */
 function silent(redis: Redis): Redis {
   return redis.on('error', () => undefined);
 }

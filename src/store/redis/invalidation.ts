@@ -12,7 +12,7 @@ const CHANNEL = '__redis__:invalidate';
 /** Both connections are asked this often whether they live; an answer that takes as long as a lease is none. */
 const HEARTBEAT_MS = 250;
 /**
- * What was told is relied on for so long behind the latest proof. Where another master can be chosen, it bridges a part of that:
+ * The cache is relied on for so long after the latest proof. Where another master can be chosen, it bridges a part of that:
  * nobody can have known of a revocation for two seconds by then.
  */
 const COVER_MS = LEASE_MS;
@@ -24,24 +24,24 @@ const PROBE_MS = 2_000;
 const PROBE_LOST_MS = 6_000;
 /** The first probe is waited for before anything is cached. */
 const FIRST_PROBE_MS = 1_000;
-/** A link that is not up after this time is told of. */
+/** A link that is not up after this time is reported. */
 const NOT_UP_MS = 5_000;
 
-/** What a link tells its cache. */
+/** What a link reports to its cache. */
 export interface InvalidationEvents {
   /**
-   * From now on every change is told. What was read before may have changed unseen.
+   * From now on every change is received. What was read before may have changed unseen.
    *
    * @param until `performance.now()` until which it is known to last
    */
-  readonly armed: (until: number) => void;
-  /** Changes would still be told: both connections answered, and the master is confirmed. @param until as above */
+  readonly up: (until: number) => void;
+  /** Changes would still be received: both connections answered, and the master is confirmed. @param until as above */
   readonly alive: (until: number) => void;
-  /** Changes are not told any more. */
+  /** Changes are not received any more. */
   readonly lost: (reason: string) => void;
-  /** It could not be armed once more. */
+  /** Another attempt to set it up failed. */
   readonly failed: () => void;
-  /** It is not up for some seconds; told once until it is. @param reason of the latest try */
+  /** It is not up for some seconds; reported once until it is. @param reason of the latest attempt */
   readonly notUp: (reason: string) => void;
   /** How far the clock of Redis is ahead of this one, in milliseconds; measured with each probe. */
   readonly skew: (ms: number) => void;
@@ -54,7 +54,7 @@ export interface InvalidationEvents {
  * subscriber on another. The library does not surface the pushes of RESP3, so it takes two.
  *
  * It lasts as long as the session with the master that takes this process's commands. That it is with the same server is
- * not believed but tried, before it is armed and from then on: a write that goes out over the one has to come
+ * not assumed but checked, before it is up and from then on: a write that goes out over the one has to come
  * back over the other, and the process of the server is the same.
  */
 export class InvalidationLink {
@@ -62,14 +62,14 @@ export class InvalidationLink {
   readonly #settings: RedisSettings;
   readonly #names: readonly string[];
   readonly #events: InvalidationEvents;
-  /** The key that this link alone is told of. */
+  /** The key of which this link alone is notified. */
   readonly #probeName = `link_probe:${newId()}`;
   #probes = 0;
   #probed: () => void = () => undefined;
   #closed = false;
   #cut: (reason: string) => void = () => undefined;
 
-  /** @param names beginnings of the keys to tell of, without the prefix */
+  /** @param names beginnings of the keys to be notified of, without the prefix */
   constructor(client: RedisClient, settings: RedisSettings, names: readonly string[], events: InvalidationEvents) {
     this.#client = client;
     this.#settings = settings;
@@ -85,27 +85,27 @@ export class InvalidationLink {
 
   async #run(): Promise<void> {
     let downSince = performance.now();
-    let told = false;
+    let reported = false;
     let latest = 'it is being connected';
     // Connecting may hang as well as fail, so this does not wait for it.
     const watch = setInterval(() => {
-      if (told || performance.now() - downSince < NOT_UP_MS) return;
-      told = true;
+      if (reported || performance.now() - downSince < NOT_UP_MS) return;
+      reported = true;
       this.#events.notUp(latest);
     }, HEARTBEAT_MS).unref();
     for (let failures = 0; !this.#closed;) {
       const connections: Redis[] = [];
-      let armed = false;
+      let isUp = false;
       latest = await this.#hold(connections, (until) => {
-        armed = told = true;
+        isUp = reported = true;
         failures = 0;
-        this.#events.armed(until);
+        this.#events.up(until);
       }).catch((error: unknown) => (error instanceof Error ? error.message : String(error)));
       for (const connection of connections) connection.disconnect();
-      if (armed) {
+      if (isUp) {
         this.#events.lost(latest);
         downSince = performance.now();
-        told = false;
+        reported = false;
       } else if (!this.#closed) this.#events.failed();
       failures += 1;
       await new Promise((wait) =>
@@ -115,8 +115,8 @@ export class InvalidationLink {
     clearInterval(watch);
   }
 
-  /** Arms both connections and resolves, to the reason, when one of them is lost. */
-  async #hold(connections: Redis[], onArmed: (until: number) => void): Promise<string> {
+  /** Sets both connections up and resolves, to the reason, when one of them is lost. */
+  async #hold(connections: Redis[], onUp: (until: number) => void): Promise<string> {
     const session = await this.#client.session();
     const [subscriber, tracker] = [this.#connectionTo(session), this.#connectionTo(session)];
     connections.push(subscriber, tracker);
@@ -139,7 +139,7 @@ export class InvalidationLink {
     await this.#firstProbe();
     if (processes.some(({ runId }) => runId !== session.identity.runId))
       throw new Error('the link is with another server');
-    onArmed(this.#coveredUntil(session, askedAt));
+    onUp(this.#coveredUntil(session, askedAt));
     const stop = this.#keepChecking(session, subscriber, tracker);
     return lost.finally(stop);
   }
@@ -195,7 +195,7 @@ export class InvalidationLink {
     });
   }
 
-  /** What was changed before the subscriber is asked has been told to it when it answers. */
+  /** What was changed before the subscriber is asked has been sent to it when it answers. */
   async #check(session: MasterSession, subscriber: Redis, tracker: Redis): Promise<void> {
     const askedAt = performance.now();
     await Promise.all([subscriber.ping(), readHistory(tracker)]);

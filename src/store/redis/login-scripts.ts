@@ -1,6 +1,6 @@
 // What the store does with sessions and with those who log in, each in one atomic step; how these scripts are called is in scripts.ts.
 
-/** Returns the sessions that ended to make room, with their last uses. */
+/** Returns the sessions that ended for the limit, with their last uses. */
 export const CREATE_SESSION = `
 local session = cjson.decode(ARGV[2])
 if not isAsVerified(cjson.decode(ARGV[3])) then return 'owner_changed' end

@@ -93,10 +93,10 @@ export class Master {
   }
 
   async #run(): Promise<void> {
-    for (let tries = 0; !this.#closed; tries += 1) {
+    for (let attempts = 0; !this.#closed; attempts += 1) {
       try {
         const session = await this.#open();
-        tries = 0;
+        attempts = 0;
         this.#current = session;
         for (const resolve of this.#waiting) resolve();
         this.#reason = await session.lost;
@@ -106,7 +106,7 @@ export class Master {
       } catch (error) {
         this.#reason = error instanceof Error ? error.message : String(error);
       }
-      if (!this.#closed) await this.#pause(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** tries));
+      if (!this.#closed) await this.#pause(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** attempts));
     }
   }
 

@@ -1,5 +1,5 @@
 import type { Session } from '../../domain/session.js';
-import type { TokenWithUse } from '../store.js';
+import type { TokenWithUse } from '../token-store.js';
 import { BATCH } from './batches.js';
 import type { RedisClient } from './client.js';
 import { sessionsWithUses, tokensWithUses } from './records.js';

@@ -16,7 +16,7 @@ import {
   useOf,
   userOf,
 } from '../records.js';
-import type { TokenWithUse } from '../store.js';
+import type { TokenWithUse } from '../token-store.js';
 
 /** Reads one record of each kind. @throws StoreUnavailable for one that is damaged, foreign or of a newer form */
 export function userFrom(text: string): User {

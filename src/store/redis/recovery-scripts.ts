@@ -1,5 +1,5 @@
-/** What a failover lost is made again during this time, in milliseconds; those who made it are told of the failover within it. */
-export const RECOVERY_MS = 2_000;
+/** What a failover lost is made again during this time, in milliseconds; those who made it learn of the failover within it. */
+const RECOVERY_MS = 2_000;
 
 /**
  * Begins, once for each history, the time in which nobody is told that a token or session is not there: whoever knows

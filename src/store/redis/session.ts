@@ -134,7 +134,6 @@ export class MasterSession {
     this.#askWatchers().catch(() => undefined);
   }
 
-  /** Ends the session. */
   end(reason: string): void {
     if (this.lease.isOver) return;
     clearInterval(this.#renewal);

@@ -15,8 +15,7 @@ export interface RedisSettings {
   readonly command_timeout: number;
 }
 
-/** TLS of the connections to Redis. */
-export interface RedisTls {
+interface RedisTls {
   readonly ca: string | null;
   readonly cert: string | null;
   readonly key: string | null;

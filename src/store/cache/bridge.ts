@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { type Session, sessionOverAt } from '../domain/session.js';
+import { type Session, sessionOverAt } from '../../domain/session.js';
 
 /**
  * What is known of credentials that no cache of tokens holds, for the time in which another master is chosen: which ended for good,
@@ -47,7 +47,7 @@ export class Bridge {
     return sessionOverAt(entry.session) > Date.now() ? entry.session : undefined;
   }
 
-  /** What was told was not all: sessions may have ended unseen. */
+  /** Changes may have been missed: sessions may have ended unseen. */
   forgetSessions(): void {
     this.#sessions.clear();
   }

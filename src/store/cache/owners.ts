@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { isSameUser, type User } from '../domain/user.js';
+import { isSameUser, type User } from '../../domain/user.js';
 
 /** Records of users that were read, each the newest one: answers come in any order. */
 export class Owners {

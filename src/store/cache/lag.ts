@@ -1,13 +1,13 @@
 /** Changes that are waited for; more are not measured. */
 const MAX_WAITING = 1_000;
 
-/** Measures how long it takes until changes that this process sent to a store are told to it, as to every other one. */
+/** Measures the time from sending a change to the store until this process receives its notification, as every other one does. */
 export class Lag {
   readonly #sentAt = new Map<string, number>();
-  readonly #onTold: (ms: number) => void;
+  readonly #onReceived: (ms: number) => void;
 
-  constructor(onTold: (ms: number) => void) {
-    this.#onTold = onTold;
+  constructor(onReceived: (ms: number) => void) {
+    this.#onReceived = onReceived;
   }
 
   /** A change of a key is being sent. */
@@ -15,20 +15,20 @@ export class Lag {
     if (this.#sentAt.size < MAX_WAITING) this.#sentAt.set(key, performance.now());
   }
 
-  /** Nothing was changed, so nothing will be told. */
+  /** Nothing was changed, so there will be no notification. */
   notChanged(key: string): void {
     this.#sentAt.delete(key);
   }
 
-  /** A change of a key was told. */
+  /** The notification of a change was received. */
   received(key: string): void {
     const sentAt = this.#sentAt.get(key);
     if (sentAt === undefined) return;
     this.#sentAt.delete(key);
-    this.#onTold(performance.now() - sentAt);
+    this.#onReceived(performance.now() - sentAt);
   }
 
-  /** What was sent before may never be told. */
+  /** Notifications of what was sent before may never come. */
   clear(): void {
     this.#sentAt.clear();
   }

@@ -1,0 +1,24 @@
+import type { Customer } from '../domain/user.js';
+import type { LegacyKey } from './legacy-keys.js';
+
+/** What a directory file declares. */
+export interface Directory {
+  readonly customers: readonly Customer[];
+  readonly services: readonly { readonly id: string; readonly customer_id: string; readonly name: string }[];
+  readonly users: readonly DirectoryUser[];
+  /** Absent: the legacy keys in the store are left as they are. */
+  readonly legacy_keys?: readonly LegacyKey[] | undefined;
+}
+
+/** A user of a directory file; `password` or `password_hash`, or neither for one who can't log in. */
+export interface DirectoryUser {
+  readonly id: string;
+  readonly customer_id: string;
+  readonly login: string;
+  readonly name: string;
+  readonly role: string;
+  readonly password_hash?: string | null | undefined;
+  readonly password?: string | null | undefined;
+  readonly otp_secret?: string | null | undefined;
+  readonly locked: boolean;
+}

@@ -1,0 +1,131 @@
+import type { EpochMs } from '../domain/time.js';
+import type { Token } from '../domain/token.js';
+import { type Customer, isSameUser, loginKey, type Service, type User } from '../domain/user.js';
+import type { Changes } from '../store/directory-store.js';
+import type { Store } from '../store/store.js';
+import type { Directory } from './declared-directory.js';
+import { isMoved, legacyTokens, staleKeys } from './declared-keys.js';
+import { changedKeyOwners, type DeclaredUsers } from './declared-users.js';
+import { type Difference, differencesOf, type Known } from './directory-differences.js';
+import { slicesOf } from './directory-slices.js';
+import { globalApiTokenUser, isGlobalApiTokenUser } from './legacy-keys.js';
+import { hasActiveTokens, pendingDeletionOf } from './pending-deletions.js';
+
+/** What has to be written to bring the store to a directory, and the same for people. */
+export interface Plan {
+  readonly changes: Changes;
+  /** The same in the steps in which it is written; none when there is nothing to write. */
+  readonly slices: readonly Changes[];
+  /** Empty when the store is as declared. */
+  readonly differences: readonly Difference[];
+  /** Ids of users that the directory does not name and whose active tokens keep them from being deleted. */
+  readonly pendingDeletions: readonly string[];
+}
+
+/** Works out what has to be written to bring the store to a directory. */
+export class DirectoryPlanner {
+  readonly #store: Pick<Store, 'tokens' | 'directory'>;
+  readonly #users: DeclaredUsers;
+
+  constructor(store: Pick<Store, 'tokens' | 'directory'>, users: DeclaredUsers) {
+    this.#store = store;
+    this.#users = users;
+  }
+
+  /** A record that is as declared is not part of it. */
+  async plan(directory: Directory, now: EpochMs): Promise<Plan> {
+    const known = await this.#readStore();
+    const declared = idSets(directory);
+    const users = await this.#users.changed(directory.users, known.users, now);
+    users.push(...changedKeyOwners(directory, known.users, now));
+    const keys = legacyTokens(directory, now);
+    const removeTokens = directory.legacy_keys === undefined ? [] : staleKeys(keys, known.legacyKeys);
+    const undeclared = [...known.users.values()].filter(
+      (user) =>
+        !declared.users.has(user.id) &&
+        !(isGlobalApiTokenUser(user) && declared.customers.has(user.customerId)),
+    );
+    const pending = await this.#withActiveTokens(undeclared, removeTokens, now);
+    const removeUsers = undeclared.filter((user) => !pending.includes(user));
+    users.push(
+      ...pending
+        .map((user) => pendingDeletionOf(user, declared.logins, now))
+        .filter((user) => !isSameUser(user, known.users.get(user.id) as User)),
+    );
+    const stillNeeded = new Set(pending.map(({ customerId }) => customerId));
+    const changes: Changes = {
+      customers: directory.customers
+        .filter((c) => known.customers.get(c.id)?.name !== c.name)
+        .map(({ id, name }) => ({ id, name })),
+      services: directory.services
+        .map((s): Service => ({ id: s.id, customerId: s.customer_id, name: s.name }))
+        .filter((s) => !isSameService(known.services.get(s.id), s)),
+      users,
+      tokens: await this.#newTokens(keys, known.legacyKeys),
+      removeTokens,
+      removeUsers: removeUsers.map(({ id }) => id),
+      removeServices: [...known.services.keys()].filter((id) => !declared.services.has(id)),
+      removeCustomers: [...known.customers.keys()].filter(
+        (id) => !declared.customers.has(id) && !stillNeeded.has(id),
+      ),
+      basedOn: new Map(
+        [...users, ...removeUsers].map(({ id }) => [id, known.users.get(id)?.updatedAt ?? null]),
+      ),
+    };
+    const differences = differencesOf(changes, known);
+    return {
+      changes,
+      slices: differences.length === 0 ? [] : slicesOf(changes, known.users),
+      differences,
+      pendingDeletions: pending.map(({ id }) => id),
+    };
+  }
+
+  async #withActiveTokens(users: readonly User[], going: readonly string[], now: EpochMs): Promise<User[]> {
+    const ids = new Set(going);
+    const found: User[] = [];
+    for (const user of users)
+      if (await hasActiveTokens(this.#store.tokens, user.id, now, ({ id }) => ids.has(id))) found.push(user);
+    return found;
+  }
+
+  async #readStore(): Promise<Known> {
+    const customers = new Map<string, Customer>();
+    const services = new Map<string, Service>();
+    const users = new Map<string, User>();
+    const legacyKeys = new Map<string, Token>();
+    for (const customer of await this.#store.directory.listCustomers()) {
+      customers.set(customer.id, customer);
+      for (const service of await this.#store.directory.listServices(customer.id))
+        services.set(service.id, service);
+      for (const user of await this.#store.directory.listUsers(customer.id)) users.set(user.id, user);
+      for (const { token } of await this.#store.tokens.listOfUser(globalApiTokenUser(customer.id, 0).id)) {
+        legacyKeys.set(token.digest, token);
+      }
+    }
+    return { customers, services, users, legacyKeys };
+  }
+
+  async #newTokens(
+    declared: ReadonlyMap<string, Token>,
+    known: ReadonlyMap<string, Token>,
+  ): Promise<Token[]> {
+    const fresh = new Set(await this.#store.tokens.filterNewDigests([...declared.keys()]));
+    return [...declared.values()].filter(
+      (token) => fresh.has(token.digest) || isMoved(known.get(token.digest), token),
+    );
+  }
+}
+
+function idSets(directory: Directory) {
+  return {
+    customers: new Set(directory.customers.map((c) => c.id)),
+    services: new Set(directory.services.map((s) => s.id)),
+    users: new Set(directory.users.map((u) => u.id)),
+    logins: new Set(directory.users.map((u) => loginKey(u.login))),
+  };
+}
+
+function isSameService(a: Service | undefined, b: Service): boolean {
+  return a !== undefined && a.customerId === b.customerId && a.name === b.name;
+}

@@ -1,0 +1,68 @@
+import { mapMaybe } from '../../domain/maybe-promise.js';
+import type { Store } from '../store.js';
+import type { TokenCache } from './token-cache.js';
+
+/** A store with a cache in front: it answers look-ups, and drops what this process changes. */
+export function cachedStore(inner: Store, cache: TokenCache): Store {
+  return {
+    ...inner,
+    tokens: { ...inner.tokens, ...cachedTokens(inner.tokens, cache) },
+    sessions: { ...inner.sessions, find: (digest) => cache.sessions.find(digest) },
+    directory: { ...inner.directory, ...cachedDirectory(inner.directory, cache) },
+  };
+}
+
+function cachedTokens(
+  inner: Store['tokens'],
+  cache: TokenCache,
+): Pick<Store['tokens'], 'find' | 'hasLegacyKeys' | 'create' | 'revoke'> {
+  return {
+    find: (digest) => cache.findToken(digest),
+    hasLegacyKeys: () => cache.legacyKeys.exist(),
+    create: async (token, ...rest) => {
+      const digests = [token.digest];
+      cache.sending(digests);
+      try {
+        const result = await inner.create(token, ...rest);
+        if (result !== 'created') cache.notChanged(digests);
+        return result;
+      } finally {
+        cache.drop({ digests });
+      }
+    },
+    revoke: async (ids) => {
+      // Before, so that a fault in between leaves nothing behind, and after, for what was read meanwhile.
+      const digests = cache.digestsOf(ids);
+      cache.drop({ digests });
+      cache.sending(digests);
+      try {
+        const missing = await inner.revoke(ids);
+        cache.endTokens(digests);
+        if (missing.length > 0) cache.notChanged(digests);
+        return missing;
+      } finally {
+        cache.drop({ ids, legacyKeys: true });
+      }
+    },
+  };
+}
+
+function cachedDirectory(
+  inner: Store['directory'],
+  cache: TokenCache,
+): Pick<Store['directory'], 'getUser' | 'getUserByLogin' | 'change'> {
+  return {
+    getUser: (id) => mapMaybe(inner.getUser(id), (found) => cache.noteUser(found)),
+    getUserByLogin: (login) => mapMaybe(inner.getUserByLogin(login), (found) => cache.noteUser(found)),
+    change: async (changes, now) => {
+      try {
+        return await inner.change(changes, now);
+      } finally {
+        // What threw may have been written all the same.
+        const users = [...(changes.users ?? []).map(({ id }) => id), ...(changes.removeUsers ?? [])];
+        const digests = (changes.tokens ?? []).map(({ digest }) => digest);
+        cache.drop({ digests, ids: changes.removeTokens ?? [], users, legacyKeys: true });
+      }
+    },
+  };
+}

@@ -1,0 +1,46 @@
+import { StoreUnavailable } from '../faults.js';
+import type { SessionStore, SessionWithOwner } from '../session-store.js';
+import type { Bridge } from './bridge.js';
+import type { Coverage } from './coverage.js';
+import type { Owners } from './owners.js';
+
+/** Look-ups of sessions: always the store's answer, and what is known of them while another master is being chosen. */
+export class SessionLookUps {
+  readonly #inner: SessionStore;
+  readonly #coverage: Coverage;
+  readonly #owners: Owners;
+  readonly #bridge: Bridge | undefined;
+
+  constructor(inner: SessionStore, coverage: Coverage, owners: Owners, bridge: Bridge | undefined) {
+    this.#inner = inner;
+    this.#coverage = coverage;
+    this.#owners = owners;
+    this.#bridge = bridge;
+  }
+
+  async find(digest: string): Promise<SessionWithOwner | undefined> {
+    const { generation } = this.#coverage;
+    let found: SessionWithOwner | undefined;
+    try {
+      found = await this.#inner.find(digest);
+    } catch (error) {
+      const known = error instanceof StoreUnavailable ? this.#bridged(digest) : undefined;
+      if (known === undefined) throw error;
+      return known.found;
+    }
+    if (found !== undefined) this.#owners.note(found.owner);
+    if (this.#bridge !== undefined && generation === this.#coverage.generation) {
+      if (found !== undefined) this.#owners.keep(found.owner);
+      this.#bridge.noteSession(digest, found?.session);
+    }
+    return found;
+  }
+
+  /** A session that was read lately, or is known to have ended. */
+  #bridged(digest: string): { readonly found: SessionWithOwner | undefined } | undefined {
+    if (this.#bridge?.hasEnded(digest) === true) return { found: undefined };
+    const session = this.#coverage.isBridging ? this.#bridge?.session(digest) : undefined;
+    const owner = session && this.#owners.get(session.userId);
+    return session === undefined || owner === undefined ? undefined : { found: { session, owner } };
+  }
+}

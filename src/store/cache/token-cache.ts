@@ -1,0 +1,250 @@
+import type { MaybePromise } from '../../domain/maybe-promise.js';
+import type { User } from '../../domain/user.js';
+import { StoreUnavailable } from '../faults.js';
+import type { Store } from '../store.js';
+import type { TokenStore, TokenWithOwner } from '../token-store.js';
+import { Bridge } from './bridge.js';
+import { Coverage } from './coverage.js';
+import { Lag } from './lag.js';
+import { LegacyKeys } from './legacy-keys.js';
+import { concernedBy, type Dropped } from './names.js';
+import { Owners } from './owners.js';
+import { SessionLookUps } from './session-look-ups.js';
+import type { CacheEvents, CacheSettings } from './settings.js';
+import { type Entry, TokenEntries } from './token-entries.js';
+import { Warming } from './warming.js';
+
+/**
+ * Keeps the answers to token look-ups in front of a store on the network.
+ *
+ * Nothing is used while change notifications are not received ({@link enable}, {@link disable}). A look-up that began
+ * before a change is not kept, and nobody who asks after the change shares its answer. Tokens and their owners are dropped
+ * apart: a changed role or lock of a user drops the user, and with it every token's answer.
+ */
+export class TokenCache {
+  readonly sessions: SessionLookUps;
+  readonly legacyKeys: LegacyKeys;
+  readonly #inner: TokenStore;
+  readonly #settings: CacheSettings;
+  readonly #events: CacheEvents;
+  readonly #entries: TokenEntries;
+  readonly #owners: Owners;
+  readonly #fills = new Map<string, Promise<TokenWithOwner | undefined>>();
+  readonly #coverage: Coverage;
+  readonly #lag: Lag;
+  readonly #bridge: Bridge | undefined;
+  readonly #warming: Warming;
+
+  constructor(inner: Pick<Store, 'tokens' | 'sessions'>, settings: CacheSettings, events: CacheEvents) {
+    const bridges = settings.bridgesFailover === true;
+    const max = Math.max(1, settings.size);
+    this.#inner = inner.tokens;
+    this.#settings = settings;
+    this.#events = events;
+    this.#lag = new Lag(events.received);
+    this.#entries = new TokenEntries(max, settings.negative_ttl);
+    this.#owners = new Owners(max);
+    this.#coverage = new Coverage(bridges);
+    this.#bridge = bridges ? new Bridge(settings) : undefined;
+    this.#warming = new Warming((digest) => this.#warm(digest));
+    this.sessions = new SessionLookUps(inner.sessions, this.#coverage, this.#owners, this.#bridge);
+    this.legacyKeys = new LegacyKeys(inner.tokens, this.#coverage);
+  }
+
+  /** Change notifications are received from now on; what was read before is dropped. @param until as for {@link cover} */
+  enable(until = Infinity): void {
+    const before = this.#entries.digests();
+    this.#dropAll();
+    this.#coverage.enable(this.#settings.size > 0, until);
+    if (this.#coverage.isEnabled && this.#bridge !== undefined) this.#warming.add(before);
+  }
+
+  /** No change was missed yet. @param until `performance.now()` until which that is known; nothing is used after it */
+  cover(until: number): void {
+    this.#coverage.cover(until);
+  }
+
+  /** Change notifications are not received any more. */
+  disable(): void {
+    this.#coverage.disable();
+    this.#lag.clear();
+    if (this.#keepsWhileDisabled) this.#begin();
+    else this.#dropAll();
+  }
+
+  /** Drops what a change concerns. @param names keys without their prefix; null: any */
+  changed(names: readonly string[] | null): void {
+    if (names === null) {
+      this.#dropAll();
+      return;
+    }
+    const concerned = concernedBy(names);
+    for (const digest of concerned.digests) this.#lag.received(digest);
+    this.drop(concerned);
+    if (this.#coverage.isEnabled && this.#bridge !== undefined) this.#warming.add(concerned.digests);
+  }
+
+  /** Drops what ended for good. @param names as in `revocations.ts` */
+  ended(names: readonly string[]): void {
+    this.#begin();
+    for (const name of names) {
+      const rest = name.slice(name.indexOf(':') + 1);
+      if (name.startsWith('token:')) this.#endToken(this.#entries.digestOf(rest));
+      else if (name.startsWith('legacy:')) this.#endToken(rest);
+      else if (name.startsWith('session:')) this.#bridge?.end(rest);
+      else if (name.startsWith('user:')) this.#owners.delete(rest.slice(rest.indexOf(':') + 1));
+    }
+  }
+
+  findToken(digest: string): MaybePromise<TokenWithOwner | undefined> {
+    const now = performance.now();
+    if (this.#coverage.isCurrent(now)) {
+      const entry = this.#entries.get(digest);
+      if (entry !== undefined && this.#isFresh(entry, now)) {
+        this.#events.hit();
+        return entry.found;
+      }
+      if (this.#entries.isMissing(digest)) {
+        this.#events.hit();
+        return undefined;
+      }
+    }
+    this.#events.miss();
+    return this.#fills.get(digest) ?? this.#fill(digest);
+  }
+
+  /** A user was read on another occasion: the record of an owner may be older. */
+  noteUser(found: User | undefined): User | undefined {
+    if (found !== undefined) this.#owners.note(found);
+    return found;
+  }
+
+  /** Drops what this process changes, or may have changed. */
+  drop({ digests = [], ids = [], users = [], legacyKeys = false }: Dropped): void {
+    this.#begin();
+    for (const digest of [...digests, ...this.digestsOf(ids)]) this.#dropToken(digest);
+    for (const id of users) this.#owners.delete(id);
+    if (legacyKeys) this.legacyKeys.forget();
+  }
+
+  /** Digests of those tokens that are cached. */
+  digestsOf(ids: readonly string[]): string[] {
+    return ids.map((id) => this.#entries.digestOf(id)).filter((digest) => digest !== undefined);
+  }
+
+  /** Tokens were revoked by this process. */
+  endTokens(digests: readonly string[]): void {
+    for (const digest of digests) this.#endToken(digest);
+  }
+
+  /** Changes of tokens are being sent to the store, which will notify this process of them. */
+  sending(digests: readonly string[]): void {
+    if (this.#coverage.isEnabled) for (const digest of digests) this.#lag.sent(digest);
+  }
+
+  /** Nothing of what was sent was changed. */
+  notChanged(digests: readonly string[]): void {
+    for (const digest of digests) this.#lag.notChanged(digest);
+  }
+
+  async #fill(digest: string): Promise<TokenWithOwner | undefined> {
+    const { generation } = this.#coverage;
+    const fill = this.#ask(digest, generation);
+    this.#fills.set(digest, fill);
+    try {
+      return await fill;
+    } finally {
+      if (this.#fills.get(digest) === fill) this.#fills.delete(digest);
+    }
+  }
+
+  async #ask(digest: string, generation: number): Promise<TokenWithOwner | undefined> {
+    let found: TokenWithOwner | undefined;
+    try {
+      found = await this.#inner.find(digest);
+    } catch (error) {
+      if (!(error instanceof StoreUnavailable)) throw error;
+      if (
+        this.#bridge?.hasEnded(digest) === true ||
+        (this.#coverage.isBridging && this.#entries.isMissing(digest))
+      )
+        return undefined;
+      const stale = this.#stale(digest);
+      if (stale === undefined) throw error;
+      this.#events.servedStale();
+      return stale;
+    }
+    if (generation === this.#coverage.generation) this.#keep(digest, found);
+    else if (found === undefined) this.#dropToken(digest);
+    else this.#owners.note(found.owner);
+    return found;
+  }
+
+  /** Reads a token that was changed, or used before the latest failover, so that it is known at the next one. */
+  async #warm(digest: string): Promise<void> {
+    if (!this.#coverage.isEnabled || this.#entries.has(digest)) return;
+    const found = await (this.#fills.get(digest) ?? this.#fill(digest));
+    // There was one, or there would have been no notification.
+    if (found === undefined) this.#bridge?.end(digest);
+  }
+
+  #keep(digest: string, found: TokenWithOwner | undefined): void {
+    if (found === undefined) {
+      this.#dropToken(digest);
+      if (this.#coverage.isEnabled) this.#entries.setMissing(digest);
+      return;
+    }
+    if (!this.#coverage.isEnabled && !this.#keepsWhileDisabled) return;
+    // Tokens of one user share its record, so that dropping it drops all of their answers.
+    const owner = this.#owners.keep(found.owner);
+    this.#entries.set(digest, { token: found.token, owner });
+    this.#bridge?.noteToken(digest);
+  }
+
+  /** A token that was seen not too long ago. Its expiry is judged by whoever asks, as always. */
+  #stale(digest: string): TokenWithOwner | undefined {
+    const entry = this.#keepsWhileDisabled ? this.#entries.get(digest) : undefined;
+    if (entry === undefined) return undefined;
+    const now = performance.now();
+    if (!this.#coverage.isBridging && now - entry.at >= (this.#settings.serveCachedFor ?? 0))
+      return undefined;
+    const { token } = entry.found;
+    const owner = this.#owners.get(token.userId);
+    return owner === undefined ? undefined : { token, owner };
+  }
+
+  get #keepsWhileDisabled(): boolean {
+    return this.#settings.serveCachedFor !== null || this.#bridge !== undefined;
+  }
+
+  #isFresh({ found, at }: Entry, now: number): boolean {
+    return this.#owners.get(found.owner.id) === found.owner && now - at < this.#settings.ttl;
+  }
+
+  /** A token ended for good. @param digest undefined: it is not cached */
+  #endToken(digest: string | undefined): void {
+    if (digest === undefined) return;
+    this.#bridge?.end(digest);
+    this.#dropToken(digest);
+  }
+
+  #dropToken(digest: string): void {
+    this.#entries.delete(digest);
+    this.#fills.delete(digest);
+  }
+
+  #dropAll(): void {
+    this.#begin();
+    this.#entries.clear();
+    this.#owners.clear();
+    this.#bridge?.forgetSessions();
+    this.#lag.clear();
+    this.legacyKeys.forget();
+  }
+
+  /** What is being read now began before this and is not kept, nor shared with whoever asks from now on. */
+  #begin(): void {
+    this.#coverage.advance();
+    this.#fills.clear();
+  }
+}

@@ -1,0 +1,36 @@
+import { Unavailable } from '../domain/unavailable.js';
+
+/** The store is not what it has to be, and an operator has to fix it. */
+export class StoreUnusable extends Error {
+  readonly code = 'STORE_UNUSABLE';
+}
+
+/** The message of {@link StoreUnusable} for a store that holds a part of another one. */
+export const UNFINISHED_RESTORE =
+  'the store holds a part of a backup or of another store, because writing it was interrupted; run "latchkey store restore" or "latchkey store copy" again';
+
+/** The store cannot answer now. */
+export class StoreUnavailable extends Unavailable {
+  constructor(
+    message: string,
+    options?: ErrorOptions,
+    refusal: 'store_unavailable' | 'outcome_unknown' = 'store_unavailable',
+  ) {
+    super({ refusal }, message, options);
+    this.name = 'StoreUnavailable';
+  }
+}
+
+/**
+ * A change was sent, its answer did not come, and the store could not be asked in time whether it was made. The change
+ * may or may not have been applied, and the caller is told so.
+ */
+export class OutcomeUnknown extends StoreUnavailable {
+  constructor(reason: string, options?: ErrorOptions) {
+    super(`the change is not confirmed; it may have been applied (${reason})`, options, 'outcome_unknown');
+    this.name = 'OutcomeUnknown';
+  }
+}
+
+/** A record is damaged, or written by a newer Latchkey. It is never taken for "not there". */
+export class RecordUnreadable extends StoreUnavailable {}

@@ -1,0 +1,41 @@
+import { StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
+import type { Maintenance } from '../maintenance.js';
+import { type Databases, RESTORING } from './databases.js';
+import { expiredRange, type ExpiryKey, isDue, removeExpired } from './expiry.js';
+import type { Transactions } from './transactions.js';
+
+/** The embedded store as a whole. @param close also ends what watches it */
+export function lmdbMaintenance(transactions: Transactions, close: () => Promise<void>): Maintenance {
+  const isRestoring = () => transactions.read(({ meta }) => meta.doesExist(RESTORING));
+  return {
+    // Opening it began it.
+    begin: async (purpose) => {
+      if (purpose !== 'restore' && isRestoring()) throw new StoreUnusable(UNFINISHED_RESTORE);
+    },
+    isRestoring,
+    setRestoring: async (restoring) =>
+      transactions.write(({ meta }) => {
+        if (restoring) meta.putSync(RESTORING, Date.now());
+        else meta.removeSync(RESTORING);
+      }),
+    probe: async () => void transactions.read((dbs) => dbs.meta.get('format')),
+    probeWrite: async () => transactions.write(({ meta }) => meta.putSync('probe', Date.now())),
+    removeExpired: async (now, tokensBefore, limit) => {
+      const due: ExpiryKey[] = [];
+      await transactions.scan(
+        ({ expiry }) => expiry,
+        [expiredRange(now)],
+        (_dbs, key) => {
+          if (isDue(key, tokensBefore)) due.push(key);
+          return due.length < limit ? undefined : 'stop';
+        },
+      );
+      let removed = 0;
+      const remove = (dbs: Databases, key: ExpiryKey): void =>
+        void (removed += Number(removeExpired(dbs, key)));
+      await transactions.writeInParts(due, remove, 'removal');
+      return removed;
+    },
+    close,
+  };
+}

@@ -1,0 +1,33 @@
+import type { TokenStore } from '../token-store.js';
+import { countExpired } from './expiry.js';
+import type { Lists } from './lists.js';
+import type { LookUps } from './look-ups.js';
+import { readTokenWithUse } from './read.js';
+import { countLegacyKeys, countTokens, createToken, isNewDigest, revokeTokens } from './tokens.js';
+import type { Transactions } from './transactions.js';
+
+/** Tokens and legacy keys in the embedded store. */
+export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lists: Lists): TokenStore {
+  return {
+    find: (digest) => transactions.read(() => lookUps.token(digest)),
+    get: (id) => transactions.read((dbs) => readTokenWithUse(dbs, id)),
+    listOfUser: (userId) => lists.tokens([userId]),
+    listOfCustomer: (customerId) => lists.tokensOfCustomer(customerId),
+    customerHasAtLeast: async (customerId, count) => {
+      if (transactions.read(countTokens) < count) return false;
+      return (await lists.countTokens(customerId)) >= count;
+    },
+    countActive: (now) => transactions.read((dbs) => countTokens(dbs) - countExpired(dbs, now)),
+    create: async (token, owner, limits, now) =>
+      transactions.write((dbs) => createToken(dbs, token, owner, limits, now)),
+    revoke: async (ids) => transactions.remove((dbs) => revokeTokens(dbs, ids)),
+    hasLegacyKeys: () => transactions.read(countLegacyKeys) > 0,
+    filterNewDigests: (digests) =>
+      transactions.read((dbs) => digests.filter((digest) => isNewDigest(dbs, digest))),
+    listRevokedDigests: () => lists.keys('revoked'),
+    addRevokedDigests: async (digests) =>
+      transactions.remove(({ revoked }) => {
+        for (const digest of digests) revoked.putSync(digest, true);
+      }),
+  };
+}

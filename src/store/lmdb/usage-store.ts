@@ -1,0 +1,32 @@
+import { HOUR_MS } from '../../domain/time.js';
+import type { UsageStore } from '../usage-store.js';
+import { recordSessionUse } from './sessions.js';
+import { recordTokenUse } from './tokens.js';
+import type { Transactions } from './transactions.js';
+
+/** Last uses, one-time password steps and counts of writes in the embedded store. */
+export function lmdbUsageStore(transactions: Transactions): UsageStore {
+  return {
+    recordUses: async ({ tokens, sessions }) => {
+      await transactions.writeInParts([...tokens], (dbs, [id, use]) => recordTokenUse(dbs, id, use));
+      await transactions.writeInParts([...sessions], (dbs, [digest, use]) =>
+        recordSessionUse(dbs, digest, use),
+      );
+    },
+    takeOtpStep: async (userId, step) =>
+      transactions.write(({ otpSteps }) => {
+        if ((otpSteps.get(userId) ?? -1) >= step) return false;
+        otpSteps.putSync(userId, step);
+        return true;
+      }),
+    getOtpStep: (userId) => transactions.read(({ otpSteps }) => otpSteps.get(userId) ?? -1),
+    countWrite: async (userId, hour) =>
+      transactions.write(({ writes }) => {
+        const known = writes.get(userId);
+        const lasts = known !== undefined && (known.hour === hour || known.hour === hour + HOUR_MS);
+        const next = lasts ? { hour: known.hour, count: known.count + 1 } : { hour, count: 1 };
+        writes.putSync(userId, next);
+        return next.count;
+      }),
+  };
+}

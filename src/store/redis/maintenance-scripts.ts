@@ -1,0 +1,74 @@
+/** What a password hash costs, as {@link costOfHash} reckons it. */
+export const COST_OF = `
+local function costOf(hash)
+  if type(hash) ~= 'string' then return 0 end
+  local memory, passes = string.match(hash, '^%$argon2id%$v=19%$m=(%d+),t=(%d+),p=%d+%$')
+  return memory and tonumber(memory) * tonumber(passes) or 0
+end
+`;
+
+/**
+ * Begins a store in an empty Redis. Every other script refuses to run without this mark, so that a Redis that was
+ * emptied is not taken for one that knows no token. One from before tokens were counted gets its count, and
+ * one from before the cost of passwords was kept gets that.
+ */
+export const BEGIN = `
+local function P(name) return ARGV[1] .. name end
+${COST_OF}
+redis.call('SET', P('meta'), ARGV[2], 'NX')
+if redis.call('EXISTS', P('count:tokens')) == 0 then
+  local count = 0
+  for _, customer in ipairs(redis.call('SMEMBERS', P('customers'))) do
+    for _, user in ipairs(redis.call('SMEMBERS', P('users:' .. customer))) do
+      count = count + redis.call('SCARD', P('tokens:' .. user))
+    end
+  end
+  redis.call('SET', P('count:tokens'), count)
+end
+if redis.call('EXISTS', P('password_cost')) == 0 then
+  local cost = 0
+  for _, customer in ipairs(redis.call('SMEMBERS', P('customers'))) do
+    for _, id in ipairs(redis.call('SMEMBERS', P('users:' .. customer))) do
+      local user = redis.call('GET', P('user:' .. id))
+      if user then cost = math.max(cost, costOf(cjson.decode(user).passwordHash)) end
+    end
+  end
+  redis.call('SET', P('password_cost'), string.format('%.0f', cost))
+end
+return redis.call('GET', ARGV[1] .. 'meta')
+`;
+
+/** An empty value removes the mark. */
+export const SET_RESTORING = `
+if ARGV[3] == '' then return redis.call('DEL', P(ARGV[2])) end
+return redis.call('SET', P(ARGV[2]), ARGV[3])
+`;
+
+export const PROBE_WRITE = `return redis.call('SET', P('probe'), ARGV[2])`;
+
+/** Writes a key of which one invalidation link is notified. Returns the clock of Redis: seconds and microseconds. */
+export const PROBE_LINK = `
+redis.call('SET', P(ARGV[2]), ARGV[3], 'PX', 10000)
+local time = redis.pcall('TIME')
+return time.err and {} or time
+`;
+
+export const REMOVE_EXPIRED = `
+useReserve()
+local now, tokensBefore, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local removed = 0
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('expiry:tokens'), '-inf', '(' .. tokensBefore, 'LIMIT', 0, limit)) do
+  local token = tokenById(id)
+  if token then removeToken(token) else redis.call('ZREM', P('expiry:tokens'), id) end
+  removed = removed + 1
+end
+if removed < limit then
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', P('expiry:others'), '-inf', now, 'LIMIT', 0, limit - removed)) do
+    if string.sub(member, 1, 8) == 'session:' then removeSession(string.sub(member, 9))
+    else redis.call('DEL', P(member)) end
+    redis.call('ZREM', P('expiry:others'), member)
+    removed = removed + 1
+  end
+end
+return removed
+`;

@@ -1,0 +1,85 @@
+import { REMEMBERED_SECONDS } from './revocation-scripts.js';
+
+/** Functions that several scripts use: `P` prefixes a key, and tokens are written and removed with their indexes. */
+export const PRELUDE = `
+local prefix = ARGV[1]
+local function P(name) return prefix .. name end
+if redis.call('EXISTS', P('meta')) == 0 then
+  return redis.error_reply('LATCHKEY the store is empty: start a server or run "latchkey apply" to begin one, or restore it')
+end
+-- When its memory is full, Redis refuses what takes more only until a script has written: a removal opens what is kept for it.
+local function useReserve() redis.call('DEL', P('reserve')) end
+local function read(key) local text = redis.call('GET', key) return text and cjson.decode(text) end
+local function tokenById(id)
+  local digest = redis.call('GET', P('id:' .. id))
+  if not digest then return nil end
+  local text = redis.call('GET', P('token:' .. digest))
+  return text and cjson.decode(text), text
+end
+local function addToken(token, text)
+  redis.call('SET', P('token:' .. token.digest), text)
+  redis.call('SET', P('id:' .. token.id), token.digest)
+  redis.call('INCR', P('count:tokens'))
+  redis.call('SADD', P('tokens:' .. token.userId), token.id)
+  if type(token.expiresAt) == 'number' then redis.call('ZADD', P('expiry:tokens'), token.expiresAt, token.id) end
+  if token.kind == 'legacy_key' then redis.call('INCR', P('legacy_keys')) end
+end
+local function removeToken(token)
+  redis.call('DEL', P('token:' .. token.digest), P('id:' .. token.id))
+  redis.call('DECR', P('count:tokens'))
+  redis.call('SREM', P('tokens:' .. token.userId), token.id)
+  redis.call('HDEL', P('uses'), token.id)
+  redis.call('ZREM', P('expiry:tokens'), token.id)
+  if token.kind == 'legacy_key' then redis.call('DECR', P('legacy_keys')) end
+end
+-- What ends for good is kept apart for an hour and told by name, so that those who know of it can end it again.
+local ended = {}
+local function noteEnd(name)
+  local time = redis.pcall('TIME')
+  local now = time.err and 0 or tonumber(time[1])
+  ended[#ended + 1] = name
+  redis.call('ZADD', P('revocations'), now, name)
+  redis.call('ZREMRANGEBYSCORE', P('revocations'), '-inf', now - ${REMEMBERED_SECONDS})
+  redis.call('SET', P('revocation:' .. name), '')
+  redis.call('DEL', P('revocation:' .. name))
+end
+-- Of a token that is there, without reading its record.
+local function expiryOf(id) return tonumber(redis.call('ZSCORE', P('expiry:tokens'), id) or 'inf') end
+local function sessionOverAt(session, use)
+  return type(use.idleEndsAt) == 'number' and math.min(session.endsAt, use.idleEndsAt) or session.endsAt
+end
+local function removeSession(digest)
+  local session = read(P('session:' .. digest))
+  if not session then return 0 end
+  redis.call('DEL', P('session:' .. digest))
+  redis.call('HDEL', P('session_uses'), digest)
+  redis.call('SREM', P('sessions:' .. session.userId), digest)
+  redis.call('ZREM', P('expiry:others'), 'session:' .. digest)
+  return 1
+end
+local function addSession(session, text)
+  redis.call('SET', P('session:' .. session.digest), text)
+  redis.call('SADD', P('sessions:' .. session.userId), session.digest)
+  redis.call('ZADD', P('expiry:others'), sessionOverAt(session, session), 'session:' .. session.digest)
+end
+local function endSessions(userId, except)
+  local count = 0
+  for _, digest in ipairs(redis.call('SMEMBERS', P('sessions:' .. userId))) do
+    if digest ~= except and removeSession(digest) == 1 then
+      noteEnd('session:' .. digest)
+      count = count + 1
+    end
+  end
+  return count
+end
+local function isAsVerified(owner)
+  local user = read(P('user:' .. owner.id))
+  if not user then return false end
+  local samePassword = user.passwordHash == owner.passwordHash or user.rehashOf == owner.rehashOf
+  return samePassword and user.customerId == owner.customerId and user.createdAt == owner.createdAt
+    and user.otpSecret == owner.otpSecret and user.locked == owner.locked
+end
+local function isNew(digest)
+  return redis.call('EXISTS', P('token:' .. digest)) == 0 and redis.call('SISMEMBER', P('revoked'), digest) == 0
+end
+`;

@@ -1,0 +1,33 @@
+import type { SessionStore } from '../session-store.js';
+import type { RedisClient } from './client.js';
+import type { Reads } from './reads.js';
+import { ownerText, sessionFrom, sessionsWithUses, sudoFrom, text, userFrom } from './records.js';
+
+/** Sessions and sudo grants in Redis. */
+export function redisSessionStore(client: RedisClient, reads: Reads): SessionStore {
+  return {
+    find: async (digest) => {
+      const found = (await client.script('find', 'session:', digest)) as
+        [string, string, string | null] | null;
+      return found === null
+        ? undefined
+        : { session: sessionFrom(found[0], found[2]), owner: userFrom(found[1]) };
+    },
+    listOfUser: async (userId) => reads.sessions(await reads.members(`sessions:${userId}`)),
+    create: async (session, owner, maxPerUser) => {
+      const args = [text(session), ownerText(owner), maxPerUser ?? ''] as const;
+      const ended = (await client.script('createSession', ...args)) as string[] | 'owner_changed';
+      return ended === 'owner_changed' ? ended : sessionsWithUses(ended);
+    },
+    end: async (digest) => (await client.script('endSession', digest)) === 1,
+    endOfUser: async (userId, except) => (await client.script('endSessions', userId, except ?? '')) as number,
+    grantSudo: async (owner, credentialId, until, now) => {
+      const args = [ownerText(owner), credentialId, text({ until }), now] as const;
+      return (await client.script('grantSudo', ...args)) as 'granted' | 'owner_changed';
+    },
+    hasSudo: async (userId, credentialId, now) => {
+      const found = (await client.script('readSudo', userId, credentialId)) as string | null;
+      return found !== null && sudoFrom(found).until > now;
+    },
+  };
+}

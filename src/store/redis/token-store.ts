@@ -1,0 +1,51 @@
+import type { TokenCreation, TokenStore } from '../token-store.js';
+import { batches } from './batches.js';
+import type { RedisClient } from './client.js';
+import type { Reads } from './reads.js';
+import { ownerText, text, tokenFrom, userFrom } from './records.js';
+
+/** Tokens and legacy keys in Redis. */
+export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
+  const listOfUser = async (userId: string) => reads.tokens(await reads.members(`tokens:${userId}`));
+  return {
+    find: async (digest) => {
+      const found = (await client.script('find', 'token:', digest)) as [string, string] | null;
+      return found === null ? undefined : { token: tokenFrom(found[0]), owner: userFrom(found[1]) };
+    },
+    get: async (id) => (await reads.tokens([id]))[0],
+    listOfUser,
+    listOfCustomer: async (customerId) => {
+      const tokens = [];
+      for (const userId of await reads.members(`users:${customerId}`))
+        tokens.push(...(await listOfUser(userId)));
+      return tokens;
+    },
+    customerHasAtLeast: async (customerId, count) => {
+      if (Number((await reads.text('count:tokens')) ?? 0) < count) return false;
+      let missing = count;
+      for (const some of batches(await reads.members(`users:${customerId}`)))
+        missing -= (await client.script('countTokens', ...some)) as number;
+      return missing <= 0;
+    },
+    countActive: async (now) => (await client.script('countActive', now)) as number,
+    create: async (token, owner, { active, stored }, now) => {
+      const args = [text(token), ownerText(owner), active ?? '', stored ?? '', now] as const;
+      return (await client.script('createToken', ...args)) as TokenCreation;
+    },
+    revoke: async (ids) => {
+      if (ids.length === 0) return [];
+      return (await client.script('revoke', ...new Set(ids))) as string[];
+    },
+    hasLegacyKeys: async () => Number((await reads.text('legacy_keys')) ?? 0) > 0,
+    filterNewDigests: async (digests) => {
+      const fresh: string[] = [];
+      for (const some of batches(digests))
+        fresh.push(...((await client.script('filterNew', ...some)) as string[]));
+      return fresh;
+    },
+    listRevokedDigests: () => reads.members('revoked'),
+    addRevokedDigests: async (digests) => {
+      for (const some of batches(digests)) await client.script('addRevoked', ...some);
+    },
+  };
+}

@@ -1,0 +1,59 @@
+import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { EpochMs } from '../domain/time.js';
+import type { Token, TokenUse } from '../domain/token.js';
+import type { User, VerifiedOwner } from '../domain/user.js';
+
+/** A token with its owner, as one look-up gives them. */
+export interface TokenWithOwner {
+  readonly token: Token;
+  readonly owner: User;
+}
+
+/** A token and its last use; null when it was never used. */
+export interface TokenWithUse {
+  readonly token: Token;
+  readonly use: TokenUse | null;
+}
+
+/** How many tokens of one user there may be; null is no limit. */
+export interface TokenLimits {
+  /** Of those that are not expired. */
+  readonly active: number | null;
+  /** Of all that are stored; to add one, the expired ones that ended first are removed. */
+  readonly stored: number | null;
+}
+
+/** What became of a token to create: `limit_reached` by active ones, `full` by those that are stored. */
+export type TokenCreation = 'created' | 'limit_reached' | 'full' | 'owner_changed';
+
+/** API tokens and legacy keys. */
+export interface TokenStore {
+  find(digest: string): MaybePromise<TokenWithOwner | undefined>;
+  get(id: string): MaybePromise<TokenWithUse | undefined>;
+  listOfUser(userId: string): MaybePromise<TokenWithUse[]>;
+  listOfCustomer(customerId: string): MaybePromise<TokenWithUse[]>;
+  /**
+   * Whether the users of a customer have so many tokens, expired ones included. Creations meanwhile may be missing. It is
+   * cheap while the whole store holds fewer.
+   */
+  customerHasAtLeast(customerId: string, count: number): MaybePromise<boolean>;
+  /**
+   * How many tokens and legacy keys are not expired. It is cheap, however many there are, and right after
+   * `Maintenance.removeExpired`: a store may take for an expired token what else expired since then.
+   */
+  countActive(now: EpochMs): MaybePromise<number>;
+
+  /** Adds a token unless its owner is not as verified any more or has as many as the limits allow, in one step. */
+  create(token: Token, owner: VerifiedOwner, limits: TokenLimits, now: EpochMs): Promise<TokenCreation>;
+  /** Revokes tokens by id, all or none. Returns the ids that are not there; empty when all were revoked. */
+  revoke(ids: readonly string[]): Promise<string[]>;
+
+  /** Whether any legacy key exists; while none does, values without a token's form need no look-up. */
+  hasLegacyKeys(): MaybePromise<boolean>;
+  /** Which of some digests are no token's, nor that of a legacy key that was revoked: those that can be imported. */
+  filterNewDigests(digests: readonly string[]): MaybePromise<string[]>;
+  /** Digests of legacy keys that were revoked and must not come back. */
+  listRevokedDigests(): MaybePromise<string[]>;
+  /** Marks digests as those of revoked legacy keys. */
+  addRevokedDigests(digests: readonly string[]): Promise<void>;
+}

@@ -1,0 +1,52 @@
+import { mapMaybe } from '../domain/maybe-promise.js';
+import type { User } from '../domain/user.js';
+import type { Creations } from './creations.js';
+import type { Revocations } from './revocations.js';
+import type { Store } from './store.js';
+
+/**
+ * A store that may forget, corrected by what this process knows: what ended for good is not there, and who was locked is
+ * locked, whatever the store says.
+ *
+ * @param creations gets each token and session that this process creates
+ */
+export function withRevocations(inner: Store, revocations: Revocations, creations: Creations): Store {
+  const { tokens, sessions, directory } = inner;
+  const corrected = (user: User) => (revocations.isLocked(user) ? { ...user, locked: true } : user);
+  return {
+    ...inner,
+    tokens: {
+      ...tokens,
+      find: (digest) =>
+        mapMaybe(tokens.find(digest), (found) => {
+          if (found === undefined || revocations.hasToken(found.token)) return undefined;
+          const owner = corrected(found.owner);
+          return owner === found.owner ? found : { token: found.token, owner };
+        }),
+      create: async (record, owner, limits, now) => {
+        const result = await tokens.create(record, owner, limits, now);
+        if (result === 'created') creations.note({ kind: 'token', record, owner });
+        return result;
+      },
+    },
+    sessions: {
+      ...sessions,
+      find: (digest) =>
+        mapMaybe(sessions.find(digest), (found) => {
+          if (found === undefined || revocations.hasSession(digest)) return undefined;
+          return { session: found.session, owner: corrected(found.owner) };
+        }),
+      create: async (record, owner, maxPerUser) => {
+        const result = await sessions.create(record, owner, maxPerUser);
+        if (result !== 'owner_changed') creations.note({ kind: 'session', record, owner });
+        return result;
+      },
+    },
+    directory: {
+      ...directory,
+      getUser: (id) => mapMaybe(directory.getUser(id), (found) => found && corrected(found)),
+      getUserByLogin: (login) =>
+        mapMaybe(directory.getUserByLogin(login), (found) => found && corrected(found)),
+    },
+  };
+}

@@ -1,0 +1,61 @@
+import type { Check } from './check.js';
+import { FAILURES, NOW, createSession, createToken, session, token } from './records.js';
+
+/** A store as a whole. */
+export async function maintenanceContract(check: Check): Promise<void> {
+  await check('a store that is half restored is begun by a restore only', async (t, store, reopen) => {
+    t.equal(await store.maintenance.isRestoring(), false);
+    await store.maintenance.setRestoring(true);
+    const again = await reopen();
+    t.equal(await again.maintenance.isRestoring(), true);
+    await t.rejects(again.maintenance.begin(), { code: 'STORE_UNUSABLE', message: /interrupted/ });
+    await again.maintenance.begin('restore');
+    await again.maintenance.setRestoring(false);
+    await again.maintenance.begin();
+    t.equal(await again.maintenance.isRestoring(), false);
+  });
+
+  await check('a write can be tried, and what is too long to be there is not there', async (t, store) => {
+    await store.maintenance.probeWrite();
+    const long = 'x'.repeat(5_000);
+    for (const nothing of [await store.directory.getUser(long), await store.directory.getUserByLogin('\ufdfa'.repeat(341)), await store.tokens.get(long),
+      await store.directory.getCustomer(long), await store.directory.getService(long)]) t.equal(nothing, undefined); // prettier-ignore
+    t.same(await store.tokens.listOfUser(long), []);
+    t.same(await store.tokens.listOfCustomer(long), []);
+    t.same(await store.tokens.revoke([long]), [long]);
+  });
+
+  await check('what expired is removed, a limited number at a time, and nothing else', async (t, store) => {
+    await createToken(store, token('expired', { expiresAt: NOW - 100 }), null, NOW);
+    await createToken(store, token('recent', { expiresAt: NOW - 5 }), null, NOW);
+    await createToken(store, token('later', { expiresAt: NOW + 100 }), null, NOW);
+    await createToken(store, token('forever'), null, NOW);
+    await createSession(store, session('over', { endsAt: NOW - 1 }));
+    await createSession(store, session('on', { endsAt: NOW + 100 }));
+    await store.loginThrottle.reserve([{ ...FAILURES, forgetAfter: 99 }], NOW - 100);
+    t.equal(await store.maintenance.removeExpired(NOW, NOW - 50, 2), 2);
+    t.equal(await store.maintenance.removeExpired(NOW, NOW - 50, 10), 1);
+    t.equal(await store.maintenance.removeExpired(NOW, NOW - 50, 10), 0);
+    t.equal(await store.tokens.get('expired'), undefined);
+    t.equal(await store.sessions.find('over'), undefined);
+    t.ok(
+      (await store.tokens.get('recent')) &&
+        (await store.tokens.get('later')) &&
+        (await store.tokens.get('forever')),
+    );
+    t.ok(await store.sessions.find('on'));
+    t.equal(await store.tokens.countActive(NOW), 2, 'one of three is expired');
+    t.equal(await store.tokens.countActive(NOW - 6), 3);
+    await store.directory.change(
+      { tokens: [token('old_key', { kind: 'legacy_key' }), token('forever')] },
+      NOW,
+    );
+    t.equal(await store.tokens.countActive(NOW), 3, 'what is there already is not counted again');
+    await store.tokens.revoke(['forever', 'recent']);
+    t.equal(await store.tokens.countActive(NOW), 2);
+    t.same(await store.tokens.revoke(['later', 'gone']), ['gone']);
+    t.equal(await store.tokens.countActive(NOW), 2, 'a refused revocation takes nothing away');
+    await store.maintenance.begin();
+    t.equal(await store.tokens.countActive(NOW), 2, 'nor does another start');
+  });
+}

@@ -1,0 +1,151 @@
+import { digestOf } from '../../../src/domain/secret.js';
+import type { Session } from '../../../src/domain/session.js';
+import type { User } from '../../../src/domain/user.js';
+import type { Check } from './check.js';
+import { USE, NOW, createSession, ownerOf, session, token, user } from './records.js';
+
+/** Sessions and sudo grants. */
+export async function sessionStoreContract(check: Check): Promise<void> {
+  await check('so many sessions of a user are on; the one that was used longest ago ends', async (t, store) => {
+    const start = (id: string, lastSeenAt: number, userId = 'U1') =>
+      store.sessions.create(session(id, { lastSeenAt, endsAt: NOW + 10, userId }), ownerOf(userId), 3);
+    const on = async () => (await store.sessions.listOfUser('U1')).map(({ digest }) => digest).toSorted();
+    for (const [i, id] of ['A', 'B', 'C'].entries()) t.strictSame(await start(id, NOW + i), []);
+    await store.usage.recordUses({ tokens: new Map(), sessions: new Map([['A', { ...USE, at: NOW + 9, idleEndsAt: NOW + 10 }]]) });
+    t.match(await start('D', NOW + 4), [{ digest: 'B', userId: 'U1' }]);
+    t.strictSame(await on(), ['A', 'C', 'D']);
+    t.equal(await store.sessions.find('B'), undefined);
+    t.strictSame(await start('X', NOW, 'U2'), [], 'each user has a limit');
+    t.strictSame(await start('D', NOW + 5), [], 'one that is written again takes no more room');
+    await Promise.all(['E', 'F', 'G', 'H'].map((id) => start(id, NOW + 8)));
+    t.equal((await on()).length, 3);
+    t.strictSame((await store.sessions.create(session('I', { lastSeenAt: NOW + 20 }), user('U1'), 1) as Session[]).length, 3, 'a limit that was lowered');
+    t.equal(await store.maintenance.removeExpired(NOW + 10, NOW, 9), 1, 'what ended left nothing behind');
+    t.strictSame(await on(), ['I']);
+  }); // prettier-ignore
+
+  await check('a session that is written again ends when the later record says', async (t, store) => {
+    await createSession(store, session('D1', { idleEndsAt: NOW + 10 }));
+    await createSession(store, session('D1', { idleEndsAt: NOW + 20 }));
+    t.equal(await store.maintenance.removeExpired(NOW + 10, NOW, 9), 0);
+    t.ok(await store.sessions.find('D1'));
+    t.equal(await store.maintenance.removeExpired(NOW + 20, NOW, 9), 1);
+  });
+
+  await check(
+    'a changed password or lock ends the sessions of the user, a changed role does not',
+    async (t, store) => {
+      const sessionsAfter = async (more: Partial<User>) => {
+        await createSession(store, session('D1'));
+        await store.directory.change({ users: [user('U1', more)] }, NOW);
+        const left = (await store.sessions.listOfUser('U1')).length;
+        await store.directory.change({ users: [user('U1')] }, NOW);
+        return left;
+      };
+      t.equal(await sessionsAfter({ role: 'billing', name: 'new' }), 1);
+      t.equal(await sessionsAfter({ passwordHash: 'other' }), 0);
+      t.equal(await sessionsAfter({ otpSecret: 'sealed' }), 0);
+      t.equal(await sessionsAfter({ locked: true }), 0);
+      t.equal((await store.directory.getUser('U1'))?.role, 'user');
+    },
+  );
+
+  await check('sessions end one by one or all but one', async (t, store) => {
+    for (const digest of ['A', 'B', 'C']) await createSession(store, session(digest));
+    t.equal(await store.sessions.end('A'), true);
+    t.equal(await store.sessions.end('A'), false);
+    t.equal(await store.sessions.endOfUser('U1', 'B'), 1);
+    t.same(
+      (await store.sessions.listOfUser('U1')).map(({ digest }) => digest),
+      ['B'],
+    );
+    t.equal(await store.sessions.endOfUser('U1'), 1);
+  });
+
+  await check('nothing is made for an owner who is not as verified any more', async (t, store) => {
+    const verified = user('U1', { otpSecret: 'sealed' });
+    const rows: [string, Partial<User> | null, string][] = [
+      ['the same', { otpSecret: 'sealed' }, 'made'],
+      ['another name, login and role', { otpSecret: 'sealed', name: 'n', login: 'n', role: 'billing', updatedAt: NOW + 1 }, 'made'],
+      ['another password', { otpSecret: 'sealed', passwordHash: 'other' }, 'refused'],
+      ['no password', { otpSecret: 'sealed', passwordHash: null }, 'refused'],
+      ['the same password, hashed anew', { otpSecret: 'sealed', passwordHash: 'stronger', rehashOf: digestOf('hash') }, 'made'],
+      ['another password, hashed anew', { otpSecret: 'sealed', passwordHash: 'others', rehashOf: digestOf('other') }, 'refused'],
+      ['another second factor', { otpSecret: 'other' }, 'refused'],
+      ['no second factor', { otpSecret: null }, 'refused'],
+      ['locked', { otpSecret: 'sealed', locked: true }, 'refused'],
+      ['another customer', { otpSecret: 'sealed', customerId: 'C2' }, 'refused'],
+      ['made anew', { otpSecret: 'sealed', createdAt: NOW + 1 }, 'refused'],
+      ['gone', null, 'refused'],
+    ];
+    for (const [name, now, outcome] of rows) {
+      if (now === null) await store.directory.change({ removeUsers: ['U1'] }, NOW);
+      else await store.directory.change({ users: [user('U1', now)] }, NOW);
+      const made = [
+        await store.sessions.create(session('D1'), verified, null),
+        await store.tokens.create(token('T1'), verified, { active: null, stored: null }, NOW),
+        await store.sessions.grantSudo(verified, 'T1', NOW + 60_000, NOW),
+      ];
+      const expected = outcome === 'made' ? [[], 'created', 'granted'] : Array<string>(3).fill('owner_changed');
+      t.same(made, expected, name);
+      t.equal((await store.sessions.find('D1')) !== undefined, outcome === 'made', name);
+      t.equal((await store.tokens.get('T1')) !== undefined, outcome === 'made', name);
+      t.equal(await store.sessions.hasSudo('U1', 'T1', NOW), outcome === 'made', name);
+      await store.sessions.end('D1');
+      if (outcome === 'made') await store.tokens.revoke(['T1']);
+    }
+  }); // prettier-ignore
+
+  await check('a session is over when it was idle, however often that moved', async (t, store) => {
+    await createSession(store, session('D1', { endsAt: NOW + 1_000, idleEndsAt: NOW + 100 }));
+    await createSession(store, session('D2', { endsAt: NOW + 1_000, idleEndsAt: NOW + 100 }));
+    const use = { ...USE, at: NOW + 50, idleEndsAt: NOW + 150 };
+    await store.usage.recordUses({ tokens: new Map(), sessions: new Map([['D1', use]]) });
+    t.match((await store.sessions.find('D1'))?.session, { lastSeenAt: NOW + 50, idleEndsAt: NOW + 150 });
+    t.equal(await store.maintenance.removeExpired(NOW + 99, NOW, 9), 0);
+    t.equal(await store.maintenance.removeExpired(NOW + 100, NOW, 9), 1);
+    t.equal(await store.sessions.find('D2'), undefined);
+    await store.usage.recordUses({ tokens: new Map(), sessions: new Map([['D1', { ...use, at: NOW + 140, idleEndsAt: NOW + 9_000 }]]) });
+    t.equal(await store.maintenance.removeExpired(NOW + 999, NOW, 9), 0);
+    t.equal(await store.maintenance.removeExpired(NOW + 1_000, NOW, 9), 1, 'its absolute end is no later for that');
+    t.equal(await store.sessions.find('D1'), undefined);
+    t.same(await store.sessions.listOfUser('U1'), []);
+  }); // prettier-ignore
+
+  await check('a sudo lasts for one credential of one user, until its time', async (t, store, reopen) => {
+    const MINUTE = 60_000;
+    t.equal(await store.sessions.hasSudo('U1', 'T1', NOW), false);
+    await store.sessions.grantSudo(user('U1'), 'T1', NOW + MINUTE, NOW);
+    t.equal(await store.sessions.hasSudo('U1', 'T1', NOW + MINUTE - 1), true);
+    t.equal(await store.sessions.hasSudo('U1', 'T1', NOW + MINUTE), false, 'not in the moment that it ends');
+    t.equal(await store.sessions.hasSudo('U1', 'T2', NOW), false, 'another credential has none');
+    t.equal(await store.sessions.hasSudo('U2', 'T1', NOW), false, 'nor has another user');
+    await store.sessions.grantSudo(user('U1'), 'T1', NOW + 3 * MINUTE, NOW);
+    await store.sessions.grantSudo(user('U1'), 'T2', NOW + 2 * MINUTE, NOW);
+    const again = await reopen();
+    t.equal(await again.sessions.hasSudo('U1', 'T1', NOW + 3 * MINUTE - 1), true, 'a later one lasts longer, after a restart too');
+    t.equal(await again.sessions.hasSudo('U1', 'T2', NOW + 2 * MINUTE - 1), true, 'each credential has its own');
+    await again.sessions.grantSudo(user('U1'), 'T3', NOW + 9 * MINUTE, NOW + 2 * MINUTE);
+    t.equal(await again.sessions.hasSudo('U1', 'T1', NOW + 2 * MINUTE), true, 'one that lasts stays beside a new one');
+    t.equal(await again.sessions.hasSudo('U1', 'T2', NOW + 2 * MINUTE), false);
+  }); // prettier-ignore
+
+  await check('a changed password, second factor or lock ends the sudos of the user, another change does not', async (t, store) => {
+    const sudosAfter = async (more: Partial<User>) => {
+      for (const [userId, id] of [['U1', 'T1'], ['U1', 'T2'], ['U2', 'T9']] as const) await store.sessions.grantSudo(user(userId), id, NOW + 60_000, NOW);
+      t.equal(await store.directory.change({ users: [user('U1', more)] }, NOW), undefined);
+      t.equal(await store.sessions.hasSudo('U2', 'T9', NOW), true, 'nobody else loses any');
+      const left = [await store.sessions.hasSudo('U1', 'T1', NOW), await store.sessions.hasSudo('U1', 'T2', NOW)];
+      await store.directory.change({ users: [user('U1')] }, NOW);
+      return left;
+    };
+    t.same(await sudosAfter({ role: 'billing', name: 'new' }), [true, true]);
+    t.same(await sudosAfter({ passwordHash: 'other' }), [false, false]);
+    t.same(await sudosAfter({ otpSecret: 'sealed' }), [false, false]);
+    t.same(await sudosAfter({ locked: true }), [false, false]);
+    await store.sessions.grantSudo(user('U1'), 'T1', NOW + 60_000, NOW);
+    t.equal(await store.directory.change({ removeUsers: ['U1'] }, NOW), undefined);
+    t.equal(await store.directory.change({ users: [user('U1')] }, NOW), undefined);
+    t.equal(await store.sessions.hasSudo('U1', 'T1', NOW), false, 'one of the same id has none');
+  }); // prettier-ignore
+}

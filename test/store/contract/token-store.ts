@@ -1,0 +1,120 @@
+import type { Token } from '../../../src/domain/token.js';
+import type { Check } from './check.js';
+import { NOW, countsOf, createSession, createToken, session, token, user } from './records.js';
+
+/** Tokens and legacy keys. */
+export async function tokenStoreContract(check: Check): Promise<void> {
+  await check("a token's customer is its owner's, wherever the owner moves", async (t, store) => {
+    const ids = async (customerId: string) =>
+      (await store.tokens.listOfCustomer(customerId)).map((each) => each.token.id).toSorted();
+    await createToken(store, token('T1', { services: ['S1'] }), null, NOW);
+    await store.directory.change({ tokens: [token('L1', { kind: 'legacy_key' })] }, NOW);
+    await createSession(store, session('D1'));
+    for (const [customerId, here, there] of [
+      ['C2', [], ['L1', 'T1']],
+      ['C1', ['L1', 'T1'], []],
+    ] as const) {
+      await store.directory.change({ users: [user('U1', { customerId })] }, NOW);
+      t.strictSame(await ids('C1'), here);
+      t.strictSame(await ids('C2'), there);
+      t.strictSame(await store.tokens.find('digest-T1'), {
+        token: token('T1', { services: ['S1'] }),
+        owner: user('U1', { customerId }),
+      });
+      t.equal((await store.sessions.find('D1'))?.owner.customerId, customerId, 'sessions go along');
+      t.same(await countsOf(store, 'C1'), [here.length > 0, here.length > 1, false]);
+      t.same(await countsOf(store, 'C2'), [there.length > 0, there.length > 1, false]);
+    }
+    t.same(await countsOf(store, 'nope'), [false, false, false]);
+  });
+
+  await check('so many tokens of a user are kept; expired ones make room, the first to end before the others', async (t, store) => {
+    const limits = { active: null, stored: 4 };
+    const create = (id: string, expiresAt: number | null = null) =>
+      store.tokens.create(token(id, { expiresAt }), user('U1'), limits, NOW);
+    const ids = async () => (await store.tokens.listOfUser('U1')).map((each) => each.token.id).toSorted();
+    for (const [id, expiresAt] of [['E2', NOW - 20], ['E1', NOW - 10], ['E3', NOW - 30], ['A', NOW + 10]] as const)
+      t.equal(await create(id, expiresAt), 'created');
+    t.equal(await create('B'), 'created');
+    t.strictSame(await ids(), ['A', 'B', 'E1', 'E2']);
+    t.equal(await store.tokens.find('digest-E3'), undefined);
+    const many = await Promise.all(['C', 'D', 'E', 'F'].map((id) => create(id)));
+    t.strictSame(many.toSorted(), ['created', 'created', 'full', 'full'], 'of many at once as well');
+    t.equal((await ids()).length, 4);
+    t.equal(await create('G'), 'full', 'active ones never make room');
+    t.same([await store.tokens.customerHasAtLeast('C1', 4), await store.tokens.customerHasAtLeast('C1', 5)], [true, false]);
+    t.equal(await store.tokens.create(token('H', { userId: 'U2' }), user('U2'), limits, NOW), 'created', 'each user has a limit');
+    for (const id of ['A', 'B']) await store.tokens.revoke([id]);
+    t.equal(await create('I'), 'created');
+    // With a limit that was lowered, all that is too much has to be expired.
+    for (const id of ['X', 'Y']) await createToken(store, token(id, { expiresAt: NOW - 1 }), null, NOW);
+    t.equal(await store.tokens.create(token('J'), user('U1'), { active: null, stored: 5 }, NOW), 'created');
+    t.equal((await ids()).length, 5);
+    t.equal(await store.maintenance.removeExpired(NOW, NOW, 9), 1, 'what made room left nothing behind');
+  }); // prettier-ignore
+
+  await check('lists of the largest records', async (t, store) => {
+    const services = Array.from({ length: 1_000 }, (_, i) => `S${i}`.padEnd(64, 'x'));
+    const ids = Array.from({ length: 60 }, (_, i) => `T${i}`);
+    for (const id of ids) await createToken(store, token(id, { services }), null, NOW);
+    for (const id of ids) await createSession(store, session(id, { userAgent: 'x'.repeat(50_000) }));
+    t.strictSame(
+      (await store.tokens.listOfUser('U1')).map((each) => each.token.id).toSorted(),
+      ids.toSorted(),
+    );
+    t.strictSame(
+      (await store.sessions.listOfUser('U1')).map(({ digest }) => digest).toSorted(),
+      ids.toSorted(),
+    );
+    t.equal(await store.sessions.endOfUser('U1'), 60);
+  });
+
+  await check('a revocation takes tokens, all or none', async (t, store) => {
+    for (const id of ['T1', 'T2', 'T3']) await createToken(store, token(id), null, NOW);
+    t.same(await store.tokens.revoke(['T1', 'nope', 'T2', 'gone']), ['nope', 'gone']);
+    t.ok((await store.tokens.find('digest-T1')) && (await store.tokens.get('T2')), 'nothing was revoked');
+    t.same(await store.tokens.revoke(['T1', 'T2']), []);
+    t.equal(await store.tokens.find('digest-T1'), undefined);
+    t.equal(await store.tokens.get('T2'), undefined);
+    t.same(
+      (await store.tokens.listOfUser('U1')).map((each) => each.token.id),
+      ['T3'],
+    );
+  });
+
+  await check('tokens are listed by user and by customer', async (t, store) => {
+    await createToken(store, token('A'), null, NOW);
+    await createToken(store, token('B', { userId: 'U2' }), null, NOW);
+    await createToken(store, token('C', { userId: 'U3' }), null, NOW);
+    const ids = (list: { token: Token }[]) => list.map((each) => each.token.id).toSorted();
+    t.same(ids(await store.tokens.listOfUser('U1')), ['A']);
+    t.same(ids(await store.tokens.listOfCustomer('C1')), ['A', 'B']);
+    t.same(ids(await store.tokens.listOfCustomer('C2')), ['C']);
+  });
+
+  await check(
+    'a limit of active tokens holds for creations at once; expired ones do not count',
+    async (t, store) => {
+      await createToken(store, token('old', { expiresAt: NOW - 1 }), null, NOW);
+      const many = Array.from({ length: 10 }, (_, i) => createToken(store, token(`T${i}`), 3, NOW));
+      const results = await Promise.all(many);
+      t.equal(results.filter((result) => result === 'created').length, 3);
+      t.equal(results.filter((result) => result === 'limit_reached').length, 7);
+      t.equal(await createToken(store, token('x', { userId: 'nobody' }), null, NOW), 'owner_changed');
+    },
+  );
+
+  await check('legacy keys are counted, and a revoked one never comes back', async (t, store) => {
+    t.equal(await store.tokens.hasLegacyKeys(), false);
+    const legacy = token('L1', { kind: 'legacy_key' });
+    await store.directory.change({ tokens: [legacy, token('L2', { kind: 'legacy_key' })] }, NOW);
+    await store.directory.change({ tokens: [legacy] }, NOW);
+    t.equal(await store.tokens.hasLegacyKeys(), true);
+    await store.tokens.revoke(['L1']);
+    await store.directory.change({ tokens: [legacy] }, NOW);
+    t.equal(await store.tokens.find('digest-L1'), undefined);
+    t.ok(await store.tokens.find('digest-L2'));
+    await store.tokens.revoke(['L2']);
+    t.equal(await store.tokens.hasLegacyKeys(), false);
+  });
+}
