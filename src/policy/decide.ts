@@ -63,11 +63,6 @@ export class Policy {
     this.sessionScope = (full.length > 0 ? full : names).join(' ');
   }
 
-  /** Whether the policy has a scope of that name. */
-  hasScope(name: string): boolean {
-    return this.#scopes.has(name);
-  }
-
   /** Whether any role allows the action. */
   someRoleAllows(action: string): boolean {
     return this.#roles.someAllows(action);

@@ -81,7 +81,7 @@ export function createRuntime(
     },
   );
   const sessions = new Sessions(store, lastSeen, config.sessions);
-  const tokens = new Tokens(store, lastSeen, config.tokens, (name) => policy.hasScope(name));
+  const tokens = new Tokens(store, lastSeen, config.tokens, Object.keys(config.policy.scopes));
   const { ui, account_endpoints: hasSudo } = config.interface;
   const { http } = config.directory;
   const source = http === null ? null : new HttpAccounts(store, http);
@@ -147,6 +147,7 @@ export function createRuntime(
       },
       interfaceDocument: createInterfaceDocument(config),
     }),
+    homeOf: (host) => sites.homeOf(host),
     requestHeaders: createRequestHeaders(requestHeaderSettings),
     forward: createForward({ sessionCookie: names.sessionCookie }),
     upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),

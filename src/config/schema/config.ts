@@ -13,28 +13,34 @@ import { upstreamSchema } from './upstream.js';
 
 /** The configuration file: types, checks, defaults and JSON Schema come from here. */
 export const configSchema = z.strictObject({
-  listen: listenSchema.prefault({}).describe('The public listener, which clients talk to'),
+  listen: listenSchema
+    .prefault({})
+    .describe('The public listener, which clients talk to')
+    .meta({ example: '{ port: 8080 }' }),
   admin: adminSchema
     .prefault({})
     .describe(
       'The listener for operators: health, readiness, metrics, reload. It asks for no credential, so keep it private',
     )
-    .meta({ restart: true }),
+    .meta({ restart: true, example: '{ port: 9901 }' }),
   decision: decisionSchema
     .nullable()
     .default(null)
     .describe('Where proxies ask for decisions; off unless present')
-    .meta({ restart: true }),
+    .meta({ restart: true, example: '{ port: 9902 }' }),
   workers: z
     .union([whole(1, 256), z.literal('auto')], 'expected a number from 1 to 256, or auto')
     .default(1)
     .describe('Processes that serve; auto is one per core')
     .meta({ restart: true }),
-  interface: interfaceSchema.prefault({}).describe('What clients see of Latchkey itself'),
+  interface: interfaceSchema
+    .prefault({})
+    .describe('What clients see of Latchkey itself')
+    .meta({ example: '{ vendor: Service }' }),
   store: storeSchema
     .prefault({ type: 'lmdb' })
     .describe('Where users, tokens and sessions are kept')
-    .meta({ restart: true }),
+    .meta({ restart: true, example: '{ type: redis, url: redis://127.0.0.1:6379/0 }' }),
   on_store_failure: z
     .union(
       [
@@ -61,7 +67,8 @@ export const configSchema = z.strictObject({
     .meta({ restart: true }),
   directory: directorySchema
     .prefault({})
-    .describe('Who may log in; without it, what the store holds already'),
+    .describe('Who may log in; without it, what the store holds already')
+    .meta({ example: '{ file: ./directory.yaml }' }),
   sessions: z
     .strictObject({
       idle_timeout: positiveDuration
@@ -161,8 +168,12 @@ export const configSchema = z.strictObject({
     .prefault(ROUTES as z.input<typeof routeSchema>[])
     .describe(
       'Which action a request asks for, by path and method; the most specific path wins. Setting it replaces the built-in routes',
-    ),
-  default_route: defaultRouteSchema.prefault({}).describe('Where requests go that no route names'),
+    )
+    .meta({ example: '[{ path: /reports/*, action: reports }]' }),
+  default_route: defaultRouteSchema
+    .prefault({})
+    .describe('Where requests go that no route names')
+    .meta({ example: '{ auth: deny }' }),
 });
 
 /** A checked configuration: names as in the file, durations in milliseconds. */

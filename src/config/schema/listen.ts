@@ -46,11 +46,12 @@ export const listenSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe('TLS to clients, and with it HTTP/2; without it HTTP/1.1')
-    .meta({ restart: 'presence' }),
+    .meta({ restart: 'presence', example: '{ cert: tls.crt, key: tls.key }' }),
   trusted_proxies: z
     .array(proxyAddress)
     .default([])
-    .describe('Proxies whose X-Forwarded-* fields are believed'),
+    .describe('Proxies whose X-Forwarded-* fields are believed')
+    .meta({ example: '[10.0.0.0/8]' }),
 });
 
 /** The listener for operators. */

@@ -7,6 +7,8 @@ import {
   type RedisAddress,
   type RedisNode,
 } from '../../domain/redis-address.js';
+import { ConnectionFailed } from '../../domain/system-error.js';
+import { addressText } from './agreement.js';
 import type { RedisSettings } from './settings.js';
 
 /** Options of a connection. */
@@ -53,6 +55,21 @@ export function connectionTo(
   more: RedisConnectionOptions = {},
 ): Redis {
   return silent(new Redis({ ...ofNode(node, commonOptions(settings)), lazyConnect: true, ...more }));
+}
+
+/** Opens a connection. @throws ConnectionFailed with what went wrong, of which the library's own error says nothing */
+export async function open(connection: Redis): Promise<void> {
+  const { host = '', port = 0 } = connection.options;
+  let cause: Error | undefined;
+  const note = (error: Error): void => void (cause ??= error);
+  connection.on('error', note);
+  try {
+    await connection.connect();
+  } catch {
+    throw new ConnectionFailed(addressText({ host, port }), cause);
+  } finally {
+    connection.off('error', note);
+  }
 }
 
 /** A connection to a sentinel: it has no users of the store, and is opened anew whenever it is lost. */

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import { newId } from '../../domain/secret.js';
 import type { RedisClient } from './client.js';
-import { connectionTo, nodeOf } from './connect.js';
+import { connectionTo, nodeOf, open } from './connect.js';
 import { readHistory, readIdentity } from './identity.js';
 import { LEASE_MS } from './lease.js';
 import type { MasterSession } from './session.js';
@@ -41,8 +41,8 @@ export interface InvalidationEvents {
   readonly lost: (reason: string) => void;
   /** It could not be armed once more. */
   readonly failed: () => void;
-  /** It is not up for some seconds; told once until it is. @param reason of the latest try */
-  readonly notUp: (reason: string) => void;
+  /** It is not up for some seconds; told once until it is. @param cause of the latest try */
+  readonly notUp: (cause: Error) => void;
   /** How far the clock of Redis is ahead of this one, in milliseconds; measured with each probe. */
   readonly skew: (ms: number) => void;
   /** Keys that changed, without the prefix; null when any may have (FLUSHALL). */
@@ -86,7 +86,7 @@ export class InvalidationLink {
   async #run(): Promise<void> {
     let downSince = performance.now();
     let told = false;
-    let latest = 'it is being connected';
+    let latest = new Error('it is being connected');
     // Connecting may hang as well as fail, so this does not wait for it.
     const watch = setInterval(() => {
       if (told || performance.now() - downSince < NOT_UP_MS) return;
@@ -100,10 +100,13 @@ export class InvalidationLink {
         armed = told = true;
         failures = 0;
         this.#events.armed(until);
-      }).catch((error: unknown) => (error instanceof Error ? error.message : String(error)));
+      }).then(
+        (reason) => new Error(reason),
+        (error: unknown) => (error instanceof Error ? error : new Error(String(error))),
+      );
       for (const connection of connections) connection.disconnect();
       if (armed) {
-        this.#events.lost(latest);
+        this.#events.lost(latest.message);
         downSince = performance.now();
         told = false;
       } else if (!this.#closed) this.#events.failed();
@@ -127,7 +130,7 @@ export class InvalidationLink {
     });
     // A server that is frozen or cut off does not refuse.
     const left = lost.then((reason) => Promise.reject(new Error(reason)));
-    await Promise.race([left, Promise.all(connections.map((connection) => connection.connect()))]);
+    await Promise.race([left, Promise.all(connections.map(open))]);
     const processes = [await readIdentity(subscriber), await readIdentity(tracker)];
     const id = await subscriber.client('ID');
     // Only this event has the keys as a list; "message" joins them into one text.
