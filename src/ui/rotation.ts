@@ -15,14 +15,14 @@ export type RotationState =
   | 'quiet';
 
 /** Says how far a rotation has come by the last uses of both tokens. */
-export function rotationState(old: Token, twin: Token, now: number): RotationState {
+export function rotationState(old: Token, replacement: Token, now: number): RotationState {
   if (old.last_seen_at === null) return 'never_used';
-  if (twin.last_seen_at === null) return 'not_taken_up';
+  if (replacement.last_seen_at === null) return 'not_taken_up';
   return now - Date.parse(old.last_seen_at) < QUIET_MS ? 'both_used' : 'quiet';
 }
 
-/** The newest token that was made as a twin of another one: later, with the same name, scopes and services. */
-export function findTwin(old: Token, tokens: readonly Token[]): Token | undefined {
+/** The newest token that was made as a replacement of another one: later, with the same name, scopes and services. */
+export function findReplacement(old: Token, tokens: readonly Token[]): Token | undefined {
   return tokens
     .filter(
       (token) =>

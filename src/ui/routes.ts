@@ -1,9 +1,10 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { mayLeave } from './leaving.js';
 
 /** A view of the page, by what stands behind `#` in its address. Secrets never stand there. */
 export type Route =
   | { readonly view: 'tokens' | 'organisation' | 'sessions' | 'new' }
-  | { readonly view: 'rotate'; readonly id: string; readonly twin: string | null };
+  | { readonly view: 'rotate'; readonly id: string; readonly replacement: string | null };
 
 /** Addresses of the views. */
 export const LINKS = {
@@ -11,7 +12,8 @@ export const LINKS = {
   organisation: '#/organisation',
   sessions: '#/sessions',
   new: '#/tokens/new',
-  rotate: (id: string, twin?: string) => `#/tokens/${id}/rotate${twin === undefined ? '' : `/${twin}`}`,
+  rotate: (id: string, replacement?: string) =>
+    `#/tokens/${id}/rotate${replacement === undefined ? '' : `/${replacement}`}`,
 } as const;
 
 /** Reads an address; one that is unknown leads to the first view. */
@@ -19,15 +21,20 @@ export function readRoute(hash: string): Route {
   if (hash === LINKS.organisation) return { view: 'organisation' };
   if (hash === LINKS.sessions) return { view: 'sessions' };
   if (hash === LINKS.new) return { view: 'new' };
-  const [, id, twin] = /^#\/tokens\/([A-Za-z0-9]+)\/rotate(?:\/([A-Za-z0-9]+))?$/.exec(hash) ?? [];
-  return id === undefined ? { view: 'tokens' } : { view: 'rotate', id, twin: twin ?? null };
+  const [, id, replacement] = /^#\/tokens\/([A-Za-z0-9]+)\/rotate(?:\/([A-Za-z0-9]+))?$/.exec(hash) ?? [];
+  return id === undefined ? { view: 'tokens' } : { view: 'rotate', id, replacement: replacement ?? null };
 }
 
 /** The view of now; it follows the address. */
 export function useRoute(): Route {
   const [hash, setHash] = useState(location.hash);
+  const shown = useRef(hash);
   useEffect(() => {
-    const follow = () => setHash(location.hash);
+    const follow = () => {
+      if (location.hash === shown.current) return;
+      if (mayLeave()) setHash((shown.current = location.hash));
+      else history.pushState(null, '', shown.current === '' ? location.pathname : shown.current);
+    };
     addEventListener('hashchange', follow);
     return () => removeEventListener('hashchange', follow);
   }, []);

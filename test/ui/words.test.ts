@@ -1,6 +1,6 @@
 import t from 'tap';
 import { expiryOf, expiryPresets, firstPreset, toExpiresAt } from '../../src/ui/expiry-choice.js';
-import { findTwin, rotationState } from '../../src/ui/rotation.js';
+import { findReplacement, rotationState } from '../../src/ui/rotation.js';
 import { readRoute } from '../../src/ui/routes.js';
 import { DAY, endOfDay, expiryState, formatDistance, formatMoment, formatUtc } from '../../src/ui/times.js';
 import type { Token } from '../../src/ui/types.js';
@@ -73,7 +73,7 @@ t.test('failures say what happened and what to do', async (t) => {
   t.match(refused(403, '', 'The role user is not allowed'), 'You are not allowed to do this. The role user is not allowed.');
 }); // prettier-ignore
 
-t.test('a rotation by the last uses; a twin by what it has in common', async (t) => {
+t.test('a rotation by the last uses; a replacement by what it has in common', async (t) => {
   const ago = (minutes: number) => new Date(NOW - minutes * 60_000).toISOString();
   const used = (minutes: number) => token({ last_seen_at: ago(minutes) });
   t.equal(rotationState(token({}), token({}), NOW), 'never_used');
@@ -82,17 +82,17 @@ t.test('a rotation by the last uses; a twin by what it has in common', async (t)
   t.equal(rotationState(used(15), used(1), NOW), 'quiet');
   const old = token({ scopes: ['x', 'y'] });
   const later = { created_at: '2026-02-01T00:00:00+00:00' };
-  const twin = token({ id: 'b', scopes: ['y', 'x'], ...later });
-  t.equal(findTwin(old, [old, twin]), twin);
+  const replacement = token({ id: 'b', scopes: ['y', 'x'], ...later });
+  t.equal(findReplacement(old, [old, replacement]), replacement);
   for (const other of [{ name: 'z' }, { user_id: 'v' }, { scopes: ['x'] }, { services: ['S'] }, { created_at: old.created_at }]) {
-    t.equal(findTwin(old, [old, token({ id: 'b', scopes: ['x', 'y'], ...later, ...other })]), undefined, JSON.stringify(other));
+    t.equal(findReplacement(old, [old, token({ id: 'b', scopes: ['x', 'y'], ...later, ...other })]), undefined, JSON.stringify(other));
   }
 }); // prettier-ignore
 
 t.test('addresses of views', async (t) => {
   t.same(readRoute(''), { view: 'tokens' });
   t.same(readRoute('#/sessions'), { view: 'sessions' });
-  t.same(readRoute('#/tokens/abc/rotate'), { view: 'rotate', id: 'abc', twin: null });
-  t.same(readRoute('#/tokens/abc/rotate/d'), { view: 'rotate', id: 'abc', twin: 'd' });
+  t.same(readRoute('#/tokens/abc/rotate'), { view: 'rotate', id: 'abc', replacement: null });
+  t.same(readRoute('#/tokens/abc/rotate/d'), { view: 'rotate', id: 'abc', replacement: 'd' });
   t.same(readRoute('#/tokens/../x/rotate'), { view: 'tokens' });
 });

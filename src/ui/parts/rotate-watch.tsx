@@ -11,7 +11,7 @@ import { TokenFacts } from './token-facts.js';
 
 interface RotateWatchProps {
   readonly old: Token;
-  readonly twin: Token;
+  readonly replacement: Token;
   readonly refreshing: boolean;
   readonly onRefresh: () => void;
   /** Tells which of the three steps it is, counted from 0. */
@@ -19,11 +19,11 @@ interface RotateWatchProps {
 }
 
 /** The second and the third step: both tokens with their last use, and the old one's end. */
-export function RotateWatch({ old, twin, refreshing, onRefresh, onStep }: RotateWatchProps) {
+export function RotateWatch({ old, replacement, refreshing, onRefresh, onStep }: RotateWatchProps) {
   const { announce } = useApp();
   const now = useNow(5_000);
   const [asking, setAsking] = useState(false);
-  const state = rotationState(old, twin, now);
+  const state = rotationState(old, replacement, now);
   const ready = state === 'quiet' || state === 'never_used';
   useEffect(() => onStep(ready ? 2 : 1), [ready, onStep]);
   return (
@@ -33,7 +33,7 @@ export function RotateWatch({ old, twin, refreshing, onRefresh, onStep }: Rotate
       </p>
       <div class="pair">
         <TokenCard title="Old token" token={old} now={now} />
-        <TokenCard title="New token" token={twin} now={now} />
+        <TokenCard title="New token" token={replacement} now={now} />
       </div>
       <div class="buttons start">
         <button type="button" class={ready ? 'button danger' : 'button bad'} onClick={() => setAsking(true)}>

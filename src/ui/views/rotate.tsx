@@ -3,29 +3,29 @@ import { type Failure, getToken, listTokens, type Result } from '../api.js';
 import { useApp } from '../app-context.js';
 import { useLoaded } from '../loading.js';
 import { Problem } from '../parts/problem.js';
-import { RotateTwin } from '../parts/rotate-twin.js';
+import { RotateReplacement } from '../parts/rotate-replacement.js';
 import { RotateWatch } from '../parts/rotate-watch.js';
 import { LINKS } from '../routes.js';
-import { findTwin } from '../rotation.js';
+import { findReplacement } from '../rotation.js';
 import type { Token } from '../types.js';
 import { nameOf } from '../words.js';
 
 interface RotateProps {
   readonly id: string;
-  readonly twin: string | null;
+  readonly replacement: string | null;
 }
 
-const STEPS = ['Create a twin', 'Move your clients', 'Revoke the old one'];
+const STEPS = ['Create a replacement', 'Move your clients', 'Revoke the old one'];
 /** How often the last uses are asked for while the clients move. */
 const REFRESH_MS = 5_000;
 /** Each of them keeps the session alive, so a page that nobody looks at must not go on for ever. */
 const MAX_REFRESHES = 120;
 
 /** Leads from one token to another without an interruption: both work until the old one is revoked. */
-export function Rotate({ id, twin }: RotateProps) {
+export function Rotate({ id, replacement }: RotateProps) {
   const { caller } = useApp();
-  const list = useLoaded(() => (twin === null ? listTokens() : getBoth(id, twin)));
-  const [step, setStep] = useState(twin === null ? 0 : 1);
+  const list = useLoaded(() => (replacement === null ? listTokens() : getBoth(id, replacement)));
+  const [step, setStep] = useState(replacement === null ? 0 : 1);
   const { reload } = list;
   useEffect(() => {
     if (step === 0) return undefined;
@@ -38,8 +38,9 @@ export function Rotate({ id, twin }: RotateProps) {
   }, [step, reload]);
 
   const old = list.value?.find((token) => token.id === id && token.user_id === caller.user.id);
-  const made = list.value?.find((token) => token.id === twin);
-  const candidate = old === undefined || list.value === undefined ? undefined : findTwin(old, list.value);
+  const made = list.value?.find((token) => token.id === replacement);
+  const candidate =
+    old === undefined || list.value === undefined ? undefined : findReplacement(old, list.value);
   return (
     <div class="narrow">
       <a class="back" href={LINKS.tokens}>
@@ -60,20 +61,20 @@ export function Rotate({ id, twin }: RotateProps) {
       {list.value !== undefined && old === undefined && (
         <Gone>This token is not among yours: it was revoked, or it is somebody else's.</Gone>
       )}
-      {old !== undefined && twin === null && <RotateTwin old={old} candidate={candidate} />}
-      {old !== undefined && twin !== null && made === undefined && (
-        <Gone>The new token was revoked meanwhile. The old one still works.</Gone>
+      {old !== undefined && replacement === null && <RotateReplacement old={old} candidate={candidate} />}
+      {old !== undefined && replacement !== null && made === undefined && (
+        <Gone>The new token was revoked in the meantime. The old one still works.</Gone>
       )}
       {old !== undefined && made !== undefined && (
-        <RotateWatch old={old} twin={made} refreshing={list.loading} onRefresh={reload} onStep={setStep} />
+        <RotateWatch old={old} replacement={made} refreshing={list.loading} onRefresh={reload} onStep={setStep} />
       )}
     </div>
   ); // prettier-ignore
 }
 
 /** Two tokens; one that is not there any more is left out. */
-async function getBoth(id: string, twin: string): Promise<Result<Token[]>> {
-  const results = await Promise.all([getToken(id), getToken(twin)]);
+async function getBoth(id: string, replacement: string): Promise<Result<Token[]>> {
+  const results = await Promise.all([getToken(id), getToken(replacement)]);
   const tokens: Token[] = [];
   for (const result of results) {
     if (result.ok) tokens.push(result.value);

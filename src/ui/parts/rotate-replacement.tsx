@@ -10,19 +10,19 @@ import { CreationProblem } from './creation-problem.js';
 import { focusFirstError } from './field.js';
 import { Secret } from './secret.js';
 
-interface RotateTwinProps {
+interface RotateReplacementProps {
   readonly old: Token;
-  /** A twin that was made before, perhaps in a rotation that was left half-way. */
+  /** A replacement that was made before, perhaps in a rotation that was left half-way. */
   readonly candidate: Token | undefined;
 }
 
 /** The first step: a token like the old one. Its expiry is as far away as the old one's was when that was made. */
-export function RotateTwin({ old, candidate }: RotateTwinProps) {
+export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
   const { caller } = useApp();
   const form = useRef<HTMLFormElement>(null);
   const { busy, otp, faults, created, drop, create, missing, refuse } = useCreation();
   useEffect(() => focusFirstError(form.current), [faults]);
-  const expiresAt = twinExpiry(old, Date.now(), caller.max_lifetime);
+  const expiresAt = replacementExpiry(old, Date.now(), caller.max_lifetime);
 
   const submit = async (event: Event) => {
     event.preventDefault();
@@ -43,10 +43,10 @@ export function RotateTwin({ old, candidate }: RotateTwinProps) {
     const next = LINKS.rotate(old.id, created.id);
     const stored = () => {
       drop();
-      // In place of the step that is done: "back" must not lead to a form that would make a second twin.
+      // In place of the step that is done: "back" must not lead to a form that would make a second replacement.
       location.replace(next);
     };
-    return <Secret token={created} title="The twin is ready" onStored={stored} />;
+    return <Secret token={created} title="The replacement is ready" onStored={stored} />;
   }
   return (
     <>
@@ -56,12 +56,12 @@ export function RotateTwin({ old, candidate }: RotateTwinProps) {
             A newer token like this one was made {formatDistance(Date.parse(candidate.created_at), Date.now())}.
           </p>
           <a class="button" href={LINKS.rotate(old.id, candidate.id)}>
-            Go on with it
+            Continue with it
           </a>
         </div>
       )}
       <form ref={form} method="post" noValidate class="panel" onSubmit={(event) => void submit(event)}>
-        <h2>The twin</h2>
+        <h2>The replacement</h2>
         <dl class="facts across">
           <div>
             <dt>Scope</dt>
@@ -80,7 +80,7 @@ export function RotateTwin({ old, candidate }: RotateTwinProps) {
         <CreationProblem failure={faults.failure} />
         <div class="buttons start">
           <button type="submit" class="button main" disabled={busy}>
-            {busy ? 'Creating…' : 'Create the twin'}
+            {busy ? 'Creating…' : 'Create the replacement'}
           </button>
         </div>
       </form>
@@ -89,10 +89,10 @@ export function RotateTwin({ old, candidate }: RotateTwinProps) {
 }
 
 function longest(maxLifetime: number | null): string {
-  return maxLifetime === null ? 'Never' : 'As late as is allowed';
+  return maxLifetime === null ? 'Never' : 'Longest allowed';
 }
 
-function twinExpiry(old: Token, now: number, maxLifetime: number | null): number | null {
+function replacementExpiry(old: Token, now: number, maxLifetime: number | null): number | null {
   if (old.expires_at === null) return null;
   const life = Date.parse(old.expires_at) - Date.parse(old.created_at);
   // As long as the limit allows is what the server gives when nothing is asked for.
