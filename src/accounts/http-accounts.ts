@@ -17,7 +17,7 @@ const MAX_ANSWER = 64 * 1024;
 const MAX_CONNECTIONS = 32;
 /** Logins that wait beyond this are refused at once, so that a flood can't fill memory. */
 const MAX_WAITING = 64;
-/** Two logins of one user at once may both want to keep what they were told. */
+/** Two concurrent logins of one user may both write what they received. */
 const MAX_TRIES = 3;
 
 type Settings = NonNullable<Config['directory']['http']>;

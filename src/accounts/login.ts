@@ -24,7 +24,7 @@ export interface LoginAttempt {
 /** An attempt with everything that it needs. */
 type WholeAttempt = LoginAttempt & { readonly login: string; readonly password: string };
 
-/** Who logged in, what was made for the user, and what the audit log is told of it. */
+/** Who logged in, what was created for the user, and the audit events. */
 export interface LoggedIn<Granted> {
   readonly user: User;
   readonly granted: Granted;
@@ -56,7 +56,7 @@ export class Logins {
   readonly #perAccount = new Map<string, ReturnType<typeof pLimit>>();
 
   /**
-   * @param onOutcome told how each check ended: `succeeded`, the code or tag of its refusal, or `unavailable` when it
+   * @param onOutcome called with how each check ended: `succeeded`, the code or tag of its refusal, or `unavailable` when it
    * could not be made
    */
   constructor(accounts: Accounts, throttle: LoginThrottle, onOutcome: (outcome: string) => void) {

@@ -57,7 +57,7 @@ export class KeyRing {
   #refreshAt = -Infinity;
   #refreshing: Promise<void> | undefined;
 
-  /** @param onAway told when the store can't be asked and the keys known go on signing */
+  /** @param onAway called when the store can't be asked and known keys keep signing */
   constructor(
     store: KeyStore,
     sealer: Sealer,

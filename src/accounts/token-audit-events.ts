@@ -2,7 +2,7 @@ import type { AuditEvent } from '../domain/audit.js';
 import { formatTime } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 
-/** What the audit log is told of a new token. @param customerId of its owner */
+/** The audit event of a new token. @param customerId of its owner */
 export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent {
   return {
     event: 'token.created',
@@ -18,7 +18,7 @@ export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent 
   };
 }
 
-/** What the audit log is told of a revoked token. */
+/** The audit event of a revoked token. */
 export function tokenRevokedEvent(id: string): AuditEvent {
   return { event: 'token.revoked', outcome: 'success', target: { token_id: id } };
 }

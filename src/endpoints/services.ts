@@ -31,7 +31,7 @@ export interface EndpointServices {
   readonly interfaceDocument: () => Promise<Content>;
 }
 
-/** The web page, and what it is told of the configuration. */
+/** The web page, and what it shows of the configuration. */
 export interface PageSettings {
   /** null when the page is off. */
   readonly files: PageFiles | null;

@@ -2,7 +2,7 @@ import type { AuditEvent } from '../domain/audit.js';
 import type { Session } from '../domain/session.js';
 
 /**
- * What the audit log is told of a session.
+ * The audit event of a session.
  *
  * @param customerId of its owner
  * @param reason why it ended

@@ -84,7 +84,7 @@ export class Http2Connections {
     // Whatever it expects, and CONNECT as well: the head reader answers.
     for (const event of ['request', 'checkContinue', 'checkExpectation', 'connect'])
       this.#server.on(event, serve);
-    // The connection ends with it; what its client did wrong is told to that client.
+    // The connection ends with it; its client learns what it did wrong.
     this.#server.on('sessionError', () => undefined);
   }
 
@@ -100,7 +100,7 @@ export class Http2Connections {
     this.#server.off('session', onSession);
   }
 
-  /** Closes the connections that have no request under way. Ones that were told of their end have a moment to take it in. */
+  /** Closes the connections that have no request under way. Those that were sent a GOAWAY have a moment to receive it. */
   closeIdle(): void {
     const now = performance.now();
     for (const each of this.#open) {
@@ -220,7 +220,7 @@ export class Http2Connections {
  *   destroyed between reads.
  * - Node refuses a new stream of a session that is closing with a reset. If the GOAWAY of that session waits to be sent,
  *   it frees every stream above the one that it names, and so the one that is being read: the heap is corrupted
- *   (`session_close_stream_on_goaway`). So a GOAWAY names no stream; a refused one is told by its reset.
+ *   (`session_close_stream_on_goaway`). So a GOAWAY names no stream; a refused one learns it by its reset.
  */
 function keepOutOfReads(session: ServerHttp2Session): void {
   const destroy = session.destroy.bind(session);

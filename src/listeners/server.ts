@@ -31,7 +31,7 @@ export type FaultListener = (error: unknown) => void;
  *
  * @param onUpgrade null for a port that never changes protocols: it serves such requests like any other
  * @param certificate null for a port without TLS, which never speaks HTTP/2
- * @param fault told of an error that a listener threw; the connection is closed by then
+ * @param fault called with an error that a listener threw; the connection is closed by then
  * @param answerOf the answer to what can't be read
  */
 export function createPublicServer(

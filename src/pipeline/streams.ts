@@ -41,7 +41,7 @@ export class StreamRevalidator {
   /**
    * @param interval milliseconds (`proxy.stream_recheck`), as it is now
    * @param recheck must look at the rules and records as they are now
-   * @param fault told when a stream could not be cut
+   * @param fault called when a stream could not be ended
    */
   constructor(interval: () => number, recheck: Recheck, fault: (error: unknown) => void) {
     this.#interval = interval;

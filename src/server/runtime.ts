@@ -77,7 +77,7 @@ export function createRuntime(
     config.sessions.idle_timeout,
     (error: unknown) => {
       lastSeenFailures.inc();
-      logFault(error, 'last uses could not be written and are kept for the next try');
+      logFault(error, 'last-seen data not written; retrying');
     },
   );
   const sessions = new Sessions(store, lastSeen, config.sessions);
@@ -92,7 +92,7 @@ export function createRuntime(
   const ownership = new Ownership(tokens, policy);
   const { assertion } = config.identity;
   const keys = openKeyRing(config, opened, (error) =>
-    logFault(error, 'the signing keys could not be read again; those that are known go on signing'),
+    logFault(error, 'signing keys could not be reloaded; known keys stay in use'),
   );
   const reserved = reservedIdentity(config);
   const { writes_per_hour: perHour } = config.rate_limit;
@@ -188,7 +188,7 @@ export function createRuntime(
     close: async () => {
       await lastSeen
         .close()
-        .catch((error: unknown) => log.warn({ err: error }, 'last uses could not be written before the end'));
+        .catch((error: unknown) => log.warn({ err: error }, 'last-seen data lost at shutdown'));
       await source?.close();
       await upstreams.close();
     },

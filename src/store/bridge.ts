@@ -47,7 +47,7 @@ export class Bridge {
     return sessionOverAt(entry.session) > Date.now() ? entry.session : undefined;
   }
 
-  /** What was told was not all: sessions may have ended unseen. */
+  /** Notifications were lost: sessions may have ended unseen. */
   forgetSessions(): void {
     this.#sessions.clear();
   }

@@ -17,7 +17,7 @@ export interface CacheSettings {
   /** How long a token that was seen is still let in while the store can't be asked; null: it is not. */
   readonly serveCachedFor: number | null;
   /**
-   * While the store can't be asked, what was told is relied on as long as it is covered: another master is being chosen. That
+   * While the store can't be asked, cached records are relied on as long as they are covered: another master is being chosen. That
    * goes for sessions as well, and for what is not there.
    */
   readonly bridgesFailover?: boolean;
@@ -29,7 +29,7 @@ export interface CacheEvents {
   readonly miss: () => void;
   /** A token was let in from the cache because the store could not be asked. */
   readonly servedStale: () => void;
-  /** A change of a token by this process was told to it. @param ms since it was sent to the store */
+  /** A notification of this process's own change of a token arrived. @param ms since it was sent to the store */
   readonly received: (ms: number) => void;
 }
 
@@ -39,7 +39,7 @@ interface Entry {
   readonly at: number;
 }
 
-/** Names of the keys whose changes a cache has to be told of. */
+/** Names of the keys whose changes a cache must receive. */
 export const CACHED_NAMES = ['token:', 'user:', 'legacy_keys'] as const;
 
 /** What the names of keys begin with that tell what ended for good (`revocations.ts`). */
@@ -48,7 +48,7 @@ export const REVOCATION = 'revocation:';
 /**
  * Keeps the answers to token look-ups in front of a store on the network.
  *
- * Nothing is used while changes are not told ({@link arm}, {@link disable}). A look-up that began before a change
+ * Nothing is used while changes are not received ({@link arm}, {@link disable}). A look-up that began before a change
  * was told is not kept, and nobody who asks after the change shares its answer. Tokens and their owners are dropped
  * apart: a changed role or lock of a user drops the user, and with it every token's answer.
  */
@@ -65,9 +65,9 @@ export class CachedStore extends ForwardingStore {
   readonly #warming: Warming;
   #legacyKeys: boolean | undefined;
   #armed = false;
-  /** `performance.now()` until which it is known that changes are told. */
+  /** `performance.now()` until which changes are known to arrive. */
   #coveredUntil = -Infinity;
-  /** Grows with every change that is told, so that an answer from before it is recognised. */
+  /** Grows with every change that is received, so that an older answer is recognised. */
   #generation = 0;
 
   constructor(inner: Store, settings: CacheSettings, events: CacheEvents) {
@@ -89,7 +89,7 @@ export class CachedStore extends ForwardingStore {
     this.#warming = new Warming((digest) => this.#warm(digest));
   }
 
-  /** Changes are told from now on; what was read before is forgotten. @param until as for {@link cover} */
+  /** Changes are received from now on; what was read before is forgotten. @param until as for {@link cover} */
   arm(until = Infinity): void {
     const before = [...this.#tokens.keys()];
     this.#forgetAll();
@@ -98,12 +98,12 @@ export class CachedStore extends ForwardingStore {
     if (this.#armed && this.#bridge !== undefined) this.#warming.add(before);
   }
 
-  /** Changes are still told. @param until `performance.now()` until which that is known; nothing is used after it */
+  /** Changes are still received. @param until `performance.now()` until which that is known; nothing is used after it */
   cover(until: number): void {
     this.#coveredUntil = until;
   }
 
-  /** Changes are not told any more. */
+  /** Changes are no longer received. */
   disable(): void {
     this.#armed = false;
     this.#lag.clear();
@@ -276,7 +276,7 @@ export class CachedStore extends ForwardingStore {
   async #warm(digest: string): Promise<void> {
     if (!this.#armed || this.#tokens.has(digest)) return;
     const found = await (this.#fills.get(digest) ?? this.#fill(digest));
-    // It was there, or nothing could have been told of it.
+    // It was there, or there could be no notification of it.
     if (found === undefined) this.#bridge?.end(digest);
   }
 

@@ -1,7 +1,7 @@
 /** Changes that are waited for; more are not measured. */
 const MAX_WAITING = 1_000;
 
-/** Measures how long it takes until changes that this process sent to a store are told to it, as to every other one. */
+/** Measures how long the notifications of this process's own changes take to arrive, as at every other process. */
 export class Lag {
   readonly #sentAt = new Map<string, number>();
   readonly #onTold: (ms: number) => void;
@@ -15,12 +15,12 @@ export class Lag {
     if (this.#sentAt.size < MAX_WAITING) this.#sentAt.set(key, performance.now());
   }
 
-  /** Nothing was changed, so nothing will be told. */
+  /** Nothing was changed, so there is no notification. */
   notChanged(key: string): void {
     this.#sentAt.delete(key);
   }
 
-  /** A change of a key was told. */
+  /** A notification of a key arrived. */
   received(key: string): void {
     const sentAt = this.#sentAt.get(key);
     if (sentAt === undefined) return;
@@ -28,7 +28,7 @@ export class Lag {
     this.#onTold(performance.now() - sentAt);
   }
 
-  /** What was sent before may never be told. */
+  /** Notifications of earlier changes may never arrive. */
   clear(): void {
     this.#sentAt.clear();
   }

@@ -1,6 +1,6 @@
 /** What ended is remembered for so long, in milliseconds. */
 export const REMEMBERED_MS = 3_600_000;
-/** So many are remembered; the oldest make room. A master that is reached anew is told of all of them. */
+/** So many are remembered; the oldest make room. All of them are sent to a master that is reached anew. */
 export const MAX_REMEMBERED = 20_000;
 
 /** Where what ended is kept beside memory: a restart of this process does not forget it. */
@@ -11,7 +11,7 @@ export interface RevocationLog {
 }
 
 /**
- * What ended for good, by this process or by others who told it: a store may forget that, never those who know of it.
+ * What ended for good, by this process or by notifications of others: a store may forget that, never those who know of it.
  *
  * | name           | what ended                                                              |
  * | -------------- | ----------------------------------------------------------------------- |

@@ -270,7 +270,7 @@ export class StoreUnavailable extends Unavailable {
 
 /**
  * A change was sent and its answer did not come, and the store could not be asked in time whether it was made. It is
- * neither done nor undone: whoever is told of it is told that.
+ * neither done nor undone: the answer says that.
  */
 export class OutcomeUnknown extends StoreUnavailable {
   constructor(reason: string, options?: ErrorOptions) {

@@ -23,7 +23,7 @@ export class Warming {
 
   async #run(): Promise<void> {
     this.#running += 1;
-    // What comes with one message of the store is told first.
+    // Names of one message are handled together.
     await new Promise((resolve) => setImmediate(resolve));
     for (let next = this.#take(); next !== undefined; next = this.#take())
       await this.#lookUp(next).catch(() => undefined);

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { type buildConnector, Client, type Dispatcher } from 'undici';
 
-/** What a request's handler is told before it is sent. */
+/** What a request's handler learns before the request is sent. */
 export interface OnConnection {
   connection: Connection | undefined;
 }

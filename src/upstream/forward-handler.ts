@@ -250,9 +250,9 @@ export class ForwardHandler
   }
 
   /**
-   * Ends it, once. What it holds is given back before anybody is told, because whoever is told may end it again.
+   * Ends it, once. What it holds is given back before anybody is told, because the callee may end it again.
    *
-   * @param refusal what the client is told; undefined when its answer began
+   * @param refusal the answer to the client; undefined when its answer began
    */
   #finish(aborted: ForwardOutcome['aborted'], refusal?: Refusal): void {
     if (this.#over) return;

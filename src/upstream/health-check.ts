@@ -25,7 +25,7 @@ export class HealthCheck {
 
   /**
    * @param host what the Host field says
-   * @param found told after each check what is wrong; undefined when nothing is
+   * @param found called after each check with what is wrong; undefined when nothing is
    */
   constructor(
     address: Address,

@@ -20,7 +20,7 @@ export interface AddressChange {
   readonly cause: string;
 }
 
-/** Something that went wrong with an address, of which the client is only told that it did. */
+/** A fault of an address; the client learns only that there was one. */
 export interface AddressFault {
   readonly upstream: string;
   readonly address: string;

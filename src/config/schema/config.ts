@@ -46,28 +46,26 @@ export const configSchema = z.strictObject({
       [
         z.literal('deny'),
         z.strictObject({
-          serve_cached_for: timeLimit.describe(
-            'Let in tokens that this process looked up no longer ago than this',
-          ),
+          serve_cached_for: timeLimit.describe('Accept tokens that this process read within this time'),
         }),
       ],
       'expected deny, or { serve_cached_for: 60s }',
     )
     .prefault('deny')
-    .describe('What happens to tokens that were seen lately while a networked store cannot be asked')
+    .describe('What happens to recently used tokens while a networked store is unavailable')
     .meta({ restart: true }),
   cache: z
     .strictObject({
       size: whole(0, 100_000_000).default(100_000).describe('Tokens that each process keeps; 0 keeps none'),
       ttl: duration.prefault('30s').describe('How long a token that was found is kept'),
-      negative_ttl: duration.prefault('2s').describe('How long it is kept that a token is unknown'),
+      negative_ttl: duration.prefault('2s').describe('How long the answer that a token is unknown is kept'),
     })
     .prefault({})
-    .describe('For networked stores; the embedded store reads its own memory map and needs none')
+    .describe('For networked stores; the embedded store needs none')
     .meta({ restart: true }),
   directory: directorySchema
     .prefault({})
-    .describe('Who may log in; without it, what the store holds already')
+    .describe('Who may log in; without it, the users already in the store')
     .meta({ example: '{ file: ./directory.yaml }' }),
   sessions: z
     .strictObject({
@@ -127,7 +125,7 @@ export const configSchema = z.strictObject({
         .meta({ restart: true }),
     })
     .prefault({})
-    .describe('How guessing of passwords is slowed down'),
+    .describe('Limits for password guessing'),
   rate_limit: z
     .strictObject({
       writes_per_hour: whole(1, 1_000_000_000)
@@ -138,9 +136,9 @@ export const configSchema = z.strictObject({
         ),
     })
     .prefault({})
-    .describe('How much a user may change'),
-  limits: limitsSchema.prefault({}).describe('What clients may take up').meta({ restart: true }),
-  proxy: proxySchema.prefault({}).describe('How judged requests are carried'),
+    .describe('Limits for changes by one user'),
+  limits: limitsSchema.prefault({}).describe('Limits for clients').meta({ restart: true }),
+  proxy: proxySchema.prefault({}).describe('Forwarding of allowed requests'),
   audit: auditSchema
     .prefault({})
     .describe('The audit log: logins, tokens, sessions, refusals, reloads and operations')
@@ -157,7 +155,7 @@ export const configSchema = z.strictObject({
     .describe(
       'The APIs that requests are forwarded to, by a name of your choice. `upstream: URL` is short for one of the name api',
     ),
-  identity: identitySchema.prefault({}).describe('What upstreams are told of the caller'),
+  identity: identitySchema.prefault({}).describe('What upstreams learn about the caller'),
   policy: policySchema
     .prefault({})
     .describe(

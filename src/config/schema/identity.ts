@@ -25,7 +25,7 @@ const header = (fact: IdentityFact) => fieldName.nullable().optional().describe(
 
 /** The signed assertion. */
 const assertionSchema = z.strictObject({
-  enabled: flag.default(false).describe('Sign who is calling, for upstreams that check it themselves'),
+  enabled: flag.default(false).describe('Sign the identity, for upstreams that verify it'),
   header: fieldName.default('X-Auth-Assertion').describe('The header that it is sent in'),
   issuer: issuerUrl.nullable().default(null).describe('The claim iss; required when enabled'),
   audience: text.nullable().default(null).describe('The claim aud; required when enabled'),
@@ -43,7 +43,7 @@ const assertionSchema = z.strictObject({
     .describe('How long a key signs before the next one does'),
 });
 
-/** What upstreams are told of the caller. */
+/** What upstreams learn about the caller. */
 export const identitySchema = z
   .strictObject({
     preset: z
@@ -56,7 +56,7 @@ export const identitySchema = z
       .describe('The name of each header; null leaves it out'),
     forward_credentials: flag
       .default(false)
-      .describe('Let the key, the one-time password and the session cookie through to the upstream'),
+      .describe('Forward the key, the one-time password and the session cookie to the upstream'),
     assertion: assertionSchema.prefault({}).describe('The same facts as a signed JWT'),
   })
   .transform(({ headers, ...identity }) => ({ ...identity, headers: namesOf(identity.preset, headers) })); // prettier-ignore

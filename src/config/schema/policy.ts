@@ -68,7 +68,7 @@ export const routeSchema = z.strictObject({
     ),
   auth: auth
     .optional()
-    .describe('required when not set; none lets everybody through and tells no identity; deny answers 404'),
+    .describe('required when not set; none lets everybody through and sends no identity; deny answers 404'),
   refuse_if_active_tokens: text
     .optional()
     .describe(

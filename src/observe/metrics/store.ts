@@ -6,7 +6,7 @@ export type StoreOperation = 'find_token' | 'find_session' | 'read' | 'write' | 
 
 export const lastSeenFailures = new Counter({
   name: 'latchkey_last_seen_write_failures_total',
-  help: 'Writes of last uses that failed and were kept for the next one.',
+  help: 'Failed writes of last-seen data, which are retried.',
 });
 
 const cacheLookups = new Counts(
@@ -40,7 +40,7 @@ export const storeLinksUp = new Gauge({
 
 export const linkFailures = new Counter({
   name: 'latchkey_invalidation_link_failures_total',
-  help: 'Tries to be told of changes in a networked store that failed.',
+  help: 'Failed attempts to receive change notifications from a networked store.',
 });
 
 const historyChanges = new Counter({
@@ -67,14 +67,14 @@ export const clockSkew = new Gauge({
 let aliveAt: number | null = null;
 gaugeOnDemand(
   'latchkey_invalidation_link_age_seconds',
-  'Time since it was last seen that changes in a networked store are told to this process; 0 for the embedded store.',
+  'Time since this process last confirmed that it receives changes of a networked store; 0 for the embedded store.',
   () => (aliveAt === null ? 0 : (performance.now() - aliveAt) / 1000),
   { aggregator: 'max' },
 );
 
 export const invalidationLag = new Histogram(
   'latchkey_invalidation_lag_seconds',
-  'Time from the sending of a change of a token to a networked store until the process that sent it is told of it.',
+  'Time from sending a change of a token to a networked store until the sender receives its notification.',
 ).of('');
 
 export const activeTokens = new Gauge({
@@ -85,7 +85,7 @@ export const activeTokens = new Gauge({
 
 export const pendingDeletions = new Gauge({
   name: 'latchkey_users_pending_deletion',
-  help: 'Users that the directory no longer names, locked until their last active token ends, counted once a minute.',
+  help: 'Users that are no longer in the directory, locked until their last active token ends, counted once a minute.',
   aggregator: 'first',
 });
 
@@ -100,7 +100,7 @@ export function observeStoreOperation(operation: StoreOperation, seconds: number
   if (failed) failures.inc({ operation });
 }
 
-/** Notes that this process would be told of a change now, or that it begins to wait for that. */
+/** Notes that this process receives changes now, or begins to wait for that. */
 export function noteLinkAlive(): void {
   aliveAt = performance.now();
 }

@@ -8,7 +8,7 @@ export interface TracingSettings {
   readonly sample_ratio: number;
 }
 
-/** What a trace is told of a request when its head is read. */
+/** What a trace records of a request when its head is read. */
 export interface TracedRequest {
   readonly method: string;
   /** Without its query. */
@@ -75,7 +75,7 @@ export interface Tracing {
 
 /** What a {@link Tracing} tells of spans that it could not send. */
 export interface TracingEvents {
-  /** @param reason told for the first one in a while; null in between */
+  /** @param reason given for the first one in a while; null in between */
   readonly dropped: (spans: number, reason: string | null) => void;
 }
 

@@ -52,7 +52,7 @@ export class HashingProcess implements Hasher {
 
   /**
    * @param concurrency hashes at once
-   * @param onEnd told when it ended by itself
+   * @param onEnd called when it ended by itself
    */
   constructor(concurrency: number, onEnd: OnHashingEnd) {
     this.#concurrency = concurrency;

@@ -87,7 +87,7 @@ function watching(timeout: number): RedisConnectionOptions {
   return { commandTimeout: timeout, connectTimeout: timeout, retryStrategy: () => RECONNECT_MS };
 }
 
-/** Faults are told by the commands that they meet; without a listener each would be printed. */
+/** Commands report the faults that they meet; without a listener each would be printed. */
 function silent(redis: Redis): Redis {
   return redis.on('error', () => undefined);
 }

@@ -63,7 +63,7 @@ async function recover(client: RedisClient, session: MasterSession, some: readon
   return [made, some.filter(({ record }) => gone.has(record.digest))];
 } // prettier-ignore
 
-/** Finds the tokens that are not there; lost sessions are not told of. */
+/** Finds the tokens that are not there; lost sessions are not reported. */
 async function findLost(client: RedisClient, session: MasterSession, some: readonly Creation[]): Promise<Recovery> {
   const tokens = some.filter(({ kind }) => kind === 'token');
   const ids = await client.scriptOn(session, 'missingTokens', ...tokens.map(({ record }) => record.id));
@@ -77,7 +77,7 @@ function creationText({ kind, record, owner }: Creation): string {
 }
 
 /**
- * Learns what ended in the store while this process was not told.
+ * Reads what ended in the store while this process received no notifications.
  *
  * @param since time of Redis, in seconds, from which on to ask
  * @returns the time of the latest one

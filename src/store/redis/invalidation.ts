@@ -12,7 +12,7 @@ const CHANNEL = '__redis__:invalidate';
 /** Both connections are asked this often whether they live; an answer that takes as long as a lease is none. */
 const HEARTBEAT_MS = 250;
 /**
- * What was told is relied on for so long behind the latest proof. Where another master can be chosen, it bridges a part of that:
+ * The cache is relied on for this long after the latest proof. Where another master can be chosen, it bridges a part of that:
  * nobody can have known of a revocation for two seconds by then.
  */
 const COVER_MS = LEASE_MS;
@@ -24,24 +24,24 @@ const PROBE_MS = 2_000;
 const PROBE_LOST_MS = 6_000;
 /** The first probe is waited for before anything is cached. */
 const FIRST_PROBE_MS = 1_000;
-/** A link that is not up after this time is told of. */
+/** A link that is not up after this time is reported. */
 const NOT_UP_MS = 5_000;
 
 /** What a link tells its cache. */
 export interface InvalidationEvents {
   /**
-   * From now on every change is told. What was read before may have changed unseen.
+   * From now on every change is received. What was read before may have changed unseen.
    *
    * @param until `performance.now()` until which it is known to last
    */
   readonly armed: (until: number) => void;
-  /** Changes would still be told: both connections answered, and the master is confirmed. @param until as above */
+  /** Changes are still received: both connections answered, and the master is confirmed. @param until as above */
   readonly alive: (until: number) => void;
-  /** Changes are not told any more. */
+  /** Changes are no longer received. */
   readonly lost: (reason: string) => void;
   /** It could not be armed once more. */
   readonly failed: () => void;
-  /** It is not up for some seconds; told once until it is. @param cause of the latest try */
+  /** It is not up for some seconds; called once until it is. @param cause of the latest try */
   readonly notUp: (cause: Error) => void;
   /** How far the clock of Redis is ahead of this one, in milliseconds; measured with each probe. */
   readonly skew: (ms: number) => void;
@@ -62,7 +62,7 @@ export class InvalidationLink {
   readonly #settings: RedisSettings;
   readonly #names: readonly string[];
   readonly #events: InvalidationEvents;
-  /** The key that this link alone is told of. */
+  /** The key that only this link is notified of. */
   readonly #probeName = `link_probe:${newId()}`;
   #probes = 0;
   #probed: () => void = () => undefined;
@@ -198,7 +198,7 @@ export class InvalidationLink {
     });
   }
 
-  /** What was changed before the subscriber is asked has been told to it when it answers. */
+  /** Notifications of earlier changes arrive before the answer to the ping. */
   async #check(session: MasterSession, subscriber: Redis, tracker: Redis): Promise<void> {
     const askedAt = performance.now();
     await Promise.all([subscriber.ping(), readHistory(tracker)]);

@@ -159,7 +159,7 @@ return redis.call('SET', P(ARGV[2]), ARGV[3])
 
 const PROBE_WRITE = `return redis.call('SET', P('probe'), ARGV[2])`;
 
-/** Writes a key that one invalidation link is told of. Returns the clock of Redis: seconds and microseconds. */
+/** Writes a key that one invalidation link is notified of. Returns the clock of Redis: seconds and microseconds. */
 const PROBE_LINK = `
 redis.call('SET', P(ARGV[2]), ARGV[3], 'PX', 10000)
 local time = redis.pcall('TIME')
