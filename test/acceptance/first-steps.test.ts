@@ -91,7 +91,7 @@ t.test('a Redis that is not there is named, with what to do', async (t) => {
     const told = await type(folder, ['user', 'list']);
     t.equal(told.code, 1);
     t.match(told.stderr, fault);
-    t.match(told.stderr, `; check that Redis runs and that "store" in ${file} names it\n`);
+    t.match(told.stderr, `; check that Redis runs and that "store" in ${file} names it)\n`);
     t.notMatch(told.stderr, 'secret');
   }
 });
