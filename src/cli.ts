@@ -42,11 +42,11 @@ const program = new Command('latchkey')
   .addCommand(storeCommand())
   .commandsGroup('Your shell:')
   .addCommand(completionCommand())
-  .addHelpText('after', '\nlatchkey help COMMAND, or COMMAND --help, tells more. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.'); // prettier-ignore
+  .addHelpText('after', '\nRun "latchkey COMMAND --help" for details. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.'); // prettier-ignore
 
 /** Commands inherit nothing when they are added, so what holds for all of them is set here. */
 function settle(command: Command): void {
-  command.exitOverride().showHelpAfterError('(add --help to see what it takes)');
+  command.exitOverride().showHelpAfterError('(run it with --help for its options)');
   command.commands.forEach(settle);
 }
 

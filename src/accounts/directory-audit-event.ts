@@ -4,7 +4,7 @@ import type { Difference } from './directory-differences.js';
 /** So many ids are named in one entry. */
 const MAX_NAMED = 100;
 
-/** The audit event of a directory that was applied; undefined when there was nothing to change. */
+/** The audit event of an applied directory; undefined when there was nothing to change. */
 export function directoryAuditEvent(
   differences: readonly Difference[],
   outcome: AuditOutcome = 'success',

@@ -5,7 +5,7 @@ import type { Checked } from './accounts.js';
 type Right = Extract<Checked, { verdict: 'right' }>;
 type Failed = Exclude<Checked, Right>;
 
-/** The audit event of a login. */
+/** The audit event of a successful login. */
 export function succeededLogin({ user, otp }: Right): AuditEvent[] {
   const target = idsOf(user);
   const auditEvents: AuditEvent[] = [{ event: 'login.succeeded', outcome: 'success', target }];
@@ -14,7 +14,7 @@ export function succeededLogin({ user, otp }: Right): AuditEvent[] {
 }
 
 /**
- * The audit event of a refused login. The login name is not part of it: people type passwords there.
+ * The audit event of a failed login. It leaves out the login name: people type passwords there.
  *
  * @param wait seconds that the next try has to wait; 0 when it need not
  */

@@ -24,7 +24,7 @@ export interface LoginAttempt {
 /** An attempt with everything that it needs. */
 type WholeAttempt = LoginAttempt & { readonly login: string; readonly password: string };
 
-/** Who logged in, what was made for the user, and the audit event. */
+/** Who logged in, what was created for the user, and the audit events. */
 export interface LoggedIn<Granted> {
   readonly user: User;
   readonly granted: Granted;

@@ -71,7 +71,7 @@ export function readBy<Value>(
   return { refusal: 'grant', ...refusal, detail: tellFirst(read.error.issues) };
 }
 
-/** What is missing is reported before what is too much, and that before what is wrong. */
+/** Missing values are reported before long ones, and those before invalid ones. */
 const ORDER: readonly string[] = ['invalid_type', 'too_small', 'too_big'];
 
 function tellFirst(issues: readonly z.core.$ZodIssue[]): string {

@@ -6,7 +6,7 @@ const FORMAT = 'v1';
 const KEY_BYTES = 32;
 
 /** No key is configured; nothing can be sealed or opened. */
-class SealingKeyMissing extends Error {
+export class SealingKeyMissing extends Error {
   readonly code = 'SEALING_KEY_MISSING';
   constructor() {
     super(

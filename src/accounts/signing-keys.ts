@@ -58,7 +58,7 @@ export class KeyRing {
   #refreshAt = -Infinity;
   #refreshing: Promise<void> | undefined;
 
-  /** @param onAway called when the store is unavailable and the known keys go on signing */
+  /** @param onAway called when the store can't be asked and known keys keep signing */
   constructor(
     store: KeyStore,
     sealer: Sealer,

@@ -35,18 +35,19 @@ export class Tokens {
   readonly #store: Pick<Store, 'tokens' | 'directory'>;
   readonly #lastSeen: Pick<LastSeen, 'pending'>;
   readonly #settings: TokenSettings;
-  readonly #hasScope: (name: string) => boolean;
+  readonly #scopes: readonly string[];
 
+  /** @param scopes the names that the policy has */
   constructor(
     store: Pick<Store, 'tokens' | 'directory'>,
     lastSeen: Pick<LastSeen, 'pending'>,
     settings: TokenSettings,
-    hasScope: (name: string) => boolean,
+    scopes: readonly string[],
   ) {
     this.#store = store;
     this.#lastSeen = lastSeen;
     this.#settings = settings;
-    this.#hasScope = hasScope;
+    this.#scopes = scopes;
   }
 
   /** Creates a token for a user, unless that one changed since it was read, and returns it with its secret, which is shown once and kept nowhere. */
@@ -151,12 +152,12 @@ export class Tokens {
   #readScopes(scope: string | undefined): { value: string[] } | Refusal {
     const names = readBy(tokenParameters.scope, scope, INVALID_SCOPE);
     if ('refusal' in names) return names;
-    const unknown = names.value.find((name) => !this.#hasScope(name));
+    const unknown = names.value.find((name) => !this.#scopes.includes(name));
     if (unknown === undefined) return names;
     return {
       refusal: 'grant',
       ...INVALID_SCOPE,
-      detail: `The scope ${JSON.stringify(unknown)} is not valid`,
+      detail: `The scope ${JSON.stringify(unknown)} is not valid; valid scopes: ${this.#scopes.join(', ')}`,
     };
   }
 

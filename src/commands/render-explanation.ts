@@ -37,7 +37,7 @@ export function renderExplanation(explanation: Explanation): string {
   lines.push('');
   add('verdict', verdictText(explanation.verdict));
   if (explanation.verdict.detail !== null) add('', explanation.verdict.detail);
-  if (explanation.note !== null) add('', `what the client is not told: ${explanation.note}`);
+  if (explanation.note !== null) add('', `not shown to the client: ${explanation.note}`);
   for (const [name, value] of Object.entries(explanation.identity)) add('', `${name}: ${value}`);
   return `${lines.map((line) => printable(maskTokens(line))).join('\n')}\n`;
 }

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
-import type { Sealer } from '../accounts/sealing.js';
-import { loadConfig } from '../config/load.js';
+import { join } from 'node:path';
+import { SealBroken, type Sealer, SealingKeyMissing } from '../accounts/sealing.js';
+import { loadConfig, type LoadedConfig } from '../config/load.js';
 import { ownerOf } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
@@ -16,6 +17,8 @@ import { readBackup } from './backup-file.js';
 import { recordOperation } from './record-operation.js';
 import { withStore } from './with-store.js';
 import { describeDifferences, differences, startOver } from './store-compare.js';
+
+type StoreSettings = LoadedConfig['config']['store'];
 
 /** Options of `latchkey store restore`. */
 export interface RestoreOptions {
@@ -39,8 +42,8 @@ export async function restore(file: string, options: RestoreOptions): Promise<vo
   await withStore(
     loaded,
     async (opened) => {
-      const { store, sealer } = opened;
-      refuseUnopenable(records, sealer);
+      const { store } = opened;
+      refuseUnopenable(records, opened, loaded.config.store);
       await refuseUnlessEmpty(store);
       const revoked = new Set(await store.tokens.listRevokedDigests());
       const { wanted, skipped } = withoutEnded(records, revoked, ended);
@@ -146,12 +149,28 @@ async function confirm(): Promise<void> {
   if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailed('not restored; nothing was changed');
 }
 
-/** @throws SealBroken, SealingKeyMissing before anything is written */
-function refuseUnopenable(records: readonly StoreRecord[], sealer: Sealer): void {
-  for (const record of records) {
-    if (record.kind === 'user' && record.value.otpSecret !== null)
-      sealer.open(record.value.otpSecret, record.value.id);
-    if (record.kind !== 'signing_keys') continue;
-    for (const key of record.value.keys) sealer.open(key.sealedKey, ownerOf(key));
+/** @throws CommandFailed before anything is written */
+function refuseUnopenable(
+  records: readonly StoreRecord[],
+  { sealer }: OpenedStore,
+  store: StoreSettings,
+): void {
+  try {
+    for (const record of records) openSealed(record, sealer);
+  } catch (error) {
+    if (!(error instanceof SealBroken || error instanceof SealingKeyMissing)) throw error;
+    const remedy =
+      store.type === 'lmdb'
+        ? `copy sealing.key of the store that was backed up to ${join(store.path, 'sealing.key')}`
+        : 'set store.sealing_key to the key of the store that was backed up';
+    throw new CommandFailed(`${error.message}; ${remedy}, then restore again`, { cause: error });
   }
+}
+
+/** @throws SealBroken, SealingKeyMissing */
+function openSealed(record: StoreRecord, sealer: Sealer): void {
+  if (record.kind === 'user' && record.value.otpSecret !== null)
+    sealer.open(record.value.otpSecret, record.value.id);
+  if (record.kind !== 'signing_keys') return;
+  for (const key of record.value.keys) sealer.open(key.sealedKey, ownerOf(key));
 }

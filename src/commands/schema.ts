@@ -23,7 +23,8 @@ export function jsonSchemaOf(kind: SchemaKind): z.core.JSONSchema.BaseSchema {
     unrepresentable: 'any',
     override: ({ jsonSchema }) => {
       // Facts for Latchkey itself, which no editor knows.
-      for (const name of ['restart', 'secret', 'path'] satisfies (keyof Facts)[]) delete jsonSchema[name];
+      for (const name of ['restart', 'secret', 'path', 'example'] satisfies (keyof Facts)[])
+        delete jsonSchema[name];
     },
   });
   if (kind === 'config' && json.properties !== undefined) {

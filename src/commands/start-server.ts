@@ -23,6 +23,7 @@ import { certificateFiles, tellCertificate } from '../server/reload/certificate.
 import { applyDirectoryFile, isPassing } from '../server/reload/directory-file.js';
 import { Reloader } from '../server/reload/reload.js';
 import { Restarter } from '../server/processes/restart.js';
+import { connectionFields } from '../domain/system-error.js';
 import type { Serving } from '../server/processes/serving.js';
 import { onSignals } from '../server/processes/signals.js';
 import { openStore, type OpenedStore } from '../server/stores/open-store.js';
@@ -192,17 +193,20 @@ async function applyAtStart(
   const retry = (): void => {
     setTimeout(() => {
       apply().then(
-        () => log.info('the directory file is applied'),
+        () => log.info('directory file applied'),
         (error: unknown) => {
           if (isPassing(error)) retry();
-          else log.error({ err: error }, 'the directory file cannot be applied');
+          else log.error({ err: error }, 'directory file cannot be applied');
         },
       );
     }, APPLY_RETRY_MS).unref();
   };
   await apply().catch((error: unknown) => {
     if (!isPassing(error)) throw error;
-    log.warn({ reason: (error as Error).message }, 'directory file not applied yet; it is tried again');
+    log.warn(
+      { ...connectionFields(error), reason: (error as Error).message },
+      'store unavailable; directory file not applied yet, retrying',
+    );
     retry();
   });
   return { pending: () => pending };

@@ -1,7 +1,6 @@
 import { tokenCreatedEvent, tokenRevokedEvent } from '../accounts/token-audit-events.js';
 import { Tokens } from '../accounts/tokens.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
-import { compilePolicy } from '../config/policy.js';
 import { formatTime } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
 import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
@@ -23,9 +22,8 @@ export interface CreateOptions extends ReportOptions {
   readonly expiresAt?: string;
 }
 
-function tokensOf({ config, lines }: LoadedConfig, { store }: OpenedStore): Tokens {
-  const { policy } = compilePolicy(config, lines);
-  return new Tokens(store, { pending: () => undefined }, config.tokens, (name) => policy.hasScope(name));
+function tokensOf({ config }: LoadedConfig, { store }: OpenedStore): Tokens {
+  return new Tokens(store, { pending: () => undefined }, config.tokens, Object.keys(config.policy.scopes));
 }
 
 /** Prints the tokens of one user, of one customer, or all. */

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LoadedConfig } from '../config/load.js';
+import { connectionFields } from '../domain/system-error.js';
 import { openStore, type OpenedStore } from '../server/stores/open-store.js';
 import { CommandFailed } from './terminal/failure.js';
 
@@ -23,9 +24,18 @@ export async function withStore<T>(
   try {
     if (create !== false) await opened.store.maintenance.begin(create === 'restore' ? create : undefined);
     return await work(opened);
+  } catch (error) {
+    throw withRemedy(error, loaded);
   } finally {
     await opened.close();
   }
+}
+
+/** Says what to do when Redis cannot be reached at all. */
+function withRemedy(error: unknown, { config, file }: LoadedConfig): unknown {
+  if (config.store.type !== 'redis' || connectionFields(error).address === undefined) return error;
+  const remedy = `check that Redis runs and that "store" in ${file} names it`;
+  return new CommandFailed((error as Error).message.replace(/\)$/, `; ${remedy})`), { cause: error });
 }
 
 /** Whether the store is there. Opening one that is not would make it. */

@@ -9,7 +9,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /**
  * Writes a file (mode 0600) that appears under its name whole and on disk, or not at all. What is written meanwhile is
- * removed when something fails and when the process is told to stop.
+ * removed when something fails and when a signal stops the process.
  *
  * @param check reads what was written; the file does not appear when it throws
  */

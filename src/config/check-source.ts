@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { ConfigError, type Fault } from './fault.js';
 import { nearest, suggestion } from './nearest.js';
-import { isSecret, knownKeys } from './schema-walk.js';
+import { exampleAt, isSecret, knownKeys } from './schema-walk.js';
 import type { Source } from './source.js';
 
 /** Checks a source against a schema. @throws ConfigError with every fault, each with the nearest known name */
@@ -14,9 +14,10 @@ export function checkSource<T extends z.ZodType>(source: Source, schema: T): z.o
 function faultsOf(source: Source, schema: z.ZodType, issue: z.core.$ZodIssue): Fault[] {
   if (issue.code === 'unrecognized_keys') {
     const known = knownKeys(schema, issue.path);
-    return issue.keys.map((key) =>
-      source.fault([...issue.path, key], `unknown key "${key}"${suggestion(key, known)}`, 'key'),
-    );
+    return issue.keys.map((key) => {
+      const hint = dedentHint(schema, issue, key) ?? suggestion(key, known);
+      return source.fault([...issue.path, key], `unknown key "${key}"${hint}`, 'key');
+    });
   }
   const at = issue.path.map(String).join('.');
   const input =
@@ -25,8 +26,23 @@ function faultsOf(source: Source, schema: z.ZodType, issue: z.core.$ZodIssue): F
       : issue.input;
   const hidden = Object.hasOwn(source.written, at) || isSecret(schema, issue.path);
   const found = foundOf(issue, input, hidden);
-  const message = `${at === '' ? '' : `${at}: `}${messageOf(issue, input)}${found === undefined ? '' : `, found ${found}`}`;
-  return [source.fault(issue.path, message)];
+  const example = isAboutKind(issue) ? exampleAt(schema, issue.path) : undefined;
+  const message = [
+    at === '' ? '' : `${at}: `,
+    messageOf(issue, input, example === undefined),
+    found === undefined ? '' : `, found ${found}`,
+    example === undefined ? '' : `; write ${String(issue.path.at(-1))}: ${example}`,
+  ];
+  return [source.fault(issue.path, message.join(''))];
+}
+
+/** A hint for a key that lost its indentation: it is known below a key that stands above it. */
+function dedentHint(schema: z.ZodType, { path, input }: z.core.$ZodIssue, key: string): string | undefined {
+  const siblings = Object.keys(input ?? {});
+  const parent = siblings
+    .slice(0, siblings.indexOf(key))
+    .findLast((name) => knownKeys(schema, [...path, name]).includes(key));
+  return parent === undefined ? undefined : `; below ${parent}, indent it: "  ${key}: ..."`;
 }
 
 /**
@@ -49,17 +65,19 @@ function isAboutKind(issue: z.core.$ZodIssue): boolean {
   );
 }
 
-/** What the field's users call the kinds of values in a YAML file. */
-const KINDS: Readonly<Record<string, string>> = {
-  array: 'a list like [a, b]',
-  object: 'a mapping like { key: value }',
-  record: 'a mapping like { key: value }',
-  string: 'text',
+/** What the field's users call the kinds of values in a YAML file, and how one looks. */
+const KINDS: Readonly<Record<string, readonly [name: string, form?: string]>> = {
+  array: ['a list', '[a, b]'],
+  object: ['a mapping', '{ key: value }'],
+  record: ['a mapping', '{ key: value }'],
+  string: ['text'],
 };
 
-function messageOf(issue: z.core.$ZodIssue, input: unknown): string {
+/** @param withForm whether nothing else shows how a value of the kind looks */
+function messageOf(issue: z.core.$ZodIssue, input: unknown, withForm: boolean): string {
   if (issue.code === 'invalid_type' && issue.message.startsWith('Invalid input')) {
-    return `expected ${KINDS[issue.expected] ?? issue.expected}`;
+    const [name = issue.expected, form] = KINDS[issue.expected] ?? [];
+    return `expected ${name}${withForm && form !== undefined ? ` like ${form}` : ''}`;
   }
   const message = issue.message.replace('Invalid input: ', '');
   const values = issue.code === 'invalid_value' ? issue.values.map(String) : [];

@@ -19,7 +19,7 @@ const EXPANSION: ExpansionRule = {
  * Reads and checks a directory file. `${...}` is expanded in secrets only.
  *
  * @param roles names of the policy's roles; without them roles are not checked
- * @param warn called with what an operator should know and need not change, with its place
+ * @param warn called with what an operator should know and need not change, and its place
  * @throws ConfigError with every fault
  */
 export function loadDirectory(

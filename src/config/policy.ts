@@ -20,10 +20,11 @@ export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
   const routes = config.routes.map((route, i) => ({ ...route, place: positionOf(['routes', i], lines) }));
   const fallback = { ...config.default_route, place: positionOf(['default_route'], lines) };
   const endpoints = endpointSettings(config);
+  const { ui } = config.interface;
   const router = new Router(routes, fallback, builtInRoutes(endpoints));
   return {
     router,
-    sites: new Sites(router, pageSite(config, endpoints)),
+    sites: new Sites(router, pageSite(config, endpoints), ui.enabled ? ui.path : null),
     policy: new Policy(config.policy, lines),
   };
 }

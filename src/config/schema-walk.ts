@@ -45,6 +45,11 @@ export function knownKeys(schema: z.ZodType, path: Path): string[] {
     .flatMap((layer) => Object.keys(definitionOf(layer).shape ?? {}));
 }
 
+/** What may be written at a place, where the schema has an example. */
+export function exampleAt(schema: z.ZodType, path: Path): string | undefined {
+  return factsOf(path.reduce(below, layersOf(schema))).example;
+}
+
 /** Whether what stands at a place, or around it, is a secret by the schema. */
 export function isSecret(schema: z.ZodType, path: Path): boolean {
   let layers = layersOf(schema);

@@ -12,7 +12,7 @@ import {
   visit,
 } from 'yaml';
 import { describeSystemError } from '../domain/system-error.js';
-import { ConfigError, type Fault } from './fault.js';
+import { ConfigError, type Fault, formatFault } from './fault.js';
 import { linesOf, offsetOf, type Path } from './positions.js';
 import { describeYamlError } from './yaml-faults.js';
 
@@ -55,8 +55,11 @@ export function readSource(file: string, env: NodeJS.ProcessEnv, rule?: Expansio
     const { line, col } = counter.linePos(offset);
     return { file, line: Math.max(1, line), column: Math.max(1, col), message };
   };
-  const faults = [...document.errors, ...document.warnings].map((error) =>
-    at(error.pos[0], describeYamlError(error)),
+  const faults = withoutRepeats(
+    [...document.errors, ...document.warnings].map((error) => {
+      const { at: offset, message } = describeYamlError(error, bytes);
+      return at(offset, message);
+    }),
   );
   if (faults.length === 0) faults.push(...refuseAliases(document, at));
   const written: Record<string, string> = {};
@@ -72,6 +75,11 @@ export function readSource(file: string, env: NodeJS.ProcessEnv, rule?: Expansio
       return linesOf(document, counter);
     },
   };
+}
+
+/** One wrong column can be several errors to a parser. */
+function withoutRepeats(faults: readonly Fault[]): Fault[] {
+  return [...new Map(faults.map((fault) => [formatFault(fault), fault])).values()];
 }
 
 function readBytes(file: string): string {

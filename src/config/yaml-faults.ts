@@ -1,4 +1,5 @@
 import type { YAMLError } from 'yaml';
+import { indentationFault } from './indentation.js';
 
 /**
  * What is wrong with the YAML of a file and what to write instead, by the parser's codes. The parser's own sentences quote
@@ -25,7 +26,12 @@ const REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
   UNEXPECTED_TOKEN: 'unexpected text here; is a quote, a comma or a line break missing before it?',
 };
 
-/** A syntax error of YAML, without anything of the file. */
-export function describeYamlError({ code }: YAMLError): string {
-  return REMEDIES[code] ?? 'this cannot be read as YAML';
+/** A syntax error of YAML: where it is, and what to write instead. Nothing of the file is quoted. */
+export function describeYamlError({ code, pos }: YAMLError, text: string): { at: number; message: string } {
+  return (
+    indentationFault(code, pos[0], text) ?? {
+      at: pos[0],
+      message: REMEDIES[code] ?? 'this cannot be read as YAML',
+    }
+  );
 }

@@ -83,7 +83,7 @@ function encode(text: string): string {
   return text.replaceAll(END, '?').replaceAll(PERCENT, '%').replace(RUNS_BEYOND_ASCII, encodeURIComponent);
 }
 
-/** NFKC, one character at a time at first: what becomes ASCII thereby is not what stood there as ASCII. */
+/** NFKC, one character at a time at first: what this turns into ASCII was not ASCII before. */
 function normalize(text: string): string {
   if (text.normalize('NFKC') === text) return text;
   return replaceEach(text, BEYOND_ASCII, (char) => char.normalize('NFKC')).normalize('NFC');

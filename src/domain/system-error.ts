@@ -1,11 +1,17 @@
-/** What goes wrong with files, in words. */
+/** System errors of files and connections, in words. */
 const WORDS: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
+  EAI_AGAIN: 'host name lookup failed',
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection reset',
+  EHOSTUNREACH: 'no route to the host',
   EISDIR: 'it is a directory',
   ENOENT: 'no such file or directory',
   ENOSPC: 'no space left on the device',
   ENOTDIR: 'a part of its path is not a directory',
+  ENOTFOUND: 'unknown host name',
   EROFS: 'read-only file system',
+  ETIMEDOUT: 'connection timed out',
 };
 
 /** A system error in words and by its code: `no such file or directory (ENOENT)`. */
@@ -14,4 +20,28 @@ export function describeSystemError(error: unknown): string {
   if (code === undefined) return message;
   const words = WORDS[code];
   return words === undefined ? code : `${words} (${code})`;
+}
+
+/** A server that could not be connected to. */
+export class ConnectionFailed extends Error {
+  /** `host:port`. */
+  readonly address: string;
+  /** The code of the system error; undefined when the server itself refused, or did not answer. */
+  readonly systemCode: string | undefined;
+
+  /** @param cause undefined when the server did not answer in time */
+  constructor(address: string, cause: NodeJS.ErrnoException | undefined) {
+    super(`${address}: ${cause === undefined ? 'no answer in time' : describeSystemError(cause)}`, { cause });
+    this.address = address;
+    this.systemCode = cause?.code;
+  }
+}
+
+/** Log fields that say which server could not be connected to; none when that is not what went wrong. */
+export function connectionFields(error: unknown): { address?: string; code?: string } {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (!(cause instanceof ConnectionFailed)) continue;
+    return { address: cause.address, ...(cause.systemCode === undefined ? {} : { code: cause.systemCode }) };
+  }
+  return {};
 }

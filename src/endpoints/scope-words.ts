@@ -7,6 +7,11 @@ export interface ScopeWords {
   readonly description: string;
 }
 
+/** A scope as the configuration has it. */
+export interface DescribedRules extends Rules {
+  readonly description?: string | undefined;
+}
+
 /** Words by what a scope allows and not by its name, because a configuration can give a name another meaning. */
 const KNOWN: readonly (readonly [allow: string, title: string, description: string])[] = [
   ['*', 'Full access', 'Does everything that you may do yourself, in the services and in the account.'],
@@ -15,10 +20,14 @@ const KNOWN: readonly (readonly [allow: string, title: string, description: stri
   ['purge:all', 'Purge all', 'Purges everything of a service at once, and does nothing else.'],
 ];
 
-/** Says in a sentence what a scope can do. */
-export function describeScope(name: string, { allow = [], deny = [] }: Rules): ScopeWords {
+/** Says in a sentence what a scope can do: the configuration's own, or one made from its rules. */
+export function describeScope(
+  name: string,
+  { allow = [], deny = [], description }: DescribedRules,
+): ScopeWords {
   const known =
     allow.length === 1 && deny.length === 0 ? KNOWN.find(([rule]) => rule === allow[0]) : undefined;
+  if (description !== undefined) return { name, title: known?.[1] ?? name, description };
   if (known !== undefined) return { name, title: known[1], description: known[2] };
   const may = allow.length === 0 ? 'Allows nothing' : `Allows ${allow.join(', ')}`;
   const but = deny.length === 0 ? '' : `, but never ${deny.join(', ')}`;

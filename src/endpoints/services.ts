@@ -7,7 +7,7 @@ import type { Gate } from '../gate/gate.js';
 import type { Ownership } from '../gate/ownership.js';
 import type { Content } from '../http/replies.js';
 import type { Policy } from '../policy/decide.js';
-import type { Rules } from '../policy/patterns.js';
+import type { DescribedRules } from './scope-words.js';
 import type { DirectoryStore } from '../store/directory-store.js';
 import type { PageFiles } from './page-files.js';
 
@@ -38,7 +38,7 @@ interface PageSettings {
   readonly path: string;
   /** Name of the field that carries a token. */
   readonly keyName: string;
-  readonly scopes: Readonly<Record<string, Rules>>;
+  readonly scopes: Readonly<Record<string, DescribedRules>>;
   /** Milliseconds; null when tokens may last for ever. */
   readonly maxLifetime: number | null;
   /** Milliseconds without a request after which a session ends. */

@@ -36,7 +36,7 @@ export interface Explanation {
     readonly upstream: string | null;
     readonly endpoint: string | null;
   };
-  /** Why a credential does not hold, which no client learns; null otherwise. */
+  /** Why a credential is invalid, which no client learns; null otherwise. */
   readonly note: string | null;
   /** Fields that tell the upstream who calls. */
   readonly identity: Readonly<Record<string, string>>;

@@ -9,7 +9,7 @@ export interface Client {
   readonly secure: boolean;
   /** The host that the client asked for: `Host`, or `X-Forwarded-Host` of a trusted proxy. */
   readonly host: string;
-  /** The address was received from a trusted proxy, not seen on the connection. */
+  /** The address comes from a trusted proxy, not from the connection. */
   readonly proxied: boolean;
   /** The connection comes from a trusted proxy, which speaks for its clients. */
   readonly behindTrustedProxy: boolean;

@@ -26,7 +26,7 @@ function ownFields(reply: Reply, requestId: string, length: number | undefined):
   ];
   if (length !== undefined)
     fields.push('Content-Type', reply.content?.type ?? 'application/json', 'Content-Length', String(length));
-  // RFC 9110 8.6: a 204 has no length; any other answer shows its end.
+  // RFC 9110 8.6: a 204 has no length; every other answer states its length.
   else if (reply.status !== 204) fields.push('Content-Length', '0');
   if (reply.headers !== undefined) fields.push(...reply.headers);
   return fields;

@@ -5,6 +5,7 @@ import type { Refusal } from '../domain/refusal.js';
 import type { Admitted } from '../gate/gate.js';
 import type { Reply } from '../http/replies.js';
 import { parseBody } from '../http/body.js';
+import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { readBody, strangersBodies } from '../http/read-body.js';
 import { writeReply } from '../http/write-reply.js';
@@ -62,6 +63,13 @@ class HttpRequestHandler extends RequestHandler implements Stream {
     this.#res.destroy();
     // What is in flight ends with its answer.
     return this.#inFlight !== undefined;
+  }
+
+  /** Leads a browser that opens the address of the service to the web page. */
+  protected override answerOf(refusal: Refusal): Reply {
+    const { head } = this.record;
+    const home = head !== null && opensHome(head, refusal) ? this.services.homeOf(head.client.host) : null;
+    return home === null ? super.answerOf(refusal) : { status: 302, headers: ['Location', home] };
   }
 
   protected write(reply: Reply): void {
@@ -160,4 +168,11 @@ class HttpRequestHandler extends RequestHandler implements Stream {
   get head(): RequestHead {
     return this.record.head as RequestHead;
   }
+}
+
+/** Whether a person opened `/` who sent no key, and who gets nothing there. */
+function opensHome({ method, path, key, fields }: RequestHead, { refusal }: Refusal): boolean {
+  if (path !== '/' || method !== 'GET' || key !== undefined) return false;
+  if (refusal !== 'unauthenticated' && refusal !== 'not_found') return false;
+  return firstField(fields, 'accept')?.includes('text/html') === true;
 }

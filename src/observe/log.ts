@@ -19,7 +19,7 @@ const NOT_TOLD = 'DEP0060';
 export function logWarnings(log: Log): void {
   process.removeAllListeners('warning');
   process.on('warning', (warning: Error & { code?: string }) => {
-    if (warning.code !== NOT_TOLD) log.warn({ err: warning, code: warning.code }, 'a warning of Node');
+    if (warning.code !== NOT_TOLD) log.warn({ err: warning, code: warning.code }, 'Node.js warning');
   });
 }
 

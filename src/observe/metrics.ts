@@ -17,7 +17,7 @@ export const openStreams = new Gauge({
 
 export const droppedLogLines = new Counter({
   name: 'latchkey_log_dropped_total',
-  help: 'Log writes that were given up because nobody took them; the server does not wait for its log.',
+  help: 'Log writes that were dropped because nobody read them; the server does not wait for its log.',
 });
 
 export const auditFailures = new Counter({
@@ -40,7 +40,7 @@ reloadSuccessful.set(1);
 
 const reloadTime = new Gauge({
   name: 'latchkey_config_last_reload_success_timestamp_seconds',
-  help: 'When the configuration that serves was taken over, as Unix time.',
+  help: 'When the running configuration was loaded, as Unix time.',
   aggregator: 'first',
 });
 reloadTime.setToCurrentTime();
@@ -60,7 +60,7 @@ export const loginChecks = new Counter({
 
 export const droppedSpans = new Counter({
   name: 'latchkey_spans_dropped_total',
-  help: 'Spans that were given up because the collector did not take them or too many waited for it.',
+  help: 'Spans that were dropped because the collector did not accept them or too many waited.',
 });
 
 /** Tells whether the last reload took effect. */
@@ -116,7 +116,7 @@ export function watchAddresses(states: () => readonly AddressState[]): void {
 
 const upstreamHealthy = new Gauge({
   name: 'latchkey_upstream_healthy',
-  help: 'Whether an address of an upstream is used (1) or left out (0) because it fails; 0 when one process leaves it out.',
+  help: 'Whether an upstream address is used (1) or out of use (0) because it fails; 0 when one process does not use it.',
   labelNames: ['upstream', 'address'] as const,
   aggregator: 'min',
   collect: () => {

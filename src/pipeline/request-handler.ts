@@ -12,13 +12,13 @@ import { newRequestId } from './request-id.js';
 import type { Services } from './services.js';
 import { beginTrace, endTrace, judge, traceCall } from './trace.js';
 
-/** A request without authentication gets no identity headers. */
+/** A request without authentication has no identity. */
 const NOBODY: readonly string[] = [];
 
 /**
  * The pipeline: one request from its head to its record, whichever entrance it came by.
  *
- * It reads the head, asks the gate, works out the identity headers, and ends in one of three ways: a
+ * It reads the head, asks the gate, makes the identity headers, and ends in one of three ways: a
  * refusal, an answer of a built-in endpoint, or what the entrance does with a request that is allowed. Each way ends in
  * {@link finish}, which counts the request, ends its span and writes its log record, once.
  *

@@ -22,6 +22,8 @@ export interface Services {
   readonly gate: Gate;
   /** The handler of a built-in endpoint, by the name in its rule. */
   readonly handlerOf: (name: string) => Handler;
+  /** Where a browser goes that asked a host for `/` in vain; null when it goes nowhere. */
+  readonly homeOf: (host: string) => string | null;
   readonly requestHeaders: RequestHeaders;
   readonly forward: Forward;
   readonly upgrade: Upgrade;

@@ -43,7 +43,7 @@ export class Simulator {
     const names = vendorNames(config.interface);
     const { sites, policy } = compilePolicy(config, lines);
     const tokens =
-      store === null ? null : new Tokens(store, UNUSED, config.tokens, (name) => policy.hasScope(name));
+      store === null ? null : new Tokens(store, UNUSED, config.tokens, Object.keys(config.policy.scopes));
     this.#loaded = loaded;
     this.#store = store;
     this.#keyName = names.key;

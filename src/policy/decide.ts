@@ -63,10 +63,7 @@ export class Policy {
     this.sessionScope = (full.length > 0 ? full : names).join(' ');
   }
 
-  hasScope(name: string): boolean {
-    return this.#scopes.has(name);
-  }
-
+  /** Whether any role allows the action. */
   someRoleAllows(action: string): boolean {
     return this.#roles.someAllows(action);
   }

@@ -71,10 +71,15 @@ export class Router {
       return 'the path would begin with an empty segment, an encoded slash or ";" for the upstream';
     for (const reading of ways.lenient) {
       if (!meansTheSame(match, this.#match(method, reading, this.#lenient))) {
-        return 'the path can be read in two ways that lead to different rules';
+        return `the path can be read in two ways that lead to different rules${slashHint(ways.literal, reading)}`;
       }
     }
     return match;
+  }
+
+  /** Whether a route names a path, so that `default_route` is not asked. @param path as the router matches it */
+  names(method: string, path: string): boolean {
+    return this.#match(method, path).route !== this.#fallback;
   }
 
   /** Every route, built-in endpoints first, in the order declared; the fallback is not one of them. */
@@ -143,6 +148,11 @@ function childOf(node: Node, segment: string, read: (segment: string) => string)
   let child = node.statics.get(fixed);
   if (child === undefined) node.statics.set(fixed, (child = newNode()));
   return child;
+}
+
+/** What to ask for instead, when the slash at the end of a path is all that makes the difference. */
+function slashHint(literal: string, reading: string): string {
+  return literal === `${reading}/` ? `; did you mean ${reading}, without the slash at its end?` : '';
 }
 
 /** Whether some reader would take the beginning of a path, as `domain/path` decodes it, for `//` and so for a host. */

@@ -42,10 +42,6 @@ export class RuleTable<T> {
     this.#answer = answer;
   }
 
-  has(name: string): boolean {
-    return this.#rows.has(name);
-  }
-
   /** Whether any row allows the action. */
   someAllows(action: string): boolean {
     return [...this.#rows.values()].some(({ rules }) => covered(rules, action));

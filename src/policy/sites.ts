@@ -14,20 +14,29 @@ export interface PageSite {
 export class Sites {
   readonly #router: Router;
   readonly #page: PageSite | null;
+  readonly #pagePath: string | null;
 
   /**
    * @param router for every host that is not the page's
    * @param page null when the page is where everything else is, or nowhere
+   * @param pagePath the path of the page; null when there is none
    */
-  constructor(router: Router, page: PageSite | null) {
+  constructor(router: Router, page: PageSite | null, pagePath: string | null = null) {
     this.#router = router;
     this.#page = page;
+    this.#pagePath = pagePath;
   }
 
   /** The routes of a request's host, as the client asked for it. */
   routerOf(host: string): Router {
     if (this.#page === null || !isSame(host, this.#page.host)) return this.#router;
     return this.#page.router;
+  }
+
+  /** Where a browser goes that asked a host for `/` in vain: the web page, unless a route names `/` there. */
+  homeOf(host: string): string | null {
+    if (this.#page !== null) return this.routerOf(host) === this.#page.router ? this.#pagePath : null;
+    return this.#router.names('GET', '/') ? null : this.#pagePath;
   }
 }
 

@@ -45,7 +45,7 @@ export async function startAdmin(
         return;
       }
       answer(req, res, views, metrics).catch((error: unknown) => {
-        log.error({ err: error }, 'the admin port could not answer');
+        log.error({ err: error }, 'admin request failed');
         if (!res.headersSent) sendJson(res, 500, { msg: 'Internal error', detail: 'see the log' });
       });
     },

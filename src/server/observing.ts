@@ -11,8 +11,7 @@ export async function startTracing({ tracing }: Config, log: Log): Promise<Traci
   return openTracing(tracing, {
     dropped: (spans, reason) => {
       droppedSpans.inc(spans);
-      if (reason !== null)
-        log.warn({ reason, otlp: tracing.otlp }, 'spans cannot be sent to the collector and are given up');
+      if (reason !== null) log.warn({ reason, otlp: tracing.otlp }, 'trace export failed; spans dropped');
     },
   });
 }

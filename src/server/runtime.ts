@@ -77,11 +77,11 @@ export function createRuntime(
     config.sessions.idle_timeout,
     (error: unknown) => {
       lastSeenFailures.inc();
-      logFault(error, 'last uses could not be written and are kept for the next try');
+      logFault(error, 'last-seen data not written; retrying');
     },
   );
   const sessions = new Sessions(store.sessions, lastSeen, config.sessions);
-  const tokens = new Tokens(store, lastSeen, config.tokens, (name) => policy.hasScope(name));
+  const tokens = new Tokens(store, lastSeen, config.tokens, Object.keys(config.policy.scopes));
   const { ui, account_endpoints: hasSudo } = config.interface;
   const { http } = config.directory;
   const source = http === null ? null : new HttpAccounts(store.directory, http);
@@ -93,7 +93,7 @@ export function createRuntime(
   const ownership = new Ownership(tokens, policy);
   const { assertion } = config.identity;
   const keys = openKeyRing(config, opened, (error) =>
-    logFault(error, 'the signing keys could not be read again; those that are known go on signing'),
+    logFault(error, 'signing keys could not be reloaded; known keys stay in use'),
   );
   const reserved = reservedIdentity(config);
   const { writes_per_hour: perHour } = config.rate_limit;
@@ -148,6 +148,7 @@ export function createRuntime(
       },
       interfaceDocument: createInterfaceDocument(config),
     }),
+    homeOf: (host) => sites.homeOf(host),
     requestHeaders: createRequestHeaders(requestHeaderSettings),
     forward: createForward({ sessionCookie: names.sessionCookie }),
     upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),
@@ -188,7 +189,7 @@ export function createRuntime(
     close: async () => {
       await lastSeen
         .close()
-        .catch((error: unknown) => log.warn({ err: error }, 'last uses could not be written before the end'));
+        .catch((error: unknown) => log.warn({ err: error }, 'last-seen data lost at shutdown'));
       await source?.close();
       await upstreams.close();
     },

@@ -11,15 +11,15 @@ export function createUpstreamLog(log: Log): UpstreamEvents {
   return {
     changed: ({ upstream, address, usable, cause }) => {
       const line = { upstream, address, reason: printable(cause) };
-      if (usable) log.info(line, 'an address of an upstream is used again');
-      else log.warn(line, 'an address of an upstream is left out');
+      if (usable) log.info(line, 'upstream address healthy; used again');
+      else log.warn(line, 'upstream address unhealthy; not used');
     },
     failed: ({ upstream, address, code, cause }) => {
       const suppressed = throttle(`${upstream} ${address} ${code}`);
       if (suppressed !== undefined)
         log.warn(
-          { upstream, address, reason: printable(cause), suppressed },
-          'an address of an upstream failed',
+          { upstream, address, code, reason: printable(cause), suppressed },
+          'upstream address failed',
         );
     },
     retried: (upstream) => upstreamRetries.inc({ upstream }),

@@ -13,7 +13,7 @@ export type Creation =
   | { readonly kind: 'session'; readonly record: Session; readonly owner: VerifiedOwner };
 
 /**
- * What this process created in the last hour and was acknowledged: it can be written again to a store that forgot it.
+ * What this process created in the last hour and was acknowledged: it can be written again to a store that forgets.
  *
  * Tokens and sessions are never changed, so that what was created is what there is, until it ends.
  */

@@ -108,7 +108,7 @@ export function isWrongGrant(failure: Failure): boolean {
   return failure.kind === 'refused' && failure.code === 'invalid_grant';
 }
 
-/** Says that the page asks: then the browser is told to drop what it kept of this origin, service workers too. */
+/** Says that the page asks: then the answer clears what the browser stored for this origin, service workers too. */
 const BY_PAGE = { 'Latchkey-Page': '1' };
 
 /** Who is logged in. The address is relative to the page's. */

@@ -15,7 +15,7 @@ export function expiryPresets(maxLifetime: number | null): ExpiryPreset[] {
   return [
     ...fit.map((days) => ({ value: String(days), label: days === 365 ? '1 year' : `${days} days` })),
     { value: 'date', label: 'On a date…' },
-    { value: 'longest', label: maxLifetime === null ? 'Never' : 'As late as is allowed' },
+    { value: 'longest', label: maxLifetime === null ? 'Never' : 'Longest allowed' },
   ];
 }
 

@@ -4,6 +4,7 @@ import { AppContext } from './app-context.js';
 import { Header } from './parts/header.js';
 import { Announcement } from './parts/announcement.js';
 import { Problem } from './parts/problem.js';
+import { mayLeave } from './leaving.js';
 import { type Route, useRoute } from './routes.js';
 import { useSessionEnd } from './session-end.js';
 import type { Caller } from './types.js';
@@ -22,8 +23,6 @@ type Who =
 /** The whole page: who is logged in decides what there is to see. */
 export function Page() {
   const [who, setWho] = useState<Who>({ is: 'unknown' });
-  const [message, setMessage] = useState({ text: '', count: 0 });
-  const announce = useCallback((text: string) => setMessage(({ count }) => ({ text, count: count + 1 })), []);
   const find = useCallback(async (reason: LogInReason) => {
     onSessionEnded(() => setWho({ is: 'nobody', reason }));
     const result = await getCaller();
@@ -46,8 +45,9 @@ export function Page() {
   useSessionEnd(who.is === 'caller' ? who.caller : null, end, change);
   const leave = async () => {
     const result = await logOut();
-    if (result.ok || result.failure.kind === 'ended') setWho({ is: 'nobody', reason: 'left' });
-    else announce('You are still logged in: the server did not confirm the sign-out. Try again.');
+    const left = result.ok || result.failure.kind === 'ended';
+    if (left) setWho({ is: 'nobody', reason: 'left' });
+    return left;
   };
   return (
     <>
@@ -59,23 +59,27 @@ export function Page() {
         </main>
       )}
       {who.is === 'nobody' && <LogIn reason={who.reason} onDone={() => void find('no_cookie')} />}
-      {who.is === 'caller' && (
-        <Inside key={who.caller.user.id} caller={who.caller} announce={announce} onLeave={leave} />
-      )}
-      <Announcement text={message.text} count={message.count} />
+      {who.is === 'caller' && <Inside key={who.caller.user.id} caller={who.caller} onLeave={leave} />}
     </>
   );
 }
 
 interface InsideProps {
   readonly caller: Caller;
-  readonly announce: (message: string) => void;
-  readonly onLeave: () => Promise<void>;
+  /** Signs out. Resolves to false when the server did not confirm it. */
+  readonly onLeave: () => Promise<boolean>;
 }
 
-function Inside({ caller, announce, onLeave }: InsideProps) {
+/** What somebody sees who is logged in. Its announcements go with it, so the next user does not see them. */
+function Inside({ caller, onLeave }: InsideProps) {
   const route = useRoute();
+  const [message, setMessage] = useState({ text: '', count: 0 });
+  const announce = useCallback((text: string) => setMessage(({ count }) => ({ text, count: count + 1 })), []);
   const main = useRef<HTMLElement>(null);
+  const leave = async () => {
+    if (mayLeave() && !(await onLeave()))
+      announce('You are still logged in: the server did not confirm the sign-out. Try again.');
+  };
   const app = useMemo(() => ({ caller, announce }), [caller, announce]);
   const address = JSON.stringify(route);
   // What a click on a link does elsewhere: the new view is read from its top.
@@ -90,10 +94,11 @@ function Inside({ caller, announce, onLeave }: InsideProps) {
       <button type="button" class="skip" onClick={() => main.current?.querySelector('h1')?.focus()}>
         Skip to the content
       </button>
-      <Header view={route.view} onLeave={onLeave} />
+      <Header view={route.view} onLeave={leave} />
       <main ref={main} key={address}>
         <View route={route} caller={caller} />
       </main>
+      <Announcement text={message.text} count={message.count} />
     </AppContext.Provider>
   );
 }

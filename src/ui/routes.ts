@@ -1,4 +1,5 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { mayLeave } from './leaving.js';
 
 /** A view of the page, by what stands behind `#` in its address. Secrets never stand there. */
 export type Route =
@@ -27,8 +28,13 @@ export function readRoute(hash: string): Route {
 /** The view of now; it follows the address. */
 export function useRoute(): Route {
   const [hash, setHash] = useState(location.hash);
+  const shown = useRef(hash);
   useEffect(() => {
-    const follow = () => setHash(location.hash);
+    const follow = () => {
+      if (location.hash === shown.current) return;
+      if (mayLeave()) setHash((shown.current = location.hash));
+      else history.pushState(null, '', shown.current === '' ? location.pathname : shown.current);
+    };
     addEventListener('hashchange', follow);
     return () => removeEventListener('hashchange', follow);
   }, []);

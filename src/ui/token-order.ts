@@ -24,6 +24,8 @@ export interface Filter {
 export interface Row {
   readonly token: Token;
   readonly name: string;
+  /** Tokens of its owner that have its name, itself included. */
+  readonly namesakes: number;
   readonly owner: string;
   readonly scope: string;
   readonly services: string;
@@ -41,10 +43,13 @@ export interface Names {
 /** Puts tokens into words. */
 export function toRows(tokens: readonly Token[], { people, scopes, services }: Names): Row[] {
   const owners = new Map(people.map((person) => [person.id, person.name || person.login]));
+  const counts = new Map<string, number>();
+  for (const token of tokens) counts.set(ownName(token), (counts.get(ownName(token)) ?? 0) + 1);
   return tokens.map((token) => {
     const row = {
       token,
       name: nameOf(token),
+      namesakes: counts.get(ownName(token)) ?? 1,
       owner: owners.get(token.user_id) ?? token.user_id,
       scope: scopeTitles(token.scopes, scopes),
       services: serviceNames(token.services, services),
@@ -53,6 +58,11 @@ export function toRows(tokens: readonly Token[], { people, scopes, services }: N
     return { ...row, haystack: words.join('\n').toLowerCase() };
   });
 } // prettier-ignore
+
+/** A name among those of its owner. */
+function ownName({ user_id: owner, name }: Token): string {
+  return `${owner}\n${name}`;
+}
 
 /** Narrows and orders rows. Rows that are alike keep the newest first. */
 export function arrange(rows: readonly Row[], filter: Filter, sort: Sort, now: number): Row[] {

@@ -69,10 +69,10 @@ function explainRefused({ status, code, detail, retryAfter }: Failure & { kind: 
   if (code === 'invalid_grant') return 'The login name or the password is wrong. Check both and try again.';
   if (code === 'account_locked') return 'This account is locked. Ask whoever runs this service to unlock it.';
   if (code === '2fa.verify')
-    return 'That one-time password does not hold. Each one works once: wait for the next one and enter it.';
+    return 'That one-time password is wrong, expired or already used. Wait for the next one, then enter it.';
   if (status === 429) return `Too many attempts. Wait ${wait}, then try again.`;
   if (status === 403) return `You are not allowed to do this. ${sentence(detail)}`;
-  if (status === 404) return `It is not there any more. ${sentence(detail)}`;
+  if (status === 404) return `It no longer exists. ${sentence(detail)}`;
   if (status >= 500) return `The server cannot do this now. Wait ${wait}, then try again.`;
   return `This was refused. ${sentence(detail)}`;
 }

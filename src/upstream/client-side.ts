@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 
-/** Receives events of the client of an answer. */
+/** Receives what happens on the client's side of an answer. */
 export interface Following {
   /** It took what waited for it. */
   drained(): void;

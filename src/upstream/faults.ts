@@ -8,7 +8,7 @@ const TOO_SLOW = new Set([
 ]);
 const CONNECTION = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
-/** The refusal when the upstream failed before it answered. @param sent whether the request could be sent */
+/** The refusal when an upstream failed before it answered. @param sent whether the request could be sent */
 export function refusalOf(error: Error, sent: boolean): Refusal {
   if (TOO_SLOW.has(codeOf(error)))
     return { refusal: 'upstream_too_slow', detail: 'The upstream did not answer in time' };

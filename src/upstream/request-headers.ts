@@ -8,7 +8,7 @@ export interface RequestHeaderSettings extends ProtectedNames {
   /** Exact name of the session cookie. */
   readonly sessionCookie: string;
   readonly forwardCredentials: boolean;
-  /** This process writes spans of its own: the upstream receives them instead of the client's. */
+  /** This process writes its own spans: the upstream receives their ids instead of the client's. */
   readonly tracing: boolean;
 }
 

@@ -232,7 +232,7 @@ t.test('POST /tokens without a login name, while a sudo lasts', async (t) => {
       const rows: [string, Params, number, string][] = [
         ['no password', { scope: 'nonsense' }, 400, PASSWORD_REQUIRED],
         ['a wrong password', { password: 'wrong', scope: 'nonsense' }, 400, WRONG],
-        ['a wrong scope', { password: PASSWORD, scope: 'nonsense', expires_at: 'never' }, 400, grant('invalid_scope', 'The scope "nonsense" is not valid')],
+        ['a wrong scope', { password: PASSWORD, scope: 'nonsense', expires_at: 'never' }, 400, grant('invalid_scope', 'The scope "nonsense" is not valid; valid scopes: global, global:read, purge_select, purge_all')],
         ['a wrong service', { password: PASSWORD, service_id: 'NONE' }, 422, grant('Unprocessable Entity', 'The service "NONE" is unknown')],
         ['an empty name', { username: '', password: PASSWORD }, 400, BOTH_REQUIRED],
       ];

@@ -79,6 +79,23 @@ t.test('what is allowed and has no effect is warned of', async (t) => {
   t.match(readable, { code: 0, stderr: /d\.yaml:3: warning: a plain key in a file that others can read/ });
 });
 
+t.test('a Redis that is not there is named, with what to do', async (t) => {
+  const folder = temporaryFolder(t);
+  const rows = [
+    ['127.0.0.1:1', '127.0.0.1:1: connection refused (ECONNREFUSED)'],
+    ['nowhere.invalid:6379', /nowhere\.invalid:6379: .* \((?:ENOTFOUND|EAI_AGAIN)\)/],
+  ] as const;
+  for (const [address, fault] of rows) {
+    const file = join(folder, 'latchkey.yaml');
+    writeFileSync(file, `${UPSTREAM}store: { type: redis, url: "redis://u:secret@${address}" }\n`);
+    const told = await type(folder, ['user', 'list']);
+    t.equal(told.code, 1);
+    t.match(told.stderr, fault);
+    t.match(told.stderr, `; check that Redis runs and that "store" in ${file} names it)\n`);
+    t.notMatch(told.stderr, 'secret');
+  }
+});
+
 t.test('mistakes of flags are told as such', async (t) => {
   const folder = temporaryFolder(t);
   const rows = [

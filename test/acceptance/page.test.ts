@@ -85,6 +85,46 @@ t.test('nothing else is there, in any spelling', async (t) => {
   t.equal(upstream.received.length, 0, 'and none of it reaches the upstream');
 });
 
+t.test('a browser that opens the address of the service is led to the page', async (t) => {
+  const html = { Accept: 'text/html,application/xhtml+xml' };
+  const open = async (at: string, headers: Record<string, string> = html, path = '/', method = 'GET') => {
+    const { status, headers: answered } = await send(at, path, { method, headers });
+    return [status, answered['location']];
+  };
+  t.same(await open(url), [302, PAGE]);
+  t.same(await open(url, { ...html, Cookie: 'service.session=none' }), [302, PAGE], 'after the session too');
+  t.same(await open(url, { Accept: 'application/json' }), [401, undefined], 'programs are told the status');
+  t.same(await open(url, {}), [401, undefined]);
+  t.same(await open(url, { ...html, 'Service-Key': 'none' }), [401, undefined], 'a key that does not hold');
+  t.same(await open(url, html, '/x'), [401, undefined], 'other paths stay refused');
+  t.same(await open(url, html, '/', 'POST'), [401, undefined]);
+  const cookie = await login('superuser');
+  t.same(await open(url, { ...html, Cookie: cookie }), [200, undefined], 'whoever is logged in reaches the upstream');
+
+  const routes = [{ path: '/', action: 'api' }];
+  const named = await startFixture(t, { routes });
+  t.same(await open(named.url), [401, undefined], 'a route for "/" is the application\'s');
+  const denied = await startFixture(t, { routes: [], default_route: { auth: 'deny' }, interface: { ui: { path: '/p/' } } });
+  t.same(await open(denied.url), [302, '/p/']);
+  const off = await startFixture(t, { interface: { ui: { enabled: false } } });
+  t.same(await open(off.url), [401, undefined]);
+  const own = await startFixture(t, { interface: { ui: { host: 'login.example.com' } } });
+  t.same(await open(own.url, { ...html, Host: 'login.example.com' }), [302, PAGE]);
+  t.same(await open(own.url), [401, undefined], 'the page is on its own host only');
+}); // prettier-ignore
+
+t.test('a slash too many at the end of an endpoint: what was meant is named', async (t) => {
+  for (const [method, path, meant] of [
+    ['POST', '/tokens/', '/tokens'],
+    ['GET', '/tokens/self/', '/tokens/self'],
+    ['POST', '/login/', '/login'],
+  ] as const) {
+    const { status, json } = await send(url, path, { method });
+    t.equal(status, 400);
+    t.match(json.detail, `; did you mean ${meant}, without the slash at its end?`);
+  }
+});
+
 t.test('who is logged in, and what that user may do', async (t) => {
   const cookie = await login('billing');
   const reply = await send(url, `${PAGE}session`, { headers: { Cookie: cookie } });
@@ -178,7 +218,14 @@ t.test('other names, another place, limits and scopes of one\'s own; and no page
   const there = await startFixture(t, {
     interface: { vendor: 'Acme', ui: { path: '/account/tokens/' } },
     tokens: { max_lifetime: '24h' },
-    policy: { scopes: { global: { allow: ['*:read'], deny: ['billing:*'] }, all: { allow: ['*'] }, none: {} } },
+    policy: {
+      scopes: {
+        global: { allow: ['*:read'], deny: ['billing:*'] },
+        all: { allow: ['*'] },
+        none: {},
+        reports: { allow: ['api:read'], description: 'Reads reports.' },
+      },
+    },
   });
   const page = await send(there.url, '/account/tokens/');
   t.match(page.text, 'name="one-time-password-field" content="Acme-OTP"');
@@ -189,6 +236,7 @@ t.test('other names, another place, limits and scopes of one\'s own; and no page
     { name: 'global', title: 'global', description: 'Allows *:read, but never billing:*.' },
     { name: 'all', title: 'Full access', description: 'Does everything that you may do yourself, in the services and in the account.' },
     { name: 'none', title: 'none', description: 'Allows nothing.' },
+    { name: 'reports', title: 'reports', description: 'Reads reports.' },
   ]);
   t.equal((await send(there.url, PAGE)).status, 401, 'its default path is an ordinary one');
 

@@ -112,7 +112,11 @@ t.test('a backup is whole or not there, and is restored into an empty store', as
   });
   t.match(
     await run(['store', 'restore', file, '--config', config(toRedis('other-key:'))]),
-    { code: 1, stderr: /the sealed secret of .* cannot be opened/ },
+    {
+      code: 1,
+      stderr:
+        /the sealed secret of .* cannot be opened; set store\.sealing_key to the key of the store that was backed up, then restore again\n$/,
+    },
     'the key that opens the sealed secrets has to come along',
   );
 

@@ -142,7 +142,7 @@ t.test('a certificate is verified for requests and WebSockets alike, and the log
     const lineOf = () => server.stdout().split('\n').find((each) => each.includes(`"upstream":"${name}"`)) ?? '';
     await until(() => lineOf() !== '', `a line about ${name}`);
     const line = lineOf();
-    t.match(line, /"level":40.*"msg":"an address of an upstream failed"/);
+    t.match(line, /"level":40.*"msg":"upstream address failed"/);
     t.match(line, reason);
   }
   for (const name of ['plain', 'address', 'named', 'client', 'preserved', 'preserved_address']) {

@@ -152,8 +152,8 @@ const lines = (address: string, message: string) =>
     .stdout()
     .split('\n')
     .filter((line) => line.includes(`"${message}"`) && line.includes(`"address":"${address}"`));
-const LEFT_OUT = 'an address of an upstream is left out';
-const USED_AGAIN = 'an address of an upstream is used again';
+const LEFT_OUT = 'upstream address unhealthy; not used';
+const USED_AGAIN = 'upstream address healthy; used again';
 
 t.test('a request goes to the address that has the least to do, in turn where several have', async (t) => {
   const held = three.map((): ServerResponse[] => []);
@@ -416,7 +416,7 @@ t.test(
     t.ok(Date.now() - startedAt < 10_000);
     for (const port of ports.gone)
       await until(async () => (await healthy('gone', loopback(port))) === 0, 'it is told');
-    t.equal(lines(loopback(ports.gone[0]), 'an address of an upstream failed').length >= 1, true);
+    t.equal(lines(loopback(ports.gone[0]), 'upstream address failed').length >= 1, true);
     const back = new Node();
     await back.listen(ports.gone[1]);
     t.equal((await get('/gone/x')).status, 200, 'without waiting for its time to be over');

@@ -39,12 +39,12 @@ t.test('of several faults what is missing is told first, then what is too much',
 t.test('a token is refused for its scope, then its expiry, its services and its name', async (t) => {
   const store = { directory: { listServices: async () => [{ id: 'S1', customerId: 'C1', name: 'www' }] }, tokens: { customerHasAtLeast: () => false } } as unknown as Store;
   const settings = { max_per_user: null, max_stored_per_user: 1_000, max_stored_per_customer: 100_000, max_lifetime: null };
-  const tokens = new Tokens(store, { pending: () => undefined }, settings, (name) => name === 'global');
+  const tokens = new Tokens(store, { pending: () => undefined }, settings, ['global', 'read']);
   const user = { id: 'U1', customerId: 'C1' } as Parameters<Tokens['create']>[0];
   const wrong = { scope: 'none', expiresAt: 'tomorrow', services: ['S2'], name: '\n' };
   const rows: [Partial<TokenRequest>, string][] = [
     [{ scope: ' ' }, 'The scope is empty'],
-    [{}, 'The scope "none" is not valid'],
+    [{}, 'The scope "none" is not valid; valid scopes: global, read'],
     [{ scope: undefined }, 'expires_at must be an ISO 8601 date-time with an offset, like 2030-01-31T12:00:00Z'],
     [{ scope: 'global', expiresAt: '2000-01-01T00:00:00Z' }, 'expires_at has passed'],
     [{ scope: 'global', expiresAt: undefined }, 'The service "S2" is unknown'],

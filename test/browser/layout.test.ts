@@ -25,6 +25,9 @@ for (const colorScheme of ['light', 'dark'] as const) {
     await page.getByRole('button', { name: 'Log in' }).waitFor();
     await look('log-in');
     await logIn(page, 'superuser', PASSWORD);
+    await page.setViewportSize({ width: 390, height: 800 });
+    for (const shown of ['superuser', 'Sign out'])
+      await page.getByRole('banner').getByText(shown).first().waitFor({ state: 'visible' });
     for (const [hash, heading] of [['tokens', 'My tokens'], ['organisation', 'Tokens of the organisation'], ['tokens/new', 'Create a token'], ['sessions', 'Sessions'], [`tokens/${plain.id}/rotate`, 'Rotate plain']] as const) {
       await page.goto(`${PAGE}#/${hash}`);
       await page.getByRole('heading', { name: heading, level: 1 }).waitFor();

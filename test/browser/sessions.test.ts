@@ -38,11 +38,11 @@ t.test('two factors: the second step only where the account has one, to log in a
   t.equal(await page.evaluate('document.activeElement.name'), 'otp');
   t.same(await accessibilityFaults(page), []);
   await otp.fill('000000');
-  await page.getByRole('button', { name: 'Go on' }).click();
-  await page.getByText('This one-time password does not hold.').waitFor();
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.getByText('This one-time password is wrong, expired or already used.').waitFor();
   const code = otpAt(Date.now());
   await otp.fill(`${code.slice(0, 3)} ${code.slice(3)}`);
-  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByRole('button', { name: 'Continue' }).click();
   await page.getByRole('heading', { name: 'My tokens' }).waitFor();
 
   await page.getByRole('link', { name: 'Create token' }).click();
@@ -51,7 +51,7 @@ t.test('two factors: the second step only where the account has one, to log in a
   await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
   await otp.fill(code);
   await page.getByRole('button', { name: 'Create token' }).click();
-  await page.getByText('This one-time password does not hold. Each one works once').waitFor();
+  await page.getByText('This one-time password is wrong, expired or already used.').waitFor();
   // The step after the one that was taken counts already.
   await otp.fill(otpAt(Date.now() + HALF_MINUTE));
   await page.getByRole('button', { name: 'Create token' }).click();

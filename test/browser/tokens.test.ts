@@ -74,6 +74,68 @@ t.test('a superuser creates a token: scope, service, expiry, password; the secre
   t.same(faults, []);
 }); // prettier-ignore
 
+t.test('leaving with a secret that is not stored asks; scopes that add up say so; equal names are marked', async (t) => {
+  const { page, faults } = await enter(t, 'engineer');
+  const asked: string[] = [];
+  let leave = false;
+  page.on('dialog', (dialog) => {
+    asked.push(dialog.type());
+    void (leave ? dialog.accept() : dialog.dismiss());
+  });
+  await page.getByRole('link', { name: 'Create token' }).click();
+  await page.getByText('Your role cannot list tokens, or revoke them here later.').waitFor();
+  await page.getByLabel('Name', { exact: true }).fill('kept');
+  const sum = page.getByText('Scopes add up:');
+  await page.getByRole('checkbox', { name: /^Read only/ }).check();
+  t.equal(await sum.count(), 0, 'one scope needs no sum');
+  await page.getByRole('checkbox', { name: /^Full access/ }).check();
+  await sum.waitFor();
+  await page.getByRole('checkbox', { name: /^Full access/ }).uncheck();
+  t.equal(await sum.count(), 0);
+  await page.getByLabel('Password').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Create token' }).click();
+  const secret = page.getByLabel('Secret', { exact: true });
+  await secret.waitFor();
+  await page.getByRole('link', { name: 'Sessions' }).click();
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  t.same(asked, ['confirm', 'confirm']);
+  t.match(await secret.inputValue(), /^lk/, 'it is still there');
+  t.ok(page.url().endsWith('#/tokens/new'));
+  await page.close({ runBeforeUnload: true });
+  await new Promise((wait) => setTimeout(wait, 500));
+  t.same(asked, ['confirm', 'confirm', 'beforeunload']);
+  t.notOk(page.isClosed());
+  leave = true;
+  await page.getByRole('link', { name: 'Sessions' }).click();
+  await page.getByRole('heading', { name: 'Sessions' }).waitFor();
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByText('You are signed out.').waitFor();
+  t.equal(asked.length, 4, 'nothing is left to ask for');
+  t.same(faults, []);
+}); // prettier-ignore
+
+t.test('equal names are marked, and their buttons name the id', async (t) => {
+  const [first, second] = [await create('superuser', { name: 'same' }), await create('superuser', { name: 'same' })];
+  const { page, faults } = await enter(t, 'superuser');
+  await page.getByRole('row', { name: /same/ }).first().waitFor();
+  t.equal(await page.getByText('2 with this name').count(), 2);
+  t.same(await accessibilityFaults(page), []);
+  t.equal(await page.getByRole('button', { name: `Revoke same, id ${second.json.id}` }).count(), 1);
+  await page.getByRole('button', { name: `Revoke same, id ${first.json.id}` }).click();
+  t.match(await page.getByRole('dialog').textContent(), first.json.id);
+  await page.getByRole('button', { name: 'Revoke token' }).click();
+  await page.getByRole('status').getByText('The token same is revoked.').waitFor();
+  t.equal(await page.getByText('with this name').count(), 0, 'the last one has the name alone');
+
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByRole('button', { name: 'Log in' }).waitFor();
+  t.notMatch(await page.content(), 'is revoked', 'an announcement ends with its session');
+  await logIn(page, 'billing', PASSWORD);
+  await page.getByRole('heading', { name: 'My tokens' }).waitFor();
+  t.notMatch(await page.content(), 'is revoked');
+  t.same(faults, []);
+}); // prettier-ignore
+
 t.test('the list: words, last use, marks, order, filter; times in the zone of the reader', async (t) => {
   const at = (ms: number) => ({ expires_at: new Date(Date.now() + ms).toISOString() });
   await create('billing', { name: 'zeta', scope: 'global:read', ...at(3 * DAY) });
@@ -114,7 +176,7 @@ t.test('the list: words, last use, marks, order, filter; times in the zone of th
   await page.getByLabel('Filter tokens').fill('purge');
   t.same(await names(), ['alpha']);
   await page.getByLabel('Filter tokens').fill('nothing like it');
-  await page.getByRole('heading', { name: 'No token fits' }).waitFor();
+  await page.getByRole('heading', { name: 'No matching tokens' }).waitFor();
   await page.getByRole('button', { name: 'Show all' }).click();
   t.equal((await names()).length, 4);
 
@@ -151,7 +213,7 @@ t.test('a token is revoked behind a question; one that was revoked elsewhere is 
   const cookie = await login('superuser');
   await send(url, `/tokens/${second.id}`, { method: 'DELETE', headers: { Cookie: cookie } });
   await page.getByRole('button', { name: 'Revoke token' }).click();
-  await page.getByRole('status').getByText('was revoked already, from somewhere else').waitFor();
+  await page.getByRole('status').getByText('was already revoked elsewhere').waitFor();
   t.equal(await page.getByRole('button', { name: 'Revoke revoked elsewhere' }).count(), 0);
   t.same(faults, []);
 }); // prettier-ignore

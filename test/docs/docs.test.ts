@@ -139,6 +139,24 @@ t.test('docs/tracing.md: its configuration passes, and says the defaults', async
   t.equal(read(''), null, 'off unless present');
 });
 
+/** Words that read like a translation, or that plain English has a shorter one for. */
+const AVOIDED =
+  /\bcan not\b|\bmend(?:s|ed|ing)?\b|\bshall\b|\b(?:whereof|thereby|wherein)\b|\bin wrong hands\b|\bin your name\b|\bof old\b/i;
+
+t.test('pages, texts of the program and its comments are plain English', async (t) => {
+  t.match('It can not be mended', AVOIDED, 'such words are found');
+  const below = (folder: string) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((file) => /\.tsx?$/.test(file))
+      .map((file) => join(folder, file));
+  const faults = [...pages(), ...below('src')].flatMap((file) =>
+    readFileSync(file, 'utf8')
+      .split('\n')
+      .flatMap((line, i) => (AVOIDED.test(line) ? [`${file}:${i + 1}: ${line.trim()}`] : [])),
+  );
+  t.same(faults, []);
+});
+
 t.test('SECURITY.md names tests that exist', async (t) => {
   const files = [...readFileSync('SECURITY.md', 'utf8').matchAll(/`(test\/[^`]+)`/g)].map(([, file = '']) => file);
   t.ok(files.length > 15);

@@ -8,7 +8,7 @@ import { needPackages, runs } from '../helpers/debian.js';
 import { parseObjects, render } from '../helpers/helm.js';
 import { send } from '../helpers/http.js';
 import { faultsOf } from '../helpers/kubernetes.js';
-import { start, temporaryFolder } from '../helpers/latchkey.js';
+import { run, start, startCommand, temporaryFolder } from '../helpers/latchkey.js';
 import { freePort } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 import { rememberSecret } from '../helpers/secrets.js';
@@ -89,6 +89,32 @@ t.test('examples/compose.yaml: its parts work together, with the secrets that do
   t.equal(login.status, 200);
   const cookie = login.headers['set-cookie']?.[0]?.split(';')[0] ?? '';
   t.match((await send(url, '/anything', { headers: { Cookie: cookie } })).json, { url: '/anything', 'x-auth-login': 'ada@example.com', 'x-auth-role': 'superuser' });
+}); // prettier-ignore
+
+t.test('examples/systemd/latchkey.service starts, reloads and stops what there is', async (t) => {
+  const unit = readFileSync('examples/systemd/latchkey.service', 'utf8');
+  const setting = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1] ?? '';
+  const folder = temporaryFolder(t);
+  const data = join(folder, 'lib');
+  const local = (command: string) => command.replaceAll('/etc/latchkey', folder).split(' ');
+  writeFileSync(join(folder, 'latchkey.yaml'), `upstream: http://127.0.0.1:9\nlisten: { port: 0 }\nadmin: { port: 0 }\nstore: { type: lmdb, path: ${data} }\n`);
+  const [program, ...check] = local(setting('ExecStartPre'));
+  t.equal(program, '/usr/local/bin/latchkey');
+  t.match(await run(check), { code: 0 });
+  const server = await startCommand(t, local(setting('ExecStart')).slice(1));
+  const [, signal] = /kill -(\w+) \$MAINPID$/.exec(setting('ExecReload')) ?? [];
+  process.kill(server.pid, `SIG${signal}`);
+  await until(() => server.stdout().includes('"reloaded"'), 'it reloads');
+  t.same(await server.stop('SIGTERM'), { code: 0, signal: null });
+  const { config } = loadConfig(join(folder, 'latchkey.yaml'));
+  t.ok(Number(setting('TimeoutStopSec')) * 1000 > config.limits.drain_timeout);
+  t.ok(Number(setting('LimitNOFILE')) > 2 * config.limits.connections);
+  t.equal(`/var/lib/${setting('StateDirectory')}/store`, /path: (\S+) /.exec(unit)?.[1], 'the store is where it may write');
+  // Where systemd is installed, it says whether it knows every setting.
+  const copy = join(folder, 'latchkey.service');
+  writeFileSync(copy, unit.replaceAll('/usr/local/bin/latchkey', process.execPath));
+  const { status, stderr } = spawnSync('systemd-analyze', ['verify', copy]);
+  if (status !== null) t.notMatch(String(stderr), /latchkey\.service/);
 }); // prettier-ignore
 
 t.test('examples/kubernetes/sidecar.yaml is what Kubernetes and Latchkey take, and what the chart makes', async (t) => {

@@ -65,7 +65,7 @@ t.test('what is rendered', async (t) => {
   t.same(kindsOf(of('sidecar').objects), ['ConfigMap', 'Deployment', 'NetworkPolicy', 'Service']);
   t.same(kindsOf(of('sidecar, monitored').objects), ['ConfigMap', 'Deployment', 'NetworkPolicy', 'PodMonitor', 'Service']);
   const extras = [...(HAS_ALERTS ? ['PrometheusRule'] : []), ...(HAS_DASHBOARD ? ['ConfigMap'] : [])];
-  t.same(kindsOf(of('everything').objects), [...always, 'Deployment', 'HorizontalPodAutoscaler', 'HTTPRoute', 'Ingress', 'ServiceMonitor', ...extras].toSorted());
+  t.same(kindsOf(of('everything').objects), [...always, 'Deployment', 'HorizontalPodAutoscaler', 'HTTPRoute', 'Ingress', 'ServiceMonitor', 'ConfigMap', 'ConfigMap', ...extras].toSorted());
 }); // prettier-ignore
 
 t.test('names, selectors, ports and volumes fit together', async (t) => {
@@ -116,6 +116,36 @@ t.test('names, selectors, ports and volumes fit together', async (t) => {
   t.equal(internal?.['spec'].type, 'ClusterIP');
   t.same(monitor['spec'].endpoints[0].relabelings, [{ targetLabel: 'job', replacement: 'latchkey' }]);
   t.same(only(of('everything'), 'Service')['spec'].ports.length, 1, 'a load balancer carries the public port only');
+}); // prettier-ignore
+
+t.test('what operators add is where it belongs', async (t) => {
+  const { objects } = of('everything');
+  const own = objects.filter(({ metadata }) => !/-(?:one|two)$/.test(metadata.name));
+  for (const { kind, metadata } of own) t.match(metadata.labels, { 'example.com/team': 'edge' }, kind);
+  t.same(objects.filter((each) => !own.includes(each)).map(({ metadata }) => metadata.name).toSorted(), ['everything-one', 'everything-two']);
+  const deployment = only({ objects } as Rendered, 'Deployment')['spec'];
+  t.same(deployment.strategy, { type: 'Recreate' });
+  t.notMatch(deployment.selector.matchLabels, { 'example.com/team': 'edge' }, 'a selector cannot change');
+  const { metadata, spec } = deployment.template;
+  t.match(metadata.labels, { 'example.com/team': 'edge' });
+  t.same(spec.initContainers.map(({ name }: { name: string }) => name), ['wait']);
+  t.same(spec.containers.map(({ name }: { name: string }) => name), ['latchkey', 'shipper']);
+  const [latchkey] = spec.containers;
+  t.same(latchkey.envFrom, [{ configMapRef: { name: 'proxies' } }]);
+  t.match(latchkey, { startupProbe: { periodSeconds: 1, failureThreshold: 120 }, readinessProbe: { initialDelaySeconds: 3, periodSeconds: 5 } });
+  t.match(only({ objects } as Rendered, 'Service')['spec'], { loadBalancerClass: 'example.com/internal', loadBalancerSourceRanges: ['203.0.113.0/24'], externalTrafficPolicy: 'Local', ports: [{ nodePort: 30443 }] });
+  t.match(only({ objects } as Rendered, 'Ingress')['spec'].rules[0].http.paths[0], { path: '/v1', pathType: 'Exact' });
+  const scaler = only({ objects } as Rendered, 'HorizontalPodAutoscaler')['spec'];
+  t.same(scaler.metrics.map(({ resource: { name, target } }: { resource: { name: string; target: { averageUtilization: number } } }) => [name, target.averageUtilization]), [['cpu', 70], ['memory', 80]]);
+  t.equal(scaler.behavior.scaleDown.stabilizationWindowSeconds, 600);
+  const budget = only({ objects } as Rendered, 'PodDisruptionBudget')['spec'];
+  t.match(budget, { minAvailable: '50%' });
+  t.equal(budget.maxUnavailable, undefined, 'one of the two');
+  t.equal(only(of('fleet'), 'PodDisruptionBudget')['spec'].maxUnavailable, 1);
+  t.same(only(of('fleet'), 'Deployment')['spec'].strategy, { rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } });
+  const claimed = only(of('a claim with annotations'), 'StatefulSet')['spec'];
+  t.same(claimed.volumeClaimTemplates[0].metadata.annotations, { 'helm.sh/resource-policy': 'keep' });
+  t.same(claimed.updateStrategy, { type: 'OnDelete' });
 }); // prettier-ignore
 
 t.test('pods are restricted, and stop in time', async (t) => {
@@ -312,7 +342,7 @@ t.test('every value of values.yaml changes something', async (t) => {
 t.test('README.md lists every value with its default', async (t) => {
   const rows = [...readFileSync(`${CHART}/README.md`, 'utf8').matchAll(/^\| `([A-Za-z_.]+)` +\| `([^`]*)` +\|/gm)].map(([, path = '', value = '']) => [path, value]);
   const defaults = parse(readFileSync(`${CHART}/values.yaml`, 'utf8'));
-  const tables = ['podSecurityContext', 'securityContext', 'resources', 'topologySpreadConstraints'];
+  const tables = ['podSecurityContext', 'securityContext', 'resources', 'topologySpreadConstraints', 'startupProbe', 'livenessProbe', 'readinessProbe'];
   const expected = leaves().filter(([key = '']) => !tables.includes(key)).map((path) => {
     const value = path.reduce((table, key) => table[key], defaults);
     return [path.join('.'), JSON.stringify(value)];

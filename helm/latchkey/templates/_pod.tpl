@@ -8,6 +8,10 @@ args: [serve, --config, /etc/latchkey/latchkey.yaml]
 env:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .Values.envFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 ports:
   - name: lk-public
     containerPort: {{ include "latchkey.publicPort" . }}
@@ -19,18 +23,13 @@ ports:
   {{- end }}
 startupProbe:
   httpGet: { path: /healthz, port: lk-admin }
-  periodSeconds: 1
-  failureThreshold: 60
+  {{- toYaml .Values.startupProbe | nindent 2 }}
 livenessProbe:
   httpGet: { path: /healthz, port: lk-admin }
-  periodSeconds: 10
-  timeoutSeconds: 5
-  failureThreshold: 6
+  {{- toYaml .Values.livenessProbe | nindent 2 }}
 readinessProbe:
   httpGet: { path: /readyz, port: lk-admin }
-  periodSeconds: 5
-  timeoutSeconds: 3
-  failureThreshold: 2
+  {{- toYaml .Values.readinessProbe | nindent 2 }}
 lifecycle:
   preStop:
     sleep: { seconds: {{ int .Values.preStopSeconds }} }
@@ -110,8 +109,15 @@ spec:
   terminationGracePeriodSeconds: {{ include "latchkey.stopSeconds" . }}
   securityContext:
     {{- toYaml .Values.podSecurityContext | nindent 4 }}
+  {{- with .Values.initContainers }}
+  initContainers:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   containers:
     - {{ include "latchkey.container" . | nindent 6 | trim }}
+    {{- with .Values.extraContainers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   volumes:
     {{- include "latchkey.configVolume" . | nindent 4 }}
     {{- with include "latchkey.dataVolume" . }}

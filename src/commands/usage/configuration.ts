@@ -9,18 +9,18 @@ export function checkCommand(): Command {
   return new Command('check')
     .description('validate a configuration and print each fault as FILE:LINE:COLUMN: message')
     .addOption(configOption())
-    .option('--expect <file>', 'also judge a table of requests, and print those that are not judged as expected')
+    .option('--expect <file>', 'also test a table of requests, and print those with another decision than expected')
     .addHelpText(
       'after',
       `
-The directory file that the configuration names is checked as well. Nothing is opened or changed.
+The directory file of the configuration is checked too. Nothing is opened or changed.
 
 A table for --expect (latchkey schema expect prints its JSON Schema):
   requests:
     - { path: /status, as: anonymous, expect: allow }
     - { method: POST, path: /service/S1/purge_all, as: { role: engineer, scope: purge_select }, expect: scope }
     - { method: POST, path: /billing/plan, as: { role: engineer }, expect: 403 }
-"as" is a session of that role, or a token when it has a scope or services. "expect" is allow, a status, or a reason.`,
+"as" is a session with that role, or a token if it has a scope or services. "expect" is allow, a status or a reason.`,
     )
     .action(async (options: CheckOptions) => {
       const { check } = await import('../check.js');
@@ -31,25 +31,25 @@ A table for --expect (latchkey schema expect prints its JSON Schema):
 /** `latchkey explain`: what the server would do with a request, and every rule that leads to it. */
 export function explainCommand(): Command {
   return new Command('explain')
-    .description('say what the server would do with a request, and which rules lead to it')
+    .description('show the decision for a request, and each rule that leads to it')
     .addOption(configOption())
-    .option('--method <method>', 'the method', 'GET')
-    .requiredOption('--path <target>', 'the request target as it is sent, query included, like /service/S1')
-    .option('--header <line>', 'a header field, like "Origin: https://a"; can be given several times', collect)
+    .option('--method <method>', 'the HTTP method', 'GET')
+    .requiredOption('--path <target>', 'the request target with its query, like /service/S1')
+    .option('--header <line>', 'a header, like "Origin: https://a"; can be repeated', collect)
     .addOption(
-      new Option('--key-file <file>', 'as whoever holds the API token or legacy key in a file, or - for standard input')
+      new Option('--key-file <file>', 'with the API token or legacy key in this file; - is standard input')
         .conflicts(['key', 'user', 'anonymous']),
     )
     .addOption(
-      new Option('--key <secret>', 'the same key as an argument, which other users can see in process lists; - is standard input')
+      new Option('--key <secret>', 'with this API token or legacy key, which other users can see in process lists; - is standard input')
         .conflicts(['user', 'anonymous']),
     )
     .addOption(
-      new Option('--user <login>', 'as this user: by a session, or by a token when --scope or --services is given')
+      new Option('--user <login>', 'as this user, with a session; with --scope or --services, with a token')
         .conflicts(['anonymous']),
     )
     .option('--scope <scopes>', 'scopes of the token, separated by spaces (default with --services: global)')
-    .option('--services <ids>', 'services that the token is limited to, separated by commas', listOf)
+    .option('--services <ids>', 'services of the token, separated by commas', listOf)
     .option('--anonymous', 'without a credential')
     .addOption(jsonOption())
     .addHelpText(
@@ -60,7 +60,7 @@ Examples:
   latchkey explain --config latchkey.yaml --method POST --path /service/S1/purge_all --user ada@example.com --scope purge_all --services S1
   latchkey explain --config latchkey.yaml --method GET --path /service/S1 --key-file token.txt
 
-Nothing is forwarded and nothing is recorded. It exits with 0 whatever the verdict is.`,
+Nothing is forwarded or recorded. The exit code is 0 for either decision.`,
     )
     .action(async (options: ExplainOptions) => (await import('../explain.js')).runExplain(options)); // prettier-ignore
 }
@@ -70,7 +70,7 @@ export function schemaCommand(): Command {
   return new Command('schema')
     .description('print the JSON Schema of a file, for editors')
     .addArgument(
-      new Argument('[kind]', 'which file; expect is the table of check --expect')
+      new Argument('[kind]', 'the file; expect is the table for check --expect')
         .choices(SCHEMA_KINDS)
         .default('config'),
     )

@@ -4,10 +4,10 @@ import type { DemoOptions } from '../demo.js';
 
 const MAX_PORT = 65_535;
 
-/** `latchkey serve`: serves until it is told to stop. */
+/** `latchkey serve`: serves until a signal stops it. */
 export function serveCommand(): Command {
   return new Command('serve')
-    .description('serve with a configuration, until SIGTERM')
+    .description('start the server; SIGTERM stops it, SIGHUP reloads')
     .addOption(configOption())
     .action(async (options: { config: string }) => (await import('../serve.js')).serve(options));
 }
@@ -15,12 +15,16 @@ export function serveCommand(): Command {
 /** `latchkey demo`: a server with users to try it out, and the curl lines to try it with. */
 export function demoCommand(): Command {
   return new Command('demo')
-    .description('serve with users to try it out, and print curl lines to try it with')
-    .option('--upstream <url>', 'the API to guard (default: a built-in one that shows what it receives)', url)
+    .description('start a server with sample users, and print curl commands to try')
+    .option(
+      '--upstream <url>',
+      'the API to protect (default: a built-in one that shows what it receives)',
+      url,
+    )
     .option('--port <number>', 'the port to listen on', port, '8080')
     .option(
       '--data <dir>',
-      'where users, passwords and tokens are kept; a folder that is yours alone',
+      'the folder for users, passwords and tokens, which no other user may read',
       'data/demo',
     )
     .action(async (options: DemoOptions) => (await import('../demo.js')).demo(options));
@@ -43,7 +47,7 @@ function port(text: string): string {
 /** `latchkey healthcheck`: succeeds when the server that runs with this configuration is ready. */
 export function healthcheckCommand(): Command {
   return new Command('healthcheck')
-    .description('exit with 0 when the server that runs with this configuration is ready')
+    .description('exit with 0 if the server of this configuration is ready')
     .addOption(configOption())
     .action(async (options: { config: string }) => (await import('../healthcheck.js')).healthcheck(options));
 }

@@ -13,55 +13,60 @@ import { upstreamSchema } from './upstream.js';
 
 /** The configuration file: types, checks, defaults and JSON Schema come from here. */
 export const configSchema = z.strictObject({
-  listen: listenSchema.prefault({}).describe('The public listener, which clients talk to'),
+  listen: listenSchema
+    .prefault({})
+    .describe('The public listener, which clients talk to')
+    .meta({ example: '{ port: 8080 }' }),
   admin: adminSchema
     .prefault({})
     .describe(
       'The listener for operators: health, readiness, metrics, reload. It asks for no credential, so keep it private',
     )
-    .meta({ restart: true }),
+    .meta({ restart: true, example: '{ port: 9901 }' }),
   decision: decisionSchema
     .nullable()
     .default(null)
     .describe('Where proxies ask for decisions; off unless present')
-    .meta({ restart: true }),
+    .meta({ restart: true, example: '{ port: 9902 }' }),
   workers: z
     .union([whole(1, 256), z.literal('auto')], 'expected a number from 1 to 256, or auto')
     .default(1)
     .describe('Processes that serve; auto is one per core')
     .meta({ restart: true }),
-  interface: interfaceSchema.prefault({}).describe('What clients see of Latchkey itself'),
+  interface: interfaceSchema
+    .prefault({})
+    .describe('What clients see of Latchkey itself')
+    .meta({ example: '{ vendor: Service }' }),
   store: storeSchema
     .prefault({ type: 'lmdb' })
     .describe('Where users, tokens and sessions are kept')
-    .meta({ restart: true }),
+    .meta({ restart: true, example: '{ type: redis, url: redis://127.0.0.1:6379/0 }' }),
   on_store_failure: z
     .union(
       [
         z.literal('deny'),
         z.strictObject({
-          serve_cached_for: timeLimit.describe(
-            'Let in tokens that this process looked up no longer ago than this',
-          ),
+          serve_cached_for: timeLimit.describe('Accept tokens that this process read within this time'),
         }),
       ],
       'expected deny, or { serve_cached_for: 60s }',
     )
     .prefault('deny')
-    .describe('What happens to tokens that were seen lately while a networked store cannot be asked')
+    .describe('What happens to recently used tokens while a networked store is unavailable')
     .meta({ restart: true }),
   cache: z
     .strictObject({
       size: whole(0, 100_000_000).default(100_000).describe('Tokens that each process keeps; 0 keeps none'),
       ttl: duration.prefault('30s').describe('How long a token that was found is kept'),
-      negative_ttl: duration.prefault('2s').describe('How long it is kept that a token is unknown'),
+      negative_ttl: duration.prefault('2s').describe('How long the answer that a token is unknown is kept'),
     })
     .prefault({})
-    .describe('For networked stores; the embedded store reads its own memory map and needs none')
+    .describe('For networked stores; the embedded store needs none')
     .meta({ restart: true }),
   directory: directorySchema
     .prefault({})
-    .describe('Who may log in; without it, what the store holds already'),
+    .describe('Who may log in; without it, the users already in the store')
+    .meta({ example: '{ file: ./directory.yaml }' }),
   sessions: z
     .strictObject({
       idle_timeout: positiveDuration
@@ -120,7 +125,7 @@ export const configSchema = z.strictObject({
         .meta({ restart: true }),
     })
     .prefault({})
-    .describe('How guessing of passwords is slowed down'),
+    .describe('Limits for password guessing'),
   rate_limit: z
     .strictObject({
       writes_per_hour: whole(1, 1_000_000_000)
@@ -131,9 +136,9 @@ export const configSchema = z.strictObject({
         ),
     })
     .prefault({})
-    .describe('How much a user may change'),
-  limits: limitsSchema.prefault({}).describe('What clients may take up').meta({ restart: true }),
-  proxy: proxySchema.prefault({}).describe('How judged requests are carried'),
+    .describe('Limits for changes by one user'),
+  limits: limitsSchema.prefault({}).describe('Limits for clients').meta({ restart: true }),
+  proxy: proxySchema.prefault({}).describe('Forwarding of allowed requests'),
   audit: auditSchema
     .prefault({})
     .describe('The audit log: logins, tokens, sessions, refusals, reloads and operations')
@@ -150,7 +155,7 @@ export const configSchema = z.strictObject({
     .describe(
       'The APIs that requests are forwarded to, by a name of your choice. `upstream: URL` is short for one of the name api',
     ),
-  identity: identitySchema.prefault({}).describe('What upstreams receive about the user'),
+  identity: identitySchema.prefault({}).describe('What upstreams learn about the caller'),
   policy: policySchema
     .prefault({})
     .describe(
@@ -161,8 +166,12 @@ export const configSchema = z.strictObject({
     .prefault(ROUTES as z.input<typeof routeSchema>[])
     .describe(
       'Which action a request asks for, by path and method; the most specific path wins. Setting it replaces the built-in routes',
-    ),
-  default_route: defaultRouteSchema.prefault({}).describe('Where requests go that no route names'),
+    )
+    .meta({ example: '[{ path: /reports/*, action: reports }]' }),
+  default_route: defaultRouteSchema
+    .prefault({})
+    .describe('Where requests go that no route names')
+    .meta({ example: '{ auth: deny }' }),
 });
 
 /** A checked configuration: names as in the file, durations in milliseconds. */

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { filePath, timeLimit } from './units.js';
 import { sourceUrl } from './urls.js';
 
-/** Where people come from. */
+/** Where users come from. */
 export const directorySchema = z
   .strictObject({
     file: filePath
@@ -11,7 +11,7 @@ export const directorySchema = z
       .describe('Customers, users, services and legacy keys, applied at start and on reload'),
     http: z
       .strictObject({
-        url: sourceUrl.describe('Asked by POST with {login, password, otp} at each login'),
+        url: sourceUrl.describe('Receives {login, password, otp} by POST at each login'),
         timeout: timeLimit.prefault('5s').describe('To the end of its answer'),
       })
       .nullable()

@@ -9,6 +9,8 @@ export interface Facts {
   readonly secret?: true;
   /** A path, relative to the folder of the file that it stands in; with the one word that is not a path. */
   readonly path?: true | { readonly except: string };
+  /** What may be written there, shown where a value of another kind stands. */
+  readonly example?: string;
 }
 
 declare module 'zod' {

@@ -1,4 +1,4 @@
-/** What an upstream receives about the caller; each has a header of its own (`identity.headers`). */
+/** What an upstream learns about the caller; each fact has a header of its own (`identity.headers`). */
 export const IDENTITY_FACTS = [
   'user_id',
   'customer_id',

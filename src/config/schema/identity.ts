@@ -24,7 +24,7 @@ const MEANING: Readonly<Record<IdentityFact, string>> = {
 const header = (fact: IdentityFact) => fieldName.nullable().optional().describe(MEANING[fact]);
 
 const assertionSchema = z.strictObject({
-  enabled: flag.default(false).describe('Sign who is calling, for upstreams that check it themselves'),
+  enabled: flag.default(false).describe('Sign the identity, for upstreams that verify it'),
   header: fieldName.default('X-Auth-Assertion').describe('The header that it is sent in'),
   issuer: issuerUrl.nullable().default(null).describe('The claim iss; required when enabled'),
   audience: text.nullable().default(null).describe('The claim aud; required when enabled'),
@@ -42,7 +42,7 @@ const assertionSchema = z.strictObject({
     .describe('How long a key signs before the next one does'),
 });
 
-/** What upstreams receive about the user. */
+/** What upstreams learn about the caller. */
 export const identitySchema = z
   .strictObject({
     preset: z
@@ -55,7 +55,7 @@ export const identitySchema = z
       .describe('The name of each header; null leaves it out'),
     forward_credentials: flag
       .default(false)
-      .describe('Let the key, the one-time password and the session cookie through to the upstream'),
+      .describe('Forward the key, the one-time password and the session cookie to the upstream'),
     assertion: assertionSchema.prefault({}).describe('The same facts as a signed JWT'),
   })
   .transform(({ headers, ...identity }) => ({ ...identity, headers: namesOf(identity.preset, headers) })); // prettier-ignore

@@ -33,7 +33,7 @@ export const interfaceSchema = z.strictObject({
       path: text
         .regex(PAGE_PATH, UI_PATH_FAULT)
         .default('/_latchkey/')
-        .describe('Where; it starts and ends with "/"'),
+        .describe('The path; it starts and ends with "/"'),
       host: text
         .regex(HOST, 'expected a host name, with a port where it is not 80 or 443: login.example.com')
         .nullable()

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { timeLimit, size, text, whole } from './units.js';
 
-/** What clients may take up. Held by the process that listens, so a change needs a restart. */
+/** Limits for clients. Held by the process that listens, so a change needs a restart. */
 export const limitsSchema = z.strictObject({
   connections: whole(1, 1_000_000)
     .default(10_000)
@@ -18,11 +18,11 @@ export const limitsSchema = z.strictObject({
   drain_timeout: timeLimit.prefault('30s').describe('For what is in flight when the server is stopped'),
 });
 
-/** How judged requests are carried. */
+/** Forwarding of allowed requests. */
 export const proxySchema = z.strictObject({
   stream_recheck: timeLimit
     .prefault('30s')
-    .describe('WebSockets and long answers end within this time after their credential stops holding'),
+    .describe('WebSockets and long answers end within this time after their credential becomes invalid'),
 });
 
 export const auditSchema = z

@@ -46,11 +46,12 @@ export const listenSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe('TLS to clients, and with it HTTP/2; without it HTTP/1.1')
-    .meta({ restart: 'presence' }),
+    .meta({ restart: 'presence', example: '{ cert: tls.crt, key: tls.key }' }),
   trusted_proxies: z
     .array(proxyAddress)
     .default([])
-    .describe('Proxies whose X-Forwarded-* fields are believed'),
+    .describe('Proxies whose X-Forwarded-* fields are trusted')
+    .meta({ example: '[10.0.0.0/8]' }),
 });
 
 /** The listener for operators. */
@@ -60,7 +61,7 @@ export const adminSchema = z.strictObject({
     .array(text.regex(HOST_NAME, 'expected a host name without a port: latchkey.example.com'))
     .default([])
     .describe(
-      'Public names by which it is asked; addresses, localhost and names that no public DNS has need no mention',
+      'Public names of this port; addresses, localhost and names outside public DNS are always accepted',
     ),
 });
 

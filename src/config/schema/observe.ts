@@ -33,5 +33,5 @@ export const tracingSchema = z.strictObject({
   service_name: text.default('latchkey').describe('What the spans call this service'),
   sample_ratio: share
     .default(1)
-    .describe('Share of traces that are kept; those of listen.trusted_proxies follow the sampled flag'),
+    .describe('Share of traces that are kept; traces from listen.trusted_proxies follow their sampled flag'),
 });

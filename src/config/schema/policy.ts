@@ -3,6 +3,9 @@ import { METHODS } from '../../domain/methods.js';
 import { ROLES, SCOPES, SERVICE_LIMITED } from './defaults.js';
 import { text } from './units.js';
 
+/** Room for a sentence or two below a check box. */
+const MAX_DESCRIPTION = 300;
+
 const pattern = z
   .string('expected a pattern over actions')
   .regex(
@@ -10,10 +13,26 @@ const pattern = z
     'expected a pattern over actions like billing:read, billing:*, *:read or *',
   );
 
-const rules = z.strictObject({
-  allow: z.array(pattern).default([]).describe('Actions that are allowed'),
-  deny: z.array(pattern).default([]).describe('Actions that are not, whatever allow says'),
-});
+const rules = {
+  allow: z.array(pattern).default([]).describe('Actions that are allowed').meta({ example: '["*:read"]' }),
+  deny: z
+    .array(pattern)
+    .default([])
+    .describe('Actions that are not, whatever allow says')
+    .meta({ example: '["billing:*"]' }),
+};
+
+const role = z.strictObject(rules).meta({ example: '{ allow: ["*:read"] }' });
+
+const scope = z
+  .strictObject({
+    ...rules,
+    description: text
+      .max(MAX_DESCRIPTION, `expected at most ${MAX_DESCRIPTION} characters`)
+      .optional()
+      .describe('What the web page says about it; without one, the page lists its patterns'),
+  })
+  .meta({ example: '{ allow: ["*:read"] }' });
 
 const auth = z.enum(['required', 'none', 'deny'], 'expected required, none or deny');
 const action = text.regex(/^[a-z0-9_]+(:[a-z0-9_]+)?$/, 'expected an action like billing or billing:read');
@@ -48,7 +67,7 @@ export const routeSchema = z.strictObject({
     ),
   auth: auth
     .optional()
-    .describe('required when not set; none lets everybody through and tells no identity; deny answers 404'),
+    .describe('required when not set; none lets everybody through and sends no identity; deny answers 404'),
   refuse_if_active_tokens: text
     .optional()
     .describe(
@@ -70,9 +89,9 @@ export const routeSchema = z.strictObject({
 
 /** The tables of roles and scopes. */
 export const policySchema = z.strictObject({
-  roles: z.record(text, rules).prefault(ROLES).describe('What each role of users may do'),
+  roles: z.record(text, role).prefault(ROLES).describe('What each role of users may do'),
   scopes: z
-    .record(text.regex(/^\S+$/, 'a scope has no spaces'), rules)
+    .record(text.regex(/^\S+$/, 'a scope has no spaces'), scope)
     .prefault(SCOPES)
     .describe('What each scope of tokens may do'),
   service_limited: z

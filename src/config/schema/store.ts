@@ -41,7 +41,7 @@ const redis = z
     prefix: text
       .regex(/^[^{}\s]+$/, 'expected a prefix without braces and spaces')
       .default('latchkey:')
-      .describe('What every key begins with'),
+      .describe('The prefix of every key'),
     tls: z
       .strictObject({
         ca: filePath.nullable().default(null).describe('File with the authorities to trust (PEM)'),
@@ -50,12 +50,12 @@ const redis = z
         server_name: text
           .nullable()
           .default(null)
-          .describe('The name that its certificate has to be for, when that is not the host'),
+          .describe('The name in its certificate, if it is not the host'),
       })
       .nullable()
       .default(null)
       .describe('TLS, also with a rediss:// URL'),
-    username: text.nullable().default(null).describe('The user of the ACL'),
+    username: text.nullable().default(null).describe('The ACL user'),
     password: text
       .meta({ secret: true })
       .nullable()
@@ -70,10 +70,12 @@ const redis = z
           .int('expected a whole number')
           .min(1, 'expected 1 or more')
           .max(10, 'expected 10 or less')
-          .describe('So many replicas have to have a change'),
+          .describe('The number of replicas that must have a change'),
         timeout: durationBetween(10, 10_000, 'expected 10ms to 10s')
           .prefault('1s')
-          .describe('Without their word after this time the answer is 503, and the change is not confirmed'),
+          .describe(
+            'Without their confirmation in this time the answer is 503, and the change is not confirmed',
+          ),
       })
       .nullable()
       .default(null)

@@ -49,4 +49,5 @@ export const upstreamSchema = z
     tls: tls.nullable().default(null).describe('For https; the certificate is always verified'),
   })
   .refine(({ url, urls }) => url !== undefined || urls !== undefined, 'give url, or urls for several addresses')
-  .refine(({ url, urls }) => url === undefined || urls === undefined, 'give either url or urls, not both'); // prettier-ignore
+  .refine(({ url, urls }) => url === undefined || urls === undefined, 'give either url or urls, not both')
+  .meta({ example: '{ url: http://127.0.0.1:3000 }' }); // prettier-ignore

@@ -41,7 +41,7 @@ interface AskedField {
 
 const NOT_RENAMED: ReadonlyMap<string, string> = new Map();
 
-const FORWARDED_HINT = 'Traefik and Caddy set it by themselves, another proxy has to be told to';
+const FORWARDED_HINT = 'Traefik and Caddy set it; configure any other proxy to do so';
 
 /**
  * The protocols. Only the fields of the one in use count: a client may send those of another.

@@ -10,7 +10,7 @@ import { CheckHandler, denial, type TellMistake } from './check.js';
 export function createDecisionListener(services: () => Services): RequestListener {
   const throttle = createLogThrottle();
   const tellMistake: TellMistake = ({ log }, { refusal, detail }) => {
-    // Paths of built-in endpoints are the client's choice, so they are counted as one.
+    // Paths of built-in endpoints are the client's choice, so they count as one.
     const suppressed = throttle(refusal === 'own_endpoint' ? refusal : detail);
     if (suppressed !== undefined) log.warn({ detail, suppressed }, 'misconfigured forward-auth proxy');
   };

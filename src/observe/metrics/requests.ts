@@ -35,7 +35,7 @@ gaugeOnDemand(
 
 export const unreadableRequests = new Counter({
   name: 'latchkey_unreadable_requests_total',
-  help: 'What came on a connection and was no request: not well-formed HTTP, too long, or not whole in time.',
+  help: 'Input that was not an HTTP request: malformed, too long, or not complete in time.',
   labelNames: ['reason'] as const,
 });
 

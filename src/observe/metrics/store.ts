@@ -6,7 +6,7 @@ export type StoreOperation = 'find_token' | 'find_session' | 'read' | 'write' | 
 
 export const lastSeenFailures = new Counter({
   name: 'latchkey_last_seen_write_failures_total',
-  help: 'Writes of last uses that failed and were kept for the next one.',
+  help: 'Failed writes of last-seen data, which are retried.',
 });
 
 const cacheLookups = new Counts(
@@ -85,7 +85,7 @@ export const activeTokens = new Gauge({
 
 export const pendingDeletions = new Gauge({
   name: 'latchkey_users_pending_deletion',
-  help: 'Users that the directory no longer names, locked until their last active token ends, counted once a minute.',
+  help: 'Users that are no longer in the directory, locked until their last active token ends, counted once a minute.',
   aggregator: 'first',
 });
 

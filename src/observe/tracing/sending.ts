@@ -36,7 +36,7 @@ export function createSending(url: string, events: TracingEvents): SpanProcessor
       exporter.export(spans, (result) => {
         waiting -= spans.length;
         if (result.code !== SUCCESS) drop(spans.length, result.error?.message ?? 'the collector refused');
-        // It is logged here; the library would log it once more, in its own way.
+        // It is logged here; the library would log it again.
         done({ code: SUCCESS });
       });
     },

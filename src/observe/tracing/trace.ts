@@ -7,7 +7,7 @@ export interface TracingSettings {
   readonly sample_ratio: number;
 }
 
-/** What a trace receives of a request when its head is read. */
+/** What a trace records of a request when its head is read. */
 export interface TracedRequest {
   readonly method: string;
   /** Without its query. */
@@ -74,7 +74,7 @@ export interface Tracing {
 
 /** What a {@link Tracing} tells of spans that it could not send. */
 export interface TracingEvents {
-  /** @param reason of the first one in a while; null in between */
+  /** @param reason given for the first one in a while; null in between */
   readonly dropped: (spans: number, reason: string | null) => void;
 }
 

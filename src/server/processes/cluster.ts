@@ -13,7 +13,7 @@ const MAX_RESPAWN_MS = 10_000;
 const STABLE_MS = 30_000;
 /** So many crashes in a row without a stable worker between end the process instead of spinning. */
 const MAX_CRASHES = 10;
-/** A worker that was told to end has this long beyond `limits.drain_timeout`; then it is killed. */
+/** A worker that is stopped has this long beyond `limits.drain_timeout`; then it is killed. */
 const KILL_AFTER_MS = 5_000;
 const METRICS_TIMEOUT_MS = 1_000;
 const RELOAD_TIMEOUT_MS = 10_000;
@@ -44,7 +44,7 @@ export async function startPool(
   const stale = new WeakMap<ClusterWorker, Promise<ClusterWorker>>();
   const replaceStale = (worker: ClusterWorker): void => {
     if (runs.get(worker) === current || stale.has(worker)) return;
-    log.info({ worker_pid: worker.process.pid }, 'a worker that began before a reload is replaced');
+    log.info({ worker_pid: worker.process.pid }, 'worker started before the reload; replacing it');
     const successor = end(worker).then(() => {
       if (draining) throw new Error('the server is ending');
       return fork();
@@ -153,7 +153,7 @@ export async function startPool(
         serving.delete(old);
         servingWorkers.set(serving.size);
         await end(old);
-        log.info({ worker_pid: old.process.pid }, 'a worker was replaced');
+        log.info({ worker_pid: old.process.pid }, 'worker replaced');
       }
     },
     drain: async () => {
@@ -202,7 +202,7 @@ async function endOf(worker: ClusterWorker | undefined, limit: number, log: Log)
   const gone = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
   worker.process.kill('SIGTERM');
   const timer = setTimeout(() => {
-    log.error({ worker_pid: worker.process.pid }, 'worker killed: it did not end when told to');
+    log.error({ worker_pid: worker.process.pid }, 'worker killed; drain timeout exceeded');
     worker.process.kill('SIGKILL');
   }, limit + KILL_AFTER_MS);
   await gone;

@@ -2,7 +2,7 @@ import type { LogSink } from '../../observe/log.js';
 
 /**
  * Drains and ends the process with 0 on SIGTERM or SIGINT; a second signal ends it at once.
- * A fault that nobody caught is logged, and the process drains and ends with 1: it never goes on.
+ * An uncaught exception is logged, and the process drains and ends with 1: it never goes on.
  *
  * @param tasks what SIGHUP and SIGUSR2 ask for
  */
@@ -18,7 +18,7 @@ export function onSignals(
     ending = true;
     void drain()
       .catch((error: unknown) => {
-        log.error({ err: error }, 'the drain failed');
+        log.error({ err: error }, 'drain failed');
         code = 1;
       })
       .then(() => sink.flush())
@@ -29,11 +29,11 @@ export function onSignals(
   process.on('SIGINT', () => {
     if (process.send === undefined) end(0);
   });
-  // Workers get them too when a whole group is signalled, and are told by the primary what to do.
+  // Workers get them too when a whole group is signalled, and get their orders from the primary.
   process.on('SIGHUP', () => tasks.SIGHUP?.());
   process.on('SIGUSR2', () => tasks.SIGUSR2?.());
   process.on('uncaughtException', (error) => {
-    log.fatal({ err: error }, 'a fault that nobody caught');
+    log.fatal({ err: error }, 'uncaught exception');
     end(1);
   });
 }

@@ -11,7 +11,7 @@ export class WorkerMetrics<Worker> {
   readonly #latest = new Map<Worker, MetricsSnapshot>();
   #departed: MetricsSnapshot = [];
 
-  /** Keeps the latest metrics of a worker. */
+  /** Notes the latest metrics of a worker. */
   note(worker: Worker, tally: MetricsSnapshot): void {
     this.#latest.set(worker, tally);
   }
@@ -23,7 +23,7 @@ export class WorkerMetrics<Worker> {
     if (last !== undefined) this.#departed = sumOfCounts([this.#departed, last]);
   }
 
-  /** What to sum: each worker that reported any, and what those had counted that are gone. */
+  /** What to sum: each worker that reported, and the counts of those that ended. */
   all(): MetricsSnapshot[] {
     return [...this.#latest.values(), this.#departed];
   }

@@ -92,7 +92,9 @@ export async function startWorker(
   const retire = (old: Runtime): Promise<void> =>
     whenUnused(old, () => closed)
       .then(() => old.close())
-      .catch((error: unknown) => log.warn({ err: error }, 'what served before could not be closed'));
+      .catch((error: unknown) =>
+        log.warn({ err: error }, 'previous configuration could not be closed after the reload'),
+      );
   const retiring = new Set<Promise<void>>();
   return {
     url,

@@ -8,7 +8,7 @@ export function tellCertificate(certificate: ListenerCertificate | null, log: Lo
   if (certificate === null) return;
   setCertificateExpiry(certificate.expiresAt / 1000);
   for (const warning of certificate.warnings)
-    log.warn({ warning }, 'the certificate of the public port is not well');
+    log.warn({ warning }, 'TLS certificate of the public port needs attention');
 }
 
 /** The files of the public port's TLS, for whoever watches them. */

@@ -135,7 +135,7 @@ export class Reloader {
   }
 }
 
-/** Anybody who reaches the admin port reads these, so faults of others are reduced to their kind: they may quote a value. */
+/** Anybody who reaches the admin port reads these, so of other faults only the kind is shown: they may quote a value. */
 function faultsOf(error: unknown): string[] {
   if (error instanceof ConfigError) return error.faults.map(formatFault);
   const { code, name } = error as NodeJS.ErrnoException;

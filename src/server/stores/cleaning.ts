@@ -7,7 +7,7 @@ import type { OpenedStore } from './open-store.js';
 const INTERVAL_MS = 60_000;
 /** Removed at a time, so that a write never holds the store for long. */
 const BATCH = 1_000;
-/** An expired token is kept so long that its holder is told why it is refused. */
+/** An expired token is kept for this time, so that its holder learns why it is refused. */
 const KEEP_EXPIRED_TOKENS_MS = 30 * 24 * 3_600_000;
 
 /**
@@ -20,7 +20,7 @@ export function startCleaning(opened: OpenedStore, log: Log): NodeJS.Timeout {
   count(store, Date.now()).catch(() => undefined);
   return setInterval(() => {
     clean(opened, log).catch((error: unknown) =>
-      log.warn({ err: error }, 'expired records could not be removed'),
+      log.warn({ err: error }, 'removal of expired records failed'),
     );
   }, INTERVAL_MS).unref();
 }

@@ -1,4 +1,5 @@
 import type { Config } from '../../config/schema/config.js';
+import { connectionFields } from '../../domain/system-error.js';
 import type { Log } from '../../observe/log.js';
 import {
   countCacheLookup,
@@ -88,7 +89,7 @@ export async function openNetworkedStore(
   await client.whenReady();
   let said = false;
   const staleOnce = (): void => {
-    if (!said) log.warn('the store cannot be asked; tokens that were seen lately are let in from the cache');
+    if (!said) log.warn('store unavailable; tokens seen lately are let in from the cache');
     said = true;
   };
   noteLinkAlive();
@@ -116,12 +117,16 @@ export async function openNetworkedStore(
       log.warn({ reason }, 'cache invalidation link lost; cache disabled');
     },
     failed: () => linkFailures.inc(),
-    notUp: (reason) => log.warn({ reason }, 'cache invalidation link not up; cache disabled'),
+    notUp: (cause) =>
+      log.warn(
+        { ...connectionFields(cause), reason: cause.message },
+        'cache invalidation link not up; cache disabled',
+      ),
     skew: (ms) => {
       clockSkew.set(Math.abs(ms) / 1000);
       const apart = Math.abs(ms) > MAX_SKEW_MS;
       if (apart && !skewed)
-        log.warn({ seconds: Math.round(ms / 1000) }, 'clocks of this machine and of Redis apart');
+        log.warn({ seconds: Math.round(ms / 1000) }, 'clocks of this machine and Redis differ');
       skewed = apart;
     },
     changed: (names) => {
@@ -144,7 +149,7 @@ function openRevocationFiles(folder: string | null, log: Log): RevocationFiles |
   if (folder === null) return null;
   let said = false;
   return new RevocationFiles(folder, (error) => {
-    if (!said) log.error({ err: error, folder }, 'revocations cannot be kept in the folder');
+    if (!said) log.error({ err: error, folder }, 'revocations cannot be written to the folder');
     said = true;
   });
 }

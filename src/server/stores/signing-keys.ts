@@ -3,7 +3,7 @@ import type { Config } from '../../config/schema/config.js';
 import { StoreUnavailable } from '../../store/faults.js';
 import type { OpenedStore } from './open-store.js';
 
-/** The keys of assertions; null when none are signed. @param onAway called when the store is unavailable and known keys go on signing */
+/** The keys of assertions; null when none are signed. @param onAway called when the store can't be asked and known keys keep signing */
 export function openKeyRing(
   { identity }: Config,
   { store, sealer }: Pick<OpenedStore, 'store' | 'sealer'>,

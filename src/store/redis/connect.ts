@@ -7,6 +7,8 @@ import {
   type RedisAddress,
   type RedisNode,
 } from '../../domain/redis-address.js';
+import { ConnectionFailed } from '../../domain/system-error.js';
+import { addressText } from './agreement.js';
 import type { RedisSettings } from './settings.js';
 
 export type RedisConnectionOptions = Omit<RedisOptions, 'replyMapping'>;
@@ -54,6 +56,21 @@ export function connectionTo(
   return silent(new Redis({ ...ofNode(node, commonOptions(settings)), lazyConnect: true, ...more }));
 }
 
+/** Opens a connection. @throws ConnectionFailed with what went wrong, of which the library's own error says nothing */
+export async function open(connection: Redis): Promise<void> {
+  const { host = '', port = 0 } = connection.options;
+  let cause: Error | undefined;
+  const note = (error: Error): void => void (cause ??= error);
+  connection.on('error', note);
+  try {
+    await connection.connect();
+  } catch {
+    throw new ConnectionFailed(addressText({ host, port }), cause);
+  } finally {
+    connection.off('error', note);
+  }
+}
+
 /** A connection to a sentinel: it has no users of the store, and is opened anew whenever it is lost. */
 export function connectionToSentinel(address: RedisAddress, settings: RedisSettings, timeout: number): Redis {
   const { username: _, password: __, ...common } = commonOptions(settings);
@@ -69,7 +86,7 @@ function watching(timeout: number): RedisConnectionOptions {
   return { commandTimeout: timeout, connectTimeout: timeout, retryStrategy: () => RECONNECT_MS };
 }
 
-/** Faults are thrown by the commands that they meet; without a listener each would be printed. */
+/** Commands report the faults that they meet; without a listener each would be printed. */
 function silent(redis: Redis): Redis {
   return redis.on('error', () => undefined);
 }

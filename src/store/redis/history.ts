@@ -77,7 +77,7 @@ function creationText({ kind, record, owner }: Creation): string {
 }
 
 /**
- * Learns what ended in the store while this process received no notifications.
+ * Reads what ended in the store while this process received no notifications.
  *
  * @param since time of Redis, in seconds, from which on to ask
  * @returns the time of the latest one

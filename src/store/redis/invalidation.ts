@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import { newId } from '../../domain/secret.js';
 import type { RedisClient } from './client.js';
-import { connectionTo, nodeOf } from './connect.js';
+import { connectionTo, nodeOf, open } from './connect.js';
 import { readHistory, readIdentity } from './identity.js';
 import { LEASE_MS } from './lease.js';
 import type { MasterSession } from './session.js';
@@ -12,7 +12,7 @@ const CHANNEL = '__redis__:invalidate';
 /** Both connections are asked this often whether they live; an answer that takes as long as a lease is none. */
 const HEARTBEAT_MS = 250;
 /**
- * The cache is relied on for so long after the latest proof. Where another master can be chosen, it bridges a part of that:
+ * The cache is relied on for this long after the latest proof. Where another master can be chosen, it bridges a part of that:
  * nobody can have known of a revocation for two seconds by then.
  */
 const COVER_MS = LEASE_MS;
@@ -35,14 +35,14 @@ export interface InvalidationEvents {
    * @param until `performance.now()` until which it is known to last
    */
   readonly up: (until: number) => void;
-  /** Changes would still be received: both connections answered, and the master is confirmed. @param until as above */
+  /** Changes are still received: both connections answered, and the master is confirmed. @param until as above */
   readonly alive: (until: number) => void;
-  /** Changes are not received any more. */
+  /** Changes are no longer received. */
   readonly lost: (reason: string) => void;
   /** Another attempt to set it up failed. */
   readonly failed: () => void;
-  /** It is not up for some seconds; reported once until it is. @param reason of the latest attempt */
-  readonly notUp: (reason: string) => void;
+  /** It is not up for some seconds; called once until it is. @param cause of the latest attempt */
+  readonly notUp: (cause: Error) => void;
   /** How far the clock of Redis is ahead of this one, in milliseconds; measured with each probe. */
   readonly skew: (ms: number) => void;
   /** Keys that changed, without the prefix; null when any may have (FLUSHALL). */
@@ -62,7 +62,7 @@ export class InvalidationLink {
   readonly #settings: RedisSettings;
   readonly #names: readonly string[];
   readonly #events: InvalidationEvents;
-  /** The key of which this link alone is notified. */
+  /** The key that only this link is notified of. */
   readonly #probeName = `link_probe:${newId()}`;
   #probes = 0;
   #probed: () => void = () => undefined;
@@ -86,7 +86,7 @@ export class InvalidationLink {
   async #run(): Promise<void> {
     let downSince = performance.now();
     let reported = false;
-    let latest = 'it is being connected';
+    let latest = new Error('it is being connected');
     // Connecting may hang as well as fail, so this does not wait for it.
     const watch = setInterval(() => {
       if (reported || performance.now() - downSince < NOT_UP_MS) return;
@@ -100,10 +100,13 @@ export class InvalidationLink {
         isUp = reported = true;
         failures = 0;
         this.#events.up(until);
-      }).catch((error: unknown) => (error instanceof Error ? error.message : String(error)));
+      }).then(
+        (reason) => new Error(reason),
+        (error: unknown) => (error instanceof Error ? error : new Error(String(error))),
+      );
       for (const connection of connections) connection.disconnect();
       if (isUp) {
-        this.#events.lost(latest);
+        this.#events.lost(latest.message);
         downSince = performance.now();
         reported = false;
       } else if (!this.#closed) this.#events.failed();
@@ -127,7 +130,7 @@ export class InvalidationLink {
     });
     // A server that is frozen or cut off does not refuse.
     const left = lost.then((reason) => Promise.reject(new Error(reason)));
-    await Promise.race([left, Promise.all(connections.map((connection) => connection.connect()))]);
+    await Promise.race([left, Promise.all(connections.map(open))]);
     const processes = [await readIdentity(subscriber), await readIdentity(tracker)];
     const id = await subscriber.client('ID');
     // Only this event has the keys as a list; "message" joins them into one text.
@@ -195,7 +198,7 @@ export class InvalidationLink {
     });
   }
 
-  /** What was changed before the subscriber is asked has been sent to it when it answers. */
+  /** Notifications of earlier changes arrive before the answer to the ping. */
   async #check(session: MasterSession, subscriber: Redis, tracker: Redis): Promise<void> {
     const askedAt = performance.now();
     await Promise.all([subscriber.ping(), readHistory(tracker)]);

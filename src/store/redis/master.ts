@@ -26,7 +26,8 @@ export class Master {
   #current: MasterSession | undefined;
   #known: Identity | undefined;
   #lostAt = -Infinity;
-  #reason = 'it is being connected';
+  /** Why there is no session. */
+  #reason = new Error('it is being connected');
   #closed = false;
   #wake: () => void = () => undefined;
   /** Gives up a server that is being connected when it is no longer the one that is agreed on. */
@@ -57,7 +58,7 @@ export class Master {
     const until = this.#lostAt + patience;
     if (this.#current === undefined && performance.now() < until) await this.#next(until - performance.now());
     const session = this.#current;
-    if (session === undefined) throw new Error(`no master: ${this.#reason}`);
+    if (session === undefined) throw new Error(`no master: ${this.#reason.message}`, { cause: this.#reason });
     if (!session.lease.isHeld()) await this.#confirmed(session);
     return session;
   }
@@ -99,12 +100,12 @@ export class Master {
         attempts = 0;
         this.#current = session;
         for (const resolve of this.#waiting) resolve();
-        this.#reason = await session.lost;
+        this.#reason = new Error(await session.lost);
         this.#known = session.identity;
         this.#current = undefined;
         this.#lostAt = performance.now();
       } catch (error) {
-        this.#reason = error instanceof Error ? error.message : String(error);
+        this.#reason = error instanceof Error ? error : new Error(String(error));
       }
       if (!this.#closed) await this.#pause(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** attempts));
     }

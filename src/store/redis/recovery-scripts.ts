@@ -2,7 +2,7 @@
 const RECOVERY_MS = 2_000;
 
 /**
- * Begins, once for each history, the time in which nobody is told that a token or session is not there: whoever knows
+ * Begins, once for each history, the time in which no answer says that a token or session is unknown: whoever knows
  * better may not be here yet. A store that names no history is used for the first time.
  */
 export const BEGIN_RECOVERY = `
@@ -22,7 +22,7 @@ end
 
 /**
  * Makes tokens and sessions again that were acknowledged and are not there. What ended meanwhile stays ended, and so does
- * what is not made again in time: somebody may have been told that it is not there.
+ * what is not made again in time: an answer may have said that it is unknown.
  *
  * Each argument is the JSON of a kind, a record's text and its verified owner. Returns how many were made, and the
  * digests of those that are lost.

@@ -1,7 +1,7 @@
 import { type Redis, ReplyError } from 'ioredis';
 import type { RedisNode } from '../../domain/redis-address.js';
 import { addressText, type Watchers } from './agreement.js';
-import { connectionTo } from './connect.js';
+import { connectionTo, open } from './connect.js';
 import { type Identity, NotMaster, readHistory, readIdentity } from './identity.js';
 import { Lease } from './lease.js';
 import type { RedisSettings } from './settings.js';
@@ -75,7 +75,7 @@ export class MasterSession {
     const timer = setTimeout(giveUp, OPEN_MS);
     over.addEventListener('abort', giveUp);
     try {
-      await Promise.all([...connections].map((each) => each.connect()));
+      await Promise.all([...connections].map(open));
       const [identity, other] = [await readIdentity(commands), await readIdentity(changes)];
       if (identity.runId !== other.runId) throw new Error('two connections are with different servers');
       const session = new MasterSession(node, [commands, changes], identity, watchers);

@@ -3,7 +3,7 @@ export interface RedisSettings {
   readonly url: string | null;
   readonly cluster: readonly string[] | null;
   readonly sentinel: { readonly master: string; readonly nodes: readonly string[] } | null;
-  /** What every key begins with; all keys of one prefix are in one slot of a cluster. */
+  /** The prefix of every key; all keys of one prefix are in one slot of a cluster. */
   readonly prefix: string;
   /** With `url: rediss://` or these, connections are TLS. PEM texts. */
   readonly tls: RedisTls | null;

@@ -17,7 +17,7 @@ export function CopyButton({ text, what }: CopyButtonProps) {
       setCopied(true);
       announce(`The ${what} is copied.`);
     } catch {
-      announce(`The browser did not let this page copy. Select the ${what} and copy it by hand.`);
+      announce(`The browser blocked copying. Select the ${what} and copy it by hand.`);
     }
   };
   return (

@@ -60,8 +60,8 @@ export function ExpiryField({ value, maxLifetime, now, error, onChange }: Expiry
 }
 
 function describe(at: number | null, preset: string, maxLifetime: number | null, now: number) {
-  if (at === null && maxLifetime === null) return 'It works until it is revoked. Prefer an end.';
+  if (at === null && maxLifetime === null) return 'It works until it is revoked. An expiry is safer.';
   const end = at ?? now + (maxLifetime ?? 0) * 1000;
-  if (Number.isNaN(end)) return preset === 'date' ? 'Choose a day that is still to come.' : '';
+  if (Number.isNaN(end)) return preset === 'date' ? 'Choose today or a later day.' : '';
   return <span title={formatUtc(end)}>{formatMoment(end, now)}</span>;
 }

@@ -42,4 +42,4 @@ export function useFormState(asksOtp = false) {
 }
 
 const OTP_REFUSED =
-  'This one-time password does not hold. Each one works once and for half a minute: wait for the next one.';
+  'This one-time password is wrong, expired or already used. Wait for the next one, then enter it.';

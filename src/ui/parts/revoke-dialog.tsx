@@ -27,7 +27,7 @@ export function RevokeDialog({ token, owner, now, onClose, onRevoked }: RevokeDi
     const result = await revokeToken(token.id);
     if (result.ok) onRevoked(`The token ${name} is revoked.`);
     else if (result.failure.kind === 'refused' && result.failure.status === 404) {
-      onRevoked(`The token ${name} was revoked already, from somewhere else.`);
+      onRevoked(`The token ${name} was already revoked elsewhere.`);
     } else {
       setBusy(false);
       setFailure(result.failure);
@@ -39,7 +39,7 @@ export function RevokeDialog({ token, owner, now, onClose, onRevoked }: RevokeDi
         {token.last_seen_at === null
           ? 'It was never used. '
           : `It was last used ${formatDistance(Date.parse(token.last_seen_at), now)}. `}
-        Every request with it is refused from now on, and it cannot be brought back.
+        Requests with it are refused at once, and it cannot be restored.
       </p>
       <TokenFacts token={token} owner={owner} now={now} />
       {failure !== undefined && failure.kind !== 'ended' && <Problem failure={failure} />}

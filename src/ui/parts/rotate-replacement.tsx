@@ -56,7 +56,7 @@ export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
             A newer token like this one was made {formatDistance(Date.parse(candidate.created_at), Date.now())}.
           </p>
           <a class="button" href={LINKS.rotate(old.id, candidate.id)}>
-            Go on with it
+            Continue with it
           </a>
         </div>
       )}
@@ -89,7 +89,7 @@ export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
 }
 
 function longest(maxLifetime: number | null): string {
-  return maxLifetime === null ? 'Never' : 'As late as is allowed';
+  return maxLifetime === null ? 'Never' : 'Longest allowed';
 }
 
 function replacementExpiry(old: Token, now: number, maxLifetime: number | null): number | null {

@@ -1,3 +1,4 @@
+import { useState } from 'preact/hooks';
 import type { Scope } from '../types.js';
 
 interface ScopeFieldProps {
@@ -7,13 +8,22 @@ interface ScopeFieldProps {
 
 /** Chooses what a token may do, each scope with a sentence that says what that is. */
 export function ScopeField({ scopes, error = '' }: ScopeFieldProps) {
+  const [chosen, setChosen] = useState<readonly string[]>([]);
+  const choose = (name: string, checked: boolean) =>
+    setChosen((before) => (checked ? [...before, name] : before.filter((each) => each !== name)));
   return (
     <fieldset class="field" aria-describedby={error === '' ? undefined : 'scope-error'}>
       <legend>What it may do</legend>
       <div class="options">
         {scopes.map(({ name, title, description }) => (
           <label key={name} class="option">
-            <input type="checkbox" name="scope" value={name} aria-invalid={error !== '' || undefined} />
+            <input
+              type="checkbox"
+              name="scope"
+              value={name}
+              aria-invalid={error !== '' || undefined}
+              onChange={({ currentTarget }) => choose(name, currentTarget.checked)}
+            />
             <span>
               <span class="option-title">
                 {title} {title !== name && <code>{name}</code>}
@@ -23,6 +33,9 @@ export function ScopeField({ scopes, error = '' }: ScopeFieldProps) {
           </label>
         ))}
       </div>
+      <p class="hint" role="status">
+        {chosen.length > 1 && 'Scopes add up: the token may do whatever any of them allows.'}
+      </p>
       {error !== '' && (
         <p class="error" id="scope-error">
           {error}

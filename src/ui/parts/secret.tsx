@@ -25,8 +25,8 @@ export function Secret({ token, title, onStored }: SecretProps) {
         {title}
       </h2>
       <p>
-        This is the secret of <strong>{nameOf(token)}</strong>. It is shown this once and kept nowhere: put it where
-        your secrets are, and give it to nobody else.
+        This is the secret of <strong>{nameOf(token)}</strong>. It is shown only once: store it where you
+        keep secrets, and share it with nobody.
       </p>
       <p class="notice print-only">The secret is not printed.</p>
       <SecretLine label="Secret" value={token.access_token} what="secret" />

@@ -29,8 +29,8 @@ export function ServiceField({ services, error = '' }: ServiceFieldProps) {
     <fieldset class="field" aria-describedby={error === '' ? undefined : 'service-error'}>
       <legend>Which services it reaches</legend>
       <div class="options">
-        {choice('all', 'All services', 'Also those that are added later.')}
-        {choice('some', 'Only some services', 'Whatever its scope, it can then not manage users either.')}
+        {choice('all', 'All services', 'Including services that are added later.')}
+        {choice('some', 'Only some services', 'It then cannot manage users either, whatever its scope.')}
       </div>
       {some && services.length > 0 && (
         <div class="options inner">

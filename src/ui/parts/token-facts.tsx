@@ -20,6 +20,12 @@ export function TokenFacts({ token, owner, now }: TokenFactsProps) {
         </div>
       )}
       <div>
+        <dt>Id</dt>
+        <dd>
+          <code>{token.id}</code>
+        </dd>
+      </div>
+      <div>
         <dt>Created</dt>
         <dd>
           <Moment time={token.created_at} now={now} />

@@ -57,6 +57,7 @@ export function TokenTable(props: TokenTableProps) {
           <tr role="row" key={row.token.id}>
             <th role="rowheader" scope="row">
               <span class="name">{row.name}</span>
+              {row.namesakes > 1 && <span class="mark warn">{row.namesakes} with this name</span>}
               <span class="id" title="The token's id">
                 {row.token.id}
               </span>
@@ -75,7 +76,11 @@ export function TokenTable(props: TokenTableProps) {
             </Cell>
             <td role="cell" class="actions">
               {mayRotate(row) && (
-                <a class="button small" href={LINKS.rotate(row.token.id)} aria-label={`Rotate ${row.name}`}>
+                <a
+                  class="button small"
+                  href={LINKS.rotate(row.token.id)}
+                  aria-label={`Rotate ${fullName(row)}`}
+                >
                   Rotate
                 </a>
               )}
@@ -83,7 +88,7 @@ export function TokenTable(props: TokenTableProps) {
                 <button
                   type="button"
                   class="button small bad"
-                  aria-label={`Revoke ${row.name}`}
+                  aria-label={`Revoke ${fullName(row)}`}
                   onClick={() => onRevoke(row)}
                 >
                   Revoke
@@ -95,6 +100,11 @@ export function TokenTable(props: TokenTableProps) {
       </tbody>
     </table>
   );
+}
+
+/** The name of a row; with its id where another token has the same. */
+function fullName({ name, namesakes, token }: Row): string {
+  return namesakes > 1 ? `${name}, id ${token.id}` : name;
 }
 
 function Cell({ label, children }: { readonly label: string; readonly children: ComponentChildren }) {

@@ -11,7 +11,7 @@ export type LogInReason = 'first' | 'ended' | 'left' | 'no_cookie';
 
 const REASONS: Record<LogInReason, string> = {
   first: '',
-  ended: 'Your session has ended, and this page has kept nothing of it. Log in again to go on.',
+  ended: 'Your session has ended. Log in again to continue.',
   left: 'You are signed out.',
   no_cookie: 'The password is right, but the browser did not keep the session cookie. Allow cookies for this site.',
 }; // prettier-ignore
@@ -67,7 +67,7 @@ export function LogIn({ reason, onDone }: LogInProps) {
     <main class="alone">
       <Logo />
       <h1>{otp ? 'Enter your one-time password' : 'Log in'}</h1>
-      <p class="lead">{otp ? 'Your account asks for a second proof.' : 'To see and manage your API tokens.'}</p>
+      <p class="lead">{otp ? 'Your account uses two-factor authentication.' : 'To see and manage your API tokens.'}</p>
       {REASONS[reason] !== '' && !otp && (
         <p class="notice" role="status">
           {REASONS[reason]}
@@ -81,7 +81,7 @@ export function LogIn({ reason, onDone }: LogInProps) {
         </div>
         {otp && <OneTimePassword error={faults.fields['otp']} />}
         <button type="submit" class="button main wide" disabled={busy}>
-          {busy ? 'Checking…' : otp ? 'Go on' : 'Log in'}
+          {busy ? 'Checking…' : otp ? 'Continue' : 'Log in'}
         </button>
         {otp && (
           <button type="button" class="button wide" onClick={back}>

@@ -19,7 +19,7 @@ export function MayNotList({ whose }: { readonly whose: 'own' | 'organisation' }
         <h2>Your role cannot list tokens here</h2>
         <p>
           You are logged in with the role <strong>{role}</strong>. {own ? 'You can still create a token. ' : ''}
-          To have one looked at or revoked, ask a superuser of your organisation. A token can also revoke itself, with{' '}
+          To look one up or revoke it, ask a superuser of your organisation. A token can also revoke itself, with{' '}
           <code>DELETE /tokens/self</code>.
         </p>
       </div>

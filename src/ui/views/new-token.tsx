@@ -37,7 +37,7 @@ export function NewToken() {
       ...(name === '' ? { name: 'Give it a name that says who uses it.' } : {}),
       ...(scopes.length === 0 ? { scope: 'Choose what the token may do.' } : {}),
       ...(services === undefined ? { services: 'Name at least one service, or choose all.' } : {}),
-      ...(Number.isNaN(at) ? { day: 'Choose a day that is still to come.' } : {}),
+      ...(Number.isNaN(at) ? { day: 'Choose today or a later day.' } : {}),
       ...missing(current),
     };
     if (Object.keys(wrong).length > 0) refuse(wrong);
@@ -53,7 +53,8 @@ export function NewToken() {
           title="The token is ready"
           onStored={() => {
             drop();
-            announce(`${nameOf(created)} is in your list. Its secret is gone from this page.`);
+            const where = caller.may.list_tokens ? 'is in your list' : 'is created';
+            announce(`${nameOf(created)} ${where}. Its secret is gone from this page.`);
             location.hash = LINKS.tokens;
           }}
         />
@@ -66,7 +67,10 @@ export function NewToken() {
         <span aria-hidden="true">← </span>My tokens
       </a>
       <h1 tabIndex={-1}>Create a token</h1>
-      <p class="lead">It acts in your name, within what you choose here. One for each script or service is best.</p>
+      <p class="lead">It acts on your behalf, within the limits that you set here. Create one for each script or service.</p>
+      {!caller.may.list_tokens && (
+        <p class="notice">Your role cannot list tokens, or revoke them here later. Choose a short expiry.</p>
+      )}
       <form ref={form} method="post" noValidate class="panel" onSubmit={(event) => void submit(event)}>
         <Field label="Name" name="name" hint="Who uses it and where, like “deploy from CI”." maxLength={255} autoComplete="off" error={faults.fields['name']} />
         <ScopeField scopes={caller.scopes} error={faults.fields['scope']} />

@@ -63,7 +63,7 @@ export function Rotate({ id, replacement }: RotateProps) {
       )}
       {old !== undefined && replacement === null && <RotateReplacement old={old} candidate={candidate} />}
       {old !== undefined && replacement !== null && made === undefined && (
-        <Gone>The new token was revoked meanwhile. The old one still works.</Gone>
+        <Gone>The new token was revoked in the meantime. The old one still works.</Gone>
       )}
       {old !== undefined && made !== undefined && (
         <RotateWatch old={old} replacement={made} refreshing={list.loading} onRefresh={reload} onStep={setStep} />

@@ -30,7 +30,7 @@ export function Sessions() {
     const isGone = !result.ok && result.failure.kind === 'refused' && result.failure.status === 404;
     if (result.ok || isGone) {
       const client = describeClient(session.user_agent);
-      settle(`The session of ${client} is ${isGone ? 'over already' : 'ended'}.`, ({ id }) => id === session.id);
+      settle(`The session of ${client} is ${isGone ? 'over' : 'ended'}.`, ({ id }) => id === session.id);
     } else setFailure(result.failure);
   }; // prettier-ignore
   const endOthers = async () => {
@@ -48,7 +48,7 @@ export function Sessions() {
       <div class="title">
         <div>
           <h1 tabIndex={-1}>Sessions</h1>
-          <p class="lead">Where you are logged in. End what you do not know, then change your password.</p>
+          <p class="lead">Where you are logged in. If you do not recognize a session, end it and tell whoever runs this service.</p>
         </div>
         {others.length > 0 && (
           <button type="button" class="button" onClick={() => setAsking(true)}>

@@ -50,8 +50,8 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
           <h1 tabIndex={-1}>{whose === 'own' ? 'My tokens' : 'Tokens of the organisation'}</h1>
           <p class="lead">
             {whose === 'own'
-              ? 'A token lets a script or a service call the API in your name.'
-              : `Every token of ${customer.name || 'your organisation'}${may.revoke_customer_tokens ? '' : '. Your role may look; a superuser can revoke'}.`}
+              ? 'A token lets a script or a service call the API on your behalf.'
+              : `Every token of ${customer.name || 'your organisation'}${may.revoke_customer_tokens ? '' : '. Your role may view them; a superuser can revoke them'}.`}
           </p>
         </div>
         {whose === 'own' && (
@@ -81,8 +81,8 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
           />
           {arranged.length === 0 ? (
             <div class="empty">
-              <h2>No token fits</h2>
-              <p>None of the {rows.length} tokens has all of this.</p>
+              <h2>No matching tokens</h2>
+              <p>None of the {rows.length} tokens matches the filter.</p>
               <button type="button" class="button" onClick={() => setFilter({ text: '', show: 'all' })}>
                 Show all
               </button>
@@ -149,7 +149,7 @@ function Empty({ whose }: { readonly whose: 'own' | 'organisation' }) {
       <h2>No tokens yet</h2>
       {whose === 'own' ? (
         <>
-          <p>Make one for each script or service, with no more rights than it needs. You can revoke each by itself.</p>
+          <p>Create one for each script or service, with only the permissions that it needs. You can revoke each one separately.</p>
           <a class="button main" href={LINKS.new}>
             Create your first token
           </a>
