@@ -14,8 +14,8 @@ const START_MS = 30_000;
 delete process.env['NODE_OPTIONS'];
 
 /** A temporary folder that is searched for secrets and removed at the end. */
-export function temporaryFolder(t: { teardown: (fn: () => void) => void }): string {
-  const folder = mkdtempSync(join(tmpdir(), 'latchkey-test-'));
+export function temporaryFolder(t: { teardown: (fn: () => void) => void }, parent = tmpdir()): string {
+  const folder = mkdtempSync(join(parent, 'latchkey-test-'));
   t.teardown(() => {
     try {
       refuseSecretsBelow(folder);
