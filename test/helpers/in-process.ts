@@ -1,8 +1,6 @@
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { Duplex } from 'node:stream';
 import { pino } from 'pino';
 import { stringify } from 'yaml';
@@ -52,7 +50,7 @@ type Test = { teardown: (fn: () => void | Promise<void>) => void };
 
 /** Builds the services of a configuration with the fixture directory; upstreams are never asked and answer 200. */
 export async function startInProcess(t: Test, config: object = {}, replaced: Replaced = {}): Promise<InProcess> {
-  const folder = temporaryFolder(t, MEMORY);
+  const folder = temporaryFolder(t);
   const whole = { upstream: 'http://127.0.0.1:1', log: { requests: 'all' }, ...config };
   const loaded = loadConfig(writeConfig(folder, whole, await directory()), {});
   const output = new Output();
@@ -95,9 +93,6 @@ const QUICK_HASHER: Hasher = {
 };
 const QUICK = '$argon2id$v=19$m=47104,t=1,p=1$';
 const WEAK = { memoryCost: 8, timeCost: 1 };
-
-/** Writes wait for no disk there. */
-const MEMORY = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
 /** A page in the place of the one that a build makes. */
 const PAGE: PageFiles = {
