@@ -1,6 +1,8 @@
 import t, { type Test as T } from 'tap';
+import { syntheticSession } from '../../src/commands/synthetic-subject.js';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { Unavailable } from '../../src/domain/unavailable.js';
+import { Simulator } from '../../src/pipeline/simulate.js';
 import { type Recheck, StreamRevalidator } from '../../src/pipeline/streams.js';
 import { OutcomeUnknown, type Store, StoreUnavailable } from '../../src/store/store.js';
 import { PASSWORD } from '../helpers/fixture.js';
@@ -132,6 +134,28 @@ t.test('which requests get a record in the log', async (t) => {
   t.same(await logged({ requests: 'refused' }, {}), [0, 1]);
   t.same(await logged({ requests: 'none' }, {}), [0, 0]);
   t.same(await logged({ requests: 'all', sample: 0 }, {}), [0, 1], 'the sample is of those that were served');
+}); // prettier-ignore
+
+t.test('what a record says of the client, and of the query no value', async (t) => {
+  const fields = ['path', 'query', 'client', 'host', 'user_agent', 'timings'];
+  const { request } = await startInProcess(t, { log: { requests: 'all', fields }, listen: { host: '127.0.0.1', port: 0, trusted_proxies: ['127.0.0.1'] } });
+  const headers = { 'User-Agent': 'probe', 'X-Forwarded-For': '203.0.113.9', traceparent: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01` };
+  const { log } = await request('/a?token=hidden-value&page=1', { headers });
+  t.match(log, [{ path: '/a', query: 'token&page', client: '203.0.113.9', host: 'api.example', user_agent: 'probe', trace_id: 'a'.repeat(32) }]);
+  t.notMatch(JSON.stringify(log), 'hidden-value');
+}); // prettier-ignore
+
+t.test('explained without a store: a subject stands for a credential, and owns the tokens that it names', async (t) => {
+  const { loaded, opened } = await startInProcess(t);
+  const user = await opened.store.getUserByLogin('engineer@example.com');
+  if (user === undefined) throw new Error('the user is not there');
+  const ask = (of: Simulator, locked: boolean, method: string, target: string) =>
+    of.ask({ method, target, as: { subject: syntheticSession({ ...user, locked }) } }, Date.now());
+  for (const [store, simulator] of [['none', new Simulator(loaded, null)], ['one', new Simulator(loaded, opened.store)]] as const) {
+    t.match(await ask(simulator, false, 'PUT', '/a'), { verdict: { outcome: 'forward' }, credential: { user_id: 'engineer' }, note: null }, store);
+    t.match(await ask(simulator, true, 'GET', '/a'), { verdict: { outcome: 'unauthenticated' }, note: /engineer@example.com is locked/ }, store);
+    t.match(await ask(simulator, false, 'GET', '/tokens'), { verdict: { endpoint: null, outcome: 'role', status: 403 } }, store);
+  }
 }); // prettier-ignore
 
 t.test('a session is over after logout, and a token after its revocation', async (t) => {
