@@ -60,12 +60,17 @@ export interface Runtime {
   close(): Promise<void>;
 }
 
-/** Builds the services of a configuration. It is the only place that does. */
+/**
+ * Builds the services of a configuration. It is the only place that does.
+ *
+ * @param readPage reads the files of the web page, which are there after a build only
+ */
 export function createRuntime(
   { config, lines }: LoadedConfig,
   opened: OpenedStore,
   log: Log,
   tracing?: Tracing,
+  readPage = readPageFiles,
 ): Runtime {
   const { store, passwords, sealer, audit } = opened;
   const logFault = createFaultLog(log);
@@ -139,7 +144,7 @@ export function createRuntime(
       signingKeys: keys,
       sessionCookie: names.sessionCookie,
       page: {
-        files: ui.enabled ? readPageFiles(names.otp) : null,
+        files: ui.enabled ? readPage(names.otp) : null,
         path: ui.path,
         keyName: names.key,
         scopes: config.policy.scopes,

@@ -437,7 +437,8 @@ t.test('workers share the port; a reload changes what is decided there; a drain 
   };
   t.not(server.decision, server.url);
   t.equal(await statuses(), Array(8).fill(200).join());
-  t.equal(new Set(server.stdout().match(/"pid":\d+[^\n]*"outcome":"allowed"/g)?.map((line) => /\d+/.exec(line)?.[0])).size, 2, 'both workers answer');
+  const answered = () => new Set(server.stdout().match(/"pid":\d+[^\n]*"outcome":"allowed"/g)?.map((line) => /\d+/.exec(line)?.[0]));
+  await until(() => answered().size === 2, 'both workers answer');
 
   const bySession = { Cookie: await login('engineer'), Origin: 'http://api.example.com', Host: 'api.example.com' };
   const request = { method: 'POST', target: '/service/SVC1', headers: bySession };

@@ -3,7 +3,7 @@ import { hash } from '@node-rs/argon2';
 import { Secret, TOTP } from 'otpauth';
 import { type Running, type StartOptions, start, temporaryFolder, writeConfig } from './latchkey.js';
 import { rememberSecret } from './secrets.js';
-import { type Received, type Reply, send, startUpstream } from './http.js';
+import { type Received, type Reply, send, type Sent, startUpstream } from './http.js';
 
 export const PASSWORD = 'correct horse battery staple';
 export const OTP_SECRET = 'JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP';
@@ -81,14 +81,18 @@ export async function startFixture(
 
 /** Short ways to use a server at a URL. */
 export function client(url: string) {
+  return { url, ...shortcuts((path, sent) => send(url, path, sent)) };
+}
+
+/** Short ways to log in and to create tokens, however requests are sent. */
+export function shortcuts(request: (path: string, sent: Sent) => Promise<Reply>) {
   const create = (user: string, params: Record<string, string> | URLSearchParams = {}) => {
     const body = new URLSearchParams(params);
     body.set('username', `${user}@example.com`);
     body.set('password', PASSWORD);
-    return send(url, '/tokens', { body });
+    return request('/tokens', { body });
   };
   return {
-    url,
     create,
     token: async (user: string, params: Record<string, string> | URLSearchParams = {}) => {
       const reply = await create(user, params);
@@ -97,7 +101,7 @@ export function client(url: string) {
     },
     login: async (user: string) => {
       const body = new URLSearchParams({ user: `${user}@example.com`, password: PASSWORD });
-      const reply = await send(url, '/login', { body });
+      const reply = await request('/login', { body });
       const [cookie] = reply.headers['set-cookie'] ?? [];
       if (cookie === undefined) throw new Error(`no session: ${reply.status} ${reply.text}`);
       return cookie.split(';', 1)[0] ?? '';

@@ -4,6 +4,8 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const CACHE = join(ROOT, 'node_modules/.cache/tests');
+// Below such a folder tap leaves its own lines out of the stacks that it shows.
+const TAP = join(CACHE, 'node_modules/@tapjs/tap.js');
 
 /** Changes of these files outdate every bundle. */
 const ALWAYS = [fileURLToPath(import.meta.url), 'package.json', 'package-lock.json', 'tsconfig.json'];
@@ -25,30 +27,36 @@ export async function bundleAll(files) {
   if (outdated.length > 0) await bundle(outdated);
 }
 
+const OPTIONS = {
+  absWorkingDir: ROOT,
+  write: false,
+  bundle: true,
+  format: 'esm',
+  platform: 'node',
+  target: 'node20',
+  keepNames: true,
+  // CommonJS packages that are bundled ask for the modules of Node by it.
+  banner: { js: "globalThis.require ??= process.getBuiltinModule('node:module').createRequire(import.meta.url);" },
+  logLevel: 'error',
+}; // prettier-ignore
+
 async function bundle(files) {
   const { build } = await import('esbuild');
   const { dependencies, devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
   const names = Object.keys({ ...dependencies, ...devDependencies });
   const { outputFiles, metafile } = await build({
-    absWorkingDir: ROOT,
+    ...OPTIONS,
     entryPoints: files,
     outdir: ROOT,
     outbase: ROOT,
-    write: false,
-    bundle: true,
-    format: 'esm',
-    platform: 'node',
-    target: 'node20',
-    keepNames: true,
-    external: names.filter((name) => !BUNDLED.has(name)),
-    // CommonJS packages that are bundled ask for the modules of Node by it.
-    banner: { js: "globalThis.require ??= process.getBuiltinModule('node:module').createRequire(import.meta.url);" },
-    plugins: [apart, ownPlace],
+    external: names.filter((name) => !BUNDLED.has(name) && name !== 'tap'),
+    plugins: [apart, tapInOneFile, ownPlace],
     metafile: true,
     sourcemap: 'inline',
     sourcesContent: false,
-    logLevel: 'error',
-  }); // prettier-ignore
+  });
+  const { outputFiles: tap } = await build({ ...OPTIONS, entryPoints: ['tap'], outfile: TAP });
+  write(TAP, tap[0].text);
   for (const { path, text } of outputFiles) {
     const output = relative(ROOT, path);
     const { entryPoint, inputs } = metafile.outputs[output];
@@ -68,6 +76,14 @@ const apart = {
         ? { path: pathToFileURL(resolve(resolveDir, path.replace(/js$/, 'ts'))).href, external: true }
         : undefined,
     );
+  },
+};
+
+/** tap is 200 modules, which take longer to load than most tests take to run. */
+const tapInOneFile = {
+  name: 'tap-in-one-file',
+  setup(build) {
+    build.onResolve({ filter: /^tap$/ }, () => ({ path: pathToFileURL(TAP).href, external: true }));
   },
 };
 

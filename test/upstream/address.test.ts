@@ -16,16 +16,18 @@ const USUAL_MS = 5_000;
  * @returns when each of them closed, in ms since it was last used, and how many the client closed, not the server
  */
 async function idleTimes(named: boolean): Promise<{ times: number[]; byClient: number }> {
+  const usedAt = new Map<Socket, number>();
   const closed: number[] = [];
   let byClient = 0;
-  const server = createServer({ keepAliveTimeout: USUAL_MS }, (_, res) => {
+  const server = createServer({ keepAliveTimeout: USUAL_MS }, (req, res) => {
     // With it, Node adds no Keep-Alive.
     if (!named) res.setHeader('Connection', 'keep-alive');
     setTimeout(() => res.end('x'), 300);
+    res.once('finish', () => usedAt.set(req.socket, performance.now()));
   });
   server.on('connection', (socket: Socket) => {
     socket.once('end', () => (byClient += 1));
-    socket.once('close', () => closed.push(performance.now()));
+    socket.once('close', () => closed.push(performance.now() - (usedAt.get(socket) ?? Infinity)));
   });
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   const { port } = server.address() as AddressInfo;
@@ -40,11 +42,10 @@ async function idleTimes(named: boolean): Promise<{ times: number[]; byClient: n
       await body.text();
     }),
   );
-  const usedAt = performance.now();
   await until(() => closed.length === CONNECTIONS, 'idle connections close');
   await address.pool.close();
   server.close();
-  return { times: closed.map((at) => at - usedAt).toSorted((a, b) => a - b), byClient };
+  return { times: closed.toSorted((a, b) => a - b), byClient };
 }
 
 for (const [what, named, least] of [

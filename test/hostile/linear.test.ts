@@ -21,7 +21,7 @@ import { createRequestHeaders } from '../../src/upstream/request-headers.js';
 import { refuseHandshake } from '../../src/upstream/handshake.js';
 import { protocolOf, readAsked } from '../../src/listeners/decision/protocols.js';
 import { createForwardAuthHeaders } from '../../src/upstream/forward-auth-headers.js';
-import { FALLBACK, BUILT_IN, TABLE } from './paths.js';
+import { FALLBACK, BUILT_IN, TABLE } from '../properties/paths.js';
 
 /**
  * Every parser that a stranger reaches takes time in proportion to its input: twice the input, about twice the time.

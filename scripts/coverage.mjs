@@ -1,0 +1,141 @@
+#!/usr/bin/env node
+// Measures what the unit tests run of src: npm run coverage. Lists the branches that none of them takes where decisions are made.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { bundleOf } from '../test/loader/bundle.mjs';
+
+const ROOT = resolve(import.meta.dirname, '..');
+/** Folders of src of which each branch that no test takes is listed. */
+const LISTED = ['gate', 'policy', 'http', 'pipeline'];
+const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+
+const folder = mkdtempSync(join(tmpdir(), 'latchkey-coverage-'));
+try {
+  const env = { ...process.env, NODE_V8_COVERAGE: folder };
+  const { status } = spawnSync('npm', ['run', '--silent', 'test:unit'], { cwd: ROOT, env, stdio: 'inherit' });
+  await report();
+  process.exitCode = status ?? 1;
+} finally {
+  rmSync(folder, { recursive: true });
+}
+
+async function report() {
+  /** By source: whether each of its positions ran in some test file, and positions where something began that did not. */
+  const sources = new Map();
+  for (const name of readdirSync(folder)) {
+    const { result } = JSON.parse(readFileSync(join(folder, name), 'utf8'));
+    for (const script of result) {
+      if (script.url.startsWith('file:') && script.url.endsWith('.test.ts')) await add(sources, script);
+    }
+  }
+  const files = [...sources].map(([file, { ran, skipped }]) => ({ file, ran, skipped })).toSorted((a, b) => (a.file < b.file ? -1 : 1));
+  print('\nfolder      lines run\n');
+  for (const [name, members] of groups(files)) {
+    const lines = members.map(({ ran }) => linesOf(ran));
+    const all = lines.flatMap((each) => [...each.values()]);
+    print(`${name.padEnd(12)}${((100 * all.filter(Boolean).length) / all.length).toFixed(1)} %\n`);
+  }
+  for (const { file, ran, skipped } of files) {
+    if (!LISTED.includes(folderOf({ file }))) continue;
+    const text = readFileSync(join(ROOT, file), 'utf8').split('\n');
+    const never = [...skipped].filter((at) => !ran.get(at)).map((at) => Number(at.split(':', 1)[0]));
+    for (const line of [...new Set(never)].toSorted((a, b) => a - b)) print(`${file}:${line + 1}: never taken: ${text[line]?.trim()}\n`);
+  }
+} // prettier-ignore
+
+/** Adds what ran of one test file's bundle. */
+async function add(sources, { url, functions }) {
+  const file = fileURLToPath(url);
+  const bundle = await bundleOf(file);
+  const segments = segmentsOf(bundle, dirname(file));
+  const counts = new Int32Array(bundle.length).fill(1);
+  const ranges = functions.flatMap((each) => each.ranges);
+  // Inner ranges come behind those around them, once the longest is first.
+  for (const { startOffset, endOffset, count } of ranges.toSorted((a, b) => b.endOffset - b.startOffset - (a.endOffset - a.startOffset)))
+    counts.fill(count, startOffset, endOffset);
+  for (const { offset, source, at } of segments) {
+    const known = sources.get(source) ?? { ran: new Map(), skipped: new Set() };
+    sources.set(source, known);
+    known.ran.set(at, known.ran.get(at) === true || counts[offset] > 0);
+  }
+  for (const { startOffset, endOffset, count } of ranges) {
+    const first = count === 0 ? firstWithin(segments, startOffset, endOffset) : undefined;
+    if (first !== undefined) sources.get(first.source)?.skipped.add(first.at);
+  }
+} // prettier-ignore
+
+function firstWithin(segments, start, end) {
+  let low = 0;
+  for (let high = segments.length; low < high;) {
+    const middle = (low + high) >> 1;
+    if (segments[middle].offset < start) low = middle + 1;
+    else high = middle;
+  }
+  return segments[low]?.offset < end ? segments[low] : undefined;
+}
+
+/** The segments of a bundle's source map that lead to src, by their offset in the bundle. */
+function segmentsOf(bundle, base) {
+  const marker = '//# sourceMappingURL=data:application/json;base64,';
+  const map = JSON.parse(Buffer.from(bundle.slice(bundle.lastIndexOf(marker) + marker.length), 'base64').toString());
+  const names = map.sources.map((source) => relative(ROOT, resolve(base, source)));
+  const starts = [0];
+  for (let i = bundle.indexOf('\n'); i >= 0; i = bundle.indexOf('\n', i + 1)) starts.push(i + 1);
+  const segments = [];
+  let [source, line, column] = [0, 0, 0];
+  for (const [row, text] of map.mappings.split(';').entries()) {
+    let generated = 0;
+    for (const segment of text === '' ? [] : text.split(',')) {
+      const [skip = 0, ...original] = decode(segment);
+      generated += skip;
+      if (original.length === 0) continue;
+      source += original[0];
+      line += original[1];
+      column += original[2];
+      if (names[source].startsWith('src/')) segments.push({ offset: starts[row] + generated, source: names[source], at: `${line}:${column}` });
+    }
+  }
+  return segments;
+} // prettier-ignore
+
+/** Numbers of a source map: base 64, five bits at a time, the lowest first, the sign in the lowest of all. */
+function decode(text) {
+  const numbers = [];
+  let [value, shift] = [0, 0];
+  for (const character of text) {
+    const digit = DIGITS.indexOf(character);
+    value |= (digit & 31) << shift;
+    shift += 5;
+    if ((digit & 32) !== 0) continue;
+    numbers.push((value & 1) === 0 ? value >> 1 : -(value >> 1));
+    [value, shift] = [0, 0];
+  }
+  return numbers;
+}
+
+function folderOf({ file }) {
+  return file.split('/').length > 2 ? file.split('/')[1] : 'src';
+}
+
+function groups(files) {
+  const found = new Map();
+  for (const each of files) found.set(folderOf(each), [...(found.get(folderOf(each)) ?? []), each]);
+  return found;
+}
+
+/** A line ran when any part of it did. */
+function linesOf(ran) {
+  const lines = new Map();
+  for (const [at, yes] of ran) {
+    const line = at.split(':', 1)[0];
+    lines.set(line, lines.get(line) === true || yes);
+  }
+  return lines;
+}
+
+function print(text) {
+  process.stdout.write(text);
+}

@@ -1,0 +1,64 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { run, temporaryFolder } from '../helpers/latchkey.js';
+
+const file = join(temporaryFolder(t), 'f.yaml');
+const UP = 'upstream: http://127.0.0.1:3000\n';
+
+t.test('check warns of HEAD where GET brings it to another rule than before', async (t) => {
+  const tail = 'write methods: [GET, HEAD] if that is meant, or give HEAD a route of its own';
+  const other = (i: number, rule: string) =>
+    `${file}:${i + 3}: warning: routes.${i} takes HEAD as well as GET, which ${rule} would judge otherwise; ${tail}\n`;
+  const routes = `${UP}routes:
+  - { path: /open, methods: [GET], auth: none }
+  - { path: /said, methods: [GET, HEAD], auth: none }
+  - { path: "/a/:id", methods: [GET, PUT], action: a, service: id }
+  - { path: "/a/*", action: a }
+  - { path: /api, methods: [GET], action: api }
+  - { path: /h, methods: [GET], action: h }
+  - { path: /h, methods: [HEAD], action: i }
+`;
+  writeFileSync(file, routes);
+  t.same(await run(['check', '--config', file]), {
+    code: 0,
+    stdout: `${file}: ok\n`,
+    stderr: other(0, 'default_route') + other(2, 'routes.3'),
+  });
+});
+
+t.test('the commands check, schema and hash-password', async (t) => {
+  t.match(await run(['check', '--config', 'config/latchkey.yaml']), {
+    code: 0,
+    stdout: /latchkey\.yaml: ok\n$/,
+    stderr: '',
+  });
+  writeFileSync(file, `${UP}lisen: 1`);
+  t.same(await run(['check', '--config', file]), {
+    code: 1,
+    stdout: '',
+    stderr: `${file}:2:1: unknown key "lisen" (did you mean "listen"?)\n`,
+  });
+  t.match(await run(['check', '--config', '/none.yaml']), {
+    code: 1,
+    stderr: '/none.yaml:1:1: cannot be read: no such file or directory (ENOENT)\n',
+  });
+  writeFileSync(file, `${UP}directory: { file: ${process.cwd()}/config/directory.yaml }`);
+  t.match(await run(['check', '--config', file]), { code: 0 }, 'the example of a directory passes');
+  for (const args of [['check'], ['nothing'], ['serve', '--cofig', 'x'], ['schema', 'other']]) {
+    const { code, stderr } = await run(args);
+    t.equal(code, 2, args.join(' '));
+    t.notMatch(stderr, /\n\s+at /, 'no stack trace');
+  }
+  const schema = JSON.parse((await run(['schema'])).stdout) as { properties: Record<string, unknown> };
+  t.ok(['upstream', 'listen', 'policy', 'routes'].every((key) => key in schema.properties));
+  t.ok('users' in (JSON.parse((await run(['schema', 'directory'])).stdout) as typeof schema).properties);
+  const hashed = await run(['hash-password', '--password-file', '-'], {
+    input: 'correct horse battery staple\n',
+  });
+  t.match(hashed, { code: 0, stdout: /^\$argon2id\$v=19\$m=47104,t=1,p=1\$/ });
+  t.match(await run(['hash-password', '--password-file', '-'], { input: 'short\n' }), {
+    code: 1,
+    stderr: /shorter than 15/,
+  });
+});

@@ -1,0 +1,290 @@
+import t, { type Test as T } from 'tap';
+import { type EndpointName, servedResources } from '../../src/endpoints/endpoints.js';
+import { refusalsOf, REFUSALS } from '../../src/endpoints/openapi/refusals.js';
+import { LEGACY_KEY, otpAt, PASSWORD } from '../helpers/fixture.js';
+import type { Sent } from '../helpers/http.js';
+import { type Handled, startInProcess } from '../helpers/in-process.js';
+import { until } from '../helpers/until.js';
+
+const CONFIG = {
+  interface: { account_endpoints: true },
+  identity: { assertion: { enabled: true, issuer: 'https://auth.example.com', audience: 'api' } },
+};
+const { request, login, token, create } = await startInProcess(t, CONFIG);
+
+const withKey = (value: string): Sent => ({ headers: { 'Service-Key': value } });
+const withCookie = (value: string): Sent => ({ headers: { Cookie: value } });
+const form = (params: Record<string, string>, sent: Sent = {}): Sent => ({
+  ...sent,
+  method: 'POST',
+  body: new URLSearchParams(params),
+});
+const of = (method: string, sent: Sent): Sent => ({ ...sent, method });
+const fromElsewhere = (sent: Sent): Sent => ({
+  ...sent,
+  headers: { ...sent.headers, 'Sec-Fetch-Site': 'cross-site' },
+});
+const right = (user: string, more: object = {}) => ({
+  username: `${user}@example.com`,
+  password: PASSWORD,
+  ...more,
+});
+/** The same at `POST /login`. */
+const rightLogin = (user: string, more: object = {}) => ({
+  user: `${user}@example.com`,
+  password: PASSWORD,
+  ...more,
+});
+const newId = async (user: string) => (await create(user)).json.id as string;
+const data = (...ids: string[]) => ({ data: ids.map((id) => ({ type: 'token', id })) });
+
+const session = withCookie(await login('superuser'));
+const plainSession = withCookie(await login('user'));
+const readOnly = withKey(await token('superuser', { scope: 'purge_all' }));
+const othersId = await newId('other');
+
+/** Uses up the tries of a login name of its own, and asks once more. */
+const oneMore = (path: string, name: string) => async (): Promise<readonly [string, Sent]> => {
+  const sent = form({ [path === '/login' ? 'user' : 'username']: name, password: 'wrong' });
+  await until(async () => (await request(path, sent)).status === 429, 'the tries are used up');
+  return [path, sent];
+};
+
+/**
+ * What is asked, the status, the outcome of the record (the tag of the refusal, `answered` for none), what the JSON holds, and the
+ * events of the audit log.
+ */
+type Row = readonly [
+  sent: readonly [target: string, sent?: Sent] | (() => Promise<readonly [target: string, sent: Sent]>),
+  status: number,
+  outcome: string,
+  json?: unknown,
+  audit?: readonly string[],
+];
+
+const denied = ['access.denied'];
+const UNAUTHENTICATED = { msg: 'Provided credentials are missing or invalid' };
+/** A session or nothing at all, where an endpoint takes a session only. */
+const sessionOnly = async (method: string, target: string): Promise<Row[]> => [
+  [[target, of(method, {})], 401, 'unauthenticated', UNAUTHENTICATED],
+  [[target, of(method, withCookie('service.session=x'))], 401, 'unauthenticated', UNAUTHENTICATED],
+  [
+    [target, of(method, withKey(LEGACY_KEY))],
+    403,
+    'wrong_credential_kind',
+    { detail: /takes a session/ },
+    denied,
+  ],
+];
+const grant = (code: string, detail: RegExp) => ({ msg: code, code, detail });
+
+const ROWS: Record<EndpointName, readonly Row[]> = {
+  login: [
+    [['/login', form(rightLogin('user'))], 200, 'answered', { user: { id: 'user', role: 'user' }, customer: { name: 'One' } }, ['login.succeeded', 'session.started']],
+    [['/login', form(rightLogin('engineer'), withCookie(await login('engineer')))], 200, 'answered', {}, ['login.succeeded', 'session.started', 'session.ended']],
+    [['/login', form(rightLogin('twofactor'), { headers: { 'Service-OTP': otpAt(Date.now()) } })], 200, 'answered', {}, ['login.succeeded', 'otp.accepted', 'session.started']],
+    [['/login', form({ username: 'x', password: 'y' })], 400, 'grant', grant('invalid_request', /sent as "username"/)],
+    [['/login', form({ user: 'x' })], 400, 'grant', grant('invalid_request', /required/)],
+    [['/login', form(rightLogin('user', { password: 'x'.repeat(1025) }))], 400, 'grant', grant('invalid_request', /1024/)],
+    [['/login', form(rightLogin('locked'))], 400, 'grant', grant('account_locked', /locked/), ['login.failed']],
+    [['/login', form(rightLogin('twofactor'))], 400, 'grant', grant('2fa.verify', /one-time/), ['otp.refused']],
+    [['/login', form(rightLogin('billing', { password: 'wrong' }))], 401, 'grant', grant('invalid_grant', /combination is wrong/), ['login.failed']],
+    [['/login', form(rightLogin('unknown'))], 401, 'grant', grant('invalid_grant', /combination is wrong/), ['login.failed']],
+    [oneMore('/login', 'nobody1'), 429, 'login_throttled', { detail: /failed logins/ }, ['login.throttled']],
+    [['/login', fromElsewhere(form(rightLogin('user')))], 403, 'cross_origin', {}, denied],
+  ],
+  logout: [
+    [['/logout', of('POST', withCookie(await login('user')))], 204, 'answered', undefined, ['session.ended']],
+    ...(await sessionOnly('POST', '/logout')),
+    [['/logout', fromElsewhere(of('POST', session))], 403, 'cross_origin', {}, denied],
+  ],
+  create_token: [
+    [['/tokens', form(right('user', { name: 'ci', scope: 'global:read' }))], 200, 'answered', { name: 'ci', scope: 'global:read', user_id: 'user' }, ['login.succeeded', 'token.created']],
+    [['/tokens', form({ password: PASSWORD })], 400, 'grant', grant('invalid_request', /required/)],
+    [['/tokens', form(right('billing', { password: 'wrong' }))], 400, 'grant', grant('invalid_grant', /wrong/), ['login.failed']],
+    [['/tokens', form(right('locked'))], 400, 'grant', grant('account_locked', /locked/), ['login.failed']],
+    [['/tokens', form(right('twofactor'))], 400, 'grant', grant('2fa.verify', /one-time/), ['otp.refused']],
+    [['/tokens', form(right('user', { scope: 'nothing' }))], 400, 'grant', grant('invalid_scope', /nothing/)],
+    [['/tokens', form(right('user', { service_id: 'SVC9' }))], 422, 'grant', grant('Unprocessable Entity', /"SVC9" is unknown/)],
+    [['/tokens', form(right('user', { expires_at: 'soon' }))], 422, 'grant', grant('Unprocessable Entity', /ISO 8601/)],
+    [oneMore('/tokens', 'nobody2'), 429, 'login_throttled', {}, ['login.throttled']],
+    [['/tokens', fromElsewhere(form(right('user')))], 403, 'cross_origin', {}, denied],
+  ],
+  list_tokens: [
+    [['/tokens', session], 200, 'answered', [{ user_id: 'superuser' }]],
+    ...(await sessionOnly('GET', '/tokens')),
+    [['/tokens', plainSession], 403, 'role', { detail: /role user .* token:read/ }, denied],
+  ],
+  list_customer_tokens: [
+    [['/customer/C1/tokens', session], 200, 'answered', []],
+    ...(await sessionOnly('GET', '/customer/C1/tokens')),
+    [['/customer/C1/tokens', plainSession], 403, 'role', { detail: /customer_token:read/ }, denied],
+    [['/customer/C2/tokens', session], 403, 'other_customer', { detail: /another customer/ }, denied],
+  ],
+  revoke_tokens: [
+    [['/tokens', { ...of('DELETE', session), json: data(await newId('superuser'), await newId('user')) }], 204, 'answered', undefined, ['token.revoked', 'token.revoked']],
+    [['/tokens', { ...of('DELETE', session), json: data('none') }], 404, 'not_found', { detail: "Cannot find token 'none'" }],
+    [['/tokens', { ...of('DELETE', session), json: data(await newId('superuser'), othersId) }], 404, 'not_found', {}],
+    [['/tokens', { ...of('DELETE', withCookie(await login('billing'))), json: data(await newId('user')) }], 403, 'role', { detail: /customer_token:write/ }, denied],
+    [['/tokens', { ...of('DELETE', session), json: { data: [] } }], 400, 'malformed', { detail: /expected a body like/ }],
+    ...(await sessionOnly('DELETE', '/tokens')),
+  ],
+  show_own_token: [
+    [['/tokens/self', withKey(await token('user', { name: 'mine' }))], 200, 'answered', { name: 'mine' }],
+    [['/tokens/self'], 401, 'unauthenticated', UNAUTHENTICATED],
+    [['/tokens/self', session], 403, 'wrong_credential_kind', { detail: /takes an API token/ }, denied],
+  ],
+  revoke_own_token: [
+    [['/tokens/self', of('DELETE', withKey(await token('user')))], 204, 'answered', undefined, ['token.revoked']],
+    [['/tokens/self', of('DELETE', withKey('x'))], 401, 'unauthenticated', UNAUTHENTICATED],
+    [['/tokens/self', of('DELETE', session)], 403, 'wrong_credential_kind', {}, denied],
+  ],
+  show_token: [
+    [[`/tokens/${await newId('superuser')}`, session], 200, 'answered', { user_id: 'superuser' }],
+    [[`/tokens/${await newId('user')}`, session], 200, 'answered', { user_id: 'user' }],
+    [[`/tokens/${othersId}`, session], 404, 'not_found', {}],
+    [['/tokens/none', session], 404, 'not_found', { detail: "Cannot find token 'none'" }],
+    ...(await sessionOnly('GET', '/tokens/none')),
+    [['/tokens/none', plainSession], 403, 'role', {}, denied],
+  ],
+  revoke_token: [
+    [[`/tokens/${await newId('engineer')}`, of('DELETE', session)], 204, 'answered', undefined, ['token.revoked']],
+    [['/tokens/none', of('DELETE', session)], 404, 'not_found', {}],
+    [[`/tokens/${await newId('user')}`, of('DELETE', withCookie(await login('billing')))], 403, 'role', { detail: /customer_token:write/ }, denied],
+    [['/tokens/none', fromElsewhere(of('DELETE', session))], 403, 'cross_origin', {}, denied],
+    ...(await sessionOnly('DELETE', '/tokens/none')),
+  ],
+  list_sessions: [
+    [['/_latchkey/sessions', plainSession], 200, 'answered', []],
+    ...(await sessionOnly('GET', '/_latchkey/sessions')),
+  ],
+  end_other_sessions: [
+    [twoSessions, 204, 'answered', undefined, ['session.ended']],
+    ...(await sessionOnly('DELETE', '/_latchkey/sessions')),
+  ],
+  end_session: [
+    [[`/_latchkey/sessions/${await ownSession('engineer')}`, of('DELETE', withCookie(await login('engineer')))], 204, 'answered', undefined, ['session.ended']],
+    [[`/_latchkey/sessions/${await ownSession('other')}`, of('DELETE', session)], 404, 'not_found', { detail: /Cannot find session/ }],
+    ...(await sessionOnly('DELETE', '/_latchkey/sessions/x')),
+  ],
+  show_page: [
+    [['/_latchkey/'], 200, 'answered'],
+    [['/_latchkey'], 308, 'answered'],
+  ],
+  show_page_asset: [
+    [['/_latchkey/assets/app.js'], 200, 'answered'],
+    [['/_latchkey/assets/none.js'], 404, 'not_found', { detail: /There is nothing/ }],
+  ],
+  describe_caller: [
+    [['/_latchkey/session', session], 200, 'answered', { user: { id: 'superuser' }, may: { list_tokens: true, revoke_customer_tokens: true }, key_field: 'Service-Key' }],
+    [['/_latchkey/session', plainSession], 200, 'answered', { may: { list_tokens: false, revoke_customer_tokens: false }, one_time_password: false }],
+    ...(await sessionOnly('GET', '/_latchkey/session')),
+  ],
+  list_people: [
+    [['/_latchkey/people', session], 200, 'answered', []],
+    ...(await sessionOnly('GET', '/_latchkey/people')),
+    [['/_latchkey/people', plainSession], 403, 'role', {}, denied],
+  ],
+  show_signing_keys: [[['/.well-known/jwks.json'], 200, 'answered', { keys: [{ kty: 'OKP', alg: 'EdDSA' }] }]],
+  show_interface: [[['/_latchkey/openapi.json'], 200, 'answered', { openapi: /^3/ }]],
+  show_current_user: [
+    [['/current_user', plainSession], 200, 'answered', { id: 'user', locked: false }],
+    [['/current_user'], 401, 'unauthenticated', UNAUTHENTICATED],
+    [['/current_user', readOnly], 403, 'scope', { detail: /purge_all .* account:read/ }, denied],
+  ],
+  show_current_customer: [
+    [['/current_customer', withKey(LEGACY_KEY)], 200, 'answered', { id: 'C1', name: 'One' }],
+    [['/current_customer'], 401, 'unauthenticated', UNAUTHENTICATED],
+    [['/current_customer', readOnly], 403, 'scope', {}, denied],
+  ],
+  verify: [
+    [['/verify', withKey(await token('user', { service_id: 'SVC2' }))], 200, 'answered', { services: { SVC2: 'shop' }, token: { expires_at: null } }],
+    [['/verify', session], 200, 'answered', { services: { SVC1: 'www', SVC2: 'shop' }, token: null }],
+    [['/verify', withKey('x')], 401, 'unauthenticated', UNAUTHENTICATED],
+    [['/verify', readOnly], 403, 'scope', {}, denied],
+  ],
+  sudo: [
+    [['/sudo', form(right('user'))], 200, 'answered', { expiry_time: /^\d{4}-/ }, ['login.succeeded']],
+    [['/sudo', form({ password: PASSWORD }, session)], 200, 'answered', {}, ['login.succeeded', 'sudo.granted']],
+    [['/sudo', form({}, session)], 400, 'grant', grant('invalid_request', /password is required/)],
+    [['/sudo', form(right('locked'))], 400, 'grant', grant('account_locked', /locked/), ['login.failed']],
+    [['/sudo', form(right('twofactor'))], 400, 'grant', grant('2fa.verify', /one-time/), ['otp.refused']],
+    [['/sudo', form(right('billing', { password: 'wrong' }))], 403, 'grant', grant('invalid_grant', /wrong/), ['login.failed']],
+    [['/sudo', form(right('engineer'), session)], 403, 'other_user', { detail: /not that of the credential/ }, denied],
+    [oneMore('/sudo', 'nobody3'), 429, 'login_throttled', {}, ['login.throttled']],
+    [['/sudo', form(right('user'), withKey('x'))], 401, 'unauthenticated', UNAUTHENTICATED],
+    [['/sudo', fromElsewhere(form(right('user')))], 403, 'cross_origin', {}, denied],
+  ],
+}; // prettier-ignore
+
+/** Asks with one of exactly two sessions. */
+async function twoSessions(): Promise<readonly [string, Sent]> {
+  const sent = of('DELETE', withCookie(await login('other')));
+  await request('/_latchkey/sessions', sent);
+  await login('other');
+  return ['/_latchkey/sessions', sent];
+}
+
+/** The public id of a new session. */
+async function ownSession(user: string): Promise<string> {
+  const { json } = await request('/_latchkey/sessions', withCookie(await login(user)));
+  return (json as { id: string; current: boolean }[]).find(({ current }) => current)?.id ?? '';
+}
+
+function check(t: T, what: string, reply: Handled, [, status, outcome, json, audit = []]: Row): void {
+  t.equal(reply.status, status, `${what}: ${reply.text}`);
+  t.match(reply.log.at(-1), { msg: 'request', outcome, status }, what);
+  if (json !== undefined) t.match(reply.json, json, what);
+  t.same(reply.audit.map(({ event }) => event), audit, `${what}: audit log`);
+  t.same(reply.audit.filter(({ request_id }) => request_id !== reply.headers['x-request-id']), [], `${what}: request ids`);
+  t.equal(reply.forwarded, undefined, `${what}: not forwarded`);
+} // prettier-ignore
+
+const SETTINGS = { tokenEndpoints: 'session', page: '/_latchkey/', assertion: true, account: true } as const;
+const served = servedResources(SETTINGS).flatMap(({ endpoints }) => endpoints);
+
+for (const { endpoint, takes } of served) {
+  t.test(`${endpoint.name}: its success, and each refusal that it declares`, async (t) => {
+    const rows = ROWS[endpoint.name as EndpointName];
+    const seen = new Set<string>();
+    for (const row of rows) {
+      const [asked, status, outcome] = row;
+      const [target, sent] = typeof asked === 'function' ? await asked() : asked;
+      const reply = await request(target, sent);
+      check(t, `${sent?.method ?? 'GET'} ${target} ${outcome}`, reply, row);
+      seen.add(`${status} ${reply.json?.code ?? ''}`.trim());
+    }
+    const codes = Object.entries(endpoint.codes ?? {}).flatMap(([status, of]) => of.map((code) => `${status} ${code}`));
+    const own = [...refusalsOf(takes, endpoint.method), ...(endpoint.refusals ?? [])].map((name) => String(REFUSALS[name].status));
+    const missing = [...codes, ...own].filter((each) => !seen.has(each) && !ANYWHERE.has(each) && !WITHOUT_ROW.has(`${endpoint.name} ${each}`));
+    t.same(missing, [], 'every declared refusal has a row');
+    t.ok(rows.some(([, status]) => status < 300), 'its success has a row');
+  }); // prettier-ignore
+}
+
+/** What every endpoint refuses alike, which the tests of the pipeline ask one of them for. */
+const ANYWHERE = new Set(['400', '408', '413', '414', '417', '431', '500', '503']);
+
+/**
+ * Declared refusals that no single request gets: a token that goes while its holder is answered, and what the interface
+ * specification reserves for `POST /tokens`.
+ */
+const WITHOUT_ROW = new Set(['show_own_token 404', 'revoke_own_token 404', 'create_token 401']);
+
+t.test('POST /tokens needs no login name with a credential that confirmed the password', async (t) => {
+  const own = withCookie(await login('engineer'));
+  t.match(await request('/tokens', form({ password: PASSWORD }, own)), { status: 400, json: { code: 'invalid_request' } });
+  t.equal((await request('/sudo', form({ password: PASSWORD }, own))).status, 200);
+  const created = await request('/tokens', form({ password: PASSWORD, name: 'x' }, own));
+  t.match(created, { status: 200, json: { user_id: 'engineer', name: 'x' } });
+  t.same(created.audit.map(({ event }) => event), ['login.succeeded', 'token.created']);
+  t.match(await request('/tokens', form({ password: PASSWORD }, withKey('x'))), { status: 400 }, 'a bad key has confirmed nothing');
+}); // prettier-ignore
+
+t.test('the page goes out packed to those that ask for gzip, and to nobody else', async (t) => {
+  for (const [coding, packed] of [['gzip', true], ['br, gzip;q=0.5', true], ['gzip;q=0', false], ['br', false]] as const) {
+    const reply = await request('/_latchkey/assets/app.js', { headers: { 'Accept-Encoding': coding } });
+    t.same([reply.headers['content-encoding'], reply.text.startsWith('packed')], packed ? ['gzip', true] : [undefined, false], coding);
+    t.match(reply.headers, { vary: 'Accept-Encoding', 'content-security-policy': /default-src 'none'/ });
+  }
+}); // prettier-ignore

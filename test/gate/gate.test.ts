@@ -1,0 +1,239 @@
+import { createPublicKey, verify } from 'node:crypto';
+import t, { type Test as T } from 'tap';
+import { Simulator } from '../../src/pipeline/simulate.js';
+import { LEGACY_KEY } from '../helpers/fixture.js';
+import type { Sent } from '../helpers/http.js';
+import { startInProcess } from '../helpers/in-process.js';
+
+const server = await startInProcess(t, {
+  rate_limit: { writes_per_hour: 2 },
+  routes: [
+    { path: '/open', auth: 'none' },
+    { path: '/hidden', auth: 'deny' },
+    { path: '/plain', action: 'api' },
+    { path: '/by-header', action: 'service', service: 'header:X-Service' },
+    { path: '/by-query', action: 'service', service: 'query:service' },
+    { path: '/service/:service_id', action: 'service', service: 'service_id' },
+    { path: '/service/:service_id/purge', action: 'purge:select', service: 'service_id' },
+    { path: '/billing', action: 'billing' },
+    { path: '/invitation', action: 'invitation' },
+    { path: '/user/:user_id', methods: ['DELETE'], action: 'user', refuse_if_active_tokens: 'user_id' },
+    { path: '/search', action: 'api', body_on_read: 'allow' },
+    { path: '/worker.js', action: 'api', service_worker: 'allow' },
+  ],
+});
+const { request, token, login, create, opened } = server;
+const simulator = new Simulator(server.loaded, opened.store);
+
+const key = await token('superuser');
+const limited = await token('superuser', { service_id: 'SVC1' });
+const cookie = await login('superuser');
+const expired = await expiredToken();
+const lockedKey = await token('billing');
+const lockedCookie = await login('billing');
+const [billing] = [await opened.store.getUserByLogin('billing@example.com')].flatMap((user) => user ?? []);
+if (billing === undefined) throw new Error('the user is not there');
+await opened.store.change({ users: [{ ...billing, locked: true }] }, Date.now());
+
+/** A token that ended a second ago. */
+async function expiredToken() {
+  const { json } = await create('user');
+  const found = await opened.store.getToken(json.id as string);
+  if (found === undefined) throw new Error('the token is not there');
+  const ended = { ...found.token, expiresAt: Date.now() - 1000 };
+  await opened.store.change({ removeTokens: [ended.id] }, Date.now());
+  await opened.store.change({ tokens: [ended] }, Date.now());
+  return { id: ended.id, secret: json.access_token as string };
+}
+
+type Headers = NonNullable<Sent['headers']>;
+const k = (value: string, more: Headers = {}): Headers => ({ 'Service-Key': value, ...more });
+const c = (value: string, more: Headers = {}): Headers => ({ Cookie: value, ...more });
+const scoped = async (scope: string) => k(await token('superuser', { scope }));
+const of = async (user: string) => k(await token(user));
+
+/** What is asked, the status, and the outcome of the record: the tag of the refusal, or `forwarded`. */
+type Row = readonly [
+  method: string,
+  target: string,
+  headers: Headers,
+  status: number,
+  outcome: string,
+  detail?: RegExp,
+];
+
+async function decide(t: T, rows: readonly Row[]): Promise<void> {
+  for (const [method, target, headers, status, outcome, detail] of rows) {
+    const what = `${method} ${target} ${JSON.stringify(Object.keys(headers))} ${outcome}`;
+    const reply = await request(target, { method, headers });
+    t.equal(reply.status, status, `${what}: ${reply.text}`);
+    t.match(reply.log.at(-1), { outcome, status }, what);
+    t.equal(reply.forwarded !== undefined, outcome === 'forwarded', `${what}: forwarded`);
+    if (detail !== undefined) t.match(reply.log.at(-1)?.['detail'] ?? reply.text, detail, what);
+    await foretells(t, what, { method, target, headers, outcome });
+  }
+}
+
+/** `latchkey explain` says the same of a request as the gate that serves it, save of writes, which it does not count. */
+async function foretells(
+  t: T,
+  what: string,
+  { method, target, headers, outcome }: { method: string; target: string; headers: Headers; outcome: string },
+): Promise<void> {
+  if (outcome === 'rate_limited') return;
+  const fields = Object.entries(headers).flatMap(([name, value]) =>
+    [value].flat().flatMap((each) => [name, each]),
+  );
+  const told = await simulator.ask(
+    { method, target, fields: ['Host', 'api.example', ...fields], as: 'anonymous' },
+    Date.now(),
+  );
+  t.equal(told.verdict.outcome, outcome === 'forwarded' ? 'forward' : outcome, `${what}: explained`);
+}
+
+t.test('credentials: who is let in, and what is said to the others', async (t) =>
+  decide(t, [
+    ['GET', '/plain', {}, 401, 'unauthenticated'],
+    ['GET', '/plain', k(''), 401, 'unauthenticated'],
+    ['GET', '/plain', k('unknown'), 401, 'unauthenticated'],
+    ['GET', '/plain', k('x'.repeat(1025)), 401, 'unauthenticated'],
+    ['GET', '/plain', k(`${key.slice(0, -1)}!`), 401, 'unauthenticated'],
+    ['GET', '/plain', k(key), 200, 'forwarded'],
+    ['GET', '/plain', k(LEGACY_KEY), 200, 'forwarded'],
+    ['GET', '/plain', k(lockedKey), 401, 'unauthenticated'],
+    ['GET', '/plain', k(expired.secret), 401, 'token_expired', new RegExp(`Token ${expired.id} expired at`)],
+    ['GET', '/plain', c(cookie), 200, 'forwarded'],
+    ['GET', '/plain', c(`${cookie}x`), 401, 'unauthenticated'],
+    ['GET', '/plain', c(lockedCookie), 401, 'unauthenticated'],
+    ['GET', '/plain', k('unknown', c(cookie)), 401, 'unauthenticated'],
+    ['GET', '/plain', { 'Service-Key': [key, key] }, 400, 'several_credentials'],
+    ['GET', '/plain', c(`${cookie}; ${cookie}`), 400, 'several_credentials'],
+    ['GET', '/open', {}, 200, 'forwarded'],
+    ['GET', '/open', k('unknown'), 200, 'forwarded'],
+    ['GET', '/hidden', k(key), 404, 'not_found', /nothing at \/hidden/],
+    ['GET', '/a%2fb', k(key), 400, 'malformed'],
+  ])); // prettier-ignore
+
+t.test('roles, scopes and services', async (t) =>
+  decide(t, [
+    ['POST', '/billing', await of('engineer'), 403, 'role', /role engineer .* billing:write/],
+    ['GET', '/billing', await of('user'), 403, 'role', /billing:read/],
+    ['PUT', '/plain', await scoped('global:read'), 403, 'scope', /Read only tokens/],
+    ['GET', '/plain', await scoped('purge_all'), 403, 'scope', /scope purge_all/],
+    ['POST', '/service/SVC1/purge', await scoped('purge_select'), 200, 'forwarded'],
+    ['GET', '/service/SVC1', k(limited), 200, 'forwarded'],
+    ['GET', '/service/SVC2', k(limited), 403, 'service', /SVC2/],
+    ['POST', '/invitation', k(limited), 403, 'service_limited'],
+    ['GET', '/by-header', k(limited), 403, 'service'],
+    ['GET', '/by-header', k(limited, { 'X-Service': 'SVC1' }), 200, 'forwarded'],
+    ['GET', '/by-header', k(limited, { 'X-Service': 'SVC2' }), 403, 'service'],
+    ['GET', '/by-header', k(limited, { 'X-Service': ['SVC1', 'SVC1'] }), 400, 'malformed', /more than once/],
+    ['GET', '/by-header', k(limited, { 'X-Service': 'SVC1', X_Service: 'SVC2' }), 400, 'malformed', /can be taken for/],
+    ['GET', '/by-header', k(limited, { 'X-Service': 'SVC1, SVC2' }), 400, 'malformed', /needs a value of/],
+    ['GET', '/by-header', k(limited, { 'X-Service': 'SVC1', Connection: 'x-service' }), 400, 'malformed', /Connection/],
+    ['GET', '/by-query', k(limited), 403, 'service'],
+    ['GET', '/by-query?other=1', k(limited), 403, 'service'],
+    ['GET', '/by-query?service=SVC1', k(limited), 200, 'forwarded'],
+    ['GET', '/by-query?service=SVC%31', k(limited), 200, 'forwarded'],
+    ['GET', '/by-query?service=SVC2', k(limited), 403, 'service'],
+    ['GET', '/by-query?service=SVC1&service=SVC2', k(limited), 400, 'malformed', /more than once/],
+    ['GET', '/by-query?service=SVC1;service=SVC2', k(limited), 400, 'malformed', /more than once|needs a value/],
+    ['GET', '/by-query?Service=SVC1', k(limited), 400, 'malformed', /can be taken for/],
+    ['GET', '/by-query?service[]=SVC1', k(limited), 400, 'malformed', /can be taken for/],
+    ['GET', '/by-query?+service=SVC1', k(limited), 400, 'malformed', /can be taken for/],
+    ['GET', '/by-query?service%00=SVC1', k(limited), 400, 'malformed', /can be taken for/],
+    ['GET', '/by-query?%2573=SVC1', k(limited), 400, 'malformed', /decoded in two ways/],
+    ['GET', '/by-query?service', k(limited), 400, 'malformed', /needs a value/],
+    ['GET', `/by-query?${'a&'.repeat(1001)}`, k(limited), 400, 'malformed', /more than 1000 parameters/],
+    ['GET', `/by-query?${'a;'.repeat(1001)}`, k(limited), 400, 'malformed', /more than 1000 parameters/],
+  ])); // prettier-ignore
+
+t.test('what a browser sends for another site', async (t) => {
+  const free = '/service/SVC1/purge';
+  await decide(t, [
+    ['POST', free, c(cookie, { 'Sec-Fetch-Site': 'cross-site' }), 403, 'cross_origin'],
+    ['POST', free, c(cookie, { 'Sec-Fetch-Site': 'same-site' }), 403, 'cross_origin'],
+    ['POST', free, c(cookie, { 'Sec-Fetch-Site': 'same-origin' }), 200, 'forwarded'],
+    ['POST', free, c(cookie, { 'Sec-Fetch-Site': 'none' }), 200, 'forwarded'],
+    ['POST', free, c(cookie, { Origin: 'https://api.example' }), 200, 'forwarded'],
+    ['POST', free, c(cookie, { Origin: 'https://evil.example' }), 403, 'cross_origin'],
+    ['POST', free, c(cookie, { Origin: 'null' }), 403, 'cross_origin'],
+    ['POST', free, c(cookie, { Origin: 'https://api.example', 'Sec-Fetch-Site': 'cross-site' }), 403, 'cross_origin'],
+    ['GET', free, c(cookie, { 'Sec-Fetch-Site': 'cross-site' }), 200, 'forwarded'],
+    ['POST', free, k(key, { 'Sec-Fetch-Site': 'cross-site' }), 200, 'forwarded'],
+    ['GET', '/plain', c(cookie, { 'Service-Worker': 'script' }), 400, 'service_worker'],
+    ['GET', '/open', { 'Service-Worker': 'script' }, 400, 'service_worker'],
+    ['GET', '/worker.js', c(cookie, { 'Service-Worker': 'script' }), 200, 'forwarded'],
+  ]);
+}); // prettier-ignore
+
+t.test('a body where none is expected, and the user who still has tokens', async (t) => {
+  for (const [target, status] of [['/plain', 400], ['/search', 200]] as const) {
+    t.equal((await request(target, { method: 'GET', headers: k(key), body: 'x' })).status, status, target);
+  }
+  await decide(t, [
+    ['DELETE', '/user/superuser', k(key), 400, 'active_tokens'],
+    ['DELETE', '/user/nobody', k(key), 200, 'forwarded'],
+    ['DELETE', '/user/user', k(await token('engineer')), 403, 'role'],
+  ]);
+}); // prettier-ignore
+
+t.test('writes are counted by user and hour; reads, purges and built-in endpoints are not', async (t) => {
+  const headers = await of('engineer');
+  const write = () => request('/plain', { method: 'PUT', headers });
+  for (const [method, target] of [['GET', '/plain'], ['POST', '/service/SVC1/purge'], ['GET', '/tokens/self']] as const) {
+    t.equal((await request(target, { method, headers })).headers['service-ratelimit-remaining'], undefined, target);
+  }
+  t.match([(await write()).headers['service-ratelimit-remaining'], (await write()).headers['service-ratelimit-remaining']], ['1', '0']);
+  const third = await write();
+  t.match(third, { status: 429, headers: { 'retry-after': /^\d+$/, 'service-ratelimit-remaining': '0' } });
+  t.match(third.log.at(-1), { outcome: 'rate_limited', decision: 'refused' });
+  t.equal((await request('/plain', { method: 'PUT', headers: await of('user') })).status, 403, 'a refused write');
+  t.equal((await request('/plain', { headers })).status, 200, 'a read goes on');
+}); // prettier-ignore
+
+t.test('the upstream is told who is calling, and nothing that the client said of it', async (t) => {
+  const forged = { 'X-Auth-User-Id': 'root', X_Auth_Role: 'superuser', 'x-auth-scope': 'global' };
+  const identityOf = async (headers: Headers, target = '/plain') => {
+    const { forwarded } = await request(target, { headers: { ...headers, ...forged } });
+    const fields = Object.entries(forwarded?.fields ?? {});
+    return Object.fromEntries(fields.filter(([name]) => /auth|service-key|cookie/.test(name)));
+  };
+  const who = (id: string, credential: string) => ({ 'x-auth-user-id': id, 'x-auth-customer-id': 'C1', 'x-auth-credential': credential });
+  t.match(await identityOf(k(limited), '/service/SVC1'), { ...who('superuser', 'token'), 'x-auth-services': 'SVC1', 'x-auth-token-id': /./ });
+  t.match(await identityOf(c(cookie)), { ...who('superuser', 'session'), 'x-auth-scope': 'global', 'x-auth-token-id': undefined });
+  t.match(await identityOf(k(LEGACY_KEY)), { 'x-auth-customer-id': 'C1', 'x-auth-credential': 'legacy_key' });
+  t.same(await identityOf({}, '/open'), {}, 'nobody');
+}); // prettier-ignore
+
+t.test('with assertions, the identity is signed too', async (t) => {
+  const assertion = { enabled: true, issuer: 'https://auth.example.com', audience: 'api' };
+  const signing = await startInProcess(t, { identity: { assertion } });
+  const { json } = await signing.request('/.well-known/jwks.json');
+  const headers = k(await signing.token('engineer', { service_id: 'SVC1' }));
+  const { forwarded } = await signing.request('/service/SVC1', { headers });
+  const [head = '', claims = '', signature = ''] = (forwarded?.fields['x-auth-assertion'] ?? '').split('.');
+  const publicKey = createPublicKey({ key: json.keys[0], format: 'jwk' });
+  t.ok(verify(null, Buffer.from(`${head}.${claims}`), publicKey, Buffer.from(signature, 'base64url')));
+  const told = JSON.parse(Buffer.from(claims, 'base64url').toString());
+  t.match(told, {
+    iss: assertion.issuer,
+    aud: assertion.audience,
+    sub: 'engineer',
+    exp: Number,
+    iat: Number,
+  });
+});
+
+t.test('explained: by whom a request is imagined, and why a credential does not hold', async (t) => {
+  const ask = (as: Parameters<Simulator['ask']>[0]['as'], method = 'GET', target = '/plain') =>
+    simulator.ask({ method, target, as }, Date.now());
+  t.match(await ask({ key }), { verdict: { allowed: true }, credential: { user_id: 'superuser' }, note: null });
+  t.match(await ask({ key: 'x' }), { verdict: { outcome: 'unauthenticated', status: 401 }, note: /no token/ });
+  t.match(await ask({ key: lockedKey }), { verdict: { status: 401 }, note: /billing@example.com is locked/ });
+  t.match(await ask('anonymous'), { verdict: { status: 401 }, note: /no credential/ });
+  t.match(await ask({ key }, 'NOT A METHOD'), { verdict: { outcome: 'malformed' }, path: null });
+  t.match(await ask({ key: 'a\r\nb' }), { verdict: { outcome: 'malformed' } });
+  const none = new Simulator(server.loaded, null);
+  t.match(await none.ask({ method: 'GET', target: '/plain', as: { key } }, 0), { verdict: { outcome: 'unauthenticated' } });
+}); // prettier-ignore

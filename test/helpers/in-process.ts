@@ -1,0 +1,224 @@
+import { createHash } from 'node:crypto';
+import { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { Duplex } from 'node:stream';
+import { pino } from 'pino';
+import { stringify } from 'yaml';
+import { type Hasher, localHasher } from '../../src/accounts/hasher.js';
+import { Passwords } from '../../src/accounts/passwords.js';
+import { type LoadedConfig, loadConfig } from '../../src/config/load.js';
+import type { PageFile, PageFiles } from '../../src/endpoints/page-files.js';
+import { createRequestListener } from '../../src/listeners/http.js';
+import type { AuditEntry, AuditLog } from '../../src/observe/audit.js';
+import { LineBuffer } from '../../src/observe/line-buffer.js';
+import type { Services } from '../../src/pipeline/services.js';
+import { StreamRevalidator } from '../../src/pipeline/streams.js';
+import { applyDirectoryFile } from '../../src/server/reload/directory-file.js';
+import { createRuntime } from '../../src/server/runtime.js';
+import { type OpenedStore, openStore } from '../../src/server/stores/open-store.js';
+import type { ForwardRequest } from '../../src/upstream/forward-request.js';
+import { directory, shortcuts } from './fixture.js';
+import { bodyOf, methodOf, type Reply, type Sent } from './http.js';
+import { temporaryFolder, writeConfig } from './latchkey.js';
+import { rememberSecretsOf } from './secrets.js';
+import { readAnswer } from './strict.mjs';
+
+/** What a request led to. */
+export interface Handled extends Reply {
+  /** Entries of the audit log, in order. */
+  readonly audit: readonly AuditEntry[];
+  /** Lines of the log: the record of the request, and faults. */
+  readonly log: readonly Record<string, unknown>[];
+  /** What would have gone to the upstream; undefined when nothing would. */
+  readonly forwarded: { readonly upstream: string; readonly target: string; readonly fields: Record<string, string> } | undefined; // prettier-ignore
+}
+
+/** All of Latchkey that serves requests, in this process and without a socket. */
+export interface InProcess extends ReturnType<typeof shortcuts> {
+  readonly loaded: LoadedConfig;
+  readonly opened: OpenedStore;
+  readonly request: (target: string, sent?: Sent) => Promise<Handled>;
+}
+
+/** What tests may replace before a request is served. */
+export interface Replaced {
+  readonly opened?: (opened: OpenedStore) => Partial<OpenedStore>;
+  readonly services?: (services: Services) => Partial<Services>;
+}
+
+type Test = { teardown: (fn: () => void | Promise<void>) => void };
+
+/** Builds the services of a configuration with the fixture directory; upstreams are never asked and answer 200. */
+export async function startInProcess(t: Test, config: object = {}, replaced: Replaced = {}): Promise<InProcess> {
+  const folder = temporaryFolder(t);
+  const whole = { upstream: 'http://127.0.0.1:1', log: { requests: 'all' }, ...config };
+  const loaded = loadConfig(writeConfig(folder, whole, await directory()), {});
+  const output = new Output();
+  const found = await openStore(loaded.config);
+  const opened = {
+    ...found,
+    audit: output.audit,
+    passwords: new Passwords(QUICK_HASHER, 2),
+    ...replaced.opened?.(found),
+  };
+  const log = pino({ level: 'info' }, output.destination);
+  await applyDirectoryFile(loaded, opened, log);
+  const runtime = createRuntime(loaded, opened, log, undefined, () => PAGE);
+  const services = { ...runtime.services, forward: output.forward };
+  const streams = new StreamRevalidator(() => runtime.streamRecheck, runtime.recheck, () => undefined);
+  const listener = createRequestListener(() => ({ ...services, ...replaced.services?.(services) }), streams);
+  t.teardown(async () => {
+    streams.close();
+    await runtime.close();
+    await found.close();
+  });
+  const check = await interfaceCheck(stringify(whole));
+  const request = async (target: string, sent: Sent = {}): Promise<Handled> => {
+    output.clear();
+    const reply = await exchange(listener, target, sent);
+    check(target, sent, reply);
+    rememberSecretsOf(reply.headers, reply.json);
+    return { ...reply, audit: output.entries, log: output.lines(), forwarded: output.forwarded };
+  };
+  return { ...shortcuts(request), request, loaded, opened };
+} // prettier-ignore
+
+/** Takes a digest for the costly hash that a login gets; the fixture's own hashes are cheap. */
+const QUICK_HASHER: Hasher = {
+  hash: async (password) => QUICK + createHash('sha256').update(password).digest('base64url'),
+  verify: async (phc, password) =>
+    phc.startsWith(QUICK)
+      ? phc === (await QUICK_HASHER.hash(password, WEAK))
+      : localHasher.verify(phc, password),
+};
+const QUICK = '$argon2id$v=19$m=47104,t=1,p=1$';
+const WEAK = { memoryCost: 8, timeCost: 1 };
+
+/** A page in the place of the one that a build makes. */
+const PAGE: PageFiles = {
+  html: pageFile('text/html; charset=utf-8', '<title>Page</title>', false),
+  assets: new Map([['app.js', pageFile('text/javascript; charset=utf-8', '"use strict";', true)]]),
+};
+
+function pageFile(type: string, text: string, immutable: boolean): PageFile {
+  return {
+    plain: { type, immutable, bytes: Buffer.from(text) },
+    packed: { type, immutable, bytes: Buffer.from(`packed ${text}`) },
+  };
+}
+
+/** Where requests leave traces. */
+class Output {
+  readonly #lines = new LineBuffer();
+  entries: AuditEntry[] = [];
+  forwarded: Handled['forwarded'];
+
+  readonly audit: AuditLog = {
+    record: (entry) => void this.entries.push(entry),
+    note: (entry) => void this.entries.push(entry),
+    ensureWritable: () => undefined,
+    reopen: () => undefined,
+    close: () => undefined,
+  };
+
+  readonly destination = {
+    beginLine: () => this.#lines.begin(),
+    endLine: () => this.#lines.end(),
+    write: (line: string) => {
+      this.#lines.begin().text(line);
+      this.#lines.end();
+    },
+    flushSoon: () => undefined,
+    flush: async () => undefined,
+  };
+
+  readonly forward = ({ upstream, target, fields, responseFields, res, done }: ForwardRequest) => {
+    const pairs = Array.from({ length: fields.length / 2 }, (_, i) => [String(fields[2 * i]).toLowerCase(), fields[2 * i + 1]]);
+    this.forwarded = { upstream: upstream.name, target, fields: Object.fromEntries(pairs) };
+    res.writeHead(200, [...responseFields]);
+    res.end();
+    done({ status: 200, aborted: null, sentAt: performance.now(), firstByteAt: performance.now() });
+    return { abort: () => undefined };
+  }; // prettier-ignore
+
+  clear(): void {
+    this.entries = [];
+    this.forwarded = undefined;
+    this.lines();
+  }
+
+  lines(): Record<string, unknown>[] {
+    if (this.#lines.length === 0) return [];
+    const lines = this.#lines.take().toString().trimEnd().split('\n');
+    return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+  }
+}
+
+/** Holds each exchange with a built-in endpoint against the description of the interface. */
+async function interfaceCheck(config: string) {
+  const { describedBy, InterfaceCheck } = await import('./interface-check.js');
+  const check = new InterfaceCheck(describedBy(config));
+  return (path: string, sent: Sent, { status, headers, text }: Reply) => {
+    const { body, type } = bodyOf(sent);
+    const requestType = String(sent.headers?.['Content-Type'] ?? type ?? '');
+    const method = methodOf(sent);
+    const fault = check.faultOf({ method, path, requestType, requestBody: body?.toString(), status, headers, text });
+    if (fault !== undefined) throw new Error(`${method} ${path} is not as described: ${fault}`);
+  }; // prettier-ignore
+}
+
+/** Gives a listener a request as node's parser would, and reads what it writes. */
+function exchange(listener: ReturnType<typeof createRequestListener>, target: string, sent: Sent): Promise<Reply> {
+  const { body, type } = bodyOf(sent);
+  const headers = { Host: 'api.example', ...sent.headers };
+  const rawHeaders = Object.entries(headers).flatMap(([name, value]) => [value].flat().flatMap((each) => [name, each]));
+  if (type !== undefined && !rawHeaders.includes('Content-Type')) rawHeaders.push('Content-Type', type);
+  if (body !== undefined) rawHeaders.push('Content-Length', String(Buffer.byteLength(body)));
+  const written: Buffer[] = [];
+  const connection = new Duplex({
+    read: () => undefined,
+    write: (chunk: Buffer, _encoding, done) => {
+      written.push(chunk);
+      done();
+    },
+  });
+  const socket = Object.assign(connection, { remoteAddress: '127.0.0.1' }) as unknown as Socket;
+  const req = new IncomingMessage(socket);
+  Object.assign(req, { method: methodOf(sent), url: target, httpVersion: '1.1', httpVersionMajor: 1, httpVersionMinor: 1, rawHeaders, headers: joined(rawHeaders), complete: true });
+  if (body !== undefined) req.push(body);
+  req.push(null);
+  const res = new ServerResponse(req);
+  res.assignSocket(socket);
+  return new Promise((resolve, reject) => {
+    res.on('close', () => reject(new Error('the connection was broken off')));
+    res.on('finish', () => {
+      const answer = readAnswer(Buffer.concat(written), 0, methodOf(sent), true);
+      if (answer === undefined || 'fault' in answer) reject(new Error(`not an answer: ${answer?.fault}`));
+      else resolve(replyOf(answer));
+    });
+    listener(req, res);
+  });
+} // prettier-ignore
+
+/** Fields by their lower-case names, as node has them beside the raw ones. */
+function joined(rawHeaders: readonly string[]): Record<string, string> {
+  const names = rawHeaders.flatMap((name, i) => (i % 2 === 0 ? name.toLowerCase() : []));
+  return Object.fromEntries(names.map((name, i) => [name, rawHeaders[2 * i + 1] ?? '']));
+}
+
+function replyOf({ status, fields, body }: { status: number; fields: [string, string][]; body: Buffer }): Reply {
+  const headers: Record<string, string | string[]> = {};
+  for (const [field, value] of fields) {
+    const name = field.toLowerCase();
+    if (name === 'set-cookie') headers[name] = [headers[name] ?? [], value].flat();
+    else headers[name] = value;
+  }
+  const text = body.toString();
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    json = undefined;
+  }
+  return { status, headers, rawHeaders: fields.flat(), text, json };
+} // prettier-ignore

@@ -1,0 +1,74 @@
+import t from 'tap';
+import {
+  customerOf,
+  encode,
+  RECORD_VERSION,
+  serviceOf,
+  sessionOf,
+  signingKeysOf,
+  sudoOf,
+  tokenOf,
+  useOf,
+  userOf,
+} from '../../src/store/records.js';
+import { RecordUnreadable } from '../../src/store/store.js';
+import { session, token, user } from './contract.js';
+
+const KEY = { kid: 'K1', algorithm: 'EdDSA', sealedKey: 'v1.a.b', signsFrom: 0 };
+/** Each kind of record: how it is read, a value, and the names without which it is damaged. */
+const KINDS: [string, (stored: unknown) => unknown, object, string[]][] = [
+  ['user', userOf, user('U1'), ['id', 'customerId', 'role', 'locked']],
+  ['customer', customerOf, { id: 'C1', name: 'One' }, ['id', 'name']],
+  ['service', serviceOf, { id: 'S1', customerId: 'C1', name: 'www' }, ['id', 'customerId']],
+  ['token', tokenOf, token('T1'), ['id', 'userId', 'scopes', 'services', 'expiresAt', 'kind']],
+  ['use', useOf, { at: 0, ip: '::1', userAgent: null }, ['at', 'ip']],
+  ['session', sessionOf, session('D1'), ['id', 'digest', 'userId', 'endsAt', 'lastSeenAt']],
+  ['sudo', sudoOf, { until: 1 }, ['until']],
+  ['signing key', signingKeysOf, { revision: 1, keys: [KEY] }, ['revision', 'keys']],
+];
+
+/** Why a record is not read; undefined when it is. */
+function faultOf(read: () => unknown): string | undefined {
+  try {
+    read();
+    return undefined;
+  } catch (error) {
+    if (error instanceof RecordUnreadable) return error.message;
+    throw error;
+  }
+}
+
+t.test('each kind of record comes back as it was, and never half', async (t) => {
+  for (const [kind, read, value, required] of KINDS) {
+    const stored = encode(value);
+    const damaged = `a ${kind} record is damaged`;
+    t.equal(stored.v, RECORD_VERSION, kind);
+    t.same(read(JSON.parse(JSON.stringify(stored))), value, kind);
+    for (const name of required) {
+      const { [name]: _, ...rest } = stored as Record<string, unknown>;
+      t.equal(faultOf(() => read(rest)), damaged, `${kind} without ${name}`);
+    }
+    for (const broken of [null, undefined, 'text', 1, [], { ...stored, v: '1' }, value])
+      t.equal(faultOf(() => read(broken)), damaged, `${kind}: ${JSON.stringify(broken)}`);
+    const newer = `a ${kind} record has version 2; this Latchkey reads up to 1`;
+    t.equal(faultOf(() => read({ ...stored, v: RECORD_VERSION + 1 })), newer);
+  }
+}); // prettier-ignore
+
+t.test('what older versions wrote besides is left out, and a signing key is whole or nothing', async (t) => {
+  t.same(tokenOf(encode({ ...token('T1'), customerId: 'C9' })), token('T1'));
+  t.same(sessionOf(encode({ ...session('D1'), customerId: 'C9' })), session('D1'));
+  for (const wrong of [{ kid: 1 }, { algorithm: 'RS256' }, { sealedKey: null }, { signsFrom: 0.5 }])
+    t.match(
+      faultOf(() => signingKeysOf(encode({ revision: 1, keys: [{ ...KEY, ...wrong }] }))),
+      /damaged/,
+    );
+  t.match(
+    faultOf(() => signingKeysOf(encode({ revision: 1.5, keys: [] }))),
+    /damaged/,
+  );
+  t.match(
+    faultOf(() => signingKeysOf(encode({ revision: 1, keys: [null] }))),
+    /damaged/,
+  );
+});
