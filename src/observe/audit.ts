@@ -7,7 +7,7 @@ import { maskTokens } from './mask-tokens.js';
 import { printable } from './printable.js';
 
 /** One entry: plain values by name. Time, node and process are added when it is written. */
-type AuditEntry = Readonly<Record<string, unknown>>;
+export type AuditEntry = Readonly<Record<string, unknown>>;
 
 export interface AuditSettings {
   /** `stdout`, a file, or null for none. */

@@ -6,7 +6,7 @@ import type { Customer, Service, User } from '../domain/user.js';
 import { RecordUnreadable } from './faults.js';
 
 /** Version of every record written now. */
-const RECORD_VERSION = 1;
+export const RECORD_VERSION = 1;
 
 /** A record as it is stored: the domain's value and the version of its form. */
 export type Stored<T> = T & { readonly v: number };

@@ -31,18 +31,20 @@ const cookie = await login('superuser');
 const expired = await expiredToken();
 const lockedKey = await token('billing');
 const lockedCookie = await login('billing');
-const [billing] = [await opened.store.getUserByLogin('billing@example.com')].flatMap((user) => user ?? []);
+const [billing] = [await opened.store.directory.getUserByLogin('billing@example.com')].flatMap(
+  (user) => user ?? [],
+);
 if (billing === undefined) throw new Error('the user is not there');
-await opened.store.change({ users: [{ ...billing, locked: true }] }, Date.now());
+await opened.store.directory.change({ users: [{ ...billing, locked: true }] }, Date.now());
 
 /** A token that ended a second ago. */
 async function expiredToken() {
   const { json } = await create('user');
-  const found = await opened.store.getToken(json.id as string);
+  const found = await opened.store.tokens.get(json.id as string);
   if (found === undefined) throw new Error('the token is not there');
   const ended = { ...found.token, expiresAt: Date.now() - 1000 };
-  await opened.store.change({ removeTokens: [ended.id] }, Date.now());
-  await opened.store.change({ tokens: [ended] }, Date.now());
+  await opened.store.directory.change({ removeTokens: [ended.id] }, Date.now());
+  await opened.store.directory.change({ tokens: [ended] }, Date.now());
   return { id: ended.id, secret: json.access_token as string };
 }
 

@@ -4,7 +4,8 @@ import type { Refusal } from '../../src/domain/refusal.js';
 import { Unavailable } from '../../src/domain/unavailable.js';
 import { Simulator } from '../../src/pipeline/simulate.js';
 import { type Recheck, StreamRevalidator } from '../../src/pipeline/streams.js';
-import { OutcomeUnknown, type Store, StoreUnavailable } from '../../src/store/store.js';
+import { OutcomeUnknown, StoreUnavailable } from '../../src/store/faults.js';
+import type { Store } from '../../src/store/store.js';
 import { PASSWORD } from '../helpers/fixture.js';
 import type { Sent } from '../helpers/http.js';
 import { startInProcess } from '../helpers/in-process.js';
@@ -16,15 +17,18 @@ const REVOKE = { event: 'token.revoked' };
 /** A store of which operations fail while a test wants them to. */
 async function startFailing(t: T, config: object = {}) {
   const faults = new Map<string, () => unknown>();
+  const failing = (of: string, part: object) =>
+    new Proxy(part, {
+      get: (target, name: string) => {
+        const run = (target as Record<string, (...args: unknown[]) => unknown>)[name];
+        return (...args: unknown[]) => (faults.get(`${of}.${name}`) ?? (() => run?.apply(target, args)))();
+      },
+    });
   const server = await startInProcess(t, config, {
     opened: ({ store }) => ({
-      store: new Proxy(store, {
-        get: (target, name: keyof Store) => {
-          const value: unknown = target[name];
-          if (typeof value !== 'function') return value;
-          return (...args: unknown[]) => (faults.get(name) ?? (() => value.apply(target, args)))();
-        },
-      }),
+      store: Object.fromEntries(
+        Object.entries(store).map(([name, part]) => [name, failing(name, part as object)]),
+      ) as unknown as Store,
     }),
   });
   return { ...server, faults };
@@ -39,14 +43,14 @@ t.test('a fault denies: which answer, what the log says, and what the client lea
     if (late) return Promise.reject(error);
     throw error;
   };
-  const rows: [string, string, Headers, 'findToken' | 'findSession' | 'listTokensOfUser', Error, boolean, number, string][] = [
-    ['GET', '/', key, 'findToken', down, false, 503, 'store_unavailable'],
-    ['GET', '/', key, 'findToken', down, true, 503, 'store_unavailable'],
-    ['GET', '/', session, 'findSession', down, true, 503, 'store_unavailable'],
-    ['GET', '/tokens', session, 'listTokensOfUser', down, true, 503, 'store_unavailable'],
-    ['GET', '/', key, 'findToken', new Error('inside'), false, 500, 'fault'],
-    ['GET', '/', key, 'findToken', new Error('inside'), true, 500, 'fault'],
-    ['GET', '/tokens', session, 'listTokensOfUser', new Error('inside'), true, 500, 'fault'],
+  const rows: [string, string, Headers, 'tokens.find' | 'sessions.find' | 'tokens.listOfUser', Error, boolean, number, string][] = [
+    ['GET', '/', key, 'tokens.find', down, false, 503, 'store_unavailable'],
+    ['GET', '/', key, 'tokens.find', down, true, 503, 'store_unavailable'],
+    ['GET', '/', session, 'sessions.find', down, true, 503, 'store_unavailable'],
+    ['GET', '/tokens', session, 'tokens.listOfUser', down, true, 503, 'store_unavailable'],
+    ['GET', '/', key, 'tokens.find', new Error('inside'), false, 500, 'fault'],
+    ['GET', '/', key, 'tokens.find', new Error('inside'), true, 500, 'fault'],
+    ['GET', '/tokens', session, 'tokens.listOfUser', new Error('inside'), true, 500, 'fault'],
   ];
   for (const [method, target, headers, operation, error, late, status, outcome] of rows) {
     const what = `${target} ${operation} ${outcome} ${late ? 'late' : 'at once'}`;
@@ -67,7 +71,7 @@ t.test('a change that is not confirmed is told as such, and may have been made',
   const { request, login, create, faults } = await startFailing(t);
   const headers = { Cookie: await login('superuser') };
   const { id } = (await create('user')).json;
-  faults.set('revokeTokens', () => Promise.reject(new OutcomeUnknown('no answer')));
+  faults.set('tokens.revoke', () => Promise.reject(new OutcomeUnknown('no answer')));
   const reply = await request(`/tokens/${id}`, { method: 'DELETE', headers });
   t.match(reply, { status: 503, json: { detail: /may have been applied/ } });
   t.match(reply.audit, [{ ...REVOKE, outcome: 'unknown', target: { token_id: id } }]);
@@ -147,7 +151,7 @@ t.test('what a record says of the client, and of the query no value', async (t) 
 
 t.test('explained without a store: a subject stands for a credential, and owns the tokens that it names', async (t) => {
   const { loaded, opened } = await startInProcess(t);
-  const user = await opened.store.getUserByLogin('engineer@example.com');
+  const user = await opened.store.directory.getUserByLogin('engineer@example.com');
   if (user === undefined) throw new Error('the user is not there');
   const ask = (of: Simulator, locked: boolean, method: string, target: string) =>
     of.ask({ method, target, as: { subject: syntheticSession({ ...user, locked }) } }, Date.now());

@@ -11,8 +11,8 @@ import {
   useOf,
   userOf,
 } from '../../src/store/records.js';
-import { RecordUnreadable } from '../../src/store/store.js';
-import { session, token, user } from './contract.js';
+import { RecordUnreadable } from '../../src/store/faults.js';
+import { session, token, user } from './contract/records.js';
 
 const KEY = { kid: 'K1', algorithm: 'EdDSA', sealedKey: 'v1.a.b', signsFrom: 0 };
 /** Each kind of record: how it is read, a value, and the names without which it is damaged. */
