@@ -3,7 +3,7 @@ import { ChunkLine } from './chunk-line.js';
 import { DATA, END, type Event, FAULT, NEED_DATA } from './events.js';
 import type { Fault } from './faults.js';
 import { FieldLines, INCOMPLETE, REFUSED } from './field-lines.js';
-import { Framing } from './framing.js';
+import type { Framing } from './framing.js';
 import type { MessageLimits } from './limits.js';
 import * as states from './states.js';
 import { EMPTY, UnreadBytes } from './unread-bytes.js';
@@ -23,20 +23,18 @@ export abstract class BodyParser extends UnreadBytes {
   faultAt = 0;
 
   protected readonly limits: MessageLimits;
-  protected readonly framing = new Framing();
+  protected readonly framing: Framing;
   protected readonly lines = new FieldLines();
   protected state = states.READY;
   readonly #chunkLine = new ChunkLine();
   /** Bytes of the body or the chunk that are to come. */
   #left = 0;
 
-  constructor(limits: MessageLimits) {
+  constructor(limits: MessageLimits, framing: Framing) {
     super();
+    this.framing = framing;
     this.limits = limits;
   }
-
-  /** Whether trailers with framing, routing or connection fields are refused; otherwise they end the connection. */
-  protected abstract readonly refusesTrailers: boolean;
 
   protected refuse(fault: Fault, at: number): typeof FAULT {
     this.fault = fault;
@@ -142,10 +140,7 @@ export abstract class BodyParser extends UnreadBytes {
       this.pos = this.end;
       return NEED_DATA;
     }
-    if (framing.forbiddenTrailers) {
-      if (this.refusesTrailers) return this.refuse('trailer_forbidden', start);
-      this.persistent = false;
-    }
+    if (framing.endsInTrailers) this.persistent = false;
     const isNone = behind - from === 2;
     this.trailers = isNone ? NO_FIELDS : lines.take(this.bytes.latin1Slice(from, behind));
     this.pos = behind;

@@ -114,7 +114,7 @@ export class FieldLines {
     this.#values[2 * count + 1] = valueEnd - origin;
     this.#count = count + 1;
     const { meaning } = this.#names[count] as FieldName;
-    return meaning === PLAIN ? undefined : framing.note(meaning, bytes, valueStart, valueEnd);
+    return meaning === PLAIN ? undefined : framing.note(meaning, bytes, valueStart, valueEnd, cr);
   }
 
   #refuse(fault: Fault, at: number): typeof REFUSED {

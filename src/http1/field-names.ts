@@ -10,6 +10,7 @@ export type Meaning =
   | typeof TRANSFER_ENCODING
   | typeof CONNECTION
   | typeof UPGRADE
+  | typeof PROXY_CONNECTION
   | typeof HOP;
 
 export const PLAIN = 0;
@@ -18,8 +19,10 @@ export const CONTENT_LENGTH = 2;
 export const TRANSFER_ENCODING = 3;
 export const CONNECTION = 4;
 export const UPGRADE = 5;
+/** No standard (RFC 9112 C.2.2), but some readers end the connection by it. */
+export const PROXY_CONNECTION = 6;
 /** Another field of one connection; nothing in a head, and not allowed in trailers. */
-export const HOP = 6;
+export const HOP = 7;
 
 /** A field name as it was received. */
 export interface FieldName {
@@ -43,6 +46,7 @@ const MEANINGS = new Map<string, Meaning>([
   ['transfer-encoding', TRANSFER_ENCODING],
   ['connection', CONNECTION],
   ['upgrade', UPGRADE],
+  ['proxy-connection', PROXY_CONNECTION],
 ]);
 for (const [name, meaning] of MEANINGS) {
   const lower = bytesOf(name);

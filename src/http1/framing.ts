@@ -1,6 +1,14 @@
 import { bytesOf, COMMA, HTAB, isWord, NINE, SP, TOKEN, ZERO } from './bytes.js';
 import type { Fault } from './faults.js';
-import { CONNECTION, CONTENT_LENGTH, HOST, type Meaning, TRANSFER_ENCODING, UPGRADE } from './field-names.js';
+import {
+  CONNECTION,
+  CONTENT_LENGTH,
+  HOST,
+  type Meaning,
+  PROXY_CONNECTION,
+  TRANSFER_ENCODING,
+  UPGRADE,
+} from './field-names.js';
 
 const CHUNKED = bytesOf('chunked');
 const CLOSE = bytesOf('close');
@@ -24,7 +32,14 @@ export class Framing {
   upgradeField = false;
   /** The fields are trailers, where none of these belongs. */
   inTrailers = false;
-  forbiddenTrailers = false;
+  /** Trailers have a field that ends the connection. */
+  endsInTrailers = false;
+  readonly #refusesTrailers: boolean;
+
+  /** @param refusesTrailers whether trailers with any field that means something here are refused */
+  constructor(refusesTrailers: boolean) {
+    this.#refusesTrailers = refusesTrailers;
+  }
 
   reset(): void {
     this.length = -1;
@@ -35,13 +50,18 @@ export class Framing {
     this.upgradeOption = false;
     this.upgradeField = false;
     this.inTrailers = false;
-    this.forbiddenTrailers = false;
+    this.endsInTrailers = false;
   }
 
-  /** Takes in one field line; says what is wrong with it, if anything is. */
-  note(meaning: Meaning, bytes: Uint8Array, start: number, end: number): Fault | undefined {
+  /**
+   * Takes in one field line; says what is wrong with it, if anything is.
+   *
+   * @param end of the value @param lineEnd of the whitespace behind it
+   */
+  note(meaning: Meaning, bytes: Uint8Array, start: number, end: number, lineEnd: number): Fault | undefined {
     if (this.inTrailers) {
-      this.forbiddenTrailers = true;
+      if (this.#refusesTrailers || meaning === CONTENT_LENGTH) return 'trailer_forbidden';
+      this.endsInTrailers = true;
       return undefined;
     }
     switch (meaning) {
@@ -49,14 +69,17 @@ export class Framing {
         this.hosts += 1;
         return this.hosts > 1 ? 'host_repeated' : undefined;
       case CONTENT_LENGTH:
-        return this.#noteLength(bytes, start, end);
+        return hasTab(bytes, end, lineEnd) ? 'length_invalid' : this.#noteLength(bytes, start, end);
       case TRANSFER_ENCODING:
         if (this.chunked) return 'coding_repeated';
-        if (!isWord(bytes, start, end, CHUNKED)) return 'coding_unknown';
+        if (!isWord(bytes, start, end, CHUNKED) || hasTab(bytes, end, lineEnd)) return 'coding_unknown';
         this.chunked = true;
         return this.length < 0 ? undefined : 'length_and_coding';
       case CONNECTION:
         return this.#noteOptions(bytes, start, end);
+      case PROXY_CONNECTION:
+        if (isWord(bytes, start, end, CLOSE)) this.close = true;
+        return undefined;
       case UPGRADE:
         this.upgradeField = true;
         return undefined;
@@ -101,4 +124,10 @@ export class Framing {
     else if (isWord(bytes, start, end, CLOSE)) this.close = true;
     else if (isWord(bytes, start, end, UPGRADE_OPTION)) this.upgradeOption = true;
   }
+}
+
+/** Some readers take a tab behind a length or a coding for a part of it. */
+function hasTab(bytes: Uint8Array, start: number, end: number): boolean {
+  for (let i = start; i < end; i++) if (bytes[i] === HTAB) return true;
+  return false;
 }

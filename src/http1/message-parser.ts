@@ -131,7 +131,7 @@ export abstract class MessageParser extends BodyParser {
     this.length = framing.length;
     this.chunked = framing.chunked;
     framing.inTrailers = false;
-    framing.forbiddenTrailers = false;
+    framing.endsInTrailers = false;
     this.pos = behind;
     this.keptFrom = -1;
     return this.beginContent();

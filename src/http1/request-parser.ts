@@ -2,6 +2,8 @@ import { isHost } from '../domain/host.js';
 import { type Event, HEAD, NEED_DATA } from './events.js';
 import type { Fault } from './faults.js';
 import { REFUSED } from './field-lines.js';
+import { Framing } from './framing.js';
+import type { MessageLimits } from './limits.js';
 import { MessageParser } from './message-parser.js';
 import { RequestLine } from './request-line.js';
 import { targetFault } from './target-form.js';
@@ -15,9 +17,12 @@ export class RequestParser extends MessageParser {
   /** The client asks for another protocol behind this request (RFC 9110 7.8), which HTTP/1.0 can't. */
   upgrade = false;
 
-  protected readonly refusesTrailers = true;
   readonly #line = new RequestLine();
-  #checkedHost = '';
+  #checkedHost: string | undefined;
+
+  constructor(limits: MessageLimits) {
+    super(limits, new Framing(true));
+  }
 
   protected readBetween(): Event {
     if (this.pos === this.end) return NEED_DATA;

@@ -1,6 +1,8 @@
 import { type Event, HEAD, INFORMATIONAL, NEED_DATA } from './events.js';
 import type { Fault } from './faults.js';
 import { REFUSED } from './field-lines.js';
+import { Framing } from './framing.js';
+import type { MessageLimits } from './limits.js';
 import { MessageParser } from './message-parser.js';
 import { FINAL, READY } from './states.js';
 import { StatusLine } from './status-line.js';
@@ -10,12 +12,15 @@ export class ResponseParser extends MessageParser {
   status = 0;
   reason = '';
 
-  protected readonly refusesTrailers = false;
   readonly #line = new StatusLine();
   /** Method of the open request; undefined between two. */
   #method: string | undefined;
   #mayUpgrade = false;
   #informational = 0;
+
+  constructor(limits: MessageLimits) {
+    super(limits, new Framing(false));
+  }
 
   /**
    * A request of this method is about to be sent. Bytes that came before are refused, not taken for its answer.
@@ -85,9 +90,9 @@ export class ResponseParser extends MessageParser {
     const isBodiless = status === 204 || status === 304;
     const goesOn = !framing.close && (this.minor === 1 || framing.keepAlive);
     const hasFraming = chunked || length >= 0;
-    // Where this answer ends is read in two ways.
+    // Where such an answer ends is read in two ways, as that of an answer to HEAD without framing.
     const isDoubtful = isBodiless && (chunked || length > 0);
-    this.persistent = goesOn && !isDoubtful && (isHead || isBodiless || hasFraming);
+    this.persistent = goesOn && !isDoubtful && (isBodiless || hasFraming);
     if (isHead || isBodiless) this.beginBody(false, 0);
     else this.beginBody(chunked, length);
   }
@@ -98,7 +103,7 @@ export class ResponseParser extends MessageParser {
     if (minor === 0 && framing.chunked) return 'coding_version';
     if (status < 200) {
       if (minor === 0) return 'status';
-      if (hasFraming) return 'framing_forbidden';
+      if (hasFraming || framing.close) return 'framing_forbidden';
       if (status === 101) return this.#mayUpgrade ? undefined : 'unexpected_switch';
       return this.#informational >= this.limits.informational ? 'too_many_informational' : undefined;
     }
