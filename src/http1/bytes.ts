@@ -15,7 +15,7 @@ export const SEMICOLON = 0x3b;
 export const EQUALS = 0x3d;
 export const BACKSLASH = 0x5c;
 
-const DEL = 0x7f;
+export const DEL = 0x7f;
 
 /** A table with 1 at each byte of a class. */
 function classOf(has: (code: number) => boolean): Uint8Array {

@@ -103,6 +103,11 @@ export class Framing {
 
   /** A list of tokens; empty elements mean nothing (RFC 9110 5.6.1). */
   #noteOptions(bytes: Uint8Array, start: number, end: number): Fault | undefined {
+    // The usual one, at once.
+    if (isWord(bytes, start, end, KEEP_ALIVE)) {
+      this.keepAlive = true;
+      return undefined;
+    }
     let i = start;
     while (i < end) {
       const code = bytes[i] as number;

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { FAULTS, type Fault } from '../../src/http1/faults.js';
 import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
@@ -385,8 +386,12 @@ t.test('the memo of fields does not widen what another first line is refused for
   );
 });
 
-t.test('every tag is reached', async (t) => {
-  const source = await import('node:fs/promises').then((fs) => fs.readFile(new URL(import.meta.url), 'utf8'));
-  for (const tag of Object.keys(FAULTS) as Fault[])
+t.test('every tag is reached, and documented', async (t) => {
+  const [source, page] = ['./parsers.test.ts', '../../docs/engine.md'].map((path) =>
+    readFileSync(new URL(path, import.meta.url), 'utf8'),
+  ) as [string, string];
+  for (const tag of Object.keys(FAULTS) as Fault[]) {
     t.ok(source.includes(`'${tag} `) || source.includes(`'${tag}'`), tag);
+    t.ok(page.includes(`| \`${tag}\``), tag);
+  }
 });
