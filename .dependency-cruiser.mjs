@@ -12,6 +12,7 @@ const LAYERS = [
   ['endpoints'],
   ['gate'],
   ['accounts'],
+  ['http1'],
   ['store', 'policy', 'http'],
   ['observe'],
   ['config/schema'],

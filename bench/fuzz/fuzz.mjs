@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { SEEDS } from './corpus.mjs';
+import { fuzzEngine, replayEngine } from './engine.mjs';
 import { abandonAll, execute, minimise, reproduce } from './execute.mjs';
 import { corrupt, mutate, serialise } from './mutate.mjs';
 import { createRandom } from './random.mjs';
@@ -21,6 +22,7 @@ const { values } = parseArgs({
     workers: { type: 'string', default: '1' },
     skip: { type: 'string' },
     replay: { type: 'string' },
+    engine: { type: 'boolean', default: false },
     save: { type: 'string', default: join(tmpdir(), 'latchkey-finding.json') },
     help: { type: 'boolean', default: false },
   },
@@ -34,6 +36,7 @@ if (values.help) {
   --save FILE     where the input of a finding is kept (latchkey-finding.json in the folder for temporary files)
   --skip REGEXP   leaves inputs out that match, to get past what is known
   --replay FILE   sends one saved input and says what is wrong with it
+  --engine        starts no server: compares the codec of src/http1 with the parser of Node, in this process
 `);
   process.exit(0);
 }
@@ -41,9 +44,18 @@ const seed = Number(values.seed);
 const skip = values.skip === undefined ? undefined : new RegExp(values.skip, 'i');
 const say = (text) => process.stdout.write(`${text}\n`);
 
-if (values.replay !== undefined) await replay(values.replay);
+if (values.engine) await engine();
+else if (values.replay !== undefined) await replay(values.replay);
 else if (Number(values.workers) > 1) await lead(Number(values.workers));
 else await work();
+
+async function engine() {
+  const holds =
+    values.replay === undefined
+      ? await fuzzEngine({ seconds: Number(values.seconds), seed, save: values.save, say })
+      : await replayEngine({ file: values.replay, say });
+  if (!holds) process.exitCode = 1;
+}
 
 /** One process a worker; the first finding of any ends them all. */
 async function lead(workers) {

@@ -132,7 +132,7 @@ export const ADDRESSES: readonly string[] = [
 const CLIENT_CERTIFICATES: readonly string[] = ['client-cert', 'client-cert-chain'];
 
 /** Fields for one connection (RFC 9110 7.6.1), and `Proxy`, which CGI programs take for `http_proxy`. */
-const HOP_BY_HOP: readonly string[] = [
+export const HOP_BY_HOP: readonly string[] = [
   'connection',
   'keep-alive',
   'proxy-connection',

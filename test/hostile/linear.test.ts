@@ -13,6 +13,8 @@ import type { RequestHead } from '../../src/http/head.js';
 import { fieldsOfHttp2 } from '../../src/http/http2-fields.js';
 import { createHeadReader } from '../../src/http/read-head.js';
 import { parseTarget } from '../../src/http/target.js';
+import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
+import { RequestParser } from '../../src/http1/request-parser.js';
 import { isAccessToken } from '../../src/domain/secret.js';
 import { printable } from '../../src/observe/printable.js';
 import { Router } from '../../src/policy/routes.js';
@@ -89,6 +91,23 @@ function takeBody(text: string, type: string): void {
   readRevokeTokens(body);
 }
 
+/** Reads bytes of a client in pieces, as its connection brings them. */
+function takeBytes(text: string, piece: number): void {
+  const wide = {
+    head_size: 1e9,
+    trailer_size: 1e9,
+    chunk_line_size: 1e9,
+    extensions_size: 1e9,
+    head_fields: 1e9,
+  };
+  const parser = new RequestParser({ ...DEFAULT_LIMITS, ...wide });
+  const bytes = Buffer.from(text, 'latin1');
+  for (let from = 0; from < bytes.length; from += piece) {
+    parser.feed(bytes.subarray(from, from + piece));
+    for (let event = parser.next(); event !== 0; event = parser.next()) if (event >= 5) return;
+  }
+}
+
 const FORM = 'application/x-www-form-urlencoded';
 const COOKIES = [
   ';',
@@ -127,6 +146,22 @@ const LISTS = [
   '%',
 ];
 const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true; reads?: number; run: (text: string) => void }>> = {
+  'HTTP/1.1 heads': {
+    tokens: ['a', ' ', '\t', ' a', 'a:', 'a:b\r\n', 'a: \r\n', 'a:b\r\na', 'Connection:a,\r\n', '\xff'],
+    reads: 3,
+    run: (text) => {
+      const head = 'GET / HTTP/1.1\r\nHost: a\r\n';
+      for (const field of ['', 'Connection: ', 'X: ']) takeBytes(`${head}${field}${text}`, 32);
+    },
+  },
+  'HTTP/1.1 chunks': {
+    tokens: ['1\r\na\r\n', '1;a\r\na\r\n', ';a', ';a="', '\\"', '0\r\n', '0\r\na:b\r\n', 'a:b\r\n'],
+    reads: 3,
+    run: (text) => {
+      const head = 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n';
+      for (const start of ['', '1', '0\r\n']) takeBytes(head + start + text, 32);
+    },
+  },
   form: {
     pairs: true,
     tokens: ['%EF&', '%EF', '%', '%4', '%41', '%EF%BF%BD', '&', '=', '+', 'a', 'a&', 'a=b&', '[', ']', '[0]', '[1', 'services[]=A&', 'scope&', ';', '\u00e9', '\ufffd', '\0'],

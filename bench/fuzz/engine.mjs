@@ -1,0 +1,126 @@
+// Compares the codec of src/http1 with the parser of Node on mutated bytes, and with itself on pieces of them.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
+import { lenience, readWithCodec, readWithNode, summarise } from '../../test/http1/reading.mjs';
+import { answerInput, cut, oddRequestInput, PIPELINES, requestInput } from './engine-inputs.mjs';
+import { createRandom } from './random.mjs';
+
+/** Limits so wide that the other reader's are no difference. */
+const WIDE = {
+  head_size: 1 << 20,
+  head_fields: 5_000,
+  target_size: 1 << 20,
+  chunk_line_size: 1_024,
+  extensions_size: 1 << 14,
+  trailer_size: 1 << 16,
+  informational: 50,
+};
+
+/** Makes the check of one input. @param codec the parsers @returns what is wrong with the readings, if anything is */
+export function createCheck({ RequestParser, ResponseParser }) {
+  const parserFor = ({ answers, upgrade }) => {
+    if (answers === undefined) return new RequestParser(WIDE);
+    const parser = new ResponseParser(WIDE);
+    parser.expect(answers, upgrade === true);
+    return parser;
+  };
+  return (input, pieces) => {
+    const bytes = Buffer.from(input.bytes, 'latin1');
+    const whole = readWithCodec(parserFor(input), [bytes]);
+    const parts = readWithCodec(parserFor(input), pieces);
+    const found = lenience(whole, readWithNode(bytes, input.answers));
+    if (found !== undefined) return { whole, found: `more lenient: ${found}` };
+    if (!isDeepStrictEqual(whole, parts)) {
+      return { whole, found: `otherwise in pieces: ${summarise(whole).join()} | ${summarise(parts).join()}` };
+    }
+    return { whole, found: undefined };
+  };
+}
+
+/** A generator of inputs that a seed decides. Inputs that led to new readings are changed further. */
+export function createInputs(random) {
+  const pool = [...PIPELINES];
+  const shapes = new Set();
+  return {
+    shapes,
+    next: () => {
+      const way = random.below(5);
+      if (way < 2) return requestInput(random, random.oneIn(2) ? pool.slice(-50) : pool);
+      return way === 2 ? oddRequestInput(random) : answerInput(random);
+    },
+    learn: ({ from }, { messages, fault }) => {
+      const shape = `${messages.map(({ method, status, complete }) => `${method ?? status}${complete}`)} ${fault}`;
+      if (shapes.has(shape)) return;
+      shapes.add(shape);
+      if (from !== undefined) pool.push(from);
+    },
+  };
+}
+
+/** Fuzzes for some seconds; the first finding ends it. */
+export async function fuzzEngine({ seconds, seed, save, say }) {
+  const check = createCheck(await parsers());
+  const random = createRandom(seed);
+  const inputs = createInputs(random);
+  const until = Date.now() + seconds * 1_000;
+  const outcomes = new Map();
+  let runs = 0;
+  say(`seed ${seed}`);
+  while (Date.now() < until) {
+    const input = inputs.next();
+    const pieces = cut(random, input.bytes);
+    const { whole, found } = check(input, pieces);
+    runs += 1;
+    inputs.learn(input, whole);
+    const outcome = whole.fault ?? 'no fault';
+    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+    if (found === undefined) continue;
+    const small = minimise(check, input, found.split(':')[0]);
+    say(`FOUND (seed ${seed}) ${found}\n  ${JSON.stringify(small)}`);
+    writeFileSync(save, JSON.stringify(small));
+    say(`kept in ${save}; --engine --replay ${save} reads it again`);
+    return false;
+  }
+  const counts = [...outcomes].toSorted(([, a], [, b]) => b - a).map(([name, times]) => `${name}: ${times}`);
+  say(`${runs} inputs, ${inputs.shapes.size} shapes; ${counts.join(', ')}`);
+  return true;
+}
+
+/** Reads one saved input again. */
+export async function replayEngine({ file, say }) {
+  const input = JSON.parse(readFileSync(file, 'utf8'));
+  const bytes = Buffer.from(input.bytes, 'latin1');
+  const each = Array.from(bytes, (_, i) => bytes.subarray(i, i + 1));
+  const { whole, found } = createCheck(await parsers())(input, each);
+  say(`codec: ${summarise(whole).join(' | ')}`);
+  const theirs = readWithNode(bytes, input.answers);
+  say(`node:  ${summarise({ ...theirs, faultAt: '' }).join(' | ')}`);
+  say(found ?? 'nothing is wrong with it');
+  return found === undefined;
+}
+
+async function parsers() {
+  const [{ RequestParser }, { ResponseParser }] = await Promise.all([
+    import('../../dist/http1/request-parser.js'),
+    import('../../dist/http1/response-parser.js'),
+  ]);
+  return { RequestParser, ResponseParser };
+}
+
+/** Takes bytes away while the same is wrong. */
+function minimise(check, input, kind) {
+  let { bytes } = input;
+  const isWrong = (text) => {
+    const buffer = Buffer.from(text, 'latin1');
+    const each = Array.from(buffer, (_, i) => buffer.subarray(i, i + 1));
+    return check({ ...input, bytes: text }, each).found?.startsWith(kind) === true;
+  };
+  for (let size = bytes.length >> 1; size > 0; size >>= 1) {
+    for (let at = 0; at < bytes.length;) {
+      const shorter = bytes.slice(0, at) + bytes.slice(at + size);
+      if (isWrong(shorter)) bytes = shorter;
+      else at += size;
+    }
+  }
+  return { answers: input.answers, upgrade: input.upgrade, bytes };
+}

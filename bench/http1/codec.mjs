@@ -1,0 +1,116 @@
+#!/usr/bin/env node
+// What the codec of src/http1 costs beside Node's parser (llhttp with its headers as strings), in one run.
+import common from 'node:_http_common';
+import { parseArgs } from 'node:util';
+import { DEFAULT_LIMITS } from '../../dist/http1/limits.js';
+import { RequestParser } from '../../dist/http1/request-parser.js';
+import { ResponseParser } from '../../dist/http1/response-parser.js';
+import { requestHead, UNFRAMED } from '../../dist/http1/write.js';
+import { median } from '../lib/statistics.mjs';
+
+const { HTTPParser } = common;
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '60' },
+    help: { type: 'boolean', default: false },
+  },
+});
+if (values.help) {
+  process.stdout.write(`npm run bench:http1 -- [options]
+
+  --rounds N   of each pair, in turn (60). A row is the median of their ratios, in CPU time of this process
+`);
+  process.exit(0);
+}
+
+const MESSAGES = 64;
+const PER_ROUND = 4_000;
+let sink = 0;
+
+const request = (target, id) =>
+  `GET ${target} HTTP/1.1\r\nHost: api.example.com\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36\r\n` +
+  'Accept: application/json, text/plain, */*\r\nAccept-Encoding: gzip, deflate, br\r\nAccept-Language: en-US,en;q=0.9\r\n' +
+  `Service-Key: 0123456789abcdef0123456789abcdef\r\nX-Request-Id: 7f3a9c-${id}\r\nConnection: keep-alive\r\n\r\n`;
+const answer = (second, tag) =>
+  'HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: 13\r\n' +
+  `Date: Mon, 23 Nov 2026 06:50:${second} GMT\r\nCache-Control: no-store\r\nETag: "${tag}"\r\nVary: Accept-Encoding\r\n` +
+  'Connection: keep-alive\r\n\r\n{"ok": true}\n';
+const many = (make) => Array.from({ length: MESSAGES }, (_, i) => Buffer.from(make(10 + (i % 50)), 'latin1'));
+
+const ROWS = [
+  ['request, the same again', false, many(() => request('/service/SVC1/version/1', 1))],
+  ['request, another target', false, many((i) => request(`/service/SVC1/version/${i}`, 1))],
+  ['request, another target and field', false, many((i) => request(`/service/SVC1/version/${i}`, i))],
+  ['answer, the same again', true, many(() => answer(10, 'a'))],
+  ['answer, other fields', true, many((i) => answer(i, i))],
+];
+
+/** Node's parser as node:http uses it: every field is a string. */
+function llhttp(isAnswer, messages) {
+  const parser = new HTTPParser();
+  parser.initialize(isAnswer ? HTTPParser.RESPONSE : HTTPParser.REQUEST, {});
+  parser[HTTPParser.kOnHeadersComplete | 0] = (_major, _minor, fields) => {
+    sink += fields.length;
+    return 0;
+  };
+  parser[HTTPParser.kOnBody | 0] = (data) => void (sink += data.length);
+  parser[HTTPParser.kOnMessageComplete | 0] = () => undefined;
+  return () => {
+    for (let i = 0; i < PER_ROUND; i++) parser.execute(messages[i % MESSAGES]);
+  };
+}
+
+function codec(isAnswer, messages) {
+  const parser = isAnswer ? new ResponseParser(DEFAULT_LIMITS) : new RequestParser(DEFAULT_LIMITS);
+  return () => {
+    for (let i = 0; i < PER_ROUND; i++) {
+      if (isAnswer) parser.expect('GET');
+      parser.feed(messages[i % MESSAGES]);
+      for (let event = parser.next(); event !== 0; event = parser.next()) {
+        if (event === 1) sink += parser.fields.length;
+        else if (event === 6) throw new Error(parser.fault);
+      }
+    }
+  };
+}
+
+function cpuMicroseconds(work) {
+  const before = process.cpuUsage();
+  work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / PER_ROUND;
+}
+
+const fields = [
+  'Host',
+  'a',
+  'User-Agent',
+  'Mozilla/5.0 (X11; Linux x86_64)',
+  'Accept',
+  '*/*',
+  'X-Request-Id',
+  '7f3a9c',
+];
+const writing = () => {
+  for (let i = 0; i < PER_ROUND; i++) sink += requestHead('GET', '/service/SVC1', fields, UNFRAMED).length;
+}; // prettier-ignore
+
+const pairs = ROWS.map(([name, ...work]) => ({ name, works: [llhttp(...work), codec(...work)], costs: [] }));
+pairs.push({ name: 'a request head written', works: [undefined, writing], costs: [] });
+for (let round = -10; round < Number(values.rounds); round++)
+  for (const { works, costs } of pairs) {
+    const cost = works.map((work) => (work === undefined ? NaN : cpuMicroseconds(work)));
+    if (round >= 0) costs.push(cost);
+  }
+process.stdout.write(
+  'µs of CPU'.padEnd(36) + 'node'.padStart(8) + 'codec'.padStart(8) + 'ratio'.padStart(8) + '\n',
+);
+for (const { name, costs } of pairs) {
+  const [node, own] = [0, 1].map((i) => median(costs.map((cost) => cost[i])));
+  const ratio = median(costs.map(([theirs, ours]) => ours / theirs));
+  const figures = [node, own, ratio].map((figure) =>
+    (Number.isFinite(figure) ? figure.toFixed(2) : '').padStart(8),
+  );
+  process.stdout.write(name.padEnd(36) + figures.join('') + '\n');
+}
+if (sink === 0) throw new Error('nothing was read');

@@ -1,0 +1,45 @@
+/** Why a parser refuses a message: each tag with the rule that the bytes break. */
+export const FAULTS = {
+  method: 'RFC 9110 16.1, RFC 9112 3.1: a registered method, in its exact case, and one space',
+  target: 'RFC 9112 3.2: visible ASCII without a fragment, and one space',
+  target_form: 'RFC 9112 3.2: origin form; http absolute form; "*" with OPTIONS; host:port with CONNECT',
+  target_too_long: 'RFC 9112 3: the target is over the limit',
+  version: 'RFC 9112 2.3: HTTP/1.1 or HTTP/1.0, in upper case',
+  status: 'RFC 9110 15: three digits from 100 to 599; RFC 1945 9.1: no 1xx in HTTP/1.0',
+  reason: 'RFC 9112 4: a reason of tabs, spaces, visible ASCII and bytes beyond ASCII',
+  line_end: 'RFC 9112 2.2: lines end with CRLF; no CR or LF stands alone',
+  field_name: 'RFC 9112 5: a token and a colon',
+  space_before_colon: 'RFC 9112 5.1: no whitespace between name and colon',
+  folded_line: 'RFC 9112 5.2, 2.2: no line of a head begins with whitespace',
+  field_value: 'RFC 9110 5.5: no control character but the tab',
+  head_too_large: 'RFC 9110 5.4: the head is over the limit',
+  too_many_fields: 'RFC 9110 5.4: the field lines are over the limit',
+  host_missing: 'RFC 9112 3.2: HTTP/1.1 requires Host',
+  host_repeated: 'RFC 9112 3.2: one Host at most',
+  host_invalid: 'RFC 9112 3.2: Host is a host name or an IP literal with an optional port',
+  host_mismatch: 'RFC 9112 3.2.2: the host of an absolute target is that of Host',
+  length_invalid: 'RFC 9110 8.6: 1 to 15 digits, and no tab behind them',
+  length_repeated: 'RFC 9112 6.3: one Content-Length, also when both say the same',
+  coding_unknown: 'RFC 9112 6.1: the only Transfer-Encoding taken is "chunked", without a tab behind it',
+  coding_repeated: 'RFC 9112 6.1: one Transfer-Encoding',
+  coding_version: 'RFC 9112 6.1: no Transfer-Encoding in HTTP/1.0',
+  length_and_coding: 'RFC 9112 6.3: not both Content-Length and Transfer-Encoding',
+  framing_forbidden:
+    'RFC 9110 9.3.6, 8.6, RFC 9112 6.1: no framing fields in CONNECT, its 2xx and 1xx; no close in 1xx',
+  connection_invalid: 'RFC 9110 7.6.1: a list of tokens',
+  chunk_size: 'RFC 9112 7.1: 1 to 8 hexadecimal digits, below 2 GiB',
+  chunk_extension: 'RFC 9112 7.1.1: ";" name, or name "=" a token or a quoted string, without whitespace',
+  chunk_line_too_long: 'RFC 9112 7.1.1: the chunk-size line is over the limit',
+  extensions_too_large: 'RFC 9112 7.1.1: the chunk extensions of the message are over the limit',
+  chunk_end: 'RFC 9112 7.1: CRLF behind the data of a chunk',
+  trailers_too_large: 'RFC 9110 6.5: the trailers are over the limit',
+  trailer_forbidden:
+    'RFC 9110 6.5.1: no Content-Length in trailers; in those of a request no Host or connection field',
+  too_many_informational: 'RFC 9110 15.2: the 1xx in front of one answer are over the limit',
+  unexpected_switch: 'RFC 9110 15.2.2: a 101 only when the request asked for it',
+  surplus: 'RFC 9112 9.2: bytes from an upstream while no request is open',
+  cut_off: 'RFC 9112 8: the connection closed inside the message',
+} as const;
+
+/** A tag of {@link FAULTS}. */
+export type Fault = keyof typeof FAULTS;

@@ -1,0 +1,162 @@
+import { type Bytes, COLON, CR, DEL, HTAB, LF, SP, TEXT, TOKEN } from './bytes.js';
+import type { Fault } from './faults.js';
+import { type FieldName, findName, PLAIN } from './field-names.js';
+import type { Framing } from './framing.js';
+
+/** What a scanner of bytes says instead of an index. */
+export const INCOMPLETE = -1;
+export const REFUSED = -2;
+
+const LINE = 0;
+const NAME = 1;
+const BEFORE_VALUE = 2;
+const VALUE = 3;
+const LINE_LF = 4;
+const LAST_LF = 5;
+
+/**
+ * Reads field lines up to the empty line behind them. It goes on where the bytes ended: indexes are relative to the
+ * section's first byte, so the bytes may move but must stay together.
+ */
+export class FieldLines {
+  /** Names of these lines and, behind `#count`, of longer sections before: most come in the same order again. */
+  readonly #names: FieldName[] = [];
+  /** Begin and end of each value. */
+  readonly #values: number[] = [];
+  #count = 0;
+  #state = LINE;
+  /** The next byte, and where the present name and value begin. */
+  #at = 0;
+  #nameStart = 0;
+  #valueStart = 0;
+  fault: Fault | undefined;
+  /** Index of the refused byte. */
+  faultAt = 0;
+
+  /** @param at index of the first byte, relative to that of the section */
+  begin(at: number): void {
+    this.#count = 0;
+    this.#state = LINE;
+    this.#at = at;
+    this.fault = undefined;
+  }
+
+  /**
+   * @param origin index of the section's first byte
+   * @param end index behind the last byte
+   * @param maxFields number of lines
+   * @returns the index behind the empty line, {@link INCOMPLETE} or {@link REFUSED}
+   */
+  scan(bytes: Bytes, origin: number, end: number, maxFields: number, framing: Framing): number {
+    let i = origin + this.#at;
+    let state = this.#state;
+    let valueStart = origin + this.#valueStart;
+    while (i < end) {
+      if (state === NAME) {
+        while (i < end && TOKEN[bytes[i] as number] === 1) i++;
+        if (i === end) break;
+        if (bytes[i] !== COLON) return this.#refuse(nameFault(bytes[i] as number), i - origin);
+        this.#names[this.#count] = findName(bytes, origin + this.#nameStart, i);
+        i++;
+        state = BEFORE_VALUE;
+      } else if (state === BEFORE_VALUE) {
+        while (i < end && (bytes[i] === SP || bytes[i] === HTAB)) i++;
+        valueStart = i;
+        if (i < end) state = VALUE;
+      } else if (state === VALUE) {
+        i = behindText(bytes, i, end);
+        if (i === end) break;
+        if (bytes[i] !== CR) return this.#refuse(bytes[i] === LF ? 'line_end' : 'field_value', i - origin);
+        i++;
+        state = LINE_LF;
+      } else if (state === LINE_LF) {
+        if (bytes[i] !== LF) return this.#refuse('line_end', i - origin);
+        const fault = this.#add(bytes, origin, valueStart, i - 1, framing);
+        if (fault !== undefined) return this.#refuse(fault, this.#nameStart);
+        i++;
+        state = LINE;
+      } else if (state === LINE) {
+        const code = bytes[i] as number;
+        this.#nameStart = i - origin;
+        if (TOKEN[code] === 1) {
+          if (this.#count >= maxFields) return this.#refuse('too_many_fields', i - origin);
+          const behind = behindName(this.#names[this.#count], bytes, i, end);
+          state = behind > i ? BEFORE_VALUE : NAME;
+          i = behind;
+        } else if (code === CR) {
+          i++;
+          state = LAST_LF;
+        } else return this.#refuse(lineFault(code), i - origin);
+      } else {
+        if (bytes[i] !== LF) return this.#refuse('line_end', i - origin);
+        return i + 1;
+      }
+    }
+    this.#at = i - origin;
+    this.#state = state;
+    this.#valueStart = valueStart - origin;
+    return INCOMPLETE;
+  }
+
+  /** Names and values, flat. @param text of the section */
+  take(text: string): string[] {
+    const names = this.#names;
+    const values = this.#values;
+    const fields: string[] = [];
+    for (let i = 0, end = 2 * this.#count; i < end; i += 2)
+      fields.push((names[i >> 1] as FieldName).text, text.slice(values[i], values[i + 1]));
+    return fields;
+  }
+
+  #add(bytes: Bytes, origin: number, valueStart: number, cr: number, framing: Framing): Fault | undefined {
+    const count = this.#count;
+    let valueEnd = cr;
+    while (valueEnd > valueStart && (bytes[valueEnd - 1] === SP || bytes[valueEnd - 1] === HTAB)) valueEnd--;
+    this.#values[2 * count] = valueStart - origin;
+    this.#values[2 * count + 1] = valueEnd - origin;
+    this.#count = count + 1;
+    const { meaning } = this.#names[count] as FieldName;
+    return meaning === PLAIN ? undefined : framing.note(meaning, bytes, valueStart, valueEnd, cr);
+  }
+
+  #refuse(fault: Fault, at: number): typeof REFUSED {
+    this.fault = fault;
+    this.faultAt = at;
+    return REFUSED;
+  }
+}
+
+function nameFault(code: number): Fault {
+  return code === SP || code === HTAB ? 'space_before_colon' : 'field_name';
+}
+
+function lineFault(code: number): Fault {
+  if (code === SP || code === HTAB) return 'folded_line';
+  return code === LF ? 'line_end' : 'field_name';
+}
+
+/** The index behind the colon when exactly this name stands there; otherwise where it begins. */
+function behindName(name: FieldName | undefined, bytes: Bytes, start: number, end: number): number {
+  if (name === undefined) return start;
+  const own = name.bytes;
+  const colon = start + own.length;
+  if (colon >= end || bytes[colon] !== COLON) return start;
+  for (let i = 0; i < own.length; i++) if (own[i] !== bytes[start + i]) return start;
+  return colon + 1;
+}
+
+/** The index of the first byte that is no text, at most `end`; four bytes at a time, which costs a third less. */
+function behindText(bytes: Bytes, start: number, end: number): number {
+  let i = start;
+  for (const last = end - 3; i < last; i += 4) {
+    const a = bytes[i] as number;
+    const b = bytes[i + 1] as number;
+    const c = bytes[i + 2] as number;
+    const d = bytes[i + 3] as number;
+    // Negative when one of them is a control character, the tab included.
+    if (((a - SP) | (b - SP) | (c - SP) | (d - SP)) < 0) break;
+    if (a === DEL || b === DEL || c === DEL || d === DEL) break;
+  }
+  while (i < end && TEXT[bytes[i] as number] === 1) i++;
+  return i;
+}

@@ -1,0 +1,103 @@
+import { type Bytes, CR, LF, METHOD, SP, TARGET, ZERO } from './bytes.js';
+import type { Fault } from './faults.js';
+import { INCOMPLETE, REFUSED } from './field-lines.js';
+import { findMethod, MAX_METHOD_LENGTH } from './methods.js';
+
+const START = 0;
+const EMPTY_LINE_LF = 1;
+const METHOD_STATE = 2;
+const TARGET_STATE = 3;
+const VERSION_STATE = 4;
+
+/** What stands behind the target; the digit of the minor version is that of either version. */
+const VERSION = 'HTTP/1.x\r\n';
+const VERSION_BYTES = Uint8Array.from(VERSION, (character) => character.charCodeAt(0));
+const MINOR = VERSION.indexOf('x');
+
+/** Reads a request line; see {@link FieldLines} for how it goes on. One empty line in front of it is skipped. */
+export class RequestLine {
+  method = '';
+  /** Begin and end of the target, relative to the head's first byte. */
+  targetStart = 0;
+  targetEnd = 0;
+  /** 0 or 1. */
+  minor = 1;
+  fault: Fault | undefined;
+  faultAt = 0;
+  #state = START;
+  #at = 0;
+  #methodStart = 0;
+  #version = 0;
+
+  begin(): void {
+    this.#state = START;
+    this.#at = 0;
+    this.#version = 0;
+    this.fault = undefined;
+  }
+
+  /** @returns the index behind the line, {@link INCOMPLETE} or {@link REFUSED} */
+  scan(bytes: Bytes, origin: number, end: number, maxTarget: number): number {
+    let i = origin + this.#at;
+    let state = this.#state;
+    while (i < end) {
+      const code = bytes[i] as number;
+      if (state === METHOD_STATE) {
+        while (i < end && METHOD[bytes[i] as number] === 1) i++;
+        const start = origin + this.#methodStart;
+        if (i - start > MAX_METHOD_LENGTH)
+          return this.#refuse('method', this.#methodStart + MAX_METHOD_LENGTH);
+        if (i === end) break;
+        if (bytes[i] !== SP) return this.#refuse('method', i - origin);
+        const method = findMethod(bytes, start, i);
+        if (method === undefined) return this.#refuse('method', this.#methodStart);
+        this.method = method;
+        i++;
+        this.targetStart = i - origin;
+        state = TARGET_STATE;
+      } else if (state === TARGET_STATE) {
+        while (i < end && TARGET[bytes[i] as number] === 1) i++;
+        if (i - origin - this.targetStart > maxTarget)
+          return this.#refuse('target_too_long', this.targetStart + maxTarget);
+        if (i === end) break;
+        this.targetEnd = i - origin;
+        if (bytes[i] !== SP || this.targetEnd === this.targetStart) return this.#refuse('target', i - origin);
+        i++;
+        state = VERSION_STATE;
+      } else if (state === VERSION_STATE) {
+        const at = this.#version;
+        if (at === MINOR) {
+          this.minor = code - ZERO;
+          if (this.minor !== 0 && this.minor !== 1) return this.#refuse('version', i - origin);
+        } else if (code !== VERSION_BYTES[at]) {
+          return this.#refuse(at > MINOR && isLineEnd(code) ? 'line_end' : 'version', i - origin);
+        }
+        i++;
+        this.#version = at + 1;
+        if (this.#version === VERSION.length) return i;
+      } else if (state === EMPTY_LINE_LF) {
+        if (code !== LF) return this.#refuse('line_end', i - origin);
+        i++;
+        this.#methodStart = i - origin;
+        state = METHOD_STATE;
+      } else {
+        this.#methodStart = 0;
+        if (code === CR) i++;
+        state = code === CR ? EMPTY_LINE_LF : METHOD_STATE;
+      }
+    }
+    this.#at = i - origin;
+    this.#state = state;
+    return INCOMPLETE;
+  }
+
+  #refuse(fault: Fault, at: number): typeof REFUSED {
+    this.fault = fault;
+    this.faultAt = at;
+    return REFUSED;
+  }
+}
+
+function isLineEnd(code: number): boolean {
+  return code === CR || code === LF;
+}

@@ -1,0 +1,86 @@
+import { isHost } from '../domain/host.js';
+import { type Event, HEAD, NEED_DATA } from './events.js';
+import type { Fault } from './faults.js';
+import { REFUSED } from './field-lines.js';
+import { Framing } from './framing.js';
+import type { MessageLimits } from './limits.js';
+import { MessageParser } from './message-parser.js';
+import { RequestLine } from './request-line.js';
+import { targetFault } from './target-form.js';
+
+/** Reads the requests of one connection of a client, in order. */
+export class RequestParser extends MessageParser {
+  method = '';
+  /** Every byte of it, as it was sent. */
+  target = '';
+  host: string | undefined;
+  /** The client asks for another protocol behind this request (RFC 9110 7.8), which HTTP/1.0 can't. */
+  upgrade = false;
+
+  readonly #line = new RequestLine();
+  #checkedHost: string | undefined;
+
+  constructor(limits: MessageLimits) {
+    super(limits, new Framing(true));
+  }
+
+  protected readBetween(): Event {
+    if (this.pos === this.end) return NEED_DATA;
+    this.beginMessage();
+    this.#line.begin();
+    return this.readHead();
+  }
+
+  protected get isIdle(): boolean {
+    return true;
+  }
+
+  protected scanStartLine(origin: number): number {
+    const line = this.#line;
+    const behind = line.scan(this.bytes, origin, this.headEnd(), this.limits.target_size);
+    if (behind === REFUSED) this.refuse(line.fault as Fault, line.faultAt);
+    return behind;
+  }
+
+  protected takeStartLine(origin: number): void {
+    const line = this.#line;
+    this.method = line.method;
+    this.minor = line.minor;
+    this.target = this.bytes.latin1Slice(origin + line.targetStart, origin + line.targetEnd);
+  }
+
+  /** What the head means as a whole. */
+  protected checkHead(): Fault | undefined {
+    const { framing, minor, method } = this;
+    const { length, chunked } = framing;
+    this.host = framing.hosts === 0 ? undefined : this.#hostField();
+    if (this.host === undefined) {
+      if (minor === 1) return 'host_missing';
+    } else if (this.host !== this.#checkedHost) {
+      if (!isHost(this.host)) return 'host_invalid';
+      this.#checkedHost = this.host;
+    }
+    if (minor === 0 && chunked) return 'coding_version';
+    if (method === 'CONNECT' && (chunked || length >= 0)) return 'framing_forbidden';
+    const fault = targetFault(method, this.target, this.host);
+    if (fault !== undefined) return fault;
+    this.upgrade = framing.upgradeOption && framing.upgradeField && minor === 1;
+    return undefined;
+  }
+
+  #hostField(): string {
+    const { fields } = this;
+    let at = 0;
+    while ((fields[at] as string).length !== 4 || (fields[at] as string).toLowerCase() !== 'host') at += 2;
+    return fields[at + 1] as string;
+  }
+
+  protected beginContent(): Event {
+    const { framing } = this;
+    const goesOn = this.minor === 1 || framing.keepAlive;
+    // Behind CONNECT there is a tunnel or nothing.
+    this.persistent = goesOn && !framing.close && this.method !== 'CONNECT';
+    this.beginBody(this.chunked, Math.max(0, this.length));
+    return HEAD;
+  }
+}

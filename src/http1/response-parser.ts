@@ -1,0 +1,112 @@
+import { type Event, HEAD, INFORMATIONAL, NEED_DATA } from './events.js';
+import type { Fault } from './faults.js';
+import { REFUSED } from './field-lines.js';
+import { Framing } from './framing.js';
+import type { MessageLimits } from './limits.js';
+import { MessageParser } from './message-parser.js';
+import { FINAL, READY } from './states.js';
+import { StatusLine } from './status-line.js';
+
+/** Reads the answers of one connection to an upstream: one for each request, which is announced with {@link expect}. */
+export class ResponseParser extends MessageParser {
+  status = 0;
+  reason = '';
+
+  readonly #line = new StatusLine();
+  /** Method of the open request; undefined between two. */
+  #method: string | undefined;
+  #mayUpgrade = false;
+  #informational = 0;
+
+  constructor(limits: MessageLimits) {
+    super(limits, new Framing(false));
+  }
+
+  /**
+   * A request of this method is about to be sent. Bytes that came before are refused, not taken for its answer.
+   *
+   * @param mayUpgrade whether it asks for another protocol, so that a 101 may answer it
+   * @throws Error while the answer before is not over, or when the connection takes no further request
+   */
+  expect(method: string, mayUpgrade = false): void {
+    if (this.state !== READY || this.#method !== undefined || !this.persistent)
+      throw new Error('the connection does not wait for a request');
+    if (this.pos < this.end) {
+      this.refuse('surplus', 0);
+      return;
+    }
+    this.#method = method;
+    this.#mayUpgrade = mayUpgrade;
+    this.#informational = 0;
+  }
+
+  protected readBetween(): Event {
+    if (this.pos === this.end) return NEED_DATA;
+    if (this.#method === undefined) return this.refuse('surplus', 0);
+    this.beginMessage();
+    this.#line.begin();
+    return this.readHead();
+  }
+
+  protected get isIdle(): boolean {
+    return this.#method === undefined;
+  }
+
+  protected scanStartLine(origin: number): number {
+    const line = this.#line;
+    const behind = line.scan(this.bytes, origin, this.headEnd());
+    if (behind === REFUSED) this.refuse(line.fault as Fault, line.faultAt);
+    return behind;
+  }
+
+  protected takeStartLine(origin: number): void {
+    const line = this.#line;
+    this.status = line.status;
+    this.minor = line.minor;
+    this.reason = this.bytes.latin1Slice(origin + line.reasonStart, origin + line.reasonEnd);
+  }
+
+  protected beginContent(): Event {
+    const { status } = this;
+    if (status < 200 && status !== 101) {
+      this.#informational += 1;
+      this.state = READY;
+      return INFORMATIONAL;
+    }
+    const isConnect = this.#method === 'CONNECT' && status < 300;
+    if (status === 101 || isConnect) {
+      this.persistent = false;
+      this.state = FINAL;
+      return HEAD;
+    }
+    this.#beginBody(this.#method === 'HEAD');
+    this.#method = undefined;
+    return HEAD;
+  }
+
+  /** RFC 9112 6.3 and 9.3. */
+  #beginBody(isHead: boolean): void {
+    const { framing, status, length, chunked } = this;
+    const isBodiless = status === 204 || status === 304;
+    const goesOn = !framing.close && (this.minor === 1 || framing.keepAlive);
+    const hasFraming = chunked || length >= 0;
+    // Where such an answer ends is read in two ways, as that of an answer to HEAD without framing.
+    const isDoubtful = isBodiless && (chunked || length > 0);
+    this.persistent = goesOn && !isDoubtful && (isBodiless || hasFraming);
+    if (isHead || isBodiless) this.beginBody(false, 0);
+    else this.beginBody(chunked, length);
+  }
+
+  protected checkHead(): Fault | undefined {
+    const { framing, status, minor } = this;
+    const hasFraming = framing.chunked || framing.length >= 0;
+    if (minor === 0 && framing.chunked) return 'coding_version';
+    if (status < 200) {
+      if (minor === 0) return 'status';
+      if (hasFraming || framing.close) return 'framing_forbidden';
+      if (status === 101) return this.#mayUpgrade ? undefined : 'unexpected_switch';
+      return this.#informational >= this.limits.informational ? 'too_many_informational' : undefined;
+    }
+    return this.#method === 'CONNECT' && status < 300 && hasFraming ? 'framing_forbidden' : undefined;
+  }
+}

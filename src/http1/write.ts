@@ -1,0 +1,131 @@
+import { TARGET, TEXT, TOKEN } from './bytes.js';
+import { meaningOfText, CONTENT_LENGTH, HOST, TRANSFER_ENCODING } from './field-names.js';
+import { REGISTERED_METHODS } from './methods.js';
+
+/** How the body behind a head is framed: its number of bytes, {@link CHUNKED} or {@link UNFRAMED}. */
+export type Length = number;
+
+export const CHUNKED = -1;
+/** A message without a body, or an answer that ends with its connection. */
+export const UNFRAMED = -2;
+
+/** A head, chunk or trailer that would not be read as the one message it is meant to be. Nothing of it was written. */
+export class UnwritableMessage extends Error {
+  readonly code = 'UNWRITABLE_MESSAGE';
+}
+
+const METHODS: ReadonlySet<string> = new Set(REGISTERED_METHODS);
+
+/**
+ * A request head as Latin-1.
+ *
+ * @param fields names and values, flat, with one Host and without framing fields
+ * @throws UnwritableMessage for a method, target, name or value outside of the grammar
+ */
+export function requestHead(
+  method: string,
+  target: string,
+  fields: readonly string[],
+  length: Length,
+): string {
+  if (!METHODS.has(method)) throw new UnwritableMessage('a method that is not registered');
+  if (target === '' || !isOf(TARGET, target))
+    throw new UnwritableMessage('a target with forbidden characters');
+  const lines = fieldLines(fields, 1);
+  return `${method} ${target} HTTP/1.1\r\n${lines}${framingLine(length)}\r\n`;
+}
+
+/**
+ * The head of an answer as Latin-1.
+ *
+ * @param fields names and values, flat, without framing fields
+ * @param length of an answer to HEAD or of a 304, what that of the body would be
+ * @throws UnwritableMessage for a status, reason, name or value outside of the grammar, or framing where none may be
+ */
+export function responseHead(
+  status: number,
+  reason: string,
+  fields: readonly string[],
+  length: Length,
+): string {
+  if (!Number.isInteger(status) || status < 100 || status > 599)
+    throw new UnwritableMessage('a status outside of 100 to 599');
+  if (!isOf(TEXT, reason)) throw new UnwritableMessage('a reason with forbidden characters');
+  if ((status < 200 || status === 204) && length !== UNFRAMED)
+    throw new UnwritableMessage(`a length in an answer of status ${status}`);
+  return `HTTP/1.1 ${status} ${reason}\r\n${fieldLines(fields, 0)}${framingLine(length)}\r\n`;
+}
+
+/** What stands in front of the data of a chunk; {@link CHUNK_END} stands behind it. @param size of the data, not 0 */
+export function chunkStart(size: number): string {
+  if (!Number.isInteger(size) || size <= 0 || size > 0x7fff_ffff)
+    throw new UnwritableMessage('a chunk without data or over 2 GiB');
+  return `${size.toString(16)}\r\n`;
+}
+
+export const CHUNK_END = '\r\n';
+
+/** The last chunk with the trailers behind it. @throws UnwritableMessage as {@link requestHead} */
+export function lastChunk(trailers: readonly string[] = []): string {
+  return trailers.length === 0 ? '0\r\n\r\n' : `0\r\n${fieldLines(trailers, -1)}\r\n`;
+}
+
+/** @param hosts number of Host fields; 0 for any, and -1 for trailers, where no name of framing or connection may be */
+function fieldLines(fields: readonly string[], hosts: number): string {
+  let lines = '';
+  let seen = 0;
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i] as string;
+    const value = fields[i + 1];
+    const { isToken, meaning } = knowledgeOf(name);
+    if (!isToken) throw new UnwritableMessage('a field name that is no token');
+    if (value === undefined || !isFieldValue(value))
+      throw new UnwritableMessage(`a forbidden character or space around the value of ${name}`);
+    if (meaning !== 0) {
+      if (meaning === CONTENT_LENGTH || meaning === TRANSFER_ENCODING || hosts < 0)
+        throw new UnwritableMessage(`${name} is not written from a list of fields`);
+      if (meaning === HOST) seen += 1;
+    }
+    lines += `${name}: ${value}\r\n`;
+  }
+  if (hosts === 1 && seen !== 1) throw new UnwritableMessage(`${seen} Host fields`);
+  return lines;
+}
+
+function framingLine(length: Length): string {
+  if (length === UNFRAMED) return '';
+  if (length === CHUNKED) return 'Transfer-Encoding: chunked\r\n';
+  if (!Number.isSafeInteger(length) || length < 0 || length > 999_999_999_999_999)
+    throw new UnwritableMessage('a length that is no number of bytes');
+  return `Content-Length: ${length}\r\n`;
+}
+
+interface NameKnowledge {
+  readonly isToken: boolean;
+  readonly meaning: number;
+}
+
+/** Peers make names up; only so many are remembered. */
+const MAX_REMEMBERED = 2_000;
+const remembered = new Map<string, NameKnowledge>();
+
+function knowledgeOf(name: string): NameKnowledge {
+  const found = remembered.get(name);
+  if (found !== undefined) return found;
+  const made = { isToken: name !== '' && isOf(TOKEN, name), meaning: meaningOfText(name) };
+  if (remembered.size < MAX_REMEMBERED) remembered.set(name, made);
+  return made;
+}
+
+/** `field-value` (RFC 9110 5.5): no control characters, and no whitespace at its ends. */
+function isFieldValue(value: string): boolean {
+  const { length } = value;
+  if (length === 0) return true;
+  return isOf(TEXT, value) && value.charCodeAt(0) > 0x20 && value.charCodeAt(length - 1) > 0x20;
+}
+
+/** Whether all characters are bytes of a class; one beyond Latin-1 would be cut to another one. */
+function isOf(table: Uint8Array, text: string): boolean {
+  for (let i = 0; i < text.length; i++) if (table[text.charCodeAt(i)] !== 1) return false;
+  return true;
+}

@@ -1,0 +1,126 @@
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { parse } from 'yaml';
+// @ts-expect-error The fuzzer is JavaScript without types.
+import { createCheck, createInputs } from '../../bench/fuzz/engine.mjs';
+// @ts-expect-error As above.
+import { cut } from '../../bench/fuzz/engine-inputs.mjs';
+// @ts-expect-error As above.
+import { corrupt } from '../../bench/fuzz/mutate.mjs';
+// @ts-expect-error As above.
+import { createRandom } from '../../bench/fuzz/random.mjs';
+import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
+import { RequestParser } from '../../src/http1/request-parser.js';
+import { ResponseParser } from '../../src/http1/response-parser.js';
+import { readWithCodec, summarise, type Reading } from './reading.mjs';
+
+interface Case {
+  readonly name: string;
+  /** Latin-1. */
+  readonly bytes: string;
+  /** Method of the request that the bytes answer; they are requests without it. */
+  readonly answers?: string;
+  readonly upgrade?: boolean;
+  /** What the codec makes of it: a line a message, and the refusal. */
+  readonly reads?: readonly string[];
+}
+interface Random {
+  below(limit: number): number;
+}
+type Check = (input: Case, pieces: readonly Buffer[]) => { whole: Reading; found: string | undefined };
+
+const SEED = 7;
+const MUTANTS = 3;
+const FUZZ_MS = 1_200;
+const read = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8');
+const corpus = (name: string) => (JSON.parse(read(`corpora/${name}`)) as { cases: Case[] }).cases;
+const check = createCheck({ RequestParser, ResponseParser }) as Check;
+
+/** The cases that the whole server is tested with, as far as they are bytes: their variables stand for any text. */
+const attacks = (
+  JSON.parse(read('../hostile/attack-cases.json')) as { id: string; raw: string; expect_status: unknown[] }[]
+).map((each) => ({ name: each.id, bytes: withoutVariables(each.raw), statuses: each.expect_status }));
+/** What a server may say when it refuses a request as one that is not HTTP. */
+const REFUSALS: readonly unknown[] = [400, 414, 431, 501, 505, 'close'];
+const published = ['llhttp', 'gunicorn', 'h1spec'].flatMap((project) =>
+  (
+    parse(read(`../hostile/fixtures/${project}.yaml`)) as { cases: { about: string; send: string }[] }
+  ).cases.map(({ about, send }) => ({ name: `${project} ${about}`, bytes: withoutVariables(send) })),
+);
+
+function withoutVariables(raw: string): string {
+  return raw
+    .replace(/\{\{REPEAT:(\d+):([^}]*)\}\}/g, (_, times: string, text: string) => text.repeat(Number(times)))
+    .replace(/\{(.+?)\*(\d+)\}/g, (_, text: string, times: string) => text.repeat(Number(times)))
+    .replaceAll('{K}', 'Host: a')
+    .replace(/\{\{IDH\w*\}\}/g, 'X-Auth-User-Id')
+    .replace(/\{\{(?:PAUSE:\d+)\}\}|\{END\}/g, '')
+    .replace(/\{\{\w+\}\}/g, 'v');
+}
+
+function bytesAlone(text: string): Buffer[] {
+  const bytes = Buffer.from(text, 'latin1');
+  return bytes.length > 5_000 ? [bytes] : Array.from(bytes, (_, i) => bytes.subarray(i, i + 1));
+}
+
+const CORPORA: Readonly<Record<string, readonly Case[]>> = {
+  llhttp: corpus('llhttp.json'),
+  'http-garden': corpus('http-garden.json'),
+  'findings of the fuzzer': corpus('findings.json'),
+  'attacks on the server': attacks,
+  'what the server is tested with': published,
+};
+
+for (const [name, cases] of Object.entries(CORPORA)) {
+  t.test(`${name}: read as noted, never more leniently than by Node, the same in pieces`, async (t) => {
+    t.ok(cases.length > 2, `${cases.length} cases`);
+    const random = createRandom(SEED) as Random;
+    const wrong: string[] = [];
+    for (const each of cases) {
+      const { whole, found } = check(each, bytesAlone(each.bytes));
+      if (found !== undefined) wrong.push(`${each.name}: ${found}`);
+      if (each.reads !== undefined && JSON.stringify(summarise(whole)) !== JSON.stringify(each.reads))
+        wrong.push(`${each.name}: read as ${JSON.stringify(summarise(whole))}`);
+      for (let i = 0; i < MUTANTS; i++) {
+        const bytes = corrupt(random, each.bytes, [cases[random.below(cases.length)]?.bytes]) as string;
+        const mutant = check({ ...each, bytes }, cut(random, bytes) as Buffer[]);
+        if (mutant.found !== undefined)
+          wrong.push(`mutant of ${each.name}: ${mutant.found}: ${JSON.stringify(bytes)}`);
+      }
+    }
+    t.same(wrong, []);
+  });
+}
+
+t.test('an attack that a server may only refuse is refused by the codec already', async (t) => {
+  const only = attacks.filter(({ statuses }) => statuses.every((each) => REFUSALS.includes(each)));
+  t.ok(only.length > 50, `${only.length} cases`);
+  const read = only.filter((each) => {
+    const { fault } = readWithCodec(new RequestParser(DEFAULT_LIMITS), bytesAlone(each.bytes));
+    return fault === undefined || fault === 'cut_off';
+  });
+  t.same(
+    read.map(({ name }) => name),
+    ['PATH-33'],
+    'but for what a percent sign means, which http/target decides',
+  );
+});
+
+t.test('a short run of the fuzzer', async (t) => {
+  const random = createRandom(SEED);
+  const inputs = createInputs(random) as {
+    shapes: Set<string>;
+    next(): Case;
+    learn(input: Case, reading: Reading): void;
+  };
+  const until = Date.now() + FUZZ_MS;
+  const wrong: string[] = [];
+  while (Date.now() < until && wrong.length === 0) {
+    const input = inputs.next();
+    const { whole, found } = check(input, cut(random, input.bytes) as Buffer[]);
+    if (found !== undefined) wrong.push(`${found}: ${JSON.stringify(input)}`);
+    inputs.learn(input, whole);
+  }
+  t.same(wrong, []);
+  t.ok(inputs.shapes.size > 20, `${inputs.shapes.size} shapes`);
+});

@@ -1,0 +1,397 @@
+import { readFileSync } from 'node:fs';
+import t, { type Test } from 'tap';
+import { FAULTS, type Fault } from '../../src/http1/faults.js';
+import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
+import { RequestParser } from '../../src/http1/request-parser.js';
+import { ResponseParser } from '../../src/http1/response-parser.js';
+import { forEachRow } from '../helpers/table.js';
+import { readWithCodec, summarise, type Reading } from './reading.mjs';
+
+const LIMITS = {
+  ...DEFAULT_LIMITS,
+  head_size: 400,
+  head_fields: 4,
+  target_size: 20,
+  chunk_line_size: 20,
+  extensions_size: 24,
+  trailer_size: 60,
+  informational: 2,
+};
+const latin1 = (text: string) => Buffer.from(text, 'latin1');
+const request = (pieces: readonly Buffer[]) => readWithCodec(new RequestParser(LIMITS), pieces);
+
+function answer(pieces: readonly Buffer[], method = 'GET', mayUpgrade = false): Reading {
+  const parser = new ResponseParser(LIMITS);
+  parser.expect(method, mayUpgrade);
+  return readWithCodec(parser, pieces);
+}
+
+/** Every cut in two gives the same as the whole, each byte alone too, and all cuts in three of a short text. */
+function sameInPieces(t: Test, text: string, read: (pieces: readonly Buffer[]) => Reading): Reading {
+  const bytes = latin1(text);
+  const whole = read([bytes]);
+  const differs: number[][] = [];
+  const check = (...cuts: number[]) => {
+    const pieces = [0, ...cuts].map((from, i) => bytes.subarray(from, cuts[i] ?? bytes.length));
+    if (JSON.stringify(read(pieces)) !== JSON.stringify(whole)) differs.push(cuts);
+  };
+  check(...Array.from(bytes.subarray(1), (_, i) => i + 1));
+  for (let i = 0; i <= bytes.length; i++) {
+    check(i);
+    if (bytes.length <= 64) for (let j = i; j <= bytes.length; j++) check(i, j);
+  }
+  t.same(differs, [], `the same at every cut: ${JSON.stringify(text)}`);
+  return whole;
+}
+
+const GET = 'GET / HTTP/1.1\r\nHost: a\r\n';
+const POST = 'POST / HTTP/1.1\r\nHost: a\r\n';
+const CHUNKED = `${POST}Transfer-Encoding: chunked\r\n\r\n`;
+const OK = 'HTTP/1.1 200 OK\r\n';
+const OK_CHUNKED = `${OK}Transfer-Encoding: chunked\r\n\r\n`;
+
+/** What is refused, by state: bytes, and the tag with its offset. */
+const REFUSED_REQUESTS: readonly (readonly [string, string])[] = [
+  // the first line
+  ['\n', 'method 0'],
+  ['\r\r', 'line_end 1'],
+  ['\r\n\r\n', 'method 2'],
+  [' GET / HTTP/1.1\r\n', 'method 0'],
+  ['get / HTTP/1.1\r\n', 'method 0'],
+  ['GET\t/ HTTP/1.1\r\n', 'method 3'],
+  ['GETS / HTTP/1.1\r\n', 'method 0'],
+  ['M-SEARCH / HTTP/1.1\r\n', 'method 0'],
+  ['AAAAAAAAAAAAAAAAAAAA', 'method 10'],
+  ['\x16\x03\x01', 'method 0'],
+  ['GET  / HTTP/1.1\r\n', 'target 4'],
+  ['GET /\r\n', 'target 5'],
+  ['GET /\tHTTP/1.1\r\n', 'target 5'],
+  ['GET /\x7f HTTP/1.1\r\n', 'target 5'],
+  ['GET /\xe9 HTTP/1.1\r\n', 'target 5'],
+  ['GET /\0 HTTP/1.1\r\n', 'target 5'],
+  ['GET /#a HTTP/1.1\r\n', 'target 5'],
+  [`GET /${'a'.repeat(20)} HTTP/1.1\r\n`, 'target_too_long 24'],
+  ['GET / HTTP/1.2\r\n', 'version 13'],
+  ['GET / HTTP/2.0\r\n', 'version 11'],
+  ['GET / http/1.1\r\n', 'version 6'],
+  ['GET /  HTTP/1.1\r\n', 'version 6'],
+  ['GET / HTTP/1.1 \r\n', 'version 14'],
+  ['GET / HTTP/1.1\n', 'line_end 14'],
+  ['GET / HTTP/1.1\rX', 'version 15'],
+  ['GET / HTTP/1.1\r\r', 'line_end 15'],
+  // targets and hosts
+  ['GET * HTTP/1.1\r\nHost: a\r\n\r\n', 'target_form 27'],
+  ['GET a HTTP/1.1\r\nHost: a\r\n\r\n', 'target_form 27'],
+  ['GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n', 'target_form 34'],
+  ['GET http:///x HTTP/1.1\r\nHost: a\r\n\r\n', 'target_form 35'],
+  ['GET http://u@a/ HTTP/1.1\r\nHost: a\r\n\r\n', 'target_form 37'],
+  ['GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n', 'host_mismatch 35'],
+  ['GET http://a:1/ HTTP/1.1\r\nHost: a\r\n\r\n', 'host_mismatch 37'],
+  ['CONNECT a HTTP/1.1\r\nHost: a\r\n\r\n', 'target_form 31'],
+  ['CONNECT / HTTP/1.1\r\nHost: a\r\n\r\n', 'target_form 31'],
+  ['GET / HTTP/1.1\r\n\r\n', 'host_missing 18'],
+  [`${GET}Host: a\r\n\r\n`, 'host_repeated 25'],
+  ['GET / HTTP/1.0\r\nHost: a\r\nhost: a\r\n\r\n', 'host_repeated 25'],
+  ['GET / HTTP/1.1\r\nHost:\r\n\r\n', 'host_invalid 25'],
+  ['GET / HTTP/1.1\r\nHost: a, b\r\n\r\n', 'host_invalid 30'],
+  ['GET / HTTP/1.1\r\nHost: a@b\r\n\r\n', 'host_invalid 29'],
+  ['GET / HTTP/1.1\r\nHost: \xe9\r\n\r\n', 'host_invalid 27'],
+  // field lines
+  [`GET / HTTP/1.1\r\n Host: a\r\n\r\n`, 'folded_line 16'],
+  [`${GET}\tX: a\r\n\r\n`, 'folded_line 25'],
+  [`${GET}X: a\r\n b\r\n\r\n`, 'folded_line 31'],
+  [`${GET}: a\r\n\r\n`, 'field_name 25'],
+  [`${GET}X\r\n\r\n`, 'field_name 26'],
+  [`${GET}X\xe9: a\r\n\r\n`, 'field_name 26'],
+  [`${GET}X(: a\r\n\r\n`, 'field_name 26'],
+  [`${GET}X\0: a\r\n\r\n`, 'field_name 26'],
+  [`${GET}X : a\r\n\r\n`, 'space_before_colon 26'],
+  [`${GET}X\t: a\r\n\r\n`, 'space_before_colon 26'],
+  [`${GET}X: a\n\r\n`, 'line_end 29'],
+  [`${GET}X: a\rb\r\n\r\n`, 'line_end 30'],
+  [`${GET}X: a\0\r\n\r\n`, 'field_value 29'],
+  [`${GET}X: a\x7f\r\n\r\n`, 'field_value 29'],
+  [`${GET}X: a\x0b\r\n\r\n`, 'field_value 29'],
+  [`${GET}\n`, 'line_end 25'],
+  [`${GET}\rX`, 'line_end 26'],
+  [`${GET}${'X: a\r\n'.repeat(4)}\r\n`, 'too_many_fields 43'],
+  [`${GET}X: ${'a'.repeat(400)}\r\n\r\n`, 'head_too_large 400'],
+  // framing
+  [`${POST}Content-Length:\r\n\r\n`, 'length_invalid 26'],
+  [`${POST}Content-Length: -1\r\n\r\n`, 'length_invalid 26'],
+  [`${POST}Content-Length: +1\r\n\r\n`, 'length_invalid 26'],
+  [`${POST}Content-Length: 1 1\r\n\r\n`, 'length_invalid 26'],
+  [`${POST}Content-Length: 0x1\r\n\r\n`, 'length_invalid 26'],
+  [`${POST}Content-Length: 1_0\r\n\r\n`, 'length_invalid 26'],
+  [`${POST}Content-Length: 5, 5\r\n\r\n`, 'length_invalid 26'],
+  [`${POST}Content-Length: 1\t\r\n\r\n`, 'length_invalid 26'],
+  [`${POST}Content-Length: 1${'0'.repeat(15)}\r\n\r\n`, 'length_invalid 26'],
+  [`${POST}Content-Length: 1\r\ncontent-length: 1\r\n\r\n`, 'length_repeated 45'],
+  [`${POST}Transfer-Encoding: gzip, chunked\r\n\r\n`, 'coding_unknown 26'],
+  [`${POST}Transfer-Encoding: ,chunked\r\n\r\n`, 'coding_unknown 26'],
+  [`${POST}Transfer-Encoding: chunked\t\r\n\r\n`, 'coding_unknown 26'],
+  [`${POST}Transfer-Encoding: \xa0chunked\r\n\r\n`, 'coding_unknown 26'],
+  [`${POST}Transfer-Encoding:\r\n\r\n`, 'coding_unknown 26'],
+  [`${POST}Transfer-Encoding: identity\r\n\r\n`, 'coding_unknown 26'],
+  [`${POST}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n`, 'coding_repeated 54'],
+  [`${POST}Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n`, 'length_and_coding 54'],
+  [`${POST}Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n`, 'length_and_coding 45'],
+  ['POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n', 'coding_version 47'],
+  ['CONNECT a:1 HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n', 'framing_forbidden 52'],
+  [`${GET}Connection: a b\r\n\r\n`, 'connection_invalid 25'],
+  [`${GET}Connection: "close"\r\n\r\n`, 'connection_invalid 25'],
+  // between messages, and the end of the connection
+  ['GET', 'cut_off 3'],
+  [GET, 'cut_off 25'],
+  ['\r\n', 'cut_off 2'],
+];
+
+t.test('requests that are refused before they have a head', async (t) => {
+  forEachRow(REFUSED_REQUESTS, ([text, expected]) => {
+    t.same(summarise(sameInPieces(t, text, request)), [expected], JSON.stringify(text));
+  });
+});
+
+t.test('bodies of requests that are refused', async (t) => {
+  const rows: readonly (readonly [string, string, string])[] = [
+    [`${POST}Content-Length: 2\r\n\r\na`, 'POST / cut 1', 'cut_off 48'],
+    [CHUNKED, 'POST / cut 0', 'cut_off 56'],
+    [`${CHUNKED}\r\n`, 'POST / cut 0', 'chunk_size 56'],
+    [`${CHUNKED};a\r\n`, 'POST / cut 0', 'chunk_size 56'],
+    [`${CHUNKED} 1\r\n`, 'POST / cut 0', 'chunk_size 56'],
+    [`${CHUNKED}1 \r\n`, 'POST / cut 0', 'chunk_size 57'],
+    [`${CHUNKED}0x1\r\n`, 'POST / cut 0', 'chunk_size 57'],
+    [`${CHUNKED}-1\r\n`, 'POST / cut 0', 'chunk_size 56'],
+    [`${CHUNKED}1g\r\n`, 'POST / cut 0', 'chunk_size 57'],
+    [`${CHUNKED}000000001\r\n`, 'POST / cut 0', 'chunk_size 64'],
+    [`${CHUNKED}80000000\r\n`, 'POST / cut 0', 'chunk_size 63'],
+    [`${CHUNKED}1\na`, 'POST / cut 0', 'line_end 57'],
+    [`${CHUNKED}1\ra`, 'POST / cut 0', 'line_end 58'],
+    [`${CHUNKED}1;\r\n`, 'POST / cut 0', 'chunk_extension 58'],
+    [`${CHUNKED}1; a\r\n`, 'POST / cut 0', 'chunk_extension 58'],
+    [`${CHUNKED}1;a=\r\n`, 'POST / cut 0', 'chunk_extension 60'],
+    [`${CHUNKED}1;a =b\r\n`, 'POST / cut 0', 'chunk_extension 59'],
+    [`${CHUNKED}1;a=b c\r\n`, 'POST / cut 0', 'chunk_extension 61'],
+    [`${CHUNKED}1;a="b\r\n`, 'POST / cut 0', 'chunk_extension 62'],
+    [`${CHUNKED}1;a="b"c\r\n`, 'POST / cut 0', 'chunk_extension 63'],
+    [`${CHUNKED}1;a="\xe9"\r\n`, 'POST / cut 0', 'chunk_extension 61'],
+    [`${CHUNKED}1;a="\\\xe9"\r\n`, 'POST / cut 0', 'chunk_extension 62'],
+    [`${CHUNKED}1;a\n`, 'POST / cut 0', 'line_end 59'],
+    [`${CHUNKED}1;a="\n`, 'POST / cut 0', 'line_end 61'],
+    [`${CHUNKED}1;${'a'.repeat(19)}\r\n`, 'POST / cut 0', 'chunk_line_too_long 76'],
+    [
+      `${CHUNKED}1;${'a'.repeat(12)}\r\nx\r\n1;${'a'.repeat(11)}\r\n`,
+      'POST / cut 1',
+      'extensions_too_large 87',
+    ],
+    [`${CHUNKED}1\r\nab`, 'POST / cut 1', 'chunk_end 60'],
+    [`${CHUNKED}1\r\na\n`, 'POST / cut 1', 'chunk_end 60'],
+    [`${CHUNKED}1\r\na\rb`, 'POST / cut 1', 'chunk_end 61'],
+    [`${CHUNKED}0\r\n`, 'POST / cut 0', 'cut_off 59'],
+    [`${CHUNKED}0\r\nX`, 'POST / cut 0', 'cut_off 60'],
+    [`${CHUNKED}0\r\n\n`, 'POST / cut 0', 'line_end 59'],
+    [`${CHUNKED}0\r\nX : a\r\n\r\n`, 'POST / cut 0', 'space_before_colon 60'],
+    [`${CHUNKED}0\r\nA: b\r\nHost: a\r\n\r\n`, 'POST / cut 0', 'trailer_forbidden 65'],
+    [`${CHUNKED}0\r\nTE: a\r\n\r\n`, 'POST / cut 0', 'trailer_forbidden 59'],
+    [`${CHUNKED}0\r\nTransfer-Encoding: chunked\r\n\r\n`, 'POST / cut 0', 'trailer_forbidden 59'],
+    [`${CHUNKED}0\r\nX: ${'a'.repeat(80)}\r\n\r\n`, 'POST / cut 0', 'trailers_too_large 119'],
+    [`${CHUNKED}0\r\n${'X: a\r\n'.repeat(5)}\r\n`, 'POST / cut 0', 'too_many_fields 83'],
+  ];
+  forEachRow(rows, ([text, ...expected]) => {
+    t.same(summarise(sameInPieces(t, text, request)), expected, JSON.stringify(text));
+  });
+});
+
+t.test('requests that are read', async (t) => {
+  const rows: readonly (readonly [string, ...string[]])[] = [
+    [''],
+    [`${GET}\r\n`, 'GET / 0'],
+    [`\r\n${GET}\r\n`, 'GET / 0'],
+    [`${GET}\r\n\r\n${GET}\r\n`, 'GET / 0', 'GET / 0'],
+    ['GET / HTTP/1.0\r\n\r\n', 'GET / 0'],
+    ['OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n', 'OPTIONS * 0'],
+    ['GET HTTP://A?b HTTP/1.1\r\nHost: a\r\n\r\n', 'GET HTTP://A?b 0'],
+    ['GET https://a:1/b HTTP/1.1\r\nHost: a:1\r\n\r\n', 'GET https://a:1/b 0'],
+    ['CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\ntunnel', 'CONNECT a:1 0'],
+    ['GET /\\"<>^`{|}%zz HTTP/1.1\r\nHost: a\r\n\r\n', 'GET /\\"<>^`{|}%zz 0'],
+    [`${POST}Content-Length: 003\r\n\r\nabc${GET}\r\n`, 'POST / 3', 'GET / 0'],
+    [`${POST}Content-Length:  3 \r\n\r\nabc`, 'POST / 3'],
+    [`${GET}Content-Length: 0\r\n\r\n${GET}\r\n`, 'GET / 0', 'GET / 0'],
+    [`${POST}tRANSFER-eNCODING:CHUNKED\r\n\r\n3\r\nabc\r\n00A\r\n0123456789\r\n0\r\n\r\n${GET}\r\n`, 'POST / 13', 'GET / 0'],
+    [`${CHUNKED}1;a;b=c\r\nx\r\n0;d="\\"\t "\r\n\r\n`, 'POST / 1'],
+    [`${CHUNKED}1;${'a'.repeat(18)}\r\nx\r\n0\r\nX-A: b\r\n\r\n${GET}\r\n`, 'POST / 1', 'GET / 0'],
+    [`${GET}Connection: close\r\n\r\n${GET}\r\n`, 'GET / 0'],
+    [`${GET}Connection: , keep-alive ,CLOSE,\r\n\r\n${GET}\r\n`, 'GET / 0'],
+    [`${GET}Proxy-Connection: close\r\n\r\n${GET}\r\n`, 'GET / 0'],
+    [`GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n${GET}\r\n`, 'GET / 0', 'GET / 0'],
+    [`GET / HTTP/1.0\r\n\r\n${GET}\r\n`, 'GET / 0'],
+  ]; // prettier-ignore
+  forEachRow(rows, ([text, ...expected]) => {
+    t.same(summarise(sameInPieces(t, text, request)), expected, JSON.stringify(text));
+  });
+});
+
+t.test('names and values come as they were sent, without the whitespace around values', async (t) => {
+  const lines = 'Host: a\r\nx-EMPTY:\r\nX: \t b \xe9\tc \t\r\n__proto__:d\r\n';
+  const { messages } = sameInPieces(t, `GET / HTTP/1.1\r\n${lines}\r\n`, request);
+  t.same(messages[0]?.fields, ['Host', 'a', 'x-EMPTY', '', 'X', 'b \xe9\tc', '__proto__', 'd']);
+});
+
+t.test('an upgrade is asked for by both fields, in HTTP/1.1', async (t) => {
+  const of = (text: string) => request([latin1(text)]).messages[0]?.upgrade;
+  t.equal(of(`${GET}Connection: Upgrade\r\nUpgrade: x\r\n\r\n`), true);
+  t.equal(of(`${GET}Connection: Upgrade\r\n\r\n`), false);
+  t.equal(of(`${GET}Upgrade: x\r\n\r\n`), false);
+  t.equal(of('GET / HTTP/1.0\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'), false);
+});
+
+t.test('answers that are refused', async (t) => {
+  const rows: readonly (readonly [string, ...string[]])[] = [
+    ['\r\n', 'version 0'],
+    ['HTTP/1.2 200 OK\r\n', 'version 7'],
+    ['HTTP/1.1\t200 OK\r\n', 'version 8'],
+    ['http/1.1 200 OK\r\n', 'version 0'],
+    ['HTTP/1.1  200 OK\r\n', 'status 9'],
+    ['HTTP/1.1 20 OK\r\n', 'status 11'],
+    ['HTTP/1.1 2000 OK\r\n', 'status 12'],
+    ['HTTP/1.1 099 OK\r\n', 'status 9'],
+    ['HTTP/1.1 600 OK\r\n', 'status 9'],
+    ['HTTP/1.1 200\n', 'line_end 12'],
+    ['HTTP/1.1 200 OK\n', 'line_end 15'],
+    ['HTTP/1.1 200 O\0K\r\n', 'reason 14'],
+    ['HTTP/1.1 200 OK\rX', 'line_end 16'],
+    ['HTTP/1.0 100 Go\r\n\r\n', 'status 19'],
+    ['HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', 'coding_version 47'],
+    ['HTTP/1.1 100 Go\r\nContent-Length: 0\r\n\r\n', 'framing_forbidden 38'],
+    ['HTTP/1.1 103 Go\r\nTransfer-Encoding: chunked\r\n\r\n', 'framing_forbidden 47'],
+    ['HTTP/1.1 100 Go\r\nConnection: close\r\n\r\n', 'framing_forbidden 38'],
+    ['HTTP/1.1 101 Go\r\nUpgrade: x\r\n\r\n', 'unexpected_switch 31'],
+    ['HTTP/1.1 103 Go\r\n\r\n'.repeat(3), '103 0', '103 0', 'too_many_informational 19'],
+    [`${OK}Content-Length: 2\r\nContent-Length: 2\r\n\r\nok`, 'length_repeated 36'],
+    [`${OK}Transfer-Encoding: gzip, chunked\r\n\r\n`, 'coding_unknown 17'],
+    [`${OK}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n`, 'length_and_coding 36'],
+    [`${OK}Content-Length: 3\r\n\r\nok`, '200 cut 2', 'cut_off 40'],
+    [`${OK_CHUNKED}2\r\nok\r\n`, '200 cut 2', 'cut_off 54'],
+    [`${OK_CHUNKED}0\r\nContent-Length: 0\r\n\r\n`, '200 cut 0', 'trailer_forbidden 50'],
+    [`${OK}Content-Length: 2\r\n\r\nokX`, '200 2', 'surplus 0'],
+    [`${OK}Content-Length: 2\r\n\r\nok\r\n`, '200 2', 'surplus 0'],
+    ['HTTP/1.1 204 No\r\n\r\nHTTP/1.1 200 OK\r\n', '204 0', 'surplus 0'],
+    ['', 'cut_off 0'],
+    ['HTTP/1.1 100 Go\r\n\r\n', '100 0', 'cut_off 0'],
+  ];
+  forEachRow(rows, ([text, ...expected]) => {
+    t.same(summarise(sameInPieces(t, text, (pieces) => answer(pieces))), expected, JSON.stringify(text));
+  });
+});
+
+t.test('how an answer ends, and whether the connection goes on', async (t) => {
+  const rows: readonly (readonly [method: string, text: string, reads: string[], goesOn: boolean])[] = [
+    ['GET', `${OK}Content-Length: 2\r\n\r\nok`, ['200 2'], true],
+    ['GET', `${OK}Content-Length: 0\r\n\r\n`, ['200 0'], true],
+    ['GET', 'HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok', ['200 2'], true],
+    ['GET', `${OK_CHUNKED}2\r\nok\r\n0\r\nX: y\r\n\r\n`, ['200 2'], true],
+    ['GET', `${OK_CHUNKED}2\r\nok\r\n0\r\nConnection: close\r\n\r\n`, ['200 2'], false],
+    ['GET', `${OK_CHUNKED}2\r\nok\r\n0\r\nTransfer-Encoding: chunked\r\n\r\n`, ['200 2'], false],
+    ['GET', `${OK}\r\nto the end`, ['200 10'], false],
+    ['GET', `${OK}Connection: close\r\nContent-Length: 2\r\n\r\nok`, ['200 2'], false],
+    ['GET', 'HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok', ['200 2'], false],
+    ['GET', 'HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok', ['200 2'], true],
+    ['GET', `HTTP/1.1 103 Go\r\nX: y\r\n\r\n${OK}Content-Length: 2\r\n\r\nok`, ['103 0', '200 2'], true],
+    ['GET', 'HTTP/1.1 204 No\r\n\r\n', ['204 0'], true],
+    ['GET', 'HTTP/1.1 204 No\r\nContent-Length: 0\r\n\r\n', ['204 0'], true],
+    ['GET', 'HTTP/1.1 204 No\r\nContent-Length: 2\r\n\r\nok', ['204 0'], false],
+    ['GET', 'HTTP/1.1 204 No\r\nTransfer-Encoding: chunked\r\n\r\n', ['204 0'], false],
+    ['GET', 'HTTP/1.1 304 Not\r\n\r\n', ['304 0'], true],
+    ['GET', 'HTTP/1.1 304 Not\r\nContent-Length: 5\r\n\r\n', ['304 0'], false],
+    ['GET', 'HTTP/1.1 205 Reset\r\nContent-Length: 2\r\n\r\nok', ['205 2'], true],
+    ['HEAD', `${OK}Content-Length: 5\r\n\r\n`, ['200 0'], true],
+    ['HEAD', OK_CHUNKED, ['200 0'], true],
+    ['HEAD', `${OK}\r\n`, ['200 0'], false],
+    ['CONNECT', `${OK}\r\ntunnel`, ['200 cut 0'], false],
+    ['CONNECT', 'HTTP/1.1 404 No\r\nContent-Length: 2\r\n\r\nno', ['404 2'], true],
+  ]; // prettier-ignore
+  forEachRow(rows, ([method, text, reads, goesOn]) => {
+    const reading = sameInPieces(t, text, (pieces) => answer(pieces, method));
+    t.same(summarise(reading), reads, JSON.stringify(text));
+    t.equal(reading.messages.at(-1)?.persistent, goesOn, `goes on: ${JSON.stringify(text)}`);
+  });
+  const withLength = `${OK}Content-Length: 2\r\n\r\nok`;
+  t.same(summarise(answer([latin1(withLength)], 'CONNECT')), ['framing_forbidden 38']);
+});
+
+t.test('what follows a switch of protocols is given away unread', async (t) => {
+  const parser = new ResponseParser(LIMITS);
+  parser.expect('GET', true);
+  parser.feed(latin1('HTTP/1.1 101 Go\r\nUpgrade: x\r\n\r\nframes'));
+  t.equal(parser.next(), 1);
+  t.equal(parser.takeRest().toString(), 'frames');
+  const server = new RequestParser(LIMITS);
+  server.feed(latin1(`${GET}Connection: upgrade\r\nUpgrade: x\r\n\r\nframes`));
+  t.same([server.next(), server.next()], [1, 4]);
+  t.equal(server.takeRest().toString(), 'frames');
+  t.equal(server.next(), 5);
+});
+
+t.test('bytes of an upstream are an answer only to an open request', async (t) => {
+  const parser = new ResponseParser(LIMITS);
+  const text = latin1(`${OK}Content-Length: 2\r\n\r\nok`);
+  for (let i = 0; i < 3; i++) {
+    parser.expect('GET');
+    t.throws(() => parser.expect('GET'), 'one at a time');
+    parser.feed(text);
+    t.same([parser.next(), parser.next(), parser.next(), parser.next()], [1, 3, 4, 0]);
+  }
+  parser.feed(text);
+  parser.expect('GET');
+  t.same([parser.next(), parser.fault], [6, 'surplus'], 'what came before the request is no answer to it');
+  t.throws(() => parser.expect('GET'));
+});
+
+t.test('the same fields again, and others after them, are read as by a fresh parser', async (t) => {
+  const heads = [
+    `${GET}X: 1\r\n\r\n`,
+    `${GET}X: 1\r\n\r\n`,
+    `GET /b HTTP/1.1\r\nHost: a\r\nX: 1\r\n\r\n`,
+    `${GET}X: 2\r\n\r\n`,
+    `${GET}Y: 1\r\n\r\n`,
+    `${CHUNKED}1\r\na\r\n0\r\nY: 1\r\n\r\n`,
+    `${CHUNKED}2\r\nab\r\n0\r\n\r\n`,
+    'GET /b HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n',
+    'GET /b HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n',
+    `${GET}\r\n`,
+  ];
+  const all = sameInPieces(t, heads.join(''), request);
+  t.same(
+    all.messages,
+    heads.flatMap((head) => request([latin1(head)]).messages),
+  );
+  t.equal(all.fault, undefined);
+});
+
+t.test('the memo of fields does not widen what another first line is refused for', async (t) => {
+  const first = `GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n`;
+  const fields = 'Host: a\r\nConnection: keep-alive\r\n\r\n';
+  t.same(summarise(request([latin1(`${first}GET * HTTP/1.1\r\n${fields}`)])).at(-1), 'target_form 51');
+  t.same(
+    summarise(request([latin1(`${first}GET http://b/ HTTP/1.1\r\n${fields}`)])).at(-1),
+    'host_mismatch 59',
+  );
+  const chunked = `Host: a\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n`;
+  const old = `POST / HTTP/1.1\r\n${chunked}0\r\n\r\nPOST / HTTP/1.0\r\n${chunked}`;
+  t.same(
+    summarise(request([latin1(old)]))
+      .at(-1)
+      ?.split(' ')[0],
+    'coding_version',
+  );
+});
+
+t.test('every tag is reached, and documented', async (t) => {
+  const [source, page] = ['./parsers.test.ts', '../../docs/engine.md'].map((path) =>
+    readFileSync(new URL(path, import.meta.url), 'utf8'),
+  ) as [string, string];
+  for (const tag of Object.keys(FAULTS) as Fault[]) {
+    t.ok(source.includes(`'${tag} `) || source.includes(`'${tag}'`), tag);
+    t.ok(page.includes(`| \`${tag}\``), tag);
+  }
+});

@@ -1,0 +1,30 @@
+/** A message as a reader took it. */
+export interface Message {
+  readonly method?: string;
+  readonly target?: string;
+  readonly status?: number;
+  readonly reason?: string;
+  readonly minor: number;
+  readonly fields: readonly string[];
+  readonly body: string;
+  readonly trailers: readonly string[];
+  readonly complete: boolean;
+  readonly persistent?: boolean;
+  readonly upgrade?: boolean;
+}
+/** What a reader made of bytes. */
+export interface Reading {
+  readonly messages: readonly Message[];
+  readonly fault: string | undefined;
+  readonly faultAt?: number | undefined;
+  readonly closed?: boolean;
+}
+interface Parser {
+  feed(chunk: Buffer): void;
+  next(): number;
+  finish(): void;
+}
+export function readWithCodec(parser: Parser, pieces: readonly Buffer[], ended?: boolean): Reading;
+export function readWithNode(bytes: Buffer, method: string | undefined, ended?: boolean): Reading;
+export function lenience(ours: Reading, theirs: Reading): string | undefined;
+export function summarise(reading: Reading): string[];

@@ -1,0 +1,178 @@
+/**
+ * What two readers make of the same bytes: the codec of `src/http1`, and the parser of Node (llhttp, strict). A reading is
+ * the messages in order, each with its head, body and trailers, and why the reader refused to go on, if it did.
+ */
+import common from 'node:_http_common';
+
+const { HTTPParser, methods: METHODS } = common;
+
+const NEED_DATA = 0;
+const HEAD = 1;
+const INFORMATIONAL = 2;
+const DATA = 3;
+const END = 4;
+const FAULT = 6;
+const MAX_HEAD = 1 << 24;
+
+/**
+ * Reads pieces as they come.
+ *
+ * @param parser a fresh one; a ResponseParser must expect an answer already
+ * @param ended whether the connection closes behind them
+ */
+export function readWithCodec(parser, pieces, ended = true) {
+  const reading = { messages: [], fault: undefined, faultAt: undefined, closed: false };
+  for (const piece of pieces) {
+    parser.feed(piece);
+    if (!drain(parser, reading)) return reading;
+  }
+  if (ended) {
+    parser.finish();
+    drain(parser, reading);
+  }
+  return reading;
+}
+
+function drain(parser, reading) {
+  const { messages } = reading;
+  for (;;) {
+    const event = parser.next();
+    const message = messages.at(-1);
+    if (event === NEED_DATA) return true;
+    if (event === HEAD || event === INFORMATIONAL) messages.push(messageOf(parser, event === INFORMATIONAL));
+    else if (event === DATA) message.body += parser.data.toString('latin1');
+    else if (event === END) {
+      message.trailers = [...parser.trailers];
+      message.complete = true;
+      message.persistent = parser.persistent;
+    } else {
+      if (event === FAULT) Object.assign(reading, { fault: parser.fault, faultAt: parser.faultAt });
+      else reading.closed = true;
+      return false;
+    }
+  }
+}
+
+function messageOf(parser, isInformational) {
+  const isRequest = parser.method !== undefined;
+  return {
+    ...(isRequest
+      ? { method: parser.method, target: parser.target }
+      : { status: parser.status, reason: parser.reason }),
+    minor: parser.minor,
+    fields: [...parser.fields],
+    body: '',
+    trailers: [],
+    complete: isInformational,
+    persistent: parser.persistent,
+    ...(isRequest ? { upgrade: parser.upgrade } : {}),
+  };
+}
+
+/** @param method of the request that is answered; undefined to read requests */
+export function readWithNode(bytes, method, ended = true) {
+  const reading = { messages: [], fault: undefined };
+  for (let from = 0; ;) {
+    const read = readOnce(reading, bytes.subarray(from), method, ended);
+    // It stops behind a request that asks for another protocol; what follows is read as the next request.
+    const goesOn = method === undefined && read > 0 && reading.messages.at(-1)?.method !== 'CONNECT';
+    from += read;
+    if (!goesOn || from >= bytes.length) return reading;
+  }
+}
+
+/** @returns how much was read; 0 when it was refused */
+function readOnce(reading, bytes, method, ended) {
+  const parser = new HTTPParser();
+  parser.initialize(method === undefined ? HTTPParser.REQUEST : HTTPParser.RESPONSE, {}, MAX_HEAD, 0);
+  let batch = [];
+  let url = '';
+  parser[HTTPParser.kOnHeaders | 0] = (fields, part) => {
+    batch.push(...fields);
+    url += part ?? '';
+  };
+  parser[HTTPParser.kOnHeadersComplete | 0] = (
+    ...[, minor, fields, index, target, status, reason, , keepAlive]
+  ) => {
+    const message = {
+      minor,
+      fields: [...batch, ...(fields ?? [])],
+      body: '',
+      trailers: [],
+      complete: false,
+      keepAlive,
+    };
+    if (method === undefined)
+      Object.assign(message, { method: METHODS[index], target: url + (target ?? '') });
+    else Object.assign(message, { status, reason });
+    reading.messages.push(message);
+    batch = [];
+    url = '';
+    if (method === undefined) return message.method === 'CONNECT' ? 2 : 0;
+    return status === 101 || (method === 'CONNECT' && status >= 200 && status < 300)
+      ? 2
+      : status < 200 || method === 'HEAD'
+        ? 1
+        : 0;
+  };
+  parser[HTTPParser.kOnBody | 0] = (data) => {
+    reading.messages.at(-1).body += data.toString('latin1');
+  };
+  parser[HTTPParser.kOnMessageComplete | 0] = () => {
+    const message = reading.messages.at(-1);
+    message.trailers = batch;
+    message.complete = true;
+    batch = [];
+    url = '';
+  };
+  const read = bytes.length === 0 ? 0 : parser.execute(bytes);
+  const finished = ended && read === bytes.length ? parser.finish() : undefined;
+  parser.close();
+  const error = [read, finished].find((result) => result instanceof Error);
+  reading.fault = error?.code;
+  return error === undefined ? read : 0;
+}
+
+const HEAD_PARTS = ['method', 'target', 'status', 'reason', 'minor'];
+
+/**
+ * Where the codec took more than the other reader, or took it otherwise; undefined when nowhere.
+ *
+ * @param ours reading of the codec @param theirs of the other reader
+ */
+export function lenience(ours, theirs) {
+  for (const [i, message] of ours.messages.entries()) {
+    const other = theirs.messages[i];
+    if (other === undefined) return `message ${i} is no message to the other: ${theirs.fault}`;
+    for (const part of HEAD_PARTS)
+      if (message[part] !== other[part])
+        return `the ${part} of message ${i}: ${message[part]}, ${other[part]}`;
+    const difference = listDifference(message.fields, other.fields);
+    if (difference !== undefined) return `the fields of message ${i}: ${difference}`;
+    if (!message.complete) {
+      if (!other.body.startsWith(message.body)) return `the body of message ${i}`;
+    } else {
+      if (!other.complete) return `message ${i} is not complete to the other: ${theirs.fault}`;
+      if (message.body !== other.body) return `the body of message ${i}`;
+      const trailing = listDifference(message.trailers, other.trailers);
+      if (message.persistent && !other.keepAlive) return `message ${i} ends the connection to the other`;
+      if (trailing !== undefined) return `the trailers of message ${i}: ${trailing}`;
+    }
+  }
+  return undefined;
+}
+
+function listDifference(ours, theirs) {
+  if (ours.length !== theirs.length) return `${ours.length}, ${theirs.length}`;
+  const at = ours.findIndex((text, i) => text !== theirs[i]);
+  return at < 0 ? undefined : JSON.stringify([ours[at], theirs[at]]);
+}
+
+/** A reading in one line a message, for corpora and failures. */
+export function summarise({ messages, fault, faultAt }) {
+  const lines = messages.map(({ method, target, status, body, complete }) => {
+    const head = method === undefined ? String(status) : `${method} ${target}`;
+    return `${head} ${complete ? '' : 'cut '}${body.length}`;
+  });
+  return fault === undefined ? lines : [...lines, `${fault} ${faultAt}`];
+}
