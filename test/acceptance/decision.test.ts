@@ -138,7 +138,7 @@ t.test('a check that does not say what it asks about is refused, with what to fi
   const ask = (path: string, headers: Record<string, string | string[]>) =>
     send(decision, path, { headers: { 'Service-Key': good, ...headers } });
   const nginx = ['X-Original-Method', 'X-Original-URI', 'proxy_set_header X-Original-'] as const;
-  const traefik = ['X-Forwarded-Method', 'X-Forwarded-Uri', 'Traefik and Caddy set it by themselves'] as const;
+  const traefik = ['X-Forwarded-Method', 'X-Forwarded-Uri', 'Traefik and Caddy set it; configure any other proxy to do so'] as const;
   for (const [path, [method, uri, hint]] of [['/auth-request', nginx], ['/forward-auth', traefik]] as const) {
     t.equal((await ask(path, { [method]: 'GET', [uri]: '/x' })).status, 200);
     const rows: [string, Record<string, string | string[]>][] = [

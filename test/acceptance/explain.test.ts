@@ -257,7 +257,7 @@ t.test('the command prints the same, for people and for programs', async (t) => 
   });
   t.match(
     (await run(['explain', '--help'])).stdout.replaceAll(/\s+/g, ' '),
-    /--key <secret> the same key as an argument, which other users can see/,
+    /--key <secret> with this API token or legacy key, which other users can see/,
   );
   const asUser = await run([
     ...base,
@@ -270,7 +270,10 @@ t.test('the command prints the same, for people and for programs', async (t) => 
   ]);
   t.match(asUser.stdout, /session of engineer[^]*role +refused: denied by "billing:\*" +policy\.roles\.engineer\.deny\.0, built in[^]*403 role/); // prettier-ignore
   const locked = await run([...base, '--method', 'GET', '--path', '/', '--user', 'locked@example.com']);
-  t.match(locked.stdout, /401 unauthenticated[^]*not told: the user locked@example.com is locked/);
+  t.match(
+    locked.stdout,
+    /401 unauthenticated[^]*not shown to the client: the user locked@example.com is locked/,
+  );
   const anonymous = await run([...base, '--method', 'GET', '--path', '/status', '--anonymous']);
   t.match(anonymous.stdout, /none: the route asks for no credential[^]*forwarded to the upstream api/);
   for (const args of [[], ['--key', 'a', '--anonymous'], ['--anonymous', '--scope', 'x'], ['--anonymous', '--header', 'x'], ['--key-file', 'a', '--key', 'a'], ['--key-file', 'a', '--user', 'a'], ['--key-file', 'a', '--anonymous'], ['--key-file', 'a', '--scope', 'x']]) {
