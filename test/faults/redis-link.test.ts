@@ -21,7 +21,7 @@ t.test('a link with another node than the one that takes the writes is not up', 
       alive: () => undefined,
       lost: (reason) => events.push(`lost: ${reason}`),
       failed: note('failed'),
-      notUp: (reason) => events.push(`not up: ${reason}`),
+      notUp: (cause) => events.push(`not up: ${cause.message}`),
       skew: () => undefined,
       changed: (names) => events.push(`changed: ${String(names)}`),
     });
