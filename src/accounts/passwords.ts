@@ -41,7 +41,7 @@ export class Passwords {
    *
    * @throws Unavailable when too many wait, or it waited too long; nothing was done then
    */
-  async inTurn<T>(work: () => Promise<T>): Promise<T> {
+  async enqueue<T>(work: () => Promise<T>): Promise<T> {
     if (this.#limit.pendingCount >= MAX_WAITING) throw passwordsBusy();
     const askedAt = performance.now();
     return this.#limit(async () => {

@@ -18,7 +18,7 @@ export class StoredAccounts implements Accounts {
   }
 
   enqueue<T>(work: () => Promise<T>): Promise<T> {
-    return this.#passwords.inTurn(work);
+    return this.#passwords.enqueue(work);
   }
 
   /** An unknown login takes the same work as a wrong password. */

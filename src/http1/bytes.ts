@@ -68,3 +68,7 @@ export function isWord(bytes: Uint8Array, start: number, end: number, word: Uint
   for (let i = 0; i < length; i++) if (LOWER[bytes[start + i] as number] !== word[i]) return false;
   return true;
 }
+
+/** The version in a first line; `x` stands for the digit of the minor version. */
+export const VERSION = 'HTTP/1.x';
+export const MINOR = VERSION.indexOf('x');

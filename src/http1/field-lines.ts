@@ -2,10 +2,7 @@ import { type Bytes, COLON, CR, DEL, HTAB, LF, SP, TEXT, TOKEN } from './bytes.j
 import type { Fault } from './faults.js';
 import { type FieldName, findName, PLAIN } from './field-names.js';
 import type { Framing } from './framing.js';
-
-/** What a scanner of bytes says instead of an index. */
-export const INCOMPLETE = -1;
-export const REFUSED = -2;
+import { INCOMPLETE, LineScanner } from './line-scanner.js';
 
 const LINE = 0;
 const NAME = 1;
@@ -18,7 +15,7 @@ const LAST_LF = 5;
  * Reads field lines up to the empty line behind them. It goes on where the bytes ended: indexes are relative to the
  * section's first byte, so the bytes may move but must stay together.
  */
-export class FieldLines {
+export class FieldLines extends LineScanner {
   /** Names of these lines and, behind `#count`, of longer sections before: most come in the same order again. */
   readonly #names: FieldName[] = [];
   /** Begin and end of each value. */
@@ -29,9 +26,6 @@ export class FieldLines {
   #at = 0;
   #nameStart = 0;
   #valueStart = 0;
-  fault: Fault | undefined;
-  /** Index of the refused byte. */
-  faultAt = 0;
 
   /** @param at index of the first byte, relative to that of the section */
   begin(at: number): void {
@@ -55,7 +49,7 @@ export class FieldLines {
       if (state === NAME) {
         while (i < end && TOKEN[bytes[i] as number] === 1) i++;
         if (i === end) break;
-        if (bytes[i] !== COLON) return this.#refuse(nameFault(bytes[i] as number), i - origin);
+        if (bytes[i] !== COLON) return this.refuse(nameFault(bytes[i] as number), i - origin);
         this.#names[this.#count] = findName(bytes, origin + this.#nameStart, i);
         i++;
         state = BEFORE_VALUE;
@@ -66,29 +60,29 @@ export class FieldLines {
       } else if (state === VALUE) {
         i = behindText(bytes, i, end);
         if (i === end) break;
-        if (bytes[i] !== CR) return this.#refuse(bytes[i] === LF ? 'line_end' : 'field_value', i - origin);
+        if (bytes[i] !== CR) return this.refuse(bytes[i] === LF ? 'line_end' : 'field_value', i - origin);
         i++;
         state = LINE_LF;
       } else if (state === LINE_LF) {
-        if (bytes[i] !== LF) return this.#refuse('line_end', i - origin);
+        if (bytes[i] !== LF) return this.refuse('line_end', i - origin);
         const fault = this.#add(bytes, origin, valueStart, i - 1, framing);
-        if (fault !== undefined) return this.#refuse(fault, this.#nameStart);
+        if (fault !== undefined) return this.refuse(fault, this.#nameStart);
         i++;
         state = LINE;
       } else if (state === LINE) {
         const code = bytes[i] as number;
         this.#nameStart = i - origin;
         if (TOKEN[code] === 1) {
-          if (this.#count >= maxFields) return this.#refuse('too_many_fields', i - origin);
+          if (this.#count >= maxFields) return this.refuse('too_many_fields', i - origin);
           const behind = behindName(this.#names[this.#count], bytes, i, end);
           state = behind > i ? BEFORE_VALUE : NAME;
           i = behind;
         } else if (code === CR) {
           i++;
           state = LAST_LF;
-        } else return this.#refuse(lineFault(code), i - origin);
+        } else return this.refuse(lineFault(code), i - origin);
       } else {
-        if (bytes[i] !== LF) return this.#refuse('line_end', i - origin);
+        if (bytes[i] !== LF) return this.refuse('line_end', i - origin);
         return i + 1;
       }
     }
@@ -117,12 +111,6 @@ export class FieldLines {
     this.#count = count + 1;
     const { meaning } = this.#names[count] as FieldName;
     return meaning === PLAIN ? undefined : framing.note(meaning, bytes, valueStart, valueEnd, cr);
-  }
-
-  #refuse(fault: Fault, at: number): typeof REFUSED {
-    this.fault = fault;
-    this.faultAt = at;
-    return REFUSED;
   }
 }
 

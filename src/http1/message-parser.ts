@@ -1,7 +1,7 @@
 import { BodyParser, NO_FIELDS } from './body-parser.js';
 import { CLOSED, END, type Event, FAULT, NEED_DATA } from './events.js';
 import type { Fault } from './faults.js';
-import { INCOMPLETE, REFUSED } from './field-lines.js';
+import { INCOMPLETE, REFUSED } from './line-scanner.js';
 import { FieldsMemo } from './fields-memo.js';
 import * as states from './states.js';
 

@@ -1,6 +1,5 @@
-import { type Bytes, CR, LF, METHOD, SP, TARGET, ZERO } from './bytes.js';
-import type { Fault } from './faults.js';
-import { INCOMPLETE, REFUSED } from './field-lines.js';
+import { type Bytes, bytesOf, CR, LF, METHOD, MINOR, SP, TARGET, VERSION, ZERO } from './bytes.js';
+import { INCOMPLETE, LineScanner } from './line-scanner.js';
 import { findMethod, MAX_METHOD_LENGTH } from './methods.js';
 
 const START = 0;
@@ -9,21 +8,17 @@ const METHOD_STATE = 2;
 const TARGET_STATE = 3;
 const VERSION_STATE = 4;
 
-/** What stands behind the target; the digit of the minor version is that of either version. */
-const VERSION = 'HTTP/1.x\r\n';
-const VERSION_BYTES = Uint8Array.from(VERSION, (character) => character.charCodeAt(0));
-const MINOR = VERSION.indexOf('x');
+/** What stands behind the target. */
+const VERSION_END = bytesOf(`${VERSION}\r\n`);
 
 /** Reads a request line; see {@link FieldLines} for how it goes on. One empty line in front of it is skipped. */
-export class RequestLine {
+export class RequestLine extends LineScanner {
   method = '';
   /** Begin and end of the target, relative to the head's first byte. */
   targetStart = 0;
   targetEnd = 0;
   /** 0 or 1. */
   minor = 1;
-  fault: Fault | undefined;
-  faultAt = 0;
   #state = START;
   #at = 0;
   #methodStart = 0;
@@ -46,11 +41,11 @@ export class RequestLine {
         while (i < end && METHOD[bytes[i] as number] === 1) i++;
         const start = origin + this.#methodStart;
         if (i - start > MAX_METHOD_LENGTH)
-          return this.#refuse('method', this.#methodStart + MAX_METHOD_LENGTH);
+          return this.refuse('method', this.#methodStart + MAX_METHOD_LENGTH);
         if (i === end) break;
-        if (bytes[i] !== SP) return this.#refuse('method', i - origin);
+        if (bytes[i] !== SP) return this.refuse('method', i - origin);
         const method = findMethod(bytes, start, i);
-        if (method === undefined) return this.#refuse('method', this.#methodStart);
+        if (method === undefined) return this.refuse('method', this.#methodStart);
         this.method = method;
         i++;
         this.targetStart = i - origin;
@@ -58,25 +53,25 @@ export class RequestLine {
       } else if (state === TARGET_STATE) {
         while (i < end && TARGET[bytes[i] as number] === 1) i++;
         if (i - origin - this.targetStart > maxTarget)
-          return this.#refuse('target_too_long', this.targetStart + maxTarget);
+          return this.refuse('target_too_long', this.targetStart + maxTarget);
         if (i === end) break;
         this.targetEnd = i - origin;
-        if (bytes[i] !== SP || this.targetEnd === this.targetStart) return this.#refuse('target', i - origin);
+        if (bytes[i] !== SP || this.targetEnd === this.targetStart) return this.refuse('target', i - origin);
         i++;
         state = VERSION_STATE;
       } else if (state === VERSION_STATE) {
         const at = this.#version;
         if (at === MINOR) {
           this.minor = code - ZERO;
-          if (this.minor !== 0 && this.minor !== 1) return this.#refuse('version', i - origin);
-        } else if (code !== VERSION_BYTES[at]) {
-          return this.#refuse(at > MINOR && isLineEnd(code) ? 'line_end' : 'version', i - origin);
+          if (this.minor !== 0 && this.minor !== 1) return this.refuse('version', i - origin);
+        } else if (code !== VERSION_END[at]) {
+          return this.refuse(at > MINOR && isLineEnd(code) ? 'line_end' : 'version', i - origin);
         }
         i++;
         this.#version = at + 1;
-        if (this.#version === VERSION.length) return i;
+        if (this.#version === VERSION_END.length) return i;
       } else if (state === EMPTY_LINE_LF) {
-        if (code !== LF) return this.#refuse('line_end', i - origin);
+        if (code !== LF) return this.refuse('line_end', i - origin);
         i++;
         this.#methodStart = i - origin;
         state = METHOD_STATE;
@@ -89,12 +84,6 @@ export class RequestLine {
     this.#at = i - origin;
     this.#state = state;
     return INCOMPLETE;
-  }
-
-  #refuse(fault: Fault, at: number): typeof REFUSED {
-    this.fault = fault;
-    this.faultAt = at;
-    return REFUSED;
   }
 }
 

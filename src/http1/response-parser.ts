@@ -1,6 +1,6 @@
 import { type Event, HEAD, INFORMATIONAL, NEED_DATA } from './events.js';
 import type { Fault } from './faults.js';
-import { REFUSED } from './field-lines.js';
+import { REFUSED } from './line-scanner.js';
 import { Framing } from './framing.js';
 import type { MessageLimits } from './limits.js';
 import { MessageParser } from './message-parser.js';

@@ -1,6 +1,5 @@
-import { type Bytes, CR, LF, NINE, SP, TEXT, ZERO } from './bytes.js';
-import type { Fault } from './faults.js';
-import { INCOMPLETE, REFUSED } from './field-lines.js';
+import { type Bytes, bytesOf, CR, LF, MINOR, NINE, SP, TEXT, VERSION, ZERO } from './bytes.js';
+import { INCOMPLETE, LineScanner } from './line-scanner.js';
 
 const VERSION_STATE = 0;
 const STATUS_STATE = 1;
@@ -8,21 +7,18 @@ const AFTER_STATUS = 2;
 const REASON_STATE = 3;
 const LINE_LF = 4;
 
-const VERSION = 'HTTP/1.x ';
-const VERSION_BYTES = Uint8Array.from(VERSION, (character) => character.charCodeAt(0));
-const MINOR = VERSION.indexOf('x');
+/** What stands in front of the status. */
+const VERSION_START = bytesOf(`${VERSION} `);
 const DIGITS = 3;
 
 /** Reads a status line; see {@link FieldLines} for how it goes on. The space behind the status may be missing. */
-export class StatusLine {
+export class StatusLine extends LineScanner {
   status = 0;
   /** Begin and end of the reason, relative to the head's first byte. */
   reasonStart = 0;
   reasonEnd = 0;
   /** 0 or 1. */
   minor = 1;
-  fault: Fault | undefined;
-  faultAt = 0;
   #state = VERSION_STATE;
   #at = 0;
 
@@ -44,43 +40,37 @@ export class StatusLine {
         while (i < end && TEXT[bytes[i] as number] === 1) i++;
         if (i === end) break;
         this.reasonEnd = i - origin;
-        if (bytes[i] !== CR) return this.#refuse(bytes[i] === LF ? 'line_end' : 'reason', i - origin);
+        if (bytes[i] !== CR) return this.refuse(bytes[i] === LF ? 'line_end' : 'reason', i - origin);
         i++;
         state = LINE_LF;
       } else if (state === VERSION_STATE) {
         if (at === MINOR) {
           this.minor = code - ZERO;
-          if (this.minor !== 0 && this.minor !== 1) return this.#refuse('version', at);
-        } else if (code !== VERSION_BYTES[at]) return this.#refuse('version', at);
+          if (this.minor !== 0 && this.minor !== 1) return this.refuse('version', at);
+        } else if (code !== VERSION_START[at]) return this.refuse('version', at);
         i++;
-        if (at + 1 === VERSION.length) state = STATUS_STATE;
+        if (at + 1 === VERSION_START.length) state = STATUS_STATE;
       } else if (state === STATUS_STATE) {
-        if (code < ZERO || code > NINE) return this.#refuse('status', at);
+        if (code < ZERO || code > NINE) return this.refuse('status', at);
         this.status = this.status * 10 + code - ZERO;
         i++;
-        if (at + 1 === VERSION.length + DIGITS) {
-          if (this.status < 100 || this.status > 599) return this.#refuse('status', VERSION.length);
+        if (at + 1 === VERSION_START.length + DIGITS) {
+          if (this.status < 100 || this.status > 599) return this.refuse('status', VERSION_START.length);
           state = AFTER_STATUS;
         }
       } else if (state === AFTER_STATUS) {
-        if (code !== SP && code !== CR) return this.#refuse(code === LF ? 'line_end' : 'status', at);
+        if (code !== SP && code !== CR) return this.refuse(code === LF ? 'line_end' : 'status', at);
         i++;
         this.reasonStart = code === SP ? at + 1 : at;
         this.reasonEnd = at;
         state = code === SP ? REASON_STATE : LINE_LF;
       } else {
-        if (code !== LF) return this.#refuse('line_end', at);
+        if (code !== LF) return this.refuse('line_end', at);
         return i + 1;
       }
     }
     this.#at = i - origin;
     this.#state = state;
     return INCOMPLETE;
-  }
-
-  #refuse(fault: Fault, at: number): typeof REFUSED {
-    this.fault = fault;
-    this.faultAt = at;
-    return REFUSED;
   }
 }

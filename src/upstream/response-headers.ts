@@ -1,3 +1,4 @@
+import type { Bytes } from '../http1/bytes.js';
 import { foldName } from '../http/protected-fields.js';
 import { mayBeSessionCookie, withoutCookieClearing } from './response-cookies.js';
 
@@ -217,9 +218,6 @@ export function responseTrailers(
 export function isBodiless(status: number): boolean {
   return status === 204 || status === 304;
 }
-
-/** What every Buffer has and its types lack: `toString('latin1')` without looking for the encoding first. */
-type Bytes = Buffer & { latin1Slice(): string };
 
 function text(raw: Buffer | string | undefined): string {
   return raw === undefined ? '' : typeof raw === 'string' ? raw : (raw as Bytes).latin1Slice();

@@ -63,7 +63,7 @@ t.test('what waits is bounded, and nothing of it was done', async (t) => {
   let release = (): void => undefined;
   const held = new Promise<void>((resolve) => (release = resolve));
   const work = () =>
-    passwords.inTurn(async () => {
+    passwords.enqueue(async () => {
       await held;
       done += 1;
     });

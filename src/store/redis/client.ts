@@ -40,7 +40,8 @@ export interface ClientEvents {
  * Runs commands and scripts on the master. Whatever goes wrong is a {@link StoreUnavailable}: never an answer.
  *
  * An answer counts when the server that gave it is confirmed to be the master at that time. A server that leaves several
- * commands without an answer is left, and while no master is there, commands fail at once: nobody waits for a timeout in line.
+ * commands without an answer is left. While no master is there, look-ups fail at once, so that nobody waits for a timeout in
+ * line; the others wait for the next master where there can be one.
  */
 export class RedisClient {
   /** Key prefix in braces: the hash tag that puts all keys in one slot. */
@@ -176,8 +177,9 @@ export class RedisClient {
         const askedAt = performance.now();
         const same = session.identity.runId === first.identity.runId;
         const changed = same ? await this.#find(session, mark) : await run(session);
-        if (!same && findsNothing(name, changed)) throw new OutcomeUnknown(reasonOf(cause), { cause });
-        if (performance.now() - sentAt > MARK_MS / 2) throw new OutcomeUnknown(reasonOf(cause), { cause });
+        const isLate = performance.now() - sentAt > MARK_MS / 2;
+        if (isLate || (!same && findsNothing(name, changed)))
+          throw new OutcomeUnknown(reasonOf(cause), { cause });
         if (changed === GIVEN_UP) {
           await session.confirmSince(askedAt);
           throw new GivenUp();
