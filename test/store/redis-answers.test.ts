@@ -212,10 +212,11 @@ t.test('a server that is cut off without a sign is not waited for once another o
   proxy.quiet();
   const [host = '', port = ''] = new URL(proxy.url).host.split(':');
   const node = { host, port: Number(port) };
-  const watchers = { findMaster: async () => node, close: () => undefined };
+  const master = { node, epoch: 0 };
+  const watchers = { findMaster: async () => master, close: () => undefined };
   const over = new AbortController();
   const settings = redisSettings({ url: proxy.url });
-  const opening = MasterSession.open(node, settings, watchers, over.signal).then(() => 'open', () => 'given up');
+  const opening = MasterSession.open(master, settings, watchers, over.signal).then(() => 'open', () => 'given up');
   await wait(200);
   const abortedAt = performance.now();
   over.abort();

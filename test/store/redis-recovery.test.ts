@@ -1,6 +1,8 @@
 import t, { type Test } from 'tap';
 import { Creations } from '../../src/store/creations.js';
 import { restoreHistory } from '../../src/store/redis/history.js';
+import { nameOfHistory } from '../../src/store/redis/identity.js';
+import { MasterSession } from '../../src/store/redis/session.js';
 import { openRedisStore } from '../../src/store/redis.js';
 import { Revocations } from '../../src/store/revocations.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
@@ -31,7 +33,7 @@ async function setUp(t: Test) {
 t.test('what is not there is refused until those who created it had time to make it again', async (t) => {
   const { redis, store, restore, creations, digest } = await setUp(t);
   const client = store.client;
-  await client.scriptOn(await client.session(), 'beginRecovery', (await client.session()).identity.replicationId);
+  await client.scriptOn(await client.session(), 'beginRecovery', nameOfHistory((await client.session()).identity));
   const recovering = { message: 'what a failover may have lost is being made again' };
   await t.rejects(async () => store.tokens.find(digest('T1')), recovering);
   await t.rejects(async () => store.sessions.find('S1'), recovering);
@@ -74,3 +76,25 @@ t.test(
     t.equal(await store.tokens.find('unknown'), undefined);
   },
 );
+
+t.test('a server that is chosen again forgot what the master in between acknowledged', async (t) => {
+  const { redis, store, revocations, creations, restore } = await setUp(t);
+  await restore();
+  await until(() => redis.cli('EXISTS', '{latchkey:}recovering') === '0', 'what the set-up began is over');
+  redis.cli('DEL', `{latchkey:}token:${token('T1').digest}`, '{latchkey:}id:T1');
+  let epoch = 1;
+  const { host, port } = new URL(redis.url.replace('redis:', 'http:'));
+  const node = { host: host.split(':')[0] as string, port: Number(port) };
+  const watchers = { findMaster: async () => ({ node, epoch }), close: () => undefined };
+  const open = async () =>
+    MasterSession.open({ node, epoch }, redisSettings({ url: redis.url }), watchers, new AbortController().signal);
+  const first = await open();
+  epoch = 2;
+  await t.rejects(first.confirm());
+  t.equal(await first.lost, 'it was chosen again by a failover');
+  const again = await open();
+  t.equal(again.identity.replicationId, first.identity.replicationId, 'it never learned that it was replaced');
+  t.match(await restoreHistory(store.client, again, { revocations, creations, recovers: true }), { recovered: 1, lost: [] });
+  t.ok(await store.tokens.find(token('T1').digest));
+  again.end('the test is over');
+}); // prettier-ignore

@@ -1,9 +1,20 @@
 import type { RedisNode } from '../../domain/redis-address.js';
 
+/** The server that is the master, and since which failover. */
+export interface AgreedMaster {
+  readonly node: RedisNode;
+  /**
+   * Number of the failover that made it the master; 0 where a server that becomes the master always begins a new history.
+   * Sentinels may choose a server again that never learned that it was replaced: its history goes on, without what the master
+   * in between acknowledged.
+   */
+  readonly epoch: number;
+}
+
 /** Those who say which server is the master. */
 export interface Watchers {
   /** The server that they agree on now. @throws Error when too few answer, or they do not agree */
-  findMaster(): Promise<RedisNode>;
+  findMaster(): Promise<AgreedMaster>;
   close(): void;
 }
 

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { RedisAddress } from '../../domain/redis-address.js';
-import { addressText, answersOf, majority, type Watchers } from './agreement.js';
+import { addressText, type AgreedMaster, answersOf, majority, type Watchers } from './agreement.js';
 import { connectionToClusterNode, hostAndPort } from './connect.js';
 import type { RedisSettings } from './settings.js';
 
@@ -38,7 +38,7 @@ export class ClusterNodes implements Watchers {
     this.#use(this.#configured);
   }
 
-  async findMaster(): Promise<RedisAddress> {
+  async findMaster(): Promise<AgreedMaster> {
     const members = this.#nodes.size;
     const opinions = await answersOf([...this.#nodes.values()].map((node) => this.#ask(node)));
     const newest = Math.max(...opinions.map(({ epoch }) => epoch));
@@ -46,7 +46,8 @@ export class ClusterNodes implements Watchers {
     const agreed = majority(heard, members, ({ owner }) => addressText(owner));
     if (agreed !== undefined) {
       this.#use(agreed.nodes);
-      return agreed.owner;
+      // Whoever is elected was a replica, and begins a new history.
+      return { node: agreed.owner, epoch: 0 };
     }
     // All of them may have moved.
     if (opinions.length === 0) this.#use(this.#configured);

@@ -3,6 +3,7 @@ import type { Creation, Creations } from '../creations.js';
 import type { Revocations } from '../revocations.js';
 import { BATCH, batches } from './batches.js';
 import type { RedisClient } from './client.js';
+import { nameOfHistory } from './identity.js';
 import { ownerText, text } from './records.js';
 import type { MasterSession } from './session.js';
 
@@ -36,7 +37,7 @@ export async function restoreHistory(
   let [reapplied, recovered] = [0, 0];
   const lost: Creation[] = [];
   try {
-    if (recovers) await client.scriptOn(session, 'beginRecovery', session.identity.replicationId);
+    if (recovers) await client.scriptOn(session, 'beginRecovery', nameOfHistory(session.identity));
     for (const names of batches(revocations.names()))
       reapplied += ((await client.scriptOn(session, 'reapply', ...names)) as string[]).length;
     for (const some of batches(creations.current(Date.now()))) {

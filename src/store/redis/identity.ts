@@ -9,28 +9,38 @@ export interface Identity {
   readonly replicationId: string;
   /** Bytes of that history. */
   readonly offset: number;
+  /** Number of the failover that made it the master (`AgreedMaster` in `agreement.ts`). */
+  readonly epoch: number;
 }
+
+/** What a server knows of itself. */
+type OwnIdentity = Omit<Identity, 'epoch'>;
 
 /** The server is none that a store may be kept on. */
 export class NotMaster extends Error {}
 
 /** Asks a server who it is, on this connection. @throws NotMaster for a replica */
-export async function readIdentity(redis: Redis): Promise<Identity> {
+export async function readIdentity(redis: Redis): Promise<OwnIdentity> {
   const [server, replication] = await Promise.all([info(redis, 'server'), info(redis, 'replication')]);
   return { runId: fieldOf(server, 'run_id'), ...historyOf(replication) };
 }
 
 /** Asks a server how far its history goes; its process is that of the connection. @throws NotMaster for a replica */
-export async function readHistory(redis: Redis): Promise<Omit<Identity, 'runId'>> {
+export async function readHistory(redis: Redis): Promise<Omit<OwnIdentity, 'runId'>> {
   return historyOf(await info(redis, 'replication'));
 }
 
 /** Whether a server may have forgotten what was written before. */
 export function isAnotherHistory(now: Identity, before: Identity): boolean {
-  return now.runId !== before.runId || now.replicationId !== before.replicationId || now.offset < before.offset;
+  return nameOfHistory(now) !== nameOfHistory(before) || now.runId !== before.runId || now.offset < before.offset;
 } // prettier-ignore
 
-function historyOf(replication: string): Omit<Identity, 'runId'> {
+/** One name for each time that a server is the master. */
+export function nameOfHistory({ replicationId, epoch }: Identity): string {
+  return `${replicationId}:${epoch}`;
+}
+
+function historyOf(replication: string): Omit<OwnIdentity, 'runId'> {
   const role = fieldOf(replication, 'role');
   if (role !== 'master') throw new NotMaster(`the server is no master but has the role ${role}`);
   return {

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { RedisNode } from '../../domain/redis-address.js';
-import { addressText, type Watchers } from './agreement.js';
+import { addressText, type AgreedMaster, type Watchers } from './agreement.js';
 import { type Identity, isAnotherHistory } from './identity.js';
 import { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
@@ -125,19 +124,19 @@ export class Master {
   }
 
   /** Connects to a server, for as long as it is the one that is agreed on: one that was cut off without a sign takes seconds. */
-  async #connect(node: RedisNode): Promise<MasterSession> {
+  async #connect(master: AgreedMaster): Promise<MasterSession> {
     const over = new AbortController();
     this.#reconsider = () => {
       this.#watchers.findMaster().then(
         (now) => {
-          if (addressText(now) !== addressText(node)) over.abort();
+          if (addressText(now.node) !== addressText(master.node)) over.abort();
         },
         () => undefined,
       );
     };
     const timer = setInterval(this.#reconsider, MAX_RETRY_MS).unref();
     try {
-      return await MasterSession.open(node, this.#settings, this.#watchers, over.signal);
+      return await MasterSession.open(master, this.#settings, this.#watchers, over.signal);
     } finally {
       clearInterval(timer);
       this.#reconsider = () => undefined;

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { RedisAddress } from '../../domain/redis-address.js';
-import { addressText, answersOf, majority, type Watchers } from './agreement.js';
+import { addressText, type AgreedMaster, answersOf, majority, type Watchers } from './agreement.js';
 import { connectionToSentinel, hostAndPort } from './connect.js';
 import type { RedisSettings } from './settings.js';
 
@@ -45,13 +45,13 @@ export class Sentinels implements Watchers {
     }
   }
 
-  async findMaster(): Promise<RedisAddress> {
+  async findMaster(): Promise<AgreedMaster> {
     const members = this.#sentinels.length;
     const opinions = await answersOf(this.#sentinels.map((sentinel) => this.#ask(sentinel)));
     const newest = Math.max(...opinions.map(({ epoch }) => epoch));
     const heard = opinions.filter(({ epoch, down }) => epoch === newest && !down);
     const agreed = majority(heard, members, ({ address }) => addressText(address));
-    if (agreed !== undefined) return agreed.address;
+    if (agreed !== undefined) return { node: agreed.address, epoch: newest };
     throw new Error(
       opinions.length * 2 > members
         ? 'the sentinels do not agree on a master that is up'

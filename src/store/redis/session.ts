@@ -1,6 +1,6 @@
 import { type Redis, ReplyError } from 'ioredis';
 import type { RedisNode } from '../../domain/redis-address.js';
-import { addressText, type Watchers } from './agreement.js';
+import { addressText, type AgreedMaster, type Watchers } from './agreement.js';
 import { connectionTo, open } from './connect.js';
 import { type Identity, NotMaster, readHistory, readIdentity } from './identity.js';
 import { Lease } from './lease.js';
@@ -63,7 +63,7 @@ export class MasterSession {
    * @throws Error when it can't be reached or is not
    */
   static async open(
-    node: RedisNode,
+    { node, epoch }: AgreedMaster,
     settings: RedisSettings,
     watchers: Watchers,
     over: AbortSignal,
@@ -78,7 +78,7 @@ export class MasterSession {
       await Promise.all([...connections].map(open));
       const [identity, other] = [await readIdentity(commands), await readIdentity(changes)];
       if (identity.runId !== other.runId) throw new Error('two connections are with different servers');
-      const session = new MasterSession(node, [commands, changes], identity, watchers);
+      const session = new MasterSession(node, [commands, changes], { ...identity, epoch }, watchers);
       try {
         await session.confirm();
       } catch (error) {
@@ -144,10 +144,11 @@ export class MasterSession {
 
   /** Asks the watchers alone: a server that was stopped does not keep this process from leaving it. */
   async #askWatchers(): Promise<void> {
-    const master = await this.#watchers.findMaster();
-    if (addressText(master) === addressText(this.node)) return;
-    this.end(`${addressText(master)} is the master now`);
-    throw new NotMaster('another server is the master');
+    const { node, epoch } = await this.#watchers.findMaster();
+    const isSame = addressText(node) === addressText(this.node);
+    if (isSame && epoch === this.#identity.epoch) return;
+    this.end(isSame ? 'it was chosen again by a failover' : `${addressText(node)} is the master now`);
+    throw new NotMaster('another server is, or was, the master');
   }
 
   async #askServer(): Promise<void> {

@@ -13,6 +13,6 @@ import type { RedisSettings } from './settings.js';
 export function watchersOf(settings: RedisSettings, key: string, onChange: () => void): Watchers {
   if (settings.sentinel !== null) return new Sentinels(settings.sentinel, settings, onChange);
   if (settings.cluster !== null) return new ClusterNodes(settings.cluster, settings, key);
-  const node = nodeOf(settings.url);
-  return { findMaster: async () => node, close: () => undefined };
+  const master = { node: nodeOf(settings.url), epoch: 0 };
+  return { findMaster: async () => master, close: () => undefined };
 }
