@@ -27,6 +27,8 @@ function commonOptions(settings: RedisSettings): RedisConnectionOptions {
   return {
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
+    // Nobody would handle its failure, and whoever subscribes does so at each new connection.
+    autoResubscribe: false,
     maxRetriesPerRequest: 0,
     commandTimeout: settings.command_timeout,
     connectTimeout: CONNECT_TIMEOUT_MS,

@@ -192,10 +192,7 @@ export class InvalidationLink {
   /** The link is with the node that takes the commands; one that is configured by its URL is found by it. */
   #connectionTo({ node }: MasterSession): Redis {
     const { url } = this.#settings;
-    return connectionTo(url === null ? node : nodeOf(url), this.#settings, {
-      commandTimeout: LEASE_MS,
-      autoResubscribe: false,
-    });
+    return connectionTo(url === null ? node : nodeOf(url), this.#settings, { commandTimeout: LEASE_MS });
   }
 
   /** Notifications of earlier changes arrive before the answer to the ping. */
