@@ -196,7 +196,7 @@ async function applyAtStart(
         () => log.info('directory file applied'),
         (error: unknown) => {
           if (isPassing(error)) retry();
-          else log.error({ err: error }, 'directory file cannot be applied');
+          else log.error({ err: error }, 'directory file not applied');
         },
       );
     }, APPLY_RETRY_MS).unref();
