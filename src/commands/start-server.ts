@@ -230,7 +230,7 @@ async function startAlone(
       return { commit: async () => commit(), abort };
     },
     restart: async () => {
-      throw new Error('one process does everything; with workers: 2 or more they are replaced one by one');
+      throw new Error('no workers to replace with workers: 1; set workers: 2 or more');
     },
     drain: () => worker.drain(),
   };
