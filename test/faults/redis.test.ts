@@ -129,7 +129,11 @@ t.test('serve_cached_for: tokens that were seen are let in for that long, others
   t.equal(await status(second.url, seen), 503, 'nor longer than that');
   t.equal((await readyOf(second)).status, 503);
   t.match(await freshMetrics(second.server.admin), /^latchkey_stale_tokens_served_total [1-9]/m);
-  t.equal((second.server.stdout().match(/are let in from the cache/g) ?? []).length, 1, 'told once');
+  t.equal(
+    (second.server.stdout().match(/serving recently used tokens from the cache/g) ?? []).length,
+    1,
+    'told once',
+  );
   const restartedAt = Date.now();
   await redis.restart();
   await until(async () => (await status(second.url, unseen)) === 200, 'recovery');
