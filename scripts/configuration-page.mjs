@@ -41,22 +41,28 @@ const HEAD = `<!-- Written by "npm run docs:config" from src/config/schema. Chan
 
 # Configuration
 
-Every key of the configuration file, with its default and what it means. [config/latchkey.yaml](../config/latchkey.yaml) is the same
-as one file to copy from, and \`latchkey schema\` prints a JSON Schema for your editor. The file is YAML. The smallest one that works is
+This page lists every key of the configuration file, with its default and its meaning. To copy from
+one file instead, use [config/latchkey.yaml](../config/latchkey.yaml). To complete and check keys in
+your editor, use the JSON Schema that \`latchkey schema\` prints.
+
+The file is YAML. The smallest one that works is:
 
 \`\`\`yaml
 upstream: http://127.0.0.1:3000
 \`\`\`
 
-- \`latchkey check --config FILE\` names each fault with its line and column. An unknown key, or one given twice, is a fault.
+- **Check**: \`latchkey check --config FILE\` names each fault with its line and column. An unknown key
+  is a fault, and so is a duplicate one.
 - **Durations** are written \`250ms\`, \`30s\`, \`15m\`, \`12h\`, \`7d\`; **sizes** \`512B\`, \`64KiB\`, \`1MiB\`, \`1GiB\`.
-- **\`\${NAME}\`** in a value is an environment variable and **\`\${file:/run/secrets/x}\`** the text of a file. \`$\${\` is a plain \`\${\`.
-  In a directory file they stand in secrets only: ${secretKeys(directorySchema).map(code).join(', ')}.
-- **Secrets** are never shown. A fault says what kind of value stands there ("text", "a list"), and \`/-/config\` on the admin port says what the
-  file says where something was expanded.
+- **\`\${NAME}\`** in a value stands for an environment variable, and
+  **\`\${file:/run/secrets/x}\`** for the text of a file. Write \`$\${\` for a plain \`\${\`. In a
+  directory file, you can use them only in secrets: ${secretKeys(directorySchema).map(code).join(', ')}.
+- **Secrets** are never shown. A fault says only what kind of value it found ("text", "a list"). For
+  an expanded value, \`/-/config\` on the admin port shows what the file says.
 - **Paths** of files are relative to the folder of the configuration file.
-- **Takes effect**: a change is taken over by a [reload](operating.md#reload), or needs a restart of the process.
-- In the names of keys, \`NAME\` is a name of your choice and \`[]\` each entry of a list.
+- **Takes effect** says whether a change applies after a [reload](operating.md#reload) or only after a
+  restart of the process.
+- In the names of keys, \`NAME\` is a name of your choice, and \`[]\` stands for each entry of a list.
 `;
 
 const missing = [];
@@ -64,10 +70,12 @@ const missing = [];
 const { properties: sections } = jsonSchemaOf('config');
 delete sections.upstream;
 const names = Object.keys(sections);
-const text = await format(
+const style = { ...(await resolveConfig(PAGE)), parser: 'markdown' };
+const wrapped = await format(
   [HEAD, overview(names), ...names.map((name) => section(name, sections[name]))].join('\n'),
-  { ...(await resolveConfig(PAGE)), parser: 'markdown' },
+  { ...style, proseWrap: 'always', printWidth: WIDE, embeddedLanguageFormatting: 'off' },
 );
+const text = await format(wrapped, style);
 if (missing.length > 0)
   fail(`say what these keys mean, by .describe() in src/config/schema: ${missing.join(', ')}`);
 if (process.argv.includes('--check')) {

@@ -8,8 +8,7 @@ import { findWorkload } from './workloads.mjs';
 const RESULTS = 'bench/compare/results.json';
 const PAGE = 'docs/performance.md';
 const PICTURE = 'docs/images/performance.svg';
-const ALT =
-  'What a request costs and how long it takes: Latchkey, other proxies with a key check, and a bare undici proxy';
+const ALT = 'CPU time and latency: Latchkey, proxies with a key check, a bare proxy';
 const TABLES = ['token', 'latency', 'storm', 'own', 'unknown', 'asked', 'workers'];
 const BODIES = ['down-64k', 'up-64k', 'down-10m', 'up-10m'];
 const isOwn = (name) => name.startsWith('Latchkey');

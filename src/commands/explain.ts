@@ -27,7 +27,9 @@ export interface ExplainOptions {
 /** Prints what the server would do with a request, and every rule that leads to it. */
 export async function runExplain(options: ExplainOptions): Promise<void> {
   if ([options.key, options.keyFile, options.user, options.anonymous].every((who) => who === undefined)) {
-    throw new WrongUsage('explain: say who asks: --key-file FILE, --key -, --user LOGIN or --anonymous');
+    throw new WrongUsage(
+      'explain: choose a credential: --key-file FILE, --key -, --user LOGIN or --anonymous',
+    );
   }
   if (options.user === undefined && (options.scope !== undefined || options.services !== undefined)) {
     throw new WrongUsage('explain: --scope and --services describe a token of --user LOGIN');

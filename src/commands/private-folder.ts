@@ -9,7 +9,7 @@ export function needPrivateFolder(folder: string, hint: string): void {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
   } catch (error) {
-    throw new CommandFailed(`${folder} cannot be made: ${describeSystemError(error)}; ${hint}`);
+    throw new CommandFailed(`${folder} cannot be created: ${describeSystemError(error)}; ${hint}`);
   }
   refuseForeign(folder, statSync(folder), hint);
 }

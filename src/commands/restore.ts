@@ -82,7 +82,7 @@ async function write(
 /** One that holds a part of an interrupted restore is written over. @throws CommandFailed */
 async function refuseUnlessEmpty(store: Store): Promise<void> {
   if (!(await store.maintenance.isRestoring()) && (await store.directory.listCustomers()).length > 0)
-    throw new CommandFailed('the store is not empty; a backup is restored into an empty one');
+    throw new CommandFailed('the store is not empty; restore into an empty store');
 }
 
 /** The audit log that servers of the same configuration write on this machine; none where there is no such file yet. */

@@ -196,7 +196,7 @@ async function applyAtStart(
         () => log.info('directory file applied'),
         (error: unknown) => {
           if (isPassing(error)) retry();
-          else log.error({ err: error }, 'directory file cannot be applied');
+          else log.error({ err: error }, 'directory file not applied');
         },
       );
     }, APPLY_RETRY_MS).unref();
@@ -230,7 +230,7 @@ async function startAlone(
       return { commit: async () => commit(), abort };
     },
     restart: async () => {
-      throw new Error('one process does everything; with workers: 2 or more they are replaced one by one');
+      throw new Error('no workers to replace with workers: 1; set workers: 2 or more');
     },
     drain: () => worker.drain(),
   };

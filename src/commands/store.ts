@@ -29,7 +29,7 @@ export async function copy(options: { from: string; to: string }): Promise<void>
         const differing = await differences(recordsOf(from.store), to.store, progress);
         progress.done();
         if (differing.length > 0)
-          throw new CommandFailed(`${describeDifferences(differing)}; run it again when nothing is written`);
+          throw new CommandFailed(`${describeDifferences(differing)}; stop all writers and run it again`);
         await to.store.maintenance.setRestoring(false);
         process.stdout.write(`${records.length} records copied, both stores hold the same\n`);
       },
@@ -54,7 +54,7 @@ async function readChecked(
     check.end();
   } catch (error) {
     if (!(error instanceof RecordsInvalid)) throw error;
-    throw new CommandFailed(`the store ${error.message}; nothing was changed, run it again when nothing is written`);
+    throw new CommandFailed(`the store ${error.message}; nothing was changed; stop all writers and run it again`);
   }
   return records;
 } // prettier-ignore
@@ -67,7 +67,7 @@ async function refuseOthers(store: Store, records: readonly StoreRecord[]): Prom
     if (record.kind !== 'revoked' && !keys.has(recordKey(record))) others.push(recordKey(record));
   if (others.length > 0)
     throw new CommandFailed(
-      `${describeDifferences(others)}: only the store that is written has them; remove them there or copy into an empty one; nothing was changed`,
+      `${describeDifferences(others)}: only the target store has them; remove them there, or copy into an empty store; nothing was changed`,
     );
 }
 
@@ -108,6 +108,6 @@ export async function forgetSigningKeys(options: { config: string }): Promise<vo
     if (!(await opened.store.signingKeys.remove()))
       throw new CommandFailed('the store holds no signing keys');
     recordOperation(opened, { event: 'signing_keys.removed', outcome: 'success' });
-    process.stdout.write('the signing keys are removed\n');
+    process.stdout.write('signing keys removed\n');
   });
 }

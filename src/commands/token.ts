@@ -102,7 +102,7 @@ export async function create(options: CreateOptions): Promise<void> {
     };
     const created = await tokensOf(loaded, opened).create(user, request, Date.now());
     if (created === 'owner_changed')
-      throw new CommandFailed(`${user.login} was changed meanwhile; try again`);
+      throw new CommandFailed(`${user.login} has changed meanwhile; try again`);
     if ('refusal' in created && created.refusal === 'outcome_unknown') {
       recordOperation(opened, ...(created.auditEvents ?? []));
       throw new CommandFailed('the token is not confirmed; it may have been created (latchkey token list shows it)');

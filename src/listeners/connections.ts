@@ -40,7 +40,7 @@ export function limitConnections(servers: readonly PublicServer[], limit: number
       for (const socket of open) if (socket.destroyed) open.delete(socket);
     }
     if (open.size >= allowed && throttle() !== undefined) {
-      log.warn({ limit: allowed }, 'too many connections; new ones are closed (limits.connections)');
+      log.warn({ limit: allowed }, 'limits.connections reached; new connections closed');
     }
   };
 

@@ -85,7 +85,7 @@ export class RecordCheck {
   /** Says that there are no more. @throws RecordsInvalid */
   end(): void {
     for (const [name, by] of this.#needed)
-      if (!this.#names.has(name)) throw new RecordsInvalid(`lacks the ${name}, whom the ${by} belongs to`);
+      if (!this.#names.has(name)) throw new RecordsInvalid(`lacks the ${name}, to which the ${by} belongs`);
   }
 }
 

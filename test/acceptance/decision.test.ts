@@ -453,7 +453,7 @@ t.test('workers share the port; a reload changes what is decided there; a drain 
 
   const pid = Number(/"pid":(\d+)[^\n]*"outcome":"allowed"/.exec(server.stdout())?.[1]);
   process.kill(pid, 'SIGKILL');
-  await until(() => /a worker died/.test(server.stdout()), 'the worker is gone');
+  await until(() => /worker died/.test(server.stdout()), 'the worker is gone');
   await until(async () => /latchkey_workers 2/.test((await send(server.admin, '/metrics')).text), 'another one serves');
   t.equal(await statuses(), Array(8).fill(403).join(), 'on the same port');
   t.same(await server.stop(), { code: 0, signal: null });

@@ -130,7 +130,7 @@ t.test('a folder that others can use, or that is not there for it, is refused', 
   symlinkSync('../open/directory.yaml', join(linked, 'directory.yaml'));
   await refused('a link', linked, /directory\.yaml is not a regular file/);
   writeFileSync(join(folder, 'file'), '');
-  await refused('a file', join(folder, 'file'), /cannot be made: EEXIST/);
+  await refused('a file', join(folder, 'file'), /cannot be created: EEXIST/);
   if (process.getuid?.() === 0) {
     const foreign = made('foreign', 0o700);
     chownSync(foreign, 1, 1);

@@ -272,7 +272,7 @@ t.test('two sidecars on one Redis', async (t) => {
     t.match(second.stdout(), /"reason":"the signing keys in the store cannot be used \(a signing key record is damaged\)/);
     t.match(await run(['serve', '--config', config()]), { code: 1, stderr: /a signing key record is damaged/ });
     const fixed = await run(['store', 'forget-signing-keys', '--config', first.configFile]);
-    t.match(fixed, { code: 0, stdout: 'the signing keys are removed\n' });
+    t.match(fixed, { code: 0, stdout: 'signing keys removed\n' });
     await until(async () => (await Promise.all(urls.map((url) => call(url, key)))).every(({ status }) => status === 200), 'both sign again');
     const kids = await Promise.all(urls.map(async (url) => decodeProtectedHeader(assertionOf(await call(url, key))).kid));
     t.equal(kids[0], kids[1]);

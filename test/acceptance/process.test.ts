@@ -46,7 +46,7 @@ t.test('two workers on one port and one folder', async (t) => {
     const headers = { 'Service-Key': await token('superuser') };
     process.kill(victim, 'SIGKILL');
     // What was handed to it in the moment of its death dies with it.
-    for (let i = 0; i < 100 && !server.stdout().includes('a worker died'); i++) await wait(10);
+    for (let i = 0; i < 100 && !server.stdout().includes('worker died'); i++) await wait(10);
     for (let i = 0; i < 10; i++) t.equal((await send(url, '/a', { headers })).status, 200);
     for (let i = 0; i < 100 && workersOf(server.pid).length < 2; i++) await wait(50);
     const now = workersOf(server.pid);

@@ -117,7 +117,7 @@ t.test('a restore is checked before it writes, noticed when it is interrupted, a
   const restore = () => run(['store', 'restore', file, '--config', config]);
 
   writeBackup(file, [...BACKUP.slice(1), { kind: 'user', value: { ...userOf('last'), customerId: 'C9' }, otpStep: -1 }]);
-  t.match(await restore(), { code: 1, stderr: /lacks the customer C9, whom the user last belongs to; nothing was changed/ });
+  t.match(await restore(), { code: 1, stderr: /lacks the customer C9, to which the user last belongs; nothing was changed/ });
   t.match(await run(['user', 'list', '--config', config]), { code: 1, stderr: /no store yet/ });
 
   // What a restore of another backup left when it was ended on the way.

@@ -157,6 +157,28 @@ t.test('pages, texts of the program and its comments are plain English', async (
   t.same(faults, []);
 });
 
+/** Characters of a line of prose. */
+const LONGEST_LINE = 100;
+
+t.test('pages have no long lines outside of tables, code blocks and link definitions', async (t) => {
+  const longLines = (page: string, text: string) => {
+    let isCode = false;
+    return text.split('\n').flatMap((line, i) => {
+      const isFence = /^\s*```/.test(line);
+      if (isFence) isCode = !isCode;
+      const isExempt = isFence || isCode || /^\s*\||^\[[^\]]+\]: /.test(line);
+      return isExempt || line.length <= LONGEST_LINE ? [] : [`${page}:${i + 1}: ${line}`];
+    });
+  };
+  const long = 'x'.repeat(LONGEST_LINE + 1);
+  const exempt = `| ${long} |\n\`\`\`sh\n${long}\n\`\`\`\n[x]: ${long}`;
+  t.same(longLines('page', `${exempt}\n${long}`), [`page:6: ${long}`], 'a long line of prose is found');
+  t.same(
+    pages().flatMap((page) => longLines(page, readFileSync(page, 'utf8'))),
+    [],
+  );
+});
+
 t.test('SECURITY.md names tests that exist', async (t) => {
   const files = [...readFileSync('SECURITY.md', 'utf8').matchAll(/`(test\/[^`]+)`/g)].map(([, file = '']) => file);
   t.ok(files.length > 15);

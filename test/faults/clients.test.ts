@@ -82,7 +82,7 @@ t.test('connections over the limit are closed; what is in flight goes on, and id
   busy.end();
   await until(() => busy.closed.count === 10, 'they end');
   t.ok(busy.closed.answers.every((answer) => answer.startsWith('HTTP/1.1 200 ')), 'what was in flight was answered');
-  t.equal(server.stdout().match(/too many connections/g)?.length, 1, 'told once');
+  t.equal(server.stdout().match(/limits.connections reached/g)?.length, 1, 'told once');
   await until(async () => (await metric(server, 'latchkey_connections')) === 0, 'nothing is left open');
 }); // prettier-ignore
 

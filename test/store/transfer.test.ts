@@ -153,8 +153,8 @@ t.test('records that are not a whole store are refused', async (t) => {
   const good = [customer, owner, { kind: 'token', value: token('T1'), use: null }, { kind: 'session', value: session }];
   const rows: [string, unknown[], RegExp][] = [
     ['nothing wrong', [], /^$/],
-    ['an unknown customer', [{ ...owner, value: user('U2', { customerId: 'C9' }) }], /lacks the customer C9, whom the user U2/],
-    ['an unknown owner of a token', [{ kind: 'token', value: token('T2', { userId: 'U9' }), use: null }], /lacks the user U9, whom the token T2/],
+    ['an unknown customer', [{ ...owner, value: user('U2', { customerId: 'C9' }) }], /lacks the customer C9, to which the user U2 belongs/],
+    ['an unknown owner of a token', [{ kind: 'token', value: token('T2', { userId: 'U9' }), use: null }], /lacks the user U9, to which the token T2 belongs/],
     ['an unknown owner of a session', [{ kind: 'session', value: { ...session, id: 's2', digest: 'D2', userId: 'U9' } }], /lacks the user U9/],
     ['an unknown customer of a service', [{ kind: 'service', value: { id: 'S1', customerId: 'C9', name: '' } }], /lacks the customer C9/],
     ['a user twice', [{ ...owner, value: user('U1', { login: 'other' }) }], /holds the user U1 twice/],

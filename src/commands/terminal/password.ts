@@ -55,7 +55,9 @@ export async function ask(question: string, { hidden = false } = {}): Promise<st
 
 async function askTwice(): Promise<string> {
   if (!process.stdin.isTTY)
-    throw new CommandFailed('no terminal to ask on; use --password-file FILE or --password-file -');
+    throw new CommandFailed(
+      'no terminal for the password prompt; use --password-file FILE or --password-file -',
+    );
   const first = await ask('Password: ', { hidden: true });
   if (first !== (await ask('Again: ', { hidden: true }))) throw new CommandFailed('the two passwords differ');
   return first;

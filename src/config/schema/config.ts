@@ -15,38 +15,38 @@ import { upstreamSchema } from './upstream.js';
 export const configSchema = z.strictObject({
   listen: listenSchema
     .prefault({})
-    .describe('The public listener, which clients talk to')
+    .describe('The public listener for clients')
     .meta({ example: '{ port: 8080 }' }),
   admin: adminSchema
     .prefault({})
     .describe(
-      'The listener for operators: health, readiness, metrics, reload. It asks for no credential, so keep it private',
+      'The listener for operators: health, readiness, metrics, reload. It requires no credential, so keep it private',
     )
     .meta({ restart: true, example: '{ port: 9901 }' }),
   decision: decisionSchema
     .nullable()
     .default(null)
-    .describe('Where proxies ask for decisions; off unless present')
+    .describe('The listener for proxies that ask for decisions; off unless present')
     .meta({ restart: true, example: '{ port: 9902 }' }),
   workers: z
     .union([whole(1, 256), z.literal('auto')], 'expected a number from 1 to 256, or auto')
     .default(1)
-    .describe('Processes that serve; auto is one per core')
+    .describe('Number of serving processes; auto is one per core')
     .meta({ restart: true }),
   interface: interfaceSchema
     .prefault({})
-    .describe('What clients see of Latchkey itself')
+    .describe('Names, built-in endpoints and the web page that clients see')
     .meta({ example: '{ vendor: Service }' }),
   store: storeSchema
     .prefault({ type: 'lmdb' })
-    .describe('Where users, tokens and sessions are kept')
+    .describe('Where users, tokens and sessions are stored')
     .meta({ restart: true, example: '{ type: redis, url: redis://127.0.0.1:6379/0 }' }),
   on_store_failure: z
     .union(
       [
         z.literal('deny'),
         z.strictObject({
-          serve_cached_for: timeLimit.describe('Accept tokens that this process read within this time'),
+          serve_cached_for: timeLimit.describe('Accept tokens that this process looked up within this time'),
         }),
       ],
       'expected deny, or { serve_cached_for: 60s }',
@@ -56,32 +56,34 @@ export const configSchema = z.strictObject({
     .meta({ restart: true }),
   cache: z
     .strictObject({
-      size: whole(0, 100_000_000).default(100_000).describe('Tokens that each process keeps; 0 keeps none'),
-      ttl: duration.prefault('30s').describe('How long a token that was found is kept'),
-      negative_ttl: duration.prefault('2s').describe('How long the answer that a token is unknown is kept'),
+      size: whole(0, 100_000_000)
+        .default(100_000)
+        .describe('Tokens that each process caches; 0 disables the cache'),
+      ttl: duration.prefault('30s').describe('How long a token is cached'),
+      negative_ttl: duration.prefault('2s').describe('How long an unknown token is cached as unknown'),
     })
     .prefault({})
-    .describe('For networked stores; the embedded store needs none')
+    .describe('The cache of tokens for a networked store; the embedded store needs none')
     .meta({ restart: true }),
   directory: directorySchema
     .prefault({})
-    .describe('Who may log in; without it, the users already in the store')
+    .describe('Who may log in; if it is not set, the users already in the store')
     .meta({ example: '{ file: ./directory.yaml }' }),
   sessions: z
     .strictObject({
       idle_timeout: positiveDuration
         .prefault('30m')
         .describe(
-          'A session ends after this long without a request, and a longer setting later does not bring it back',
+          'A session ends after this long without a request; raising the value later does not bring it back',
         ),
       absolute_timeout: positiveDuration
         .prefault('12h')
         .describe(
-          'A session ends this long after the login, however active; sessions that exist already included',
+          'A session ends this long after login, even if it is active; applies to existing sessions too',
         ),
       max_per_user: whole(1, 10_000)
         .default(100)
-        .describe('Sessions that a user may have; one more ends the one that was used longest ago'),
+        .describe('Sessions that a user may have; another login ends the least recently used one'),
     })
     .prefault({})
     .describe('Logins by cookie'),
@@ -90,22 +92,24 @@ export const configSchema = z.strictObject({
       max_per_user: whole(1, 1_000_000)
         .nullable()
         .default(null)
-        .describe('Active tokens that a user may have; null is no limit of its own'),
+        .describe('Active tokens that a user may have; null sets no separate limit'),
       max_stored_per_user: whole(1, 1_000_000)
         .default(1_000)
         .describe(
-          'Tokens of a user that are kept, expired ones included; the expired ones that ended first make room. Never less than max_per_user',
+          'Stored tokens of a user, expired ones included; above it, those that expired first are removed. At least max_per_user',
         ),
       max_stored_per_customer: whole(1, 100_000_000)
         .default(100_000)
-        .describe('Tokens of all users of a customer, expired ones included'),
+        .describe('Stored tokens of all users of a customer, expired ones included'),
       max_lifetime: positiveDuration
         .nullable()
         .prefault(null)
-        .describe('The longest expiry of a new token; one without an expiry gets this one. null is no limit'),
+        .describe(
+          'Longest allowed lifetime of a new token, and the default for one without an expiry; null is no limit',
+        ),
       last_seen_interval: timeLimit
         .prefault('1s')
-        .describe('Last uses of tokens are written to the store together, this often'),
+        .describe('How often last uses of tokens are written to the store, in one batch'),
     })
     .prefault({})
     .describe('API tokens'),
@@ -113,14 +117,12 @@ export const configSchema = z.strictObject({
     .strictObject({
       max_failures: whole(1, 100)
         .default(5)
-        .describe('Failed logins of an account before each further one doubles the wait, from 1s'),
-      lockout: positiveDuration
-        .prefault('15m')
-        .describe('The longest such wait; `latchkey user unlock` ends it'),
+        .describe('Failed logins of an account before a wait of 1s, which doubles with each further failure'),
+      lockout: positiveDuration.prefault('15m').describe('Longest wait; `latchkey user unlock` ends it'),
       max_concurrent_hashes: whole(1, 64)
         .default(2)
         .describe(
-          'Password checks at once, for each process that serves; each takes 46 MiB and, at a low priority, a core for a moment',
+          'Concurrent password checks in each serving process; each takes 46 MiB and briefly one core, at low priority',
         )
         .meta({ restart: true }),
     })
@@ -132,11 +134,11 @@ export const configSchema = z.strictObject({
         .nullable()
         .default(null)
         .describe(
-          'Requests of a user in a clock hour that change something; null is no limit. Reading and purging by key or URL are free',
+          'Writes that a user may make per clock hour; null is no limit. Reads, and purges by key or URL, do not count',
         ),
     })
     .prefault({})
-    .describe('Limits for changes by one user'),
+    .describe('Limit for writes by one user'),
   limits: limitsSchema.prefault({}).describe('Limits for clients').meta({ restart: true }),
   proxy: proxySchema.prefault({}).describe('Forwarding of allowed requests'),
   audit: auditSchema
@@ -153,24 +155,24 @@ export const configSchema = z.strictObject({
     .record(text, upstreamSchema)
     .default({})
     .describe(
-      'The APIs that requests are forwarded to, by a name of your choice. `upstream: URL` is short for one of the name api',
+      'Your APIs, each under a name of your choice. `upstream: URL` is short for one upstream named api',
     ),
-  identity: identitySchema.prefault({}).describe('What upstreams learn about the caller'),
+  identity: identitySchema.prefault({}).describe('What upstreams learn about the user'),
   policy: policySchema
     .prefault({})
     .describe(
-      'What roles and scopes may do, as patterns over actions. Setting one of its tables replaces that table',
+      'What roles and scopes may do, as patterns over actions. Setting one of the tables replaces the built-in one',
     ),
   routes: z
     .array(routeSchema)
     .prefault(ROUTES as z.input<typeof routeSchema>[])
     .describe(
-      'Which action a request asks for, by path and method; the most specific path wins. Setting it replaces the built-in routes',
+      'The action of each request, by path and method; the most specific path wins. Setting it replaces the built-in routes',
     )
     .meta({ example: '[{ path: /reports/*, action: reports }]' }),
   default_route: defaultRouteSchema
     .prefault({})
-    .describe('Where requests go that no route names')
+    .describe('What happens to requests that match no route')
     .meta({ example: '{ auth: deny }' }),
 });
 

@@ -12,10 +12,10 @@ export const directorySchema = z
     http: z
       .strictObject({
         url: sourceUrl.describe('Receives {login, password, otp} by POST at each login'),
-        timeout: timeLimit.prefault('5s').describe('To the end of its answer'),
+        timeout: timeLimit.prefault('5s').describe('Timeout to the end of its answer'),
       })
       .nullable()
       .prefault(null)
-      .describe('An API that knows the users already'),
+      .describe('An API that knows the users'),
   })
   .refine(({ file, http }) => file === null || http === null, 'give either file or http, not both');

@@ -15,8 +15,8 @@ const MEANING: Readonly<Record<IdentityFact, string>> = {
   customer_id: 'The id of the organisation',
   login: 'The login name',
   role: 'The role',
-  scope: 'The scopes of the token, separated by spaces; of a session the one that allows everything',
-  services: 'The services that the token is limited to, comma-separated; absent when it is not',
+  scope: 'The scopes of the token, separated by spaces; for a session, the scope that allows everything',
+  services: 'The services that the token is limited to, comma-separated; absent if not limited',
   credential: 'token, legacy_key or session',
   token_id: 'The id of the token; absent for a session',
 };
@@ -25,37 +25,37 @@ const header = (fact: IdentityFact) => fieldName.nullable().optional().describe(
 
 const assertionSchema = z.strictObject({
   enabled: flag.default(false).describe('Sign the identity, for upstreams that verify it'),
-  header: fieldName.default('X-Auth-Assertion').describe('The header that it is sent in'),
+  header: fieldName.default('X-Auth-Assertion').describe('The header of the assertion'),
   issuer: issuerUrl.nullable().default(null).describe('The claim iss; required when enabled'),
   audience: text.nullable().default(null).describe('The claim aud; required when enabled'),
   // An assertion can't be taken back, so its life is short.
   ttl: durationBetween(1_000, 3_600_000, 'expected 1s to 1h')
     .prefault('60s')
-    .describe('How long an assertion is valid; never longer than its token or session'),
+    .describe('How long an assertion is valid; at most as long as its token or session'),
   algorithm: z
     .enum(['EdDSA', 'ES256'], 'expected EdDSA or ES256')
     .default('EdDSA')
-    .describe('How it is signed'),
+    .describe('The signature algorithm'),
   // A key is published half of this time, ten minutes at most, before it signs.
   rotate_after: durationBetween(4_000, Infinity, 'expected 4s or longer')
     .prefault('30d')
-    .describe('How long a key signs before the next one does'),
+    .describe('How long a key signs before the next one takes over'),
 });
 
-/** What upstreams learn about the caller. */
+/** What upstreams learn about the user. */
 export const identitySchema = z
   .strictObject({
     preset: z
       .enum(IDENTITY_PRESET_NAMES, `expected ${IDENTITY_PRESET_NAMES.join(', ')}`)
       .default('latchkey')
-      .describe('Whose header names to use; names given under headers win'),
+      .describe('Whose header names to use; names under headers take precedence'),
     headers: z
       .strictObject(Object.fromEntries(IDENTITY_FACTS.map((fact) => [fact, header(fact)])) as Record<IdentityFact, ReturnType<typeof header>>)
       .prefault({})
       .describe('The name of each header; null leaves it out'),
     forward_credentials: flag
       .default(false)
-      .describe('Forward the key, the one-time password and the session cookie to the upstream'),
+      .describe('Forward the token or legacy key, the one-time password and the session cookie to the upstream'),
     assertion: assertionSchema.prefault({}).describe('The same facts as a signed JWT'),
   })
   .transform(({ headers, ...identity }) => ({ ...identity, headers: namesOf(identity.preset, headers) })); // prettier-ignore

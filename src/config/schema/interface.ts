@@ -9,7 +9,7 @@ const PAGE_PATH = /^\/(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*\/)+$/;
 /** A host as browsers send it: they leave out the port of the scheme. */
 const HOST = /^(?!.*:(?:80|443)$)(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::\d{1,5})?$/;
 
-/** What clients see of Latchkey itself. */
+/** Names, built-in endpoints and the web page that clients see. */
 export const interfaceSchema = z.strictObject({
   vendor: text
     .regex(/^[A-Za-z][A-Za-z0-9-]{0,31}$/, 'expected a name of letters, digits and "-"')
@@ -19,11 +19,11 @@ export const interfaceSchema = z.strictObject({
     .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a cookie name')
     .nullable()
     .default(null)
-    .describe('Another name for the session cookie; __Host-session under TLS is the safest'),
+    .describe('Another name for the session cookie; with TLS, __Host-session is the safest'),
   token_endpoints: z
     .enum(['session', 'session_or_token'], 'expected session or session_or_token')
     .default('session')
-    .describe('What lists and deletes of tokens take: a session only, or a token as well'),
+    .describe('The credential for listing and deleting tokens: a session only, or also a token'),
   account_endpoints: flag
     .default(false)
     .describe('Whether GET /current_user, GET /current_customer, GET /verify and POST /sudo are served'),
@@ -39,9 +39,9 @@ export const interfaceSchema = z.strictObject({
         .nullable()
         .default(null)
         .describe(
-          'A host of its own, as `Host` or `X-Forwarded-Host` of a trusted proxy names it: the page is there only, and no upstream is',
+          'A separate host for the page, as in `Host` or in `X-Forwarded-Host` of a trusted proxy; that host serves the page and no upstream',
         ),
     })
     .prefault({})
-    .describe('The web page, on which people see, create and revoke tokens'),
+    .describe('The web page where users see, create and revoke tokens'),
 });

@@ -5,17 +5,23 @@ import { timeLimit, size, text, whole } from './units.js';
 export const limitsSchema = z.strictObject({
   connections: whole(1, 1_000_000)
     .default(10_000)
-    .describe('Open connections of clients, in each process; at most what its open files allow'),
-  head_timeout: timeLimit.prefault('20s').describe('For a whole request head'),
+    .describe(
+      'Open client connections in each process; limited also by the open files that the system allows',
+    ),
+  head_timeout: timeLimit.prefault('20s').describe('Timeout of a whole request head'),
   head_size: size(1_024, 1_048_576).prefault('16KiB').describe('Request target and fields together'),
   head_fields: whole(10, 1_000).default(100).describe('Fields of a head'),
   target_size: size(256, 65_536).prefault('8KiB').describe('Request target'),
   body_size: size(1_024, 16_777_216).prefault('64KiB').describe('Body of a built-in endpoint'),
-  body_timeout: timeLimit.prefault('15s').describe('For the whole body of a built-in endpoint'),
+  body_timeout: timeLimit.prefault('15s').describe('Timeout of the whole body of a built-in endpoint'),
   keep_alive: timeLimit
     .prefault('65s')
-    .describe('For the next request on a connection; longer than the minute of common load balancers'),
-  drain_timeout: timeLimit.prefault('30s').describe('For what is in flight when the server is stopped'),
+    .describe(
+      'How long an idle connection stays open; the default outlasts the 60 s of common load balancers',
+    ),
+  drain_timeout: timeLimit
+    .prefault('30s')
+    .describe('How long requests in flight may take after the server is stopped'),
 });
 
 /** Forwarding of allowed requests. */
@@ -31,11 +37,11 @@ export const auditSchema = z
       .meta({ path: { except: 'stdout' } })
       .nullable()
       .default('stdout')
-      .describe('stdout, a file that lines are added to, or null for none'),
+      .describe('stdout, a file to append to, or null for none'),
     required: z
       .boolean('expected true or false')
       .default(false)
-      .describe('Refuse what changes tokens and sessions while its entry cannot be written'),
+      .describe('Refuse changes of tokens and sessions while the audit log cannot be written'),
   })
   .refine(
     ({ to, required }) => !required || (to !== null && to !== 'stdout'),

@@ -15,23 +15,25 @@ export const logSchema = z.strictObject({
   level: z
     .enum(['debug', 'info', 'warn', 'error'], 'expected debug, info, warn or error')
     .default('info')
-    .describe('Lines below it are not written; records of requests are info'),
+    .describe('Lowest level that is written; request entries have the level info'),
   requests: z
     .enum(['all', 'refused', 'none'], 'expected all, refused or none')
     .default('all')
-    .describe('Which requests get a record; refused: those that were not served as asked'),
-  sample: share.default(1).describe('Share of served requests that get a record; all others always do'),
+    .describe('Which requests get an entry; refused: those that were not served as requested'),
+  sample: share.default(1).describe('Share of served requests that get an entry; all others always do'),
   fields: z
     .array(z.enum(LOG_FIELDS, `expected one of ${LOG_FIELDS.join(', ')}`))
     .default(['path', 'client', 'timings'])
-    .describe('Which of the optional fields a record has; query: names of parameters, never values'),
+    .describe('Optional fields of a request entry; query: names of parameters, never values'),
 });
 
 /** Spans of each request, sent to a collector. */
 export const tracingSchema = z.strictObject({
-  otlp: baseUrl.describe('The collector, OTLP over HTTP; /v1/traces is put behind it'),
-  service_name: text.default('latchkey').describe('What the spans call this service'),
+  otlp: baseUrl.describe('URL of the collector, OTLP over HTTP; /v1/traces is appended'),
+  service_name: text.default('latchkey').describe('The name of this service in spans'),
   sample_ratio: share
     .default(1)
-    .describe('Share of traces that are kept; traces from listen.trusted_proxies follow their sampled flag'),
+    .describe(
+      'Share of traces that are sampled; traces from listen.trusted_proxies follow their sampled flag',
+    ),
 });

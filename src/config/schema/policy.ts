@@ -18,7 +18,7 @@ const rules = {
   deny: z
     .array(pattern)
     .default([])
-    .describe('Actions that are not, whatever allow says')
+    .describe('Actions that are denied, even if allow lists them')
     .meta({ example: '["billing:*"]' }),
 };
 
@@ -30,7 +30,7 @@ const scope = z
     description: text
       .max(MAX_DESCRIPTION, `expected at most ${MAX_DESCRIPTION} characters`)
       .optional()
-      .describe('What the web page says about it; without one, the page lists its patterns'),
+      .describe('Description on the web page; without one, the page lists the patterns'),
   })
   .meta({ example: '{ allow: ["*:read"] }' });
 
@@ -41,49 +41,47 @@ const bodyOnRead = z
   .enum(['refuse', 'allow'], 'expected refuse or allow')
   .default('refuse')
   .describe(
-    'Whether GET, HEAD and OPTIONS may have a body: refuse answers 400. A connection to the upstream that carried one is not used again',
+    'Whether GET, HEAD and OPTIONS may have a body: refuse answers 400. After such a body, the upstream connection is not reused',
   );
 
 export const routeSchema = z.strictObject({
   path: text
     .regex(/^\/(?!.*\*.)/, 'expected a path like /a/:id/* that starts with "/" and has "*" only at its end')
-    .describe('Segments, `:parameters`, and at the end perhaps `*`'),
+    .describe('Segments and `:parameters`; may end with `*`'),
   methods: z
     .array(z.enum(METHODS, `expected one of ${METHODS.join(', ')}`))
     .min(1)
     .optional()
     .describe(
-      'The methods it is for; all when absent. GET brings HEAD along, unless a route for the same path names HEAD',
+      'Methods that the route applies to; all if not set. GET includes HEAD, unless a route for the same path names HEAD',
     ),
   action: action
     .optional()
     .describe(
-      'What is asked: `billing:read`, or `billing`, to which the method adds the verb. Needed unless auth says otherwise',
+      'The action: `billing:read`, or `billing`, to which the method adds the verb. Required unless auth is none or deny',
     ),
   service: text
     .optional()
     .describe(
-      'Where the service of a request stands: a path parameter, header:NAME or query:NAME. A request that names it there in two ways is refused',
+      'Where the request names its service: a path parameter, header:NAME or query:NAME. A request that names it twice or ambiguously is refused',
     ),
   auth: auth
     .optional()
-    .describe('required when not set; none lets everybody through and sends no identity; deny answers 404'),
+    .describe('required if not set; none lets everybody through and sends no identity; deny answers 404'),
   refuse_if_active_tokens: text
     .optional()
-    .describe(
-      'The path parameter with the id of a user; the request is refused while that user has active tokens',
-    ),
-  upstream: text.optional().describe('The upstream it goes to, when not that of default_route'),
+    .describe('The path parameter with a user id; the request is refused while that user has active tokens'),
+  upstream: text.optional().describe('The upstream of the route, if not that of default_route'),
   strip_prefix: text
     .regex(/^\/./, 'expected a path like /api')
     .optional()
-    .describe('Beginning of the path that the upstream does not get'),
+    .describe('A prefix to remove from the path before forwarding'),
   body_on_read: bodyOnRead,
   service_worker: z
     .enum(['allow', 'refuse'], 'expected allow or refuse')
     .optional()
     .describe(
-      'refuse when not set: scripts of service workers are not served, because one could read what people enter on the web page',
+      'refuse if not set: service worker scripts are not served, because one could read what people enter on the web page',
     ),
 });
 
@@ -95,17 +93,20 @@ export const policySchema = z.strictObject({
     .prefault(SCOPES)
     .describe('What each scope of tokens may do'),
   service_limited: z
-    .strictObject({ deny: z.array(pattern).default([]).describe('Actions that are not allowed to it') })
+    .strictObject({ deny: z.array(pattern).default([]).describe('Actions that are denied to such a token') })
     .prefault(SERVICE_LIMITED)
     .describe('What a token that is limited to services may not do'),
 });
 
-/** Where requests go that no route names. */
+/** What happens to requests that match no route. */
 export const defaultRouteSchema = z.strictObject({
   action: action.default('api').describe('The action of such a request'),
-  upstream: text.nullable().default(null).describe('Where it goes; needed when there are several upstreams'),
+  upstream: text
+    .nullable()
+    .default(null)
+    .describe('The upstream of such a request; required with several upstreams'),
   auth: auth
     .optional()
-    .describe('required when not set; deny answers 404 to every such path; none lets everybody through'),
+    .describe('required if not set; deny answers 404 to every such path; none lets everybody through'),
   body_on_read: bodyOnRead,
 });

@@ -3,12 +3,12 @@ import { durationBetween, filePath, size, text, timeLimit } from './units.js';
 import { parseAddress, parseRedisUrl } from '../../domain/redis-address.js';
 
 const lmdb = z.strictObject({
-  type: z.literal('lmdb').describe('Embedded: a folder on the disk of this machine'),
-  path: filePath.default('./data').describe('A folder; several processes of one machine may share it'),
+  type: z.literal('lmdb').describe('Embedded LMDB, in a folder on this machine'),
+  path: filePath.default('./data').describe('A folder; several processes on one machine may share it'),
   min_free: size(0, 1_099_511_627_776)
     .prefault('16MiB')
     .describe(
-      'With less free space on its disk nothing is added; a quarter of it is enough to revoke, to end sessions, to lock users and to set passwords',
+      'Free disk space below which nothing is added; revoking, ending sessions, locking users and setting passwords work down to a quarter of it',
     ),
 });
 
@@ -18,9 +18,7 @@ const redis = z
   .strictObject({
     type: z
       .literal('redis')
-      .describe(
-        'Redis 6.2 or newer, or Valkey, for several machines. One of url, cluster and sentinel says where',
-      ),
+      .describe('Redis 6.2 or newer, or Valkey, for several machines. Set one of url, cluster and sentinel'),
     url: text
       .refine(
         (value) => parseRedisUrl(value) !== undefined,
@@ -46,11 +44,14 @@ const redis = z
       .strictObject({
         ca: filePath.nullable().default(null).describe('File with the authorities to trust (PEM)'),
         cert: filePath.nullable().default(null).describe('File with a client certificate (PEM)'),
-        key: filePath.nullable().default(null).describe('File with its private key (PEM)'),
+        key: filePath
+          .nullable()
+          .default(null)
+          .describe('File with the private key of that certificate (PEM)'),
         server_name: text
           .nullable()
           .default(null)
-          .describe('The name in its certificate, if it is not the host'),
+          .describe('The name in the certificate of Redis, if it is not the host'),
       })
       .nullable()
       .default(null)
@@ -60,10 +61,10 @@ const redis = z
       .meta({ secret: true })
       .nullable()
       .default(null)
-      .describe('Its password; better from ${file:...} than written here'),
+      .describe('The password of the user; prefer ${file:...} to writing it here'),
     command_timeout: timeLimit
       .prefault('250ms')
-      .describe('How long one command may take; a change may take four times as long'),
+      .describe('Timeout of one command; a change may take four times as long'),
     acknowledge: z
       .strictObject({
         replicas: z
@@ -74,17 +75,17 @@ const redis = z
         timeout: durationBetween(10, 10_000, 'expected 10ms to 10s')
           .prefault('1s')
           .describe(
-            'Without their confirmation in this time the answer is 503, and the change is not confirmed',
+            'How long to wait for their confirmation; after that the answer is 503, and the change is not confirmed',
           ),
       })
       .nullable()
       .default(null)
-      .describe('Acknowledge a change only when replicas have it; null: when the master has it'),
+      .describe('Acknowledge a change only when replicas have it; null: as soon as the master has it'),
     revocations: filePath
       .nullable()
       .default(null)
       .describe(
-        'A folder where each process keeps what was revoked in the last hour, so that a restart does not forget it; null: in memory only',
+        'A folder in which each process keeps the revocations of the last hour over a restart; null: in memory only',
       ),
     sealing_key: z
       .string('expected a key')
@@ -93,7 +94,7 @@ const redis = z
       .nullable()
       .default(null)
       .describe(
-        'Encrypts the secrets of one-time passwords and the signing keys; the same for the whole fleet',
+        'Encrypts the secrets of one-time passwords and the signing keys; use the same one for the whole fleet',
       ),
   })
   .refine(

@@ -7,20 +7,20 @@ const healthCheck = z.strictObject({
   path: text
     .regex(/^\/(?!\/)[!-~]*$/, 'expected a path like /healthz')
     .refine((path) => !path.includes('#'), 'expected a path without a fragment')
-    .describe('Asked for by GET as it stands; the path of the URL is not put in front'),
-  interval: timeLimit.prefault('5s').describe('Between two checks, a tenth more or less'),
-  timeout: timeLimit.prefault('2s').describe('From the start of the connection to the status'),
+    .describe('Requested by GET; the path of the URL is not prepended'),
+  interval: timeLimit.prefault('5s').describe('Time between two checks, plus or minus 10 %'),
+  timeout: timeLimit.prefault('2s').describe('Timeout from the start of the connection to the status'),
 });
 
 const tls = z.strictObject({
   ca: filePath.nullable().default(null).describe('File with the authorities to trust instead of the public ones (PEM)'),
   cert: filePath.nullable().default(null).describe('File with a client certificate and its chain (PEM)'),
-  key: filePath.nullable().default(null).describe('File with its private key (PEM)'),
+  key: filePath.nullable().default(null).describe('File with the private key of that certificate (PEM)'),
   server_name: text
     .regex(/^(?=.*[A-Za-z])[A-Za-z0-9._-]+$/, 'expected a host name')
     .nullable()
     .default(null)
-    .describe('The name that the certificate must hold; the one in the URL when it is not set'),
+    .describe('The name that the certificate must contain; if not set, the host in the URL'),
 }); // prettier-ignore
 
 /** `upstream`, `preserve`, or a host with an optional port (RFC 9110 7.2). */
@@ -30,22 +30,22 @@ const hostField = z
 
 export const upstreamSchema = z
   .strictObject({
-    url: baseUrl.optional().describe('http or https; a path is put in front of each target'),
-    urls: z.array(baseUrl).min(1, 'expected at least one URL').optional().describe('Several addresses, instead of url'),
-    connect_timeout: timeLimit.prefault('2s').describe('For a new connection, TLS included'),
-    response_timeout: timeLimit.prefault('30s').describe('To the first byte of the answer'),
-    idle_timeout: timeLimit.prefault('60s').describe('Between bytes, in either direction'),
+    url: baseUrl.optional().describe('An http or https URL; its path is prepended to each request target'),
+    urls: z.array(baseUrl).min(1, 'expected at least one URL').optional().describe('Several addresses instead of url'),
+    connect_timeout: timeLimit.prefault('2s').describe('Timeout of a new connection, TLS included'),
+    response_timeout: timeLimit.prefault('30s').describe('Timeout to the first byte of the answer'),
+    idle_timeout: timeLimit.prefault('60s').describe('Longest time between bytes, in either direction'),
     retries: whole(0, 10)
       .default(1)
-      .describe('Only for requests without side effects, before a byte was answered; or before anything was sent'),
+      .describe('Retries before anything was sent; for requests without side effects, also before the first byte of the answer'),
     max_connections: whole(1, 65_535)
       .default(256)
-      .describe('Requests and WebSockets at once to all addresses together, in each process'),
-    max_waiting: whole(0, 1_000_000).default(1_024).describe('Requests that wait for a free connection'),
-    wait_timeout: timeLimit.prefault('10s').describe('For a free connection'),
-    health_check: healthCheck.nullable().default(null).describe('Asks each address whether it can be used'),
+      .describe('Concurrent requests and WebSockets to all addresses together, in each process'),
+    max_waiting: whole(0, 1_000_000).default(1_024).describe('Requests that may wait for a free connection'),
+    wait_timeout: timeLimit.prefault('10s').describe('Longest wait for a free connection'),
+    health_check: healthCheck.nullable().default(null).describe('Active health checks of each address'),
     host: hostField.default('upstream')
-      .describe('The Host field: the host of the URL, the one that the client sent, or this name'),
+      .describe('The Host field: upstream (the host of the URL), preserve (what the client sent), or this name'),
     tls: tls.nullable().default(null).describe('For https; the certificate is always verified'),
   })
   .refine(({ url, urls }) => url !== undefined || urls !== undefined, 'give url, or urls for several addresses')

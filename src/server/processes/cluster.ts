@@ -82,7 +82,7 @@ export async function startPool(
       servingWorkers.set(serving.size);
       if (leaving.delete(worker) || stale.has(worker) || draining) return;
       crashes = Date.now() - startedAt >= STABLE_MS ? 1 : crashes + 1;
-      log.error({ worker_pid: worker.process.pid, code, signal }, 'a worker died');
+      log.error({ worker_pid: worker.process.pid, code, signal }, 'worker died');
       if (crashes > MAX_CRASHES) onCrashLoop();
       else
         setTimeout(

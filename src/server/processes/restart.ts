@@ -24,11 +24,11 @@ export class Restarter {
   async #restart(reason: string): Promise<Restarted> {
     try {
       await this.#serving.restart();
-      this.#log.info({ reason, workers: this.#serving.size() }, 'the workers were replaced');
+      this.#log.info({ reason, workers: this.#serving.size() }, 'workers replaced');
       return { fault: null };
     } catch (error) {
       const fault = error instanceof Error ? error.message : String(error);
-      this.#log.error({ reason, fault }, 'the workers could not be replaced');
+      this.#log.error({ reason, fault }, 'workers not replaced');
       return { fault };
     }
   }

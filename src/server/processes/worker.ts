@@ -93,7 +93,7 @@ export async function startWorker(
     whenUnused(old, () => closed)
       .then(() => old.close())
       .catch((error: unknown) =>
-        log.warn({ err: error }, 'previous configuration could not be closed after the reload'),
+        log.warn({ err: error }, 'previous configuration not closed after the reload'),
       );
   const retiring = new Set<Promise<void>>();
   return {

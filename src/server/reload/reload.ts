@@ -98,7 +98,7 @@ export class Reloader {
       if (isPassing(error)) this.#tryAgain(reason, faults, unconfirmed);
       else {
         this.#postponed = 0;
-        this.#log.error({ reason, faults }, 'the reload was refused; the running configuration stays');
+        this.#log.error({ reason, faults }, 'reload refused; running configuration kept');
       }
       return { faults, unconfirmed, needsRestart: [] };
     }
@@ -124,8 +124,8 @@ export class Reloader {
     this.#log.warn(
       { reason, faults, retry_in_ms: wait },
       unconfirmed
-        ? 'reload not confirmed; the directory may have been applied, the running configuration stays'
-        : 'reload postponed; the running configuration stays',
+        ? 'reload not confirmed; directory may have been applied, running configuration kept'
+        : 'reload postponed; running configuration kept',
     );
   }
 

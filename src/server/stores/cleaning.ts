@@ -19,9 +19,7 @@ export function startCleaning(opened: OpenedStore, log: Log): NodeJS.Timeout {
   // A store that can't answer yet is counted with the first cleaning.
   count(store, Date.now()).catch(() => undefined);
   return setInterval(() => {
-    clean(opened, log).catch((error: unknown) =>
-      log.warn({ err: error }, 'removal of expired records failed'),
-    );
+    clean(opened, log).catch((error: unknown) => log.warn({ err: error }, 'expired records not removed'));
   }, INTERVAL_MS).unref();
 }
 

@@ -17,7 +17,7 @@ export function logCopyFault(fault: CopyFault, path: string, log: Log): void {
       log.error({ path }, 'store files replaced while in use; every request is refused until a restart');
       return;
     case 'unnoted':
-      log.info({ path, reason: fault.reason }, 'an older copy of the store would not be detected');
+      log.info({ path, reason: fault.reason }, 'old copies of the store cannot be detected');
   }
 }
 

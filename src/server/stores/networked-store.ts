@@ -89,7 +89,7 @@ export async function openNetworkedStore(
   await client.whenReady();
   let said = false;
   const staleOnce = (): void => {
-    if (!said) log.warn('store unavailable; tokens seen lately are let in from the cache');
+    if (!said) log.warn('store unavailable; serving recently used tokens from the cache');
     said = true;
   };
   noteLinkAlive();
@@ -149,7 +149,7 @@ function openRevocationFiles(folder: string | null, log: Log): RevocationFiles |
   if (folder === null) return null;
   let said = false;
   return new RevocationFiles(folder, (error) => {
-    if (!said) log.error({ err: error, folder }, 'revocations cannot be written to the folder');
+    if (!said) log.error({ err: error, folder }, 'revocations not written; lost at a restart');
     said = true;
   });
 }
