@@ -1,5 +1,13 @@
 import { TARGET, TEXT, TOKEN } from './bytes.js';
-import { meaningOfText, CONTENT_LENGTH, HOST, TRANSFER_ENCODING } from './field-names.js';
+import {
+  CONNECTION,
+  CONTENT_LENGTH,
+  HOST,
+  type Meaning,
+  meaningOfText,
+  PLAIN,
+  TRANSFER_ENCODING,
+} from './field-names.js';
 import { REGISTERED_METHODS } from './methods.js';
 
 /** How the body behind a head is framed: its number of bytes, {@link CHUNKED} or {@link UNFRAMED}. */
@@ -16,23 +24,32 @@ export class UnwritableMessage extends Error {
 
 const METHODS: ReadonlySet<string> = new Set(REGISTERED_METHODS);
 
+/** What the head of a request begins with. */
+export interface RequestStart {
+  readonly method: string;
+  readonly target: string;
+  readonly host: string;
+  /** Whether the connection is to take another request. */
+  readonly connection: 'keep-alive' | 'close';
+}
+
 /**
  * A request head as Latin-1.
  *
- * @param fields names and values, flat, with one Host and without framing fields
+ * @param fields names and values, flat, without Host, Connection and framing fields
  * @throws UnwritableMessage for a method, target, name or value outside of the grammar
  */
 export function requestHead(
-  method: string,
-  target: string,
+  { method, target, host, connection }: RequestStart,
   fields: readonly string[],
   length: Length,
 ): string {
   if (!METHODS.has(method)) throw new UnwritableMessage('a method that is not registered');
   if (target === '' || !isOf(TARGET, target))
     throw new UnwritableMessage('a target with forbidden characters');
-  const lines = fieldLines(fields, 1);
-  return `${method} ${target} HTTP/1.1\r\n${lines}${framingLine(length)}\r\n`;
+  if (!isFieldValue(host)) throw new UnwritableMessage('a Host with forbidden characters');
+  const lines = fieldLines(fields, IN_REQUEST);
+  return `${method} ${target} HTTP/1.1\r\nHost: ${host}\r\nConnection: ${connection}\r\n${lines}${framingLine(length)}\r\n`;
 }
 
 /**
@@ -53,7 +70,7 @@ export function responseHead(
   if (!isOf(TEXT, reason)) throw new UnwritableMessage('a reason with forbidden characters');
   if ((status < 200 || status === 204) && length !== UNFRAMED)
     throw new UnwritableMessage(`a length in an answer of status ${status}`);
-  return `HTTP/1.1 ${status} ${reason}\r\n${fieldLines(fields, 0)}${framingLine(length)}\r\n`;
+  return `HTTP/1.1 ${status} ${reason}\r\n${fieldLines(fields, IN_RESPONSE)}${framingLine(length)}\r\n`;
 }
 
 /** What stands in front of the data of a chunk; {@link CHUNK_END} stands behind it. @param size of the data, not 0 */
@@ -67,13 +84,19 @@ export const CHUNK_END = '\r\n';
 
 /** The last chunk with the trailers behind it. @throws UnwritableMessage as {@link requestHead} */
 export function lastChunk(trailers: readonly string[] = []): string {
-  return trailers.length === 0 ? '0\r\n\r\n' : `0\r\n${fieldLines(trailers, -1)}\r\n`;
+  return trailers.length === 0 ? '0\r\n\r\n' : `0\r\n${fieldLines(trailers, IN_TRAILERS)}\r\n`;
 }
 
-/** @param hosts number of Host fields; 0 for any, and -1 for trailers, where no name of framing or connection may be */
-function fieldLines(fields: readonly string[], hosts: number): string {
+/** Where field lines stand, which decides what else than plain fields may be among them. */
+type Section = typeof IN_REQUEST | typeof IN_RESPONSE | typeof IN_TRAILERS;
+/** No Host or Connection, which are no part of the list. */
+const IN_REQUEST = 0;
+const IN_RESPONSE = 1;
+/** No name of framing or connection. */
+const IN_TRAILERS = 2;
+
+function fieldLines(fields: readonly string[], section: Section): string {
   let lines = '';
-  let seen = 0;
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] as string;
     const value = fields[i + 1];
@@ -81,15 +104,16 @@ function fieldLines(fields: readonly string[], hosts: number): string {
     if (!isToken) throw new UnwritableMessage('a field name that is no token');
     if (value === undefined || !isFieldValue(value))
       throw new UnwritableMessage(`a forbidden character or space around the value of ${name}`);
-    if (meaning !== 0) {
-      if (meaning === CONTENT_LENGTH || meaning === TRANSFER_ENCODING || hosts < 0)
-        throw new UnwritableMessage(`${name} is not written from a list of fields`);
-      if (meaning === HOST) seen += 1;
-    }
+    if (meaning !== PLAIN && isSeparate(meaning, section))
+      throw new UnwritableMessage(`${name} is not written from a list of fields`);
     lines += `${name}: ${value}\r\n`;
   }
-  if (hosts === 1 && seen !== 1) throw new UnwritableMessage(`${seen} Host fields`);
   return lines;
+}
+
+function isSeparate(meaning: Meaning, section: Section): boolean {
+  if (meaning === CONTENT_LENGTH || meaning === TRANSFER_ENCODING || section === IN_TRAILERS) return true;
+  return section === IN_REQUEST && (meaning === HOST || meaning === CONNECTION);
 }
 
 function framingLine(length: Length): string {
@@ -102,7 +126,7 @@ function framingLine(length: Length): string {
 
 interface NameKnowledge {
   readonly isToken: boolean;
-  readonly meaning: number;
+  readonly meaning: Meaning;
 }
 
 /** Peers make names up; only so many are remembered. */

@@ -196,7 +196,7 @@ export function createRuntime(
         .close()
         .catch((error: unknown) => log.warn({ err: error }, 'last-seen data lost at shutdown'));
       await source?.close();
-      await upstreams.close();
+      upstreams.close();
     },
   };
 }

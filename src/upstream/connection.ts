@@ -1,80 +1,233 @@
+import { maxHeaderSize } from 'node:http';
 import type { Socket } from 'node:net';
-import { type buildConnector, Client, type Dispatcher } from 'undici';
+import { errors } from 'undici';
+import { DATA, END, HEAD, INFORMATIONAL, NEED_DATA } from '../http1/events.js';
+import { DEFAULT_LIMITS, type MessageLimits } from '../http1/limits.js';
+import { ResponseParser } from '../http1/response-parser.js';
+import { requestHead } from '../http1/write.js';
+import { InvalidUpstreamResponse } from './invalid-response.js';
+import { RequestBodyWriter } from './request-body-writer.js';
+import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
 
-/** What a request's handler receives before it is sent. */
-export interface OnConnection {
-  connection: Connection | undefined;
+const LIMITS: MessageLimits = { ...DEFAULT_LIMITS, head_size: maxHeaderSize, head_fields: 1_000 };
+
+/** A connection serves so many requests, so that a busy one too learns when its host name leads elsewhere. */
+const MAX_REQUESTS = 1_000;
+
+/** Opens a connection. The callback is not called before it returns. */
+export type Connect = (callback: (opened: Socket | Error) => void) => void;
+
+/** Who has a connection. */
+export interface ConnectionOwner {
+  /** It takes the next request. @param keepAlive value of the answer's Keep-Alive field */
+  idle(connection: Connection, keepAlive: string | undefined): void;
+  /** It takes none any more. */
+  closed(connection: Connection): void;
 }
 
-/** Where a connection leads now. */
-interface Place {
-  socket: Socket | undefined;
-  /** It was reset, or failed otherwise. */
-  broken: boolean;
-}
+/**
+ * A connection to an address of an upstream: one request at a time, each with its answer.
+ *
+ * It may be given a request before it is open. One whose request was given up before it opened is idle.
+ */
+export class Connection implements UpstreamExchange {
+  /** For its owner: `performance.now()` until which it is kept when it is idle. */
+  idleUntil = 0;
+  readonly #owner: ConnectionOwner;
+  readonly #parser = new ResponseParser(LIMITS);
+  #socket: Socket | undefined;
+  #request: UpstreamRequest | undefined;
+  #handler: ResponseHandler | undefined;
+  #body: RequestBodyWriter | undefined;
+  #served = 0;
+  #isReading = false;
+  #isPaused = false;
+  #isClosed = false;
+  /** The upstream ended its side. */
+  #hasEnded = false;
 
-/** One connection of a pool. When its socket ends, the next request opens another one. */
-export class Connection extends Client {
-  readonly #at: Place;
-
-  constructor(origin: URL, options: Client.Options) {
-    const at: Place = { socket: undefined, broken: false };
-    const connect = options.connect as buildConnector.connector;
-    super(origin, {
-      ...options,
-      connect: (target, callback) => {
-        connect(target, (...[error, socket]) => {
-          if (error !== null) return callback(error, null);
-          at.socket = socket;
-          at.broken = false;
-          // Before undici's own listener, which may call an answer complete.
-          socket.once('error', () => {
-            if (at.socket === socket) at.broken = true;
-          });
-          callback(null, socket);
-        });
-      },
+  constructor(connect: Connect, owner: ConnectionOwner) {
+    this.#owner = owner;
+    connect((opened) => {
+      if (opened instanceof Error) this.#fail(opened);
+      else this.#opened(opened);
     });
-    this.#at = at;
   }
 
-  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    (handler as Partial<OnConnection>).connection = this;
-    return super.dispatch(options, handler);
+  /** Sends a request as soon as it is open. Only when it is idle. */
+  send(request: UpstreamRequest, handler: ResponseHandler): void {
+    this.#request = request;
+    this.#handler = handler;
+    handler.connection = this;
+    if (this.#socket !== undefined) this.#begin(request, handler, this.#socket);
   }
 
-  /**
-   * Takes nothing more from the upstream until {@link release}. What was read already still comes.
-   *
-   * undici's own way, a handler that returns false, pauses its parser, and the end of an answer without a length that
-   * comes while the parser is paused is an assertion that nobody catches.
-   */
-  hold(): void {
-    if (this.#at.socket !== undefined) this.#at.socket.read = readNothing;
+  pause(): void {
+    this.#isPaused = true;
+    this.#socket?.pause();
   }
 
-  /** Goes on. @param now false inside of what undici calls, which goes on by itself */
-  release(now: boolean): void {
-    const { socket } = this.#at;
-    if (socket?.read !== readNothing) return;
-    Reflect.deleteProperty(socket, 'read');
-    if (now) socket.emit('readable');
+  resume(): void {
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    this.#read();
+    if (!this.#isPaused) this.#socket?.resume();
   }
 
-  /**
-   * Whether it failed. What was a whole answer by undici may then be cut short: it takes a reset for the end of an
-   * answer without a length.
-   */
-  get isBroken(): boolean {
-    return this.#at.broken;
+  abort(error: Error): void {
+    if (this.#socket !== undefined) {
+      this.#fail(error);
+      return;
+    }
+    const handler = this.#release();
+    this.#owner.idle(this, undefined);
+    handler?.onResponseError(error);
   }
 
-  /** Uses the connection for no further request, whatever undici thinks of it. */
-  retire(): void {
-    this.#at.socket?.destroy();
+  /** Closes it. A request that it has fails. */
+  destroy(): void {
+    this.#fail(new errors.SocketError('the connection was closed'));
+  }
+
+  #opened(socket: Socket): void {
+    if (this.#isClosed) {
+      socket.destroy();
+      return;
+    }
+    this.#socket = socket;
+    socket
+      .on('data', (chunk: Buffer) => {
+        this.#parser.feed(chunk);
+        this.#read();
+      })
+      .on('end', () => {
+        this.#hasEnded = true;
+        this.#parser.finish();
+        this.#read();
+      })
+      .on('drain', () => this.#request?.body?.drained())
+      .on('error', (error) => this.#fail(error))
+      .on('close', () => {
+        // What came before the end may still wait for its reader.
+        if (!this.#hasEnded) this.#fail(new errors.SocketError('other side closed'));
+      });
+    if (this.#request !== undefined && this.#handler !== undefined)
+      this.#begin(this.#request, this.#handler, socket);
+  }
+
+  #begin(request: UpstreamRequest, handler: ResponseHandler, socket: Socket): void {
+    const { method, target, host, fields, length, body } = request;
+    const connection = request.closes ? 'close' : 'keep-alive';
+    let head: string;
+    try {
+      head = requestHead({ method, target, host, connection }, fields, length);
+    } catch (error) {
+      this.#release();
+      this.#owner.idle(this, undefined);
+      handler.onResponseError(error as Error);
+      return;
+    }
+    this.#served += 1;
+    this.#parser.expect(method);
+    handler.onRequestStart();
+    if (this.#isClosed) return;
+    if (body === undefined) {
+      socket.write(head, 'latin1');
+      return;
+    }
+    // What of the body is there already goes with the head.
+    socket.cork();
+    socket.write(head, 'latin1');
+    this.#body = new RequestBodyWriter(socket, length, (error) => this.#fail(error));
+    body.start(this.#body);
+    process.nextTick(uncork, socket);
+  }
+
+  #read(): void {
+    if (this.#isReading) return;
+    this.#isReading = true;
+    try {
+      while (!this.#isPaused && !this.#isClosed && this.#readNext());
+    } catch (error) {
+      this.#fail(error as Error);
+    } finally {
+      this.#isReading = false;
+    }
+  }
+
+  /** Returns whether there may be more to read. */
+  #readNext(): boolean {
+    const parser = this.#parser;
+    switch (parser.next()) {
+      case NEED_DATA:
+        return false;
+      case INFORMATIONAL:
+        this.#handler?.onInformational();
+        return true;
+      case HEAD:
+        this.#handler?.onResponseStart(parser.status, parser.reason, parser.fields);
+        return true;
+      case DATA:
+        this.#handler?.onResponseData(parser.data);
+        return true;
+      case END:
+        this.#end();
+        return true;
+      default:
+        this.#fail(this.#faultOfParser());
+        return false;
+    }
+  }
+
+  #end(): void {
+    const parser = this.#parser;
+    const { fields, trailers, persistent } = parser;
+    const isSent = this.#body?.isComplete !== false;
+    const goesOn = persistent && isSent && this.#request?.closes === false && this.#served < MAX_REQUESTS;
+    const handler = this.#release();
+    // Bytes behind the answer belong to no request.
+    if (goesOn && parser.next() === NEED_DATA) this.#owner.idle(this, keepAliveOf(fields));
+    else this.#close();
+    handler?.onResponseEnd(trailers);
+  }
+
+  #faultOfParser(): Error {
+    const { fault, faultAt } = this.#parser;
+    if (fault === undefined || fault === 'cut_off') return new errors.SocketError('other side closed');
+    return new InvalidUpstreamResponse(`malformed answer: ${fault} at byte ${faultAt}`);
+  }
+
+  /** It has no request any more. */
+  #release(): ResponseHandler | undefined {
+    const handler = this.#handler;
+    this.#handler = undefined;
+    this.#request = undefined;
+    this.#body = undefined;
+    return handler;
+  }
+
+  #fail(error: Error): void {
+    if (this.#isClosed) return;
+    const handler = this.#release();
+    this.#close();
+    handler?.onResponseError(error);
+  }
+
+  #close(): void {
+    this.#isClosed = true;
+    this.#owner.closed(this);
+    this.#socket?.destroy();
   }
 }
 
-function readNothing(): null {
-  return null;
+function uncork(socket: Socket): void {
+  socket.uncork();
+}
+
+function keepAliveOf(fields: readonly string[]): string | undefined {
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i] as string;
+    if (name.length === 10 && name.toLowerCase() === 'keep-alive') return fields[i + 1];
+  }
+  return undefined;
 }

@@ -26,7 +26,7 @@ export function isBrokenConnection(error: Error): boolean {
 export function isUnreached(error: Error): boolean {
   const code = codeOf(error);
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'UND_ERR_SOCKET') return true;
-  return code !== '' && !code.startsWith('UND_ERR_');
+  return code !== '' && code !== 'UNWRITABLE_MESSAGE' && !code.startsWith('UND_ERR_');
 }
 
 /** What went wrong in words for operators: the code and the message that the system or the TLS library gave. */

@@ -1,49 +1,34 @@
-import { type Dispatcher, errors } from 'undici';
-import { isRead } from '../domain/methods.js';
+import { errors } from 'undici';
+import { definesContent, isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import { hasBody } from '../http/head.js';
+import { CHUNKED, type Length, UNFRAMED } from '../http1/write.js';
 import type { Address } from './address.js';
 import { follow, type Following, unfollow } from './client-side.js';
-import type { Connection, OnConnection } from './connection.js';
 import type { ConnectionWaiter, Permit } from './connection-limiter.js';
-import { hasFraming, responseHeaders, responseTrailers, isBodiless } from './response-headers.js';
+import { responseHeaders, responseTrailers } from './response-headers.js';
 import type { InFlight, ForwardRequest, ForwardOutcome } from './forward-request.js';
 import type { TimeoutListener } from './fast-timeouts.js';
-import { poolRequest } from './pool-request.js';
 import { ResponseWriter } from './response-writer.js';
 import { type Resendable, RetryState } from './retry-state.js';
 import { refusalOf } from './faults.js';
 import { Upload, type Uploading } from './upload.js';
+import type { ResponseHandler, UpstreamExchange } from './upstream-request.js';
 import { UpstreamTimeout } from './upstream-timeout.js';
 
-/** Informational answers (1xx) that an upstream may send before the real one; they are not passed on. */
-const MAX_INFORMATIONAL = 50;
-
-/**
- * One request and its answer. It is the handler that undici calls: its raw form, because building
- * objects of fields and promises costs a third of the whole.
- */
+/** One request and its answer. */
 export class ForwardHandler
-  implements
-    Dispatcher.DispatchHandler,
-    ConnectionWaiter,
-    TimeoutListener,
-    Uploading,
-    Following,
-    InFlight,
-    OnConnection
+  implements ResponseHandler, ConnectionWaiter, TimeoutListener, Uploading, Following, InFlight
 {
   readonly #request: ForwardRequest;
   readonly #sessionCookie: string;
-  /** Set by the connection that it is sent on. */
-  connection: Connection | undefined;
+  connection: UpstreamExchange | undefined;
   #upload: Upload | undefined;
-  #abort: ((reason?: Error) => void) | undefined;
   readonly #response: ResponseWriter;
   readonly #timeout: UpstreamTimeout;
   readonly #retries: RetryState;
   #permit: Permit | undefined;
-  #informational = 0;
+  #hasInformational = false;
   #status: number | null = null;
   #sentAt: number | null = null;
   #firstByteAt: number | null = null;
@@ -71,15 +56,8 @@ export class ForwardHandler
 
   go(): void {
     if (this.#over) return;
-    const { head, req, upstream, fields } = this.#request;
-    if (hasBody(head)) {
-      this.#upload = new Upload(req, this, upstream.settings.idle_timeout);
-      // Only a failed handler destroys it, and that is reported through onError.
-      this.#upload.on('error', () => undefined);
-      if (head.contentLength !== undefined) fields.push('Content-Length', String(head.contentLength));
-    }
-    const host = upstream.hostFor(head);
-    if (host !== undefined) fields.push('Host', host);
+    const { head, req, upstream } = this.#request;
+    if (hasBody(head)) this.#upload = new Upload(req, this, upstream.settings.idle_timeout);
     this.#dispatch(this.#retries.begin());
   }
 
@@ -92,74 +70,76 @@ export class ForwardHandler
 
   abort(): void {
     if (this.#over) return;
-    this.#finish('cut');
+    this.#giveUp('cut');
     this.#request.res.destroy();
-    this.#abort?.(new Error('the request was cut'));
   }
 
   #dispatch(address: Address): void {
+    const { head, target, fields, upstream } = this.#request;
+    const { method } = head;
+    const upload = this.#upload;
     this.#sentAt = performance.now();
-    try {
-      address.pool.dispatch(poolRequest(this.#request, address, this.#upload), this);
-    } catch (error) {
-      this.onError(error as Error);
-    }
+    address.pool.dispatch(
+      {
+        method,
+        target: address.prefix + target,
+        host: upstream.hostFor(head) ?? address.host,
+        fields,
+        body: upload,
+        length: this.#length(),
+        closes: upload !== undefined && !definesContent(method),
+      },
+      this,
+    );
   }
 
-  onConnect(abort: (reason?: Error) => void): void {
-    this.#abort = abort;
+  /** A server waits for a length where content is expected (RFC 9110 8.6). */
+  #length(): Length {
+    const { method, contentLength } = this.#request.head;
+    if (this.#upload !== undefined) return contentLength ?? CHUNKED;
+    return definesContent(method) ? 0 : UNFRAMED;
+  }
+
+  onRequestStart(): void {
     this.#retries.sent = true;
-    if (this.#over) abort();
-    else this.#timeout.awaitFirstByte();
+    this.#timeout.awaitFirstByte();
   }
 
-  onHeaders(status: number, raw: Buffer[], _resume: () => void, statusText: string): boolean {
-    if (this.#over) return false;
-    if (status < 200) {
-      this.#informational += 1;
-      // Nobody asked for next protocol.
-      if (status < 100 || status === 101) throw new Error('an answer that means nothing here');
-      if (this.#informational > MAX_INFORMATIONAL) throw new Error('too many informational answers');
-      this.#timeout.renew();
-      return true;
-    }
+  /** Not passed on. */
+  onInformational(): void {
+    this.#hasInformational = true;
+    this.#timeout.renew();
+  }
+
+  onResponseStart(status: number, reason: string, raw: readonly string[]): void {
     const { res, responseFields, allowsServiceWorker } = this.#request;
     this.#timeout.end();
     this.#retries.answered();
     this.#firstByteAt = performance.now();
     res.writeHead(
       status,
-      statusText,
+      reason,
       responseHeaders(status, raw, responseFields, this.#sessionCookie, allowsServiceWorker),
     );
     this.#status = status;
-    // Its head is all of it. undici waits for the bytes of its Content-Length, which may tell those of next answer.
-    if (isBodiless(status)) this.onComplete(null);
-    else process.nextTick(flushHead, this);
-    return true;
+    process.nextTick(flushHead, this);
   }
 
-  onData(chunk: Buffer): boolean {
+  onResponseData(chunk: Buffer): void {
     this.#timeout.renew();
-    if (this.#response.write(chunk)) this.connection?.hold();
-    return true;
+    if (this.#response.write(chunk)) this.connection?.pause();
   }
 
-  onComplete(trailers: string[] | null): void {
-    if (trailers !== null && hasFraming(trailers)) this.connection?.retire();
+  onResponseEnd(trailers: readonly string[]): void {
     if (this.#over) return;
-    if (this.connection?.isBroken === true) {
-      this.onError(new errors.SocketError('the connection broke in the middle of the answer'));
-      return;
-    }
     const { res, responseFields } = this.#request;
-    if (trailers !== null && trailers.length > 0 && res.chunkedEncoding)
+    if (trailers.length > 0 && res.chunkedEncoding)
       res.addTrailers(responseTrailers(trailers, responseFields));
     this.#finish(null);
     this.#response.end(this.#upload !== undefined);
   }
 
-  onError(error: Error): void {
+  onResponseError(error: Error): void {
     if (this.#over) return;
     this.#timeout.end();
     const { res } = this.#request;
@@ -186,7 +166,9 @@ export class ForwardHandler
     const isClients = this.#status === null ? this.#upload?.isAwaited : this.#response.isStalled;
     if (isClients === true) this.#timeout.renew();
     else
-      this.#abort?.(this.#status === null ? new errors.HeadersTimeoutError() : new errors.BodyTimeoutError());
+      this.connection?.abort(
+        this.#status === null ? new errors.HeadersTimeoutError() : new errors.BodyTimeoutError(),
+      );
   }
 
   #repeatable(): Resendable {
@@ -194,7 +176,7 @@ export class ForwardHandler
     const upload = this.#upload;
     return {
       bodyUnsent: !res.destroyed && upload?.isUntouched !== false,
-      idempotent: !res.destroyed && upload === undefined && this.#informational === 0 && isRead(head.method),
+      idempotent: !res.destroyed && upload === undefined && !this.#hasInformational && isRead(head.method),
     };
   }
 
@@ -208,7 +190,6 @@ export class ForwardHandler
     this.#over = true;
     const { res, refuse, done } = this.#request;
     this.#response.resume();
-    this.connection?.release(false);
     this.#timeout.end();
     this.#retries.end();
     this.#permit?.release();
@@ -218,18 +199,24 @@ export class ForwardHandler
     done({ status: this.#status, aborted, sentAt: this.#sentAt, firstByteAt: this.#firstByteAt });
   }
 
+  /** Ends it together with its connection to the upstream. */
+  #giveUp(aborted: 'client' | 'cut', refusal?: Refusal): void {
+    const { connection } = this;
+    this.#finish(aborted, refusal);
+    connection?.abort(new Error('given up'));
+  }
+
   /** The client took what waited for it. */
   drained(): void {
     this.#response.resume();
     if (this.#over) return;
     this.#timeout.renew();
-    this.connection?.release(true);
+    this.connection?.resume();
   }
 
   clientClosed(): void {
     if (this.#over) return;
-    this.#finish('client');
-    this.#abort?.(new Error('the client is gone'));
+    this.#giveUp('client');
   }
 
   uploadStarted(): void {
@@ -245,10 +232,9 @@ export class ForwardHandler
     if (this.#over) return;
     const { res } = this.#request;
     if (res.headersSent) {
-      this.#finish('client');
+      this.#giveUp('client');
       res.destroy();
-    } else this.#finish('client', { refusal: 'too_slow', detail: 'the body of the request stopped coming' });
-    this.#abort?.(new Error('the client stopped sending'));
+    } else this.#giveUp('client', { refusal: 'too_slow', detail: 'the body of the request stopped coming' });
   }
 
   uploadBroken(): void {
@@ -261,6 +247,6 @@ function flushHead(handler: ForwardHandler): void {
   try {
     handler.flush();
   } catch (error) {
-    handler.onError(error as Error);
+    handler.onResponseError(error as Error);
   }
 }

@@ -1,5 +1,5 @@
-import type { Bytes } from '../http1/bytes.js';
 import { foldName } from '../http/protected-fields.js';
+import { InvalidUpstreamResponse } from './invalid-response.js';
 import { mayBeSessionCookie, withoutCookieClearing } from './response-cookies.js';
 
 /** Fields of an answer that concern one connection only (RFC 9110 7.6.1). Node frames the answer itself. */
@@ -37,11 +37,6 @@ const NOT_IN_TRAILERS: ReadonlySet<string> = new Set([
   'www-authenticate',
 ]);
 
-/** The upstream's answer can't be passed on as one well-formed answer. */
-class InvalidUpstreamResponse extends Error {
-  readonly code = 'HOSTILE_ANSWER';
-}
-
 /** What becomes of a field of an answer, by its name. */
 type Treatment =
   | 'keep'
@@ -61,39 +56,21 @@ interface FieldName {
   readonly treatment: Treatment;
 }
 
-/** Slots of the table below, a power of two; a name may push another one out. */
-const SLOTS = 256;
+/** Upstreams make names up; only so many are remembered. */
+const MAX_REMEMBERED = 2_000;
+const remembered = new Map<string, FieldName>();
 
-/**
- * Names by their bytes: an upstream sends the same few with each answer, and to compare ten bytes takes a tenth of the
- * instructions that making a string of them and looking that up does.
- */
-const known: ((FieldName & { readonly bytes: Uint8Array }) | undefined)[] = Array.from(
-  { length: SLOTS },
-  () => undefined,
-);
-
-function nameOf(raw: Buffer | string): FieldName {
-  if (typeof raw === 'string') return describe(raw);
-  const { length } = raw;
-  const slot = (length * 31 + (raw[0] ?? 0) * 7 + (raw[length - 1] ?? 0)) & (SLOTS - 1);
-  const found = known[slot];
-  if (found !== undefined && isSame(found.bytes, raw)) return found;
-  const made = { ...describe(text(raw)), bytes: Uint8Array.from(raw) };
-  known[slot] = made;
+function find(name: string): FieldName {
+  const found = remembered.get(name);
+  if (found !== undefined) return found;
+  const made = describe(name);
+  if (remembered.size < MAX_REMEMBERED) remembered.set(name, made);
   return made;
 }
 
 function describe(name: string): FieldName {
   const lower = name.toLowerCase();
   return { name, lower, treatment: treat(lower) };
-}
-
-function isSame(bytes: Uint8Array, raw: Buffer): boolean {
-  const { length } = bytes;
-  if (raw.length !== length) return false;
-  for (let i = 0; i < length; i++) if (bytes[i] !== raw[i]) return false;
-  return true;
 }
 
 function treat(name: string): Treatment {
@@ -117,7 +94,7 @@ function treat(name: string): Treatment {
  */
 export function responseHeaders(
   status: number,
-  raw: readonly (Buffer | string)[],
+  raw: readonly string[],
   added: readonly string[],
   sessionCookie: string,
   allowsServiceWorker = false,
@@ -127,9 +104,9 @@ export function responseHeaders(
   let framings = 0;
   let isScript = false;
   for (let i = 0; i < raw.length; i += 2) {
-    const { name, lower, treatment } = nameOf(raw[i] as Buffer | string);
+    const { name, lower, treatment } = find(raw[i] as string);
     if (treatment === 'drop') continue;
-    let value: string | undefined = text(raw[i + 1]);
+    const value = raw[i + 1] as string;
     switch (treatment) {
       case 'connection':
         listed = optionsOf(value, listed);
@@ -146,10 +123,11 @@ export function responseHeaders(
       case 'set-cookie':
         if (mayBeSessionCookie(value, sessionCookie)) continue;
         break;
-      case 'clear-site-data':
-        value = withoutCookieClearing(value);
-        if (value === undefined) continue;
-        break;
+      case 'clear-site-data': {
+        const rest = withoutCookieClearing(value);
+        if (rest !== undefined && !hasName(added, lower)) fields.push(name, rest);
+        continue;
+      }
       case 'type':
         isScript ||= value.toLowerCase().includes('script');
         break;
@@ -188,39 +166,20 @@ function withoutListed(fields: readonly string[], listed: ReadonlySet<string>): 
   return kept;
 }
 
-/**
- * Whether trailers hold what frames a message or ends its connection. Readers differ in whether that counts there: the
- * parser of undici closes the connection behind a trailing `Connection: close`, and undici itself uses it again.
- */
-export function hasFraming(trailers: readonly (Buffer | string)[]): boolean {
-  for (let i = 0; i < trailers.length; i += 2) {
-    const name = text(trailers[i]).toLowerCase();
-    if (HOP_BY_HOP.has(name) || name === 'content-length') return true;
-  }
-  return false;
-}
-
 /** Builds the trailers of the answer to the client: what may stand there, and nothing of Latchkey's own names. */
-export function responseTrailers(
-  raw: readonly (Buffer | string)[],
-  added: readonly string[],
-): [string, string][] {
+export function responseTrailers(raw: readonly string[], added: readonly string[]): [string, string][] {
   const trailers: [string, string][] = [];
   for (let i = 0; i + 1 < raw.length; i += 2) {
-    const name = text(raw[i]).toLowerCase();
+    const name = (raw[i] as string).toLowerCase();
     if (HOP_BY_HOP.has(name) || NOT_IN_TRAILERS.has(name) || hasName(added, name)) continue;
-    trailers.push([text(raw[i]), text(raw[i + 1])]);
+    trailers.push([raw[i] as string, raw[i + 1] as string]);
   }
   return trailers;
 }
 
 /** Whether an answer of this status ends with its head, whatever the head says (RFC 9112 6.3). */
-export function isBodiless(status: number): boolean {
+function isBodiless(status: number): boolean {
   return status === 204 || status === 304;
-}
-
-function text(raw: Buffer | string | undefined): string {
-  return raw === undefined ? '' : typeof raw === 'string' ? raw : (raw as Bytes).latin1Slice();
 }
 
 /** Whether a flat list has a field of a name, which is given in lower case. */

@@ -1,6 +1,7 @@
 import type { Active } from '../domain/active-count.js';
 import type { Address } from './address.js';
 import { isBrokenConnection, isUnreached } from './faults.js';
+import { InvalidUpstreamResponse } from './invalid-response.js';
 import type { Upstream } from './upstreams.js';
 
 /** What may be done with a request that failed. */
@@ -41,7 +42,10 @@ export class RetryState {
     const address = this.#address as Address;
     const upstream = this.#upstream;
     const unreached = !this.sent && isUnreached(error);
-    if (!unreached && !(this.sent && isBrokenConnection(error))) return undefined;
+    if (!unreached && !(this.sent && isBrokenConnection(error))) {
+      if (error instanceof InvalidUpstreamResponse) upstream.report(address, error);
+      return undefined;
+    }
     upstream.failed(address, error);
     if (this.#count > upstream.settings.retries || !(unreached ? bodyUnsent : idempotent)) return undefined;
     (this.#failed ??= []).push(address);

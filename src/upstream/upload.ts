@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http';
-import { Readable } from 'node:stream';
 
 /** Whom an upload tells how it goes. */
 export interface Uploading {
@@ -13,21 +12,28 @@ export interface Uploading {
   uploadBroken(): void;
 }
 
+/** Where a body goes. */
+export interface BodySink {
+  /** Returns whether it takes more now; if not, {@link Upload.drained} is called once it does. */
+  write(chunk: Buffer): boolean;
+  /** The body is whole. */
+  end(): void;
+}
+
 /**
- * The body of a request on its way up, at the pace of the upstream.
- *
- * It stands between the two because undici destroys the body it was given when a request fails, and the
- * client's connection has to live on for the answer.
+ * The body of a request on its way up, at the pace of the upstream. Nothing of it is read before {@link start}, so that until
+ * then it can be given to another connection.
  */
-export class Upload extends Readable {
+export class Upload {
   readonly #req: IncomingMessage;
   readonly #idle: NodeJS.Timeout;
   readonly #owner: Uploading;
-  #started = false;
+  #sink: BodySink | undefined;
+  #isBlocked = false;
+  #isOver = false;
 
   /** @param idleTimeout milliseconds that the client may pause */
   constructor(req: IncomingMessage, owner: Uploading, idleTimeout: number) {
-    super();
     this.#req = req;
     this.#owner = owner;
     this.#idle = setTimeout(this.#onIdle, idleTimeout);
@@ -37,27 +43,31 @@ export class Upload extends Readable {
 
   /** Nothing of it was taken, so it can still be given to another connection. */
   get isUntouched(): boolean {
-    return !this.#started && !this.destroyed;
+    return this.#sink === undefined && !this.#isOver;
   }
 
   /** More of it is to come, and the upstream would take it. */
   get isAwaited(): boolean {
-    return !this.readableEnded && !this.isPaused();
+    return !this.#isOver && !this.#isBlocked;
   }
 
-  override _read(): void {
-    if (!this.#started) {
-      this.#started = true;
-      this.#owner.uploadStarted();
-    }
-    this.#owner.uploadTaken();
-    if (!this.#req.isPaused()) return;
-    this.#idle.refresh();
-    this.#req.resume();
+  /** The upstream takes it from now on. */
+  start(sink: BodySink): void {
+    this.#sink = sink;
+    this.#owner.uploadStarted();
+    this.#goOn();
   }
 
-  override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
-    clearTimeout(this.#idle);
+  /** The upstream takes more. */
+  drained(): void {
+    if (!this.#isBlocked) return;
+    this.#isBlocked = false;
+    this.#goOn();
+  }
+
+  /** Gives up what was not taken yet. */
+  destroy(): void {
+    this.#finish();
     const req = this.#req;
     req
       .off('data', this.#onData)
@@ -67,12 +77,28 @@ export class Upload extends Readable {
     req.on('error', () => undefined);
     // What still comes is dropped; it must not stay in front of the next request.
     req.resume();
-    callback(error);
+  }
+
+  #goOn(): void {
+    if (this.#isOver) return;
+    this.#owner.uploadTaken();
+    this.#idle.refresh();
+    this.#req.resume();
+  }
+
+  #finish(): void {
+    this.#isOver = true;
+    clearTimeout(this.#idle);
   }
 
   readonly #onData = (chunk: Buffer): void => {
     this.#idle.refresh();
-    if (!this.push(chunk)) this.#req.pause();
+    if (this.#sink?.write(chunk) === true) {
+      this.#owner.uploadTaken();
+      return;
+    }
+    this.#isBlocked = true;
+    this.#req.pause();
   };
 
   /** Nothing came for long. While the upstream takes nothing, nothing is taken from the client, so that is not its pause. */
@@ -82,9 +108,9 @@ export class Upload extends Readable {
   };
 
   readonly #onEnd = (): void => {
-    clearTimeout(this.#idle);
+    this.#finish();
     this.#owner.uploadTaken();
-    this.push(null);
+    this.#sink?.end();
   };
 
   readonly #onClose = (): void => {

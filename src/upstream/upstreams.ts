@@ -118,13 +118,23 @@ export class Upstream {
 
   /** A request could not be sent, or its connection broke before the answer. */
   failed(address: Address, error: Error): void {
-    const cause = causeOf(error);
-    this.#events.failed({ upstream: this.name, address: address.origin, code: codeOf(error), cause });
+    this.report(address, error);
     // With nothing to turn to, leaving it out would only turn a hiccup into an outage.
     if (this.#only !== undefined) return;
     const { usable } = address.health;
     address.health.failed(performance.now());
-    this.#tell(address, usable, cause);
+    this.#tell(address, usable, causeOf(error));
+  }
+
+  /** Logs what went wrong with an address, which stays in use. */
+  report(address: Address, error: Error): void {
+    const { name } = this;
+    this.#events.failed({
+      upstream: name,
+      address: address.origin,
+      code: codeOf(error),
+      cause: causeOf(error),
+    });
   }
 
   /** A request is sent again. */
@@ -142,9 +152,9 @@ export class Upstream {
   }
 
   /** Cuts every connection. */
-  async close(): Promise<void> {
+  close(): void {
     this.stopChecks();
-    await Promise.all(this.addresses.map(({ pool }) => pool.destroy()));
+    for (const { pool } of this.addresses) pool.destroy();
   }
 
   #checked(address: Address, fault: string | undefined): void {
@@ -187,7 +197,7 @@ export interface Upstreams {
   /** What is on its way to each of them. */
   loads(): { readonly name: string; readonly active: number; readonly waiting: number }[];
   /** Cuts every connection. */
-  close(): Promise<void>;
+  close(): void;
 }
 
 /** Opens a pool for each address. Nothing but health checks connects before the first request. @throws Error when a file of `tls` can't be read */
@@ -209,8 +219,6 @@ export function createUpstreams(
         waiting: limiter.waiting,
       })),
     stopChecks: () => all.forEach((upstream) => upstream.stopChecks()),
-    close: async () => {
-      await Promise.all(all.map((upstream) => upstream.close()));
-    },
+    close: () => all.forEach((upstream) => upstream.close()),
   };
 }

@@ -2,12 +2,38 @@ import { createServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import t from 'tap';
 import { Address } from '../../src/upstream/address.js';
+import { UNFRAMED } from '../../src/http1/write.js';
+import type { ResponseHandler } from '../../src/upstream/upstream-request.js';
 import { until } from '../helpers/until.js';
 
 const CONNECTIONS = 60;
 
 /** What a server that names no time keeps its connections for. */
 const USUAL_MS = 5_000;
+
+const GET = {
+  method: 'GET',
+  target: '/',
+  host: 'a',
+  fields: [],
+  body: undefined,
+  length: UNFRAMED,
+  closes: false,
+};
+
+function answered(onResponseEnd: () => void): ResponseHandler {
+  return {
+    connection: undefined,
+    onRequestStart: () => undefined,
+    onInformational: () => undefined,
+    onResponseStart: () => undefined,
+    onResponseData: () => undefined,
+    onResponseEnd,
+    onResponseError: (error) => {
+      throw error;
+    },
+  };
+}
 
 /**
  * Opens many connections at once by as many requests.
@@ -33,17 +59,16 @@ async function idleTimes(named: boolean): Promise<{ times: number[]; byClient: n
   const { port } = server.address() as AddressInfo;
   const address = new Address(`http://127.0.0.1:${port}`, {
     connect_timeout: 2_000,
-    max_connections: CONNECTIONS,
     tls: null,
   });
   await Promise.all(
-    Array.from({ length: CONNECTIONS }, async () => {
-      const { body } = await address.pool.request({ path: '/', method: 'GET' });
-      await body.text();
-    }),
+    Array.from(
+      { length: CONNECTIONS },
+      () => new Promise<void>((done) => address.pool.dispatch(GET, answered(done))),
+    ),
   );
   await until(() => closed.length === CONNECTIONS, 'idle connections close');
-  await address.pool.close();
+  address.pool.destroy();
   server.close();
   return { times: closed.toSorted((a, b) => a - b), byClient };
 }

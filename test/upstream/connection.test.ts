@@ -1,13 +1,17 @@
 import { createServer, type Socket } from 'node:net';
 import t from 'tap';
-import type { Dispatcher } from 'undici';
 import { Address } from '../../src/upstream/address.js';
-import type { Connection } from '../../src/upstream/connection.js';
+import { UNFRAMED } from '../../src/http1/write.js';
+import type {
+  ResponseHandler,
+  UpstreamExchange,
+  UpstreamRequest,
+} from '../../src/upstream/upstream-request.js';
 import { listenOnLoopback } from '../helpers/http.js';
 
-/** Takes an answer piece by piece: holds its connection behind each, and goes on a moment later. */
-class SlowReader implements Dispatcher.DispatchHandler {
-  connection: Connection | undefined;
+/** Takes an answer piece by piece: pauses its connection behind each, and goes on a moment later. */
+class SlowReader implements ResponseHandler {
+  connection: UpstreamExchange | undefined;
   bytes = 0;
   readonly #done: (how: string) => void;
 
@@ -15,28 +19,36 @@ class SlowReader implements Dispatcher.DispatchHandler {
     this.#done = done;
   }
 
-  onConnect(): void {}
+  onRequestStart(): void {}
 
-  onHeaders(): boolean {
-    return true;
-  }
+  onInformational(): void {}
 
-  onData(chunk: Buffer): boolean {
+  onResponseStart(): void {}
+
+  onResponseData(chunk: Buffer): void {
     this.bytes += chunk.length;
-    this.connection?.hold();
-    setTimeout(() => this.connection?.release(true), 60);
-    return true;
+    this.connection?.pause();
+    setTimeout(() => this.connection?.resume(), 60);
   }
 
-  onComplete(): void {
-    this.connection?.release(false);
+  onResponseEnd(): void {
     this.#done('complete');
   }
 
-  onError(): void {
+  onResponseError(): void {
     this.#done('error');
   }
 }
+
+const GET: UpstreamRequest = {
+  method: 'GET',
+  target: '/',
+  host: 'upstream',
+  fields: [],
+  body: undefined,
+  length: UNFRAMED,
+  closes: false,
+};
 
 const HEADS: readonly string[] = [
   'HTTP/1.0 200 OK\r\n\r\n',
@@ -51,32 +63,31 @@ const ENDS: readonly [string, (socket: Socket) => void][] = [
   ['is reset', (socket) => void socket.resetAndDestroy()],
 ];
 
-t.test('a held connection may end in any way', async (t) => {
+t.test('a paused connection may end in any way', async (t) => {
   let answer: (socket: Socket) => void = () => undefined;
   const server = createServer((socket) => {
     socket.on('error', () => undefined).on('data', () => answer(socket));
   });
   const address = new Address(await listenOnLoopback(server), {
     connect_timeout: 2_000,
-    max_connections: 2,
     tls: null,
   });
-  t.teardown(async () => {
+  t.teardown(() => {
     server.close();
-    await address.pool.destroy();
+    address.pool.destroy();
   });
   for (const head of HEADS)
     for (const [about, end] of ENDS) {
       if (about === 'stays' && !head.includes('Length')) continue;
       answer = (socket) => {
         socket.write(`${head}${'x'.repeat(1_000)}`);
-        // While the first piece is held, the second one comes, and then the end.
+        // While the first piece is taken, the second one comes, and then the end.
         setTimeout(() => socket.write('y'.repeat(1_000), () => void setTimeout(() => end(socket), 15)), 15);
       };
       let reader: SlowReader | undefined;
       const how = await new Promise<string>((done) => {
         reader = new SlowReader(done);
-        address.pool.dispatch({ method: 'GET', path: '/' }, reader);
+        address.pool.dispatch(GET, reader);
       });
       const name = `${head.trim()}: it ${about}`;
       t.equal(how, about === 'is reset' ? how : 'complete', name);

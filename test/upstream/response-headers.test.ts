@@ -6,7 +6,7 @@ import { property } from '../helpers/property.js';
 
 const SESSION = 'service.session';
 const through = (name: string, value: string, status = 200) =>
-  responseHeaders(status, [Buffer.from(name), Buffer.from(value, 'latin1')], [], SESSION);
+  responseHeaders(status, [name, value], [], SESSION);
 
 /** Anything that browsers skip, or take for nothing, in front of a name and behind it. */
 const skipped = fc

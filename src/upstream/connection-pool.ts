@@ -1,0 +1,79 @@
+import { type Connect, Connection, type ConnectionOwner } from './connection.js';
+import type { ResponseHandler, UpstreamRequest } from './upstream-request.js';
+
+/** An idle connection is closed after so long, a little before many servers would (5 s), so that no request meets its end. */
+const IDLE_MS = 4_000;
+/** An upstream that says how long it keeps a connection is believed less so much, and up to so long. */
+const HINT_MARGIN_MS = 2_000;
+const MAX_IDLE_MS = 600_000;
+/**
+ * Connections close up to so much sooner. All those that a burst left idle at once kept every request waiting for 40 ms
+ * (256 connections).
+ */
+const SOONER_MS = 500;
+const TICK_MS = 50;
+
+/** The connections to one address. They are as many as its requests at most, which `connection-limiter.ts` limits. */
+export class ConnectionPool implements ConnectionOwner {
+  readonly #connect: Connect;
+  readonly #all = new Set<Connection>();
+  /** The one used last at the end. */
+  readonly #idle: Connection[] = [];
+  /** The Keep-Alive field read last, and what it says in milliseconds: an upstream sends the same with each answer. */
+  #hint: string | undefined;
+  #hintMs = IDLE_MS;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(connect: Connect) {
+    this.#connect = connect;
+  }
+
+  /** Sends a request on the connection that was used last, or on a new one. */
+  dispatch(request: UpstreamRequest, handler: ResponseHandler): void {
+    let connection = this.#idle.pop();
+    if (connection === undefined) {
+      connection = new Connection(this.#connect, this);
+      this.#all.add(connection);
+    }
+    connection.send(request, handler);
+  }
+
+  idle(connection: Connection, keepAlive: string | undefined): void {
+    if (keepAlive !== this.#hint) {
+      this.#hint = keepAlive;
+      this.#hintMs = idleTime(keepAlive);
+    }
+    const keptMs = this.#hintMs - Math.random() * SOONER_MS;
+    if (keptMs <= 0) {
+      connection.destroy();
+      return;
+    }
+    connection.idleUntil = performance.now() + keptMs;
+    this.#idle.push(connection);
+    this.#timer ??= setTimeout(this.#sweep, TICK_MS).unref();
+  }
+
+  closed(connection: Connection): void {
+    this.#all.delete(connection);
+    const at = this.#idle.lastIndexOf(connection);
+    if (at >= 0) this.#idle.splice(at, 1);
+  }
+
+  /** Closes all connections; their requests fail. */
+  destroy(): void {
+    clearTimeout(this.#timer);
+    for (const connection of this.#all) connection.destroy();
+  }
+
+  readonly #sweep = (): void => {
+    const now = performance.now();
+    for (const connection of this.#idle.filter(({ idleUntil }) => idleUntil <= now)) connection.destroy();
+    this.#timer = this.#idle.length === 0 ? undefined : setTimeout(this.#sweep, TICK_MS).unref();
+  };
+}
+
+/** How long a connection may be idle, in milliseconds. @param keepAlive value of a Keep-Alive field */
+function idleTime(keepAlive: string | undefined): number {
+  const seconds = keepAlive === undefined ? undefined : /timeout=(\d{1,9})/i.exec(keepAlive)?.[1];
+  return seconds === undefined ? IDLE_MS : Math.min(Number(seconds) * 1_000, MAX_IDLE_MS) - HINT_MARGIN_MS;
+}

@@ -1,0 +1,47 @@
+import type { Socket } from 'node:net';
+import { CHUNK_END, CHUNKED, chunkStart, lastChunk, type Length } from '../http1/write.js';
+import type { BodySink } from './upload.js';
+
+/** Writes the body of one request behind its head. */
+export class RequestBodyWriter implements BodySink {
+  /** All of it was written. */
+  isComplete = false;
+  readonly #socket: Socket;
+  readonly #fail: (error: Error) => void;
+  readonly #isChunked: boolean;
+  #left: number;
+
+  /** @param fail called when the body is not as long as the head says */
+  constructor(socket: Socket, length: Length, fail: (error: Error) => void) {
+    this.#socket = socket;
+    this.#fail = fail;
+    this.#isChunked = length === CHUNKED;
+    this.#left = length;
+  }
+
+  write(chunk: Buffer): boolean {
+    const socket = this.#socket;
+    if (chunk.length === 0) return true;
+    if (!this.#isChunked) {
+      this.#left -= chunk.length;
+      if (this.#left >= 0) return socket.write(chunk);
+      this.#fail(new Error('the body is longer than its Content-Length'));
+      return true;
+    }
+    socket.cork();
+    socket.write(chunkStart(chunk.length), 'latin1');
+    socket.write(chunk);
+    const takesMore = socket.write(CHUNK_END, 'latin1');
+    socket.uncork();
+    return takesMore;
+  }
+
+  end(): void {
+    if (this.#isChunked) this.#socket.write(lastChunk(), 'latin1');
+    else if (this.#left > 0) {
+      this.#fail(new Error('the body is shorter than its Content-Length'));
+      return;
+    }
+    this.isComplete = true;
+  }
+}
