@@ -40,11 +40,7 @@ export class Connection implements UpstreamExchange {
   #handler: ResponseHandler | undefined;
   #body: RequestBodyWriter | undefined;
   #served = 0;
-  #isReading = false;
-  #isPaused = false;
   #isClosed = false;
-  /** The upstream ended its side. */
-  #hasEnded = false;
 
   constructor(connect: Connect, owner: ConnectionOwner) {
     this.#owner = owner;
@@ -63,15 +59,11 @@ export class Connection implements UpstreamExchange {
   }
 
   pause(): void {
-    this.#isPaused = true;
     this.#socket?.pause();
   }
 
   resume(): void {
-    if (!this.#isPaused) return;
-    this.#isPaused = false;
-    this.#read();
-    if (!this.#isPaused) this.#socket?.resume();
+    this.#socket?.resume();
   }
 
   abort(error: Error): void {
@@ -101,16 +93,12 @@ export class Connection implements UpstreamExchange {
         this.#read();
       })
       .on('end', () => {
-        this.#hasEnded = true;
         this.#parser.finish();
         this.#read();
       })
       .on('drain', () => this.#request?.body?.drained())
       .on('error', (error) => this.#fail(error))
-      .on('close', () => {
-        // What came before the end may still wait for its reader.
-        if (!this.#hasEnded) this.#fail(new errors.SocketError('other side closed'));
-      });
+      .on('close', () => this.#fail(new errors.SocketError('other side closed')));
     if (this.#request !== undefined && this.#handler !== undefined)
       this.#begin(this.#request, this.#handler, socket);
   }
@@ -144,14 +132,10 @@ export class Connection implements UpstreamExchange {
   }
 
   #read(): void {
-    if (this.#isReading) return;
-    this.#isReading = true;
     try {
-      while (!this.#isPaused && !this.#isClosed && this.#readNext());
+      while (!this.#isClosed && this.#readNext());
     } catch (error) {
       this.#fail(error as Error);
-    } finally {
-      this.#isReading = false;
     }
   }
 
@@ -186,8 +170,11 @@ export class Connection implements UpstreamExchange {
     const goesOn = persistent && isSent && this.#request?.closes === false && this.#served < MAX_REQUESTS;
     const handler = this.#release();
     // Bytes behind the answer belong to no request.
-    if (goesOn && parser.next() === NEED_DATA) this.#owner.idle(this, keepAliveOf(fields));
-    else this.#close();
+    if (goesOn && parser.next() === NEED_DATA) {
+      // The reader of this answer may have paused it behind its last byte.
+      if (this.#socket?.isPaused() === true) this.#socket.resume();
+      this.#owner.idle(this, keepAliveOf(fields));
+    } else this.#close();
     handler?.onResponseEnd(trailers);
   }
 

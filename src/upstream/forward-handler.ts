@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import { errors } from 'undici';
 import { definesContent, isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
@@ -144,9 +145,9 @@ export class ForwardHandler
     this.#timeout.end();
     const { res } = this.#request;
     if (res.headersSent) {
-      // The answer began: the client must see it break, never a clean end.
+      // The answer began: the client must see it break, never a clean end. What came of it in this tick goes out before.
       this.#finish('upstream');
-      res.destroy();
+      process.nextTick(destroy, res);
       return;
     }
     const next = this.#retries.nextAddress(error, this.#repeatable());
@@ -241,6 +242,10 @@ export class ForwardHandler
     this.clientClosed();
     this.#request.res.destroy();
   }
+}
+
+function destroy(res: ServerResponse): void {
+  res.destroy();
 }
 
 function flushHead(handler: ForwardHandler): void {

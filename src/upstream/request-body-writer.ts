@@ -2,7 +2,12 @@ import type { Socket } from 'node:net';
 import { CHUNK_END, CHUNKED, chunkStart, lastChunk, type Length } from '../http1/write.js';
 import type { BodySink } from './upload.js';
 
-/** Writes the body of one request behind its head. */
+/**
+ * Writes the body of one request behind its head.
+ *
+ * What completes a body of a known length waits for the end of the client's: an upstream must not take for whole what the
+ * client goes on with, or takes back.
+ */
 export class RequestBodyWriter implements BodySink {
   /** All of it was written. */
   isComplete = false;
@@ -10,6 +15,7 @@ export class RequestBodyWriter implements BodySink {
   readonly #fail: (error: Error) => void;
   readonly #isChunked: boolean;
   #left: number;
+  #last: Buffer | undefined;
 
   /** @param fail called when the body is not as long as the head says */
   constructor(socket: Socket, length: Length, fail: (error: Error) => void) {
@@ -24,8 +30,9 @@ export class RequestBodyWriter implements BodySink {
     if (chunk.length === 0) return true;
     if (!this.#isChunked) {
       this.#left -= chunk.length;
-      if (this.#left >= 0) return socket.write(chunk);
-      this.#fail(new Error('the body is longer than its Content-Length'));
+      if (this.#left > 0) return socket.write(chunk);
+      if (this.#left === 0) this.#last = chunk;
+      else this.#fail(new Error('the body is longer than its Content-Length'));
       return true;
     }
     socket.cork();
@@ -37,8 +44,9 @@ export class RequestBodyWriter implements BodySink {
   }
 
   end(): void {
-    if (this.#isChunked) this.#socket.write(lastChunk(), 'latin1');
-    else if (this.#left > 0) {
+    if (this.#last !== undefined) this.#socket.write(this.#last);
+    else if (this.#isChunked) this.#socket.write(lastChunk(), 'latin1');
+    else {
       this.#fail(new Error('the body is shorter than its Content-Length'));
       return;
     }

@@ -30,7 +30,9 @@ export class Upload {
   readonly #owner: Uploading;
   #sink: BodySink | undefined;
   #isBlocked = false;
-  #isOver = false;
+  /** The client sent all of it. */
+  #isWhole = false;
+  #isDestroyed = false;
 
   /** @param idleTimeout milliseconds that the client may pause */
   constructor(req: IncomingMessage, owner: Uploading, idleTimeout: number) {
@@ -43,19 +45,21 @@ export class Upload {
 
   /** Nothing of it was taken, so it can still be given to another connection. */
   get isUntouched(): boolean {
-    return this.#sink === undefined && !this.#isOver;
+    return this.#sink === undefined && !this.#isDestroyed;
   }
 
   /** More of it is to come, and the upstream would take it. */
   get isAwaited(): boolean {
-    return !this.#isOver && !this.#isBlocked;
+    return !this.#isWhole && !this.#isDestroyed && !this.#isBlocked;
   }
 
   /** The upstream takes it from now on. */
   start(sink: BodySink): void {
     this.#sink = sink;
     this.#owner.uploadStarted();
-    this.#goOn();
+    // An empty one may end before it is read.
+    if (this.#isWhole) sink.end();
+    else this.#goOn();
   }
 
   /** The upstream takes more. */
@@ -67,7 +71,8 @@ export class Upload {
 
   /** Gives up what was not taken yet. */
   destroy(): void {
-    this.#finish();
+    this.#isDestroyed = true;
+    clearTimeout(this.#idle);
     const req = this.#req;
     req
       .off('data', this.#onData)
@@ -80,15 +85,10 @@ export class Upload {
   }
 
   #goOn(): void {
-    if (this.#isOver) return;
+    if (this.#isDestroyed) return;
     this.#owner.uploadTaken();
     this.#idle.refresh();
     this.#req.resume();
-  }
-
-  #finish(): void {
-    this.#isOver = true;
-    clearTimeout(this.#idle);
   }
 
   readonly #onData = (chunk: Buffer): void => {
@@ -108,7 +108,8 @@ export class Upload {
   };
 
   readonly #onEnd = (): void => {
-    this.#finish();
+    this.#isWhole = true;
+    clearTimeout(this.#idle);
     this.#owner.uploadTaken();
     this.#sink?.end();
   };

@@ -34,7 +34,7 @@ export interface ResponseHandler {
 
 /** What the handler of a request can do to its connection. */
 export interface UpstreamExchange {
-  /** Takes nothing more from the upstream until {@link resume}. */
+  /** Reads nothing more from the upstream until {@link resume}. What was read already still comes. */
   pause(): void;
   resume(): void;
   /** Gives the request up; its handler receives the error. */

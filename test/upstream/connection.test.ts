@@ -94,3 +94,16 @@ t.test('a paused connection may end in any way', async (t) => {
       t.ok(about === 'is reset' || reader?.bytes === 2_000, `${name}: ${reader?.bytes} bytes`);
     }
 });
+
+t.test('a connection that was paused behind the last byte of an answer takes the next request', async (t) => {
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined).on('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'));
+  });
+  const address = new Address(await listenOnLoopback(server), { connect_timeout: 2_000, tls: null });
+  t.teardown(() => {
+    server.close();
+    address.pool.destroy();
+  });
+  for (let i = 0; i < 2; i++)
+    t.equal(await new Promise((done) => address.pool.dispatch(GET, new SlowReader(done))), 'complete');
+}); // prettier-ignore
