@@ -1,4 +1,4 @@
-// Whose time it is: each sample of a CPU profile belongs to a stage of the pipeline, to undici, or to Node.
+// Whose time it is: each sample of a CPU profile belongs to a stage of the pipeline or to Node.
 
 /** The rows of the table, in the order in which a request meets them, and what each of them covers. */
 export const STAGES = {
@@ -9,8 +9,8 @@ export const STAGES = {
   store: 'the look-up in the store, and writing last uses',
   authorize: 'route, action, role, scope, service',
   identity: 'the headers that identify the user to the upstream',
-  forward: 'request and response headers, the upstream connection, passing the answer to Node',
-  undici: 'the request to the upstream and its answer, on the wire',
+  forward: 'request and response headers, retries and timeouts, passing the answer to Node',
+  upstream: 'the request to the upstream and its answer, on the wire',
   answer: "Latchkey's own answers: refusals",
   metrics: 'counters and histograms of the request',
   log: 'the line in the access log',
@@ -30,8 +30,8 @@ const OWNERS = [
   [/\/dist\/gate\/(?:identity|assertion)\.js$/, 'identity'],
   [/\/dist\/gate\/|\/dist\/policy\//, 'authorize'],
   [/\/dist\/store\/|\/node_modules\/(?:lmdb|msgpackr|ordered-binary|weak-lru-cache|lru-cache|ioredis)\//, 'store'],
+  [/\/dist\/upstream\/(?:connection|connection-pool|request-body-writer)\.js$|\/dist\/http1\//, 'upstream'],
   [/\/dist\/upstream\//, 'forward'],
-  [/\/node_modules\/undici\//, 'undici'],
   [/\/dist\/pipeline\/(?:access-log|auditor)\.js$|\/dist\/observe\/(?:log|audit|destination|printable)\.js$|\/node_modules\/(?:pino|sonic-boom|safe-stable-stringify|quick-format-unescaped|fast-redact|@pinojs\/\w+)\//, 'log'],
   [/\/dist\/observe\/|\/dist\/server\/observing\.js$|\/node_modules\/(?:prom-client|tdigest)\//, 'metrics'],
   [/\/dist\/(?:listeners|pipeline|server)\//, 'pipeline'],

@@ -24,7 +24,7 @@ interface AddressChange {
 interface AddressFault {
   readonly upstream: string;
   readonly address: string;
-  /** Of the system, of undici or of the TLS library. */
+  /** Of the system, of the TLS library, or of Latchkey: `UND_ERR_...` for connections and timeouts, `INVALID_RESPONSE`. */
   readonly code: string;
   readonly cause: string;
 }
