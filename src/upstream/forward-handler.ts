@@ -1,9 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import { errors } from 'undici';
-import { definesContent, isRead } from '../domain/methods.js';
+import { isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import { hasBody } from '../http/head.js';
-import { CHUNKED, type Length, UNFRAMED } from '../http1/write.js';
 import type { Address } from './address.js';
 import { follow, type Following, unfollow } from './client-side.js';
 import type { ConnectionWaiter, Permit } from './connection-limiter.js';
@@ -14,6 +13,7 @@ import { ResponseWriter } from './response-writer.js';
 import { type Resendable, RetryState } from './retry-state.js';
 import { refusalOf } from './faults.js';
 import { Upload, type Uploading } from './upload.js';
+import { requestTo } from './request-to.js';
 import type { ResponseHandler, UpstreamExchange } from './upstream-request.js';
 import { UpstreamTimeout } from './upstream-timeout.js';
 
@@ -76,29 +76,8 @@ export class ForwardHandler
   }
 
   #dispatch(address: Address): void {
-    const { head, target, fields, upstream } = this.#request;
-    const { method } = head;
-    const upload = this.#upload;
     this.#sentAt = performance.now();
-    address.pool.dispatch(
-      {
-        method,
-        target: address.prefix + target,
-        host: upstream.hostFor(head) ?? address.host,
-        fields,
-        body: upload,
-        length: this.#length(),
-        closes: upload !== undefined && !definesContent(method),
-      },
-      this,
-    );
-  }
-
-  /** A server waits for a length where content is expected (RFC 9110 8.6). */
-  #length(): Length {
-    const { method, contentLength } = this.#request.head;
-    if (this.#upload !== undefined) return contentLength ?? CHUNKED;
-    return definesContent(method) ? 0 : UNFRAMED;
+    address.pool.dispatch(requestTo(address, this.#request, this.#upload), this);
   }
 
   onRequestStart(): void {
