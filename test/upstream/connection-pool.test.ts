@@ -1,0 +1,230 @@
+import { EventEmitter } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { createServer, type Socket } from 'node:net';
+import t, { type Test } from 'tap';
+import { CHUNKED, UNFRAMED } from '../../src/http1/write.js';
+import { Address } from '../../src/upstream/address.js';
+import { Upload } from '../../src/upstream/upload.js';
+import type {
+  ResponseHandler,
+  UpstreamExchange,
+  UpstreamRequest,
+} from '../../src/upstream/upstream-request.js';
+import { listenOnLoopback } from '../helpers/http.js';
+import { until } from '../helpers/until.js';
+
+const GET: UpstreamRequest = {
+  method: 'GET',
+  target: '/',
+  host: 'upstream',
+  fields: [],
+  body: undefined,
+  length: UNFRAMED,
+  closes: false,
+};
+const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-A: b\r\n\r\nok';
+
+/** Notes what becomes of a request. */
+class Recorder implements ResponseHandler {
+  connection: UpstreamExchange | undefined;
+  body = '';
+  status = 0;
+  fields: readonly string[] = [];
+  informational = 0;
+  readonly over: Promise<string>;
+  #done: (how: string) => void = () => undefined;
+
+  constructor() {
+    this.over = new Promise((done) => (this.#done = done));
+  }
+
+  onRequestStart(): void {}
+
+  onInformational(): void {
+    this.informational += 1;
+  }
+
+  onResponseStart(status: number, _reason: string, fields: readonly string[]): void {
+    this.status = status;
+    this.fields = fields;
+  }
+
+  onResponseData(chunk: Buffer): void {
+    this.body += chunk.toString('latin1');
+  }
+
+  onResponseEnd(trailers: readonly string[]): void {
+    this.#done(`${this.status} ${this.body} ${trailers.join()}`.trim());
+  }
+
+  onResponseError(error: Error): void {
+    this.#done(error.message);
+  }
+}
+
+/** An upstream that does with each connection what a test says, and an address of it. */
+async function startUpstream(t: Test, serve: (socket: Socket, request: string, index: number) => void) {
+  const sockets: Socket[] = [];
+  const requests: string[] = [];
+  const server = createServer((socket) => {
+    const index = sockets.push(socket) - 1;
+    socket.on('error', () => undefined).on('data', (bytes) => {
+      requests.push(bytes.toString('latin1'));
+      serve(socket, bytes.toString('latin1'), index);
+    });
+  });
+  const address = new Address(await listenOnLoopback(server), { connect_timeout: 2_000, tls: null });
+  t.teardown(() => {
+    server.close();
+    address.pool.destroy();
+  });
+  const send = (request: Partial<UpstreamRequest> = {}) => {
+    const recorder = new Recorder();
+    address.pool.dispatch({ ...GET, ...request }, recorder);
+    return recorder;
+  };
+  return { sockets, requests, send };
+} // prettier-ignore
+
+t.test('an answer is the same wherever the network cuts it', async (t) => {
+  const text = 'HTTP/1.1 103 Early\r\nX: 1\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nok\r\n1\r\n!\r\n0\r\nX-T: t\r\n\r\n';
+  let cut = 0;
+  const { sockets, send } = await startUpstream(t, (socket) => {
+    socket.setNoDelay();
+    socket.write(text.slice(0, cut));
+    setTimeout(() => socket.write(text.slice(cut)), 2);
+  });
+  for (cut = 1; cut < text.length; cut++) {
+    const recorder = send();
+    t.equal(await recorder.over, '200 ok! X-T,t', `cut at ${cut}`);
+    t.equal(recorder.informational, 1);
+  }
+  t.equal(sockets.length, 1, 'on one connection');
+}); // prettier-ignore
+
+t.test('the connection that was used last takes the next request', async (t) => {
+  const { sockets, send } = await startUpstream(t, (socket) => socket.write(OK));
+  await Promise.all([send().over, send().over, send().over]);
+  t.equal(sockets.length, 3);
+  const used = sockets.map(({ bytesRead }) => bytesRead);
+  for (let i = 0; i < 5; i++) await send().over;
+  t.equal(sockets.length, 3);
+  t.equal(sockets.filter(({ bytesRead }, i) => bytesRead > (used[i] ?? 0)).length, 1);
+});
+
+for (const [about, surplus, delay] of [
+  ['in the same packet', 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil', 0],
+  ['later', 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil', 20],
+  ['one byte', 'x', 0],
+] as const) {
+  t.test(`what comes behind an answer answers no other request: ${about}`, async (t) => {
+    const { sockets, send } = await startUpstream(t, (socket, _, index) => {
+      if (index > 0) socket.write(OK);
+      else if (delay === 0) socket.write(OK + surplus);
+      else {
+        socket.write(OK);
+        setTimeout(() => socket.write(surplus), delay);
+      }
+    });
+    t.equal(await send().over, '200 ok');
+    await until(() => sockets[0]?.readyState === 'closed', 'that connection is closed');
+    t.equal(await send().over, '200 ok');
+    t.equal(sockets.length, 2);
+  });
+}
+
+for (const [about, answer, persists] of [
+  ['a plain one', OK, true],
+  ['Connection: close', OK.replace('X-A: b', 'Connection: close'), false],
+  ['HTTP/1.0', OK.replace('1.1', '1.0'), false],
+  ['HTTP/1.0 that keeps it', OK.replace('1.1', '1.0').replace('X-A: b', 'Connection: keep-alive'), true],
+  ['a Keep-Alive that is nearly over', OK.replace('X-A: b', 'Keep-Alive: timeout=2'), false],
+  ['a long Keep-Alive', OK.replace('X-A: b', 'keep-alive: max=9, timeout=90'), true],
+  ['a 204 with a length', 'HTTP/1.1 204 No\r\nContent-Length: 2\r\n\r\n', false],
+] as const) {
+  t.test(`whether the connection takes another request behind ${about}`, async (t) => {
+    const { sockets, send } = await startUpstream(t, (socket) => socket.write(answer));
+    await send().over;
+    await send().over;
+    t.equal(sockets.length, persists ? 1 : 2);
+  });
+}
+
+t.test('a request that is given up before its connection is open leaves the connection to the next one', async (t) => {
+  const { sockets, requests, send } = await startUpstream(t, (socket) => socket.write(OK));
+  const first = send({ target: '/first' });
+  first.connection?.abort(new Error('given up'));
+  t.equal(await first.over, 'given up');
+  t.equal(await send({ target: '/second' }).over, '200 ok');
+  t.equal(sockets.length, 1);
+  t.notMatch(requests.join(), /first/);
+}); // prettier-ignore
+
+t.test('what breaks', async (t) => {
+  const cases: readonly [string, (socket: Socket) => void, RegExp][] = [
+    ['the upstream closes at once', (socket) => socket.destroy(), /other side closed|ECONNRESET/],
+    ['it ends in the head', (socket) => socket.end('HTTP/1.1 2'), /other side closed/],
+    ['it ends in the body', (socket) => socket.end(OK.slice(0, -1)), /other side closed/],
+    ['a bare line feed', (socket) => socket.write('HTTP/1.1 200 OK\n\n'), /malformed answer: line_end at byte 15/],
+    ['a switch that nobody asked for', (socket) => socket.write('HTTP/1.1 101 Switching\r\n\r\n'), /unexpected_switch/],
+    ['a head without an end', (socket) => socket.write(`HTTP/1.1 200 OK\r\nX: ${'x'.repeat(20_000)}`), /head_too_large/],
+  ];
+  for (const [about, serve, message] of cases) {
+    const { sockets, send } = await startUpstream(t, serve);
+    t.match(await send().over, message, about);
+    await until(() => sockets.every(({ readyState }) => readyState === 'closed'), 'its connection is closed');
+  }
+}); // prettier-ignore
+
+/** A body that a test sends piece by piece. */
+function body(t: Test) {
+  const client = Object.assign(new EventEmitter(), { pause: () => client, resume: () => client, isPaused: () => false });
+  const owner = { uploadStarted: () => undefined, uploadTaken: () => undefined, uploadIdle: () => undefined, uploadBroken: () => undefined };
+  const upload = new Upload(client as unknown as IncomingMessage, owner, 60_000);
+  t.teardown(() => upload.destroy());
+  return { client, upload };
+} // prettier-ignore
+
+t.test('a body is whole for the upstream only when it is as long as its head says, and has ended', async (t) => {
+  for (const [about, length, pieces, seen] of [
+    ['as long', 6, ['abc', 'def'], 'abcdef'],
+    ['in chunks', CHUNKED, ['abc', 'def'], '3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n'],
+  ] as const) {
+    const { requests, send } = await startUpstream(t, (socket, request) => {
+      if (request.endsWith('def') || request.endsWith('0\r\n\r\n')) socket.write(OK);
+    });
+    const { client, upload } = body(t);
+    const recorder = send({ method: 'POST', body: upload, length });
+    await until(() => requests.length > 0, 'the head is there');
+    for (const piece of pieces) {
+      client.emit('data', Buffer.from(piece));
+      await new Promise((done) => setTimeout(done, 20));
+    }
+    t.notOk(requests.join('').endsWith(seen), `${about}: not before its end`);
+    client.emit('end');
+    t.equal(await recorder.over, '200 ok', about);
+    t.ok(requests.join('').endsWith(`\r\n\r\n${seen}`), about);
+  }
+  for (const [about, pieces, message] of [
+    ['too short', ['abc'], /shorter/],
+    ['too long', ['abcdefg'], /longer/],
+    ['too long, in another piece', ['abcdef', 'g'], /longer/],
+  ] as const) {
+    const { requests, send } = await startUpstream(t, () => undefined);
+    const { client, upload } = body(t);
+    const recorder = send({ method: 'POST', body: upload, length: 6 });
+    await until(() => requests.length > 0, 'the head is there');
+    for (const piece of pieces) client.emit('data', Buffer.from(piece));
+    client.emit('end');
+    t.match(await recorder.over, message, about);
+    t.notMatch(requests.join(''), /abcdef/, about);
+  }
+}); // prettier-ignore
+
+t.test('an answer that comes before the end of a body closes the connection', async (t) => {
+  const { sockets, send } = await startUpstream(t, (socket) => socket.write(OK));
+  const { upload } = body(t);
+  t.equal(await send({ method: 'POST', body: upload, length: 6 }).over, '200 ok');
+  await until(() => sockets[0]?.readyState === 'closed', 'it is closed');
+  t.equal(await send().over, '200 ok');
+});
