@@ -6,7 +6,8 @@ const TOO_SLOW = new Set([
   'UND_ERR_BODY_TIMEOUT',
   'ETIMEDOUT',
 ]);
-const CONNECTION = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
+/** What a socket fails with: an error of the system (EPIPE), or an alert of TLS. */
+const OF_SOCKET = /^(?:E[A-Z]+|ERR_SSL_\w+|UND_ERR_SOCKET)$/;
 
 /** The refusal when an upstream failed before it answered. @param sent whether the request could be sent */
 export function refusalOf(error: Error, sent: boolean): Refusal {
@@ -19,7 +20,7 @@ export function refusalOf(error: Error, sent: boolean): Refusal {
 
 /** Whether a connection that was open broke, so that a request without side effects may be sent again on another one. */
 export function isBrokenConnection(error: Error): boolean {
-  return CONNECTION.has(codeOf(error));
+  return OF_SOCKET.test(codeOf(error));
 }
 
 /** Whether no connection came about, of an error that was met before anything was sent. Others are of our own making. */
