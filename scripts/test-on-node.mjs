@@ -9,10 +9,13 @@ let bin;
 try {
   bin = needNode(version);
 } catch (error) {
-  process.stderr.write(`${error.message}\nusage: npm run test:node -- VERSION [TEST FILES]\n`);
+  process.stderr.write(
+    `${error instanceof Error ? error.message : String(error)}\nusage: npm run test:node -- VERSION [TEST FILES]\n`,
+  );
   process.exit(2);
 }
 // First in the path, so that the test runner and every process that it starts are of this version.
+/** @type {NodeJS.ProcessEnv} */
 const env = { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH}` };
 for (const name of ['npm_node_execpath', 'NODE']) delete env[name];
 const node = spawnSync('node', ['--version'], { env, encoding: 'utf8' }).stdout.trim();

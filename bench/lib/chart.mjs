@@ -24,11 +24,16 @@ const STYLE = `
   }`;
 
 /**
+ * `own` rows stand out.
+ *
+ * @typedef {{ title: string, note: string, stacked: boolean,
+ *   rows: { name: string, parts: number[], label: string, own?: boolean }[] }} Chart
+ */
+/**
  * A picture of one or several charts, one below the other. Each bar has one or two parts, the second behind the first
  * or after it.
  *
- * @param {{ title: string, note: string, stacked: boolean,
- *   rows: { name: string, parts: number[], label: string, own?: boolean }[] }[]} charts `own` rows stand out
+ * @param {Chart[]} charts
  */
 export function chartsAsSvg(charts) {
   let y = MARGIN;
@@ -48,6 +53,10 @@ ${drawn.join('\n')}
 `;
 } // prettier-ignore
 
+/**
+ * @param {Chart} what
+ * @param {number} top
+ */
 function drawChart({ title, note, stacked, rows }, top) {
   const longest = Math.max(...rows.map(({ parts }) => (stacked ? sum(parts) : Math.max(...parts))));
   const scale = (WIDTH - NAMES - VALUES - 2 * MARGIN) / longest;
@@ -74,21 +83,29 @@ function drawChart({ title, note, stacked, rows }, top) {
   return { svg: [...head, ...lines].join('\n'), height: 48 + rows.length * ROW };
 }
 
-/** Stacked parts follow each other; others begin together, the longer one behind. */
+/**
+ * Stacked parts follow each other; others begin together, the longer one behind.
+ *
+ * @param {number[]} what
+ * @param {boolean} stacked
+ */
 function barsOf([first, second], stacked) {
   if (second === undefined) return [{ from: 0, to: first, part: 'first' }];
   if (stacked) return [{ from: 0, to: first, part: 'first' }, { from: first, to: first + second, part: 'second' }];
   return [{ from: 0, to: second, part: 'second' }, { from: 0, to: first, part: 'first' }];
 } // prettier-ignore
 
+/** @param {number[]} values */
 function sum(values) {
   return values.reduce((total, value) => total + value, 0);
 }
 
+/** @param {number} value */
 function at(value) {
   return Number(value.toFixed(1));
 }
 
+/** @param {string} text */
 function escape(text) {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }

@@ -42,8 +42,10 @@ export async function startLatchkey(what) {
   const args = [...nodeArgs, cli, 'serve', '--config', file];
   const startedAt = Date.now();
   const started = startPinned({ program: node, args, cores, log, env, cwd: own });
+  /** @type {ReturnType<typeof readyLine>} */
   let ready;
   await until(started, name, () => (ready = readyLine(log)) !== undefined);
+  if (ready === undefined) throw new Error(`${name} did not get ready`);
   return {
     ...started,
     startedAt,
@@ -59,12 +61,22 @@ export async function startLatchkey(what) {
   };
 }
 
-/** The name of a log that no earlier start wrote. */
+/**
+ * The name of a log that no earlier start wrote.
+ *
+ * @param {string} base
+ * @param {number} [count]
+ * @returns {string}
+ */
 function unusedName(base, count = 1) {
   const name = count === 1 ? `${base}.log` : `${base}-${count}.log`;
   return existsSync(name) ? unusedName(base, count + 1) : name;
 }
 
+/**
+ * @param {string} log
+ * @returns {{ time: string, listen: string, decision?: string, admin: string } | undefined}
+ */
 function readyLine(log) {
   const line = readFileSync(log, 'utf8')
     .split('\n')

@@ -17,6 +17,7 @@ export function machineFacts() {
   };
 }
 
+/** @param {string} file */
 function readIfThere(file) {
   try {
     return readFileSync(file, 'utf8');

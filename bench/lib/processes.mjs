@@ -7,21 +7,33 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const START_MS = 60_000;
+/** @typedef {{ log: string, exited: boolean }} Started */
+/** @type {(() => unknown)[]} */
 const endings = [];
 
 /** The cores that the run may use, as they were before it pinned itself. */
 export const CORES = parseCores(
-  /^Cpus_allowed_list:\s+(.*)$/m.exec(readFileSync('/proc/self/status', 'utf8'))[1],
+  /** @type {RegExpExecArray} */ (
+    /^Cpus_allowed_list:\s+(.*)$/m.exec(readFileSync('/proc/self/status', 'utf8'))
+  )[1],
 );
 
-/** Which cores carry the load (generator and upstream) and which one what is measured. */
+/**
+ * Which cores carry the load (generator and upstream) and which one what is measured.
+ *
+ * @param {number[]} [cores]
+ */
 export function planCores(cores = CORES) {
   if (cores.length < 2)
     throw new Error('a measurement needs two cores: one for the load, one for what is measured');
   return { load: cores.slice(0, -1), measured: cores.slice(-1) };
 }
 
-/** Numbers of a list like `0-2,5`. */
+/**
+ * Numbers of a list like `0-2,5`.
+ *
+ * @param {string} list
+ */
 export function parseCores(list) {
   return list.split(',').flatMap((part) => {
     const [first, last = first] = part.split('-').map(Number);
@@ -29,14 +41,22 @@ export function parseCores(list) {
   });
 }
 
-/** A folder that goes away with the run. */
+/**
+ * A folder that goes away with the run.
+ *
+ * @param {string} name
+ */
 export function temporaryFolder(name) {
   const folder = mkdtempSync(join(tmpdir(), `latchkey-${name}-`));
   onEnd(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** Does something when the run is over, whichever way. The last one is done first. */
+/**
+ * Does something when the run is over, whichever way. The last one is done first.
+ *
+ * @param {() => unknown} work
+ */
 export function onEnd(work) {
   endings.unshift(work);
 }
@@ -46,7 +66,11 @@ async function endAll() {
   for (const work of endings.splice(0)) await work();
 }
 
-/** Runs a measurement and cleans up after it, after Ctrl-C too. */
+/**
+ * Runs a measurement and cleans up after it, after Ctrl-C too.
+ *
+ * @param {() => Promise<void>} main
+ */
 export async function run(main) {
   for (const signal of ['SIGINT', 'SIGTERM']) {
     process.once(signal, () => void endAll().finally(() => process.exit(130)));
@@ -63,7 +87,7 @@ export async function run(main) {
 /**
  * Starts a process on some cores. Its standard output and error go to a file.
  *
- * @param {{ program: string, args: string[], cores: number[], log: string, env?: object, cwd?: string }} what
+ * @param {{ program: string, args: string[], cores: number[], log: string, env?: object | undefined, cwd?: string }} what
  */
 export function startPinned({ program, args, cores, log, env, cwd }) {
   const output = openSync(log, 'a');
@@ -86,12 +110,25 @@ export function startPinned({ program, args, cores, log, env, cwd }) {
   return started;
 }
 
-/** Waits until a process listens. @throws Error with what it wrote when it ends instead */
+/**
+ * Waits until a process listens.
+ *
+ * @throws Error with what it wrote when it ends instead
+ * @param {Started} started
+ * @param {number} port
+ * @param {string} name
+ */
 export async function untilListening(started, port, name) {
   await until(started, name, () => accepts(port));
 }
 
-/** Waits until something holds of a started process. */
+/**
+ * Waits until something holds of a started process.
+ *
+ * @param {Started} started
+ * @param {string} name
+ * @param {() => boolean | Promise<boolean>} holds
+ */
 export async function until(started, name, holds) {
   const limit = Date.now() + START_MS;
   while (!(await holds())) {
@@ -106,8 +143,8 @@ export async function until(started, name, holds) {
 /** A port that nobody listens on. */
 export async function freePort() {
   const server = createServer();
-  await new Promise((done) => server.listen(0, '127.0.0.1', done));
-  const { port } = server.address();
+  await /** @type {Promise<void>} */ (new Promise((done) => server.listen(0, '127.0.0.1', done)));
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
   await new Promise((done) => server.close(done));
   return port;
 }
@@ -116,6 +153,8 @@ export async function freePort() {
  * Makes sure that a program of Debian's is there: installs its packages when that is allowed.
  *
  * @returns what to do about it; undefined when it is there
+ * @param {() => boolean} isThere
+ * @param {string[]} packages
  */
 export function missingPackages(isThere, ...packages) {
   if (isThere()) return undefined;
@@ -126,11 +165,20 @@ export function missingPackages(isThere, ...packages) {
   return `apt-get install ${packages.join(' ')}`;
 }
 
-/** Whether a program can be run. */
+/**
+ * Whether a program can be run.
+ *
+ * @param {string} program
+ * @param {string[]} args
+ */
 export function runs(program, ...args) {
   return spawnSync(program, args).error === undefined;
 }
 
+/**
+ * @param {number} port
+ * @returns {Promise<boolean>}
+ */
 function accepts(port) {
   return new Promise((answer) => {
     const socket = connect(port, '127.0.0.1', () => {

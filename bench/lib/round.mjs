@@ -10,6 +10,7 @@ const REST_MS = 100;
  *
  * @param {{ port: number, pids: Record<string, number>, emptyLog?: () => void }} started its processes by their part
  * @param {{ script: string, path?: string, expects: 'ok' | 'refused', connections?: number }} load
+ * @param {{ seconds: number, cores: number[], measuredCores: number[] }} settings
  * @returns CPU µs a request, of each part and together; requests a second; p50 and p99 in ms; memory in bytes
  */
 export async function measureRound(started, load, { seconds, cores, measuredCores }) {
@@ -37,16 +38,31 @@ export async function measureRound(started, load, { seconds, cores, measuredCore
   };
 }
 
-/** Share of some cores that something else had, the host of a virtual machine included: such a round is worth less. */
+/**
+ * Share of some cores that something else had, the host of a virtual machine included: such a round is worth less.
+ *
+ * @param {number} foreignSeconds
+ * @param {number} seconds
+ * @param {number[]} cores
+ */
 export function foreignShare(foreignSeconds, seconds, cores) {
   return Math.max(0, foreignSeconds / (seconds * cores.length));
 }
 
-/** The half of the rounds in which the least else ran on the measured cores. */
+/**
+ * The half of the rounds in which the least else ran on the measured cores.
+ *
+ * @template {{ foreign_share: number }} T
+ * @param {T[]} rounds
+ */
 export function quieterHalf(rounds) {
   return rounds.toSorted((a, b) => a.foreign_share - b.foreign_share).slice(0, Math.ceil(rounds.length / 2));
 }
 
+/**
+ * @param {{ requests: number, refused: number }} what
+ * @param {'ok' | 'refused'} expects
+ */
 function checkAnswers({ requests, refused }, expects) {
   if (expects === 'ok' && refused > 0) throw new Error(`${refused} of ${requests} requests were refused`);
   if (expects === 'refused' && refused < requests)

@@ -8,7 +8,12 @@ const SMALL_ANSWER = JSON.stringify({ data: 'x'.repeat(89) });
 /** Files of the upstream, in bytes. */
 export const SIZES = { '64k': 65_536, '10m': 10_485_760 };
 
-/** The parts of an nginx configuration that keep it in a folder and its connections open. */
+/**
+ * The parts of an nginx configuration that keep it in a folder and its connections open.
+ *
+ * @param {string} folder
+ * @param {{ modules?: string[] | undefined, http: string }} what
+ */
 function nginxFrame(folder, { modules = [], http }) {
   const places = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
   return `${modules.map((file) => `load_module ${file};`).join('\n')}
@@ -30,7 +35,11 @@ ${http}
 `;
 }
 
-/** Starts nginx with a configuration in a folder of its own. */
+/**
+ * Starts nginx with a configuration in a folder of its own.
+ *
+ * @param {{ folder: string, name: string, cores: number[], port: number, modules?: string[], http: string }} what
+ */
 export async function startNginx({ folder, name, cores, port, modules, http }) {
   const own = join(folder, name);
   mkdirSync(own);
@@ -46,6 +55,8 @@ export async function startNginx({ folder, name, cores, port, modules, http }) {
  * Starts the upstream. `/files/` has bodies to send, `/take` takes one to its end, everything else is a small answer.
  *
  * @returns its port
+ * @param {string} folder
+ * @param {number[]} cores
  */
 export async function startUpstream(folder, cores) {
   const files = join(folder, 'files');

@@ -10,6 +10,8 @@ const MARK = 'RESULT ';
  * Writes the script by which wrk sends some requests, in turn from a random one on.
  *
  * @param {{ method: string, path: string, fields: Record<string, string>, body?: number }[]} requests
+ * @param {string} folder
+ * @param {string} name
  */
 export function writeScript(folder, name, requests) {
   const file = join(folder, `${name}.lua`);
@@ -56,6 +58,7 @@ end
  *
  * @returns requests done, seconds, p50 and p99 in ms, answers of 400 and above
  * @throws Error when connections failed
+ * @param {{ url: string, script: string, seconds: number, cores: number[], connections?: number | undefined }} what
  */
 export async function wrk({ url, script, seconds, cores, connections = 64 }) {
   const args = ['-c', cores.join(','), 'wrk', '-t', '1', '-c', String(connections), '-d', `${seconds}s`, '--timeout', '30s', '-s', script, url];
@@ -72,14 +75,22 @@ export async function wrk({ url, script, seconds, cores, connections = 64 }) {
  */
 const WARM = { requests: 100_000, seconds: 12 };
 
-/** Loads until it is warm. */
+/**
+ * Loads until it is warm.
+ *
+ * @param {{ url: string, script: string, cores: number[], connections?: number }} target
+ */
 export async function warmUp(target) {
   let requests = 0;
   for (let second = 0; second < WARM.seconds && requests < WARM.requests; second++)
     requests += (await wrk({ ...target, seconds: 1 })).requests;
 }
 
-/** What wrk printed. */
+/**
+ * What wrk printed.
+ *
+ * @param {string} output
+ */
 export function parseResult(output) {
   const line = output.split('\n').find((each) => each.startsWith(MARK));
   if (line === undefined) throw new Error(`wrk failed: ${output.trim().slice(-500)}`);

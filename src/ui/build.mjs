@@ -5,6 +5,7 @@ import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
+/** @param {string} path */
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const out = here('../../dist/ui/');
 

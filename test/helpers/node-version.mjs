@@ -24,6 +24,7 @@ export function needNode(version) {
   const made = mkdtempSync(`${home}-`);
   try {
     const args = ['install', '--no-save', '--ignore-scripts', '--no-audit', '--no-fund', '--prefix', made];
+    /** @type {import('node:child_process').SpawnSyncOptionsWithStringEncoding} */
     const options = { cwd: made, encoding: 'utf8', timeout: INSTALL_MS };
     const { status, stderr, error } = spawnSync('npm', [...args, `${name}@${version}`], options);
     if (status !== 0) throw new Error(`Node ${version} cannot be installed; "npm install ${name}@${version}" says:\n${stderr || error?.message}`);

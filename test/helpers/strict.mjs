@@ -3,12 +3,20 @@
  * lines, one length, one host, no chunk extensions. It shares no code with any parser that is tested with it.
  */
 
+/** @import { Fault, StrictAnswer, StrictRequest } from './strict.mjs' */
+
 const LINE =
   /^[!#$%&'*+.^_`|~0-9A-Za-z-]+:[ \t]*((?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?)[ \t]*$/;
 const REQUEST = /^([A-Z]+) (\/[\x21\x22\x24-\x7e]*) HTTP\/1\.1$/;
 const STATUS = /^HTTP\/1\.1 ([1-5]\d\d) [\t\x20-\x7e\x80-\xff]*$/;
 
-/** Reads the request that begins at an index: the request and its end, nothing yet (`undefined`), or a fault. */
+/**
+ * Reads the request that begins at an index: the request and its end, nothing yet (`undefined`), or a fault.
+ *
+ * @param {Buffer} bytes
+ * @param {number} from
+ * @returns {StrictRequest | Fault | undefined}
+ */
 export function readRequest(bytes, from) {
   const head = readHead(bytes, from, REQUEST);
   if (head === undefined || 'fault' in head) return head;
@@ -24,6 +32,11 @@ export function readRequest(bytes, from) {
  * Reads the answer to a request of a method that begins at an index; interim answers come on their own.
  *
  * @param ended whether the connection is closed, which ends an answer without a length
+ * @param {Buffer} bytes
+ * @param {number} from
+ * @param {string} method
+ * @param {boolean} ended
+ * @returns {StrictAnswer | Fault | undefined}
  */
 export function readAnswer(bytes, from, method, ended) {
   const head = readHead(bytes, from, STATUS);
@@ -46,8 +59,12 @@ export function readAnswer(bytes, from, method, ended) {
  * Reads all answers on a connection to requests of these methods.
  *
  * @returns the final answers, how much of the bytes they took, and what is wrong, if anything is
+ * @param {Buffer} bytes
+ * @param {readonly string[]} methods
+ * @param {boolean} ended
  */
 export function readAnswers(bytes, methods, ended) {
+  /** @type {StrictAnswer[]} */
   const answers = [];
   let from = 0;
   while (from < bytes.length) {
@@ -61,17 +78,29 @@ export function readAnswers(bytes, methods, ended) {
   return { answers, end: from, fault: undefined };
 }
 
-/** Values of the fields of a lower-case name. */
+/**
+ * Values of the fields of a lower-case name.
+ *
+ * @param {readonly [string, string][]} fields
+ * @param {string} name
+ */
 export function valuesOf(fields, name) {
   return fields.filter(([each]) => each.toLowerCase() === name).map(([, value]) => value);
 }
 
+/**
+ * @param {Buffer} bytes
+ * @param {number} from
+ * @param {RegExp} start
+ * @returns {{ start: RegExpExecArray, fields: [string, string][], end: number } | Fault | undefined}
+ */
 function readHead(bytes, from, start) {
   const end = bytes.indexOf('\r\n\r\n', from, 'latin1');
   if (end < 0) return bytes.length - from > 65_536 ? { fault: 'a head over 64 KiB' } : undefined;
   const lines = bytes.toString('latin1', from, end).split('\r\n');
   const first = start.exec(lines[0]);
   if (first === null) return { fault: `the first line ${JSON.stringify(lines[0].slice(0, 200))}` };
+  /** @type {[string, string][]} */
   const fields = [];
   for (const line of lines.slice(1)) {
     const found = LINE.exec(line);
@@ -81,6 +110,12 @@ function readHead(bytes, from, start) {
   return { start: first, fields, end: end + 4 };
 }
 
+/**
+ * @param {Buffer} bytes
+ * @param {{ fields: [string, string][], end: number }} what
+ * @param {boolean} trailers
+ * @returns {{ bytes: Buffer, end: number } | Fault | undefined}
+ */
 function readBody(bytes, { fields, end }, trailers) {
   const lengths = valuesOf(fields, 'content-length');
   const codings = valuesOf(fields, 'transfer-encoding');
@@ -96,6 +131,12 @@ function readBody(bytes, { fields, end }, trailers) {
   return to > bytes.length ? undefined : { bytes: bytes.subarray(end, to), end: to };
 }
 
+/**
+ * @param {Buffer} bytes
+ * @param {number} from
+ * @param {boolean} trailers
+ * @returns {{ bytes: Buffer, end: number } | Fault | undefined}
+ */
 function readChunks(bytes, from, trailers) {
   const parts = [];
   for (;;) {
