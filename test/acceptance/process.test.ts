@@ -74,32 +74,37 @@ t.test('two workers on one port and one folder', async (t) => {
   t.notMatch(server.stdout(), /lk[0-9A-Za-z]{38}|correct horse/, 'no secret in the log');
 });
 
-t.test('a worker that hangs is killed in the end: at a drain, at a restart, at the second signal', async (t) => {
-  const config = { workers: 2, limits: { drain_timeout: '1s' } };
-  const hang = async () => {
-    const { server } = await startFixture(t, config);
+t.test('a worker that hangs is killed in the end', async (t) => {
+  const hang = async (t: Parameters<typeof startFixture>[0]) => {
+    const { server } = await startFixture(t, { workers: 2, limits: { drain_timeout: '1s' } });
     const [victim = 0] = workersOf(server.pid);
     process.kill(victim, 'SIGSTOP');
     return { server, victim };
   };
-  const restarted = await hang();
-  const reply = await send(restarted.server.admin, '/-/restart-workers', { method: 'POST' });
-  t.equal(reply.status, 200, reply.text);
-  t.notOk(workersOf(restarted.server.pid).includes(restarted.victim));
-  t.match(restarted.server.stdout(), /worker killed; drain timeout exceeded/);
-  t.equal((await restarted.server.stop()).code, 0);
-
-  const drained = await hang();
-  t.equal((await drained.server.stop()).code, 0);
-  t.notOk(isThere(drained.victim));
-
-  const twice = await hang();
-  process.kill(twice.server.pid, 'SIGTERM');
-  await wait(200);
-  await twice.server.stop();
-  for (let i = 0; i < 50 && isThere(twice.victim); i++) await wait(20);
-  t.notOk(isThere(twice.victim), 'no worker outlives the process');
-}); // prettier-ignore
+  // Each waits for the end of the same time.
+  t.jobs = 3;
+  t.test('at a restart', async (t) => {
+    const { server, victim } = await hang(t);
+    const reply = await send(server.admin, '/-/restart-workers', { method: 'POST' });
+    t.equal(reply.status, 200, reply.text);
+    t.notOk(workersOf(server.pid).includes(victim));
+    t.match(server.stdout(), /worker killed; drain timeout exceeded/);
+    t.equal((await server.stop()).code, 0);
+  });
+  t.test('at a drain', async (t) => {
+    const { server, victim } = await hang(t);
+    t.equal((await server.stop()).code, 0);
+    t.notOk(isThere(victim));
+  });
+  t.test('at the second signal', async (t) => {
+    const { server, victim } = await hang(t);
+    process.kill(server.pid, 'SIGTERM');
+    await wait(200);
+    await server.stop();
+    for (let i = 0; i < 50 && isThere(victim); i++) await wait(20);
+    t.notOk(isThere(victim), 'no worker outlives the process');
+  });
+});
 
 /** Whether a process runs: one that ended may wait for a parent that asks how. */
 function isThere(pid: number): boolean {

@@ -178,8 +178,10 @@ t.test('a look-up in Redis is a span of the gate', async (t) => {
 
 t.test('a collector that is down, or takes and never answers, keeps nobody waiting', async (t) => {
   const deaf = await startCollector(t, false);
+  // Both wait for the end of the same time.
+  t.jobs = 2;
   for (const [name, otlp] of [['down', 'http://127.0.0.1:1'], ['deaf', deaf.url]] as const) {
-    await t.test(name, async (t) => {
+    t.test(name, async (t) => {
       const { url, server } = await startFixture(t, { tracing: { otlp } });
       const dropped = async () => Number(/^latchkey_spans_dropped_total (\d+)/m.exec((await send(server.admin, '/metrics')).text)?.[1]);
       await until(async () => (await send(url, '/status')).status === 200 && (await dropped()) > 0, 'spans are given up and counted', 30_000);

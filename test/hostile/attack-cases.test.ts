@@ -18,6 +18,8 @@ const exceptions = parse(
 
 /** Cases wait more than they work, so several servers take them in turns. */
 const LANES = 4;
+// With one worker and with two, at the same time.
+t.jobs = 2;
 
 for (const workers of [1, 2]) {
   t.test(`each case as exact bytes, ${workers} worker(s)`, async (t) => {

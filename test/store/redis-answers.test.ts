@@ -60,6 +60,13 @@ const CHANGES = {
 
 let number = 0;
 
+/** A Redis that knows the scripts: one that it does not know is not run by its digest, and that answer would be the lost one. */
+async function startRedisWithScripts(t: Test) {
+  const redis = await startRedis(t);
+  for (const name of SCRIPT_NAMES) redis.cli('SCRIPT', 'LOAD', scriptText(name));
+  return redis;
+}
+
 /** A store behind a proxy, and the same one without. */
 async function setUp(t: Test, redis: RedisServer) {
   const proxy = await startProxy(t, redis.port);
@@ -67,8 +74,6 @@ async function setUp(t: Test, redis: RedisServer) {
   const behind = await openRedisStore(redisSettings({ url: proxy.url, prefix, command_timeout: COMMAND_TIMEOUT }));
   const direct = await openRedisStore(redisSettings({ url: redis.url, prefix }));
   t.teardown(() => Promise.all([behind.maintenance.close(), direct.maintenance.close()]));
-  // One that Redis does not know yet is not run by its digest, and that answer would be the lost one.
-  for (const name of SCRIPT_NAMES) redis.cli('SCRIPT', 'LOAD', scriptText(name));
   await direct.maintenance.begin();
   await direct.directory.change(BASE, NOW);
   await direct.tokens.create(token('T1'), user('U1'), NO_LIMITS, NOW);
@@ -77,8 +82,10 @@ async function setUp(t: Test, redis: RedisServer) {
 } // prettier-ignore
 
 t.test('a change whose answer is lost', async (t) => {
-  const redis = await startRedis(t);
-  for (const [name, { make, answer, made }] of Object.entries(CHANGES)) await t.test(name, async (t) => {
+  const redis = await startRedisWithScripts(t);
+  // Each waits for seconds, and for nothing of another.
+  t.jobs = Object.keys(CHANGES).length;
+  for (const [name, { make, answer, made }] of Object.entries(CHANGES)) t.test(name, async (t) => {
     const lost = await setUp(t, redis);
     lost.proxy.mute();
     const answered = make(lost.behind);
@@ -144,7 +151,7 @@ t.test('connections that Redis closes fail no read and leave no change unknown',
 }); // prettier-ignore
 
 t.test('Redis that stops for a while: what is said of a change is true', async (t) => {
-  const redis = await startRedis(t);
+  const redis = await startRedisWithScripts(t);
   for (const stopped of [100, 400, 1_000, 2_000])
     for (const cut of [false, true]) {
       const { proxy, behind, direct } = await setUp(t, redis);
