@@ -14,6 +14,9 @@ const LIMITS: MessageLimits = { ...DEFAULT_LIMITS, head_size: maxHeaderSize, hea
 /** A connection serves so many requests, so that a busy one too learns when its host name leads elsewhere. */
 const MAX_REQUESTS = 1_000;
 
+/** A connection that has a request. */
+export const IN_USE = 0;
+
 /** Opens a connection. The callback is not called before it returns. */
 export type Connect = (callback: (opened: Socket | Error) => void) => void;
 
@@ -31,8 +34,8 @@ export interface ConnectionOwner {
  * It may be given a request before it is open. One whose request was given up before it opened is idle.
  */
 export class Connection implements UpstreamExchange {
-  /** For its owner: `performance.now()` until which it is kept when it is idle. */
-  idleUntil = 0;
+  /** For its owner: `performance.now()` until which it is kept idle, or {@link IN_USE}. */
+  idleUntil = IN_USE;
   readonly #owner: ConnectionOwner;
   readonly #parser = new ResponseParser(LIMITS);
   #socket: Socket | undefined;

@@ -102,7 +102,7 @@ t.test('an answer is the same wherever the network cuts it', async (t) => {
   t.equal(sockets.length, 1, 'on one connection');
 }); // prettier-ignore
 
-t.test('the connection that was used last takes the next request', async (t) => {
+t.test('the same connection takes requests one after the other', async (t) => {
   const { sockets, send } = await startUpstream(t, (socket) => socket.write(OK));
   await Promise.all([send().over, send().over, send().over]);
   t.equal(sockets.length, 3);
