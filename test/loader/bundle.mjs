@@ -50,7 +50,7 @@ async function bundle(files) {
     outdir: ROOT,
     outbase: ROOT,
     external: names.filter((name) => !BUNDLED.has(name) && name !== 'tap'),
-    plugins: [apart, tapInOneFile, ownPlace],
+    plugins: [apart, built, tapInOneFile, ownPlace],
     metafile: true,
     sourcemap: 'inline',
     sourcesContent: false,
@@ -76,6 +76,17 @@ const apart = {
         ? { path: pathToFileURL(resolve(resolveDir, path.replace(/js$/, 'ts'))).href, external: true }
         : undefined,
     );
+  },
+};
+
+/** What a build makes is loaded when it is asked for: most tests need no build. */
+const built = {
+  name: 'built',
+  setup(build) {
+    build.onResolve({ filter: /^(?:\.\.\/)+dist\// }, ({ path, resolveDir }) => ({
+      path: pathToFileURL(resolve(resolveDir, path)).href,
+      external: true,
+    }));
   },
 };
 
