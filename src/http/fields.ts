@@ -8,6 +8,9 @@ export function asPropertyName(name: string): string {
 
 /** The first value of a field as it was received; undefined when it is not there. @param name in lower case */
 export function firstField(fields: readonly string[], name: string): string | undefined {
-  const at = fields.findIndex((text, i) => i % 2 === 0 && text.toLowerCase() === name);
-  return at < 0 ? undefined : fields[at + 1];
+  for (let i = 0; i < fields.length; i += 2) {
+    const own = fields[i] as string;
+    if (own.length === name.length && own.toLowerCase() === name) return fields[i + 1];
+  }
+  return undefined;
 }

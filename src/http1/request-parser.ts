@@ -1,4 +1,5 @@
 import { isHost } from '../domain/host.js';
+import { firstField } from '../http/fields.js';
 import { type Event, HEAD, NEED_DATA } from './events.js';
 import type { Fault } from './faults.js';
 import { REFUSED } from './line-scanner.js';
@@ -53,7 +54,7 @@ export class RequestParser extends MessageParser {
   protected checkHead(): Fault | undefined {
     const { framing, minor, method } = this;
     const { length, chunked } = framing;
-    this.host = framing.hosts === 0 ? undefined : this.#hostField();
+    this.host = framing.hosts === 0 ? undefined : firstField(this.fields, 'host');
     if (this.host === undefined) {
       if (minor === 1) return 'host_missing';
     } else if (this.host !== this.#checkedHost) {
@@ -66,13 +67,6 @@ export class RequestParser extends MessageParser {
     if (fault !== undefined) return fault;
     this.upgrade = framing.upgradeOption && framing.upgradeField && minor === 1;
     return undefined;
-  }
-
-  #hostField(): string {
-    const { fields } = this;
-    let at = 0;
-    while ((fields[at] as string).length !== 4 || (fields[at] as string).toLowerCase() !== 'host') at += 2;
-    return fields[at + 1] as string;
   }
 
   protected beginContent(): Event {

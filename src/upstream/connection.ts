@@ -1,11 +1,12 @@
 import { maxHeaderSize } from 'node:http';
 import type { Socket } from 'node:net';
 import { errors } from 'undici';
+import { firstField } from '../http/fields.js';
 import { DATA, END, HEAD, INFORMATIONAL, NEED_DATA } from '../http1/events.js';
 import { DEFAULT_LIMITS, type MessageLimits } from '../http1/limits.js';
 import { ResponseParser } from '../http1/response-parser.js';
 import { requestHead } from '../http1/write.js';
-import { InvalidUpstreamResponse } from './invalid-response.js';
+import { InvalidUpstreamResponse } from './faults.js';
 import { RequestBodyWriter } from './request-body-writer.js';
 import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
 
@@ -176,7 +177,7 @@ export class Connection implements UpstreamExchange {
     if (goesOn && parser.next() === NEED_DATA) {
       // The reader of this answer may have paused it behind its last byte.
       if (this.#socket?.isPaused() === true) this.#socket.resume();
-      this.#owner.idle(this, keepAliveOf(fields));
+      this.#owner.idle(this, firstField(fields, 'keep-alive'));
     } else this.#close();
     handler?.onResponseEnd(trailers);
   }
@@ -212,12 +213,4 @@ export class Connection implements UpstreamExchange {
 
 function uncork(socket: Socket): void {
   socket.uncork();
-}
-
-function keepAliveOf(fields: readonly string[]): string | undefined {
-  for (let i = 0; i < fields.length; i += 2) {
-    const name = fields[i] as string;
-    if (name.length === 10 && name.toLowerCase() === 'keep-alive') return fields[i + 1];
-  }
-  return undefined;
 }

@@ -17,9 +17,9 @@ const TICKS = 20;
 /**
  * Waits for an upstream, each of which may take the same time. It ends by a twentieth of that late, half a second at most.
  *
- * One timer looks after all of them. undici's own timeouts make two timers a request and keep each for half a second after its
- * end, by when it is an old object: a third of what busy connections leave to the full collections (310 to 420 bytes a request with
- * them, 200 to 250 without).
+ * One timer looks after all of them. Two timers a request, each kept for half a second after its end as undici does it, are old
+ * objects by then: a third of what busy connections leave to the full collections (310 to 420 bytes a request with them, 200 to
+ * 250 without).
  */
 export class FastTimeouts {
   readonly #limit: number;

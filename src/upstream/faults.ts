@@ -9,6 +9,11 @@ const TOO_SLOW = new Set([
 /** What a socket fails with: an error of the system (EPIPE), or an alert of TLS. */
 const OF_SOCKET = /^(?:E[A-Z]+|ERR_SSL_\w+|UND_ERR_SOCKET)$/;
 
+/** The upstream's answer can't be passed on as one well-formed answer. */
+export class InvalidUpstreamResponse extends Error {
+  readonly code = 'INVALID_RESPONSE';
+}
+
 /** The refusal when an upstream failed before it answered. @param sent whether the request could be sent */
 export function refusalOf(error: Error, sent: boolean): Refusal {
   if (TOO_SLOW.has(codeOf(error)))

@@ -1,5 +1,6 @@
+import { firstField } from '../http/fields.js';
 import { foldName } from '../http/protected-fields.js';
-import { InvalidUpstreamResponse } from './invalid-response.js';
+import { InvalidUpstreamResponse } from './faults.js';
 import { mayBeSessionCookie, withoutCookieClearing } from './response-cookies.js';
 
 /** Fields of an answer that concern one connection only (RFC 9110 7.6.1). Node frames the answer itself. */
@@ -49,9 +50,8 @@ type Treatment =
   | 'type'
   | 'worker-scope';
 
-/** A name of a field as it was received, and what there is to know of it. */
+/** What there is to know of a name as it was received. */
 interface FieldName {
-  readonly name: string;
   readonly lower: string;
   readonly treatment: Treatment;
 }
@@ -63,14 +63,10 @@ const remembered = new Map<string, FieldName>();
 function find(name: string): FieldName {
   const found = remembered.get(name);
   if (found !== undefined) return found;
-  const made = describe(name);
+  const lower = name.toLowerCase();
+  const made = { lower, treatment: treat(lower) };
   if (remembered.size < MAX_REMEMBERED) remembered.set(name, made);
   return made;
-}
-
-function describe(name: string): FieldName {
-  const lower = name.toLowerCase();
-  return { name, lower, treatment: treat(lower) };
 }
 
 function treat(name: string): Treatment {
@@ -104,7 +100,8 @@ export function responseHeaders(
   let framings = 0;
   let isScript = false;
   for (let i = 0; i < raw.length; i += 2) {
-    const { name, lower, treatment } = find(raw[i] as string);
+    const name = raw[i] as string;
+    const { lower, treatment } = find(name);
     if (treatment === 'drop') continue;
     const value = raw[i + 1] as string;
     switch (treatment) {
@@ -125,7 +122,7 @@ export function responseHeaders(
         break;
       case 'clear-site-data': {
         const rest = withoutCookieClearing(value);
-        if (rest !== undefined && !hasName(added, lower)) fields.push(name, rest);
+        if (rest !== undefined && firstField(added, lower) === undefined) fields.push(name, rest);
         continue;
       }
       case 'type':
@@ -137,7 +134,7 @@ export function responseHeaders(
       case 'keep':
         break;
     }
-    if (!hasName(added, lower)) fields.push(name, value);
+    if (firstField(added, lower) === undefined) fields.push(name, value);
   }
   if (framings > 1) throw new InvalidUpstreamResponse('more than one length');
   const kept = listed === undefined ? fields : withoutListed(fields, listed);
@@ -171,7 +168,7 @@ export function responseTrailers(raw: readonly string[], added: readonly string[
   const trailers: [string, string][] = [];
   for (let i = 0; i + 1 < raw.length; i += 2) {
     const name = (raw[i] as string).toLowerCase();
-    if (HOP_BY_HOP.has(name) || NOT_IN_TRAILERS.has(name) || hasName(added, name)) continue;
+    if (HOP_BY_HOP.has(name) || NOT_IN_TRAILERS.has(name) || firstField(added, name) !== undefined) continue;
     trailers.push([raw[i] as string, raw[i + 1] as string]);
   }
   return trailers;
@@ -180,13 +177,4 @@ export function responseTrailers(raw: readonly string[], added: readonly string[
 /** Whether an answer of this status ends with its head, whatever the head says (RFC 9112 6.3). */
 function isBodiless(status: number): boolean {
   return status === 204 || status === 304;
-}
-
-/** Whether a flat list has a field of a name, which is given in lower case. */
-function hasName(fields: readonly string[], lower: string): boolean {
-  for (let i = 0; i < fields.length; i += 2) {
-    const own = fields[i] as string;
-    if (own.length === lower.length && own.toLowerCase() === lower) return true;
-  }
-  return false;
 }

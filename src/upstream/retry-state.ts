@@ -1,7 +1,6 @@
 import type { Active } from '../domain/active-count.js';
 import type { Address } from './address.js';
-import { isBrokenConnection, isUnreached } from './faults.js';
-import { InvalidUpstreamResponse } from './invalid-response.js';
+import { InvalidUpstreamResponse, isBrokenConnection, isUnreached } from './faults.js';
 import type { Upstream } from './upstreams.js';
 
 /** What may be done with a request that failed. */

@@ -1,4 +1,5 @@
 import type { Config } from '../config/schema/config.js';
+import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { Address } from './address.js';
 import { ConnectionLimiter } from './connection-limiter.js';
@@ -106,7 +107,8 @@ export class Upstream {
   hostFor(head: RequestHead): string | undefined {
     const { host } = this.settings;
     if (host === 'upstream') return undefined;
-    return host === 'preserve' ? hostOf(head) : host;
+    // Clients of HTTP/1.0 need not send one.
+    return host === 'preserve' ? firstField(head.fields, 'host') : host;
   }
 
   /** A request was answered. */
@@ -168,15 +170,6 @@ export class Upstream {
     if (usable !== before)
       this.#events.changed({ upstream: this.name, address: address.origin, usable, cause });
   }
-}
-
-/** The Host field as it was received; clients of HTTP/1.0 need not send one. */
-function hostOf({ fields }: RequestHead): string | undefined {
-  for (let i = 0; i < fields.length; i += 2) {
-    const name = fields[i] as string;
-    if (name.length === 4 && name.toLowerCase() === 'host') return fields[i + 1];
-  }
-  return undefined;
 }
 
 const NONE: readonly Address[] = [];

@@ -2,24 +2,14 @@ import { createServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import t from 'tap';
 import { Address } from '../../src/upstream/address.js';
-import { UNFRAMED } from '../../src/http1/write.js';
 import type { ResponseHandler } from '../../src/upstream/upstream-request.js';
+import { GET } from '../helpers/upstream-request.js';
 import { until } from '../helpers/until.js';
 
 const CONNECTIONS = 60;
 
 /** What a server that names no time keeps its connections for. */
 const USUAL_MS = 5_000;
-
-const GET = {
-  method: 'GET',
-  target: '/',
-  host: 'a',
-  fields: [],
-  body: undefined,
-  length: UNFRAMED,
-  closes: false,
-};
 
 function answered(onResponseEnd: () => void): ResponseHandler {
   return {

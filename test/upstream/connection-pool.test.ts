@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { createServer, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
-import { CHUNKED, UNFRAMED } from '../../src/http1/write.js';
+import { CHUNKED } from '../../src/http1/write.js';
 import { Address } from '../../src/upstream/address.js';
 import { Upload } from '../../src/upstream/upload.js';
 import type {
@@ -11,17 +11,9 @@ import type {
   UpstreamRequest,
 } from '../../src/upstream/upstream-request.js';
 import { listenOnLoopback } from '../helpers/http.js';
+import { GET } from '../helpers/upstream-request.js';
 import { until } from '../helpers/until.js';
 
-const GET: UpstreamRequest = {
-  method: 'GET',
-  target: '/',
-  host: 'upstream',
-  fields: [],
-  body: undefined,
-  length: UNFRAMED,
-  closes: false,
-};
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-A: b\r\n\r\nok';
 
 /** Notes what becomes of a request. */

@@ -1,13 +1,9 @@
 import { createServer, type Socket } from 'node:net';
 import t from 'tap';
 import { Address } from '../../src/upstream/address.js';
-import { UNFRAMED } from '../../src/http1/write.js';
-import type {
-  ResponseHandler,
-  UpstreamExchange,
-  UpstreamRequest,
-} from '../../src/upstream/upstream-request.js';
+import type { ResponseHandler, UpstreamExchange } from '../../src/upstream/upstream-request.js';
 import { listenOnLoopback } from '../helpers/http.js';
+import { GET } from '../helpers/upstream-request.js';
 
 /** Takes an answer piece by piece: pauses its connection behind each, and goes on a moment later. */
 class SlowReader implements ResponseHandler {
@@ -39,16 +35,6 @@ class SlowReader implements ResponseHandler {
     this.#done('error');
   }
 }
-
-const GET: UpstreamRequest = {
-  method: 'GET',
-  target: '/',
-  host: 'upstream',
-  fields: [],
-  body: undefined,
-  length: UNFRAMED,
-  closes: false,
-};
 
 const HEADS: readonly string[] = [
   'HTTP/1.0 200 OK\r\n\r\n',
