@@ -1,8 +1,9 @@
 import { isHost } from '../domain/host.js';
 import { METHODS } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { ClientReader, PeerSocket } from './client-address.js';
+import type { ClientReader } from './client-address.js';
 import { cookieValues } from './cookies.js';
+import type { ParsedRequest } from './exchange.js';
 import type { RequestHead } from './head.js';
 import { foldName } from './protected-fields.js';
 import { fieldsOfHttp2 } from './http2-fields.js';
@@ -36,18 +37,6 @@ export interface HeadNames {
   readonly sessionCookie: string;
 }
 
-/** A request as the parser gives it: what the reader needs of node's `IncomingMessage`. */
-export interface ParsedRequest {
-  readonly method?: string | undefined;
-  readonly url?: string | undefined;
-  readonly httpVersion: string;
-  /** Name, value, name, value; bytes beyond ASCII as Latin-1. */
-  readonly rawHeaders: string[];
-  readonly socket: PeerSocket;
-  /** The stream of HTTP/2, which alone says that it is; and whether nothing comes behind the head. */
-  readonly stream?: { readonly endAfterHeaders: boolean };
-}
-
 /** Fields of which a second one makes the request ambiguous. */
 type Single =
   | 'host'
@@ -78,7 +67,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
     if (!SERVED.has(method)) {
       return { refusal: 'method_not_allowed', detail: `the method ${method} is not served` };
     }
-    let fields = req.rawHeaders;
+    let fields: readonly string[] = req.rawHeaders;
     if (http2) {
       const read = fieldsOfHttp2(fields, maxSize);
       if ('refusal' in read) return read;

@@ -1,4 +1,3 @@
-import { METHODS as PARSED_METHODS } from 'node:http';
 import { Sessions } from '../accounts/sessions.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { LoadedConfig } from '../config/load.js';
@@ -14,6 +13,7 @@ import type { GateServices } from '../gate/gate.js';
 import { Ownership } from '../gate/ownership.js';
 import { createClientReader } from '../http/client-address.js';
 import { createHeadReader, type HeadReader } from '../http/read-head.js';
+import { REGISTERED_METHODS } from '../http1/methods.js';
 import type { Store } from '../store/store.js';
 import type { TokenWithUse } from '../store/token-store.js';
 
@@ -70,7 +70,7 @@ export class Simulator {
   /** Judges a request and says what led to the verdict. */
   async ask({ method, target, fields = [], as }: SimulatedRequest, now: EpochMs): Promise<Explanation> {
     const given = [...fields, ...(as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : [])];
-    if (!PARSED_METHODS.includes(method) || given.some((text) => /[\0\r\n]/.test(text))) {
+    if (!REGISTERED_METHODS.includes(method) || given.some((text) => /[\0\r\n]/.test(text))) {
       const detail = 'the request is not well-formed HTTP/1.1';
       return explainRefused(method, target, { refusal: 'malformed', detail });
     }
@@ -143,7 +143,7 @@ function hasHost(fields: readonly string[]): boolean {
   return fields.some((text, i) => i % 2 === 0 && text.toLowerCase() === 'host');
 }
 
-/** A field as node's parser gives it: without space around it, each byte of its UTF-8 as one Latin-1 character. */
+/** A field as the parser gives it: without space around it, each byte of its UTF-8 as one Latin-1 character. */
 function asWireText(text: string): string {
   return Buffer.from(text.replace(/^[ \t]+|[ \t]+$/g, ''), 'utf8').toString('latin1');
 }
