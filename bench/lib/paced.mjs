@@ -125,7 +125,7 @@ await new Promise((/** @type {(nothing?: undefined) => void} */ resolve) => {
   tick();
 });
 for (const connection of all) connection.close();
-/** Times in milliseconds. */
+/** @typedef {typeof result} Waits in milliseconds */
 const result = {
   requests: times.length,
   failed,
