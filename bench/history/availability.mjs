@@ -1,4 +1,4 @@
-// How much of what was used was answered, and for how long nothing was.
+// How much of what was used was answered, for how long nothing was, and how many changes were acknowledged.
 
 /** A sidecar that was paused or cut off itself has this long to come back. */
 const RECOVERY_MS = 2_000;
@@ -8,7 +8,8 @@ const RECOVERY_MS = 2_000;
  * sidecar, milliseconds. Left out: the read-back, and what a sidecar was asked during a fault of its own.
  *
  * @param meaning of a use; false when a rule was broken by it
- * @returns {{ all, whileGone, gap }} shares 0 to 1, each null when nothing was asked
+ * @returns {{ all, whileGone, gap, changes, changesOfUnaffected }} shares 0 to 1, each null when nothing was asked: of uses; and
+ *   of changes that were answered rightly, also without those that a sidecar was asked during a fault of its own
  */
 export function availabilityOf(history, meaning) {
   const uses = history.filter(({ type, op, final }) => type === 'op' && op === 'use' && !final);
@@ -16,8 +17,10 @@ export function availabilityOf(history, meaning) {
   const gone = faults.filter((fault) => fault.gone);
   const ownOf = (sidecar) => faults.filter((fault) => fault.sidecar === sidecar);
   const owns = new Map(uses.map(({ sidecar }) => [sidecar, ownOf(sidecar)]));
-  const judged = uses.filter(({ sidecar, start, end }) => !overlaps(owns.get(sidecar), start, end));
-  const isRight = (use) => ['accepted', 'refused'].includes(meaning(use));
+  const isUnaffected = ({ sidecar, start, end }) => !overlaps(owns.get(sidecar) ?? ownOf(sidecar), start, end);
+  const judged = uses.filter(isUnaffected);
+  const changes = history.filter(({ type, op, final }) => type === 'op' && op !== 'use' && !final);
+  const isRight = (operation) => ['accepted', 'refused', 'done'].includes(meaning(operation));
   const share = (some) => (some.length === 0 ? null : some.filter(isRight).length / some.length);
   let gap = null;
   for (const [sidecar, own] of owns) {
@@ -31,7 +34,13 @@ export function availabilityOf(history, meaning) {
       if (!overlaps(own, ends[i - 1], ends[i])) gap = Math.max(gap ?? 0, ends[i] - ends[i - 1]);
   }
   const during = judged.filter(({ start }) => gone.some((fault) => start >= fault.start && start <= fault.end));
-  return { all: share(judged), whileGone: share(during), gap };
+  return {
+    all: share(judged),
+    whileGone: share(during),
+    gap,
+    changes: share(changes),
+    changesOfUnaffected: share(changes.filter(isUnaffected)),
+  };
 } // prettier-ignore
 
 function overlaps(faults, start, end) {

@@ -15,13 +15,14 @@ export function boundsHold({ availability }, run) {
 /** The report as text. @param history the entries that were checked */
 export function describe(report, history) {
   const run = history.find(({ type }) => type === 'run') ?? {};
-  const { all, whileGone, gap } = report.availability;
+  const { all, whileGone, gap, changes, changesOfUnaffected } = report.availability;
   const lines = [
     `store         ${run.store}${run.acknowledge > 0 ? `, acknowledged by ${run.acknowledge} replica` : ''}, seed ${run.seed}`,
     `operations    ${listOf(report.operations)}`,
     `faults        ${listOf(report.faults)}; failovers ${report.failovers}`,
     `credentials   ${report.credentials} acknowledged${run.lossless ? '' : `, ${report.lost} of them lost`}${report.setBack > 0 ? `, ${report.setBack} that an old copy could not know` : ''}`,
     `availability  ${percent(all)} of uses, ${percent(whileGone)} while a server was gone; longest gap ${seconds(gap)}`,
+    `changes       ${percent(changes)} acknowledged, ${percent(changesOfUnaffected)} of those asked of sidecars without a fault of their own`,
     `violations    ${report.violations.length}`,
   ];
   for (const [rule, text] of Object.entries(RULES)) {

@@ -4,7 +4,7 @@ import { meaningOf } from './checker.mjs';
 import { loginAt, PASSWORD } from './sidecars.mjs';
 
 /** A request without an answer is given up after this time. */
-const TIMEOUT_MS = 3_000;
+const TIMEOUT_MS = 6_000;
 const TICK_MS = 10;
 /** With fewer credentials in use none is revoked. */
 const LEAST_LIVE = 20;

@@ -339,6 +339,41 @@ t.test('while another master is chosen, what is known of sessions and of what en
   await away(cached.tokens.hasLegacyKeys());
 }); // prettier-ignore
 
+t.test('where another master can be chosen, sessions that began, ended or were known before are looked up in the background', async (t) => {
+  const { inner, cache, cached } = setUp({ bridgesFailover: true });
+  const turn = () => new Promise((done) => setTimeout(done, 5));
+  const on = { endsAt: Date.now() + 60_000, idleEndsAt: Date.now() + 60_000 };
+  const isKnown = async (digest: string) => {
+    inner.fails = true;
+    try {
+      return (await cached.sessions.find(digest))?.session.digest;
+    } catch {
+      return 'away';
+    } finally {
+      inner.fails = false;
+    }
+  };
+  inner.users.set('U1', user('U1'));
+  cache.enable(performance.now() + 60_000);
+  inner.sessions.set('new', session('new', on));
+  t.equal(await isKnown('new'), 'away');
+  cache.changed(['session:new']);
+  await turn();
+  t.equal(await isKnown('new'), 'new', 'one that began elsewhere');
+  cache.enable(performance.now() + 60_000);
+  await turn();
+  t.equal(await isKnown('new'), 'new', 'read anew at the next master');
+  inner.sessions.delete('new');
+  cache.changed(['session:new']);
+  t.equal(await isKnown('new'), 'away', 'what changed is not relied on');
+  await turn();
+  t.equal(await isKnown('new'), undefined, 'one that ended elsewhere');
+  inner.sessions.set('new', session('new', on));
+  cache.changed(['session:new']);
+  await turn();
+  t.equal(await isKnown('new'), 'new', 'one that a recovery brought back');
+}); // prettier-ignore
+
 t.test('where another master can be chosen, what is told and what was used is looked up in the background', async (t) => {
   const { inner, cache, cached, events } = setUp({ bridgesFailover: true });
   const turn = () => new Promise((done) => setTimeout(done, 5));

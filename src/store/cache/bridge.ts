@@ -2,18 +2,16 @@ import { LRUCache } from 'lru-cache';
 import { type Session, sessionOverAt } from '../../domain/session.js';
 
 /**
- * What is known of credentials that no cache of tokens holds, for the time in which another master is chosen: which ended for good,
- * and sessions that were read lately.
+ * What is known of credentials that no cache of tokens holds, for the time in which another master is chosen: which ended for
+ * good, and sessions.
  */
 export class Bridge {
-  readonly #ttl: number;
   readonly #ended: LRUCache<string, true>;
-  readonly #sessions: LRUCache<string, { readonly session: Session; readonly at: number }>;
+  readonly #sessions: LRUCache<string, Session>;
 
-  /** @param settings `size` in entries; `ttl`, in milliseconds, is how old a session may be that is used */
-  constructor({ size, ttl }: { readonly size: number; readonly ttl: number }) {
+  /** @param size how many of each are kept */
+  constructor(size: number) {
     const max = Math.max(1, size);
-    this.#ttl = ttl;
     this.#ended = new LRUCache({ max });
     this.#sessions = new LRUCache({ max });
   }
@@ -34,21 +32,27 @@ export class Bridge {
     return this.#ended.has(digest);
   }
 
-  /** A session that was read; undefined: there is none. */
-  noteSession(digest: string, session: Session | undefined): void {
-    if (session === undefined) this.#sessions.delete(digest);
-    else this.#sessions.set(digest, { session, at: performance.now() });
+  /** A session that was read. */
+  noteSession(session: Session): void {
+    this.#ended.delete(session.digest);
+    this.#sessions.set(session.digest, session);
   }
 
   /** A session that is on for certain. One that may have ended by its timeouts is left to the store. */
   session(digest: string): Session | undefined {
-    const entry = this.#sessions.get(digest);
-    if (entry === undefined || performance.now() - entry.at >= this.#ttl) return undefined;
-    return sessionOverAt(entry.session) > Date.now() ? entry.session : undefined;
+    const session = this.#sessions.get(digest);
+    return session !== undefined && sessionOverAt(session) > Date.now() ? session : undefined;
   }
 
-  /** Changes may have been missed: sessions may have ended unseen. */
-  forgetSessions(): void {
+  /** A session changed, or may have. */
+  dropSession(digest: string): void {
+    this.#sessions.delete(digest);
+  }
+
+  /** Changes may have been missed: sessions may have ended unseen. @returns digests of those that were known */
+  forgetSessions(): string[] {
+    const digests = [...this.#sessions.keys()];
     this.#sessions.clear();
+    return digests;
   }
 }

@@ -1,10 +1,12 @@
 /** Names of the keys of whose changes a cache has to be notified. */
-export const CACHED_NAMES = ['token:', 'user:', 'legacy_keys'] as const;
+export const CACHED_NAMES = ['token:', 'session:', 'user:', 'legacy_keys'] as const;
 
 /** What a cache drops. */
 export interface Dropped {
   /** Digests of tokens. */
   readonly digests?: readonly string[];
+  /** Digests of sessions. */
+  readonly sessions?: readonly string[];
   /** Ids of tokens. */
   readonly ids?: readonly string[];
   /** Ids of users. */
@@ -17,5 +19,10 @@ export interface Dropped {
 export function concernedBy(names: readonly string[]): Required<Omit<Dropped, 'ids'>> {
   const after = (start: string) =>
     names.filter((name) => name.startsWith(start)).map((name) => name.slice(start.length));
-  return { digests: after('token:'), users: after('user:'), legacyKeys: names.includes('legacy_keys') };
+  return {
+    digests: after('token:'),
+    sessions: after('session:'),
+    users: after('user:'),
+    legacyKeys: names.includes('legacy_keys'),
+  };
 }

@@ -3,6 +3,7 @@ import type { SessionStore, SessionWithOwner } from '../session-store.js';
 import type { Bridge } from './bridge.js';
 import type { Coverage } from './coverage.js';
 import type { Owners } from './owners.js';
+import { Warming } from './warming.js';
 
 /** Look-ups of sessions: always the store's answer, and what is known of them while another master is being chosen. */
 export class SessionLookUps {
@@ -10,6 +11,7 @@ export class SessionLookUps {
   readonly #coverage: Coverage;
   readonly #owners: Owners;
   readonly #bridge: Bridge | undefined;
+  readonly #warming = new Warming((digest) => this.#warm(digest));
 
   constructor(inner: SessionStore, coverage: Coverage, owners: Owners, bridge: Bridge | undefined) {
     this.#inner = inner;
@@ -29,14 +31,26 @@ export class SessionLookUps {
       return known.found;
     }
     if (found !== undefined) this.#owners.note(found.owner);
-    if (this.#bridge !== undefined && generation === this.#coverage.generation) {
-      if (found !== undefined) this.#owners.keep(found.owner);
-      this.#bridge.noteSession(digest, found?.session);
+    if (this.#bridge === undefined) return found;
+    if (found === undefined) this.#bridge.dropSession(digest);
+    else if (generation === this.#coverage.generation) {
+      this.#owners.keep(found.owner);
+      this.#bridge.noteSession(found.session);
     }
     return found;
   }
 
-  /** A session that was read lately, or is known to have ended. */
+  /** Sessions that began or ended, or were known before the latest failover, are read, so that they are known at the next one. */
+  warm(digests: readonly string[]): void {
+    if (this.#coverage.isEnabled && this.#bridge !== undefined) this.#warming.add(digests);
+  }
+
+  async #warm(digest: string): Promise<void> {
+    if (!this.#coverage.isEnabled || this.#bridge?.session(digest) !== undefined) return;
+    if ((await this.find(digest)) === undefined) this.#bridge?.end(digest);
+  }
+
+  /** A session that is known, or is known to have ended. */
   #bridged(digest: string): { readonly found: SessionWithOwner | undefined } | undefined {
     if (this.#bridge?.hasEnded(digest) === true) return { found: undefined };
     const session = this.#coverage.isBridging ? this.#bridge?.session(digest) : undefined;

@@ -45,8 +45,8 @@ export class TokenCache {
     this.#entries = new TokenEntries(max, settings.negative_ttl);
     this.#owners = new Owners(max);
     this.#coverage = new Coverage(bridges);
-    this.#bridge = bridges ? new Bridge(settings) : undefined;
-    this.#warming = new Warming((digest) => this.#warm(digest));
+    this.#bridge = bridges ? new Bridge(settings.size) : undefined;
+    this.#warming = new Warming((digest) => this.#readAgain(digest));
     this.sessions = new SessionLookUps(inner.sessions, this.#coverage, this.#owners, this.#bridge);
     this.legacyKeys = new LegacyKeys(inner.tokens, this.#coverage);
   }
@@ -54,9 +54,11 @@ export class TokenCache {
   /** Change notifications are received from now on; what was read before is dropped. @param until as for {@link cover} */
   enable(until = Infinity): void {
     const before = this.#entries.digests();
+    const sessions = this.#bridge?.forgetSessions() ?? [];
     this.#dropAll();
     this.#coverage.enable(this.#settings.size > 0, until);
-    if (this.#coverage.isEnabled && this.#bridge !== undefined) this.#warming.add(before);
+    this.#warm(before);
+    this.sessions.warm(sessions);
   }
 
   /** No change was missed yet. @param until `performance.now()` until which that is known; nothing is used after it */
@@ -81,7 +83,8 @@ export class TokenCache {
     const concerned = concernedBy(names);
     for (const digest of concerned.digests) this.#lag.received(digest);
     this.drop(concerned);
-    if (this.#coverage.isEnabled && this.#bridge !== undefined) this.#warming.add(concerned.digests);
+    this.#warm(concerned.digests);
+    this.sessions.warm(concerned.sessions);
   }
 
   /** Drops what ended for good. @param names as in `revocations.ts` */
@@ -120,8 +123,9 @@ export class TokenCache {
   }
 
   /** Drops what this process changes, or may have changed. */
-  drop({ digests = [], ids = [], users = [], legacyKeys = false }: Dropped): void {
+  drop({ digests = [], sessions = [], ids = [], users = [], legacyKeys = false }: Dropped): void {
     this.#begin();
+    for (const digest of sessions) this.#bridge?.dropSession(digest);
     for (const digest of [...digests, ...this.digestsOf(ids)]) this.#dropToken(digest);
     for (const id of users) this.#owners.delete(id);
     if (legacyKeys) this.legacyKeys.forget();
@@ -180,8 +184,12 @@ export class TokenCache {
     return found;
   }
 
-  /** Reads a token that was changed, or used before the latest failover, so that it is known at the next one. */
-  async #warm(digest: string): Promise<void> {
+  /** Tokens that were changed, or used before the latest failover, are read, so that they are known at the next one. */
+  #warm(digests: readonly string[]): void {
+    if (this.#coverage.isEnabled && this.#bridge !== undefined) this.#warming.add(digests);
+  }
+
+  async #readAgain(digest: string): Promise<void> {
     if (!this.#coverage.isEnabled || this.#entries.has(digest)) return;
     const found = await (this.#fills.get(digest) ?? this.#fill(digest));
     // There was one, or there would have been no notification.

@@ -16,13 +16,13 @@ const FIRST_CONNECTION_MS = 2_000;
 /** A change may take so many times as long as a read: giving one up late costs less than not knowing what became of it. */
 const CHANGE_TIMES = 4;
 /** A change without an answer is asked for during this time, this often. */
-const CONFIRM_MS = 3_000;
+const CONFIRM_MS = 5_000;
 const CONFIRM_AGAIN_MS = 100;
 /**
- * Where another server can become the master, whatever is no look-up waits this long for it: a failover takes two seconds, and
- * who creates or revokes something would only ask again.
+ * Where another server can become the master, whatever is no look-up waits this long for it: a failover takes two to four
+ * seconds, and who creates or revokes something would only ask again.
  */
-const PATIENCE_MS = 3_000;
+const PATIENCE_MS = 5_000;
 /** Asked for each request, or again and again: those get an answer at once. */
 const IMPATIENT: ReadonlySet<ScriptName> = new Set(['find', 'probe', 'probeWrite', 'probeLink']);
 /** An answer that took longer counts only when the master was confirmed behind it: it may have been stopped meanwhile. */
@@ -49,9 +49,10 @@ export class RedisClient {
   /** What happens with a session, for whoever keeps what was revoked. */
   events: ClientEvents = { adopt: async () => undefined, ended: () => undefined };
   readonly #master: Master;
+  readonly #commandTimeout: number;
   readonly #changeTimeout: number;
-  /** Milliseconds; undefined: as long as a command may take. */
-  readonly #patience: number | undefined;
+  /** How long whatever is no look-up may take, milliseconds. */
+  readonly #patience: number;
   readonly #acknowledgement: Acknowledgement | null;
 
   constructor(settings: RedisSettings) {
@@ -59,8 +60,10 @@ export class RedisClient {
     const acknowledge = settings.acknowledge ?? null;
     this.#acknowledgement =
       acknowledge === null ? null : new Acknowledgement(acknowledge, settings.command_timeout);
+    this.#commandTimeout = settings.command_timeout;
     this.#changeTimeout = settings.command_timeout * CHANGE_TIMES + (acknowledge?.timeout ?? 0);
-    this.#patience = settings.sentinel === null && settings.cluster === null ? undefined : PATIENCE_MS;
+    this.#patience =
+      settings.sentinel === null && settings.cluster === null ? settings.command_timeout : PATIENCE_MS;
     this.#master = new Master(settings, this.key('meta'), (session, forgetful) =>
       this.events.adopt(session, forgetful),
     );
@@ -90,22 +93,26 @@ export class RedisClient {
   }
 
   /**
-   * Runs a command that may run twice: one whose session ended meanwhile is asked of the next.
+   * Runs a command that may run twice: while there is time, one without an answer is asked again, of the next session where
+   * its own has ended.
    *
-   * @param patience milliseconds for which a master that was lost is waited for, by default as long as a command may take
+   * @param patience milliseconds that it may take, and for which a master that was lost is waited for
    * @throws StoreUnavailable
    */
-  async command<T>(run: (connection: Redis) => Promise<T>, patience?: number, again = true): Promise<T> {
-    let session: MasterSession | undefined;
-    try {
-      session = this.#master.held ?? (await this.#master.session(patience));
-      const answer = await session.answered(session.commands, run(session.commands));
-      if (!session.lease.isHeld()) await session.confirm();
-      return answer;
-    } catch (error) {
-      endIfLost(session, error);
-      if (again && session?.lease.isOver === true) return this.command(run, patience, false);
-      throw asUnavailable(error);
+  async command<T>(run: (connection: Redis) => Promise<T>, patience = this.#commandTimeout): Promise<T> {
+    const until = performance.now() + patience;
+    for (;;) {
+      let session: MasterSession | undefined;
+      try {
+        session = this.#master.held ?? (await this.#master.session(patience));
+        const answer = await session.answered(session.commands, run(session.commands));
+        if (!session.lease.isHeld()) await session.confirm();
+        return answer;
+      } catch (error) {
+        endIfLost(session, error);
+        const mayAnswer = session?.lease.isOver === true || !(error instanceof ReplyError);
+        if (session === undefined || !mayAnswer || performance.now() >= until) throw asUnavailable(error);
+      }
     }
   }
 
@@ -120,7 +127,7 @@ export class RedisClient {
     if (!isChange(name))
       return this.command(
         async (connection) => runScript(connection, name, keys, [this.prefix, ...args]),
-        IMPATIENT.has(name) ? undefined : this.#patience,
+        IMPATIENT.has(name) ? this.#commandTimeout : this.#patience,
       );
     const mark = this.key(`done:${newId()}`);
     const run = ({ changes }: MasterSession) =>
@@ -137,20 +144,23 @@ export class RedisClient {
     return runScript(session.commands, name, [this.key('meta')], [this.prefix, ...args]);
   }
 
-  async #change(change: Change, again = true): Promise<unknown> {
-    let session: MasterSession | undefined;
-    let sentAt = performance.now();
-    try {
-      session = this.#master.held ?? (await this.#master.session(this.#patience));
-      sentAt = performance.now();
-      const answer = await session.answered(session.changes, change.run(session));
-      await this.#acknowledge(session, sentAt);
-      return answer;
-    } catch (error) {
-      endIfLost(session, error);
-      if (session !== undefined && mayHaveArrived(error)) return this.#settle(session, change, sentAt, error);
-      if (again && session?.lease.isOver === true) return this.#change(change, false);
-      throw asUnavailable(error);
+  async #change(change: Change): Promise<unknown> {
+    const until = performance.now() + this.#patience;
+    for (;;) {
+      let session: MasterSession | undefined;
+      let sentAt = performance.now();
+      try {
+        session = this.#master.held ?? (await this.#master.session(this.#patience));
+        sentAt = performance.now();
+        const answer = await session.answered(session.changes, change.run(session));
+        await this.#acknowledge(session, sentAt);
+        return answer;
+      } catch (error) {
+        endIfLost(session, error);
+        if (session !== undefined && mayHaveArrived(error))
+          return this.#settle(session, change, sentAt, error);
+        if (session?.lease.isOver !== true || performance.now() >= until) throw asUnavailable(error);
+      }
     }
   }
 
