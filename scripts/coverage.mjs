@@ -7,6 +7,12 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundleOf } from '../test/loader/bundle.mjs';
 
+/** @typedef {{ startOffset: number, endOffset: number, count: number }} Range */
+/** @typedef {{ url: string, functions: { ranges: Range[] }[] }} Script of V8's coverage */
+/** @typedef {{ offset: number, source: string, at: string }} Segment `at` is line and column, from 0 */
+/** @typedef {Map<string, boolean>} Ran whether each position ran */
+/** @typedef {Map<string, { ran: Ran, skipped: Set<string> }>} Sources */
+
 const ROOT = resolve(import.meta.dirname, '..');
 /** Folders of src of which each branch that no test takes is listed. */
 const LISTED = ['gate', 'policy', 'http', 'pipeline'];
@@ -23,9 +29,14 @@ try {
 }
 
 async function report() {
-  /** By source: whether each of its positions ran in some test file, and positions where something began that did not. */
+  /**
+   * By source: whether each of its positions ran in some test file, and positions where something began that did not.
+   *
+   * @type {Sources}
+   */
   const sources = new Map();
   for (const name of readdirSync(folder)) {
+    /** @type {{ result: Script[] }} */
     const { result } = JSON.parse(readFileSync(join(folder, name), 'utf8'));
     for (const script of result) {
       if (script.url.startsWith('file:') && script.url.endsWith('.test.ts')) await add(sources, script);
@@ -46,7 +57,12 @@ async function report() {
   }
 } // prettier-ignore
 
-/** Adds what ran of one test file's bundle. */
+/**
+ * Adds what ran of one test file's bundle.
+ *
+ * @param {Sources} sources
+ * @param {Script} script
+ */
 async function add(sources, { url, functions }) {
   const file = fileURLToPath(url);
   const bundle = await bundleOf(file);
@@ -67,6 +83,11 @@ async function add(sources, { url, functions }) {
   }
 } // prettier-ignore
 
+/**
+ * @param {Segment[]} segments
+ * @param {number} start
+ * @param {number} end
+ */
 function firstWithin(segments, start, end) {
   let low = 0;
   for (let high = segments.length; low < high;) {
@@ -77,9 +98,16 @@ function firstWithin(segments, start, end) {
   return segments[low]?.offset < end ? segments[low] : undefined;
 }
 
-/** The segments of a bundle's source map that lead to src, by their offset in the bundle. */
+/**
+ * The segments of a bundle's source map that lead to src, by their offset in the bundle.
+ *
+ * @param {string} bundle
+ * @param {string} base
+ * @returns {Segment[]}
+ */
 function segmentsOf(bundle, base) {
   const marker = '//# sourceMappingURL=data:application/json;base64,';
+  /** @type {{ sources: string[], mappings: string }} */
   const map = JSON.parse(Buffer.from(bundle.slice(bundle.lastIndexOf(marker) + marker.length), 'base64').toString());
   const names = map.sources.map((source) => relative(ROOT, resolve(base, source)));
   const starts = [0];
@@ -101,7 +129,11 @@ function segmentsOf(bundle, base) {
   return segments;
 } // prettier-ignore
 
-/** Numbers of a source map: base 64, five bits at a time, the lowest first, the sign in the lowest of all. */
+/**
+ * Numbers of a source map: base 64, five bits at a time, the lowest first, the sign in the lowest of all.
+ *
+ * @param {string} text
+ */
 function decode(text) {
   const numbers = [];
   let [value, shift] = [0, 0];
@@ -116,18 +148,29 @@ function decode(text) {
   return numbers;
 }
 
+/** @param {{ file: string }} source */
 function folderOf({ file }) {
   return file.split('/').length > 2 ? file.split('/')[1] : 'src';
 }
 
+/**
+ * @template {{ file: string }} T
+ * @param {T[]} files
+ */
 function groups(files) {
+  /** @type {Map<string, T[]>} */
   const found = new Map();
   for (const each of files) found.set(folderOf(each), [...(found.get(folderOf(each)) ?? []), each]);
   return found;
 }
 
-/** A line ran when any part of it did. */
+/**
+ * A line ran when any part of it did.
+ *
+ * @param {Ran} ran
+ */
 function linesOf(ran) {
+  /** @type {Ran} */
   const lines = new Map();
   for (const [at, yes] of ran) {
     const line = at.split(':', 1)[0];
@@ -136,6 +179,7 @@ function linesOf(ran) {
   return lines;
 }
 
+/** @param {string} text */
 function print(text) {
   process.stdout.write(text);
 }

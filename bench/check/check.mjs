@@ -16,6 +16,11 @@ import { median, quantile } from '../lib/statistics.mjs';
 import { warmUp, wrk } from '../lib/wrk.mjs';
 import { judge } from './judge.mjs';
 
+/** @import { Load, Round, Started } from '../lib/round.mjs' */
+/** @import { Workload } from '../compare/workloads.mjs' */
+/** @typedef {{ name: string, started: Started, load: Load, rounds: Round[] }} Turn */
+/** @typedef {{ cpu: number[][], foreign: number }} Quiet CPU µs a request by turn and round */
+
 const LIMITS = join(import.meta.dirname, 'limits.json');
 const { values } = parseArgs({
   options: {
@@ -57,9 +62,9 @@ await run(async () => {
   const { bareUndici } = await import('../compare/peers/node.mjs');
   const place = await openPlace();
   place.keys = place.keys.slice(0, KEYS);
-  const [forwarded, refused] = ['token', 'unknown'].map(findWorkload);
+  const [forwarded, refused] = /** @type {Workload[]} */ (['token', 'unknown'].map(findWorkload));
   const bare = await bareUndici.start(place);
-  const server = await startLatchkey({
+  const latchkey = await startLatchkey({
     folder: place.folder,
     name: 'latchkey',
     cores: place.cores,
@@ -67,15 +72,18 @@ await run(async () => {
     fill: (path) => fillStore(path, place),
     nodeArgs: ['--inspect=127.0.0.1:0'],
   });
-  Object.assign(server, { pids: { proxy: server.pid } });
+  const server = { ...latchkey, pids: { proxy: latchkey.pid } };
+  /** @type {Turn[]} */
   const turns = [
     { name: 'bare', started: bare, load: await prepareLoad(forwarded, bareUndici, bare, place), rounds: [] },
     { name: 'forwarded', started: server, load: await prepareLoad(forwarded, { name: 'Latchkey' }, server, place), rounds: [] },
     { name: 'refused', started: server, load: await prepareLoad(refused, { name: 'Latchkey' }, server, place), rounds: [] },
   ];
+  /** @param {{ seconds?: number }} [more] */
   const steadily = (more) => paced({ name: 'Latchkey' }, server, place, { ...STEADY, ...more });
   progress('a steady load');
   await steadily();
+  /** @param {Turn} turn */
   const target = ({ started, load }) => ({ url: `http://127.0.0.1:${started.port}/`, script: load.script, cores: place.loadCores });
   for (const turn of turns) {
     progress(`warm-up: ${turn.name}`);
@@ -107,8 +115,12 @@ await run(async () => {
 /**
  * The half of the rounds in which the least else ran on the measured core. Something else there costs whoever uses more
  * memory more, so it changes the ratios too.
+ *
+ * @param {Turn[]} turns
+ * @returns {Quiet}
  */
 function quietestHalf(turns) {
+  /** @param {number} index of a round */
   const foreign = (index) => Math.max(...turns.map(({ rounds }) => rounds[index].foreign_share));
   const complete = turns[0].rounds.map((_, index) => index).filter((index) => turns.every(({ rounds }) => rounds[index].cpu_us > 0));
   const kept = complete.toSorted((a, b) => foreign(a) - foreign(b)).slice(0, Math.ceil(turns[0].rounds.length / 2));
@@ -119,7 +131,13 @@ function quietestHalf(turns) {
   };
 } // prettier-ignore
 
+/**
+ * @param {Quiet} quiet
+ * @param {number[]} allocated KiB a request
+ * @param {number} keptKib
+ */
 function report({ cpu: [bare, forwarded, refused], foreign }, [forwardedKib, refusedKib], keptKib) {
+  /** @param {number[]} cpu */
   const ratios = (cpu) => cpu.map((value, index) => value / bare[index]);
   const [forwardedRatio, refusedRatio] = [ratios(forwarded), ratios(refused)];
   const measured = {
@@ -152,6 +170,7 @@ ${isQuiet ? '' : `${busy}\n`}${faults.length === 0 ? 'within the limits of bench
 `);
 } // prettier-ignore
 
+/** @param {number} value */
 function round(value) {
   return Number(value.toPrecision(3));
 }

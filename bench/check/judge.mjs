@@ -1,6 +1,9 @@
 // What became dearer.
 import { figure } from '../lib/output.mjs';
 
+/** @typedef {keyof typeof NAMES} Name */
+/** @typedef {Record<Name, number>} Figures */
+
 const NAMES = {
   forwarded_cpu_ratio: ['a forwarded request', 'times the CPU of a bare undici proxy'],
   refused_cpu_ratio: ['a refused request', 'times the CPU of a forwarded one of a bare undici proxy'],
@@ -12,15 +15,16 @@ const NAMES = {
 /**
  * Compares what was measured with its limits.
  *
- * @param {Record<string, number>} measured
- * @param {Record<string, number> | undefined} limits of this version of Node
- * @param {Record<string, number>} tolerance shares above the limits that are let pass
+ * @param {Figures} measured
+ * @param {Figures | undefined} limits of this version of Node
+ * @param {Figures} tolerance shares above the limits that are let pass
  * @param {boolean} isQuiet whether the figures of CPU mean anything
  * @returns {string[]} one sentence for each that is above
  */
 export function judge(measured, limits, tolerance, isQuiet = true) {
   if (limits === undefined) return [`there are no limits for Node ${process.version}: set them with --set`];
-  return Object.entries(NAMES).flatMap(([key, [what, unit]]) => {
+  return /** @type {Name[]} */ (Object.keys(NAMES)).flatMap((key) => {
+    const [what, unit] = NAMES[key];
     if (!isQuiet && key.endsWith('_cpu_ratio')) return [];
     const [is, limit, allowed] = [measured[key], limits[key], tolerance[key]];
     if (is <= limit * (1 + allowed)) return [];

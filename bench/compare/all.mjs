@@ -6,13 +6,18 @@ import { report } from './report.mjs';
 import { openPlace, Subjects } from './subjects.mjs';
 import { WORKLOADS } from './workloads.mjs';
 
-/** @param {{ rounds: number, seconds: number, only?: string[], workloads?: string[] }} options */
+/** @import { Results, Row } from './report.mjs' */
+
+/** @param {{ rounds: number, seconds: number, only: string[] | undefined, workloads: string[] | undefined }} options */
 export async function compareAll({ rounds, seconds, only, workloads }) {
   checkNames(workloads);
+  /** @param {{ name: string }} peer */
   const isChosen = ({ name }) => only === undefined || only.some((part) => name.toLowerCase().includes(part));
+  /** @param {{ name: string }} workload */
   const isWanted = ({ name }) => workloads === undefined || workloads.includes(name);
   const place = await openPlace();
   const subjects = new Subjects(place);
+  /** @type {Results['workloads']} */
   const measured = {};
   const wanted = WORKLOADS.filter(isWanted);
   for (const [index, workload] of wanted.entries()) {
@@ -21,12 +26,17 @@ export async function compareAll({ rounds, seconds, only, workloads }) {
       rounds: workload.rounds === 'all' ? rounds : Math.ceil(rounds / 2),
       seconds: workload.seconds === 'all' ? seconds : Math.ceil(seconds / 2),
     };
-    const { measure = measureWorkload } = workload;
-    if (chosen.length > 0) measured[workload.name] = await measure(workload, chosen, subjects, place, took);
+    if (chosen.length > 0) {
+      const rows = 'measure' in workload
+        ? await workload.measure(workload, chosen, subjects, place, took)
+        : await measureWorkload(workload, chosen, subjects, place, took);
+      if (rows.length > 0) measured[workload.name] = /** @type {Row[]} */ (rows);
+    }
     const later = new Set(wanted.slice(index + 1).flatMap(({ subjects: needed }) => needed));
     for (const peer of chosen) if (!later.has(peer)) await subjects.stop(peer);
   }
   progress('');
+  /** @type {Results} */
   const results = {
     machine: machineFacts(),
     rounds,
@@ -38,6 +48,7 @@ export async function compareAll({ rounds, seconds, only, workloads }) {
   return { results, markdown: report(results) };
 } // prettier-ignore
 
+/** @param {string[]} [names] */
 function checkNames(names = []) {
   for (const name of names) {
     if (!WORKLOADS.some((workload) => workload.name === name))

@@ -11,13 +11,26 @@ import { prepareLoad } from './subjects.mjs';
 import { PASSWORD } from '../lib/records.mjs';
 import { TOKEN_REQUESTS } from './requests.mjs';
 
+/** @import { Pace, Waits } from '../lib/paced.mjs' */
+/** @import { Started } from '../lib/round.mjs' */
+/** @import { Took } from './measure.mjs' */
+/** @import { Asked, Peer, Place, StartedPeer, Subjects } from './subjects.mjs' */
+/** @typedef {Waits & { busy: number, foreign_share: number, logins_per_second?: number }} PacedRound */
+/** @typedef {{ name: string, rate: number } & PacedRound} WaitRow */
+/** @typedef {{ peer: Peer, started: StartedPeer, wasWarm: boolean }} Loaded */
+
 /** The slowest of them is kept busy for this share of its time. */
 const LOAD = 0.6;
 const CONNECTIONS = 256;
 /** How many clients log in at once. */
 const STORMS = [0, 1, 8];
 
-/** The text of the requests of a workload, as they are on the wire. */
+/**
+ * The text of the requests of a workload, as they are on the wire.
+ *
+ * @param {Asked} peer
+ * @param {Place} place
+ */
 function textOf(peer, place) {
   return TOKEN_REQUESTS.requests(peer, place)
     .slice(0, 200)
@@ -27,7 +40,16 @@ function textOf(peer, place) {
     });
 }
 
-/** Loads a started subject with paced.mjs once. @throws Error when requests failed */
+/**
+ * Loads a started subject with paced.mjs once.
+ *
+ * @throws Error when requests failed
+ * @param {Asked} peer
+ * @param {Started} started
+ * @param {Place} place
+ * @param {{ rate: number, seconds: number }} pace
+ * @returns {Promise<PacedRound>}
+ */
 export async function paced(peer, started, place, { rate, seconds }) {
   const program = join(import.meta.dirname, '../lib/paced.mjs');
   const what = { port: started.port, rate, seconds, connections: CONNECTIONS, requests: textOf(peer, place) };
@@ -42,6 +64,12 @@ export async function paced(peer, started, place, { rate, seconds }) {
   return { ...result, busy: cpu / seconds, foreign_share: foreignShare(foreign, seconds, place.cores) };
 }
 
+/**
+ * @param {number[]} cores
+ * @param {string} program
+ * @param {Pace} what
+ * @returns {Promise<Waits>}
+ */
 async function outputOf(cores, program, what) {
   const args = ['-c', cores.join(','), process.execPath, program, JSON.stringify(what)];
   const child = spawn('taskset', args, { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -51,15 +79,25 @@ async function outputOf(cores, program, what) {
   return JSON.parse(output);
 }
 
-/** Medians of the quieter rounds. */
+/**
+ * Medians of the quieter rounds.
+ *
+ * @param {PacedRound[]} all
+ */
 function medians(all) {
   const rounds = quieterHalf(all);
-  return Object.fromEntries(
-    Object.keys(rounds[0]).map((key) => [key, median(rounds.map((round) => round[key]))]),
+  const names = /** @type {(keyof PacedRound)[]} */ (Object.keys(rounds[0]));
+  return /** @type {PacedRound} */ (
+    Object.fromEntries(names.map((name) => [name, median(rounds.map((round) => round[name] ?? NaN))]))
   );
 }
 
-/** The rate that keeps the slowest of some subjects busy for a part of its time. */
+/**
+ * The rate that keeps the slowest of some subjects busy for a part of its time.
+ *
+ * @param {Loaded[]} loaded
+ * @param {Place} place
+ */
 async function commonRate(loaded, place) {
   let slowest = Infinity;
   for (const { peer, started, wasWarm } of loaded) {
@@ -73,8 +111,18 @@ async function commonRate(loaded, place) {
   return Math.max(100, Math.floor((LOAD * slowest) / 100) * 100);
 }
 
-/** p50 and p99 of everybody at one rate. */
+/**
+ * p50 and p99 of everybody at one rate.
+ *
+ * @param {{ title: string }} workload
+ * @param {Peer[]} chosen
+ * @param {Subjects} subjects
+ * @param {Place} place
+ * @param {Took} took
+ * @returns {Promise<WaitRow[]>}
+ */
 export async function measureLatency({ title }, chosen, subjects, place, { rounds, seconds }) {
+  /** @type {(Loaded & { rounds: PacedRound[] })[]} */
   const loaded = [];
   for (const peer of chosen) {
     const wasWarm = subjects.isStarted(peer);
@@ -91,12 +139,22 @@ export async function measureLatency({ title }, chosen, subjects, place, { round
   return loaded.map(({ peer, rounds: done }) => ({ name: peer.name, rate, ...medians(done) }));
 }
 
-/** p99 of proxied requests while people log in as fast as they are let, and without. */
+/**
+ * p99 of proxied requests while people log in as fast as they are let, and without.
+ *
+ * @param {{ title: string }} workload
+ * @param {Peer[]} chosen
+ * @param {Subjects} subjects
+ * @param {Place} place
+ * @param {Took} took
+ * @returns {Promise<WaitRow[]>}
+ */
 export async function measureStorm({ title }, [peer], subjects, place, { rounds, seconds }) {
   const wasWarm = subjects.isStarted(peer);
   const started = await subjects.get(peer);
+  if (started === undefined) return [];
   const rate = Math.round((await commonRate([{ peer, started, wasWarm }], place)) / 2 / 100) * 100;
-  const storms = STORMS.map((clients) => ({ clients, rounds: [] }));
+  const storms = STORMS.map((clients) => ({ clients, rounds: /** @type {PacedRound[]} */ ([]) }));
   for (let round = 1; round <= rounds; round++) {
     for (const { clients, rounds: done } of storms) {
       progress(`${title}: round ${round} of ${rounds}, logins by ${clients} clients`);
@@ -116,7 +174,14 @@ export async function measureStorm({ title }, [peer], subjects, place, { rounds,
   }));
 }
 
-/** Logs in from a loopback address and returns the status. */
+/**
+ * Logs in from a loopback address and returns the status.
+ *
+ * @param {number} port
+ * @param {string} user
+ * @param {string} localAddress
+ * @returns {Promise<number | undefined>}
+ */
 async function login(port, user, localAddress) {
   const body = new URLSearchParams({ user, password: PASSWORD }).toString();
   const headers = { 'Content-Type': 'application/x-www-form-urlencoded', 'Content-Length': body.length };
@@ -127,10 +192,16 @@ async function login(port, user, localAddress) {
   });
 }
 
-/** Clients that log in one time after another: many people, each from an address of its own, or the rate of logins would end it. */
+/**
+ * Clients that log in one time after another: many people, each from an address of its own, or the rate of logins would end it.
+ *
+ * @param {number} port
+ * @param {number} clients
+ */
 function startStorm(port, clients) {
   const state = { running: true, count: 0 };
   const startedAt = performance.now();
+  /** @param {number} index */
   const client = async (index) => {
     for (let turn = index; state.running; turn += clients) {
       const status = await login(

@@ -5,23 +5,56 @@ import { progress } from '../lib/output.mjs';
 import { warmUp } from '../lib/wrk.mjs';
 import { prepareLoad } from './subjects.mjs';
 
+/** @import { Load, Round } from '../lib/round.mjs' */
+/** @import { Peer, Place, StartedPeer, Subjects } from './subjects.mjs' */
+/** @import { Series, Workload } from './workloads.mjs' */
+/** @typedef {{ rounds: number, seconds: number }} Took */
+/** @typedef {{ name: string } & ReturnType<typeof summary>} CostRow */
+
 /** For what was warmed by another workload already. */
 const WARM_UP_SECONDS = 1;
 
-/** One workload, asked of some subjects. @returns what was measured, by the subject's name */
+/**
+ * One workload, asked of some subjects.
+ *
+ * @param {Workload} workload
+ * @param {Peer[]} chosen
+ * @param {Subjects} subjects
+ * @param {Place} place
+ * @param {Took} took
+ * @returns what was measured, by the subject's name
+ */
 export async function measureWorkload(workload, chosen, subjects, place, took) {
   const asked = chosen.map((peer) => ({ name: peer.name, peer, workload }));
   return measureTogether(workload.title, asked, subjects, place, took);
 }
 
-/** Several workloads, each of which has one subject. @returns what was measured, by the workload's name */
-export async function measureWorkloads({ title, workloads }, chosen, subjects, place, took) {
+/**
+ * Several workloads, each of which has one subject.
+ *
+ * @param {Series} series
+ * @param {Peer[]} chosen
+ * @param {Subjects} subjects
+ * @param {Place} place
+ * @param {Took} took
+ * @returns what was measured, by the workload's name
+ */
+export async function measureWorkloads({ title, workloads = [] }, chosen, subjects, place, took) {
   const all = workloads.map((workload) => ({ name: workload.name, peer: workload.subjects[0], workload }));
   const asked = all.filter(({ peer }) => chosen.includes(peer));
   return measureTogether(title, asked, subjects, place, took);
 }
 
+/**
+ * @param {string} title
+ * @param {{ name: string, peer: Peer, workload: Workload }[]} asked
+ * @param {Subjects} subjects
+ * @param {Place} place
+ * @param {Took} took
+ * @returns {Promise<CostRow[]>}
+ */
 async function measureTogether(title, asked, subjects, place, { rounds, seconds }) {
+  /** @type {{ name: string, peer: Peer, started: StartedPeer, load: Load, wasWarm: boolean, rounds: Round[] }[]} */
   const loaded = [];
   for (const { name, peer, workload } of asked) {
     const wasWarm = subjects.isStarted(peer);
@@ -30,15 +63,24 @@ async function measureTogether(title, asked, subjects, place, { rounds, seconds 
     const load = await prepareLoad(workload, peer, started, place);
     loaded.push({ name, peer, started, load, wasWarm, rounds: [] });
   }
-  const settings = (peer, of) => ({
-    seconds: of,
+  /**
+   * @param {Peer} peer
+   * @param {number} ofRound
+   */
+  const settings = (peer, ofRound) => ({
+    seconds: ofRound,
     cores: peer.onAllCores ? [...place.loadCores, ...place.cores] : place.loadCores,
     measuredCores: peer.onAllCores ? [...place.loadCores, ...place.cores] : place.cores,
   });
   for (const { name, peer, started, load, wasWarm } of loaded) {
     progress(`${title}: warm-up, ${name}`);
     if (wasWarm) await measureRound(started, load, settings(peer, WARM_UP_SECONDS));
-    else await warmUp({ url: `http://127.0.0.1:${started.port}/`, ...load, cores: settings(peer).cores });
+    else
+      await warmUp({
+        url: `http://127.0.0.1:${started.port}/`,
+        ...load,
+        cores: settings(peer, seconds).cores,
+      });
   }
   for (let round = 1; round <= rounds; round++) {
     for (const { name, peer, started, load, rounds: done } of loaded) {
@@ -46,16 +88,21 @@ async function measureTogether(title, asked, subjects, place, { rounds, seconds 
       try {
         done.push(await measureRound(started, load, settings(peer, seconds)));
       } catch (error) {
-        throw new Error(`${title}, ${name}: ${error.message}`, { cause: error });
+        throw new Error(`${title}, ${name}: ${/** @type {Error} */ (error).message}`, { cause: error });
       }
     }
   }
   return loaded.map(({ name, rounds: done }) => ({ name, ...summary(done) }));
 }
 
-/** Medians of the quieter rounds. */
+/**
+ * Medians of the quieter rounds.
+ *
+ * @param {Round[]} all
+ */
 function summary(all) {
   const rounds = quieterHalf(all);
+  /** @param {Exclude<keyof Round, 'cpu_us_of'>} name */
   const of = (name) => median(rounds.map((round) => round[name]));
   const parts = Object.keys(rounds[0].cpu_us_of);
   return {

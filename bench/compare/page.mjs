@@ -5,15 +5,22 @@ import { figure, table, writeResults, writeSections } from '../lib/output.mjs';
 import { tableOf } from './report.mjs';
 import { findWorkload } from './workloads.mjs';
 
+/** @import { Results, Row } from './report.mjs' */
+
 const RESULTS = 'bench/compare/results.json';
 const PAGE = 'docs/performance.md';
 const PICTURE = 'docs/images/performance.svg';
 const ALT = 'CPU time and latency: Latchkey, proxies with a key check, a bare proxy';
 const TABLES = ['token', 'latency', 'storm', 'own', 'unknown', 'asked', 'workers'];
 const BODIES = ['down-64k', 'up-64k', 'down-10m', 'up-10m'];
+/** @param {string} name */
 const isOwn = (name) => name.startsWith('Latchkey');
 
-/** The picture: what a request costs, and how long it takes at one rate. */
+/**
+ * The picture: what a request costs, and how long it takes at one rate.
+ *
+ * @param {Results['workloads']} workloads
+ */
 export function pictureOf({ token, latency }) {
   const cost = {
     title: 'CPU of a proxied request, in µs',
@@ -44,7 +51,11 @@ export function pictureOf({ token, latency }) {
   return chartsAsSvg([cost, waits]);
 }
 
-/** The machine and what was installed on it. */
+/**
+ * The machine and what was installed on it.
+ *
+ * @param {Pick<Results, 'machine' | 'versions' | 'rounds' | 'seconds'>} results
+ */
 export function machineTable({ machine, versions, rounds, seconds }) {
   const { cpu, cores, memory_gib, system, kernel, node, wrk, date } = machine;
   const peers = new Map(Object.entries(versions).filter(([, version]) => version !== undefined));
@@ -62,10 +73,19 @@ export function machineTable({ machine, versions, rounds, seconds }) {
   );
 }
 
+/**
+ * @param {Row[] | undefined} rows
+ * @param {string} name
+ */
 const rowOf = (rows, name) => rows?.find((row) => row.name === name);
+/** @param {string} name */
 const titleOf = (name) => findWorkload(name)?.title ?? name;
 
-/** What bodies cost everybody. */
+/**
+ * What bodies cost everybody.
+ *
+ * @param {Results['workloads']} workloads
+ */
 export function bodyTable(workloads) {
   const names = BODIES.filter((name) => workloads[name] !== undefined);
   const subjects = workloads[names[0]].map(({ name }) => name);
@@ -76,16 +96,20 @@ export function bodyTable(workloads) {
   return table(['CPU ms per request', ...names.map(titleOf)], rows);
 }
 
-/** The figures that somebody wants who reads nothing else. */
+/**
+ * The figures that somebody wants who reads nothing else.
+ *
+ * @param {Results['workloads']} workloads
+ */
 export function inShort({ token, latency, own: requests }) {
-  const own = rowOf(token, 'Latchkey');
-  const times = (name) => figure(own.cpu_us / rowOf(token, name).cpu_us);
-  const p99 = (name) => `${figure(rowOf(latency, name)?.p99)} ms`;
+  const cpu = (/** @type {string} */ name) => rowOf(token, name)?.cpu_us ?? NaN;
+  const times = (/** @type {string} */ name) => figure(cpu('Latchkey') / cpu(name));
+  const p99 = (/** @type {string} */ name) => `${figure(rowOf(latency, name)?.p99)} ms`;
   const refused = ['malformed', 'unknown', 'scope'].map((name) => figure(rowOf(requests, name)?.cpu_us));
   return table(
     ['', ''],
     [
-      ['CPU per request through Latchkey', `${figure(own.cpu_us)} µs`],
+      ['CPU per request through Latchkey', `${figure(cpu('Latchkey'))} µs`],
       ['compared with http-proxy and a key check', `${times('http-proxy')} ×`],
       ['compared with Caddy and a header matcher', `${times('Caddy, header matcher')} ×`],
       ['compared with a bare undici proxy without any check', `${times('bare undici')} ×`],
@@ -96,12 +120,18 @@ export function inShort({ token, latency, own: requests }) {
   );
 } // prettier-ignore
 
-/** Writes a run to the page, its picture and the file of results. What was not measured this time stays. */
+/**
+ * Writes a run to the page, its picture and the file of results. What was not measured this time stays.
+ *
+ * @param {Results} results
+ */
 export async function writeDown({ workloads, ...about }) {
+  /** @type {Partial<Results>} */
   const before = existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, 'utf8')) : {};
   const merged = { ...before.workloads, ...workloads };
   const versions = { ...before.versions, ...about.versions };
   await writeResults(RESULTS, { ...about, versions, workloads: merged });
+  /** @type {Record<string, string>} */
   const sections = { 'bench-machine': machineTable({ ...about, versions }) };
   for (const name of TABLES) {
     if (merged[name] !== undefined) sections[`bench-${name}`] = tableOf(name, merged[name]);

@@ -2,9 +2,21 @@
 import { figure, table } from '../lib/output.mjs';
 import { findWorkload, WORKLOADS } from './workloads.mjs';
 
+/** @typedef {import('./measure.mjs').CostRow & import('./latency.mjs').WaitRow} Row has the figures of its workload only */
+/**
+ * @typedef {{ machine: ReturnType<typeof import('../lib/machine.mjs').machineFacts>, rounds: number, seconds: number,
+ *   versions: Record<string, string | undefined>, not_measured: Record<string, string>,
+ *   workloads: Record<string, Row[]> }} Results
+ */
+
 const MEBIBYTE = 2 ** 20;
 
-/** The main table: everybody, one small request. */
+/**
+ * The main table: everybody, one small request.
+ *
+ * @param {Row[]} rows
+ * @param {Row} base
+ */
 export function mainTable(rows, base) {
   const head = ['', 'CPU µs per request', `× ${base?.name ?? 'the first'}`, 'requests/s', 'p50 ms', 'p99 ms', 'memory MiB'];
   const floor = base?.cpu_us;
@@ -22,7 +34,11 @@ export function mainTable(rows, base) {
   );
 } // prettier-ignore
 
-/** What a request costs; of two processes that share the work, each of them too. */
+/**
+ * What a request costs; of two processes that share the work, each of them too.
+ *
+ * @param {Row} row
+ */
 function cpuOf({ cpu_us, cpu_us_of }) {
   const { proxy, asked } = cpu_us_of;
   return asked === undefined
@@ -30,7 +46,11 @@ function cpuOf({ cpu_us, cpu_us_of }) {
     : `${figure(cpu_us)} (${figure(proxy)} + asked ${figure(asked)})`;
 }
 
-/** Waits at one rate. */
+/**
+ * Waits at one rate.
+ *
+ * @param {Row[]} rows
+ */
 function latencyTable(rows) {
   const head = ['', 'p50 ms', 'p99 ms', 'p99.9 ms', 'busy', 'generator delay, p99 ms'];
   return `${rateOf(rows)}\n\n${table(
@@ -39,7 +59,11 @@ function latencyTable(rows) {
   )}`;
 }
 
-/** What logins do to others. */
+/**
+ * What logins do to others.
+ *
+ * @param {Row[]} rows
+ */
 function stormTable(rows) {
   const head = ['', 'p50 ms', 'p99 ms', 'p99.9 ms', 'busy', 'logins/s'];
   return `${rateOf(rows)}\n\n${table(
@@ -48,15 +72,21 @@ function stormTable(rows) {
   )}`;
 }
 
+/** @param {Row[]} rows */
 function rateOf([{ rate }]) {
   return `${rate.toLocaleString('en-US')} requests per second.`;
 }
 
+/** @param {Row} row */
 function waitsOf({ p50, p99, p999, busy }) {
   return [figure(p50), figure(p99), figure(p999), `${Math.round(busy * 100)} %`];
 }
 
-/** What each kind of request costs Latchkey. */
+/**
+ * What each kind of request costs Latchkey.
+ *
+ * @param {Row[]} rows
+ */
 function ownTable(rows) {
   return table(
     ['', 'CPU µs per request', 'requests/s'],
@@ -68,16 +98,27 @@ function ownTable(rows) {
   );
 }
 
+/** @param {Row[]} rows */
 function loadTable(rows) {
   return mainTable(rows, rows.find((row) => row.name === 'bare undici') ?? rows[0]);
 }
 
+/** @type {Record<string, (rows: Row[]) => string>} */
 const TABLES = { latency: latencyTable, storm: stormTable, own: ownTable };
 
-/** The table of a workload. */
+/**
+ * The table of a workload.
+ *
+ * @param {string} name
+ * @param {Row[]} rows
+ */
 export const tableOf = (name, rows) => (TABLES[name] ?? loadTable)(rows);
 
-/** Everything as Markdown. */
+/**
+ * Everything as Markdown.
+ *
+ * @param {Results} results
+ */
 export function report({ workloads, not_measured }) {
   const sections = WORKLOADS.filter(({ name }) => workloads[name] !== undefined).map(
     ({ name, title }) => `### ${title}\n\n${tableOf(name, workloads[name])}\n`,

@@ -1,6 +1,15 @@
 // The requests that workloads are made of, and the secrets that they carry.
 import { hashedPassword, newKeys, newSessionIds } from '../lib/records.mjs';
 
+/** @import { Request } from '../lib/wrk.mjs' */
+/** @import { Asked, Place } from './subjects.mjs' */
+/**
+ * What is asked of a subject, and the status that must answer it (200).
+ *
+ * @typedef {{ name: string, requests: (peer: Asked, place: Place) => Request[], expects?: number,
+ *   connections?: number }} Requests
+ */
+
 export const KEYS = 1_000;
 
 /** Secrets of a run. */
@@ -13,11 +22,24 @@ export const newSecrets = async () => ({
 
 /** What a client of an API sends along, as curl does. */
 export const COMMON = { 'User-Agent': 'curl/8.5.0', Accept: '*/*' };
+/**
+ * @param {string} path
+ * @param {Record<string, string>} fields
+ */
 export const get = (path, fields) => ({ method: 'GET', path, fields: { ...COMMON, ...fields } });
-export const withKey = (path) => (key) => get(path, { 'Service-Key': key });
+/** @param {string} path */
+export const withKey = (path) => (/** @type {string} */ key) => get(path, { 'Service-Key': key });
+/**
+ * @param {Asked} peer
+ * @param {Place} place
+ */
 const keysFor = (peer, place) => (peer.oneKey ? place.keys.slice(0, 1) : place.keys);
 
-/** A small GET with a token. */
+/**
+ * A small GET with a token.
+ *
+ * @type {Requests}
+ */
 export const TOKEN_REQUESTS = {
   name: 'token',
   requests: (peer, place) => keysFor(peer, place).map(withKey('/api/items/42')),

@@ -8,6 +8,18 @@ import { startUpstream } from '../lib/upstream.mjs';
 import { writeScript } from '../lib/wrk.mjs';
 import { newSecrets } from './requests.mjs';
 
+/** @import { Load, Started } from '../lib/round.mjs' */
+/** @import { Requests } from './requests.mjs' */
+/** @typedef {Awaited<ReturnType<typeof openPlace>>} Place */
+/** @typedef {{ name: string, oneKey?: boolean }} Asked with `oneKey` it knows the first key only */
+/** @typedef {Started & { stop: () => Promise<void>, log?: string }} StartedPeer */
+/**
+ * `missing` says what to do before it can be started. Without `checks` it forwards every request.
+ *
+ * @typedef {Asked & { checks: boolean, onAllCores?: boolean, missing?: () => string | undefined,
+ *   version: () => string | undefined, start: (place: Place) => Promise<StartedPeer> }} Peer
+ */
+
 /** Where a run takes place: its folder, cores, upstream and secrets. */
 export async function openPlace() {
   const folder = temporaryFolder('bench');
@@ -24,15 +36,23 @@ export async function openPlace() {
 /** Starts subjects and keeps what cannot be measured, with the line that fixes it. */
 export class Subjects {
   #place;
+  /** @type {Map<string, StartedPeer>} */
   #started = new Map();
+  /** @type {Map<string, string>} */
   notMeasured = new Map();
+  /** @type {Map<string, string | undefined>} */
   versions = new Map();
 
+  /** @param {Place} place */
   constructor(place) {
     this.#place = place;
   }
 
-  /** The started subject; undefined when it can't be measured. */
+  /**
+   * The started subject; undefined when it can't be measured.
+   *
+   * @param {Peer} peer
+   */
   async get(peer) {
     const { name } = peer;
     if (this.notMeasured.has(name)) return undefined;
@@ -51,11 +71,16 @@ export class Subjects {
     return this.#started.get(name);
   }
 
+  /** @param {Peer} peer */
   isStarted({ name }) {
     return this.#started.has(name);
   }
 
-  /** Stops what no other workload needs. */
+  /**
+   * Stops what no other workload needs.
+   *
+   * @param {Peer} peer
+   */
   async stop(peer) {
     await this.#started.get(peer.name)?.stop();
     this.#started.delete(peer.name);
@@ -65,20 +90,32 @@ export class Subjects {
 /** For the first answer of a subject, its body included. */
 const FIRST_ANSWER_MS = 10_000;
 
+/**
+ * @param {string} url
+ * @param {RequestInit} request
+ */
 async function firstAnswer(url, request) {
   const answer = await fetch(url, { ...request, signal: AbortSignal.timeout(FIRST_ANSWER_MS) });
   await answer.arrayBuffer();
   return answer;
 }
 
-/** Writes the script of a workload for a subject, and has it answer the first request as it must. */
+/**
+ * Writes the script of a workload for a subject, and has it answer the first request as it must.
+ *
+ * @param {Requests} workload
+ * @param {Asked} peer
+ * @param {{ port: number, log?: string }} started
+ * @param {Place} place
+ * @returns {Promise<Load>}
+ */
 export async function prepareLoad(workload, peer, started, place) {
   const requests = workload.requests(peer, place);
   const name = `${workload.name}-${peer.name.replaceAll(/\W/g, '-')}`;
   const script = writeScript(place.folder, name, requests);
   const [{ method, path, fields, body = 0 }] = requests;
   const url = `http://127.0.0.1:${started.port}${path}`;
-  const sent = body === 0 ? undefined : Buffer.alloc(body, 'x');
+  const sent = body === 0 ? null : Buffer.alloc(body, 'x');
   const answer = await firstAnswer(url, { method, headers: fields, body: sent }).catch((error) => {
     throw new Error(`${peer.name} did not answer (${workload.name})`, { cause: error });
   });

@@ -11,12 +11,35 @@ import { bareUndici, fastify, fastProxy, httpProxy } from './peers/node.mjs';
 import { asking, manyRoutes, millionTokens, ROUTES, workers } from './peers/special.mjs';
 import { COMMON, get, KEYS, TOKEN_REQUESTS, withKey } from './requests.mjs';
 
-const post = (bytes) => (peer, place) => [
+/** @import { Requests } from './requests.mjs' */
+/** @import { CostRow, Took } from './measure.mjs' */
+/** @import { WaitRow } from './latency.mjs' */
+/** @import { Peer, Place, Subjects } from './subjects.mjs' */
+/** @typedef {{ name: string, title: string, subjects: Peer[], rounds?: 'all', seconds?: 'all' }} Named */
+/** @typedef {Named & Requests} Workload */
+/**
+ * Measured in a way of its own.
+ *
+ * @typedef {Named & { workloads?: Workload[], measure: (series: Series, chosen: Peer[], subjects: Subjects,
+ *   place: Place, took: Took) => Promise<CostRow[] | WaitRow[]> }} Series
+ */
+
+/**
+ * @param {number} bytes
+ * @returns {Requests['requests']}
+ */
+const post = (bytes) => (_peer, place) => [
   { method: 'POST', path: '/take', fields: { ...COMMON, 'Service-Key': place.keys[0] }, body: bytes },
 ];
-const download = (file) => (peer, place) => [withKey(`/files/${file}`)(place.keys[0])];
+/**
+ * @param {string} file
+ * @returns {Requests['requests']}
+ */
+const download = (file) => (_peer, place) => [withKey(`/files/${file}`)(place.keys[0])];
+/** @param {string} key */
 const wrongChecksum = (key) => `${key.slice(0, -1)}${key.endsWith('A') ? 'B' : 'A'}`;
 
+/** @type {Peer[]} */
 const EVERYBODY = [
   latchkey,
   latchkeyOn(24),
@@ -32,8 +55,10 @@ const EVERYBODY = [
   haproxy,
 ];
 const WITH_A_CHECK = EVERYBODY.filter(({ checks, name }) => checks && !name.includes(', Node'));
+/** @type {Peer[]} */
 const CARRIERS = [latchkey, bareUndici, httpProxy, caddyMatcher, nginxLua];
 
+/** @type {Workload} */
 const TOKEN = {
   ...TOKEN_REQUESTS,
   title: 'Small GET with a token',
@@ -42,6 +67,7 @@ const TOKEN = {
   seconds: 'all',
 };
 
+/** @type {Workload} */
 const UNKNOWN = {
   name: 'unknown',
   title: '401: a made-up token of the right form',
@@ -50,33 +76,37 @@ const UNKNOWN = {
   requests: () => newKeys(KEYS).map(withKey('/api/items/42')),
 };
 
-/** Rows of one table, so they are measured in turn. */
+/**
+ * Rows of one table, so they are measured in turn.
+ *
+ * @type {Workload[]}
+ */
 const OWN = [
   TOKEN,
   {
     name: 'session',
     title: 'Small GET with a session',
     subjects: [latchkey],
-    requests: (peer, { sessionIds }) => sessionIds.map((id) => get('/api/items/42', { Cookie: `service.session=${id}` })),
+    requests: (_peer, { sessionIds }) => sessionIds.map((id) => get('/api/items/42', { Cookie: `service.session=${id}` })),
   },
   {
     name: 'routes',
     title: 'Small GET with a token, 1,000 routes',
     subjects: [manyRoutes],
-    requests: (peer, { keys }) => keys.map((key, index) => withKey(`/part${index % ROUTES}/items/42`)(key)),
+    requests: (_peer, { keys }) => keys.map((key, index) => withKey(`/part${index % ROUTES}/items/42`)(key)),
   },
   {
     name: 'million',
     title: 'Small GET with a token, each of a million tokens for the first time',
     subjects: [millionTokens],
-    requests: (peer) => peer.keys.map(withKey('/api/items/42')),
+    requests: () => millionTokens.keys.map(withKey('/api/items/42')),
   },
   {
     name: 'scope',
     title: '403: a token whose scope is too small',
     subjects: [latchkey],
     expects: 403,
-    requests: (peer, { limitedKeys }) => limitedKeys.map(withKey('/api/items/42')),
+    requests: (_peer, { limitedKeys }) => limitedKeys.map(withKey('/api/items/42')),
   },
   UNKNOWN,
   {
@@ -88,7 +118,11 @@ const OWN = [
   },
 ]; // prettier-ignore
 
-/** The workloads. Each is asked of its subjects in turn, for half of the rounds and of their seconds unless it says `all`. */
+/**
+ * The workloads. Each is asked of its subjects in turn, for half of the rounds and of their seconds unless it says `all`.
+ *
+ * @type {(Workload | Series)[]}
+ */
 export const WORKLOADS = [
   TOKEN,
   {
@@ -126,17 +160,21 @@ export const WORKLOADS = [
     name: 'workers',
     title: 'Small GET with a token, on all cores at once with the load',
     subjects: workers,
-    requests: (peer, place) => place.keys.map(withKey('/api/items/42')),
+    requests: (_peer, place) => place.keys.map(withKey('/api/items/42')),
   },
   {
     name: 'asked',
     title: 'Small GET with a token, Latchkey asked by another proxy',
     subjects: asking,
-    requests: (peer, place) => place.keys.map(withKey('/api/items/42')),
+    requests: (_peer, place) => place.keys.map(withKey('/api/items/42')),
   },
 ]; // prettier-ignore
 
-/** A workload whose requests are asked for by its name. */
+/**
+ * A workload whose requests are asked for by its name.
+ *
+ * @param {string} name
+ */
 export function findWorkload(name) {
-  return [...WORKLOADS, ...OWN].find((each) => each.name === name && each.requests !== undefined);
+  return [...WORKLOADS, ...OWN].filter((each) => 'requests' in each).find((each) => each.name === name);
 }

@@ -1,13 +1,18 @@
 #!/usr/bin/env node
 // Simulates a fleet on one Redis and says where Redis becomes the limit. See docs/scale.md.
 import { fork, spawn, spawnSync } from 'node:child_process';
-import { createServer } from 'node:net';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { openRedisStore } from '../../dist/store/redis.js';
+import { built } from '../lib/built.mjs';
+import { progress } from '../lib/output.mjs';
+import { freePort } from '../lib/processes.mjs';
 import { settings, tokenAt, users } from './records.mjs';
+
+/** @typedef {import('./sidecar.mjs').Counts} Counts */
+/** @typedef {import('./sidecar.mjs').Message} Message */
 
 const { values } = parseArgs({
   options: {
@@ -37,9 +42,8 @@ if (values.help) {
 const { sidecars, tokens, active, rate, revocations, seconds } = Object.fromEntries(
   Object.entries(values).map(([key, value]) => [key, Number(value)]),
 );
-const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 const now = () => performance.timeOrigin + performance.now();
-const progress = (text) => process.stderr.isTTY && process.stderr.write(`\r\u001b[K${text}`);
+const { openRedisStore } = await built('store/redis');
 
 const port = await freePort();
 const folder = mkdtempSync(join(tmpdir(), 'latchkey-fleet-'));
@@ -50,8 +54,13 @@ const redis = spawn(
     stdio: 'ignore',
   },
 );
+/** @param {string[]} args */
 const cli = (...args) => spawnSync('redis-cli', ['-p', String(port), ...args]).stdout.toString();
-while (cli('PING').trim() !== 'PONG') await wait(20);
+while (cli('PING').trim() !== 'PONG') await sleep(20);
+/**
+ * @param {string} section
+ * @param {string} name
+ */
 const info = (section, name) => Number(new RegExp(`^${name}:([\\d.]+)`, 'm').exec(cli('INFO', section))?.[1]);
 
 const store = await openRedisStore(settings(port));
@@ -66,6 +75,7 @@ for (let from = 0; from < tokens; from += 50_000) {
 const bytesPerToken = (info('memory', 'used_memory') - emptyBytes) / tokens;
 
 const sent = new Map();
+/** @type {number[]} */
 const delays = [];
 const children = [];
 for (let i = 0; i < sidecars; i++) {
@@ -74,13 +84,14 @@ for (let i = 0; i < sidecars; i++) {
   ]);
   children.push(child);
   await new Promise((up) => child.once('message', up));
-  child.on('message', (message) => {
+  child.on('message', (/** @type {Message} */ message) => {
+    if (!('received' in message)) return;
     const sentAt = sent.get(message.received);
     if (sentAt !== undefined) delays.push(message.at - sentAt);
   });
 }
 progress('warming the caches');
-await wait(Math.min(10_000, 1000 * Math.max(3, (3 * active) / rate)));
+await sleep(Math.min(10_000, 1000 * Math.max(3, (3 * active) / rate)));
 for (const child of children) child.send('reset');
 const before = usage();
 let revoked = 0;
@@ -92,11 +103,11 @@ while (now() - startedAt < seconds * 1000) {
     sent.set(token.digest, now());
     await store.tokens.revoke([token.id]);
     revoked += 1;
-  } else await wait(1);
+  } else await sleep(1);
   progress(`${Math.round((now() - startedAt) / 1000)} of ${seconds} s`);
 }
 const after = usage();
-await wait(200);
+await sleep(200);
 const counts = await Promise.all(children.map(countsOf));
 for (const child of children) child.send('stop');
 await Promise.all(children.map((child) => new Promise((gone) => child.once('exit', gone))));
@@ -105,8 +116,10 @@ redis.kill();
 rmSync(folder, { recursive: true, force: true });
 progress('');
 
+/** @param {keyof Counts} name */
 const sum = (name) => counts.reduce((total, each) => total + each[name], 0);
 delays.sort((a, b) => a - b);
+/** @param {number} q */
 const quantile = (q) => delays[Math.min(delays.length - 1, Math.floor(delays.length * q))] ?? NaN;
 const elapsed = seconds;
 const cpu = (after.cpu - before.cpu) / elapsed;
@@ -134,21 +147,18 @@ function usage() {
   };
 }
 
+/**
+ * @param {import('node:child_process').ChildProcess} child
+ * @returns {Promise<Counts>}
+ */
 function countsOf(child) {
   return new Promise((resolve) => {
-    child.on('message', (message) => message.counts && resolve(message.counts));
+    child.on('message', (/** @type {Message} */ message) => 'counts' in message && resolve(message.counts));
     child.send('counts');
   });
 }
 
+/** @param {number} value */
 function round(value, digits = 2) {
   return Number(value.toFixed(digits));
-}
-
-async function freePort() {
-  const server = createServer();
-  await new Promise((done) => server.listen(0, '127.0.0.1', done));
-  const { port: free } = server.address();
-  await new Promise((done) => server.close(done));
-  return free;
 }

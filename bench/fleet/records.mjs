@@ -4,8 +4,13 @@ import { createHash } from 'node:crypto';
 const USERS = 1_000;
 const ID = 'x'.repeat(14);
 
+/** @param {number} index */
 export const digestAt = (index) => createHash('sha256').update(`token ${index}`).digest('base64url');
 
+/**
+ * @param {number} index
+ * @returns {import('../../src/domain/user.js').User}
+ */
 export const userOf = (index) => ({
   id: `user${index % USERS}`,
   customerId: 'C1',
@@ -19,6 +24,10 @@ export const userOf = (index) => ({
   updatedAt: 1_800_000_000_000,
 });
 
+/**
+ * @param {number} index
+ * @returns {import('../../src/domain/token.js').Token}
+ */
 export const tokenAt = (index) => ({
   id: `${ID}${String(index).padStart(8, '0')}`,
   digest: digestAt(index),
@@ -35,6 +44,10 @@ export const tokenAt = (index) => ({
 
 export const users = () => Array.from({ length: USERS }, (_, i) => userOf(i));
 
+/**
+ * @param {number} port
+ * @returns {import('../../src/store/redis/settings.js').RedisSettings}
+ */
 export const settings = (port) => ({
   url: `redis://127.0.0.1:${port}`,
   cluster: null,

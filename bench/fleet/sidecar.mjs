@@ -1,34 +1,50 @@
 // One simulated sidecar: the cache, the link and the writing of last uses as a server has them, without HTTP.
 // It looks tokens up at a rate, and tells its parent when it learns that a token was revoked.
-import { LastSeen } from '../../dist/accounts/last-seen.js';
-import { cachedStore } from '../../dist/store/cache/cached-store.js';
-import { CACHED_NAMES } from '../../dist/store/cache/names.js';
-import { TokenCache } from '../../dist/store/cache/token-cache.js';
-import { openRedisStore } from '../../dist/store/redis.js';
-import { InvalidationLink } from '../../dist/store/redis/invalidation.js';
+import { built } from '../lib/built.mjs';
 import { digestAt, settings, userOf } from './records.mjs';
 
+const { LastSeen } = await built('accounts/last-seen');
+const { cachedStore } = await built('store/cache/cached-store');
+const { CACHED_NAMES } = await built('store/cache/names');
+const { TokenCache } = await built('store/cache/token-cache');
+const { openRedisStore } = await built('store/redis');
+const { InvalidationLink } = await built('store/redis/invalidation');
+/** @typedef {{ lookups: number, hits: number, misses: number, found: number }} Counts */
+/** @typedef {{ up: true } | { received: string, at: number } | { counts: Counts }} Message what its parent is told */
+/** @param {Message} message */
+const tell = (message) => process.send?.(message);
+
+/** @type {{ port: number, tokens: number, active: number, rate: number, seed: number }} */
 const { port, tokens, active, rate, seed } = JSON.parse(process.argv[2]);
 const now = () => performance.timeOrigin + performance.now();
 const store = await openRedisStore(settings(port));
+/** @type {Counts} */
 const counts = { lookups: 0, hits: 0, misses: 0, found: 0 };
 const cache = new TokenCache(
   store,
   { size: 1_000_000, ttl: 30_000, negative_ttl: 2_000, serveCachedFor: null },
-  { hit: () => counts.hits++, miss: () => counts.misses++, servedStale: () => undefined },
+  {
+    hit: () => counts.hits++,
+    miss: () => counts.misses++,
+    servedStale: () => undefined,
+    received: () => undefined,
+  },
 );
 const cached = cachedStore(store, cache);
 const link = new InvalidationLink(store.client, settings(port), CACHED_NAMES, {
-  up: () => {
-    cache.enable();
-    process.send({ up: true });
+  up: (until) => {
+    cache.enable(until);
+    tell({ up: true });
   },
+  alive: (until) => cache.cover(until),
   lost: () => cache.disable(),
+  failed: () => undefined,
+  notUp: () => undefined,
+  skew: () => undefined,
   changed: (names) => {
     const at = now();
     cache.changed(names);
-    for (const name of names ?? [])
-      if (name.startsWith('token:')) process.send({ received: name.slice(6), at });
+    for (const name of names ?? []) if (name.startsWith('token:')) tell({ received: name.slice(6), at });
   },
 });
 const lastSeen = new LastSeen(cached.usage, 1_000, 1_800_000, () => undefined);
@@ -59,9 +75,10 @@ const timer = setInterval(() => {
   for (; due >= 1; due -= 1) look().catch(() => undefined);
 }, 5);
 
+/** @param {unknown} message of its parent: reset, counts or stop */
 async function obey(message) {
-  if (message === 'reset') for (const key of Object.keys(counts)) counts[key] = 0;
-  if (message === 'counts') process.send({ counts });
+  if (message === 'reset') Object.assign(counts, { lookups: 0, hits: 0, misses: 0, found: 0 });
+  if (message === 'counts') tell({ counts });
   if (message === 'stop') {
     clearInterval(timer);
     link.close();

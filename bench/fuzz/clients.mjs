@@ -2,6 +2,13 @@
 import { connect as connectPlain } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 
+/** @import { Random } from './random.mjs' */
+/**
+ * One exchange: bytes as Latin-1 text, and how the client ends.
+ *
+ * @typedef {{ port: 'tls' | 'plain', bytes: string, ending: 'wait' | 'end' | 'reset', afterMs: number }} Client
+ */
+
 /** An account-level key: it is the same in each run, so that a case can be kept. */
 export const KEY = 'fuzz-account-key-0123456789';
 const PREFACE = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0';
@@ -11,6 +18,7 @@ const END_STREAM = 1;
 const END_HEADERS = 4;
 const CODES = [0, 1, 2, 3, 5, 7, 8, 11, 13, 255, 0xffffffff];
 const METHODS = ['GET', 'GET', 'POST', 'POST', 'PUT', 'HEAD', 'DELETE', 'OPTIONS', 'CONNECT', 'TRACE'];
+/** @type {[name: string, value: string][]} */
 const FIELDS = [['x-a', 'b'], ['__proto__', 'a'], ['constructor', 'a'], ['te', 'trailers'], ['te', 'gzip'], ['connection', 'close'], ['http2-settings', 'y'],
   ['expect', '100-continue'], ['content-length', '5'], ['content-length', '0'], ['transfer-encoding', 'chunked'], ['upgrade', 'websocket'],
   [':status', '200'], [':protocol', 'websocket'], ['cookie', 'a=b'], ['cookie', 'service.session=x'], ['X-Upper', 'a'], ['', 'a'], ['x', '\0'], ['x', 'a\r\nb: c'], ['host', 'b'], ['x', 'y'.repeat(9_000)]]; // prettier-ignore
@@ -24,14 +32,22 @@ const LINES = ['Upgrade: h2c', 'Upgrade: websocket', 'Upgrade: websocket, h2c', 
   'Connection: Sec-WebSocket-Key', 'Sec-WebSocket-Protocol: a, b', 'Sec-WebSocket-Extensions: permessage-deflate; a="b"', 'Sec-WebSocket-Key: x', 'Sec-WebSocket-Version: 8',
   'Content-Length: 5', 'Content-Length: 0', 'Transfer-Encoding: chunked', 'Expect: 100-continue', '__proto__: a', 'constructor: b', 'Origin: http://evil.example', 'TE: trailers']; // prettier-ignore
 
-/** One exchange: bytes as latin1 text, and how the client ends. */
+/**
+ * @param {Random} random
+ * @param {number} at
+ * @returns {Client}
+ */
 export function makeClient(random, at) {
-  const ending = random.pick(['wait', 'wait', 'wait', 'end', 'reset']);
+  const ending = random.pick(/** @type {const} */ (['wait', 'wait', 'wait', 'end', 'reset']));
   const afterMs = random.below(12);
   if (random.oneIn(2)) return { port: 'tls', bytes: makeFrames(random, at), ending, afterMs };
   return { port: 'plain', bytes: makeRequest(random, at), ending, afterMs };
 }
 
+/**
+ * @param {Random} random
+ * @param {number} at
+ */
 function makeRequest(random, at) {
   const lines = ['Host: a', `Service-Key: ${KEY}`];
   const handshake = random.below(3) > 0;
@@ -52,10 +68,15 @@ function makeRequest(random, at) {
   return head + rest;
 }
 
+/**
+ * @param {Random} random
+ * @param {number} at
+ */
 function makeFrames(random, at) {
   const frames = [];
   for (let i = 0, stream = 1; i < 1 + random.below(4); i++, stream += 2) {
     const method = random.pick(METHODS);
+    /** @type {[name: string, value: string][]} */
     const fields = [[':method', method], [':scheme', 'https'], [':path', `/${at + i}`], [':authority', 'a'], ['service-key', KEY]];
     for (let n = random.below(3); n > 0; n--) fields.push(random.pick(FIELDS));
     if (random.oneIn(10)) fields.splice(random.below(5), 1);
@@ -71,7 +92,12 @@ function makeFrames(random, at) {
   return frames.join('');
 } // prettier-ignore
 
-/** Frames that a client rarely sends, or never. */
+/**
+ * Frames that a client rarely sends, or never.
+ *
+ * @param {Random} random
+ * @param {number} stream
+ */
 function odd(random, stream) {
   return random.pick([
     () => frame(2, 0, stream, '\0\0\0\0\x10'),
@@ -87,21 +113,33 @@ function odd(random, stream) {
   ])();
 }
 
+/**
+ * @param {number} type
+ * @param {number} flags
+ * @param {number} stream
+ * @param {string} payload
+ */
 function frame(type, flags, stream, payload) {
   const { length } = payload;
   const head = [length >> 16, (length >> 8) & 255, length & 255, type, flags];
   return String.fromCharCode(...head) + uint32(stream) + payload;
 }
 
+/** @param {number} value */
 function uint32(value) {
   return String.fromCharCode(value >>> 24, (value >>> 16) & 255, (value >>> 8) & 255, value & 255);
 }
 
-/** Literals without indexing (RFC 7541 6.2.2). */
+/**
+ * Literals without indexing (RFC 7541 6.2.2).
+ *
+ * @param {[name: string, value: string][]} fields
+ */
 function block(fields) {
   return fields.map(([name, value]) => `\0${text(name)}${text(value)}`).join('');
 }
 
+/** @param {string} value */
 function text(value) {
   if (value.length < 127) return String.fromCharCode(value.length) + value;
   let rest = value.length - 127;
@@ -110,7 +148,14 @@ function text(value) {
   return length + String.fromCharCode(rest) + value;
 }
 
-/** Sends what a client sends; resolves when its connection is over or it has gone. */
+/**
+ * Sends what a client sends; resolves when its connection is over or it has gone.
+ *
+ * @param {Client} client
+ * @param {{ port: number, tlsPort: number }} subject
+ * @param {number} waitMs
+ * @returns {Promise<void>}
+ */
 export function play({ port, bytes, ending, afterMs }, subject, waitMs) {
   return new Promise((resolve) => {
     const over = () => {

@@ -1,18 +1,29 @@
 /**
- * Valid requests to begin with. A request is a plain object: method, target, version, fields as `[name, value]`, a body,
- * and how it is framed: `none`, `length` or `chunked`. Secrets stand as `{{NAME}}` until they are sent.
+ * Valid requests to begin with. Secrets stand as `{{NAME}}` until they are sent.
+ *
+ * @typedef {[name: string, value: string, end?: string]} Field `end` ends its line, as CR LF does
+ * @typedef {{ method: string, target: string, version: string, fields: Field[], body: string,
+ *   framing: 'none' | 'length' | 'chunked' | 'both' | 'long' | 'short',
+ *   chunks?: 'odd' | 'cut' | 'trailers' | 'extensions' | undefined }} Request
  */
 
+/** @type {Field[]} */
 const WEBSOCKET = [
   ['Connection', 'Upgrade'],
   ['Upgrade', 'websocket'],
   ['Sec-WebSocket-Version', '13'],
   ['Sec-WebSocket-Key', 'dGhlIHNhbXBsZSBub25jZQ=='],
 ];
+/** @type {Field} */
 const FORM = ['Content-Type', 'application/x-www-form-urlencoded'];
+/** @type {Field} */
 const JSON_TYPE = ['Content-Type', 'application/json'];
 
-/** The credentials that inputs may hold, and the fields they come in. `LIMITED` is for one service only. */
+/**
+ * The credentials that inputs may hold, and the fields they come in. `LIMITED` is for one service only.
+ *
+ * @type {Record<'TOKEN' | 'LIMITED' | 'SESSION', Field>}
+ */
 export const CREDENTIALS = {
   TOKEN: ['Service-Key', '{{TOKEN}}'],
   LIMITED: ['Service-Key', '{{LIMITED}}'],
@@ -23,6 +34,14 @@ const { TOKEN, LIMITED, SESSION } = CREDENTIALS;
 /** A body that would be a request if it were taken for one. It has no credential, so nothing may come of it. */
 export const SMUGGLED = 'GET /smuggled HTTP/1.1\r\nHost: a\r\nX-Auth-User-Id: evil\r\n\r\n';
 
+/**
+ * @param {string} method
+ * @param {string} target
+ * @param {Field[]} [fields]
+ * @param {string} [body]
+ * @param {Request['framing']} [framing]
+ * @returns {Request}
+ */
 function request(method, target, fields = [], body, framing = body === undefined ? 'none' : 'length') {
   return {
     method,

@@ -1,6 +1,15 @@
 import { SEEDS } from './corpus.mjs';
 import { corrupt, mutate, serialise } from './mutate.mjs';
 
+/** @import { Request } from './corpus.mjs' */
+/** @import { Random } from './random.mjs' */
+/**
+ * Bytes as Latin-1. `answers` is the method of the request that they answer; they are requests without it. `from` is
+ * the pipeline that they were made of.
+ *
+ * @typedef {{ answers?: string | undefined, upgrade?: boolean | undefined, bytes: string, from?: Request[] }} Input
+ */
+
 const METHODS = ['GET', 'GET', 'POST', 'HEAD', 'DELETE', 'CONNECT'];
 /** So many of the first lines below are well-formed. */
 const KNOWN_STARTS = 10;
@@ -41,16 +50,32 @@ const ENDS = [
   '\n\r\n',
 ];
 
-/** Bytes that a client may send: what the fuzzer of the whole server makes. */
+/**
+ * Bytes that a client may send: what the fuzzer of the whole server makes.
+ *
+ * @param {Random} random
+ * @param {Request[][]} pool
+ * @returns {Input}
+ */
 export function requestInput(random, pool) {
   const pipeline = mutate(random, random.pick(pool));
   const text = serialise(random, pipeline);
   return { answers: undefined, bytes: random.oneIn(3) ? corrupt(random, text, []) : text, from: pipeline };
 }
 
-/** Bytes that an upstream may send, and the method that they answer. Most are well-formed up to one fault. */
+/**
+ * Bytes that an upstream may send, and the method that they answer. Most are well-formed up to one fault.
+ *
+ * @param {Random} random
+ * @returns {Input}
+ */
 export function answerInput(random) {
   const answers = random.pick(METHODS);
+  /**
+   * @param {number} times
+   * @param {string[]} list
+   * @param {string} otherwise
+   */
   const odd = (times, list, otherwise) => (random.oneIn(times) ? random.pick(list) : otherwise);
   let bytes = '';
   for (let i = random.oneIn(3) ? 2 : 1; i > 0; i--) {
@@ -62,7 +87,12 @@ export function answerInput(random) {
   return { answers, upgrade: random.oneIn(3), bytes: random.oneIn(3) ? corrupt(random, bytes, []) : bytes };
 }
 
-/** Request lines and fields as odd as those of answers. */
+/**
+ * Request lines and fields as odd as those of answers.
+ *
+ * @param {Random} random
+ * @returns {Input}
+ */
 export function oddRequestInput(random) {
   const { bytes } = answerInput(random);
   const line = random.pick(['GET / HTTP/1.1', 'POST /a HTTP/1.1', 'POST /a HTTP/1.0', 'OPTIONS * HTTP/1.1', 'CONNECT a:1 HTTP/1.1', 'GET http://a/ HTTP/1.1']);
@@ -75,7 +105,12 @@ export function oddRequestInput(random) {
 /** Pipelines to begin with. */
 export const PIPELINES = SEEDS;
 
-/** Cuts bytes in pieces, as a network would. */
+/**
+ * Cuts bytes in pieces, as a network would.
+ *
+ * @param {Random} random
+ * @param {string} bytes
+ */
 export function cut(random, bytes) {
   const buffer = Buffer.from(bytes, 'latin1');
   if (random.oneIn(40)) return Array.from(buffer, (_, i) => buffer.subarray(i, i + 1));

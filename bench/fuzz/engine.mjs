@@ -3,7 +3,14 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { lenience, readWithCodec, readWithNode, summarise } from '../../test/http1/reading.mjs';
 import { answerInput, cut, oddRequestInput, PIPELINES, requestInput } from './engine-inputs.mjs';
+import { built } from '../lib/built.mjs';
 import { createRandom } from './random.mjs';
+
+/** @import { Reading } from '../../test/http1/reading.mjs' */
+/** @import { Input } from './engine-inputs.mjs' */
+/** @import { Random } from './random.mjs' */
+/** @typedef {(text: string) => void} Say */
+/** @typedef {ReturnType<typeof createCheck>} Check */
 
 /** Limits so wide that the other reader's are no difference. */
 const WIDE = {
@@ -16,14 +23,23 @@ const WIDE = {
   informational: 50,
 };
 
-/** Makes the check of one input. @param codec the parsers @returns what is wrong with the readings, if anything is */
+/**
+ * Makes the check of one input, which says what is wrong with the readings, if anything is.
+ *
+ * @param {Awaited<ReturnType<typeof parsers>>} codec
+ */
 export function createCheck({ RequestParser, ResponseParser }) {
+  /** @param {Input} input */
   const parserFor = ({ answers, upgrade }) => {
     if (answers === undefined) return new RequestParser(WIDE);
     const parser = new ResponseParser(WIDE);
     parser.expect(answers, upgrade === true);
     return parser;
   };
+  /**
+   * @param {Input} input
+   * @param {Buffer[]} pieces
+   */
   return (input, pieces) => {
     const bytes = Buffer.from(input.bytes, 'latin1');
     const whole = readWithCodec(parserFor(input), [bytes]);
@@ -37,7 +53,11 @@ export function createCheck({ RequestParser, ResponseParser }) {
   };
 }
 
-/** A generator of inputs that a seed decides. Inputs that led to new readings are changed further. */
+/**
+ * A generator of inputs that a seed decides. Inputs that led to new readings are changed further.
+ *
+ * @param {Random} random
+ */
 export function createInputs(random) {
   const pool = [...PIPELINES];
   const shapes = new Set();
@@ -48,8 +68,12 @@ export function createInputs(random) {
       if (way < 2) return requestInput(random, random.oneIn(2) ? pool.slice(-50) : pool);
       return way === 2 ? oddRequestInput(random) : answerInput(random);
     },
+    /**
+     * @param {Input} input
+     * @param {Reading} reading
+     */
     learn: ({ from }, { messages, fault }) => {
-      const shape = `${messages.map(({ method, status, complete }) => `${method ?? status}${complete}`)} ${fault}`;
+      const shape = `${messages.map(({ method, status, complete }) => `${method ?? status}${complete}`).join()} ${fault}`;
       if (shapes.has(shape)) return;
       shapes.add(shape);
       if (from !== undefined) pool.push(from);
@@ -57,12 +81,17 @@ export function createInputs(random) {
   };
 }
 
-/** Fuzzes for some seconds; the first finding ends it. */
+/**
+ * Fuzzes for some seconds; the first finding ends it.
+ *
+ * @param {{ seconds: number, seed: number, save: string, say: Say }} what
+ */
 export async function fuzzEngine({ seconds, seed, save, say }) {
   const check = createCheck(await parsers());
   const random = createRandom(seed);
   const inputs = createInputs(random);
   const until = Date.now() + seconds * 1_000;
+  /** @type {Map<string, number>} */
   const outcomes = new Map();
   let runs = 0;
   say(`seed ${seed}`);
@@ -86,7 +115,11 @@ export async function fuzzEngine({ seconds, seed, save, say }) {
   return true;
 }
 
-/** Reads one saved input again. */
+/**
+ * Reads one saved input again.
+ *
+ * @param {{ file: string, say: Say }} what
+ */
 export async function replayEngine({ file, say }) {
   const input = JSON.parse(readFileSync(file, 'utf8'));
   const bytes = Buffer.from(input.bytes, 'latin1');
@@ -100,16 +133,22 @@ export async function replayEngine({ file, say }) {
 }
 
 async function parsers() {
-  const [{ RequestParser }, { ResponseParser }] = await Promise.all([
-    import('../../dist/http1/request-parser.js'),
-    import('../../dist/http1/response-parser.js'),
-  ]);
+  const { RequestParser } = await built('http1/request-parser');
+  const { ResponseParser } = await built('http1/response-parser');
   return { RequestParser, ResponseParser };
 }
 
-/** Takes bytes away while the same is wrong. */
+/**
+ * Takes bytes away while the same is wrong.
+ *
+ * @param {Check} check
+ * @param {Input} input
+ * @param {string} kind
+ * @returns {Input}
+ */
 function minimise(check, input, kind) {
   let { bytes } = input;
+  /** @param {string} text */
   const isWrong = (text) => {
     const buffer = Buffer.from(text, 'latin1');
     const each = Array.from(buffer, (_, i) => buffer.subarray(i, i + 1));

@@ -12,6 +12,9 @@ import { spoil } from './examples/requests.mjs';
 import { targetOf } from './examples/targets.mjs';
 import { createRandom } from './random.mjs';
 
+/** @import { Command, Program } from './examples/program.mjs' */
+/** @import { Target } from './examples/targets.mjs' */
+
 const BATCH = 50;
 const QUIET_MS = 10_000;
 /** Bytes that are no request may be waited for by the program, so they are given up soon. */
@@ -38,24 +41,34 @@ if (values.help) {
 `);
   process.exit(0);
 }
+/** @param {string} text */
 const say = (text) => process.stdout.write(`${text}\n`);
 
 await run(async () => {
   const names = values.only === undefined ? Object.keys(COMMANDS) : [values.only];
   for (const name of names) {
     if (!Object.hasOwn(COMMANDS, name)) throw new Error(`no example is called ${name}; --help lists them`);
+    /** @type {Command | undefined} */
     const command = values.instead === undefined ? COMMANDS[name]() : [process.execPath, values.instead];
     if (command === undefined) say(`${name}: not tried, what it needs is not on this machine`);
     else await fuzz(name, command);
   }
 });
 
+/**
+ * @param {string} name
+ * @param {Command} command
+ */
 async function fuzz(name, command) {
   const seed = Number(values.seed);
   const random = createRandom(seed);
   const target = await targetOf(name);
   const program = await startProgram(command, target.env);
   const until = Date.now() + Number(values.seconds) * 1_000;
+  /**
+   * @param {string} text
+   * @param {string[]} faults
+   */
   const found = (text, faults) => {
     writeFileSync(values.save, text, 'latin1');
     say(`${name}: FOUND (seed ${seed}) ${faults.join('; ')}\n  ${JSON.stringify(text.slice(0, 500))}`);
@@ -63,6 +76,10 @@ async function fuzz(name, command) {
     process.exitCode = 1;
   };
   let count = 0;
+  /**
+   * @param {string} text
+   * @param {number[]} [statuses]
+   */
   const attempt = async (text, statuses) => {
     count += 1;
     const faults = await judge(program, target, text, statuses);
@@ -88,12 +105,16 @@ async function fuzz(name, command) {
 /**
  * Sends one text and says what is wrong with what came of it.
  *
- * @param statuses of the answer that must come when the text is a well-formed request
+ * @param {Program} program
+ * @param {Target} target
+ * @param {string} text
+ * @param {number[]} [statuses] of the answer that must come when the text is a well-formed request
  */
 async function judge(program, target, text, statuses) {
   const bytes = Buffer.from(text, 'latin1');
   const sent = requestsIn(bytes);
   const methods = sent?.map(({ method }) => method) ?? [];
+  /** @param {Buffer} soFar */
   const enough = (soFar) => sent !== undefined && readAnswers(soFar, methods, false).answers.length > 0;
   const quietMs = statuses === undefined ? SPOILT_QUIET_MS : QUIET_MS;
   const talked = await talk(program.port, [bytes], { enough, quietMs, settleMs: SETTLE_MS });
@@ -118,7 +139,11 @@ async function judge(program, target, text, statuses) {
   return faults;
 } // prettier-ignore
 
-/** The requests of a text that is well-formed to its end; undefined when it is not. */
+/**
+ * The requests of a text that is well-formed to its end; undefined when it is not.
+ *
+ * @param {Buffer} bytes
+ */
 function requestsIn(bytes) {
   const requests = [];
   for (let from = 0; from < bytes.length; ) {

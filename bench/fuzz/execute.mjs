@@ -2,6 +2,11 @@ import { readAnswers } from '../../test/helpers/strict.mjs';
 import { abandon, talk } from '../../test/helpers/wire.mjs';
 import { judge, shapeOf, strictRequests } from './judge.mjs';
 
+/** @import { SeenRequest } from '../../test/helpers/wire.mjs' */
+/** @import { Random } from './random.mjs' */
+/** @import { Subject } from './subject.mjs' */
+/** @typedef {string[]} Input pieces of Latin-1, with secrets as `{{NAME}}` */
+
 /** Nothing for so long, and an input has no more answers. */
 const QUIET_MS = 60;
 const SETTLE_MS = 4;
@@ -11,15 +16,26 @@ const MINIMISE_MS = 20_000;
 /** What a connection that was reset leads to has happened by then. */
 const ABANDONED_MS = 50;
 
+/** @type {string[]} */
 let earlier = [];
 
-/** Whether a request belongs to an input before, whose connection was given up too early. */
+/**
+ * Whether a request belongs to an input before, whose connection was given up too early.
+ *
+ * @param {SeenRequest} request
+ * @param {string} text
+ */
 function isLate({ method, target }, text) {
   const line = `${method} ${target} `;
   return !text.includes(line) && earlier.some((each) => each.includes(line));
 }
 
-/** Sends one input, in pieces with secrets as `{{NAME}}`, and judges what came of it. */
+/**
+ * Sends one input and judges what came of it.
+ *
+ * @param {Subject} subject
+ * @param {Input} input
+ */
 export async function execute(subject, input, patience = 1) {
   const { secrets, upstream } = subject;
   const pieces = input.map((piece) => Buffer.from(fillIn(subject, piece), 'latin1'));
@@ -41,7 +57,13 @@ export async function execute(subject, input, patience = 1) {
   return { found, statuses, seen, shape: shapeOf(statuses, seen, log) };
 }
 
-/** Sends inputs, goes away in the middle of each, and says what the server logged as a fault because of it. */
+/**
+ * Sends inputs, goes away in the middle of each, and says what the server logged as a fault because of it.
+ *
+ * @param {Subject} subject
+ * @param {Random} random
+ * @param {Input[]} inputs
+ */
 export async function abandonAll(subject, random, inputs) {
   const sent = inputs.map((input) =>
     abandon(subject.port, Buffer.from(fillIn(subject, input.join('')), 'latin1'), random.below(8)),
@@ -51,11 +73,21 @@ export async function abandonAll(subject, random, inputs) {
   return subject.takeLog().lines.filter((line) => /"level":[56]0/.test(line));
 }
 
+/**
+ * @param {Subject} subject
+ * @param {string} text
+ */
 function fillIn({ secrets }, text) {
   return text.replace(/\{\{([A-Z]+)\}\}/g, (all, name) => secrets[name]?.secret ?? all);
 }
 
-/** Whether an input does it again, alone and with time to spare. */
+/**
+ * Whether an input does it again, alone and with time to spare.
+ *
+ * @param {Subject} subject
+ * @param {Input} input
+ * @param {string} kind
+ */
 export async function reproduce(subject, input, kind, pause = 150) {
   if (!subject.alive()) return kind === 'dead';
   await new Promise((wait) => setTimeout(wait, pause));
@@ -65,10 +97,17 @@ export async function reproduce(subject, input, kind, pause = 150) {
   return found.some(([each]) => each === kind);
 }
 
-/** Takes parts away while it still does the same. */
+/**
+ * Takes parts away while it still does the same.
+ *
+ * @param {Subject} subject
+ * @param {Input} input
+ * @param {string} kind
+ */
 export async function minimise(subject, input, kind) {
   let best = input;
   const until = Date.now() + MINIMISE_MS;
+  /** @param {Input} candidate */
   const attempt = async (candidate) => {
     if (Date.now() > until || !subject.alive()) return false;
     if (!(await reproduce(subject, candidate, kind, 5))) return false;

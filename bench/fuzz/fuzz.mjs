@@ -12,6 +12,12 @@ import { corrupt, mutate, serialise } from './mutate.mjs';
 import { createRandom } from './random.mjs';
 import { renew, startSubject } from './subject.mjs';
 
+/** @import { Request } from './corpus.mjs' */
+/** @import { Input } from './execute.mjs' */
+/** @import { Random } from './random.mjs' */
+/** @import { Subject } from './subject.mjs' */
+/** @typedef {{ pipeline: Request[] }[]} Pool */
+
 const BATCH = 100;
 /** Inputs of a batch that are not waited for. */
 const ABANDONED = 20;
@@ -42,6 +48,7 @@ if (values.help) {
 }
 const seed = Number(values.seed);
 const skip = values.skip === undefined ? undefined : new RegExp(values.skip, 'i');
+/** @param {string} text */
 const say = (text) => process.stdout.write(`${text}\n`);
 
 if (values.engine) await engine();
@@ -57,7 +64,11 @@ async function engine() {
   if (!holds) process.exitCode = 1;
 }
 
-/** One process a worker; the first finding of any ends them all. */
+/**
+ * One process a worker; the first finding of any ends them all.
+ *
+ * @param {number} workers
+ */
 async function lead(workers) {
   const children = Array.from({ length: workers }, (_, i) =>
     fork(new URL(import.meta.url), [
@@ -74,6 +85,7 @@ async function work() {
   const subject = await startSubject();
   say(`seed ${seed}`);
   const pool = SEEDS.map((pipeline) => ({ pipeline }));
+  /** @type {string[]} */
   const raws = [];
   const shapes = new Set();
   const statuses = new Map();
@@ -119,7 +131,14 @@ async function work() {
   }
 }
 
-/** An input: mostly changed in ways that know what a request is, sometimes in bytes, sometimes in both. */
+/**
+ * An input: mostly changed in ways that know what a request is, sometimes in bytes, sometimes in both.
+ *
+ * @param {Random} random
+ * @param {Pool} pool
+ * @param {string[]} raws
+ * @returns {{ text: string, from?: Request[] }}
+ */
 function next(random, pool, raws) {
   const way = random.below(10);
   if (way === 0 && raws.length > 0) return { text: corrupt(random, random.pick(raws), raws) };
@@ -129,7 +148,12 @@ function next(random, pool, raws) {
   return way < 3 ? { text: corrupt(random, text, raws) } : { text, from: pipeline };
 }
 
-/** Cuts the text in up to three places, as a network would. */
+/**
+ * Cuts the text in up to three places, as a network would.
+ *
+ * @param {Random} random
+ * @param {string} text
+ */
 function split(random, text) {
   const cuts = random.oneIn(3)
     ? Array.from({ length: 1 + random.below(3) }, () => random.below(text.length + 1))
@@ -138,20 +162,32 @@ function split(random, text) {
   return places.slice(1).map((to, i) => text.slice(places[i], to));
 }
 
-/** Clients that go away in the middle of what they send. */
+/**
+ * Clients that go away in the middle of what they send.
+ *
+ * @param {Subject} subject
+ * @param {Random} random
+ * @param {Pool} pool
+ * @param {string[]} raws
+ */
 async function goAway(subject, random, pool, raws) {
   const inputs = Array.from({ length: ABANDONED }, () => [next(random, pool, raws).text]);
   const [fault] = await abandonAll(subject, random, inputs);
   if (fault !== undefined) await report(subject, inputs[0], 'reset', fault);
 }
 
-/** After every batch a plain request still gets through, and the credentials hold again. */
+/**
+ * After every batch a plain request still gets through, and the credentials hold again.
+ *
+ * @param {Subject} subject
+ * @param {Input} last
+ */
 async function checkHealth(subject, last) {
   const headers = { 'Service-Key': subject.secrets.CONTROL.secret };
   const reply = await fetch(`${subject.url}/control`, { headers }).catch((error) => ({
     status: `${error}, ${error.cause?.code} ${error.cause?.message}`,
   }));
-  if (reply.status !== 200) {
+  if (!(reply instanceof Response) || reply.status !== 200) {
     for (const line of subject.takeLog().lines) if (/"level":[56]0/.test(line)) say(line);
     await report(
       subject,
@@ -167,6 +203,12 @@ async function checkHealth(subject, last) {
   subject.upstream.reset();
 }
 
+/**
+ * @param {Subject} subject
+ * @param {Input} input
+ * @param {string} kind
+ * @param {string} [detail]
+ */
 async function report(subject, input, kind, detail) {
   say(`\nFOUND ${kind} (seed ${seed})${detail === undefined ? '' : `: ${detail}`}; making it small`);
   const small = kind === 'dead' || kind === 'control' ? input : await minimise(subject, input, kind);
@@ -178,6 +220,7 @@ async function report(subject, input, kind, detail) {
   process.exitCode = 1;
 }
 
+/** @param {string} file */
 async function replay(file) {
   const subject = await startSubject();
   const { found, statuses, seen } = await execute(subject, JSON.parse(readFileSync(file, 'utf8')));

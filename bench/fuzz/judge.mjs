@@ -1,12 +1,23 @@
 import { readAnswer, readRequest, valuesOf } from '../../test/helpers/strict.mjs';
 
+/** @import { StrictRequest } from '../../test/helpers/strict.mjs' */
+/** @import { Seen, SeenRequest, Talk } from '../../test/helpers/wire.mjs' */
+/** @import { Log, Secret, Secrets } from './subject.mjs' */
+/** @typedef {[kind: string, detail: string]} Finding */
+/** @typedef {{ statuses: number[] } | { fault: string }} Statuses */
+
 const IDENTITY = /^x-auth-(?:user-id|customer-id|login|role|scope|services|credential|token-id)$/;
 /** The host is the client's to say. */
 const OF_A_PROXY =
   /^(?:x-forwarded-(?!host$).*|forwarded|x-original-(?:url|uri|host|method)|x-real-ip|x-request-id|proxy|x-http-method-override)$/;
+/** @param {string} name */
 const fold = (name) => name.toLowerCase().replace(/[_.]/g, '-');
 
-/** Requests of an input that is well-formed to its last byte; undefined when it is not. */
+/**
+ * Requests of an input that is well-formed to its last byte; undefined when it is not.
+ *
+ * @param {Buffer} bytes
+ */
 export function strictRequests(bytes) {
   const requests = [];
   for (let from = 0; from < bytes.length;) {
@@ -22,36 +33,49 @@ export function strictRequests(bytes) {
  * Reads what the client got: statuses of final answers. Which answers belong to a HEAD is not known of an input that
  * is not well-formed, so both ways are tried.
  *
- * @returns the statuses, or what is wrong
+ * @param {Buffer} bytes
+ * @param {boolean} ended
+ * @param {boolean} mayBeHead
  */
 export function readStatuses(bytes, ended, mayBeHead) {
+  /**
+   * @param {number} from
+   * @param {number[]} statuses
+   * @returns {Statuses}
+   */
   const read = (from, statuses) => {
     if (from === bytes.length) return { statuses };
-    let worst;
+    const faults = [];
     for (const method of mayBeHead ? ['GET', 'HEAD'] : ['GET']) {
       const answer = readAnswer(bytes, from, method, ended);
-      if (answer === undefined) return { statuses, open: true };
-      if ('fault' in answer) worst ??= answer;
-      else if (answer.status === 101) return { statuses: [...statuses, 101], switched: true };
+      if (answer === undefined) return { statuses };
+      if ('fault' in answer) faults.push(answer);
+      else if (answer.status === 101) return { statuses: [...statuses, 101] };
       else {
         const rest = read(answer.end, answer.status < 200 ? statuses : [...statuses, answer.status]);
         if (!('fault' in rest)) return rest;
-        worst ??= rest;
+        faults.push(rest);
       }
     }
-    return worst;
+    return faults[0];
   };
   return read(0, []);
 }
 
-/** What must hold whatever the input is. Returns each thing that does not, as `[kind, detail]`. */
+/**
+ * What must hold whatever the input is, and each thing that does not.
+ *
+ * @param {{ bytes: Buffer, talked: Talk, seen: Seen, log: Log, secrets: Secrets, alive: boolean }} what
+ */
 export function judge({ bytes, talked, seen, log, secrets, alive }) {
+  /** @type {Finding[]} */
   const found = [];
   const text = bytes.toString('latin1');
   if (!alive) found.push(['dead', 'the process ended']);
   const answers = readStatuses(talked.bytes, talked.ended, /HEAD/.test(text));
   if ('fault' in answers) found.push(['answer', answers.fault]);
-  for (const status of answers.statuses ?? []) if (status === 500) found.push(['500', 'an answer of 500']);
+  const statuses = 'fault' in answers ? [] : answers.statuses;
+  for (const status of statuses) if (status === 500) found.push(['500', 'an answer of 500']);
   judgeLog(log, secrets, found);
   for (const { fault, bytes: part } of seen.faults)
     found.push(['framing', `${fault} in ${JSON.stringify(part.toString('latin1').slice(0, 300))}`]);
@@ -61,9 +85,14 @@ export function judge({ bytes, talked, seen, log, secrets, alive }) {
     found.push(['more', `${seen.requests.length} requests upstream, ${most} sent`]);
   const held = Object.values(secrets).filter(({ secret }) => text.includes(secret));
   for (const request of seen.requests) judgeRequest(request, held, strict, found);
-  return { found, statuses: answers.statuses ?? [] };
+  return { found, statuses };
 }
 
+/**
+ * @param {Log} log
+ * @param {Secrets} secrets
+ * @param {Finding[]} found
+ */
 function judgeLog({ lines, errors }, secrets, found) {
   if (errors !== '') found.push(['stderr', errors.slice(0, 500)]);
   for (const line of lines) {
@@ -82,7 +111,17 @@ function judgeLog({ lines, errors }, secrets, found) {
   }
 }
 
+/**
+ * @param {SeenRequest} request
+ * @param {Secret[]} held
+ * @param {StrictRequest[] | undefined} strict
+ * @param {Finding[]} found
+ */
 function judgeRequest(request, held, strict, found) {
+  /**
+   * @param {string} kind
+   * @param {string} detail
+   */
   const say = (kind, detail) =>
     found.push([kind, `${detail}: ${JSON.stringify(request.bytes.toString('latin1').slice(0, 600))}`]);
   const { method, target, fields, body } = request;
@@ -115,7 +154,12 @@ function judgeRequest(request, held, strict, found) {
       if (request.bytes.includes(secret)) say('secret', 'a secret reached the upstream');
 }
 
-/** Whether a secret stands nowhere but in a key field and in a session cookie. */
+/**
+ * Whether a secret stands nowhere but in a key field and in a session cookie.
+ *
+ * @param {StrictRequest} request
+ * @param {Secret} held
+ */
 function onlyWhereItBelongs({ target, fields, body }, { secret }) {
   if (target.includes(secret) || body.includes(secret)) return false;
   return fields.every(
@@ -127,11 +171,18 @@ function onlyWhereItBelongs({ target, fields, body }, { secret }) {
   );
 }
 
+/** @param {string} path */
 function decodeOnce(path) {
   return path.replace(/%([0-7][0-9a-f])/gi, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
 }
 
-/** What was new about it, in a few words: an input that makes new ones is kept. */
+/**
+ * What was new about it, in a few words: an input that makes new ones is kept.
+ *
+ * @param {number[]} statuses
+ * @param {Seen} seen
+ * @param {Log} log
+ */
 export function shapeOf(statuses, seen, log) {
   const outcomes = log.lines.map((line) => {
     try {

@@ -1,9 +1,9 @@
 // Loaded into a server by peers-subject: tells what is still in use after a collection. Needs --expose-gc.
 process.on('message', (asked) => {
   if (asked !== 'memory') return;
-  globalThis.gc();
-  globalThis.gc();
+  globalThis.gc?.();
+  globalThis.gc?.();
   const { heapUsed, external } = process.memoryUsage();
-  process.send({ liveBytes: heapUsed + external });
+  process.send?.({ liveBytes: heapUsed + external });
 });
-process.channel.unref();
+process.channel?.unref();

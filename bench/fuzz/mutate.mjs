@@ -1,5 +1,8 @@
 import { CREDENTIALS, SEEDS, SMUGGLED } from './corpus.mjs';
 
+/** @import { Field, Request } from './corpus.mjs' */
+/** @import { Random } from './random.mjs' */
+
 const METHODS = [
   'GET',
   'HEAD',
@@ -32,6 +35,7 @@ const PARTS = [
   '*', '@', ':', ' ', '\t', '\xe9', '%c3%a9', '/service/', 'SVC1', 'SVC2', '/purge_all', '/tokens', '/self', '/billing',
   '/status', '/login', 'switch', 'http://evil.example/', '/customer/C2/tokens', '/user/engineer', 'a'.repeat(300),
 ]; // prettier-ignore
+/** @type {Field[]} */
 const FIELDS = [
   ['X-Auth-User-Id', 'evil'], ['x_auth_user_id', 'evil'], ['X.Auth.Role', 'evil'], ['X-Auth-Scope', 'evil'],
   ['X-Forwarded-For', '203.0.113.9'], ['Forwarded', 'for=203.0.113.9'], ['X-Original-URL', '/evil'], ['Proxy', 'evil'],
@@ -67,9 +71,16 @@ const CHUNK_SIZES = [
   '1e',
   '5,5',
 ];
+/** What a Content-Length says more than the body has, by the framing. */
+const LENGTHS = { none: undefined, length: 0, chunked: undefined, both: 0, long: 3, short: -1 };
 const ENDS = ['\r\n', '\r\n', '\r\n', '\n', '\r', '\r\r\n', '\n\n', '\r\n ', '\0\r\n'];
 
-/** Makes another pipeline of one, by one to four changes that know what a request is. */
+/**
+ * Makes another pipeline of one, by one to four changes that know what a request is.
+ *
+ * @param {Random} random
+ * @param {Request[]} pipeline
+ */
 export function mutate(random, pipeline) {
   let made = structuredClone(pipeline);
   for (let i = 1 + random.below(4); i > 0; i--) {
@@ -81,6 +92,10 @@ export function mutate(random, pipeline) {
   return made;
 }
 
+/**
+ * @param {Random} random
+ * @param {Request} request
+ */
 function change(random, request) {
   const { fields } = request;
   const at = random.below(fields.length + 1);
@@ -102,6 +117,10 @@ function change(random, request) {
   } // prettier-ignore
 }
 
+/**
+ * @param {Random} random
+ * @param {string} target
+ */
 function changedTarget(random, target) {
   const at = random.below(target.length + 1);
   if (random.oneIn(5)) return random.pick(random.pick(SEEDS)).target;
@@ -113,12 +132,20 @@ function changedTarget(random, target) {
   return target.slice(0, at) + random.pick(PARTS) + target.slice(at + random.below(3));
 }
 
+/**
+ * @param {Random} random
+ * @param {string} name
+ */
 function changedName(random, name) {
   const at = random.below(name.length + 1);
   const ways = [name.toUpperCase(), name.replaceAll('-', '_'), name.replaceAll('-', '.'), `${name} `, `${name}\t`, ` ${name}`, '', `${name}2`];
   return random.oneIn(3) ? name.slice(0, at) + random.pick(['\0', '\r', '\n', ':', '\xff', ' ', '(', '-']) + name.slice(at) : random.pick(ways);
 } // prettier-ignore
 
+/**
+ * @param {Random} random
+ * @param {string} value
+ */
 function changedValue(random, value) {
   const at = random.below(value.length + 1);
   const more = random.pick([
@@ -140,19 +167,29 @@ function changedValue(random, value) {
   return random.oneIn(8) ? `${value}, ${value}` : value.slice(0, at) + more + value.slice(at);
 }
 
-/** The bytes of a pipeline, framed as each request says. */
+/**
+ * The bytes of a pipeline, framed as each request says.
+ *
+ * @param {Random} random
+ * @param {Request[]} pipeline
+ */
 export function serialise(random, pipeline) {
   return pipeline.map((request) => head(request) + framedBody(random, request)).join('');
 }
 
+/** @param {Request} request */
 function head({ method, target, version, fields, body, framing }) {
   const lines = fields.map(([name, value, end = '\r\n']) => `${name}: ${value}${end}`);
-  const length = { length: 0, both: 0, long: 3, short: -1 }[framing];
+  const length = LENGTHS[framing];
   if (length !== undefined) lines.push(`Content-Length: ${Math.max(0, body.length + length)}\r\n`);
   if (framing === 'chunked' || framing === 'both') lines.push('Transfer-Encoding: chunked\r\n');
   return `${method} ${target} ${version}\r\n${lines.join('')}\r\n`;
 }
 
+/**
+ * @param {Random} random
+ * @param {Request} request
+ */
 function framedBody(random, { body, framing, chunks }) {
   if (framing === 'none') return '';
   if (framing !== 'chunked' && framing !== 'both') return body;
@@ -169,7 +206,13 @@ function framedBody(random, { body, framing, chunks }) {
   return `${out}0\r\n${chunks === 'trailers' ? 'X-Auth-User-Id: evil\r\nContent-Length: 5\r\n' : ''}\r\n`;
 }
 
-/** Changes a few bytes without knowing what they are. */
+/**
+ * Changes a few bytes without knowing what they are.
+ *
+ * @param {Random} random
+ * @param {string} text
+ * @param {string[]} others
+ */
 export function corrupt(random, text, others) {
   let made = text;
   for (let i = 1 + random.below(3); i > 0; i--) {

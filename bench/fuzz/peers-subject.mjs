@@ -18,7 +18,13 @@ const SILENT = `no answer within ${ANSWER_MS} ms`;
 const AT_REST =
   /^latchkey_(?:requests_in_flight|upstream_active_requests|upstream_waiting_requests|websockets|connections)(?:\{[^}]*\})? (?!0$)/;
 
-/** Starts a server without TLS and one with it, both in front of one upstream. */
+/**
+ * Starts a server without TLS and one with it, both in front of one upstream.
+ *
+ * @param {string} folder
+ * @param {string} upstreamUrl
+ * @param {string} key
+ */
 export async function startServers(folder, upstreamUrl, key) {
   execFileSync(
     'openssl',
@@ -33,6 +39,10 @@ export async function startServers(folder, upstreamUrl, key) {
   const upstreams = {
     api: { url: upstreamUrl, max_connections: 8, max_waiting: 8, wait_timeout: '300ms', response_timeout: '300ms', idle_timeout: '300ms' },
   }; // prettier-ignore
+  /**
+   * @param {string} name
+   * @param {object} listen
+   */
   const start = (name, listen) => startServer(folder, name, { listen: { host: '127.0.0.1', port: 0, ...listen }, upstreams });
   return {
     plain: await start('plain', {}),
@@ -40,6 +50,11 @@ export async function startServers(folder, upstreamUrl, key) {
   };
 } // prettier-ignore
 
+/**
+ * @param {string} folder
+ * @param {string} name
+ * @param {object} config
+ */
 async function startServer(folder, name, config) {
   const file = join(folder, `${name}.yaml`);
   const whole = {
@@ -55,12 +70,14 @@ async function startServer(folder, name, config) {
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
   let rest = '';
+  /** @type {string[]} */
   const faults = [];
-  const begun = {};
-  child.stderr.on('data', (chunk) => faults.push(`stderr: ${chunk}`));
-  child.stdout.on('data', (chunk) => {
+  /** @type {{ listen?: string, admin: string }} */
+  const begun = { admin: '' };
+  child.stderr?.on('data', (chunk) => faults.push(`stderr: ${chunk}`));
+  child.stdout?.on('data', (chunk) => {
     const lines = (rest + chunk).split('\n');
-    rest = lines.pop();
+    rest = lines.pop() ?? '';
     for (const line of lines) {
       if (line.includes('"msg":"ready"')) Object.assign(begun, JSON.parse(line));
       if (/"level":[56]0/.test(line)) faults.push(line);
@@ -81,7 +98,7 @@ async function startServer(folder, name, config) {
       const [{ liveBytes }] = await once(child, 'message');
       return liveBytes / 2 ** 20;
     },
-    check: async (key) => {
+    check: async (/** @type {string} */ key) => {
       if (child.exitCode !== null || child.signalCode !== null) return [`${name} ended`, ...faults.splice(0)];
       const found = faults.splice(0);
       // An upstream that writes behind its answers breaks the request that comes next on that connection.
@@ -98,8 +115,14 @@ async function startServer(folder, name, config) {
   };
 } // prettier-ignore
 
-/** Counts below zero, and such as are not zero when everything must be over. */
+/**
+ * Counts below zero, and such as are not zero when everything must be over.
+ *
+ * @param {string} name
+ * @param {string} admin
+ */
 async function counts(name, admin) {
+  /** @type {string[]} */
   let busy = [];
   for (const until = Date.now() + REST_MS; Date.now() < until;) {
     const lines = (await metricsOf(admin)).split('\n');
@@ -112,7 +135,11 @@ async function counts(name, admin) {
   return busy.map((line) => `${name}: not over: ${line}`);
 }
 
-/** On a connection of its own: one that was idle may end in the moment in which it is used. */
+/**
+ * On a connection of its own: one that was idle may end in the moment in which it is used.
+ *
+ * @param {string} admin
+ */
 async function metricsOf(admin) {
   const reply = await fetch(`${admin}/metrics`, {
     headers: { Connection: 'close' },
@@ -121,6 +148,11 @@ async function metricsOf(admin) {
   return reply.text();
 }
 
+/**
+ * @param {string} url
+ * @param {string} key
+ * @returns {Promise<number | string | undefined>} the status, or what was wrong
+ */
 function ask(url, key) {
   return new Promise((resolve) => {
     const send = url.startsWith('https:') ? requestTls : requestPlain;

@@ -38,6 +38,7 @@ at rest. At the end their memory must not have grown.
 `);
   process.exit(0);
 }
+/** @param {string} text */
 const say = (text) => process.stdout.write(`${text}\n`);
 const folder = mkdtempSync(join(tmpdir(), 'latchkey-fuzz-'));
 const upstream = await startHostileUpstream();
@@ -53,22 +54,32 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** One case: the upstream's answers and how it ends, and the clients. The nth case of a seed is always the same. */
+/**
+ * One case: the upstream's answers and how it ends, and the clients. The nth case of a seed is always the same.
+ *
+ * @param {number} seed
+ * @param {number} nth
+ */
 function makeCase(seed, nth) {
   const random = createRandom((seed ^ Math.imul(nth + 1, 0x9e3779b1)) >>> 0);
   return {
     answers: Array.from({ length: CLIENTS }, () => makeAnswer(random)),
-    ending: random.pick(['keep', 'keep', 'end', 'reset']),
+    ending: random.pick(/** @type {const} */ (['keep', 'keep', 'end', 'reset'])),
     pieces: random.pick([1, 1, 2, 5]),
     clients: Array.from({ length: CLIENTS }, (_, at) => makeClient(random, at)),
   };
 }
 
+/** @param {ReturnType<typeof makeCase>} made */
 async function playCase({ answers, ending, pieces, clients }) {
   Object.assign(upstream.state, { answers, ending, pieces });
   await Promise.all(clients.map((client) => play(client, subject, CLIENT_MS)));
 }
 
+/**
+ * @param {number} seed
+ * @param {number} minutes
+ */
 async function fuzz(seed, minutes) {
   say(`seed ${seed}`);
   const begun = Date.now();
@@ -93,7 +104,14 @@ async function fuzz(seed, minutes) {
   }
 }
 
-/** Says which case of a batch it was, and keeps it in words that `--replay` and the tests understand. */
+/**
+ * Says which case of a batch it was, and keeps it in words that `--replay` and the tests understand.
+ *
+ * @param {number} seed
+ * @param {number} from
+ * @param {number} to
+ * @param {string[]} found
+ */
 async function isolate(seed, from, to, found) {
   for (const each of found) say(`FOUND (seed ${seed}, cases ${from} to ${to}): ${each}`);
   const cases = Array.from({ length: to - from + 1 }, (_, i) => ({ seed, nth: from + i }));

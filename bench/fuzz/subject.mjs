@@ -6,6 +6,11 @@ import { hash } from '@node-rs/argon2';
 import { stringify } from 'yaml';
 import { startStrictUpstream } from '../../test/helpers/wire.mjs';
 
+/** @typedef {{ user: string, secret: string }} Secret with the user it belongs to */
+/** @typedef {Record<string, Secret>} Secrets by the names that stand for them */
+/** @typedef {{ lines: string[], errors: string }} Log */
+/** @typedef {Awaited<ReturnType<typeof startSubject>>} Subject */
+
 const CLI = new URL('../../dist/cli.js', import.meta.url).pathname;
 const PASSWORD = 'correct horse battery staple';
 const USERS = {
@@ -47,6 +52,7 @@ export async function startSubject() {
       default_route: { body_on_read: 'allow' },
     }),
   );
+  /** @type {string[]} */
   const lines = [];
   let errors = '';
   let rest = '';
@@ -56,7 +62,7 @@ export async function startSubject() {
   child.stderr.on('data', (chunk) => (errors += chunk));
   child.stdout.on('data', (chunk) => {
     const parts = (rest + chunk).split('\n');
-    rest = parts.pop();
+    rest = parts.pop() ?? '';
     lines.push(...parts);
   });
   const exited = new Promise((done) => child.once('exit', done));
@@ -71,8 +77,7 @@ export async function startSubject() {
     url: listen,
     port: Number(new URL(listen).port),
     upstream,
-    /** Secrets by the names that stand for them, each with the user it belongs to. */
-    secrets: {},
+    secrets: /** @type {Secrets} */ ({}),
     alive: () => child.exitCode === null && child.signalCode === null,
     /** What was logged since it was last asked, and what was written to stderr. */
     takeLog: () => ({ lines: lines.splice(0), errors }),
@@ -89,8 +94,14 @@ export async function startSubject() {
   return subject;
 }
 
-/** Makes the credentials that do not hold (any more): inputs revoke tokens and end sessions. */
+/**
+ * Makes the credentials that do not hold (any more): inputs revoke tokens and end sessions.
+ *
+ * @param {{ url: string, secrets: Secrets }} subject
+ */
 export async function renew(subject) {
+  /** @typedef {{ user: string, services?: string, probe: (secret: string) => Record<string, string> }} Wanted */
+  /** @type {Record<string, Wanted>} */
   const wanted = {
     TOKEN: { user: 'superuser', probe: (secret) => ({ 'Service-Key': secret }) },
     LIMITED: { user: 'engineer', services: 'SVC1', probe: (secret) => ({ 'Service-Key': secret }) },
@@ -111,6 +122,12 @@ export async function renew(subject) {
   }
 }
 
+/**
+ * @param {{ url: string }} subject
+ * @param {string} user
+ * @param {string} [services]
+ * @returns {Promise<string>}
+ */
 async function create(subject, user, services) {
   const body = new URLSearchParams({
     username: `${user}@example.com`,
@@ -118,11 +135,15 @@ async function create(subject, user, services) {
     ...(services ? { services } : {}),
   });
   const reply = await fetch(`${subject.url}/tokens`, { method: 'POST', body });
-  const { access_token: secret } = await reply.json();
+  const { access_token: secret } = /** @type {{ access_token?: string }} */ (await reply.json());
   if (secret === undefined) throw new Error(`no token for ${user}: ${reply.status}`);
   return secret;
 }
 
+/**
+ * @param {{ url: string }} subject
+ * @param {string} user
+ */
 async function login(subject, user) {
   const body = new URLSearchParams({ user: `${user}@example.com`, password: PASSWORD });
   const reply = await fetch(`${subject.url}/login`, { method: 'POST', body });

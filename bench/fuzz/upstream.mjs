@@ -1,6 +1,10 @@
 /** Hostile upstreams: bytes that answer a request, made of parts that each may be wrong. */
+import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { acceptOf } from '../../test/helpers/wire.mjs';
+
+/** @import { Random } from './random.mjs' */
+/** @typedef {{ answers: string[], ending: 'keep' | 'end' | 'reset', pieces: number }} Answering */
 
 const STATUSES = [
   '200',
@@ -86,7 +90,11 @@ const ENDS = ['\r\n', '\r\n', '\r\n', '\r\n', '\n', '\r'];
 const BODIES = ['', 'ok', '2\r\nok\r\n0\r\n\r\n', '2\r\nok\r\n0\r\nHTTP2-Settings: y\r\n\r\n', '2\r\nok\r\n0\r\n__proto__: y\r\n:a: b\r\n\r\n',
   '2\r\nok\r\n', 'zz\r\n', '2;a=b\r\nok\r\n0\r\nContent-Length: 5\r\nConnection: x\r\nX-T: 1\r\n\r\n', 'x'.repeat(70_000)]; // prettier-ignore
 
-/** An answer as it is kept: `{{ACCEPT}}` stands for what follows from the key of the handshake. */
+/**
+ * An answer as it is kept: `{{ACCEPT}}` stands for what follows from the key of the handshake.
+ *
+ * @param {Random} random
+ */
 export function makeAnswer(random) {
   if (random.oneIn(25)) return '';
   let bytes = '';
@@ -101,6 +109,10 @@ export function makeAnswer(random) {
   return random.oneIn(10) ? bytes.slice(0, random.below(bytes.length + 1)) : bytes;
 }
 
+/**
+ * @param {Random} random
+ * @param {string} [status]
+ */
 function makeHead(random, status = random.pick(STATUSES)) {
   const fields = [];
   const websocket = status === '101' || random.oneIn(3);
@@ -119,15 +131,17 @@ function makeHead(random, status = random.pick(STATUSES)) {
 /** Starts an upstream that gives each request the answer that its path asks for: `/N` and the Nth of the answers. */
 export async function startHostileUpstream() {
   const sockets = new Set();
+  /** @type {Answering} */
   const state = { answers: [], ending: 'keep', pieces: 1 };
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.on('error', () => undefined).on('close', () => sockets.delete(socket));
     socket.on('data', (chunk) => reply(socket, chunk.toString('latin1'), state));
   });
-  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
   return {
-    url: `http://127.0.0.1:${server.address().port}`,
+    url: `http://127.0.0.1:${port}`,
     state,
     open: () => sockets.size,
     close: () => {
@@ -137,6 +151,11 @@ export async function startHostileUpstream() {
   };
 }
 
+/**
+ * @param {import('node:net').Socket} socket
+ * @param {string} head
+ * @param {Answering} answering
+ */
 function reply(socket, head, { answers, ending, pieces }) {
   const [, at] = /^[A-Z]+ \/(\d+)/.exec(head) ?? [];
   if (head.startsWith('GET /control')) socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok');

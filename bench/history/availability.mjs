@@ -1,26 +1,37 @@
 // How much of what was used was answered, for how long nothing was, and how many changes were acknowledged.
 
+/** @import { Meaning } from './checker.mjs' */
+/** @import { Entry, Fault, Operation } from './record.mjs' */
+
 /** A sidecar that was paused or cut off itself has this long to come back. */
 const RECOVERY_MS = 2_000;
+/** @type {ReadonlySet<Meaning | false>} */
+const RIGHT = new Set(['accepted', 'refused', 'done']);
 
 /**
  * Shares of uses that were answered with 200 or 401, rightly, and the longest time without such an answer at one
  * sidecar, milliseconds. Left out: the read-back, and what a sidecar was asked during a fault of its own.
  *
- * @param meaning of a use; false when a rule was broken by it
- * @returns {{ all, whileGone, gap, changes, changesOfUnaffected }} shares 0 to 1, each null when nothing was asked: of uses; and
+ * @param {readonly Entry[]} history
+ * @param {(operation: Operation) => Meaning | false} meaning of a use; false when a rule was broken by it
+ * @returns shares 0 to 1, each null when nothing was asked: of uses; and
  *   of changes that were answered rightly, also without those that a sidecar was asked during a fault of its own
  */
 export function availabilityOf(history, meaning) {
-  const uses = history.filter(({ type, op, final }) => type === 'op' && op === 'use' && !final);
-  const faults = history.filter(({ type }) => type === 'fault');
+  const operations = history.filter((entry) => entry.type === 'op').filter(({ final }) => !final);
+  const uses = operations.filter(({ op }) => op === 'use');
+  const faults = history.filter((entry) => entry.type === 'fault');
   const gone = faults.filter((fault) => fault.gone);
+  /** @param {number} sidecar */
   const ownOf = (sidecar) => faults.filter((fault) => fault.sidecar === sidecar);
   const owns = new Map(uses.map(({ sidecar }) => [sidecar, ownOf(sidecar)]));
+  /** @param {Operation} operation */
   const isUnaffected = ({ sidecar, start, end }) => !overlaps(owns.get(sidecar) ?? ownOf(sidecar), start, end);
   const judged = uses.filter(isUnaffected);
-  const changes = history.filter(({ type, op, final }) => type === 'op' && op !== 'use' && !final);
-  const isRight = (operation) => ['accepted', 'refused', 'done'].includes(meaning(operation));
+  const changes = operations.filter(({ op }) => op !== 'use');
+  /** @param {Operation} operation */
+  const isRight = (operation) => RIGHT.has(meaning(operation));
+  /** @param {Operation[]} some */
   const share = (some) => (some.length === 0 ? null : some.filter(isRight).length / some.length);
   let gap = null;
   for (const [sidecar, own] of owns) {
@@ -43,6 +54,11 @@ export function availabilityOf(history, meaning) {
   };
 } // prettier-ignore
 
+/**
+ * @param {Fault[]} faults
+ * @param {number} start
+ * @param {number} end
+ */
 function overlaps(faults, start, end) {
   return faults.some((fault) => start <= fault.end + RECOVERY_MS && end >= fault.start);
 }

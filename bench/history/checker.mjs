@@ -1,5 +1,13 @@
 // What a history may not hold. Pure: it knows requests and answers, and nothing of who gave them.
 import { availabilityOf } from './availability.mjs';
+import { runOf } from './record.mjs';
+
+/** @import { Entry, Operation, Restore, Timed } from './record.mjs' */
+/** @typedef {'done' | 'not_done' | 'accepted' | 'refused' | 'unknown' | 'unexpected'} Meaning */
+/** @typedef {keyof typeof RULES} Rule */
+/** @typedef {[rule: Rule, operations: Operation[]]} Broken */
+/** @typedef {{ rule: Rule, credential?: string, operations: Timed[], timeline: Timed[] }} Violation */
+/** @typedef {ReturnType<typeof check>} Report */
 
 /** A revocation that was acknowledged, or seen, this long ago holds everywhere. */
 export const BOUND_MS = 2_000;
@@ -16,16 +24,22 @@ export const RULES = {
   undetected: 'an old copy of the store was put back, and the log does not say so',
 };
 
-const UNAVAILABLE = new Set([null, 502, 503, 504]);
+const UNAVAILABLE = new Set([502, 503, 504]);
+/** @type {Record<Operation['op'], Record<number, Meaning>>} */
 const MEANINGS = {
   create: { 200: 'done', 400: 'not_done', 429: 'not_done' },
   use: { 200: 'accepted', 401: 'refused' },
   revoke: { 200: 'done', 204: 'done', 401: 'refused', 404: 'refused' },
 };
 
-/** What an answer says: `done`, `not_done`, `accepted`, `refused`, `unknown` (it may have been done), or `unexpected`. */
+/**
+ * What an answer says. `unknown`: it may have been done.
+ *
+ * @param {Pick<Operation, 'op' | 'status' | 'by'>} operation
+ * @returns {Meaning}
+ */
 export function meaningOf({ op, status, by }) {
-  if (UNAVAILABLE.has(status)) return 'unknown';
+  if (status === null || UNAVAILABLE.has(status)) return 'unknown';
   // The one who revokes is not known any more; that tells nothing of what was to be revoked.
   if (op === 'revoke' && status === 401 && by !== undefined) return 'not_done';
   return MEANINGS[op][status] ?? 'unexpected';
@@ -34,15 +48,16 @@ export function meaningOf({ op, status, by }) {
 /**
  * Checks a history.
  *
- * @param {object[]} history entries as `record.mjs` describes them, in any order
- * @returns {{ operations, failovers, faults, credentials, lost, setBack, violations, availability }} `lost` counts
- *   acknowledged credentials that a store which is not `lossless` forgot; `setBack` those that an old copy could
- *   not know; each violation is `{ rule, credential, operations, timeline }`
+ * @param {readonly Entry[]} history in any order
+ * @returns `lost` counts acknowledged credentials that a store which is not `lossless` forgot; `setBack` those that an
+ *   old copy could not know
  */
 export function check(history) {
-  const run = history.find(({ type }) => type === 'run') ?? {};
-  const operations = history.filter(({ type }) => type === 'op');
-  const restores = history.filter(({ event }) => event === 'old-copy');
+  const run = runOf(history);
+  const operations = history.filter((entry) => entry.type === 'op');
+  const events = history.filter((entry) => entry.type === 'event');
+  const restores = events.filter((entry) => entry.event === 'old-copy');
+  /** @type {Violation[]} */
   const violations = [
     ...eventsAs(
       'undetected',
@@ -50,7 +65,7 @@ export function check(history) {
     ),
     ...eventsAs(
       'unrecovered',
-      history.filter(({ event }) => event === 'unrecovered'),
+      events.filter(({ event }) => event === 'unrecovered'),
     ),
   ];
   const byCredential = groupByCredential(operations);
@@ -68,8 +83,8 @@ export function check(history) {
   const wrong = new Set(violations.flatMap((each) => each.operations));
   return {
     operations: countOf(operations, (each) => `${each.op} ${meaningOf(each)}`),
-    faults: countOf(history.filter(({ type }) => type === 'fault'), ({ fault }) => fault),
-    failovers: history.filter(({ event }) => event === 'failover').length,
+    faults: countOf(history.filter((entry) => entry.type === 'fault'), ({ fault }) => fault),
+    failovers: events.filter(({ event }) => event === 'failover').length,
     credentials: byCredential.size,
     lost,
     setBack,
@@ -78,20 +93,37 @@ export function check(history) {
   };
 } // prettier-ignore
 
+/**
+ * @param {Rule} rule
+ * @param {Timed[]} events
+ */
 function eventsAs(rule, events) {
   return events.map((event) => ({ rule, operations: [event], timeline: [event] }));
 }
 
-/** Whether an old copy, made and put back meanwhile, can't know all that was done to a credential. */
+/**
+ * Whether an old copy, made and put back meanwhile, can't know all that was done to a credential.
+ *
+ * @param {Operation[]} timeline
+ * @param {Restore} restore
+ */
 function changedSince(timeline, restore) {
   return timeline.some(
     ({ op, start, end }) => op !== 'use' && end >= restore.copiedAt && start <= restore.end,
   );
 }
 
-/** The rules that one credential breaks, each with the operations that break it. */
+/**
+ * The rules that one credential breaks, each with the operations that break it.
+ *
+ * @param {Operation[]} timeline
+ */
 function faultsOf(timeline) {
   const faults = faultsOfAnswers(timeline);
+  /**
+   * @param {Operation['op']} op
+   * @param {Meaning[]} meanings
+   */
   const of = (op, ...meanings) =>
     timeline.filter((each) => each.op === op && meanings.includes(meaningOf(each)));
   const attempts = of('revoke', 'done', 'unknown', 'unexpected');
@@ -116,20 +148,31 @@ function faultsOf(timeline) {
   return faults;
 }
 
-/** What is wrong whatever happened before. */
+/**
+ * What is wrong whatever happened before.
+ *
+ * @param {Operation[]} timeline
+ */
 function faultsOfAnswers(timeline) {
   const unexpected = timeline.filter((each) => meaningOf(each) === 'unexpected');
   const mistaken = timeline.filter(
     (each) => meaningOf(each) === 'accepted' && each.told !== undefined && each.told !== each.id,
   );
-  return [
+  /** @type {Broken[]} */
+  const all = [
     ['unexpected', unexpected],
     ['mistaken', mistaken],
-  ].filter(([, operations]) => operations.length > 0);
+  ];
+  return all.filter(([, operations]) => operations.length > 0);
 }
 
-/** The operations on each credential; a creation without an answer names none. */
+/**
+ * The operations on each credential; a creation without an answer names none.
+ *
+ * @param {Operation[]} operations
+ */
 function groupByCredential(operations) {
+  /** @type {Map<string, Operation[]>} */
   const groups = new Map();
   for (const operation of operations) {
     const { credential } = operation;
@@ -141,8 +184,15 @@ function groupByCredential(operations) {
   return groups;
 }
 
-/** How many there are of each name. */
+/**
+ * How many there are of each name.
+ *
+ * @template T
+ * @param {T[]} all
+ * @param {(each: T) => string} nameOf
+ */
 function countOf(all, nameOf) {
+  /** @type {Record<string, number>} */
   const counts = {};
   for (const each of all) counts[nameOf(each)] = (counts[nameOf(each)] ?? 0) + 1;
   return counts;

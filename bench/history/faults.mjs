@@ -1,17 +1,30 @@
 // Faults, one after another in each lane, by a seed: what breaks the store, and what befalls sidecars beside it.
 import { setTimeout as sleep } from 'node:timers/promises';
 
+/** @import { Random } from '../fuzz/random.mjs' */
+/** @import { IsParted, Network } from './network.mjs' */
+/** @import { Fault, Recorder } from './record.mjs' */
+/** @import { RedisServer, RedisStore } from './redis.mjs' */
+/** @import { Sidecar } from './sidecars.mjs' */
+/** @typedef {Omit<Fault, 'type' | 'fault' | 'start' | 'end'>} Note what the history says of a fault */
+/** @typedef {Record<string, () => Promise<{ note: Note, heal: () => Promise<void> }>>} Faults */
+/** @typedef {{ kinds: string[], seconds: [least: number, most: number], random: Random, faults: Faults }} Lane */
+
 /**
  * Goes on with faults until it is told to end, and heals each.
  *
- * @param {{ lanes: { kinds: string[], seconds: [number, number], random,
- *   faults: Record<string, () => Promise<{ note: object, heal: () => Promise<void> }>> }[], recorder, pace: number, isOver: () => boolean, onFault: (text: string) => void }} what `pace` stretches
- *   pauses and faults; `note` is what the history says of a fault
+ * @param {{ lanes: Lane[], recorder: Recorder, pace: number, isOver: () => boolean, onFault: (text: string) => void }} what
+ *   `pace` stretches pauses and faults
  */
 export async function runFaults({ lanes, recorder, pace, isOver, onFault }) {
   await Promise.all(lanes.filter(({ kinds }) => kinds.length > 0).map(runLane));
 
+  /** @param {Lane} lane */
   async function runLane({ kinds, faults, seconds, random }) {
+    /**
+     * @param {number} least
+     * @param {number} most
+     */
     const span = (least, most) => (least + (random.below(1_001) / 1_000) * (most - least)) * 1_000 * pace;
     for (;;) {
       await wait(span(2, 6));
@@ -27,6 +40,7 @@ export async function runFaults({ lanes, recorder, pace, isOver, onFault }) {
     }
   }
 
+  /** @param {number} ms */
   async function wait(ms) {
     for (const until = performance.now() + ms; performance.now() < until && !isOver();) await sleep(20);
   }
@@ -35,7 +49,12 @@ export async function runFaults({ lanes, recorder, pace, isOver, onFault }) {
 /** A sentinel that was stopped takes no part in elections for so long after it goes on (its TILT mode). */
 const TILT_MS = 30_000;
 
-/** Faults of servers of the store: each befalls the master more often than others. */
+/**
+ * Faults of servers of the store: each befalls the master more often than others.
+ *
+ * @param {{ store: RedisStore, network: Network, sidecars: Sidecar[], random: Random }} what
+ * @returns {Faults}
+ */
 export function serverFaults({ store, network, sidecars, random }) {
   const watched = [...store.servers, ...store.others];
   const pickServer = async () => {
@@ -48,6 +67,7 @@ export function serverFaults({ store, network, sidecars, random }) {
     store.others.length > 0 && random.oneIn(8) && performance.now() > completeAt
       ? random.pick(store.others)
       : pickServer();
+  /** @param {RedisServer} target */
   const noteOf = async (target) => ({
     target: target.name,
     ...(store.servers.includes(target) ? { gone: true, master: (await masterOf(store)) === target } : {}),
@@ -73,9 +93,11 @@ export function serverFaults({ store, network, sidecars, random }) {
       const target = await pickServer();
       const sidecar = random.pick(sidecars);
       const names = new Set(watched.map(({ name }) => name));
+      /** @param {string} name */
       const isStore = (name) => names.has(name);
       const late = random.oneIn(2);
-      const [note, isParted] = random.pick([
+      /** @type {[Note, IsParted][]} */
+      const ways = [
         [{ target: `${target.name} from all`, gone: true }, between(target.name, () => true)],
         // Clients still reach it, which is when it takes writes that nobody will know of.
         [{ target: `${target.name} from the store` }, between(target.name, isStore)],
@@ -87,24 +109,35 @@ export function serverFaults({ store, network, sidecars, random }) {
           { target: `${sidecar.name} from the store`, sidecar: sidecar.index },
           between(sidecar.name, isStore),
         ],
-      ]);
+      ];
+      const [note, isParted] = random.pick(ways);
       network.part(isParted, late);
       return { note: { ...note, late }, heal: async () => network.heal() };
     },
   };
 }
 
+/** @param {RedisStore} store */
 async function masterOf({ servers, master }) {
   const name = await master();
   return servers.find((server) => server.name === name);
 }
 
-/** Whether one of two parties is this one and the other one is among others. */
+/**
+ * Whether one of two parties is this one and the other one is among others.
+ *
+ * @param {string} one
+ * @param {(name: string) => boolean} others
+ * @returns {IsParted}
+ */
 function between(one, others) {
   return (a, b) => (a === one && others(b)) || (b === one && others(a));
 }
 
-/** Faults of sidecars. */
+/**
+ * @param {{ sidecars: Sidecar[], random: Random }} what
+ * @returns {Faults}
+ */
 export function sidecarFaults({ sidecars, random }) {
   return {
     'pause-sidecar': async () => {

@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import { progress } from '../lib/output.mjs';
 import { run } from '../lib/processes.mjs';
 import { check } from './checker.mjs';
-import { readHistory } from './record.mjs';
+import { readHistory, runOf } from './record.mjs';
 import { boundsHold, describe } from './report.mjs';
 import { FAULTS, makeHistory } from './run.mjs';
 
@@ -63,8 +63,7 @@ await run(async () => {
   const history = values.check === undefined ? await makeHistory({ ...values, file }, progress) : readHistory(file);
   progress('');
   const report = check(history);
-  const settings = history.find(({ type }) => type === 'run') ?? {};
-  const isWithin = boundsHold(report, settings);
+  const isWithin = boundsHold(report, runOf(history));
   if (values.json) process.stdout.write(`${JSON.stringify({ ...report, isWithin })}\n`);
   else {
     process.stdout.write(`${describe(report, history)}\n\n`);

@@ -7,6 +7,12 @@ import { familyOf } from '../lib/proc.mjs';
 import { onEnd } from '../lib/processes.mjs';
 import { signal } from './program.mjs';
 
+/** @import { Random } from '../fuzz/random.mjs' */
+/** @import { Faults } from './faults.mjs' */
+/** @import { Program } from './program.mjs' */
+/** @import { Recorder } from './record.mjs' */
+/** @typedef {ReturnType<typeof startLmdbStore>} LmdbStore */
+
 export const WORKERS = 2;
 const DISK = '96m';
 const MIN_FREE = 8 * 1024 * 1024;
@@ -14,7 +20,12 @@ const MIN_FREE = 8 * 1024 * 1024;
 const OLD_COPY = '"msg":"store is older than when it was last used';
 const SAID_MS = 5_000;
 
-/** Makes the disk. @returns `settings` of `store`; `disk` is undefined where nothing may be mounted */
+/**
+ * Makes the disk.
+ *
+ * @param {string} folder
+ * @returns `settings` of `store`; `disk` is undefined where nothing may be mounted
+ */
 export function startLmdbStore(folder) {
   const place = join(folder, 'disk');
   mkdirSync(place);
@@ -29,13 +40,18 @@ export function startLmdbStore(folder) {
   };
 }
 
-/** Faults of one server with workers. @param server a Program that is started */
+/**
+ * Faults of one server with workers, which is started.
+ *
+ * @param {{ server: Program, store: LmdbStore, random: Random, recorder: Recorder, folder: string }} what
+ * @returns {Faults}
+ */
 export function lmdbFaults({ server, store, random, recorder, folder }) {
-  const workers = () => childrenOf(server.pid);
-  const pickWorker = () => random.pick(workers());
+  const { disk = '' } = store;
+  const pidOfServer = () => /** @type {number} */ (server.pid);
+  const pickWorker = () => random.pick(childrenOf(pidOfServer()));
   const killAll = async () => {
-    const family = familyOf(server.pid);
-    for (const pid of family) signal(pid, 'SIGKILL');
+    for (const pid of familyOf(pidOfServer())) signal(pid, 'SIGKILL');
     await server.kill();
   };
   return {
@@ -54,16 +70,16 @@ export function lmdbFaults({ server, store, random, recorder, folder }) {
     },
     disk: async () => {
       const isFull = random.oneIn(2);
-      const { bavail, bsize } = statfsSync(store.disk);
+      const { bavail, bsize } = statfsSync(disk);
       const left = isFull ? 0 : MIN_FREE / 2;
-      const filler = join(store.disk, 'filler');
+      const filler = join(disk, 'filler');
       writeFileSync(filler, Buffer.alloc(Math.max(0, bavail * bsize - left)));
       const note = { target: isFull ? 'full' : 'nearly full' };
       return { note, heal: async () => rmSync(filler) };
     },
     'old-copy': async () => {
       const copy = join(folder, 'copy');
-      const family = familyOf(server.pid);
+      const family = familyOf(pidOfServer());
       const copiedAt = recorder.now();
       for (const pid of family) signal(pid, 'SIGSTOP');
       cpSync(store.path, copy, { recursive: true });
@@ -83,17 +99,27 @@ export function lmdbFaults({ server, store, random, recorder, folder }) {
   };
 }
 
-/** After many kills in a row a server gives up; then whoever watches over it starts it again. */
+/**
+ * After many kills in a row a server gives up; then whoever watches over it starts it again.
+ *
+ * @param {Program} server
+ */
 export async function restartIfEnded(server) {
   if (server.exited) await server.start();
 }
 
+/**
+ * @param {Program} server
+ * @param {string} text
+ */
 async function says({ started }, text) {
+  if (started === undefined) return false;
   for (const limit = performance.now() + SAID_MS; performance.now() < limit; await sleep(50))
     if (readFileSync(started.log, 'utf8').includes(text)) return true;
   return false;
 }
 
+/** @param {number} pid */
 function childrenOf(pid) {
   const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
   return text === '' ? [] : text.split(' ').map(Number);

@@ -3,25 +3,42 @@ import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { onEnd } from '../lib/processes.mjs';
 
+/** @import { Socket } from 'node:net' */
+/** @typedef {(a: string, b: string) => boolean} IsParted whether nothing passes between two parties */
+
 /**
  * A network of processes on loopback. Who connects to a front is found by the process that holds the socket, so the
  * processes need no settings for it.
  */
 export class Network {
+  /** @type {{ name: string, pid: () => number | undefined }[]} */
   #parties = [];
+  /** @type {Set<Connection>} */
   #connections = new Set();
+  /** @type {IsParted | undefined} */
   #isParted;
   #late = false;
 
-  /** @param {string} name @param {() => number | undefined} pid of the process that connects, now */
+  /**
+   * @param {string} name
+   * @param {() => number | undefined} pid of the process that connects, now
+   */
   addParty(name, pid) {
     this.#parties.push({ name, pid });
   }
 
-  /** Listens at `front` for a party whose server is at `port`. */
+  /**
+   * Listens at `front` for a party whose server is at `port`.
+   *
+   * @param {string} name
+   * @param {number} front
+   * @param {number} port
+   */
   async listen(name, front, port) {
     const server = createServer({ pauseOnConnect: true }, (near) => this.#accept(near, name, port));
-    await new Promise((done, failed) => server.once('error', failed).listen(front, '127.0.0.1', done));
+    await /** @type {Promise<void>} */ (
+      new Promise((done, failed) => server.once('error', failed).listen(front, '127.0.0.1', done))
+    );
     onEnd(() => {
       server.close();
       this.heal();
@@ -32,7 +49,7 @@ export class Network {
   /**
    * Parts parties: nothing passes between them, and nobody is told.
    *
-   * @param {(a: string, b: string) => boolean} isParted
+   * @param {IsParted} isParted
    * @param {boolean} late what is sent meanwhile arrives when the parts are joined; otherwise it is gone, with its
    *   connection
    */
@@ -49,19 +66,29 @@ export class Network {
     for (const connection of this.#connections) connection.unblock();
   }
 
+  /**
+   * @param {Socket} near
+   * @param {string} to
+   * @param {number} port
+   */
   #accept(near, to, port) {
     near.on('error', () => undefined);
+    /** @type {Connection} */
     const connection = new Connection(near, port, to, () => this.#connections.delete(connection));
     this.#connections.add(connection);
     if (this.#isApart(connection)) connection.block(true, this.#late);
     else connection.open();
   }
 
-  /** Who connected is looked up when it matters: that takes milliseconds. */
+  /**
+   * Who connected is looked up when it matters: that takes milliseconds.
+   *
+   * @param {Connection} connection
+   */
   #isApart(connection) {
     if (this.#isParted === undefined) return false;
     if (connection.from === undefined) this.#findOwners();
-    return this.#isParted(connection.from, connection.to);
+    return this.#isParted(connection.from ?? '', connection.to);
   }
 
   /** Finds the parties that hold the sockets of all connections; an empty text stands for anybody else. */
@@ -80,6 +107,7 @@ export class Network {
 /** One connection through a front. */
 class Connection {
   #near;
+  /** @type {Socket | undefined} */
   #far;
   #port;
   #onClose;
@@ -87,9 +115,19 @@ class Connection {
   #late = false;
   #ended = false;
 
-  /** Who connected, once it was looked up. */
+  /**
+   * Who connected, once it was looked up.
+   *
+   * @type {string | undefined}
+   */
   from;
 
+  /**
+   * @param {Socket} near
+   * @param {number} port
+   * @param {string} to
+   * @param {() => void} onClose
+   */
   constructor(near, port, to, onClose) {
     this.to = to;
     this.port = near.remotePort;
@@ -111,6 +149,10 @@ class Connection {
     near.resume();
   }
 
+  /**
+   * @param {boolean} blocked
+   * @param {boolean} late
+   */
   block(blocked, late) {
     if (!blocked) return;
     this.#blocked = true;
@@ -162,7 +204,11 @@ function inodesByPort() {
   return inodes;
 }
 
-/** The sockets that a process holds. */
+/**
+ * The sockets that a process holds.
+ *
+ * @param {number | undefined} pid
+ */
 function socketsOf(pid) {
   try {
     return readdirSync(`/proc/${pid}/fd`).map((name) => linkOf(`/proc/${pid}/fd/${name}`));
@@ -171,6 +217,7 @@ function socketsOf(pid) {
   }
 }
 
+/** @param {string} path */
 function linkOf(path) {
   try {
     return readlinkSync(path);

@@ -3,12 +3,18 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CORES, onEnd, startPinned } from '../lib/processes.mjs';
 
+/** @typedef {ReturnType<typeof startPinned>} Started */
+
 /** A program and the process that it is now. */
 export class Program {
   #start;
+  /** @type {Started | undefined} */
   #current;
 
-  /** @param {() => Promise<object>} start starts it and resolves, as `startPinned` does, when it is ready */
+  /**
+   * @param {string} name
+   * @param {() => Promise<Started>} start starts it and resolves when it is ready
+   */
   constructor(name, start) {
     this.name = name;
     this.#start = start;
@@ -29,15 +35,15 @@ export class Program {
 
   async start() {
     this.#current = undefined;
-    this.#current = await this.#start();
+    const current = await this.#start();
+    this.#current = current;
     // At the end nobody waits for what is frozen, or for a drain.
-    const { pid } = this.#current;
-    const current = this.#current;
-    onEnd(() => void (current.exited || signal(pid, 'SIGKILL')));
+    onEnd(() => void (current.exited || signal(current.pid, 'SIGKILL')));
   }
 
+  /** @param {NodeJS.Signals} name */
   signal(name) {
-    if (!this.exited) signal(this.pid, name);
+    if (this.#current?.exited === false) signal(this.#current.pid, name);
   }
 
   async kill() {
@@ -46,7 +52,11 @@ export class Program {
   }
 }
 
-/** Starts a redis-server with a configuration file of its own, which it may rewrite. */
+/**
+ * Starts a redis-server with a configuration file of its own, which it may rewrite.
+ *
+ * @param {{ name: string, folder: string, lines: string[], mode?: string[] }} what
+ */
 export function redisProgram({ name, folder, lines, mode = [] }) {
   const file = join(folder, `${name}.conf`);
   writeFileSync(file, `${lines.join('\n')}\n`);
@@ -56,11 +66,16 @@ export function redisProgram({ name, folder, lines, mode = [] }) {
   );
 }
 
-/** Sends a signal; a process that is gone needs none. */
+/**
+ * Sends a signal; a process that is gone needs none.
+ *
+ * @param {number} pid
+ * @param {NodeJS.Signals} name
+ */
 export function signal(pid, name) {
   try {
     process.kill(pid, name);
   } catch (error) {
-    if (error.code !== 'ESRCH') throw error;
+    if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'ESRCH') throw error;
   }
 }

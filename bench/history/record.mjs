@@ -1,21 +1,48 @@
 // A history: what was asked of a deployment and what it answered, one JSON object a line.
-//
-//   { type: 'run', store, seed, lossless, ... }                     the first line
-//   { type: 'op', op: 'create' | 'use' | 'revoke', credential, id, sidecar, start, end, status, ... }
-//   { type: 'fault', fault, target, start, end, gone?, sidecar? }   gone: a server of the store is away meanwhile
-//   { type: 'event', event, start, end, ... }                       a failover; an old copy put back
-//
-// Times are milliseconds of one monotonic clock since the run began. A status is null when no answer came.
+// Times are milliseconds of one monotonic clock since the run began.
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+
+/**
+ * The first line.
+ *
+ * @typedef {{ type: 'run', store: string, seed: number, minutes: number, kinds: string[], acknowledge: number,
+ *   lossless: boolean }} Run
+ */
+/**
+ * A request. `status` is null when no answer came; `told` is the id that the upstream got, `by` the session that revokes
+ * another credential, `final` belongs to the read-back.
+ *
+ * @typedef {{ type: 'op', op: 'create' | 'use' | 'revoke', kind: 'token' | 'session', credential: string | null,
+ *   id: string | null, sidecar: number, start: number, end: number, status: number | null, error?: string,
+ *   told?: string, by?: string, final?: boolean }} Operation
+ */
+/**
+ * `gone`: a server of the store is away meanwhile. `sidecar`: it befalls this one.
+ *
+ * @typedef {{ type: 'fault', fault: string, target: string, start: number, end: number, gone?: boolean,
+ *   sidecar?: number, master?: boolean, late?: boolean, offset?: string }} Fault
+ */
+/** @typedef {{ type: 'event', event: 'failover', to: string, start: number, end: number }} Failover */
+/** @typedef {{ type: 'event', event: 'old-copy', copiedAt: number, start: number, end: number, detected: boolean }} Restore put back */
+/**
+ * A sidecar does not serve again; what its servers and its log say.
+ *
+ * @typedef {{ type: 'event', event: 'unrecovered', start: number, end: number, sidecar: number, servers?: unknown[] | undefined,
+ *   log?: string[] }} Unrecovered
+ */
+/** @typedef {Operation | Fault | Failover | Restore | Unrecovered} Timed */
+/** @typedef {Run | Timed} Entry */
 
 /** Writes a history, and keeps it. */
 export class Recorder {
   #file;
   #startedAt = performance.now();
+  /** @type {string[]} */
   #unwritten = [];
+  /** @type {Entry[]} */
   entries = [];
 
-  /** @param file written anew */
+  /** @param {string} file written anew */
   constructor(file) {
     this.#file = file;
     writeFileSync(file, '', { mode: 0o600 });
@@ -26,11 +53,11 @@ export class Recorder {
     return Math.round((performance.now() - this.#startedAt) * 10) / 10;
   }
 
+  /** @param {Entry} entry */
   add(entry) {
     this.entries.push(entry);
     this.#unwritten.push(JSON.stringify(entry));
     if (this.#unwritten.length >= 500) this.flush();
-    return entry;
   }
 
   flush() {
@@ -39,7 +66,22 @@ export class Recorder {
   }
 }
 
-/** Reads a history that was written before. */
+/**
+ * Reads a history that was written before.
+ *
+ * @param {string} file
+ * @returns {Entry[]}
+ */
 export function readHistory(file) {
   return readFileSync(file, 'utf8').trim().split('\n').map((line) => JSON.parse(line));
 } // prettier-ignore
+
+/**
+ * What a history says of its run.
+ *
+ * @param {readonly Entry[]} history
+ * @returns {Partial<Run>}
+ */
+export function runOf(history) {
+  return history.find((entry) => entry.type === 'run') ?? {};
+}

@@ -7,6 +7,19 @@ import { Redis } from 'ioredis';
 import { freePort, missingPackages, onEnd, runs } from '../lib/processes.mjs';
 import { redisProgram } from './program.mjs';
 
+/** @import { Network } from './network.mjs' */
+/** @import { Program } from './program.mjs' */
+/** @import { Store } from './sidecars.mjs' */
+/** @typedef {(words: string[]) => Promise<unknown>} Ask */
+/** @typedef {Program & { port: number, front: number, ask: Ask }} RedisServer */
+/** @typedef {{ kind: string, folder: string, network: Network, downAfter: number, redis: string[] }} Setting more lines in `redis` */
+/**
+ * `others` watch the servers; `master` names the server that is the master now.
+ *
+ * @typedef {{ settings: Store, servers: RedisServer[], others: RedisServer[], master: () => Promise<string | undefined>,
+ *   describe: () => Promise<unknown[]>, lossless: boolean }} RedisStore
+ */
+
 const MASTER = 'main';
 const START_MS = 60_000;
 /** An attempt at a failover that fails, as when a second server is lost in the middle of it, is repeated after twice this time. */
@@ -17,10 +30,8 @@ const BUS = 10_000;
 /**
  * Starts what a kind of store needs.
  *
- * @param {{ kind: 'redis' | 'sentinel' | 'cluster', folder, network, downAfter: number, redis: string[] }} what `redis`
- *   are more lines of its configuration
- * @returns {Promise<{ settings, servers, others, master: () => Promise<string | undefined>, describe, lossless }>} `settings` of
- *   `store`; `others` watch the servers; `master` names the server that is the master now
+ * @param {Setting} what
+ * @returns {Promise<RedisStore>}
  */
 export async function startRedisStore(what) {
   const missing = missingPackages(() => runs('redis-server', '--version') && runs('redis-cli', '--version'), 'redis-server', 'redis-tools');
@@ -29,6 +40,10 @@ export async function startRedisStore(what) {
   return what.kind === 'sentinel' ? startSentinels(what) : startOne(what);
 } // prettier-ignore
 
+/**
+ * @param {Setting} setting
+ * @returns {Promise<RedisStore>}
+ */
 async function startOne({ folder, network, redis }) {
   const [server] = await startServers(1, { folder, network, lines: () => ['appendfsync always', ...redis] });
   return {
@@ -41,7 +56,15 @@ async function startOne({ folder, network, redis }) {
   };
 }
 
+/**
+ * @param {Setting} setting
+ * @returns {Promise<RedisStore>}
+ */
 async function startSentinels({ folder, network, downAfter, redis }) {
+  /**
+   * @param {number} index
+   * @param {number} first
+   */
   const lines = (index, first) => [
     ...(index === 0 ? [] : [`replicaof 127.0.0.1 ${first}`]),
     'repl-ping-replica-period 1',
@@ -49,8 +72,10 @@ async function startSentinels({ folder, network, downAfter, redis }) {
     ...redis,
   ];
   const servers = await startServers(3, { folder, network, lines });
+  /** @type {RedisServer[]} */
   const sentinels = [];
   for (let index = 0; index < 3; index++) sentinels.push(await startSentinel(index));
+  /** @param {string | undefined} port */
   const nameAt = (port) => servers.find(({ front }) => front === Number(port))?.name;
   const answers = () => askAll(sentinels, ['SENTINEL', 'MASTER', MASTER]);
   await until('the sentinels know each other and the replicas', async () => {
@@ -69,6 +94,7 @@ async function startSentinels({ folder, network, downAfter, redis }) {
     lossless: false,
   };
 
+  /** @param {number} index */
   async function startSentinel(index) {
     const [port, front] = [await freePort(), await freePort()];
     const name = `sentinel-${index}`;
@@ -96,8 +122,17 @@ async function startSentinels({ folder, network, downAfter, redis }) {
   }
 }
 
+/**
+ * @param {Setting} setting
+ * @returns {Promise<RedisStore>}
+ */
 async function startCluster({ folder, network, downAfter, redis }) {
-  const lines = (_, __, front) => [
+  /**
+   * @param {number} _index
+   * @param {number} _first
+   * @param {number} front
+   */
+  const lines = (_index, _first, front) => [
     'cluster-enabled yes',
     `cluster-node-timeout ${downAfter}`,
     'cluster-announce-ip 127.0.0.1',
@@ -118,10 +153,10 @@ async function startCluster({ folder, network, downAfter, redis }) {
     '--cluster-yes',
   ]);
   if (status !== 0) throw new Error(`no cluster: ${output}`);
-  const slot = await servers[0].ask(['CLUSTER', 'KEYSLOT', '{latchkey:}']);
-  const views = async () => (await askAll(servers, ['CLUSTER', 'NODES'])).flatMap(parseNodes);
+  const slot = Number(await servers[0].ask(['CLUSTER', 'KEYSLOT', '{latchkey:}']));
+  const views = async () => (await askForTexts(servers, ['CLUSTER', 'NODES'])).flatMap(parseNodes);
   await until('the cluster is up', async () => {
-    const states = await askAll(servers, ['CLUSTER', 'INFO']);
+    const states = await askForTexts(servers, ['CLUSTER', 'INFO']);
     return states.every((text) => text.includes('cluster_state:ok')) && (await views()).length === 36;
   });
   const owner = async () => {
@@ -140,8 +175,15 @@ async function startCluster({ folder, network, downAfter, redis }) {
   };
 }
 
-/** Starts servers behind fronts. @param lines more lines of the configuration, by index, first front and own front */
+/**
+ * Starts servers behind fronts.
+ *
+ * @param {number} count
+ * @param {{ folder: string, network: Network, lines: (index: number, first: number, front: number) => string[],
+ *   bus?: boolean }} what `lines` are more lines of the configuration, by index, first front and own front
+ */
 async function startServers(count, { folder, network, lines, bus = false }) {
+  /** @type {RedisServer[]} */
   const servers = [];
   for (let index = 0; index < count; index++) {
     const [port, front] = [await clusterPort(), await clusterPort()];
@@ -162,7 +204,7 @@ async function startServers(count, { folder, network, lines, bus = false }) {
         'shutdown-timeout 0',
         'replica-announce-ip 127.0.0.1',
         `replica-announce-port ${front}`,
-        ...lines(index, servers[0]?.front, front),
+        ...lines(index, servers[0]?.front ?? front, front),
       ],
     });
     network.addParty(name, () => program.pid);
@@ -173,7 +215,12 @@ async function startServers(count, { folder, network, lines, bus = false }) {
   return servers;
 }
 
-/** Asks a server past its front; undefined when it does not answer soon. */
+/**
+ * Asks a server past its front; undefined when it does not answer soon.
+ *
+ * @param {number} port
+ * @returns {Ask}
+ */
 function client(port) {
   const redis = new Redis(port, '127.0.0.1', {
     commandTimeout: 300,
@@ -184,46 +231,83 @@ function client(port) {
   });
   redis.on('error', () => undefined);
   onEnd(() => redis.disconnect());
-  return (words) => redis.call(...words).catch(() => undefined);
+  return ([command, ...words]) => redis.call(command, ...words).catch(() => undefined);
 }
 
+/**
+ * @param {RedisServer[]} servers
+ * @param {string[]} words
+ */
 async function askAll(servers, words) {
   const answers = await Promise.all(servers.map(({ ask }) => ask(words)));
   return answers.filter((answer) => answer !== undefined);
 }
 
-/** Whether a sentinel knows two replicas and two others of its kind. */
+/**
+ * @param {RedisServer[]} servers
+ * @param {string[]} words
+ */
+async function askForTexts(servers, words) {
+  return (await askAll(servers, words)).map(String);
+}
+
+/**
+ * Whether a sentinel knows two replicas and two others of its kind.
+ *
+ * @param {Record<string, string>} master
+ */
 function isComplete(master) {
   return master['num-slaves'] === '2' && master['num-other-sentinels'] === '2';
 }
 
+/** @param {RedisServer[]} servers */
 async function inStep(servers) {
-  const texts = await askAll(servers, ['INFO', 'replication']);
+  const texts = await askForTexts(servers, ['INFO', 'replication']);
   return texts.filter((text) => text.includes('master_link_status:up')).length === servers.length - 1;
 }
 
-/** What each server says of its replication. */
+/**
+ * What each server says of its replication.
+ *
+ * @param {RedisServer[]} servers
+ */
 async function roles(servers) {
   const texts = await Promise.all(servers.map(({ ask }) => ask(['INFO', 'replication'])));
   return texts.map((text, index) => ({
     name: servers[index].name,
     front: servers[index].front,
-    says: text?.match(/^(role|master_\w+|slave\d|connected_slaves):.*/gm),
+    says:
+      typeof text === 'string' ? text.match(/^(role|master_\w+|slave\d|connected_slaves):.*/gm) : undefined,
   }));
 }
 
-/** Names and values that stand by turns. */
-function asObject(list) {
+/**
+ * @param {unknown} answer names and values that stand by turns
+ * @returns {Record<string, string>}
+ */
+function asObject(answer) {
+  const list = /** @type {string[]} */ (answer);
   const names = list.filter((_, index) => index % 2 === 0);
   return Object.fromEntries(names.map((name, index) => [name, list[2 * index + 1]]));
 }
 
-/** The one with the highest number of that name. */
+/**
+ * The one with the highest number of that name.
+ *
+ * @template {Record<string, unknown>} T
+ * @param {T[]} all
+ * @param {keyof T} name
+ * @returns {T | undefined}
+ */
 function newest(all, name) {
   return all.toSorted((a, b) => Number(b[name]) - Number(a[name]))[0];
 }
 
-/** The lines of CLUSTER NODES: id, address, flags, master, ping, pong, epoch, link, slots. */
+/**
+ * The lines of CLUSTER NODES: id, address, flags, master, ping, pong, epoch, link, slots.
+ *
+ * @param {string} text
+ */
 function parseNodes(text) {
   return text
     .trim()
@@ -236,7 +320,12 @@ function parseNodes(text) {
     });
 }
 
-/** redis-cli goes through the fronts, which this process serves: it must not wait for it. */
+/**
+ * redis-cli goes through the fronts, which this process serves: it must not wait for it.
+ *
+ * @param {string[]} args
+ * @returns {Promise<{ status: number, output: string }>}
+ */
 function runCli(args) {
   return new Promise((resolve) =>
     execFile('redis-cli', args, { timeout: START_MS }, (error, stdout, stderr) =>
@@ -245,12 +334,20 @@ function runCli(args) {
   );
 }
 
-/** A free port whose bus port exists too. */
+/**
+ * A free port whose bus port exists too.
+ *
+ * @returns {Promise<number>}
+ */
 async function clusterPort() {
   const port = await freePort();
   return port > 55_000 ? clusterPort() : port;
 }
 
+/**
+ * @param {string} what
+ * @param {() => Promise<boolean>} holds
+ */
 async function until(what, holds) {
   for (const limit = Date.now() + START_MS; Date.now() < limit; await sleep(50)) if (await holds()) return;
   throw new Error(`waited ${START_MS} ms in vain: ${what}`);

@@ -11,6 +11,26 @@ import { startRedisStore } from './redis.mjs';
 import { directory, prepareSidecar, startUpstream } from './sidecars.mjs';
 import { Workload } from './workload.mjs';
 
+/** @import { Random } from '../fuzz/random.mjs' */
+/** @import { Faults, Lane } from './faults.mjs' */
+/**
+ * Options of the command, as text.
+ *
+ * @typedef {{ store: string, faults?: string | undefined, seed: string, minutes: string, pace: string, rate: string,
+ *   acknowledge: string, 'down-after': string, redis: string[], root: string, file: string }} Options
+ */
+/**
+ * @typedef {Options & { kind: string, kinds: string[], folder: string, random: Random, sidecarRandom: Random,
+ *   recorder: Recorder }} Setting
+ */
+/**
+ * `recover` starts again what gave up; `describe` says what can be known of the store; `master` names its master.
+ *
+ * @typedef {{ sidecars: { index: number, url: string, started?: { log: string } | undefined }[], lanes: Lane[],
+ *   lossless: boolean, recover?: () => Promise<void>, describe?: () => Promise<unknown[]>,
+ *   master?: () => Promise<string | undefined> }} Deployment
+ */
+
 const SIDECARS = 3;
 /** The faults that each kind of store can have. */
 export const FAULTS = {
@@ -18,15 +38,23 @@ export const FAULTS = {
   lmdb: ['kill', 'stop', 'disk', 'old-copy', 'clock'],
 };
 const OF_SIDECARS = new Set(['pause-sidecar', 'clock']);
-/** How long they last, seconds. */
-const SERVER_SECONDS = [4, 15];
-const SIDECAR_SECONDS = [1, 6];
+/**
+ * How long they last.
+ *
+ * @type {Record<'server' | 'sidecar', Lane['seconds']>}
+ */
+const SECONDS = { server: [4, 15], sidecar: [1, 6] };
 const HEAL_MS = 60_000;
 /** What was revoked at the very end counts as well. */
 const SETTLE_MS = 2_500;
 const WATCH_MS = 200;
 
-/** Makes a history. @param values the options of the command, as text @param say progress */
+/**
+ * Makes a history.
+ *
+ * @param {Options} values
+ * @param {(progress: string) => void} say
+ */
 export async function makeHistory(values, say) {
   const { store: kind, seed, file } = values;
   const known = Object.entries(FAULTS).find(([kinds]) => kinds.split(', ').includes(kind))?.[1];
@@ -79,6 +107,10 @@ export async function makeHistory(values, say) {
   return recorder.entries;
 } // prettier-ignore
 
+/**
+ * @param {Setting} setting
+ * @returns {Promise<Deployment>}
+ */
 async function startFleet({ kind, kinds, folder, random, sidecarRandom, acknowledge, root, redis, 'down-after': downAfter }) {
   const network = new Network();
   const store = await startRedisStore({ kind, folder, network, downAfter: Number(downAfter), redis });
@@ -104,6 +136,10 @@ async function startFleet({ kind, kinds, folder, random, sidecarRandom, acknowle
   return { ...store, sidecars, lanes };
 } // prettier-ignore
 
+/**
+ * @param {Setting} setting
+ * @returns {Promise<Deployment>}
+ */
 async function startEmbedded({ kinds, folder, random, sidecarRandom, recorder, root }) {
   const store = startLmdbStore(folder);
   const possible = kinds.filter((kind) => kind !== 'disk' || store.disk !== undefined);
@@ -130,14 +166,26 @@ async function startEmbedded({ kinds, folder, random, sidecarRandom, recorder, r
   return { ...store, sidecars, recover, lanes };
 } // prettier-ignore
 
+/**
+ * @param {string[]} kinds
+ * @param {{ random: Random, faults: Faults }} ofServers
+ * @param {{ random: Random, faults: Faults }} ofSidecars
+ * @returns {Lane[]}
+ */
 function lanesOf(kinds, ofServers, ofSidecars) {
   return [
-    { ...ofServers, kinds: kinds.filter((kind) => !OF_SIDECARS.has(kind)), seconds: SERVER_SECONDS },
-    { ...ofSidecars, kinds: kinds.filter((kind) => OF_SIDECARS.has(kind)), seconds: SIDECAR_SECONDS },
+    { ...ofServers, kinds: kinds.filter((kind) => !OF_SIDECARS.has(kind)), seconds: SECONDS.server },
+    { ...ofSidecars, kinds: kinds.filter((kind) => OF_SIDECARS.has(kind)), seconds: SECONDS.sidecar },
   ];
 }
 
-/** Waits until each sidecar creates a token; one that does not is written down, with what can be known of it. */
+/**
+ * Waits until each sidecar creates a token; one that does not is written down, with what can be known of it.
+ *
+ * @param {Deployment} deployment
+ * @param {Workload} workload
+ * @param {Recorder} recorder
+ */
 async function untilServing({ sidecars, recover, describe }, workload, recorder) {
   await recover?.();
   const start = recorder.now();
@@ -153,15 +201,23 @@ async function untilServing({ sidecars, recover, describe }, workload, recorder)
   }
 }
 
+/** @param {Deployment['sidecars'][number]} sidecar */
 function lastLines({ started }) {
   if (started === undefined) return [];
   const lines = readFileSync(started.log, 'utf8').trim().split('\n');
   return lines.filter((line) => !line.includes('"msg":"request"')).slice(-20);
 }
 
-/** Writes down when another server becomes the master. @returns what ends it */
+/**
+ * Writes down when another server becomes the master.
+ *
+ * @param {Deployment} deployment
+ * @param {Recorder} recorder
+ * @returns what ends it
+ */
 function watchFailovers({ master }, recorder) {
   if (master === undefined) return () => undefined;
+  /** @type {string | undefined} */
   let known;
   let looking = Promise.resolve();
   const look = async () => {

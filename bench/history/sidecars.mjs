@@ -1,4 +1,5 @@
 // The sidecars of a run: a build of Latchkey, started as users start it, in front of an upstream that says what it got.
+import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
@@ -8,25 +9,29 @@ import { startLatchkey } from '../lib/latchkey.mjs';
 import { CORES, freePort, missingPackages, onEnd } from '../lib/processes.mjs';
 import { Program } from './program.mjs';
 
+/** @typedef {Awaited<ReturnType<typeof prepareSidecar>>} Sidecar */
+/** @typedef {{ type: string, [setting: string]: unknown }} Store settings of `store` */
+
 export const PASSWORD = 'correct horse battery staple';
 /** So many accounts, each a superuser. */
 const USERS = 8;
 const FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1';
 const SEALING_KEY = 'a1'.repeat(32);
 
+/** @param {number} index */
 export const loginAt = (index) => `user${index % USERS}@example.com`;
 
 /** Starts an upstream that answers with the id of the token that it was told of. */
 export async function startUpstream() {
   const upstream = createServer({ keepAliveTimeout: 60_000 }, (req, res) => {
-    res.end(req.headers['x-auth-token-id'] ?? '');
+    res.end(String(req.headers['x-auth-token-id'] ?? ''));
   });
-  await new Promise((done) => upstream.listen(0, '127.0.0.1', done));
+  await once(upstream.listen(0, '127.0.0.1'), 'listening');
   onEnd(() => {
     upstream.close();
     upstream.closeAllConnections();
   });
-  return upstream.address().port;
+  return /** @type {import('node:net').AddressInfo} */ (upstream.address()).port;
 }
 
 /** As costly as Latchkey's own hashes, so that it leaves them as they are, but in so little memory that they are fast. */
@@ -46,8 +51,8 @@ export async function directory() {
 /**
  * Prepares one sidecar. It listens on the same port whenever it is started.
  *
- * @param {{ index, folder, upstreamPort, store, root, directory, workers?, hasClock }} what `root` holds `dist`;
- *   `hasClock`: its wall clock can be set
+ * @param {{ index: number, folder: string, upstreamPort: number, store: Store, root: string, directory: object,
+ *   workers?: number, hasClock: boolean }} what `root` holds `dist`; `hasClock`: its wall clock can be set
  */
 export async function prepareSidecar(what) {
   const { index, folder, upstreamPort, store, root, directory, workers = 1, hasClock } = what;
@@ -78,9 +83,11 @@ export async function prepareSidecar(what) {
   return Object.assign(program, { index, url: `http://127.0.0.1:${port}`, setClock: clock.set });
 }
 
+/** @param {string} file */
 function makeClock(file) {
   const missing = missingPackages(() => existsSync(FAKETIME), 'faketime', 'libfaketime');
   if (missing !== undefined) throw new Error(`libfaketime is missing: ${missing}`);
+  /** @param {string} offset */
   const set = (offset) => writeFileSync(file, offset);
   set('+0s');
   return {

@@ -3,6 +3,16 @@ import { Pool } from 'undici';
 import { meaningOf } from './checker.mjs';
 import { loginAt, PASSWORD } from './sidecars.mjs';
 
+/** @import { Random } from '../fuzz/random.mjs' */
+/** @import { Meaning } from './checker.mjs' */
+/** @import { Operation, Recorder } from './record.mjs' */
+/** @typedef {keyof typeof RATES} Act */
+/** @typedef {'token' | 'session'} Kind */
+/** @typedef {{ name: string, kind: Kind, id: string | null, headers: Record<string, string>, endedAt: number }} Credential */
+/** @typedef {Omit<Operation, 'type' | 'start' | 'end' | 'status'>} Asked */
+/** @typedef {{ status: number | null, text: string, cookie: string, error?: string }} Reply */
+/** @typedef {{ method: 'GET' | 'POST' | 'DELETE', headers?: Record<string, string>, form?: Record<string, string> }} Request */
+
 /** A request without an answer is given up after this time. */
 const TIMEOUT_MS = 6_000;
 const TICK_MS = 10;
@@ -26,14 +36,19 @@ export class Workload {
   #random;
   #recorder;
   #pools;
+  /** @type {Credential[]} */
   #live = [];
+  /** @type {Credential[]} */
   #ended = [];
+  /** @type {Credential[]} */
   #repeat = [];
+  /** @type {Set<Promise<unknown>>} */
   #under = new Set();
   #count = 0;
+  /** @type {NodeJS.Timeout | undefined} */
   #timer;
 
-  /** @param {{ sidecars: { index: number, url: string }[], random, recorder }} what */
+  /** @param {{ sidecars: { index: number, url: string }[], random: Random, recorder: Recorder }} what */
   constructor({ sidecars, random, recorder }) {
     this.#sidecars = sidecars;
     this.#random = random;
@@ -46,13 +61,17 @@ export class Workload {
     return this.#live.length + this.#ended.length;
   }
 
-  /** Begins; a rate is that of {@link RATES} times a scale. */
+  /**
+   * Begins; a rate is that of {@link RATES} times a scale.
+   *
+   * @param {number} scale
+   */
   start(scale) {
     const due = { use: 0, token: 0, session: 0, revoke: 0 };
     let last = performance.now();
     this.#timer = setInterval(() => {
       const now = performance.now();
-      for (const kind of Object.keys(due)) {
+      for (const kind of /** @type {Act[]} */ (Object.keys(due))) {
         due[kind] += ((now - last) / 1_000) * RATES[kind] * scale;
         for (; due[kind] >= 1; due[kind] -= 1) this.#begin(kind);
       }
@@ -71,7 +90,12 @@ export class Workload {
     await Promise.all(this.#pools.map((pool) => pool.destroy()));
   }
 
-  /** Creates a token. @returns whether the sidecar made one */
+  /**
+   * Creates a token.
+   *
+   * @param {number} sidecar
+   * @returns whether the sidecar made one
+   */
   async tryCreate(sidecar) {
     return (await this.#create('token', sidecar)) === 'done';
   }
@@ -81,7 +105,7 @@ export class Workload {
     for (let count = 0; count < FIRST; count++) {
       const sidecar = count % this.#sidecars.length;
       await untilAny(() => this.#create(count === 0 ? 'session' : 'token', sidecar), 'done');
-      const credential = this.#live.at(-1);
+      const credential = this.#live[this.#live.length - 1];
       await untilAny(() => this.#use(credential, sidecar, false), 'accepted', 'refused');
       if (count % 2 === 0) continue;
       const taken = this.#takeLive();
@@ -93,24 +117,32 @@ export class Workload {
     );
   }
 
-  /** Uses everything that was ever acknowledged at every sidecar, each until it is answered. */
+  /**
+   * Uses everything that was ever acknowledged at every sidecar, each until it is answered.
+   *
+   * @param {(done: number, total: number) => void} onProgress
+   */
   async readBack(onProgress) {
     const all = [...this.#ended, ...this.#live];
-    const work = all.flatMap((credential) => this.#sidecars.map(({ index }) => [credential, index]));
+    const work = all.flatMap((credential) =>
+      this.#sidecars.map(({ index: sidecar }) => ({ credential, sidecar })),
+    );
     let done = 0;
-    await inParallel(work, READ_BACK_AT_ONCE, async ([credential, sidecar]) => {
+    await inParallel(work, READ_BACK_AT_ONCE, async ({ credential, sidecar }) => {
       for (let attempts = 0; attempts < 20; attempts++)
         if ((await this.#use(credential, sidecar, true)) !== 'unknown') break;
       onProgress((done += 1), work.length);
     });
   }
 
+  /** @param {Act} kind */
   #begin(kind) {
     const work = this.#act(kind);
     this.#under.add(work);
     void work.finally(() => this.#under.delete(work));
   }
 
+  /** @param {Act} kind */
   async #act(kind) {
     const sidecar = this.#random.below(this.#sidecars.length);
     if (kind === 'use') {
@@ -142,10 +174,15 @@ export class Workload {
     return first < 0 ? this.#random.pick(pool) : pool[first + this.#random.below(pool.length - first)];
   }
 
+  /**
+   * @param {Kind} kind
+   * @param {number} sidecar
+   */
   async #create(kind, sidecar) {
     const login = loginAt(this.#random.below(1_000));
     const isToken = kind === 'token';
     const form = { [isToken ? 'username' : 'user']: login, password: PASSWORD };
+    /** @type {Asked} */
     const operation = { op: 'create', kind, credential: null, id: null, sidecar };
     return this.#ask(operation, isToken ? '/tokens' : '/login', { method: 'POST', form }, (reply) => {
       const name = `${isToken ? 't' : 's'}${(this.#count += 1)}`;
@@ -153,21 +190,32 @@ export class Workload {
       const headers = isToken
         ? { 'Service-Key': JSON.parse(reply.text).access_token }
         : { Cookie: reply.cookie };
-      this.#live.push({ name, kind, id, headers });
+      this.#live.push({ name, kind, id, headers, endedAt: Infinity });
       Object.assign(operation, { credential: name, id });
     });
   }
 
+  /**
+   * @param {Credential} credential
+   * @param {number} sidecar
+   * @param {boolean} final
+   */
   async #use(credential, sidecar, final) {
     const { name, kind, id, headers } = credential;
+    /** @type {Asked} */
     const operation = { op: 'use', kind, credential: name, id, sidecar, ...(final ? { final } : {}) };
     return this.#ask(operation, '/x', { method: 'GET', headers }, ({ text }) => {
       if (kind === 'token') operation.told = text;
     });
   }
 
+  /**
+   * @param {Credential} credential
+   * @param {number} sidecar
+   */
   async #revoke(credential, sidecar) {
     const { name, kind, id, headers } = credential;
+    /** @type {Asked} */
     const operation = { op: 'revoke', kind, credential: name, id, sidecar };
     const session = this.#live.find((each) => each.kind === 'session');
     const byId = kind === 'token' && session !== undefined && this.#random.oneIn(3);
@@ -185,19 +233,33 @@ export class Workload {
     return meaning;
   }
 
-  /** Sends a request, records it, and hands a good answer on. @returns what the answer means */
-  async #ask(operation, path, { method, headers, form }, onDone) {
+  /**
+   * Sends a request, records it, and hands a good answer on.
+   *
+   * @param {Asked} operation
+   * @param {string} path
+   * @param {Request} request
+   * @param {(reply: Reply) => void} onDone
+   * @returns what the answer means
+   */
+  async #ask(operation, path, request, onDone) {
     const start = this.#recorder.now();
-    const reply = await this.#send(operation.sidecar, path, method, headers, form);
+    const reply = await this.#send(operation.sidecar, path, request);
     const timed = Object.assign(operation, { start, end: this.#recorder.now(), status: reply.status });
     if (reply.error !== undefined) operation.error = reply.error;
     const meaning = meaningOf(timed);
     if (meaning === 'done' || meaning === 'accepted') onDone(reply);
-    this.#recorder.add({ type: 'op', ...operation });
+    this.#recorder.add({ type: 'op', ...timed });
     return meaning;
   }
 
-  async #send(sidecar, path, method, headers, form) {
+  /**
+   * @param {number} sidecar
+   * @param {string} path
+   * @param {Request} request
+   * @returns {Promise<Reply>}
+   */
+  async #send(sidecar, path, { method, headers, form }) {
     try {
       const reply = await this.#pools[sidecar].request({
         path,
@@ -213,11 +275,18 @@ export class Workload {
       const cookie = String(reply.headers['set-cookie'] ?? '').split(';', 1)[0];
       return { status: reply.statusCode, text, cookie };
     } catch (error) {
-      return { status: null, error: typeof error.code === 'string' ? error.code : error.name };
+      const { code, name } = /** @type {NodeJS.ErrnoException} */ (error);
+      return { status: null, text: '', cookie: '', error: typeof code === 'string' ? code : name };
     }
   }
 }
 
+/**
+ * @template T
+ * @param {T[]} all
+ * @param {number} atOnce
+ * @param {(each: T, index: number) => Promise<unknown>} work
+ */
 async function inParallel(all, atOnce, work) {
   let next = 0;
   const one = async () => {
@@ -229,7 +298,12 @@ async function inParallel(all, atOnce, work) {
   await Promise.all(Array.from({ length: atOnce }, one));
 }
 
-/** Does something until it comes out in one of some ways. */
+/**
+ * Does something until it comes out in one of some ways.
+ *
+ * @param {() => Promise<Meaning>} work
+ * @param {Meaning[]} outcomes
+ */
 async function untilAny(work, ...outcomes) {
   while (!outcomes.includes(await work()));
 }

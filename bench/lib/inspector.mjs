@@ -1,27 +1,38 @@
 // The inspector of a process: its profilers.
 import { WebSocket } from 'ws';
 
-/** A connection to the inspector of a process that was started with --inspect=127.0.0.1:0. @param url where that is */
+/** @typedef {import('node:inspector').HeapProfiler.SamplingHeapProfileNode} AllocationNode */
+/** @typedef {{ call: import('node:inspector/promises').Session['post'], close: () => void }} Inspector */
+
+/**
+ * A connection to the inspector of a process that was started with --inspect=127.0.0.1:0.
+ *
+ * @param {string} url where that is
+ * @returns {Promise<Inspector>}
+ */
 export async function openInspector(url) {
   const socket = new WebSocket(url, { maxPayload: 1024 * 1024 * 1024, perMessageDeflate: false });
   await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject));
+  /** @type {Map<number, { resolve: (result: unknown) => void, reject: (error: Error) => void }>} */
   const calls = new Map();
   let id = 0;
   socket.addEventListener('message', ({ data }) => {
-    const message = JSON.parse(data);
+    const message = JSON.parse(/** @type {string} */ (data));
     const call = calls.get(message.id);
     calls.delete(message.id);
     if (message.error === undefined) call?.resolve(message.result);
     else call?.reject(new Error(message.error.message));
   });
-  return {
-    call: (method, params = {}) =>
-      new Promise((resolve, reject) => {
-        calls.set(++id, { resolve, reject });
-        socket.send(JSON.stringify({ id, method, params }));
-      }),
-    close: () => socket.close(),
-  };
+  /**
+   * @param {string} method
+   * @returns {Promise<unknown>}
+   */
+  const call = (method, params = {}) =>
+    new Promise((resolve, reject) => {
+      calls.set(++id, { resolve, reject });
+      socket.send(JSON.stringify({ id, method, params }));
+    });
+  return { call: /** @type {Inspector['call']} */ (call), close: () => socket.close() };
 }
 
 /** Bytes between two samples: a request's few KiB, over tens of thousands of requests, give tens of thousands of samples. */
@@ -29,16 +40,34 @@ const INTERVAL = 16_384;
 const OLD_TOO = { includeObjectsCollectedByMajorGC: true };
 const EVERYTHING = { ...OLD_TOO, includeObjectsCollectedByMinorGC: true };
 
-/** Bytes that were allocated while something was done, and the tree of V8's allocation profile. */
+/**
+ * Bytes that were allocated while something was done, and the tree of V8's allocation profile.
+ *
+ * @template T
+ * @param {Inspector} inspector
+ * @param {() => Promise<T>} work
+ */
 export async function allocationsDuring(inspector, work) {
   return await sample(inspector, EVERYTHING, work);
 }
 
-/** The same, of what outlived the collections of young objects. */
+/**
+ * The same, of what outlived the collections of young objects.
+ *
+ * @template T
+ * @param {Inspector} inspector
+ * @param {() => Promise<T>} work
+ */
 export async function survivorsDuring(inspector, work) {
   return await sample(inspector, OLD_TOO, work);
 }
 
+/**
+ * @template T
+ * @param {Inspector} inspector
+ * @param {object} what
+ * @param {() => Promise<T>} work
+ */
 async function sample(inspector, what, work) {
   await inspector.call('HeapProfiler.startSampling', { samplingInterval: INTERVAL, ...what });
   const result = await work();
@@ -46,7 +75,12 @@ async function sample(inspector, what, work) {
   return { result, bytes: sizeOf(profile.head), head: profile.head };
 }
 
-/** Bytes of a part of the tree. */
+/**
+ * Bytes of a part of the tree.
+ *
+ * @param {AllocationNode} part
+ * @returns {number}
+ */
 function sizeOf({ selfSize, children }) {
   return children.reduce((sum, child) => sum + sizeOf(child), selfSize);
 }

@@ -6,11 +6,13 @@ import { startPinned, until } from './processes.mjs';
 
 const CLI = join(import.meta.dirname, '../../dist/cli.js');
 
+/** @typedef {Awaited<ReturnType<typeof startLatchkey>>} Server */
 /**
  * Starts it with the defaults of every setting that is not given. Started again by the same name, it finds its store.
  *
  * @param {{ folder: string, name: string, cores: number[], upstreamPort: number, fill?: (path: string) => Promise<void>,
- *   node?: string, nodeArgs?: string[], cli?: string, env?: object, config?: object }} what `fill` writes the store
+ *   node?: string | undefined, nodeArgs?: string[], cli?: string, env?: NodeJS.ProcessEnv,
+ *   config?: object | undefined }} what `fill` writes the store
  *   before the start; `cli` is the build that is started
  */
 export async function startLatchkey(what) {
@@ -53,8 +55,8 @@ export async function startLatchkey(what) {
     port: Number(new URL(ready.listen).port),
     decisionPort: ready.decision === undefined ? undefined : Number(new URL(ready.decision).port),
     adminUrl: ready.admin,
-    /** Where its inspector listens, when it was started with one. */
-    inspector: /ws:\/\/\S+/.exec(readFileSync(log, 'utf8'))?.[0],
+    /** Where its inspector listens; empty unless it was started with one. */
+    inspector: /ws:\/\/\S+/.exec(readFileSync(log, 'utf8'))?.[0] ?? '',
     log,
     /** Its logs would fill the disk: each round begins with empty ones, which costs it nothing. */
     emptyLog: () => truncateSync(log),

@@ -11,11 +11,17 @@ import { quantile } from './statistics.mjs';
 /** What opening the connections left to do is over by then; it belongs to no request that is measured. */
 const REST_MS = 500;
 
+/** @typedef {{ port: number, rate: number, seconds: number, connections: number, requests: string[] }} Pace */
+/** @type {Pace} */
 const { port, rate, seconds, connections, requests } = JSON.parse(process.argv[2]);
 const bytes = requests.map((text) => Buffer.from(text, 'latin1'));
+/** @type {Connection[]} */
 const idle = [];
+/** @type {number[]} */
 const waiting = [];
+/** @type {number[]} */
 const times = [];
+/** @type {number[]} */
 const lags = [];
 let head = 0;
 let turn = Math.floor(Math.random() * bytes.length);
@@ -27,19 +33,23 @@ class Connection {
   #socket = connect({ port, host: '127.0.0.1', noDelay: true });
   #seen = '';
   #dueAt = 0;
+  /** @type {((nothing?: undefined) => void) | undefined} */
   #begun;
 
   constructor() {
     // With its first answer: to accept all of them at once would be what the first moment measures.
     this.begun = new Promise((resolve) => (this.#begun = resolve));
     this.#socket.once('connect', () => this.send(0));
-    this.#socket.on('data', (chunk) => this.#take(chunk));
+    this.#socket.on('data', (chunk) =>
+      this.#take(/** @type {import('../../src/http1/bytes.js').Bytes} */ (chunk)),
+    );
     this.#socket.on('close', () => {
       failed += 1;
     });
     this.#socket.on('error', () => undefined);
   }
 
+  /** @param {number} dueAt */
   send(dueAt) {
     this.#dueAt = dueAt;
     turn = (turn + 1) % bytes.length;
@@ -51,6 +61,7 @@ class Connection {
     this.#socket.destroy();
   }
 
+  /** @param {import('../../src/http1/bytes.js').Bytes} chunk */
   #take(chunk) {
     this.#seen = this.#seen === '' ? chunk.latin1Slice() : this.#seen + chunk.latin1Slice();
     if (!isWhole(this.#seen)) return;
@@ -68,7 +79,11 @@ class Connection {
   }
 }
 
-/** Whether an answer is there to its end. */
+/**
+ * Whether an answer is there to its end.
+ *
+ * @param {string} text
+ */
 function isWhole(text) {
   const end = text.indexOf('\r\n\r\n');
   if (end < 0) return false;
@@ -101,7 +116,7 @@ idle.push(...all);
 const startedAt = performance.now();
 endAt = startedAt + seconds * 1000;
 next = startedAt + gap();
-await new Promise((resolve) => {
+await new Promise((/** @type {(nothing?: undefined) => void} */ resolve) => {
   const tick = () => {
     sendDue();
     if (performance.now() < endAt + 500) setTimeout(tick, 1);
@@ -110,6 +125,7 @@ await new Promise((resolve) => {
   tick();
 });
 for (const connection of all) connection.close();
+/** @typedef {typeof result} Waits in milliseconds */
 const result = {
   requests: times.length,
   failed,

@@ -98,7 +98,7 @@ export function startPinned({ program, args, cores, log, env, cwd }) {
   });
   closeSync(output);
   const gone = new Promise((resolve) => child.once('exit', resolve));
-  const started = { pid: child.pid, log, exited: false, stop };
+  const started = { pid: /** @type {number} */ (child.pid), log, exited: false, stop };
   void gone.then(() => (started.exited = true));
   async function stop() {
     if (!started.exited) child.kill('SIGTERM');

@@ -1,8 +1,9 @@
 // Users, tokens and sessions of a measurement, written by the store's own code.
 import { hash } from '@node-rs/argon2';
-import { openLmdbStore } from '../../dist/store/lmdb.js';
-import { digestOf, newAccessToken, newId, newSessionId } from '../../dist/domain/secret.js';
+import { built } from './built.mjs';
 
+const { openLmdbStore } = await built('store/lmdb');
+const { digestOf, newAccessToken, newId, newSessionId } = await built('domain/secret');
 const USERS = 100;
 const BATCH = 20_000;
 
@@ -12,7 +13,13 @@ export const PASSWORD = 'correct horse battery staple';
 /** Its hash, as costly as Latchkey makes them. */
 export const hashedPassword = async () => hash(PASSWORD, { memoryCost: 47_104, timeCost: 1, parallelism: 1 });
 
-/** A user's record. */
+/**
+ * A user's record.
+ *
+ * @param {number} index
+ * @param {string | null} passwordHash
+ * @returns {import('../../src/domain/user.js').User}
+ */
 export const userAt = (index, passwordHash) => ({
   id: `user${index % USERS}`,
   customerId: 'C1',
@@ -26,7 +33,13 @@ export const userAt = (index, passwordHash) => ({
   updatedAt: Date.now(),
 });
 
-/** A token record of usual length. */
+/**
+ * A token record of usual length.
+ *
+ * @param {string} digest
+ * @param {number} index
+ * @returns {import('../../src/domain/token.js').Token}
+ */
 export const tokenOf = (digest, index, scopes = ['global']) => ({
   id: newId(),
   digest,
@@ -47,6 +60,9 @@ const LETTERS = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxy
 /**
  * The digest of one of many tokens that nobody uses. They lie evenly among all that there may be, and a later one behind
  * an earlier one: ten million records are written in minutes in the order of their keys, and in hours in a random one.
+ *
+ * @param {number} index
+ * @param {number} total
  */
 export function unusedDigestAt(index, total) {
   let part = (index + 0.5) / total;
@@ -59,11 +75,19 @@ export function unusedDigestAt(index, total) {
   return prefix + digestOf(`unused ${index}`).slice(prefix.length);
 }
 
+/**
+ * @param {number} index
+ * @param {number} total
+ */
 const unusedTokenAt = (index, total) => ({
   ...tokenOf(unusedDigestAt(index, total), index),
   id: `unused${String(index).padStart(16, '0')}`,
 });
 
+/**
+ * @param {string} digest
+ * @param {number} index
+ */
 const sessionOf = (digest, index) => ({
   digest,
   id: newId(),
@@ -78,8 +102,10 @@ const sessionOf = (digest, index) => ({
 /**
  * Fills a store in a folder.
  *
+ * @param {string} path
  * @param {{ keys?: string[], limitedKeys?: string[], sessionIds?: string[], more?: number, passwordHash?: string | null }} what
  *   secrets whose records are written; limited ones may purge only; `more` tokens that nobody uses
+ * @param {(text: string) => void} progress
  */
 export async function fillStore(path, { keys = [], limitedKeys = [], sessionIds = [], more = 0, passwordHash = null }, progress = () => undefined) {
   const store = openLmdbStore(path);
@@ -99,5 +125,7 @@ export async function fillStore(path, { keys = [], limitedKeys = [], sessionIds 
   await store.maintenance.close();
 } // prettier-ignore
 
+/** @param {number} count */
 export const newKeys = (count) => Array.from({ length: count }, () => newAccessToken());
+/** @param {number} count */
 export const newSessionIds = (count) => Array.from({ length: count }, () => newSessionId());

@@ -5,11 +5,15 @@ import { wrk } from './wrk.mjs';
 
 const REST_MS = 100;
 
+/** @typedef {{ port: number, pids: Record<string, number>, emptyLog?: () => void }} Started its processes by their part */
+/** @typedef {{ script: string, expects: 'ok' | 'refused', connections?: number | undefined }} Load */
+/** @typedef {Awaited<ReturnType<typeof measureRound>>} Round */
+
 /**
  * Loads a proxy once.
  *
- * @param {{ port: number, pids: Record<string, number>, emptyLog?: () => void }} started its processes by their part
- * @param {{ script: string, path?: string, expects: 'ok' | 'refused', connections?: number }} load
+ * @param {Started} started
+ * @param {Load} load
  * @param {{ seconds: number, cores: number[], measuredCores: number[] }} settings
  * @returns CPU µs a request, of each part and together; requests a second; p50 and p99 in ms; memory in bytes
  */

@@ -38,7 +38,7 @@ ${http}
 /**
  * Starts nginx with a configuration in a folder of its own.
  *
- * @param {{ folder: string, name: string, cores: number[], port: number, modules?: string[], http: string }} what
+ * @param {{ folder: string, name: string, cores: number[], port: number, modules?: string[] | undefined, http: string }} what
  */
 export async function startNginx({ folder, name, cores, port, modules, http }) {
   const own = join(folder, name);

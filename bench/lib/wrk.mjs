@@ -6,10 +6,12 @@ import { join } from 'node:path';
 
 const MARK = 'RESULT ';
 
+/** @typedef {{ method: string, path: string, fields: Record<string, string>, body?: number }} Request `body` in bytes */
+
 /**
  * Writes the script by which wrk sends some requests, in turn from a random one on.
  *
- * @param {{ method: string, path: string, fields: Record<string, string>, body?: number }[]} requests
+ * @param {Request[]} requests
  * @param {string} folder
  * @param {string} name
  */
@@ -78,7 +80,7 @@ const WARM = { requests: 100_000, seconds: 12 };
 /**
  * Loads until it is warm.
  *
- * @param {{ url: string, script: string, cores: number[], connections?: number }} target
+ * @param {{ url: string, script: string, cores: number[], connections?: number | undefined }} target
  */
 export async function warmUp(target) {
   let requests = 0;

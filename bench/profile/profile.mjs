@@ -54,6 +54,7 @@ await run(async () => {
     nodeArgs: ['--inspect=127.0.0.1:0'],
   });
   const load = await prepareLoad(workload, SUBJECT, server, place);
+  /** @param {number} seconds */
   const ask = (seconds) =>
     wrk({ url: `http://127.0.0.1:${server.port}/`, script: load.script, seconds, cores: place.loadCores, connections: load.connections });
   progress('warm-up');
@@ -73,7 +74,7 @@ await run(async () => {
   const { profile } = await inspector.call('Profiler.stop');
   progress('with the profiler of allocations');
   const { result, head } = await allocationsDuring(inspector, () => ask(seconds / 2));
-  const allocated = [...attributeAllocations(head)].map(([name, bytes]) => [name, bytes / result.requests]);
+  const allocated = new Map([...attributeAllocations(head)].map(([name, bytes]) => [name, bytes / result.requests]));
   inspector.close();
   progress('');
   mkdirSync(values.out, { recursive: true });
@@ -81,7 +82,7 @@ await run(async () => {
   writeFileSync(file, JSON.stringify(profile));
 
   const { rows, functions } = attribute(profile);
-  const markdown = describe(rows, new Map(allocated), all, main);
+  const markdown = describe(rows, allocated, all, main);
   const busy = sum([...rows].filter(([name]) => name !== 'idle').map(([, { own, called }]) => own + called));
   const hottest = functions.filter(({ place }) => !place.startsWith('(idle)')).slice(0, 25);
   process.stdout.write(`${markdown}
@@ -95,18 +96,25 @@ ${file} can be opened in Chrome's DevTools (Performance, Load profile).
   if (values.write) await writeSections('docs/performance.md', { [`profile-${workload.name}`]: markdown });
 }); // prettier-ignore
 
+/** @param {number[]} numbers */
 function sum(numbers) {
   return numbers.reduce((total, each) => total + each, 0);
 }
 
-/** @param allocated bytes a request @param all CPU µs a request of the whole process @param main of its main thread, which is what the profile shows */
+/**
+ * @param {import('./stages.mjs').Rows} rows
+ * @param {Map<string, number>} allocated bytes a request
+ * @param {number} all CPU µs a request of the whole process
+ * @param {number} main of its main thread, which is what the profile shows
+ */
 function describe(rows, allocated, all, main) {
   const busy = sum([...rows].filter(([name]) => name !== 'idle').map(([, { own, called }]) => own + called));
+  /** @param {number} ms */
   const perRequest = (ms) => (ms / busy) * main;
   const lines = Object.entries(STAGES)
     .filter(([name]) => rows.has(name))
     .map(([name, meaning]) => {
-      const { own, called } = rows.get(name);
+      const { own, called } = rows.get(name) ?? { own: 0, called: 0 };
       const cost = perRequest(own + called);
       return [name, figure(cost), figure(perRequest(called)), share(cost, all), kib(allocated.get(name) ?? 0), meaning];
     });
@@ -117,10 +125,15 @@ function describe(rows, allocated, all, main) {
   return table(head, lines, [0, 5]);
 } // prettier-ignore
 
+/** @param {number} bytes */
 function kib(bytes) {
   return figure(bytes / 1024);
 }
 
+/**
+ * @param {number} part
+ * @param {number} whole
+ */
 function share(part, whole) {
   return `${Math.round((part / whole) * 100)} %`;
 }

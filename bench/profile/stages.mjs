@@ -1,5 +1,10 @@
 // Whose time it is: each sample of a CPU profile belongs to a stage of the pipeline or to Node.
 
+/** @import { AllocationNode } from '../lib/inspector.mjs' */
+/** @typedef {Map<string, { own: number, called: number }>} Rows ms in the row's own files, and in Node's that they called */
+/** @typedef {Record<number, import('node:inspector').Runtime.CallFrame>} Frames by the id of their node */
+/** @typedef {Map<number, number>} Parents the id of the caller of each node */
+
 /** The rows of the table, in the order in which a request meets them, and what each of them covers. */
 export const STAGES = {
   receive: 'Node reads the socket; the request is parsed and its objects are made',
@@ -20,7 +25,11 @@ export const STAGES = {
   program: 'native code outside any function: the event loop, system calls of libuv',
 };
 
-/** First match wins. Files of `domain` and of the codec belong to whoever calls them. */
+/**
+ * First match wins. Files of `domain` and of the codec belong to whoever calls them.
+ *
+ * @type {[pattern: RegExp, row: string | undefined][]}
+ */
 const OWNERS = [
   [/\/dist\/domain\/secret\.js$/, 'authenticate'],
   [/\/dist\/http\/(?:replies|write-reply)\.js$/, 'answer'],
@@ -40,12 +49,20 @@ const OWNERS = [
   [/\/dist\/|\/node_modules\//, 'other'],
 ]; // prettier-ignore
 
-/** The row of a file; undefined when it belongs to its caller, as Node's own files and native functions do. */
+/**
+ * The row of a file; undefined when it belongs to its caller, as Node's own files and native functions do.
+ *
+ * @param {string} url
+ */
 export function ownerOf(url) {
   return OWNERS.find(([pattern]) => pattern.test(url))?.[1];
 }
 
-/** Rows of frames that stand for no function. */
+/**
+ * Rows of frames that stand for no function.
+ *
+ * @type {Record<string, string>}
+ */
 const STATES = { '(garbage collector)': 'gc', '(program)': 'program', '(idle)': 'idle' };
 /** What Node calls for each read: below it and above Latchkey is the making of the request. */
 const RECEIVING = /^node:net$|^node:internal\/stream_base_commons$/;
@@ -53,24 +70,27 @@ const RECEIVING = /^node:net$|^node:internal\/stream_base_commons$/;
 /**
  * The time of each row in a profile, in ms.
  *
- * @param {{ nodes: object[], samples: number[], timeDeltas: number[] }} profile of V8
- * @returns {{ rows: Map<string, { own: number, called: number }>, functions: { name: string, place: string, ms: number }[] }}
- *   `own` is time in the row's own files, `called` that of Node's functions which they called
+ * @param {import('node:inspector').Profiler.Profile} profile of V8
  */
-export function attribute(profile) {
+export function attribute({ nodes, samples = [], timeDeltas = [] }) {
+  /** @type {Parents} */
   const parents = new Map();
-  const nodes = new Map(profile.nodes.map((node) => [node.id, node]));
-  for (const { id, children = [] } of profile.nodes) for (const child of children) parents.set(child, id);
+  /** @type {Frames} */
+  const frames = Object.fromEntries(nodes.map(({ id, callFrame }) => [id, callFrame]));
+  for (const { id, children = [] } of nodes) for (const child of children) parents.set(child, id);
+  /** @type {Map<number, number>} */
   const self = new Map();
-  profile.samples.forEach((id, index) => self.set(id, (self.get(id) ?? 0) + Math.max(0, profile.timeDeltas[index])));
+  samples.forEach((id, index) => self.set(id, (self.get(id) ?? 0) + Math.max(0, timeDeltas[index])));
+  /** @type {Rows} */
   const rows = new Map();
+  /** @type {Map<string, number>} */
   const functions = new Map();
   for (const [id, us] of self) {
-    const { row, isOwn } = rowOf(id, nodes, parents);
+    const { row, isOwn } = rowOf(id, frames, parents);
     const sum = rows.get(row) ?? { own: 0, called: 0 };
     sum[isOwn ? 'own' : 'called'] += us / 1000;
     rows.set(row, sum);
-    const { functionName, url, lineNumber } = nodes.get(id).callFrame;
+    const { functionName, url, lineNumber } = frames[id];
     const place = `${functionName || '(anonymous)'} ${url.replace(/^.*\/(?=(?:dist|node_modules)\/)/, '')}:${lineNumber + 1}`;
     functions.set(place, (functions.get(place) ?? 0) + us / 1000);
   }
@@ -81,10 +101,16 @@ export function attribute(profile) {
 /**
  * The bytes that each row allocated, from a sampled allocation profile of V8.
  *
- * @returns {Map<string, number>}
+ * @param {AllocationNode} head
  */
 export function attributeAllocations(head) {
+  /** @type {Map<string, number>} */
   const rows = new Map();
+  /**
+   * @param {AllocationNode} node
+   * @param {string | undefined} above the row of its caller
+   * @param {boolean} receivesAbove
+   */
   const walk = ({ callFrame: { url }, selfSize, children }, above, receivesAbove) => {
     const row = ownerOf(url) ?? above;
     const receives = receivesAbove || RECEIVING.test(url);
@@ -96,12 +122,17 @@ export function attributeAllocations(head) {
   return rows;
 }
 
-function rowOf(id, nodes, parents) {
-  const state = STATES[nodes.get(id).callFrame.functionName];
+/**
+ * @param {number} id
+ * @param {Frames} frames
+ * @param {Parents} parents
+ */
+function rowOf(id, frames, parents) {
+  const state = STATES[frames[id].functionName];
   if (state !== undefined) return { row: state, isOwn: true };
   let receives = false;
-  for (let at = id; at !== undefined; at = parents.get(at)) {
-    const { url } = nodes.get(at).callFrame;
+  for (let at = /** @type {number | undefined} */ (id); at !== undefined; at = parents.get(at)) {
+    const { url } = frames[at];
     const owner = ownerOf(url);
     if (owner !== undefined) return { row: owner, isOwn: at === id };
     receives ||= RECEIVING.test(url);

@@ -1,10 +1,12 @@
 // How long a look-up takes in a store of some size. Started with: folder, number of tokens. Prints one line of JSON.
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { openLmdbStore } from '../../dist/store/lmdb.js';
+import { built } from '../lib/built.mjs';
+import { progress } from '../lib/output.mjs';
 import { fillStore, unusedDigestAt } from '../lib/records.mjs';
 import { median } from '../lib/statistics.mjs';
 
+const { openLmdbStore } = await built('store/lmdb');
 const [folder, text] = process.argv.slice(2);
 const tokens = Number(text);
 const ROUNDS = 25;
@@ -18,11 +20,7 @@ const WARM_UPS = 20;
 const STRIDE = 3;
 
 const startedAt = performance.now();
-await fillStore(
-  folder,
-  { more: tokens },
-  (said) => process.stderr.isTTY && process.stderr.write(`\r\u001b[K${said}`),
-);
+await fillStore(folder, { more: tokens }, progress);
 const seconds = (performance.now() - startedAt) / 1000;
 
 // What is compiled only now is no part of a look-up; few tokens, so that hardly a page is met.
@@ -30,21 +28,21 @@ const few = randomDigests(BUSY);
 for (let i = 0; i < WARM_UPS; i++) lookUp(openLmdbStore(folder), few);
 const unmapped = lookUp(openLmdbStore(folder), randomDigests(DIFFERENT));
 const mapped = openLmdbStore(folder);
-for (let index = 0; index < tokens; index += STRIDE) mapped.tokens.find(unusedDigestAt(index, tokens));
+for (let index = 0; index < tokens; index += STRIDE) void mapped.tokens.find(unusedDigestAt(index, tokens));
 const rounds = Array.from({ length: ROUNDS }, measureRound);
 await mapped.maintenance.close();
 
 const { blocks } = statSync(join(folder, 'data.mdb'));
-process.stdout.write(
-  `${JSON.stringify({
-    tokens,
-    again_us: median(rounds.map(({ again }) => again)),
-    first_us: median(rounds.map(({ first }) => first)),
-    unmapped_us: unmapped,
-    bytes_per_token: (blocks * 512) / tokens,
-    loading_seconds: seconds,
-  })}\n`,
-);
+/** @typedef {typeof result} LookUps */
+const result = {
+  tokens,
+  again_us: median(rounds.map(({ again }) => again)),
+  first_us: median(rounds.map(({ first }) => first)),
+  unmapped_us: unmapped,
+  bytes_per_token: (blocks * 512) / tokens,
+  loading_seconds: seconds,
+};
+process.stdout.write(`${JSON.stringify(result)}\n`);
 
 /** A store that was opened anew remembers nothing; the pages that the process has met stay met. */
 function measureRound() {
@@ -59,14 +57,23 @@ function measureRound() {
   return { first, again };
 }
 
-/** Digests of different tokens. */
+/**
+ * Digests of different tokens.
+ *
+ * @param {number} count
+ */
 function randomDigests(count) {
   const chosen = new Set();
   while (chosen.size < count) chosen.add(Math.floor(Math.random() * tokens));
   return Array.from(chosen, (index) => unusedDigestAt(index, tokens));
 }
 
-/** Microseconds of CPU of each look-up, without the making of its digest. */
+/**
+ * Microseconds of CPU of each look-up, without the making of its digest.
+ *
+ * @param {import('../../src/store/store.js').Store} store
+ * @param {string[]} digests
+ */
 function lookUp(store, digests) {
   const before = process.cpuUsage();
   let found = 0;

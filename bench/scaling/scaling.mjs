@@ -15,6 +15,15 @@ import { run } from '../lib/processes.mjs';
 import { fillStore } from '../lib/records.mjs';
 import { median } from '../lib/statistics.mjs';
 
+/** @import { Place } from '../compare/subjects.mjs' */
+/** @import { Server } from '../lib/latchkey.mjs' */
+/** @import { LookUps } from './lookups.mjs' */
+/** @typedef {(config?: object) => Promise<Server>} Start with some settings */
+/**
+ * @typedef {{ start: Awaited<ReturnType<typeof measureStart>>, memory: Awaited<ReturnType<typeof measureMemory>>,
+ *   lookups: LookUps[] }} Scaling
+ */
+
 const { values } = parseArgs({
   options: {
     huge: { type: 'boolean', default: false },
@@ -42,6 +51,7 @@ await run(async () => {
   installPeers();
   const { openPlace } = await import('../compare/subjects.mjs');
   const place = await openPlace();
+  /** @type {Start} */
   const start = (config) =>
     startLatchkey({
       folder: place.folder,
@@ -66,7 +76,11 @@ await run(async () => {
   }
 });
 
-/** From the start of the process to the line that says ready. */
+/**
+ * From the start of the process to the line that says ready.
+ *
+ * @param {Start} start
+ */
 async function measureStart(start) {
   const wall = [];
   const cpu = [];
@@ -80,6 +94,10 @@ async function measureStart(start) {
   return { wall_ms: median(wall), cpu_ms: median(cpu) };
 }
 
+/**
+ * @param {Start} start
+ * @param {Place} place
+ */
 async function measureMemory(start, place) {
   progress('memory at rest');
   const one = await start();
@@ -95,6 +113,7 @@ async function measureMemory(start, place) {
   await one.stop();
   progress('tokens in the cache');
   const program = join(import.meta.dirname, 'cached.mjs');
+  /** @type {{ bytes_per_token: number }} */
   const cached = JSON.parse(
     execFileSync(process.execPath, ['--expose-gc', program, String(CACHED)]).toString(),
   );
@@ -106,10 +125,12 @@ async function measureMemory(start, place) {
   };
 }
 
+/** @param {Server} server */
 function memoryOf({ pid }) {
   return memoryBytes(familyOf(pid));
 }
 
+/** @param {number} bytes */
 function mebibytes(bytes) {
   return figure(bytes / 2 ** 20);
 }
@@ -119,7 +140,13 @@ function openFiles() {
   return text === 'unlimited' ? Infinity : Number(text);
 }
 
-/** Connections that had an answer and wait. */
+/**
+ * Connections that had an answer and wait.
+ *
+ * @param {number} port
+ * @param {number} number
+ * @param {string} key
+ */
 async function openIdle(port, number, key) {
   const sockets = [];
   const request = `GET / HTTP/1.1\r\nHost: bench.example.com\r\nService-Key: ${key}\r\n\r\n`;
@@ -136,6 +163,11 @@ async function openIdle(port, number, key) {
   return sockets;
 }
 
+/**
+ * @param {Place} place
+ * @param {number[]} sizes
+ * @returns {LookUps[]}
+ */
 function measureLookups(place, sizes) {
   return sizes.map((tokens) => {
     progress(`${tokens} tokens in the store`);
@@ -147,6 +179,7 @@ function measureLookups(place, sizes) {
   });
 } // prettier-ignore
 
+/** @param {Scaling} scaling */
 function describe({ start, memory, lookups }) {
   return {
     'scaling-resources': table(

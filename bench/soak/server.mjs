@@ -9,7 +9,11 @@ const CLI = new URL('../../dist/cli.js', import.meta.url).pathname;
 const LOGIN = 'a@example.com';
 const PASSWORD = 'correct horse battery staple';
 
-/** Starts a server in front of an upstream, with one user. */
+/**
+ * Starts a server in front of an upstream, with one user.
+ *
+ * @param {string} upstream its URL
+ */
 export async function startServer(upstream) {
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-soak-'));
   const password_hash = await hash(PASSWORD, { memoryCost: 1024, timeCost: 1, parallelism: 1 });
@@ -30,12 +34,13 @@ export async function startServer(upstream) {
   const child = spawn(process.execPath, [CLI, 'serve', '--config', join(folder, 'latchkey.yaml')], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
+  /** @type {string[]} */
   const faults = [];
   let rest = '';
-  const ready = new Promise((resolve) => {
+  const ready = new Promise((/** @type {(url: string) => void} */ resolve) => {
     child.stdout.on('data', (chunk) => {
       const lines = (rest + chunk).split('\n');
-      rest = lines.pop();
+      rest = lines.pop() ?? '';
       for (const line of lines) {
         if (/"level":[56]0/.test(line)) faults.push(line);
         if (line.includes('"msg":"ready"')) resolve(JSON.parse(line).listen);
@@ -45,6 +50,10 @@ export async function startServer(upstream) {
   const exited = new Promise((resolve) => child.once('exit', resolve));
   void exited.then((code) => faults.push(`the server ended with ${code}`));
   const url = await ready;
+  /**
+   * @param {string} path
+   * @param {Record<string, string>} form
+   */
   const post = (path, form) => fetch(url + path, { method: 'POST', body: new URLSearchParams(form) });
   return {
     url,
@@ -60,7 +69,7 @@ export async function startServer(upstream) {
     },
     /** The cookie of a new session. */
     session: async () =>
-      (await post('/login', { user: LOGIN, password: PASSWORD })).headers.get('set-cookie').split(';')[0],
+      (await post('/login', { user: LOGIN, password: PASSWORD })).headers.getSetCookie()[0].split(';')[0],
     /** Ends it and returns what it logged as a fault. */
     stop: async () => {
       const found = [...faults];

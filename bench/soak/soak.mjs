@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 // Keeps a started server under mixed traffic with faults and watches its memory and open files. `--help` says how.
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -41,14 +42,23 @@ const upstream = createServer({ keepAliveTimeout: 1_000 }, (req, res) => {
   else if (fate < 0.04) res.end(Buffer.alloc(2 * 1024 * 1024));
   else res.end('ok');
 });
-await new Promise((done) => upstream.listen(0, '127.0.0.1', done));
-const server = await startServer(`http://127.0.0.1:${upstream.address().port}`);
+await once(upstream.listen(0, '127.0.0.1'), 'listening');
+const { port: upstreamPort } = /** @type {import('node:net').AddressInfo} */ (upstream.address());
+const server = await startServer(`http://127.0.0.1:${upstreamPort}`);
 const agent = new Agent({ connections: 64, pipelining: 1, bodyTimeout: 10_000, headersTimeout: 10_000 });
 const { port } = new URL(server.url);
+/** @type {Map<string, number>} */
 const counts = new Map();
+/** @type {string[]} */
 const wrong = [];
+/** @param {string} what */
 const count = (what) => counts.set(what, (counts.get(what) ?? 0) + 1);
 
+/**
+ * @param {string} what
+ * @param {number[]} expected status codes
+ * @param {Partial<import('undici').Dispatcher.RequestOptions>} options
+ */
 async function ask(what, expected, options, path = '/x') {
   try {
     const reply = await request(server.url + path, { dispatcher: agent, ...options });
@@ -64,7 +74,11 @@ async function ask(what, expected, options, path = '/x') {
   }
 }
 
-/** Sends bytes, does not care for the answer, and goes in one way or another. */
+/**
+ * Sends bytes, does not care for the answer, and goes in one way or another.
+ *
+ * @param {string} bytes
+ */
 function rude(bytes) {
   const socket = connect(Number(port), '127.0.0.1', () => socket.write(bytes));
   socket.on('error', () => undefined);
@@ -77,6 +91,7 @@ const key = await server.token();
 const cookie = await server.session();
 const form = { 'Content-Type': 'application/x-www-form-urlencoded' };
 const forwarded = [200, 502];
+/** @type {[weight: number, act: () => unknown][]} */
 const KINDS = [
   [60, () => ask('token', forwarded, { headers: { 'Service-Key': key } })],
   [10, () => ask('session', forwarded, { headers: { Cookie: cookie } })],
@@ -85,7 +100,10 @@ const KINDS = [
   [1, () => ask('wrong login', [401, 429, 503], { method: 'POST', headers: form, body: `user=u${Math.random()}%40a&password=x` }, '/login')],
   [1, async () => {
     const made = await server.token();
-    if (made === undefined) return count('new token 429');
+    if (made === undefined) {
+      count('new token 429');
+      return;
+    }
     await ask('new token', forwarded, { headers: { 'Service-Key': made } });
     await ask('revoke', [204], { method: 'DELETE', headers: { 'Service-Key': made } }, '/tokens/self');
     await ask('revoked', [401], { headers: { 'Service-Key': made } });
@@ -104,6 +122,7 @@ function one() {
   return act();
 }
 
+/** @type {{ at: number, rss: number, files: number }[]} `at` in seconds, `rss` in MiB */
 const samples = [];
 const startedAt = Date.now();
 const elapsed = () => (Date.now() - startedAt) / 1000;
@@ -113,11 +132,11 @@ const traffic = setInterval(() => {
 while (elapsed() < seconds) {
   await sleep(1_000);
   const status = readFileSync(`/proc/${server.pid}/status`, 'utf8');
-  const rss = Number(/VmRSS:\s+(\d+)/.exec(status)[1]) / 1024;
-  samples.push({ at: elapsed(), rss, files: readdirSync(`/proc/${server.pid}/fd`).length });
-  const { rss: now, files } = samples.at(-1);
+  const rss = Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024;
+  const files = readdirSync(`/proc/${server.pid}/fd`).length;
+  samples.push({ at: elapsed(), rss, files });
   if (process.stdout.isTTY)
-    process.stdout.write(`\r${Math.round(elapsed())} s  ${Math.round(now)} MiB  ${files} files   `);
+    process.stdout.write(`\r${Math.round(elapsed())} s  ${Math.round(rss)} MiB  ${files} files   `);
 }
 clearInterval(traffic);
 await sleep(3_000);
@@ -125,13 +144,18 @@ await agent.close();
 await sleep(4_000);
 const filesAtRest = readdirSync(`/proc/${server.pid}/fd`).length;
 
-/** Growth in an hour, by least squares over what came after the first quarter. */
+/**
+ * Growth in an hour, by least squares over what came after the first quarter.
+ *
+ * @param {'rss' | 'files'} name
+ */
 function growth(name) {
   const kept = samples.slice(Math.floor(samples.length / 4));
+  /** @param {(sample: typeof kept[number]) => number} of */
   const mean = (of) => kept.reduce((sum, each) => sum + of(each), 0) / kept.length;
   const [x, y] = [mean(({ at }) => at), mean((each) => each[name])];
   const slope = mean((each) => (each.at - x) * (each[name] - y)) / mean(({ at }) => (at - x) ** 2);
-  return { mean: y, hourly: slope * 3600, during: slope * (kept.at(-1).at - kept[0].at) };
+  return { mean: y, hourly: slope * 3600, during: slope * (kept[kept.length - 1].at - kept[0].at) };
 }
 const [memory, files] = [growth('rss'), growth('files')];
 process.stdout.write(`\n${[...counts].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([what, n]) => `${what}: ${n}`).join(', ')}

@@ -100,11 +100,12 @@ t.test('availability and the longest gap', async (t) => {
     ...more,
   });
   const gone = check([RUN, created, ...uses, fault({ gone: true })]).availability;
-  t.same(gone, { all: 0.6, whileGone: 0, gap: 3_000 });
+  const changes = { changes: 1, changesOfUnaffected: 1 };
+  t.same(gone, { all: 0.6, whileGone: 0, gap: 3_000, ...changes });
   const own = check([RUN, created, ...uses, fault({ sidecar: 0 })]).availability;
-  t.same(own, { all: 1, whileGone: null, gap: 1_000 }, 'a sidecar that is paused itself');
+  t.same(own, { all: 1, whileGone: null, gap: 1_000, ...changes }, 'a sidecar that is paused itself');
   const none = check([RUN, created, use(20, 503), use(5_020, 503)]).availability;
-  t.same(none, { all: 0, whileGone: null, gap: 5_000 }, 'no answer at all');
+  t.same(none, { all: 0, whileGone: null, gap: 5_000, ...changes }, 'no answer at all');
   t.equal(check([RUN, created, use(20, 503, { final: true })]).availability.all, null);
   t.equal(boundsHold(check([RUN, created, ...uses]), RUN), true);
   t.equal(boundsHold(check([RUN, created, ...uses, fault({ gone: true })]), RUN), false);

@@ -31,4 +31,5 @@ export function startStrictUpstream(): Promise<{
   reset: () => void;
   close: () => void;
 }>;
+export function abandon(port: number, bytes: Buffer, ms: number): Promise<void>;
 export function acceptOf(key: string | undefined): string;

@@ -27,4 +27,6 @@ interface Parser {
 export function readWithCodec(parser: Parser, pieces: readonly Buffer[], ended?: boolean): Reading;
 export function readWithNode(bytes: Buffer, method: string | undefined, ended?: boolean): Reading;
 export function lenience(ours: Reading, theirs: Reading): string | undefined;
-export function summarise(reading: Reading): string[];
+export function summarise(
+  reading: Omit<Reading, 'faultAt'> & { readonly faultAt?: number | string | undefined },
+): string[];

@@ -2,6 +2,8 @@ import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'no
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
+/** @import { BuildOptions, Plugin } from 'esbuild' */
+
 const ROOT = resolve(import.meta.dirname, '../..');
 const CACHE = join(ROOT, 'node_modules/.cache/tests');
 // Below such a folder tap leaves its own lines out of the stacks that it shows.
@@ -13,7 +15,11 @@ const ALWAYS = [fileURLToPath(import.meta.url), 'package.json', 'package-lock.js
 /** Packages of many small files, which load in a fraction of the time as part of a bundle. */
 const BUNDLED = new Set(['ajv', 'fast-check', 'otpauth', 'yaml', 'zod']);
 
-/** The JavaScript of a test file with all that it imports, built anew when one of its sources changed. */
+/**
+ * The JavaScript of a test file with all that it imports, built anew when one of its sources changed.
+ *
+ * @param {string} file
+ */
 export async function bundleOf(file) {
   const kept = readBundle(file);
   if (kept !== undefined) return kept;
@@ -21,13 +27,18 @@ export async function bundleOf(file) {
   return readFileSync(placeOf(file).bundle, 'utf8');
 }
 
-/** Builds the bundles of test files that are not up to date. */
+/**
+ * Builds the bundles of test files that are not up to date.
+ *
+ * @param {string[]} files
+ */
 export async function bundleAll(files) {
   const outdated = files.filter((file) => readBundle(file) === undefined);
   if (outdated.length > 0) await bundle(outdated);
 }
 
-const OPTIONS = {
+/** @satisfies {BuildOptions} */
+const OPTIONS = /** @type {const} */ ({
   absWorkingDir: ROOT,
   write: false,
   bundle: true,
@@ -38,8 +49,9 @@ const OPTIONS = {
   // CommonJS packages that are bundled ask for the modules of Node by it.
   banner: { js: "globalThis.require ??= process.getBuiltinModule('node:module').createRequire(import.meta.url);" },
   logLevel: 'error',
-}; // prettier-ignore
+}); // prettier-ignore
 
+/** @param {string[]} files */
 async function bundle(files) {
   const { build } = await import('esbuild');
   const { dependencies, devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
@@ -59,7 +71,7 @@ async function bundle(files) {
   write(TAP, tap[0].text);
   for (const { path, text } of outputFiles) {
     const output = relative(ROOT, path);
-    const { entryPoint, inputs } = metafile.outputs[output];
+    const { entryPoint = '', inputs } = metafile.outputs[output];
     const stamps = [...Object.keys(inputs), ...ALWAYS].map((source) => [source, stampOf(source)]);
     const kept = placeOf(resolve(ROOT, entryPoint));
     write(kept.bundle, text);
@@ -67,7 +79,11 @@ async function bundle(files) {
   }
 }
 
-/** Most tests load it, and few at their start; so it is a bundle of its own. It keeps no state. */
+/**
+ * Most tests load it, and few at their start; so it is a bundle of its own. It keeps no state.
+ *
+ * @type {Plugin}
+ */
 const apart = {
   name: 'apart',
   setup(build) {
@@ -79,7 +95,11 @@ const apart = {
   },
 };
 
-/** What a build makes is loaded when it is asked for: most tests need no build. */
+/**
+ * What a build makes is loaded when it is asked for: most tests need no build.
+ *
+ * @type {Plugin}
+ */
 const built = {
   name: 'built',
   setup(build) {
@@ -90,7 +110,11 @@ const built = {
   },
 };
 
-/** tap is 200 modules, which take longer to load than most tests take to run. */
+/**
+ * tap is 200 modules, which take longer to load than most tests take to run.
+ *
+ * @type {Plugin}
+ */
 const tapInOneFile = {
   name: 'tap-in-one-file',
   setup(build) {
@@ -98,7 +122,11 @@ const tapInOneFile = {
   },
 };
 
-/** In a bundle, each module still finds files from its own place. */
+/**
+ * In a bundle, each module still finds files from its own place.
+ *
+ * @type {Plugin}
+ */
 const ownPlace = {
   name: 'own-place',
   setup(build) {
@@ -113,29 +141,38 @@ const ownPlace = {
   },
 };
 
+/** @param {string} file */
 function readBundle(file) {
   try {
     const kept = placeOf(file);
+    /** @type {{ root: string, stamps: [source: string, stamp: string][] }} */
     const { root, stamps } = JSON.parse(readFileSync(kept.sources, 'utf8'));
     if (root !== ROOT || stamps.some(([source, stamp]) => stampOf(source) !== stamp)) return undefined;
     return readFileSync(kept.bundle, 'utf8');
   } catch (error) {
-    if (error.code === 'ENOENT') return undefined;
+    if (/** @type {NodeJS.ErrnoException} */ (error).code === 'ENOENT') return undefined;
     throw error;
   }
 }
 
+/** @param {string} file */
 function placeOf(file) {
   const name = relative(ROOT, file).replaceAll(/[\\/]/g, '+');
   return { bundle: join(CACHE, `${name}.js`), sources: join(CACHE, `${name}.sources.json`) };
 }
 
+/** @param {string} source */
 function stampOf(source) {
   const { mtimeMs, size } = statSync(resolve(ROOT, source));
   return `${mtimeMs} ${size}`;
 }
 
-/** Replaces a file as a whole: another process may be reading it. */
+/**
+ * Replaces a file as a whole: another process may be reading it.
+ *
+ * @param {string} path
+ * @param {string} text
+ */
 function write(path, text) {
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(`${path}.${process.pid}`, text);

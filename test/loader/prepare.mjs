@@ -21,5 +21,5 @@ if (leftOut.some((name) => classes.includes(`from "${name}"`))) {
   if (status !== 0) process.exit(1);
 }
 
-const files = readdirSync(join(root, 'test'), { recursive: true });
+const files = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' });
 await bundleAll(files.filter((file) => file.endsWith('.test.ts')).map((file) => join(root, 'test', file)));

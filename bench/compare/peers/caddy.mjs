@@ -5,13 +5,21 @@ import { join } from 'node:path';
 import { freePort, missingPackages, runs, startPinned, untilListening } from '../../lib/processes.mjs';
 import { startServer } from './node.mjs';
 
+/** @import { Peer } from '../subjects.mjs' */
+
+/** @param {number} port */
 const upstream = (port) => `reverse_proxy 127.0.0.1:${port} {
 		transport http {
 			keepalive_idle_conns_per_host 256
 		}
 	}`;
 
-/** Starts Caddy with what is said of its one site. @param site the directives, given the ports */
+/**
+ * Starts Caddy with what is said of its one site.
+ *
+ * @param {{ folder: string, cores: number[], name: string }} what
+ * @param {string} site its directives
+ */
 export async function startCaddy({ folder, cores, name }, site) {
   const port = await freePort();
   const own = join(folder, `${name.replaceAll(/\W/g, '-')}-${port}`);
@@ -28,6 +36,10 @@ export async function startCaddy({ folder, cores, name }, site) {
   return { ...started, port };
 }
 
+/**
+ * @param {string} name
+ * @param {Peer['start']} start
+ */
 const caddyPeer = (name, start) => ({
   name,
   checks: true,
@@ -52,7 +64,13 @@ export const caddyMatcher = {
   oneKey: true,
 };
 
-/** What Caddy does before it forwards: asks a service at an address. */
+/**
+ * What Caddy does before it forwards: asks a service at an address.
+ *
+ * @param {string} address
+ * @param {string} path
+ * @param {number} upstreamPort
+ */
 export const forwardAuth = (address, path, upstreamPort) => `	forward_auth ${address} {
 		uri ${path}
 		copy_headers X-Auth-User-Id

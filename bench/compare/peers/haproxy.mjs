@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort, missingPackages, runs, startPinned, untilListening } from '../../lib/processes.mjs';
 
+/** @type {import('../subjects.mjs').Peer} */
 export const haproxy = {
   name: 'HAProxy, key map',
   checks: true,

@@ -10,12 +10,18 @@ const version = () =>
   JSON.parse(readFileSync(join(import.meta.dirname, '../../../package.json'), 'utf8')).version;
 let count = 0;
 
-/** Latchkey with some settings, on some Node. @param more settings, and what else is in the store */
+/**
+ * Latchkey with some settings, on some Node.
+ *
+ * @param {string} name
+ * @param {{ node?: () => string, config?: object, store?: Parameters<typeof fillStore>[1], parts?: { cores: number[] } }} more
+ *   `store` is what else is in the store
+ */
 export const latchkeyPeer = (name, { node, config, store = {}, parts } = {}) => ({
   name,
   checks: true,
   version,
-  start: async (place) => {
+  start: async (/** @type {import('../subjects.mjs').Place} */ place) => {
     const { folder, cores, upstreamPort, keys, limitedKeys, sessionIds, passwordHash, progress } = place;
     const server = await startLatchkey({
       folder,
@@ -30,8 +36,13 @@ export const latchkeyPeer = (name, { node, config, store = {}, parts } = {}) => 
   },
 });
 
-/** A Node of bench/package.json. */
+/**
+ * A Node of bench/package.json.
+ *
+ * @param {number} major
+ */
 const nodeOf = (major) => () => join(require.resolve(`node${major}/package.json`), '../bin/node');
 
 export const latchkey = latchkeyPeer('Latchkey');
+/** @param {number} major */
 export const latchkeyOn = (major) => latchkeyPeer(`Latchkey, Node ${major}`, { node: nodeOf(major) });

@@ -5,10 +5,14 @@ import { freePort, missingPackages, runs } from '../../lib/processes.mjs';
 import { startNginx } from '../../lib/upstream.mjs';
 import { startServer } from './node.mjs';
 
+/** @import { Peer, Place } from '../subjects.mjs' */
+/** @typedef {{ modules?: string[], before?: string, server?: string, location: string }} Site in and before its one server */
+
 const MODULES = '/usr/lib/nginx/modules';
 const LUA = [`${MODULES}/ndk_http_module.so`, `${MODULES}/ngx_http_lua_module.so`];
 let count = 0;
 
+/** @param {string} upstream */
 const proxied = (upstream) => `proxy_pass http://${upstream};
       proxy_http_version 1.1;
       proxy_set_header Connection "";
@@ -16,7 +20,12 @@ const proxied = (upstream) => `proxy_pass http://${upstream};
       proxy_request_buffering off;
       proxy_max_temp_file_size 0;`;
 
-/** Starts nginx as a proxy. @param http what stands before and in its one server */
+/**
+ * Starts nginx as a proxy.
+ *
+ * @param {Place} place
+ * @param {Site} site
+ */
 export async function startProxy(
   { folder, cores, upstreamPort },
   { modules, before = '', server, location },
@@ -37,6 +46,7 @@ ${server ?? ''}
 
 const version = () => /nginx\/([\d.]+)/.exec(spawnSync('nginx', ['-v']).stderr.toString())?.[1] ?? 'unknown';
 
+/** @type {Peer} */
 export const nginxLua = {
   name: 'nginx, Lua',
   checks: true,
@@ -69,7 +79,12 @@ export const nginxLua = {
   },
 };
 
-/** What nginx does before it forwards: asks a service at a port. */
+/**
+ * What nginx does before it forwards: asks a service at a port.
+ *
+ * @param {number} askedPort
+ * @param {string} path
+ */
 export const authRequest = (askedPort, path, more = '') => ({
   before: `  upstream asked { server 127.0.0.1:${askedPort}; keepalive 256; keepalive_requests 1000000000; }`,
   server: `    location = /asked {
@@ -86,6 +101,7 @@ export const authRequest = (askedPort, path, more = '') => ({
       proxy_set_header X-Auth-User-Id $user;`,
 });
 
+/** @type {Peer} */
 export const nginxAuthRequest = {
   name: 'nginx, auth_request',
   checks: true,

@@ -7,9 +7,13 @@ import { freePort, startPinned, untilListening } from '../../lib/processes.mjs';
 const SERVERS = join(import.meta.dirname, '../servers');
 const require = createRequire(import.meta.url);
 
-/** Version of a package of bench/. */
+/**
+ * Version of a package of bench/.
+ *
+ * @param {string} name
+ */
 function versionOf(name) {
-  const file = require.resolve.paths(name).map((folder) => join(folder, name, 'package.json'));
+  const file = (require.resolve.paths(name) ?? []).map((folder) => join(folder, name, 'package.json'));
   for (const each of file) {
     try {
       return JSON.parse(readFileSync(each, 'utf8')).version;
@@ -20,7 +24,13 @@ function versionOf(name) {
   return 'unknown';
 }
 
-/** Starts a program of servers/ with a free port before its other arguments. */
+/**
+ * Starts a program of servers/ with a free port before its other arguments.
+ *
+ * @param {string} name
+ * @param {{ folder: string, cores: number[], node?: string }} place
+ * @param {(string | number)[]} args
+ */
 export async function startServer(name, { folder, cores, node = process.execPath }, args) {
   const port = await freePort();
   const started = startPinned({
@@ -34,6 +44,13 @@ export async function startServer(name, { folder, cores, node = process.execPath
   return { ...started, port };
 }
 
+/**
+ * @param {string} name
+ * @param {string} server
+ * @param {string} packageName
+ * @param {boolean} checks
+ * @returns {import('../subjects.mjs').Peer}
+ */
 const nodePeer = (name, server, packageName, checks) => ({
   name,
   checks,

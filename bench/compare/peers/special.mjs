@@ -5,6 +5,8 @@ import { caddyForwardAuth, forwardAuth, startCaddy } from './caddy.mjs';
 import { latchkeyPeer } from './latchkey.mjs';
 import { authRequest, nginxAuthRequest, startProxy } from './nginx.mjs';
 
+/** @import { Peer, Place } from '../subjects.mjs' */
+
 /** How many routes the one with many has. */
 export const ROUTES = 1_000;
 const TOKENS = 1_000_000;
@@ -17,6 +19,7 @@ const routes = Array.from({ length: ROUTES }, (_, index) => ({
 }));
 export const manyRoutes = latchkeyPeer('Latchkey, 1,000 routes', { config: { routes } });
 
+/** @type {string[] | undefined} */
 let usedKeys;
 /** Its store is written at its start only, because that takes a minute. */
 export const millionTokens = {
@@ -27,7 +30,7 @@ export const millionTokens = {
     return (usedKeys ??= newKeys(USED_TOKENS));
   },
   version: () => undefined,
-  start: (place) => {
+  start: (/** @type {Place} */ place) => {
     const keys = place.keys.concat(millionTokens.keys);
     const store = { more: TOKENS - keys.length };
     return latchkeyPeer('Latchkey, 1e6 tokens', { store }).start({ ...place, keys });
@@ -42,9 +45,13 @@ export const workers = [1, 2].map((count) => ({
 const ASKED = { decision: { host: '127.0.0.1', port: 0 } };
 const asked = latchkeyPeer('Latchkey, asked', { config: ASKED });
 
+/**
+ * @param {Place} place
+ * @param {(port: number) => Promise<{ port: number, pid: number, stop: () => Promise<void> }>} startFront
+ */
 async function startAsking(place, startFront) {
   const server = await asked.start(place);
-  const front = await startFront(server.decisionPort);
+  const front = await startFront(/** @type {number} */ (server.decisionPort));
   return {
     ...server,
     port: front.port,
@@ -56,7 +63,11 @@ async function startAsking(place, startFront) {
   };
 }
 
-/** Other proxies that ask Latchkey's decision port. */
+/**
+ * Other proxies that ask Latchkey's decision port.
+ *
+ * @type {Peer[]}
+ */
 export const asking = [
   {
     ...nginxAuthRequest,

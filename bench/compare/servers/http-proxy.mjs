@@ -9,7 +9,7 @@ const proxy = httpProxy.createProxyServer({
   target: `http://127.0.0.1:${upstreamPort}`,
   agent: new Agent({ keepAlive: true, maxSockets: 256 }),
 });
-proxy.on('error', (_error, _req, res) => res.writeHead?.(502).end());
+proxy.on('error', (_error, _req, res) => 'writeHead' in res && res.writeHead(502).end());
 createServer({ keepAliveTimeout: 600_000 }, (req, res) => {
   if (admits(keys, req, res)) proxy.web(req, res);
 }).listen(Number(port), '127.0.0.1', 4096);

@@ -1,4 +1,5 @@
 // Hostile JSON, and hostile text around it.
+/** @import { Random } from '../random.mjs' */
 
 /** Values of any kind, as JSON text: some have no value in JavaScript. */
 const VALUES = [
@@ -26,12 +27,21 @@ const BREAKS = [
   "'",
 ];
 
-/** A value as JSON text. */
+/**
+ * A value as JSON text.
+ *
+ * @param {Random} random
+ */
 export function hostileValue(random) {
   return random.pick(VALUES);
 }
 
-/** An object as JSON text, of which some members are replaced, doubled, left out or added, and whose text may be broken. */
+/**
+ * An object as JSON text, of which some members are replaced, doubled, left out or added, and whose text may be broken.
+ *
+ * @param {Random} random
+ * @param {object} members
+ */
 export function hostileObject(random, members) {
   if (random.oneIn(15)) return hostileValue(random);
   let pairs = Object.entries(members).map(([name, value]) => [name, JSON.stringify(value)]);

@@ -6,7 +6,13 @@ import { missingPackages, onEnd, runs, temporaryFolder } from '../../lib/process
 /** Debian's Python, which has Debian's packages whatever else is in the path. */
 const PYTHON = '/usr/bin/python3';
 const START_MS = 30_000;
-/** How each program is run, or undefined where what it needs can't be had. */
+/** @typedef {[program: string, ...args: string[]]} Command */
+/** @typedef {Awaited<ReturnType<typeof startProgram>>} Program */
+/**
+ * How each program is run, or undefined where what it needs can't be had.
+ *
+ * @type {Record<string, () => Command | undefined>}
+ */
 export const COMMANDS = {
   'account-source': () => [process.execPath, 'examples/account-source/accounts.mjs'],
   'compose-api': () => [process.execPath, 'examples/compose/api.mjs'],
@@ -29,7 +35,12 @@ export const COMMANDS = {
   },
 };
 
-/** Starts a program on a free port. */
+/**
+ * Starts a program on a free port.
+ *
+ * @param {Command} command
+ * @param {Record<string, string>} env
+ */
 export async function startProgram([command, ...args], env) {
   const child = spawn(command, args, {
     env: { ...process.env, PORT: '0', ...env },

@@ -1,6 +1,8 @@
 // Requests as text of one byte a character.
 import { corrupt } from '../mutate.mjs';
 
+/** @import { Random } from '../random.mjs' */
+
 const METHODS = ['GET', 'GET', 'POST', 'POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS', 'PATCH', 'TRACE', 'BREW'];
 const TARGETS = [
   '/',
@@ -21,13 +23,23 @@ const FIELDS = [
   'Content-Type: text/plain', 'Content-Encoding: gzip', 'Transfer-Encoding: gzip', 'Host: y', `X-Long: ${'a'.repeat(9_000)}`, 'A: \xff\xfe', 'Trailer: X-Auth-Assertion',
 ]; // prettier-ignore
 
-/** A request with a body, framed as it should be. */
+/**
+ * A request with a body, framed as it should be.
+ *
+ * @param {string} method
+ * @param {string[]} fields
+ */
 export function request(method, fields, body = '', target = '/') {
   const length = body === '' && method !== 'POST' ? [] : [`Content-Length: ${body.length}`];
   return [`${method} ${target} HTTP/1.1`, 'Host: x', ...fields, ...length, '', body].join('\r\n');
 }
 
-/** A request that another one stands in the body of. Whoever leaves the body unread answers both. */
+/**
+ * A request that another one stands in the body of. Whoever leaves the body unread answers both.
+ *
+ * @param {Random} random
+ * @param {string} inner
+ */
 export function nested(random, inner) {
   const method = random.pick(['GET', 'POST', 'PUT', 'DELETE']);
   if (random.oneIn(2)) return request(method, [], inner);
@@ -35,7 +47,13 @@ export function nested(random, inner) {
   return `${method} / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunk}`;
 }
 
-/** The same request less well-formed: other methods, targets, fields, or bytes. */
+/**
+ * The same request less well-formed: other methods, targets, fields, or bytes.
+ *
+ * @param {Random} random
+ * @param {string} text
+ * @param {string[]} others
+ */
 export function spoil(random, text, others) {
   const way = random.below(4);
   if (way === 0) return corrupt(random, text, others);

@@ -1,9 +1,12 @@
 // What each kind of program is sent, and what must hold of its answers.
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { onEnd } from '../../lib/processes.mjs';
 import { hostileObject, hostileValue } from './json.mjs';
 import { nested, request } from './requests.mjs';
+
+/** @import { Random } from '../random.mjs' */
 
 const PASSWORD = 'correct horse battery staple';
 const ISSUER = 'https://auth.example.com';
@@ -16,25 +19,36 @@ const AUDIENCE = 'example-api';
  * @property {Record<string, string>} env
  * @property {string} control a request that must be answered with 200, whatever came before
  * @property {string[]} seeds requests that have been trouble
- * @property {(random: object) => { text: string, statuses: number[] }} next a well-formed request, and how it may be answered
+ * @property {(random: Random) => { text: string, statuses: number[] }} next a well-formed request, and how it may be answered
  * @property {(text: string) => boolean} entitled whether a text holds what an answer of 200 needs
  */
 
-/** @returns {Promise<Target>} */
+/**
+ * @param {string} name
+ * @returns {Promise<Target>}
+ */
 export async function targetOf(name) {
   if (name === 'account-source') return accounts();
   return name === 'compose-api' ? api() : verifier();
 }
 
+/** @param {string} text */
 const encode = (text) => Buffer.from(text, 'latin1').toString('base64url');
+/** @param {unknown} value */
 const isText = (value) => typeof value === 'string' && value.length <= 1_024;
-/** Questions for each kind of program. */
+/** @param {string} body */
 const ask = (body) => request('POST', ['Content-Type: application/json'], body);
+/** @param {string} token */
 const show = (token) => request('GET', [`X-Auth-Assertion: ${token}`]);
 
+/** @returns {Target} */
 function accounts() {
   const right = { login: 'ada@example.com', password: PASSWORD, otp: null };
-  /** As the page describes it: bad input is 400 and never anything else. */
+  /**
+   * As the page describes it: bad input is 400 and never anything else.
+   *
+   * @param {string} body
+   */
   const statusesOf = (body) => {
     if (body.length > 16_384) return [413];
     let question;
@@ -63,6 +77,7 @@ function accounts() {
   };
 }
 
+/** @returns {Target} */
 function api() {
   return {
     env: {},
@@ -80,6 +95,7 @@ function api() {
   };
 }
 
+/** @returns {Promise<Target>} */
 async function verifier() {
   const pairs = { good: await generateKeyPair('EdDSA'), curve: await generateKeyPair('ES256') };
   const published = [
@@ -87,14 +103,17 @@ async function verifier() {
     { ...(await exportJWK(pairs.curve.publicKey)), kid: 'curve', alg: 'ES256', use: 'sig' },
   ];
   const server = createServer((_req, res) => res.end(JSON.stringify({ keys: published })));
-  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
   onEnd(() => server.closeAllConnections());
   onEnd(() => server.close());
   const now = Math.floor(Date.now() / 1000);
   const claims = { iss: ISSUER, aud: AUDIENCE, sub: 'U1', login: 'ada', iat: now, exp: now + 3_000 };
   const headers = { good: { alg: 'EdDSA', kid: 'good', typ: 'JWT' }, curve: { alg: 'ES256', kid: 'curve' } };
+  /** @param {'good' | 'curve'} kid */
   const sign = (kid) => new SignJWT(claims).setProtectedHeader(headers[kid]).sign(pairs[kid].privateKey);
   const valid = [await sign('good'), await sign('curve')];
+  /** @param {Random} random */
   const weird = (random) => {
     const [head = '', body = '', signature = ''] = random.pick(valid).split('.');
     const header = () => encode(hostileObject(random, random.pick(Object.values(headers))));
@@ -111,7 +130,7 @@ async function verifier() {
   };
   return {
     env: {
-      JWKS_URL: `http://127.0.0.1:${server.address().port}`,
+      JWKS_URL: `http://127.0.0.1:${port}`,
       ISSUER,
       AUDIENCE,
       JWKS_MAX_AGE: '600',
@@ -137,7 +156,12 @@ async function verifier() {
   };
 }
 
-/** Whether a token is a valid one, but for bits of its last character that stand for nothing. */
+/**
+ * Whether a token is a valid one, but for bits of its last character that stand for nothing.
+ *
+ * @param {string} token
+ * @param {string[]} valid
+ */
 function isGood(token, valid) {
   return valid.some(
     (good) =>
@@ -146,6 +170,7 @@ function isGood(token, valid) {
   );
 }
 
+/** @param {string} token */
 function signatureOf(token) {
   return Buffer.from(token.split('.')[2] ?? '', 'base64url');
 }

@@ -1,0 +1,25 @@
+/**
+ * @typedef {{
+ *   'accounts/last-seen': typeof import('../../src/accounts/last-seen.js'),
+ *   'domain/secret': typeof import('../../src/domain/secret.js'),
+ *   'http1/limits': typeof import('../../src/http1/limits.js'),
+ *   'http1/request-parser': typeof import('../../src/http1/request-parser.js'),
+ *   'http1/response-parser': typeof import('../../src/http1/response-parser.js'),
+ *   'http1/write': typeof import('../../src/http1/write.js'),
+ *   'store/cache/cached-store': typeof import('../../src/store/cache/cached-store.js'),
+ *   'store/cache/names': typeof import('../../src/store/cache/names.js'),
+ *   'store/cache/token-cache': typeof import('../../src/store/cache/token-cache.js'),
+ *   'store/lmdb': typeof import('../../src/store/lmdb.js'),
+ *   'store/redis': typeof import('../../src/store/redis.js'),
+ *   'store/redis/invalidation': typeof import('../../src/store/redis/invalidation.js'),
+ * }} Modules
+ */
+
+/**
+ * A module of `dist` with the types of its source, so that checking types needs no build.
+ *
+ * @template {keyof Modules} Name
+ * @param {Name} name
+ * @returns {Promise<Modules[Name]>}
+ */
+export const built = (name) => import(new URL(`../../dist/${name}.js`, import.meta.url).href);
