@@ -2,6 +2,7 @@ import { isHost } from '../domain/host.js';
 import { METHODS } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { ClientReader, PeerSocket } from './client-address.js';
+import { AUTHORIZATION, bearerToken, hasTokenForm } from './bearer.js';
 import { cookieValues } from './cookies.js';
 import type { RequestHead } from './head.js';
 import { foldName } from './protected-fields.js';
@@ -34,6 +35,8 @@ export interface HeadNames {
   readonly otp: string;
   /** Name of the session cookie, in its exact case. */
   readonly sessionCookie: string;
+  /** Whether `Authorization: Bearer` with a token is the same credential as the key field. */
+  readonly bearer: boolean;
 }
 
 /** A request as the parser gives it: what the reader needs of node's `IncomingMessage`. */
@@ -53,7 +56,6 @@ type Single =
   | 'host'
   | 'content-length'
   | 'content-type'
-  | 'authorization'
   | 'origin'
   | 'upgrade'
   | 'transfer-encoding'
@@ -97,6 +99,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
     const single: Partial<Record<Single, string>> = {};
     let key: string | undefined;
     let otp: string | undefined;
+    let authorization: string | undefined;
     let session: string | undefined;
     let connection: string | undefined;
     let trace: string | undefined;
@@ -106,12 +109,16 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       const value = fields[i + 1] as string;
       switch (name) {
         case names.key:
-          if (key !== undefined) return several(`the field ${fields[i]} was sent more than once`);
+          if (key !== undefined) return repeated(fields[i] as string);
           key = value;
           break;
         case names.otp:
-          if (otp !== undefined) return several(`the field ${fields[i]} was sent more than once`);
+          if (otp !== undefined) return repeated(fields[i] as string);
           otp = value;
+          break;
+        case AUTHORIZATION:
+          if (authorization !== undefined) return repeated(fields[i] as string);
+          authorization = value;
           break;
         case 'cookie':
           for (const found of cookieValues(value, names.sessionCookie)) {
@@ -130,7 +137,6 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
         case 'host':
         case 'content-length':
         case 'content-type':
-        case 'authorization':
         case 'origin':
         case 'upgrade':
         case 'transfer-encoding':
@@ -148,6 +154,10 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
             serviceWorker = true;
       }
     }
+
+    const bearer = names.bearer ? tokenOf(authorization) : undefined;
+    if (bearer !== undefined && key !== undefined)
+      return several(`the fields ${names.key} and Authorization both carry a credential`);
 
     const fault =
       checkHost(single.host, version) ?? checkFraming(single, version) ?? checkConnection(connection);
@@ -167,7 +177,8 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       readings: target.readings,
       fields,
       client,
-      key,
+      key: key ?? bearer,
+      bearer: bearer !== undefined,
       otp,
       session,
       contentType: single['content-type'],
@@ -219,8 +230,19 @@ function checkConnection(connection: string | undefined): string | undefined {
   return undefined;
 }
 
+/** A token that came as `Authorization: Bearer`. Whatever else stands there is for the upstream. */
+function tokenOf(authorization: string | undefined): string | undefined {
+  const token = authorization === undefined ? undefined : bearerToken(authorization);
+  return token !== undefined && hasTokenForm(token) ? token : undefined;
+}
+
 function malformed(detail: string): Refusal {
   return { refusal: 'malformed', detail };
+}
+
+/** The one rule of all fields that carry a credential: a second one makes it unclear which counts. */
+function repeated(name: string): Refusal {
+  return several(`the field ${name} was sent more than once`);
 }
 
 function several(detail: string): Refusal {
