@@ -74,7 +74,7 @@ export function createForwardAuthHeaders(settings: RequestHeaderSettings): Forwa
   const isForwarded = authorizationFilter(settings);
   const identityNames = new Set(protectedNames.map(lowerCase));
   const dropped = new Set([...identityNames, ...FORWARDED_NAMES]);
-  const unlessSent = [...identityNames, 'cookie', AUTHORIZATION];
+  const unlessSent = [...identityNames, 'cookie'];
   const always = [...(forwardCredentials ? [] : credentialNames.map(lowerCase)), ...ALWAYS_REMOVED];
   const isUnknown = (name: string): boolean => {
     const lower = name.toLowerCase();
@@ -105,7 +105,10 @@ export function createForwardAuthHeaders(settings: RequestHeaderSettings): Forwa
         .filter((name, i) => i % 2 === 0 && protectedFields.hasPrefix(foldName(name)))
         .map(lowerCase)
         .filter((name) => !identityNames.has(name) && !WRITTEN_BY_ENVOY.has(name));
-      return [...absent, ...sent, ...always].join(',');
+      const isWithheld =
+        firstField(head.fields, AUTHORIZATION) !== undefined &&
+        firstField(fields, AUTHORIZATION) === undefined;
+      return [...absent, ...sent, ...(isWithheld ? [AUTHORIZATION] : []), ...always].join(',');
     },
   };
 }
