@@ -1,6 +1,7 @@
 import { isHost } from '../domain/host.js';
 import { METHODS } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
+import { AUTHORIZATION, bearerToken, hasTokenForm } from './bearer.js';
 import type { ClientReader } from './client-address.js';
 import { cookieValues } from './cookies.js';
 import type { ParsedRequest } from './exchange.js';
@@ -35,6 +36,8 @@ export interface HeadNames {
   readonly otp: string;
   /** Name of the session cookie, in its exact case. */
   readonly sessionCookie: string;
+  /** Whether `Authorization: Bearer` with a token is the same credential as the key field. */
+  readonly bearer: boolean;
 }
 
 /** Fields of which a second one makes the request ambiguous. */
@@ -42,7 +45,6 @@ type Single =
   | 'host'
   | 'content-length'
   | 'content-type'
-  | 'authorization'
   | 'origin'
   | 'upgrade'
   | 'transfer-encoding'
@@ -86,6 +88,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
     const single: Partial<Record<Single, string>> = {};
     let key: string | undefined;
     let otp: string | undefined;
+    let authorization: string | undefined;
     let session: string | undefined;
     let connection: string | undefined;
     let trace: string | undefined;
@@ -95,12 +98,16 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       const value = fields[i + 1] as string;
       switch (name) {
         case names.key:
-          if (key !== undefined) return several(`the field ${fields[i]} was sent more than once`);
+          if (key !== undefined) return repeated(fields[i] as string);
           key = value;
           break;
         case names.otp:
-          if (otp !== undefined) return several(`the field ${fields[i]} was sent more than once`);
+          if (otp !== undefined) return repeated(fields[i] as string);
           otp = value;
+          break;
+        case AUTHORIZATION:
+          if (authorization !== undefined) return repeated(fields[i] as string);
+          authorization = value;
           break;
         case 'cookie':
           for (const found of cookieValues(value, names.sessionCookie)) {
@@ -119,7 +126,6 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
         case 'host':
         case 'content-length':
         case 'content-type':
-        case 'authorization':
         case 'origin':
         case 'upgrade':
         case 'transfer-encoding':
@@ -137,6 +143,10 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
             serviceWorker = true;
       }
     }
+
+    const bearer = names.bearer ? tokenOf(authorization) : undefined;
+    if (bearer !== undefined && key !== undefined)
+      return several(`the fields ${names.key} and Authorization both carry a credential`);
 
     const fault =
       checkHost(single.host, version) ?? checkFraming(single, version) ?? checkConnection(connection);
@@ -156,7 +166,8 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       readings: target.readings,
       fields,
       client,
-      key,
+      key: key ?? bearer,
+      bearer: bearer !== undefined,
       otp,
       session,
       contentType: single['content-type'],
@@ -208,8 +219,19 @@ function checkConnection(connection: string | undefined): string | undefined {
   return undefined;
 }
 
+/** A token that came as `Authorization: Bearer`. Whatever else stands there is for the upstream. */
+function tokenOf(authorization: string | undefined): string | undefined {
+  const token = authorization === undefined ? undefined : bearerToken(authorization);
+  return token !== undefined && hasTokenForm(token) ? token : undefined;
+}
+
 function malformed(detail: string): Refusal {
   return { refusal: 'malformed', detail };
+}
+
+/** The one rule of all fields that carry a credential: a second one makes it unclear which counts. */
+function repeated(name: string): Refusal {
+  return several(`the field ${name} was sent more than once`);
 }
 
 function several(detail: string): Refusal {

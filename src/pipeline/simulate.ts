@@ -1,7 +1,7 @@
 import { Sessions } from '../accounts/sessions.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { LoadedConfig } from '../config/load.js';
-import { defaultUpstream, vendorNames } from '../config/derived.js';
+import { defaultUpstream, headNames, vendorNames } from '../config/derived.js';
 import { compilePolicy } from '../config/policy.js';
 import type { Subject } from '../domain/credential.js';
 import { digestOfField } from '../domain/secret.js';
@@ -40,22 +40,25 @@ export class Simulator {
   /** @param store null when there is none to ask: then nobody has tokens, and a token's id names one's own */
   constructor(loaded: LoadedConfig, store: Store | null) {
     const { config, lines } = loaded;
-    const names = vendorNames(config.interface);
     const { sites, policy } = compilePolicy(config, lines);
     const tokens =
       store === null ? null : new Tokens(store, UNUSED, config.tokens, Object.keys(config.policy.scopes));
     this.#loaded = loaded;
     this.#store = store;
-    this.#keyName = names.key;
+    this.#keyName = vendorNames(config.interface).key;
     this.#readHead = createHeadReader(
-      { key: names.key.toLowerCase(), otp: names.otp.toLowerCase(), sessionCookie: names.sessionCookie },
+      headNames(config.interface),
       config.limits,
       createClientReader(config.listen.trusted_proxies),
     );
     this.#authenticator =
       store === null
         ? null
-        : new Authenticator(store.tokens, new Sessions(store.sessions, UNUSED, config.sessions));
+        : new Authenticator(
+            store.tokens,
+            new Sessions(store.sessions, UNUSED, config.sessions),
+            config.interface.bearer,
+          );
     this.#parts = {
       sites,
       policy,
