@@ -46,6 +46,9 @@ export async function runFaults({ lanes, recorder, pace, isOver, onFault }) {
   }
 }
 
+/** A sentinel that was stopped takes no part in elections for so long after it goes on (its TILT mode). */
+const TILT_MS = 30_000;
+
 /**
  * Faults of servers of the store: each befalls the master more often than others.
  *
@@ -58,8 +61,12 @@ export function serverFaults({ store, network, sidecars, random }) {
     const master = await masterOf(store);
     return master !== undefined && random.below(3) < 2 ? master : random.pick(store.servers);
   };
+  // Without most of the sentinels nobody chooses a master, which is more than the loss of one server.
+  let completeAt = -Infinity;
   const pick = async () =>
-    store.others.length > 0 && random.oneIn(8) ? random.pick(store.others) : pickServer();
+    store.others.length > 0 && random.oneIn(8) && performance.now() > completeAt
+      ? random.pick(store.others)
+      : pickServer();
   /** @param {RedisServer} target */
   const noteOf = async (target) => ({
     target: target.name,
@@ -76,7 +83,11 @@ export function serverFaults({ store, network, sidecars, random }) {
       const target = await pick();
       const note = await noteOf(target);
       target.signal('SIGSTOP');
-      return { note, heal: async () => target.signal('SIGCONT') };
+      const heal = async () => {
+        target.signal('SIGCONT');
+        if (store.others.includes(target)) completeAt = performance.now() + TILT_MS;
+      };
+      return { note, heal };
     },
     partition: async () => {
       const target = await pickServer();

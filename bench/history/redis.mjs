@@ -22,6 +22,8 @@ import { redisProgram } from './program.mjs';
 
 const MASTER = 'main';
 const START_MS = 60_000;
+/** An attempt at a failover that fails, as when a second server is lost in the middle of it, is repeated after twice this time. */
+const FAILOVER_TIMEOUT_MS = 3_000;
 /** A bus port of a cluster lies this far above the port of its node. */
 const BUS = 10_000;
 
@@ -111,7 +113,7 @@ async function startSentinels({ folder, network, downAfter, redis }) {
         `sentinel announce-port ${front}`,
         `sentinel monitor ${MASTER} 127.0.0.1 ${servers[0].front} 2`,
         `sentinel down-after-milliseconds ${MASTER} ${downAfter}`,
-        `sentinel failover-timeout ${MASTER} 10000`,
+        `sentinel failover-timeout ${MASTER} ${FAILOVER_TIMEOUT_MS}`,
       ],
     });
     network.addParty(name, () => program.pid);

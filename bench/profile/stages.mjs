@@ -7,14 +7,14 @@
 
 /** The rows of the table, in the order in which a request meets them, and what each of them covers. */
 export const STAGES = {
-  receive: 'Node reads the socket, parses the request and creates its objects',
+  receive: 'Node reads the socket; the request is parsed and its objects are made',
   pipeline: 'the request handler: its state, its id, the calls between stages',
   head: 'the fields in one pass, the path in its one form, the client',
   authenticate: 'the form of the credential, its SHA-256, and whether it is still valid',
   store: 'the look-up in the store, and writing last uses',
   authorize: 'route, action, role, scope, service',
   identity: 'the headers that identify the user to the upstream',
-  forward: 'request and response headers, retries and timeouts, passing the answer to Node',
+  forward: 'request and response headers, retries and timeouts, writing the answer',
   upstream: 'the request to the upstream and its answer, on the wire',
   answer: "Latchkey's own answers: refusals",
   metrics: 'counters and histograms of the request',
@@ -26,25 +26,26 @@ export const STAGES = {
 };
 
 /**
- * First match wins. Files of `domain` belong to whoever calls them.
+ * First match wins. Files of `domain` and of the codec belong to whoever calls them.
  *
  * @type {[pattern: RegExp, row: string | undefined][]}
  */
 const OWNERS = [
   [/\/dist\/domain\/secret\.js$/, 'authenticate'],
   [/\/dist\/http\/(?:replies|write-reply)\.js$/, 'answer'],
-  [/\/dist\/http\/one-piece\.js$/, 'forward'],
   [/\/dist\/http\//, 'head'],
   [/\/dist\/gate\/authenticate\.js$|\/dist\/accounts\//, 'authenticate'],
   [/\/dist\/gate\/(?:identity|assertion)\.js$/, 'identity'],
   [/\/dist\/gate\/|\/dist\/policy\//, 'authorize'],
   [/\/dist\/store\/|\/node_modules\/(?:lmdb|msgpackr|ordered-binary|weak-lru-cache|lru-cache|ioredis)\//, 'store'],
-  [/\/dist\/upstream\/(?:connection|connection-pool|request-body-writer)\.js$|\/dist\/http1\//, 'upstream'],
+  [/\/dist\/upstream\/(?:connection|connection-pool|request-body-writer)\.js$/, 'upstream'],
+  [/\/dist\/listeners\/http1-(?:connection|connections|request)\.js$/, 'receive'],
+  [/\/dist\/listeners\/http1-response\.js$/, 'forward'],
   [/\/dist\/upstream\//, 'forward'],
   [/\/dist\/pipeline\/(?:access-log|auditor)\.js$|\/dist\/observe\/(?:log|audit|destination|printable)\.js$|\/node_modules\/(?:pino|sonic-boom|safe-stable-stringify|quick-format-unescaped|fast-redact|@pinojs\/\w+)\//, 'log'],
   [/\/dist\/observe\/|\/dist\/server\/observing\.js$|\/node_modules\/(?:prom-client|tdigest)\//, 'metrics'],
   [/\/dist\/(?:listeners|pipeline|server)\//, 'pipeline'],
-  [/\/dist\/domain\//, undefined],
+  [/\/dist\/(?:domain|http1)\//, undefined],
   [/\/dist\/|\/node_modules\//, 'other'],
 ]; // prettier-ignore
 
@@ -63,9 +64,8 @@ export function ownerOf(url) {
  * @type {Record<string, string>}
  */
 const STATES = { '(garbage collector)': 'gc', '(program)': 'program', '(idle)': 'idle' };
-/** Node's parser calls it for each request: below it and above Latchkey is the making of the request. */
-const RECEIVING =
-  /^node:_http_server$|^node:_http_common$|^node:_http_incoming$|^node:net$|^node:internal\/stream_base_commons$/;
+/** What Node calls for each read: below it and above Latchkey is the making of the request. */
+const RECEIVING = /^node:net$|^node:internal\/stream_base_commons$/;
 
 /**
  * The time of each row in a profile, in ms.

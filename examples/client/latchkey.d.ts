@@ -795,7 +795,7 @@ export interface components {
     'Cache-Control': string;
     /** @description Seconds after which to try again */
     'Retry-After': number;
-    /** @description The scheme of the credential that is missing */
+    /** @description The schemes of the credentials that are taken; with `error` where a Bearer token is invalid */
     'WWW-Authenticate': string;
     /** @description The session cookie; on logout the one that removes it */
     'Set-Cookie': string;

@@ -1,4 +1,5 @@
 import type { EndpointSettings } from '../endpoints/endpoint.js';
+import type { HeadNames } from '../http/read-head.js';
 import { identityPreset } from './schema/identity-presets.js';
 import type { Config } from './schema/config.js';
 
@@ -20,6 +21,12 @@ export function vendorNames(settings: Config['interface']): VendorNames {
     rateLimitReset: `${settings.vendor}-RateLimit-Reset`,
     sessionCookie: settings.session_cookie ?? `${settings.vendor.toLowerCase()}.session`,
   };
+}
+
+/** Names that the reader of heads looks for. */
+export function headNames(settings: Config['interface']): HeadNames {
+  const { key, otp, sessionCookie } = vendorNames(settings);
+  return { key: key.toLowerCase(), otp: otp.toLowerCase(), sessionCookie, bearer: settings.bearer };
 }
 
 /** What decides which endpoints are built in, on every host. */

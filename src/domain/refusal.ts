@@ -10,6 +10,9 @@ export type GrantCode =
   | 'invalid_scope'
   | 'Unprocessable Entity';
 
+/** What a 401 says of `Bearer` (RFC 6750 3): that it is taken, or also that the token sent so does not hold. */
+export type BearerChallenge = 'taken' | 'invalid';
+
 /**
  * A request that gets no further, as a value.
  *
@@ -27,8 +30,13 @@ export type Refusal =
   | { readonly refusal: 'target_too_long'; readonly detail: string }
   | { readonly refusal: 'too_slow'; readonly detail: string }
   /** No credential, or one that is unknown, malformed, revoked or ended. All of these look the same. */
-  | { readonly refusal: 'unauthenticated' }
-  | { readonly refusal: 'token_expired'; readonly tokenId: string; readonly expiredAt: EpochMs }
+  | { readonly refusal: 'unauthenticated'; readonly bearer?: BearerChallenge }
+  | {
+      readonly refusal: 'token_expired';
+      readonly tokenId: string;
+      readonly expiredAt: EpochMs;
+      readonly bearer?: BearerChallenge;
+    }
   /** A valid credential that may not do this. */
   | {
       readonly refusal: 'role' | 'scope' | 'service' | 'service_limited';

@@ -1,31 +1,38 @@
 import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
 import type { Subject } from '../domain/credential.js';
-import type { Refusal } from '../domain/refusal.js';
+import type { BearerChallenge, Refusal } from '../domain/refusal.js';
 import { digestOf, digestOfField, isAccessToken } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
-import { isExpired } from '../domain/token.js';
+import { isExpired, type Token } from '../domain/token.js';
 import type { Sessions } from '../accounts/sessions.js';
 import type { RequestHead } from '../http/head.js';
 import type { TokenStore } from '../store/token-store.js';
 import type { TokenWithOwner } from '../store/token-store.js';
 
-const UNAUTHENTICATED: Refusal = { refusal: 'unauthenticated' };
+type Invalid = Extract<Refusal, { refusal: 'unauthenticated' }>;
+
+const NOT_TAKEN: Invalid = { refusal: 'unauthenticated' };
+const TAKEN: Invalid = { refusal: 'unauthenticated', bearer: 'taken' };
+const INVALID_BEARER: Invalid = { refusal: 'unauthenticated', bearer: 'invalid' };
 /** Longer key values are refused before any digest is made of them. */
 const MAX_KEY = 1024;
 
 /**
  * Answers who a request comes from.
  *
- * The key field wins over the session cookie, and a bad key never falls back to the cookie. All reasons
+ * A key or token wins over the session cookie, and a bad one never falls back to the cookie. All reasons
  * why a credential does not hold look the same, save that an expired token says so to its holder.
  */
 export class Authenticator {
   readonly #tokens: TokenStore;
   readonly #sessions: Sessions;
+  readonly #unauthenticated: Invalid;
 
-  constructor(tokens: TokenStore, sessions: Sessions) {
+  /** @param takesBearer whether tokens are taken as `Authorization: Bearer`, which a 401 then says */
+  constructor(tokens: TokenStore, sessions: Sessions, takesBearer: boolean) {
     this.#tokens = tokens;
     this.#sessions = sessions;
+    this.#unauthenticated = takesBearer ? TAKEN : NOT_TAKEN;
   }
 
   /** Whether a request has a credential at all, one that holds or not. */
@@ -34,36 +41,46 @@ export class Authenticator {
   }
 
   authenticate(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
-    if (head.key !== undefined) return this.#byKey(head.key, now);
+    if (head.key !== undefined)
+      return head.bearer ? this.#byBearer(head.key, now) : this.#byKey(head.key, now);
     if (head.session !== undefined) return this.#bySession(head.session, now);
-    return UNAUTHENTICATED;
+    return this.#unauthenticated;
+  }
+
+  /** No legacy key comes so: it could have the form of another system's token. */
+  #byBearer(token: string, now: EpochMs): MaybePromise<Subject | Refusal> {
+    return isAccessToken(token) ? this.#byDigest(digestOf(token), now, INVALID_BEARER) : INVALID_BEARER;
   }
 
   #byKey(key: string, now: EpochMs): MaybePromise<Subject | Refusal> {
-    if (isAccessToken(key)) {
-      return mapMaybe(this.#tokens.find(digestOf(key)), (found) => judgeToken(found, now));
-    }
-    if (key.length === 0 || key.length > MAX_KEY) return UNAUTHENTICATED;
+    const invalid = this.#unauthenticated;
+    if (isAccessToken(key)) return this.#byDigest(digestOf(key), now, invalid);
+    if (key.length === 0 || key.length > MAX_KEY) return invalid;
     return mapMaybe(this.#tokens.hasLegacyKeys(), (some) =>
-      some
-        ? mapMaybe(this.#tokens.find(digestOfField(key)), (found) => judgeToken(found, now))
-        : UNAUTHENTICATED,
+      some ? this.#byDigest(digestOfField(key), now, invalid) : invalid,
     );
+  }
+
+  #byDigest(digest: string, now: EpochMs, invalid: Invalid): MaybePromise<Subject | Refusal> {
+    return mapMaybe(this.#tokens.find(digest), (found) => judgeToken(found, now, invalid));
   }
 
   #bySession(id: string, now: EpochMs): MaybePromise<Subject | Refusal> {
     return mapMaybe(this.#sessions.find(id, now), (found) => {
-      if (found === undefined || found.owner.locked) return UNAUTHENTICATED;
+      if (found === undefined || found.owner.locked) return this.#unauthenticated;
       return { credential: 'session', user: found.owner, session: found.session };
     });
   }
 }
 
-function judgeToken(found: TokenWithOwner | undefined, now: EpochMs): Subject | Refusal {
-  if (found === undefined || found.owner.locked) return UNAUTHENTICATED;
+function judgeToken(found: TokenWithOwner | undefined, now: EpochMs, invalid: Invalid): Subject | Refusal {
+  if (found === undefined || found.owner.locked) return invalid;
   const { token, owner } = found;
-  if (isExpired(token, now)) {
-    return { refusal: 'token_expired', tokenId: token.id, expiredAt: token.expiresAt ?? now };
-  }
+  if (isExpired(token, now)) return expired(token, now, invalid.bearer);
   return { credential: token.kind, user: owner, token };
+}
+
+function expired({ id, expiresAt }: Token, now: EpochMs, bearer: BearerChallenge | undefined): Refusal {
+  const refusal = { refusal: 'token_expired', tokenId: id, expiredAt: expiresAt ?? now } as const;
+  return bearer === undefined ? refusal : { ...refusal, bearer };
 }

@@ -34,8 +34,10 @@ export interface RequestHead {
   /** Fields as received: name, value, name, value. Of HTTP/2 the ones that the same request has in HTTP/1.1. */
   readonly fields: readonly string[];
   readonly client: Client;
-  /** Value of the key field (`Service-Key`); undefined when it was not sent. */
+  /** The token or legacy key of the key field (`Service-Key`), or the token of `Authorization: Bearer`; undefined without. */
   readonly key: string | undefined;
+  /** The key came as `Authorization: Bearer`. */
+  readonly bearer: boolean;
   /** Value of the one-time-password field (`Service-OTP`). */
   readonly otp: string | undefined;
   /** Value of the session cookie. */

@@ -1,5 +1,6 @@
-import type { IncomingMessage } from 'node:http';
 import type { Refusal } from '../domain/refusal.js';
+import type { IncomingRequest } from './exchange.js';
+import { firstField } from './fields.js';
 
 /** Limits of the body of a built-in endpoint. */
 export interface BodyLimits {
@@ -70,14 +71,14 @@ export const strangersBodies = new BodyBudget(MAX_STRANGERS_BYTES, MAX_STRANGERS
  * @param budget what it shares with other bodies; null: nothing
  */
 export function readBody(
-  req: IncomingMessage,
+  req: IncomingRequest,
   declared: number | undefined,
   limits: BodyLimits,
   budget: BodyBudget | null = null,
 ): Promise<Buffer | Refusal | undefined> {
   if (declared !== undefined && declared > limits.body_size) return Promise.resolve(tooLarge(limits));
   // Nothing is unpacked: a small body that grows is no way around the limit.
-  if (req.headers['content-encoding'] !== undefined) {
+  if (firstField(req.rawHeaders, 'content-encoding') !== undefined) {
     return Promise.resolve({ refusal: 'malformed', detail: 'a compressed body is not taken' });
   }
   const share = budget === null ? UNSHARED : budget.begin();
@@ -104,6 +105,8 @@ export function readBody(
       limits.body_timeout,
     );
     req.on('data', onData).on('end', onEnd).on('close', onGone).on('error', onGone);
+    if (req.readableEnded) onEnd();
+    else req.resume();
   });
 }
 

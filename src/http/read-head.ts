@@ -1,8 +1,10 @@
 import { isHost } from '../domain/host.js';
 import { METHODS } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { ClientReader, PeerSocket } from './client-address.js';
+import { AUTHORIZATION, bearerToken, hasTokenForm } from './bearer.js';
+import type { ClientReader } from './client-address.js';
 import { cookieValues } from './cookies.js';
+import type { ParsedRequest } from './exchange.js';
 import type { RequestHead } from './head.js';
 import { foldName } from './protected-fields.js';
 import { fieldsOfHttp2 } from './http2-fields.js';
@@ -34,18 +36,8 @@ export interface HeadNames {
   readonly otp: string;
   /** Name of the session cookie, in its exact case. */
   readonly sessionCookie: string;
-}
-
-/** A request as the parser gives it: what the reader needs of node's `IncomingMessage`. */
-export interface ParsedRequest {
-  readonly method?: string | undefined;
-  readonly url?: string | undefined;
-  readonly httpVersion: string;
-  /** Name, value, name, value; bytes beyond ASCII as Latin-1. */
-  readonly rawHeaders: string[];
-  readonly socket: PeerSocket;
-  /** The stream of HTTP/2, which alone says that it is; and whether nothing comes behind the head. */
-  readonly stream?: { readonly endAfterHeaders: boolean };
+  /** Whether `Authorization: Bearer` with a token is the same credential as the key field. */
+  readonly bearer: boolean;
 }
 
 /** Fields of which a second one makes the request ambiguous. */
@@ -53,7 +45,6 @@ type Single =
   | 'host'
   | 'content-length'
   | 'content-type'
-  | 'authorization'
   | 'origin'
   | 'upgrade'
   | 'transfer-encoding'
@@ -78,7 +69,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
     if (!SERVED.has(method)) {
       return { refusal: 'method_not_allowed', detail: `the method ${method} is not served` };
     }
-    let fields = req.rawHeaders;
+    let fields: readonly string[] = req.rawHeaders;
     if (http2) {
       const read = fieldsOfHttp2(fields, maxSize);
       if ('refusal' in read) return read;
@@ -97,6 +88,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
     const single: Partial<Record<Single, string>> = {};
     let key: string | undefined;
     let otp: string | undefined;
+    let authorization: string | undefined;
     let session: string | undefined;
     let connection: string | undefined;
     let trace: string | undefined;
@@ -106,12 +98,16 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       const value = fields[i + 1] as string;
       switch (name) {
         case names.key:
-          if (key !== undefined) return several(`the field ${fields[i]} was sent more than once`);
+          if (key !== undefined) return repeated(fields[i] as string);
           key = value;
           break;
         case names.otp:
-          if (otp !== undefined) return several(`the field ${fields[i]} was sent more than once`);
+          if (otp !== undefined) return repeated(fields[i] as string);
           otp = value;
+          break;
+        case AUTHORIZATION:
+          if (authorization !== undefined) return repeated(fields[i] as string);
+          authorization = value;
           break;
         case 'cookie':
           for (const found of cookieValues(value, names.sessionCookie)) {
@@ -130,7 +126,6 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
         case 'host':
         case 'content-length':
         case 'content-type':
-        case 'authorization':
         case 'origin':
         case 'upgrade':
         case 'transfer-encoding':
@@ -148,6 +143,10 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
             serviceWorker = true;
       }
     }
+
+    const bearer = names.bearer ? tokenOf(authorization) : undefined;
+    if (bearer !== undefined && key !== undefined)
+      return several(`the fields ${names.key} and Authorization both carry a credential`);
 
     const fault =
       checkHost(single.host, version) ?? checkFraming(single, version) ?? checkConnection(connection);
@@ -167,7 +166,8 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       readings: target.readings,
       fields,
       client,
-      key,
+      key: key ?? bearer,
+      bearer: bearer !== undefined,
       otp,
       session,
       contentType: single['content-type'],
@@ -219,8 +219,19 @@ function checkConnection(connection: string | undefined): string | undefined {
   return undefined;
 }
 
+/** A token that came as `Authorization: Bearer`. Whatever else stands there is for the upstream. */
+function tokenOf(authorization: string | undefined): string | undefined {
+  const token = authorization === undefined ? undefined : bearerToken(authorization);
+  return token !== undefined && hasTokenForm(token) ? token : undefined;
+}
+
 function malformed(detail: string): Refusal {
   return { refusal: 'malformed', detail };
+}
+
+/** The one rule of all fields that carry a credential: a second one makes it unclear which counts. */
+function repeated(name: string): Refusal {
+  return several(`the field ${name} was sent more than once`);
 }
 
 function several(detail: string): Refusal {

@@ -1,5 +1,5 @@
 import type { AuditEvent } from '../domain/audit.js';
-import type { Refusal } from '../domain/refusal.js';
+import type { BearerChallenge, Refusal } from '../domain/refusal.js';
 import { formatTime } from '../domain/time.js';
 
 /** An answer of Latchkey's own: a status, fields as a flat list, and a JSON value or content unless it has no body. */
@@ -39,9 +39,11 @@ export function refusalReply(refusal: Refusal): Reply {
     case 'service_worker':
       return problem(400, 'Bad request', refusal.detail);
     case 'unauthenticated':
-      return UNAUTHENTICATED;
+      return UNAUTHENTICATED[refusal.bearer ?? 'not taken'];
     case 'token_expired':
-      return challenge({ msg: `Token ${refusal.tokenId} expired at ${formatTime(refusal.expiredAt)}` });
+      return challenge(refusal.bearer, {
+        msg: `Token ${refusal.tokenId} expired at ${formatTime(refusal.expiredAt)}`,
+      });
     case 'role':
     case 'scope':
     case 'service':
@@ -116,13 +118,29 @@ function problem(status: number, msg: string, detail: string): Reply {
   return { status, json: { msg, detail } };
 }
 
-/** RFC 9110 15.5.2: a 401 names a scheme. */
-function challenge(json: { msg: string }): Reply {
-  return { status: 401, headers: ['WWW-Authenticate', 'ApiKey realm="api"'], json };
+const KEY_CHALLENGE = 'ApiKey realm="api"';
+
+/** The schemes that a 401 names (RFC 9110 15.5.2). They are one field, because proxies pass on no second one. */
+const CHALLENGES = {
+  'not taken': KEY_CHALLENGE,
+  taken: `Bearer realm="api", ${KEY_CHALLENGE}`,
+  invalid: `Bearer realm="api", error="invalid_token", ${KEY_CHALLENGE}`,
+} as const;
+
+function challenge(bearer: BearerChallenge | undefined, json: { msg: string }): Reply {
+  return { status: 401, headers: ['WWW-Authenticate', CHALLENGES[bearer ?? 'not taken']], json };
 }
 
 /** The reply to every made-up key, so it is made once. */
-const UNAUTHENTICATED = written(challenge({ msg: 'Provided credentials are missing or invalid' }));
+const UNAUTHENTICATED = {
+  'not taken': unauthenticated(undefined),
+  taken: unauthenticated('taken'),
+  invalid: unauthenticated('invalid'),
+} as const;
+
+function unauthenticated(bearer: BearerChallenge | undefined): Reply {
+  return written(challenge(bearer, { msg: 'Provided credentials are missing or invalid' }));
+}
 
 function written(reply: Reply): Reply {
   return { ...reply, text: JSON.stringify(reply.json) };

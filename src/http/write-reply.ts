@@ -1,7 +1,7 @@
-import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
+import type { IncomingRequest, OutgoingResponse } from './exchange.js';
 import type { Reply } from './replies.js';
-import { endInOnePiece } from './one-piece.js';
 
 /** How long the rest of a body that nobody wants is read and dropped before the connection is closed. */
 const LINGER_MS = 500;
@@ -10,9 +10,6 @@ const LINGER_MS = 500;
 const REST_MS = 10_000;
 /** How long a client has to take an answer that was written straight to its connection, and to close that. */
 const RAW_LINGER_MS = 5_000;
-
-/** Sockets whose last answer is written: what still arrives on them is no request and gets no reply. */
-const answeredForGood = new WeakSet<object>();
 
 /** Fields of every answer of Latchkey's own. */
 function ownFields(reply: Reply, requestId: string, length: number | undefined): string[] {
@@ -52,38 +49,36 @@ function lengthOf(body: Buffer | string | undefined): number | undefined {
  * When the request's body was not read, the connection is closed behind the reply, so that the body never
  * becomes a request. It lingers a moment first: a close at once would reset the client before it read the reply.
  */
-export function writeReply(req: IncomingMessage, res: ServerResponse, reply: Reply, requestId: string): void {
+export function writeReply(
+  req: IncomingRequest,
+  res: OutgoingResponse,
+  reply: Reply,
+  requestId: string,
+): void {
   const body = bodyOf(reply);
   const length = lengthOf(body);
   const fields = ownFields(reply, requestId, length);
   // In HTTP/2 nothing that is left of a body could be taken for a request, and its rest is not asked for.
-  const unread = !('stream' in req) && hasBody(req) && !req.readableEnded;
+  const unread = !('stream' in req) && !req.readableEnded;
   if (unread) fields.push('Connection', 'close');
-  // Node keeps the reason of an answer that it refused to send.
   res.writeHead(reply.status, STATUS_CODES[reply.status] ?? '', fields);
   if (!unread) {
     if (req.method === 'HEAD' || body === undefined) res.end();
-    else if ('stream' in req || typeof body !== 'string') res.end(body);
+    else if ('stream' in req) res.end(body);
     else {
-      // As many bytes as characters: it is ASCII, which goes out without being encoded.
+      // As many bytes as characters: it is ASCII, which goes out without being encoded, together with its head.
       res.write(body, length === body.length ? 'latin1' : 'utf8');
-      endInOnePiece(res);
+      res.end();
     }
     return;
   }
-  answeredForGood.add(req.socket);
   if (body === undefined || req.method === 'HEAD') res.flushHeaders();
-  else res.write(body);
+  else res.write(body, 'utf8');
   lingeringEnd(req, res);
 }
 
-function hasBody(req: IncomingMessage): boolean {
-  const { 'content-length': length, 'transfer-encoding': coding } = req.headers;
-  return coding !== undefined || (length !== undefined && length !== '0');
-}
-
 /** Ends an answer whose connection closes behind it when the client has sent the rest of its body, or after a moment. */
-export function lingeringEnd(req: IncomingMessage, res: ServerResponse): void {
+export function lingeringEnd(req: IncomingRequest, res: OutgoingResponse): void {
   const end = () => {
     clearTimeout(timer);
     req.off('end', end).off('close', end);
@@ -98,19 +93,16 @@ export function lingeringEnd(req: IncomingMessage, res: ServerResponse): void {
 }
 
 /** Ends the connection when the rest of a body that nobody wants does not end in time. HTTP/2 breaks its stream off instead. */
-export function limitRest(req: IncomingMessage): void {
+export function limitRest(req: IncomingRequest): void {
   if ('stream' in req) return;
   const { socket } = req;
   const timer = setTimeout(() => socket.destroy(), REST_MS).unref();
   req.once('end', () => clearTimeout(timer));
 }
 
-/**
- * Writes an answer straight to a socket whose request never became one (a parse error, a handshake) and ends it.
- * A socket that has its last answer already is only ended.
- */
+/** Writes an answer straight to a socket whose request never became one (a parse error, a handshake) and ends it. */
 export function writeRawReply(socket: Duplex, reply: Reply, requestId: string): void {
-  if (!socket.writable || answeredForGood.has(socket)) {
+  if (!socket.writable) {
     socket.end(() => socket.destroy());
     return;
   }
@@ -119,7 +111,7 @@ export function writeRawReply(socket: Duplex, reply: Reply, requestId: string): 
   let head = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status] ?? ''}\r\nDate: ${new Date().toUTCString()}\r\n`;
   for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
   socket.end(Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), Buffer.from(body ?? '')]));
-  // Nobody else looks after it: node's server takes connections that left its parser for another's.
+  // Nobody else looks after it.
   const timer = setTimeout(() => socket.destroy(), RAW_LINGER_MS);
   socket.once('close', () => clearTimeout(timer)).resume();
 }

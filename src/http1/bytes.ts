@@ -34,6 +34,9 @@ export const TEXT = classOf((code) => code === HTAB || (code >= SP && code !== D
 /** A request target: visible ASCII without `#`. The rules of paths are those of `http/target`. */
 export const TARGET = classOf((code) => isVisible(code) && code !== HASH);
 
+/** A request target, with `#`. */
+export const TARGET_WITH_FRAGMENT = classOf(isVisible);
+
 /** A method: upper-case letters and `-`. */
 export const METHOD = classOf((code) => (code >= 0x41 && code <= 0x5a) || code === 0x2d);
 

@@ -34,10 +34,15 @@ export class Framing {
   /** Trailers have a field that ends the connection. */
   endsInTrailers = false;
   readonly #refusesTrailers: boolean;
+  readonly #refusesHosts: boolean;
 
-  /** @param refusesTrailers whether trailers with any field that means something here are refused */
-  constructor(refusesTrailers: boolean) {
+  /**
+   * @param refusesTrailers whether trailers with any field that means something here are refused
+   * @param refusesHosts whether a second Host is refused
+   */
+  constructor(refusesTrailers: boolean, refusesHosts = true) {
     this.#refusesTrailers = refusesTrailers;
+    this.#refusesHosts = refusesHosts;
   }
 
   reset(): void {
@@ -66,7 +71,7 @@ export class Framing {
     switch (meaning) {
       case HOST:
         this.hosts += 1;
-        return this.hosts > 1 ? 'host_repeated' : undefined;
+        return this.hosts > 1 && this.#refusesHosts ? 'host_repeated' : undefined;
       case CONTENT_LENGTH:
         return hasTab(bytes, end, lineEnd) ? 'length_invalid' : this.#noteLength(bytes, start, end);
       case TRANSFER_ENCODING:

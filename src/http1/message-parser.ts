@@ -25,6 +25,11 @@ export abstract class MessageParser extends BodyParser {
   #fieldsFrom = 0;
   #finished = false;
 
+  /** A message has begun that is not complete. */
+  get hasBegun(): boolean {
+    return this.state !== states.READY || this.unread > 0;
+  }
+
   /** The other side sends nothing more. */
   finish(): void {
     this.#finished = true;

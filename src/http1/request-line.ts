@@ -23,6 +23,13 @@ export class RequestLine extends LineScanner {
   #at = 0;
   #methodStart = 0;
   #version = 0;
+  readonly #target: Uint8Array;
+
+  /** @param target class of the bytes of a target */
+  constructor(target = TARGET) {
+    super();
+    this.#target = target;
+  }
 
   begin(): void {
     this.#state = START;
@@ -35,6 +42,7 @@ export class RequestLine extends LineScanner {
   scan(bytes: Bytes, origin: number, end: number, maxTarget: number): number {
     let i = origin + this.#at;
     let state = this.#state;
+    const targetBytes = this.#target;
     while (i < end) {
       const code = bytes[i] as number;
       if (state === METHOD_STATE) {
@@ -51,7 +59,7 @@ export class RequestLine extends LineScanner {
         this.targetStart = i - origin;
         state = TARGET_STATE;
       } else if (state === TARGET_STATE) {
-        while (i < end && TARGET[bytes[i] as number] === 1) i++;
+        while (i < end && targetBytes[bytes[i] as number] === 1) i++;
         if (i - origin - this.targetStart > maxTarget)
           return this.refuse('target_too_long', this.targetStart + maxTarget);
         if (i === end) break;

@@ -1,5 +1,6 @@
 import { isHost } from '../domain/host.js';
 import { firstField } from '../http/fields.js';
+import { TARGET, TARGET_WITH_FRAGMENT } from './bytes.js';
 import { type Event, HEAD, NEED_DATA } from './events.js';
 import type { Fault } from './faults.js';
 import { REFUSED } from './line-scanner.js';
@@ -18,11 +19,15 @@ export class RequestParser extends MessageParser {
   /** The client asks for another protocol behind this request (RFC 9110 7.8), which HTTP/1.0 can't. */
   upgrade = false;
 
-  readonly #line = new RequestLine();
+  readonly #line: RequestLine;
+  readonly #judgesHead: boolean;
   #checkedHost: string | undefined;
 
-  constructor(limits: MessageLimits) {
-    super(limits, new Framing(true));
+  /** @param judgesHead false: whoever takes the heads judges Host, the target and the version's coding */
+  constructor(limits: MessageLimits, judgesHead = true) {
+    super(limits, new Framing(true, judgesHead));
+    this.#line = new RequestLine(judgesHead ? TARGET : TARGET_WITH_FRAGMENT);
+    this.#judgesHead = judgesHead;
   }
 
   protected readBetween(): Event {
@@ -54,6 +59,13 @@ export class RequestParser extends MessageParser {
   protected checkHead(): Fault | undefined {
     const { framing, minor, method } = this;
     const { length, chunked } = framing;
+    this.upgrade = framing.upgradeOption && framing.upgradeField && minor === 1;
+    if (method === 'CONNECT' && (chunked || length >= 0)) return 'framing_forbidden';
+    return this.#judgesHead ? this.#judge() : undefined;
+  }
+
+  #judge(): Fault | undefined {
+    const { framing, minor, method } = this;
     this.host = framing.hosts === 0 ? undefined : firstField(this.fields, 'host');
     if (this.host === undefined) {
       if (minor === 1) return 'host_missing';
@@ -61,12 +73,8 @@ export class RequestParser extends MessageParser {
       if (!isHost(this.host)) return 'host_invalid';
       this.#checkedHost = this.host;
     }
-    if (minor === 0 && chunked) return 'coding_version';
-    if (method === 'CONNECT' && (chunked || length >= 0)) return 'framing_forbidden';
-    const fault = targetFault(method, this.target, this.host);
-    if (fault !== undefined) return fault;
-    this.upgrade = framing.upgradeOption && framing.upgradeField && minor === 1;
-    return undefined;
+    if (minor === 0 && framing.chunked) return 'coding_version';
+    return targetFault(method, this.target, this.host);
   }
 
   protected beginContent(): Event {

@@ -15,6 +15,11 @@ export abstract class UnreadBytes {
   /** `bytes` are a copy of our own, with room behind `end`. */
   #isOwn = false;
 
+  /** Bytes that wait to be read. */
+  get unread(): number {
+    return this.end - this.pos;
+  }
+
   /** Takes what came on the connection. The bytes must not change until they are read. */
   feed(chunk: Buffer): void {
     const keep = this.keptFrom < 0 ? this.pos : this.keptFrom;

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { Log } from '../observe/log.js';
 import { createLogThrottle } from '../observe/log-throttle.js';
 import { openConnections, refusedConnections } from '../observe/metrics.js';
-import type { PublicServer } from './tls.js';
+import type { PublicServer } from './server.js';
 
 /** Files for everything but clients and upstreams: the store, the log, the admin port, the process itself. */
 const RESERVED_FILES = 64;
@@ -45,8 +45,6 @@ export function limitConnections(servers: readonly PublicServer[], limit: number
   };
 
   const onConnection = (socket: Socket): void => {
-    // A socket comes here a second time when its wish to change protocols was ignored.
-    if (open.has(socket)) return;
     if (open.size >= allowed) makeRoom();
     if (open.size >= allowed) {
       refusedConnections.inc();
@@ -60,7 +58,7 @@ export function limitConnections(servers: readonly PublicServer[], limit: number
       openConnections.set(open.size);
     });
   };
-  // In front of node's own listener, which would start to parse.
+  // In front of the server's own listener, which would begin to read.
   for (const server of servers) server.prependListener('connection', onConnection);
 }
 

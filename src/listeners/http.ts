@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingRequest, OutgoingResponse, Serve } from '../http/exchange.js';
 import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
@@ -21,10 +21,8 @@ import type { InFlight, ForwardOutcome } from '../upstream/forward-request.js';
  * @param services as they are now; a request ends with those that it began with
  * @param streams where requests are watched while they are carried
  */
-export function createRequestListener(services: () => Services, streams: StreamRevalidator) {
-  return function onRequest(req: IncomingMessage, res: ServerResponse): void {
-    new HttpRequestHandler(services(), streams, req, res).handle();
-  };
+export function createRequestListener(services: () => Services, streams: StreamRevalidator): Serve {
+  return (req, res) => new HttpRequestHandler(services(), streams, req, res).handle();
 }
 
 const OUTCOME_OF_ABORT = {
@@ -35,12 +33,12 @@ const OUTCOME_OF_ABORT = {
 
 class HttpRequestHandler extends RequestHandler implements Stream {
   readonly #streams: StreamRevalidator;
-  readonly #req: IncomingMessage;
-  readonly #res: ServerResponse;
+  readonly #req: IncomingRequest;
+  readonly #res: OutgoingResponse;
   #inFlight: InFlight | undefined;
   #watched: WatchedStream | undefined;
 
-  constructor(services: Services, streams: StreamRevalidator, req: IncomingMessage, res: ServerResponse) {
+  constructor(services: Services, streams: StreamRevalidator, req: IncomingRequest, res: OutgoingResponse) {
     super(services);
     this.#streams = streams;
     this.#req = req;

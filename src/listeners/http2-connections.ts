@@ -54,7 +54,7 @@ interface Connection {
   resetsAt: number;
 }
 
-/** The connections that chose HTTP/2, with the limits that node's own server of HTTP/1 keeps for the others. */
+/** The connections that chose HTTP/2, with the limits that `Http1Connections` keeps for the others. */
 export class Http2Connections {
   readonly #server: Http2Server;
   readonly #open = new Set<Connection>();

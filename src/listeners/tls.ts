@@ -1,24 +1,23 @@
-import { Server as HttpsServer, type ServerOptions } from 'node:https';
-import type { RequestListener, Server } from 'node:http';
-import { Server as TcpServer, type Socket } from 'node:net';
-import type { SecureContextOptions, TLSSocket } from 'node:tls';
+import type { ServerOpts, Socket } from 'node:net';
+import { type SecureContextOptions, Server, type TLSSocket } from 'node:tls';
 import type { Duplex } from 'node:stream';
 import type { ListenerCertificate } from '../config/certificate.js';
 import { guarded } from '../domain/guarded.js';
 import { failedHandshakes } from '../observe/metrics.js';
+import type { Http1Connections } from './http1-connections.js';
 import { Http2Connections, type ListenerLimits, type ServeHttp2 } from './http2-connections.js';
-
-/** The server of the public port, with TLS or without. */
-export type PublicServer = Server | TlsServer;
 
 /** The oldest version that is spoken; ciphers are those of Node. */
 const MIN_VERSION = 'TLSv1.2';
+/** How often limits of HTTP/2 are looked after. */
+const MAX_SWEEP_MS = 2_000;
 
 /**
  * The public server where TLS is on. Each connection says in its handshake which protocol it speaks (ALPN): HTTP/1.1 goes to
- * node's own server, as without TLS, and HTTP/2 to {@link Http2Connections}.
+ * {@link Http1Connections}, as without TLS, and HTTP/2 to {@link Http2Connections}.
  */
-export class TlsServer extends HttpsServer {
+export class TlsServer extends Server {
+  readonly #http1: Http1Connections;
   readonly #http2: Http2Connections;
   readonly #handshakes = new Map<string, Socket>();
   readonly #sweep: NodeJS.Timeout;
@@ -26,31 +25,31 @@ export class TlsServer extends HttpsServer {
   #draining = false;
 
   /**
-   * @param options those of node's server of HTTP/1
    * @param failed gets an error that a listener threw; it closes the connection
    */
   constructor(
-    options: ServerOptions,
+    options: ServerOpts,
     certificate: ListenerCertificate,
     limits: ListenerLimits,
-    onRequest: RequestListener,
+    http1: Http1Connections,
     serveHttp2: ServeHttp2,
     failed: (error: unknown, socket: Duplex) => void,
   ) {
-    super(
-      {
-        ...options,
-        ...contextOf(certificate),
-        ALPNProtocols: ['h2', 'http/1.1', 'http/1.0'],
-        handshakeTimeout: limits.head_timeout,
-        requestCert: certificate.clientCa !== null,
-        rejectUnauthorized: certificate.clientCa !== null,
-      },
-      onRequest,
-    );
+    super({
+      ...options,
+      ...contextOf(certificate),
+      ALPNProtocols: ['h2', 'http/1.1', 'http/1.0'],
+      handshakeTimeout: limits.head_timeout,
+      requestCert: certificate.clientCa !== null,
+      rejectUnauthorized: certificate.clientCa !== null,
+    });
+    this.#http1 = http1;
     this.#failed = failed;
     this.#http2 = new Http2Connections(limits, serveHttp2, failed);
-    this.#sweep = setInterval(() => this.#http2.sweep(), options.connectionsCheckingInterval).unref();
+    this.#sweep = setInterval(
+      () => this.#http2.sweep(),
+      Math.min(MAX_SWEEP_MS, limits.head_timeout / 2),
+    ).unref();
     this.#watchHandshakes();
     this.#chooseProtocol();
   }
@@ -64,21 +63,25 @@ export class TlsServer extends HttpsServer {
   override close(callback?: (error?: Error) => void): this {
     this.#draining = true;
     this.#http2.drain();
-    TcpServer.prototype.close.call(this, (error) => {
+    return super.close((error) => {
       clearInterval(this.#sweep);
+      this.#http1.stop();
       callback?.(error);
     });
-    return this;
   }
 
-  override closeIdleConnections(): void {
-    super.closeIdleConnections();
+  get tunnels(): ReadonlySet<Duplex> {
+    return this.#http1.tunnels;
+  }
+
+  closeIdleConnections(): void {
+    this.#http1.closeIdle();
     this.#http2.closeIdle();
     if (this.#draining) this.#endHandshakes();
   }
 
-  override closeAllConnections(): void {
-    super.closeAllConnections();
+  closeAllConnections(): void {
+    this.#http1.destroyAll();
     this.#http2.destroyAll();
     this.#endHandshakes();
   }
@@ -93,8 +96,6 @@ export class TlsServer extends HttpsServer {
       this.#handshakes.set(peer, socket);
       socket.once('close', () => this.#handshakes.delete(peer));
     });
-    // Node's own listener takes what failed for an unreadable request, and nobody could read an answer.
-    this.removeAllListeners('tlsClientError');
     this.on('tlsClientError', (_error, socket) => {
       failedHandshakes.inc();
       socket.destroy();
@@ -102,13 +103,10 @@ export class TlsServer extends HttpsServer {
   }
 
   #chooseProtocol(): void {
-    const [serveHttp1] = this.listeners('secureConnection') as ((socket: TLSSocket) => void)[];
-    if (serveHttp1 === undefined) throw new Error('node serves HTTP/1 in another way');
-    this.removeAllListeners('secureConnection');
     const accept = (socket: TLSSocket): void => {
       this.#handshakes.delete(peerOf(socket));
       if (socket.alpnProtocol === 'h2') this.#http2.accept(socket);
-      else serveHttp1.call(this, socket);
+      else this.#http1.accept(socket);
     };
     this.on('secureConnection', guarded(accept, this.#failed));
   }

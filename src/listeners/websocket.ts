@@ -1,9 +1,10 @@
-import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Admitted, Verdict } from '../gate/gate.js';
+import type { ParsedRequest } from '../http/exchange.js';
 import type { Reply } from '../http/replies.js';
+import type { UpgradeListener } from './http1-settings.js';
 import type { RequestHead } from '../http/head.js';
 import { writeRawReply } from '../http/write-reply.js';
 import { openWebSockets } from '../observe/metrics/requests.js';
@@ -11,23 +12,12 @@ import { RequestHandler } from '../pipeline/request-handler.js';
 import type { Services } from '../pipeline/services.js';
 import type { Stream, StreamRevalidator } from '../pipeline/streams.js';
 import { refuseHandshake } from '../upstream/handshake.js';
-import { leaveErrors } from './pipelining.js';
-import type { PublicServer } from './tls.js';
 
-/**
- * The entrance of WebSocket handshakes: what is allowed becomes a tunnel to the upstream.
- *
- * Any other protocol in `Upgrade` is a wish that a server may ignore (RFC 9110 7.8), as common clients
- * expect that send `Upgrade: h2c` on their first request. Such a request is read again without it.
- */
-export function createUpgradeListener(
-  services: () => Services,
-  streams: StreamRevalidator,
-  server: () => PublicServer,
-) {
-  return function onUpgrade(req: IncomingMessage, socket: Duplex, headBytes: Buffer): void {
-    if (asksForWebSocket(req)) new HandshakeHandler(services(), streams, req, socket, headBytes).handle();
-    else readAgainWithoutUpgrade(server(), req, socket, headBytes);
+/** The entrance of WebSocket handshakes: what is allowed becomes a tunnel to the upstream. */
+export function createUpgradeListener(services: () => Services, streams: StreamRevalidator): UpgradeListener {
+  return (req, socket, headBytes) => {
+    closeAtError(socket);
+    new HandshakeHandler(services(), streams, req, socket, headBytes).handle();
   };
 }
 
@@ -35,7 +25,7 @@ const NOT_A_WEBSOCKET: Refusal = { refusal: 'malformed', detail: 'this endpoint 
 
 class HandshakeHandler extends RequestHandler {
   readonly #streams: StreamRevalidator;
-  readonly #req: IncomingMessage;
+  readonly #req: ParsedRequest;
   readonly #socket: Duplex;
   readonly #headBytes: Buffer;
   #isCarried = false;
@@ -43,7 +33,7 @@ class HandshakeHandler extends RequestHandler {
   constructor(
     services: Services,
     streams: StreamRevalidator,
-    req: IncomingMessage,
+    req: ParsedRequest,
     socket: Duplex,
     headBytes: Buffer,
   ) {
@@ -141,41 +131,16 @@ class HandshakeHandler extends RequestHandler {
   }
 }
 
+/** Ends a connection at its first error. All share the listener: one of its own would keep the request that it was made in. */
+function closeAtError(connection: Duplex): void {
+  connection.on('error', destroyThis);
+}
+
+function destroyThis(this: Duplex): void {
+  this.destroy();
+}
+
 function countOpen(socket: Duplex): void {
   openWebSockets.inc();
   socket.once('close', () => openWebSockets.dec());
-}
-
-/** Whether a request asks for the one protocol that is carried (RFC 6455 4.1: HTTP/1.1 at least). */
-export function asksForWebSocket(req: IncomingMessage): boolean {
-  return req.httpVersion === '1.1' && req.headers.upgrade?.toLowerCase() === 'websocket';
-}
-
-/**
- * Gives the connection back to the parser with the same head, less the wish to change protocols.
- * Node before 24.9 has no `shouldUpgradeCallback`, which would have left it there.
- */
-function readAgainWithoutUpgrade(
-  server: PublicServer,
-  req: IncomingMessage,
-  socket: Duplex,
-  rest: Buffer,
-): void {
-  let head = `${req.method} ${req.url} HTTP/${req.httpVersion}\r\n`;
-  for (let i = 0; i < req.rawHeaders.length; i += 2) {
-    const name = req.rawHeaders[i] ?? '';
-    if (/^(?:upgrade|http2-settings)$/i.test(name)) continue;
-    const value = req.rawHeaders[i + 1] ?? '';
-    head += `${name}: ${/^connection$/i.test(name) ? withoutUpgrade(value) : value}\r\n`;
-  }
-  leaveErrors(socket);
-  socket.unshift(Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), rest]));
-  server.emit('encrypted' in socket ? 'secureConnection' : 'connection', socket);
-}
-
-function withoutUpgrade(connection: string): string {
-  return connection
-    .split(',')
-    .filter((option) => !/^\s*(?:upgrade|http2-settings)\s*$/i.test(option))
-    .join(',');
 }

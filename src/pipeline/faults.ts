@@ -1,23 +1,24 @@
 import type { Refusal } from '../domain/refusal.js';
 import { Unavailable } from '../domain/unavailable.js';
+import type { Fault } from '../http1/faults.js';
 
 /** The refusal of a request that ran into a fault. */
 export function faultRefusal(error: unknown): Refusal {
   return error instanceof Unavailable ? error.refusal : { refusal: 'fault' };
 }
 
-/** The refusal for what node's parser could not read (the `clientError` event). */
-export function parseRefusal(error: NodeJS.ErrnoException): Refusal {
-  switch (error.code) {
-    case 'HPE_HEADER_OVERFLOW':
+/** The refusal for what is no request of HTTP/1.1. */
+export function parseRefusal(fault: Fault): Refusal {
+  switch (fault) {
+    case 'head_too_large':
+    case 'trailers_too_large':
       return {
         refusal: 'fields_too_large',
         detail: 'the request target and header fields are too long together',
       };
-    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+    case 'chunk_line_too_long':
+    case 'extensions_too_large':
       return { refusal: 'body_too_large', detail: 'the chunk extensions are too long' };
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return { refusal: 'too_slow', detail: 'the request took too long to arrive' };
     default:
       return { refusal: 'malformed', detail: 'the request is not well-formed HTTP/1.1' };
   }

@@ -1,8 +1,7 @@
-import { METHODS as PARSED_METHODS } from 'node:http';
 import { Sessions } from '../accounts/sessions.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { LoadedConfig } from '../config/load.js';
-import { defaultUpstream, vendorNames } from '../config/derived.js';
+import { defaultUpstream, headNames, vendorNames } from '../config/derived.js';
 import { compilePolicy } from '../config/policy.js';
 import type { Subject } from '../domain/credential.js';
 import { digestOfField } from '../domain/secret.js';
@@ -14,6 +13,7 @@ import type { GateServices } from '../gate/gate.js';
 import { Ownership } from '../gate/ownership.js';
 import { createClientReader } from '../http/client-address.js';
 import { createHeadReader, type HeadReader } from '../http/read-head.js';
+import { REGISTERED_METHODS } from '../http1/methods.js';
 import type { Store } from '../store/store.js';
 import type { TokenWithUse } from '../store/token-store.js';
 
@@ -40,22 +40,25 @@ export class Simulator {
   /** @param store null when there is none to ask: then nobody has tokens, and a token's id names one's own */
   constructor(loaded: LoadedConfig, store: Store | null) {
     const { config, lines } = loaded;
-    const names = vendorNames(config.interface);
     const { sites, policy } = compilePolicy(config, lines);
     const tokens =
       store === null ? null : new Tokens(store, UNUSED, config.tokens, Object.keys(config.policy.scopes));
     this.#loaded = loaded;
     this.#store = store;
-    this.#keyName = names.key;
+    this.#keyName = vendorNames(config.interface).key;
     this.#readHead = createHeadReader(
-      { key: names.key.toLowerCase(), otp: names.otp.toLowerCase(), sessionCookie: names.sessionCookie },
+      headNames(config.interface),
       config.limits,
       createClientReader(config.listen.trusted_proxies),
     );
     this.#authenticator =
       store === null
         ? null
-        : new Authenticator(store.tokens, new Sessions(store.sessions, UNUSED, config.sessions));
+        : new Authenticator(
+            store.tokens,
+            new Sessions(store.sessions, UNUSED, config.sessions),
+            config.interface.bearer,
+          );
     this.#parts = {
       sites,
       policy,
@@ -70,7 +73,7 @@ export class Simulator {
   /** Judges a request and says what led to the verdict. */
   async ask({ method, target, fields = [], as }: SimulatedRequest, now: EpochMs): Promise<Explanation> {
     const given = [...fields, ...(as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : [])];
-    if (!PARSED_METHODS.includes(method) || given.some((text) => /[\0\r\n]/.test(text))) {
+    if (!REGISTERED_METHODS.includes(method) || given.some((text) => /[\0\r\n]/.test(text))) {
       const detail = 'the request is not well-formed HTTP/1.1';
       return explainRefused(method, target, { refusal: 'malformed', detail });
     }
@@ -143,7 +146,7 @@ function hasHost(fields: readonly string[]): boolean {
   return fields.some((text, i) => i % 2 === 0 && text.toLowerCase() === 'host');
 }
 
-/** A field as node's parser gives it: without space around it, each byte of its UTF-8 as one Latin-1 character. */
+/** A field as the parser gives it: without space around it, each byte of its UTF-8 as one Latin-1 character. */
 function asWireText(text: string): string {
   return Buffer.from(text.replace(/^[ \t]+|[ \t]+$/g, ''), 'utf8').toString('latin1');
 }

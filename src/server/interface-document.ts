@@ -12,6 +12,7 @@ export function interfaceSettings(config: Pick<Config, 'interface' | 'identity'>
     keyName: names.key,
     otpName: names.otp,
     sessionCookie: names.sessionCookie,
+    bearer: config.interface.bearer,
     version: readVersion(),
   };
 }

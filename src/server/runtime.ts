@@ -10,7 +10,7 @@ import { Tokens } from '../accounts/tokens.js';
 import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
 import { compilePolicy } from '../config/policy.js';
-import { addressesOf, defaultUpstream, reservedIdentity, vendorNames } from '../config/derived.js';
+import { addressesOf, defaultUpstream, headNames, reservedIdentity, vendorNames } from '../config/derived.js';
 import { mapMaybe } from '../domain/maybe-promise.js';
 import { createHandlers } from '../endpoints/endpoints.js';
 import { readPageFiles } from '../endpoints/page-files.js';
@@ -107,7 +107,7 @@ export function createRuntime(
   const gate = new Gate({
     sites,
     policy,
-    authenticator: new Authenticator(store.tokens, sessions),
+    authenticator: new Authenticator(store.tokens, sessions, config.interface.bearer),
     ownership,
     lastSeen,
     tokens,
@@ -119,6 +119,7 @@ export function createRuntime(
     protectedNames: reserved.names,
     protectedPrefixes: reserved.prefixes,
     credentialNames: [names.key, names.otp],
+    bearer: config.interface.bearer,
     sessionCookie: names.sessionCookie,
     forwardCredentials: config.identity.forward_credentials,
     tracing: tracing !== undefined,
@@ -127,7 +128,7 @@ export function createRuntime(
   const services: Services = {
     bodyLimits: config.limits,
     readHead: createHeadReader(
-      { key: names.key.toLowerCase(), otp: names.otp.toLowerCase(), sessionCookie: names.sessionCookie },
+      headNames(config.interface),
       config.limits,
       createClientReader(config.listen.trusted_proxies),
     ),

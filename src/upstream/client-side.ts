@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http';
+import type { OutgoingResponse } from '../http/exchange.js';
 
 /** Receives what happens on the client's side of an answer. */
 export interface Following {
@@ -9,16 +9,16 @@ export interface Following {
 
 /** Where an answer's follower is found by the listeners below, of which all answers share one each. */
 const FOLLOWER = Symbol('follower');
-type Followed = ServerResponse & { [FOLLOWER]?: Following | undefined };
+type Followed = OutgoingResponse & { [FOLLOWER]?: Following | undefined };
 
 /** Sends events of the client from now on, until {@link unfollow}. */
-export function follow(res: ServerResponse, follower: Following): void {
+export function follow(res: OutgoingResponse, follower: Following): void {
   (res as Followed)[FOLLOWER] = follower;
   res.on('close', onClose);
 }
 
 /** An idle connection keeps its last answer, and that would keep everything of its request. */
-export function unfollow(res: ServerResponse): void {
+export function unfollow(res: OutgoingResponse): void {
   res.off('close', onClose);
   (res as Followed)[FOLLOWER] = undefined;
 }
@@ -29,13 +29,13 @@ export function unfollow(res: ServerResponse): void {
  * @param timeout milliseconds in which it must, or its connection ends
  * @returns the timer, to be cleared when it is over
  */
-export function awaitDrain(res: ServerResponse, timeout: number): NodeJS.Timeout {
+export function awaitDrain(res: OutgoingResponse, timeout: number): NodeJS.Timeout {
   res.once('drain', onDrain);
   return setTimeout(onStall, timeout, res);
 }
 
 /** Ends the connection of a whole answer when a part of it waits for its client for longer than that, in milliseconds. */
-export function destroyUnlessTaken(res: ServerResponse, timeout: number): void {
+export function destroyUnlessTaken(res: OutgoingResponse, timeout: number): void {
   const timer = setTimeout(onStall, timeout, res);
   res.once('close', () => clearTimeout(timer));
 }
@@ -48,6 +48,6 @@ function onDrain(this: Followed): void {
   this[FOLLOWER]?.drained();
 }
 
-function onStall(res: ServerResponse): void {
+function onStall(res: OutgoingResponse): void {
   res.destroy();
 }

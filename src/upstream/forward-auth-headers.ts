@@ -1,4 +1,5 @@
 import type { Refusal } from '../domain/refusal.js';
+import { AUTHORIZATION } from '../http/bearer.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import {
@@ -8,7 +9,7 @@ import {
   OVERRIDES,
   ProtectedFields,
 } from '../http/protected-fields.js';
-import { type RequestHeaderSettings, withoutCookie } from './request-headers.js';
+import { authorizationFilter, type RequestHeaderSettings, withoutCookie } from './request-headers.js';
 
 /** What the decision port tells a proxy that forwards a request by itself. */
 export interface ForwardAuthHeaders {
@@ -19,7 +20,7 @@ export interface ForwardAuthHeaders {
    * @param namesRemoved whether the answer names fields to remove
    */
   readonly refuse: (head: RequestHead, namesRemoved: boolean) => Refusal | undefined;
-  /** Fields for the upstream: identity, and `Cookie` without the session. */
+  /** Fields for the upstream: identity, `Cookie` without the session, and `Authorization` unless it holds a token. */
   readonly fields: (head: RequestHead, identity: readonly string[]) => string[];
   /** Names of fields that the upstream must not get, as Envoy takes them from an answer. */
   readonly removed: (head: RequestHead, fields: readonly string[]) => string;
@@ -70,6 +71,7 @@ export const FORWARDED_NAMES: readonly string[] = [
 export function createForwardAuthHeaders(settings: RequestHeaderSettings): ForwardAuthHeaders {
   const { protectedNames, credentialNames, sessionCookie, forwardCredentials } = settings;
   const protectedFields = new ProtectedFields(settings);
+  const isForwarded = authorizationFilter(settings);
   const identityNames = new Set(protectedNames.map(lowerCase));
   const dropped = new Set([...identityNames, ...FORWARDED_NAMES]);
   const unlessSent = [...identityNames, 'cookie'];
@@ -90,8 +92,12 @@ export function createForwardAuthHeaders(settings: RequestHeaderSettings): Forwa
       return undefined;
     },
     fields: (head, identity) => {
+      const out = [...identity];
+      const authorization = firstField(head.fields, AUTHORIZATION);
+      if (authorization !== undefined && isForwarded(authorization)) out.push('Authorization', authorization);
       const cookie = cookieFor(head.fields, forwardCredentials ? undefined : sessionCookie);
-      return cookie === '' ? [...identity] : [...identity, 'Cookie', cookie];
+      if (cookie !== '') out.push('Cookie', cookie);
+      return out;
     },
     removed: (head, fields) => {
       const absent = unlessSent.filter((name) => firstField(fields, name) === undefined);
@@ -99,7 +105,10 @@ export function createForwardAuthHeaders(settings: RequestHeaderSettings): Forwa
         .filter((name, i) => i % 2 === 0 && protectedFields.hasPrefix(foldName(name)))
         .map(lowerCase)
         .filter((name) => !identityNames.has(name) && !WRITTEN_BY_ENVOY.has(name));
-      return [...absent, ...sent, ...always].join(',');
+      const isWithheld =
+        firstField(head.fields, AUTHORIZATION) !== undefined &&
+        firstField(fields, AUTHORIZATION) === undefined;
+      return [...absent, ...sent, ...(isWithheld ? [AUTHORIZATION] : []), ...always].join(',');
     },
   };
 }

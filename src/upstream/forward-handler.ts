@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http';
+import type { OutgoingResponse } from '../http/exchange.js';
 import { errors } from 'undici';
 import { isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
@@ -223,7 +223,7 @@ export class ForwardHandler
   }
 }
 
-function destroy(res: ServerResponse): void {
+function destroy(res: OutgoingResponse): void {
   res.destroy();
 }
 

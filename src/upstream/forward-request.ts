@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingRequest, OutgoingResponse } from '../http/exchange.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 import type { Upstream } from './upstreams.js';
@@ -6,8 +6,8 @@ import type { Upstream } from './upstreams.js';
 /** A judged request to carry. */
 export interface ForwardRequest {
   readonly head: RequestHead;
-  readonly req: IncomingMessage;
-  readonly res: ServerResponse;
+  readonly req: IncomingRequest;
+  readonly res: OutgoingResponse;
   readonly upstream: Upstream;
   /** What the upstream is asked for, without the path of its address. */
   readonly target: string;

@@ -1,3 +1,4 @@
+import { AUTHORIZATION, holdsToken } from '../http/bearer.js';
 import { pairsWith } from '../http/cookies.js';
 import { asPropertyName } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
@@ -8,6 +9,8 @@ export interface RequestHeaderSettings extends ProtectedNames {
   /** Exact name of the session cookie. */
   readonly sessionCookie: string;
   readonly forwardCredentials: boolean;
+  /** Tokens are taken as `Authorization: Bearer`. Where they are not, no token is forwarded as a credential. */
+  readonly bearer: boolean;
   /** This process writes its own spans: the upstream receives their ids instead of the client's. */
   readonly tracing: boolean;
 }
@@ -15,7 +18,7 @@ export interface RequestHeaderSettings extends ProtectedNames {
 /** Builds request headers for the upstream: a flat list of names and values, the injected ones last. */
 export type RequestHeaders = (head: RequestHead, injected: readonly string[], requestId: string) => string[];
 
-type Treatment = 'keep' | 'drop' | 'cookie' | 'trace';
+type Treatment = 'keep' | 'drop' | 'cookie' | 'authorization' | 'trace';
 
 /** A name of a client's field, and what becomes of the field. */
 interface Known {
@@ -31,6 +34,7 @@ const MAX_REMEMBERED = 2_000;
 /** Makes the builder of request headers. They are rebuilt from what was received, never passed through. */
 export function createRequestHeaders(settings: RequestHeaderSettings): RequestHeaders {
   const { forwardCredentials, tracing } = settings;
+  const isForwarded = authorizationFilter(settings);
   const fields = new ProtectedFields(settings);
   const forwarded = new Set(forwardCredentials ? settings.credentialNames.map(lowerCase) : []);
   const treat = (name: string): Treatment => {
@@ -39,6 +43,7 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
     if (fields.has(folded)) return 'drop';
     if (folded === TRACEPARENT) return tracing ? 'drop' : 'trace';
     if (folded === 'tracestate') return 'trace';
+    if (folded === AUTHORIZATION) return 'authorization';
     return folded === 'cookie' && !forwardCredentials ? 'cookie' : 'keep';
   };
   const remembered = new Map<string, Known>();
@@ -63,6 +68,8 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
       else if (treatment === 'trace') {
         // State without a trace means nothing (W3C Trace Context 4.3), and a malformed trace goes no further.
         if (head.trace !== undefined) out.push(name, value);
+      } else if (treatment === 'authorization') {
+        if (isForwarded(value)) out.push(name, value);
       } else {
         const cookies = withoutCookie(value, settings.sessionCookie);
         if (cookies !== '') out.push(name, cookies);
@@ -74,6 +81,14 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
     for (let i = 0; i < injected.length; i++) out.push(injected[i] as string);
     return out;
   };
+}
+
+/** Makes the test of whether an upstream may get a value of `Authorization`: any, save one that holds a token. */
+export function authorizationFilter({
+  forwardCredentials,
+  bearer,
+}: Pick<RequestHeaderSettings, 'forwardCredentials' | 'bearer'>): (value: string) => boolean {
+  return forwardCredentials && bearer ? () => true : (value) => !holdsToken(value);
 }
 
 function lowerCase(name: string): string {

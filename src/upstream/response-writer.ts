@@ -1,5 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { endInOnePiece } from '../http/one-piece.js';
+import type { IncomingRequest, OutgoingResponse } from '../http/exchange.js';
 import { lingeringEnd, limitRest } from '../http/write-reply.js';
 import { awaitDrain, destroyUnlessTaken } from './client-side.js';
 
@@ -8,16 +7,14 @@ const MAX_JOINED = 8 * 1024;
 
 /** Writes the body of an upstream's answer to the client. */
 export class ResponseWriter {
-  readonly #req: IncomingMessage;
-  readonly #res: ServerResponse;
+  readonly #req: IncomingRequest;
+  readonly #res: OutgoingResponse;
   readonly #idleTimeout: number;
   #stalled: NodeJS.Timeout | undefined;
   #wrote = false;
-  /** All of the body that came so far was written together with the head. */
-  #onePiece = false;
 
   /** @param idleTimeout milliseconds in which the client must take what waits for it */
-  constructor(req: IncomingMessage, res: ServerResponse, idleTimeout: number) {
+  constructor(req: IncomingRequest, res: OutgoingResponse, idleTimeout: number) {
     this.#req = req;
     this.#res = res;
     this.#idleTimeout = idleTimeout;
@@ -31,10 +28,10 @@ export class ResponseWriter {
   /** Returns whether the client stalls with this chunk. */
   write(chunk: Buffer): boolean {
     const res = this.#res;
-    this.#onePiece = !this.#wrote && chunk.length <= MAX_JOINED && !res.chunkedEncoding;
+    const joins = !this.#wrote && chunk.length <= MAX_JOINED && !res.chunkedEncoding;
     this.#wrote = true;
-    // As a string it joins its head.
-    if (this.#onePiece ? res.write(chunk.toString('latin1'), 'latin1') : res.write(chunk)) return false;
+    // As a string it goes out in one piece with its head.
+    if (joins ? res.write(chunk.toString('latin1'), 'latin1') : res.write(chunk)) return false;
     if (this.#stalled !== undefined) return false;
     this.#stalled = awaitDrain(res, this.#idleTimeout);
     return true;
@@ -55,20 +52,14 @@ export class ResponseWriter {
   end(hasUpload: boolean): void {
     const [req, res] = [this.#req, this.#res];
     const isUnread = hasUpload && !req.readableEnded;
-    if (isUnread && closesBehind(res)) {
+    if (isUnread && res.shouldKeepAlive === false) {
       // Closed while the client still sends, its connection would be reset, and the answer might be lost with it.
       res.flushHeaders();
       lingeringEnd(req, res);
     } else {
       if (isUnread) limitRest(req);
-      if (this.#onePiece) endInOnePiece(res);
-      else res.end();
+      res.end();
     }
     if (res.writableLength > 0) destroyUnlessTaken(res, this.#idleTimeout);
   }
-}
-
-/** Whether the connection closes behind an answer. That of HTTP/2 never does, and has no such property. */
-function closesBehind(res: ServerResponse): boolean {
-  return 'shouldKeepAlive' in res && !res.shouldKeepAlive;
 }

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingRequest } from '../http/exchange.js';
 
 /** Whom an upload tells how it goes. */
 export interface Uploading {
@@ -25,7 +25,7 @@ export interface BodySink {
  * then it can be given to another connection.
  */
 export class Upload {
-  readonly #req: IncomingMessage;
+  readonly #req: IncomingRequest;
   readonly #idle: NodeJS.Timeout;
   readonly #owner: Uploading;
   #sink: BodySink | undefined;
@@ -35,7 +35,7 @@ export class Upload {
   #isDestroyed = false;
 
   /** @param idleTimeout milliseconds that the client may pause */
-  constructor(req: IncomingMessage, owner: Uploading, idleTimeout: number) {
+  constructor(req: IncomingRequest, owner: Uploading, idleTimeout: number) {
     this.#req = req;
     this.#owner = owner;
     this.#idle = setTimeout(this.#onIdle, idleTimeout);

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { startFixture } from '../helpers/fixture.js';
+import { LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { send, sendRaw } from '../helpers/http.js';
 
 const { url, login, token, create, upstream } = await startFixture(t);
@@ -19,13 +19,17 @@ t.test('401 for no credential and for every one that does not hold, the same byt
     { 'Service-Key': `${good}, x` },
     { 'Service-Key': session.split('=')[1] ?? '' },
     { Service_Key: good },
-    { Authorization: `Bearer ${good}` },
+    { Authorization: `Basic ${btoa(`${good}:`)}` },
+    { Authorization: `Bearer ${good.slice(0, -1)}` },
+    { Authorization: `Bearer ${good.toLowerCase()}` },
+    { Authorization: `Bearer ${LEGACY_KEY}` },
     { Cookie: `service.session=${good}` },
     { Cookie: `${session}x` },
     { Cookie: 'service.session=' },
     { Cookie: session.replace('service.session', 'service_session') },
     // A bad key never falls back to the cookie.
     { 'Service-Key': 'bad', Cookie: session },
+    { Authorization: `Bearer lk${'0'.repeat(38)}`, Cookie: session },
   ];
   for (const headers of sets) {
     const reply = await send(url, '/service/SVC1', { headers });

@@ -64,14 +64,18 @@ t.test('the names are those of the running configuration', async (t) => {
   const { securitySchemes, parameters } = served.json.components;
   t.match(securitySchemes, {
     token: { type: 'apiKey', in: 'header', name: 'Acme-Key' },
+    bearer: { type: 'http', scheme: 'bearer' },
     session: { type: 'apiKey', in: 'cookie', name: 'acme.session' },
   });
   t.equal(parameters.OneTimePassword.name, 'Acme-OTP');
-  t.same(served.json.paths['/tokens'].get.security, [{ session: [] }, { token: [] }]);
+  t.same(served.json.paths['/tokens'].get.security, [{ session: [] }, { token: [] }, { bearer: [] }]);
   t.notMatch(served.text, 'Service-', 'no other name');
   const bare: Record<string, any> = describedBy('interface: { ui: { enabled: false } }'); // oxlint-disable-line typescript/no-explicit-any -- JSON
   t.same(Object.keys(bare['paths']).toSorted(), ['/_latchkey/openapi.json', '/customer/{id}/tokens', '/login', '/logout', '/tokens', '/tokens/self', '/tokens/{id}']);
   t.same(bare['paths']['/tokens'].get.security, [{ session: [] }]);
+  const keyed: Record<string, any> = describedBy('interface: { bearer: false }'); // oxlint-disable-line typescript/no-explicit-any -- JSON
+  t.same(keyed['paths']['/tokens/self'].get.security, [{ token: [] }]);
+  t.equal(keyed['components'].securitySchemes.bearer, undefined);
   t.equal(bare['components'].schemas.Caller, undefined, 'nothing that is of no use');
   t.notMatch(bare['components'].schemas.CreateOwnTokenRequest, {}, 'a login name is required without sudo');
 }); // prettier-ignore

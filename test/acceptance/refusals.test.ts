@@ -2,9 +2,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { selfSigned } from '../helpers/certificates.js';
+import { DECIDES, entrancesOf, HANDSHAKE } from '../helpers/entrances.js';
 import { directory, client } from '../helpers/fixture.js';
 import { type Reply, freshMetrics, send, startUpstream } from '../helpers/http.js';
-import { openHttp2, sendHttp2 } from '../helpers/http2.js';
+import { openHttp2 } from '../helpers/http2.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
@@ -53,7 +54,6 @@ interface Case {
   /** `explain` counts nothing. */
   readonly isCounted?: true;
 }
-type Asked = Required<Omit<Case, 'isCounted'>>;
 
 /** Reasons by their tags, each with a request that has it. */
 const CASES: Record<string, Case> = {
@@ -81,24 +81,7 @@ const CASES: Record<string, Case> = {
   },
 };
 
-const HANDSHAKE = {
-  Connection: 'Upgrade',
-  Upgrade: 'websocket',
-  'Sec-WebSocket-Version': '13',
-  'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==',
-};
-
-const ENTRANCES = {
-  'HTTP/1.1': ({ method, path, headers }: Asked): Promise<Reply> => send(server.url, path, { method, headers }),
-  'HTTP/2': ({ method, path, headers }: Asked) => sendHttp2(session, path, { method, headers }),
-  WebSocket: ({ path, headers }: Asked) => send(server.url, path, { headers: { ...headers, ...HANDSHAKE } }),
-  'auth-request': ({ method, path, headers }: Asked) =>
-    send(server.decision, '/auth-request', { headers: { ...headers, 'X-Original-Method': method, 'X-Original-URI': path } }),
-  'forward-auth': ({ method, path, headers }: Asked) =>
-    send(server.decision, '/forward-auth', { headers: { ...headers, 'X-Forwarded-Method': method, 'X-Forwarded-Uri': path } }),
-  ext_authz: ({ method, path, headers }: Asked) => send(server.decision, `/ext_authz${path}`, { method, headers }),
-}; // prettier-ignore
-const DECIDES: ReadonlySet<string> = new Set(['auth-request', 'forward-auth', 'ext_authz']);
+const ENTRANCES = entrancesOf(server, session);
 
 const linesOf = (text: string) =>
   text

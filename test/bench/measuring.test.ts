@@ -148,7 +148,8 @@ t.test('whose time it is', async (t) => {
       ['file:///x/dist/gate/identity.js', 'identity'],
       ['file:///x/node_modules/lmdb/read.js', 'store'],
       ['file:///x/dist/upstream/connection.js', 'upstream'],
-      ['file:///x/dist/http1/response-parser.js', 'upstream'],
+      ['file:///x/dist/http1/response-parser.js', undefined],
+      ['file:///x/dist/listeners/http1-connection.js', 'receive'],
       ['file:///x/dist/upstream/forward-handler.js', 'forward'],
       ['file:///x/dist/pipeline/access-log.js', 'log'],
       ['file:///x/dist/pipeline/request-handler.js', 'pipeline'],
@@ -163,7 +164,7 @@ t.test('whose time it is', async (t) => {
   });
   const nodes = [
     frame(1, '(root)', '', [2, 6, 7]),
-    frame(2, 'onHeaders', 'node:_http_server', [3]),
+    frame(2, 'onStreamRead', 'node:internal/stream_base_commons', [3]),
     frame(3, 'onRequest', 'file:///x/dist/pipeline/request-handler.js', [4]),
     frame(4, 'forward', 'file:///x/dist/upstream/forward.js', [5]),
     frame(5, 'write', 'node:net'),
@@ -179,7 +180,7 @@ t.test('whose time it is', async (t) => {
     node: { own: 7, called: 0 },
   });
   const node = (url: string, selfSize: number, children: object[] = []) => ({ callFrame: { url }, selfSize, children });
-  const head = node('', 0, [node('node:_http_server', 1, [node('file:///x/dist/http/head.js', 2, [node('', 4)])])]);
+  const head = node('', 0, [node('node:internal/stream_base_commons', 1, [node('file:///x/dist/http/head.js', 2, [node('', 4)])])]);
   const allocated = attributeAllocations(head);
   t.equal(allocated.get('receive'), 1);
   t.equal(allocated.get('head'), 6);

@@ -205,6 +205,7 @@ t.test('curl, wget, Python and Perl', async (t) => {
   const named = ['-d', 'username=superuser@example.com', '--data-urlencode', `password=${PASSWORD}`];
   const python = (code: string) => runClient('python3', ['-c', `import http.client, json, urllib.parse, urllib.request as r\nurl=${JSON.stringify(url)}\nkey=${JSON.stringify(key)}\npassword=${JSON.stringify(PASSWORD)}\n${code}`]);
   const perl = (code: string) => runClient('perl', ['-MHTTP::Tiny', '-e', `my $url=${JSON.stringify(url)}; my $h={'Fastly-Key'=>'${key}'}; my $u=HTTP::Tiny->new; ${code}`]);
+  const fetchAs = (secret: string) => runClient(process.execPath, ['-e', `fetch(${JSON.stringify(`${url}/tokens/self`)}, { headers: { Authorization: 'Bearer ${secret}' } }).then(async (res) => console.log(res.status, (await res.json()).user_id))`]);
   const made: [string, Promise<Ended>, RegExp][] = [
     ['curl -d', curl(...named, '-d', 'services[]=SVC1', '-d', 'expires_at=2099-01-01T00:00:00+00:00', `${url}/tokens`), /"services":\["SVC1"\].*"expires_at":"2099-01-01T00:00:00\+00:00".* 200 application\/json$/],
     ['curl --json', curl('-H', 'Content-Type: application/json', '-d', JSON.stringify({ username: 'superuser@example.com', password: PASSWORD, services: ['SVC1'] }), `${url}/tokens`), /"services":\["SVC1"\]/],
@@ -213,6 +214,12 @@ t.test('curl, wget, Python and Perl', async (t) => {
     ['curl -X PURGE', curl('-X', 'PURGE', '-H', `Fastly-Key: ${purger}`, `${url}/some/page`), /"status":"ok".* 200/],
     ['curl -I', curl('-I', '-H', `Fastly-Key: ${key}`, `${url}/tokens/self`), /^HTTP\/1\.1 200 OK\r\n[^]*Content-Type: application\/json\r\n/],
     ['curl, wrong', curl('-H', 'Fastly-Key: x', `${url}/service`), /^{"msg":"Provided credentials are missing or invalid"} 401 application\/json$/],
+    ['curl --oauth2-bearer', curl('--oauth2-bearer', key, `${url}/tokens/self`), /"name":"admin".* 200 application\/json$/],
+    ['curl --oauth2-bearer, through it', curl('--oauth2-bearer', limited, '-X', 'POST', `${url}/service/SVC1/purge/a`), /"status":"ok".* 200/],
+    ['curl --oauth2-bearer, revoked', curl('-i', '--oauth2-bearer', revoked, `${url}/service`), /\r\nWWW-Authenticate: Bearer realm="api", error="invalid_token"[^]* 401 application\/json$/],
+    ['curl --oauth2-bearer beside a key', curl('--oauth2-bearer', key, '-H', `Fastly-Key: ${key}`, `${url}/service`), /both carry a credential.* 400 application\/json$/],
+    ['fetch', fetchAs(key), /^200 superuser$/m],
+    ['fetch, wrong', fetchAs('wrong'), /^401 undefined$/m],
     ['curl -f, wrong', curl('-f', '-H', 'Fastly-Key: x', `${url}/service`).then(({ code, out }) => ({ code: code === 22 ? 0 : code, out })), /error: 401/],
     ['wget --post-data', wget('--post-data', `username=superuser%40example.com&password=${encodeURIComponent(PASSWORD)}&services%5B%5D=SVC2`, `${url}/tokens`), /"services":\["SVC2"\]/],
     ['wget --method=DELETE', token('superuser').then((mine) => wget('--method=DELETE', `--header=Fastly-Key: ${mine}`, `${url}/tokens/self`)), /^$/],

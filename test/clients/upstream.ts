@@ -57,7 +57,9 @@ export async function startApi(t: { teardown: (fn: () => void) => void }) {
     req.on('end', () => {
       const { method, url: target = '', headers } = req;
       const body = Buffer.concat(chunks).toString();
-      const credentials = ['fastly-key', 'fastly-otp', 'cookie'].some((name) => name in headers);
+      const credentials = ['fastly-key', 'fastly-otp', 'cookie', 'authorization'].some(
+        (name) => name in headers,
+      );
       asked.push({
         line: `${method} ${target}`,
         user: headers['x-auth-user-id'] as string,

@@ -47,6 +47,8 @@ for (const proxy of ['nginx', 'caddy'] as const) {
       token: { 'Service-Key': key },
       'engineer, with cookies of others': { 'Service-Key': await token('bob'), Cookie: `a=1; ${session}; b=2` },
       'limited token': { 'Service-Key': await token('ada', { service_id: 'S1' }) },
+      'Bearer token': { Authorization: `bearer ${key}`, Cookie: 'a=1' },
+      'token, with Basic': { 'Service-Key': key, Authorization: 'Basic YTpi' },
       session: { Cookie: session },
       'session among cookies': { Cookie: `a={env.HOME}; ${session}; b="x y"` },
     };
@@ -73,7 +75,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
         for (const [who, headers] of Object.entries(CREDENTIALS)) {
           const what = `${method} ${target} by ${who}`;
           const direct = await ask(latchkey.url, method, target, body, { ...headers, ...SPOOFED });
-          const asked = await ask(url, method, target, body, { ...headers, ...SPOOFED, ...OVERRIDES, ...(proxy === 'caddy' ? { 'Latchkey-Cookie': 'spoofed' } : {}) });
+          const asked = await ask(url, method, target, body, { ...headers, ...SPOOFED, ...OVERRIDES, ...(proxy === 'caddy' ? { 'Latchkey-Cookie': 'spoofed', 'Latchkey-Authorization': 'spoofed' } : {}) });
           const { status } = asked.reply;
           if (direct.reply.status !== 200) {
             // Some of these the proxy refuses by itself.
@@ -85,7 +87,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
           t.same([status, asked.reply.text === '' ? method : ''], [200, method === 'HEAD' ? method : ''], what);
           t.same(asked.received.map(told), direct.received.map(told), what);
           const [received] = asked.received;
-          const left = ['service-key', 'service-otp', 'latchkey-cookie', ...TAKEN].filter((name) => name in (received?.headers ?? {}));
+          const left = ['service-key', 'service-otp', 'latchkey-cookie', 'latchkey-authorization', ...TAKEN].filter((name) => name in (received?.headers ?? {}));
           t.same(left, [], what);
           t.notMatch(JSON.stringify(received?.rawHeaders), /spoofed|service\.session|lk[A-Za-z0-9]{38}/, what);
           t.match(received?.headers['x-request-id'], /^[\w-]{10,}$/);
@@ -109,7 +111,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
       const denied = await send(url, '/billing', { headers: CREDENTIALS['engineer, with cookies of others'] ?? {} });
       t.equal(denied.status, 403);
       const nobody = await send(url, '/service/S1');
-      t.equal(nobody.headers['www-authenticate'], 'ApiKey realm="api"');
+      t.equal(nobody.headers['www-authenticate'], 'Bearer realm="api", ApiKey realm="api"');
       t.notMatch(latchkey.stdout(), 'misconfigured forward-auth proxy');
     });
 
@@ -257,6 +259,8 @@ t.test('Traefik and Envoy, by what their examples say', async (t) => {
     token: { 'Service-Key': await token('ada') },
     'engineer, with cookies of others': { 'Service-Key': await token('bob'), Cookie: `a=1; ${session}; b=2` },
     'limited token': { 'Service-Key': await token('ada', { service_id: 'S1' }) },
+    'Bearer token': { Authorization: `bearer ${await token('ada')}` },
+    'token, with Basic': { 'Service-Key': await token('ada'), Authorization: 'Basic YTpi' },
     session: { Cookie: session },
     'foreign page': {
       Cookie: session,

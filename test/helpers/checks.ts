@@ -69,9 +69,11 @@ export const PROXIES: Readonly<Record<'nginx' | 'Traefik' | 'Caddy' | 'Envoy', A
     }),
 };
 
-/** What a list of fields says of the caller, and the cookies for the upstream. */
+/** What a list of fields says of the caller, and the credentials of others for the upstream. */
 export function identityOf(headers: Reply['headers']): Record<string, unknown> {
   return Object.fromEntries(
-    Object.entries(headers).filter(([name]) => name.startsWith('x-auth-') || name === 'cookie'),
+    Object.entries(headers).filter(
+      ([name]) => name.startsWith('x-auth-') || name === 'cookie' || name === 'authorization',
+    ),
   );
 }

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { pino } from 'pino';
@@ -8,7 +7,11 @@ import { type Hasher, localHasher } from '../../src/accounts/hasher.js';
 import { Passwords } from '../../src/accounts/passwords.js';
 import { type LoadedConfig, loadConfig } from '../../src/config/load.js';
 import type { PageFile, PageFiles } from '../../src/endpoints/page-files.js';
+import type { Serve } from '../../src/http/exchange.js';
+import { refusalReply } from '../../src/http/replies.js';
+import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
 import { createRequestListener } from '../../src/listeners/http.js';
+import { Http1Connection } from '../../src/listeners/http1-connection.js';
 import type { AuditEntry, AuditLog } from '../../src/observe/audit.js';
 import { LineBuffer } from '../../src/observe/line-buffer.js';
 import type { Services } from '../../src/pipeline/services.js';
@@ -21,7 +24,7 @@ import { directory, shortcuts } from './fixture.js';
 import { bodyOf, methodOf, type Reply, type Sent } from './http.js';
 import { temporaryFolder, writeConfig } from './latchkey.js';
 import { rememberSecretsOf } from './secrets.js';
-import { readAnswer } from './strict.mjs';
+import { readAnswers } from './strict.mjs';
 
 /** What a request led to. */
 export interface Handled extends Reply {
@@ -135,7 +138,7 @@ class Output {
   readonly forward = ({ upstream, target, fields, responseFields, res, done }: ForwardRequest) => {
     const pairs = Array.from({ length: fields.length / 2 }, (_, i) => [String(fields[2 * i]).toLowerCase(), fields[2 * i + 1]]);
     this.forwarded = { upstream: upstream.name, target, fields: Object.fromEntries(pairs) };
-    res.writeHead(200, [...responseFields]);
+    res.writeHead(200, '', [...responseFields, 'Content-Length', '0']);
     res.end();
     done({ status: 200, aborted: null, sentAt: performance.now(), firstByteAt: performance.now() });
     return { abort: () => undefined };
@@ -167,44 +170,36 @@ async function interfaceCheck(config: string) {
   }; // prettier-ignore
 }
 
-/** Gives a listener a request as node's parser would, and reads what it writes. */
-function exchange(listener: ReturnType<typeof createRequestListener>, target: string, sent: Sent): Promise<Reply> {
+/** Sends a request to a listener over a connection without a socket, and reads what it writes. */
+function exchange(serve: Serve, target: string, sent: Sent): Promise<Reply> {
   const { body, type } = bodyOf(sent);
   const headers = { Host: 'api.example', ...sent.headers };
-  const rawHeaders = Object.entries(headers).flatMap(([name, value]) => [value].flat().flatMap((each) => [name, each]));
-  if (type !== undefined && !rawHeaders.includes('Content-Type')) rawHeaders.push('Content-Type', type);
-  if (body !== undefined) rawHeaders.push('Content-Length', String(Buffer.byteLength(body)));
-  const written: Buffer[] = [];
-  const connection = new Duplex({
-    read: () => undefined,
-    write: (chunk: Buffer, _encoding, done) => {
-      written.push(chunk);
-      done();
-    },
-  });
-  const socket = Object.assign(connection, { remoteAddress: '127.0.0.1' }) as unknown as Socket;
-  const req = new IncomingMessage(socket);
-  Object.assign(req, { method: methodOf(sent), url: target, httpVersion: '1.1', httpVersionMajor: 1, httpVersionMinor: 1, rawHeaders, headers: joined(rawHeaders), complete: true });
-  if (body !== undefined) req.push(body);
-  req.push(null);
-  const res = new ServerResponse(req);
-  res.assignSocket(socket);
+  const fields = Object.entries(headers).flatMap(([name, value]) => [value].flat().map((each) => [name, each]));
+  if (type !== undefined && !fields.some(([name]) => name === 'Content-Type')) fields.push(['Content-Type', type]);
+  if (body !== undefined) fields.push(['Content-Length', String(Buffer.byteLength(body))]);
+  const lines = fields.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+  const method = methodOf(sent);
   return new Promise((resolve, reject) => {
-    res.on('close', () => reject(new Error('the connection was broken off')));
-    res.on('finish', () => {
-      const answer = readAnswer(Buffer.concat(written), 0, methodOf(sent), true);
-      if (answer === undefined || 'fault' in answer) reject(new Error(`not an answer: ${answer?.fault}`));
-      else resolve(replyOf(answer));
+    const written: Buffer[] = [];
+    const connection = new Duplex({
+      read: () => undefined,
+      write: (chunk: Buffer, _encoding, done) => {
+        written.push(chunk);
+        done();
+        const { answers, fault } = readAnswers(Buffer.concat(written), [method], false);
+        if (fault !== undefined) reject(new Error(`not an answer: ${fault}`));
+        else if (answers[0] !== undefined) resolve(replyOf(answers[0]));
+      },
     });
-    listener(req, res);
+    connection.on('close', () => reject(new Error('the connection was broken off')));
+    const socket = Object.assign(connection, { remoteAddress: '127.0.0.1', destroySoon: () => connection.end() });
+    const settings = { limits: DEFAULT_LIMITS, keepAliveHint: 'timeout=5', serve, upgrade: null, answerOf: refusalReply, unreadable: () => undefined, fault: reject };
+    const owner = { left: () => undefined, closed: () => undefined };
+    void new Http1Connection(socket as unknown as Socket, settings, owner);
+    connection.push(Buffer.from(`${method} ${target} HTTP/1.1\r\n${lines}\r\n`, 'latin1'));
+    if (body !== undefined) connection.push(body);
   });
 } // prettier-ignore
-
-/** Fields by their lower-case names, as node has them beside the raw ones. */
-function joined(rawHeaders: readonly string[]): Record<string, string> {
-  const names = rawHeaders.flatMap((name, i) => (i % 2 === 0 ? name.toLowerCase() : []));
-  return Object.fromEntries(names.map((name, i) => [name, rawHeaders[2 * i + 1] ?? '']));
-}
 
 function replyOf({ status, fields, body }: { status: number; fields: [string, string][]; body: Buffer }): Reply {
   const headers: Record<string, string | string[]> = {};

@@ -2,11 +2,12 @@ import t from 'tap';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { parseBody } from '../../src/http/body.js';
 import { createClientReader } from '../../src/http/client-address.js';
-import { createHeadReader, type ParsedRequest } from '../../src/http/read-head.js';
+import type { ParsedRequest } from '../../src/http/exchange.js';
+import { createHeadReader } from '../../src/http/read-head.js';
 import { refusalReply } from '../../src/http/replies.js';
 
 const LIMITS = { head_size: 200, head_fields: 8, target_size: 100 };
-const NAMES = { key: 'service-key', otp: 'service-otp', sessionCookie: 'service.session' };
+const NAMES = { key: 'service-key', otp: 'service-otp', sessionCookie: 'service.session', bearer: true };
 const readHead = createHeadReader(NAMES, LIMITS, createClientReader([]));
 const TRACE = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
 

@@ -114,6 +114,7 @@ const requestHeaders = createRequestHeaders({
   ...NAMES,
   sessionCookie: 'service.session',
   forwardCredentials: false,
+  bearer: true,
   tracing: false,
 });
 

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import type { IncomingMessage } from 'node:http';
 import { connect as connectTcp, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -8,8 +7,8 @@ import { connect as connectTls } from 'node:tls';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t from 'tap';
-import { createPublicServer, listen } from '../../src/listeners/server.js';
-import type { PublicServer } from '../../src/listeners/tls.js';
+import type { IncomingRequest } from '../../src/http/exchange.js';
+import { createPublicServer, listen, type PortHandlers } from '../../src/listeners/server.js';
 import { createUpgradeListener } from '../../src/listeners/websocket.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
@@ -29,18 +28,15 @@ const certificate = { cert: readFileSync(files.cert), key: readFileSync(files.ke
 const nothing = (): never => {
   throw new Error('no WebSocket comes here');
 };
-const makePublic = (withTls: boolean) => (serve: Serve, fault: Fault) => {
-  const server: PublicServer = createPublicServer(
-    LIMITS,
-    withTls ? certificate : null,
-    serve,
-    createUpgradeListener(nothing, null as never, () => server),
-    fault,
-  );
-  return server;
-};
-type Serve = Parameters<typeof createPublicServer>[2];
-type Fault = Parameters<typeof createPublicServer>[4];
+const makePublic =
+  (withTls: boolean) =>
+  ({ serve, fault }: Pick<PortHandlers, 'serve' | 'fault'>) =>
+    createPublicServer(LIMITS, withTls ? certificate : null, {
+      serve,
+      upgrade: createUpgradeListener(nothing, null as never),
+      unreadable: () => undefined,
+      fault,
+    });
 
 for (const [about, make] of [
   ['the public port', makePublic(false)],
@@ -49,16 +45,16 @@ for (const [about, make] of [
   t.test(
     `requests with another protocol in Upgrade leave nothing on their connection: ${about}`,
     async (t) => {
-      const met: WeakRef<IncomingMessage>[] = [];
+      const met: WeakRef<IncomingRequest>[] = [];
       const faults: unknown[] = [];
-      const server = make(
-        (req, res) => {
+      const server = make({
+        serve: (req, res) => {
           met.push(new WeakRef(req));
+          res.writeHead(200, '', ['Content-Length', '2']);
           res.end('ok');
         },
-        (error) => faults.push(error),
-      );
-      server.prependListener('upgrade', (req: IncomingMessage) => met.push(new WeakRef(req)));
+        fault: (error) => faults.push(error),
+      });
       let accepted: Duplex | undefined;
       server.prependListener('secureConnection', (socket: Duplex) => (accepted = socket));
       server.prependListener('connection', (socket: Duplex) => (accepted ??= socket));

@@ -24,6 +24,11 @@ export const interfaceSchema = z.strictObject({
     .enum(['session', 'session_or_token'], 'expected session or session_or_token')
     .default('session')
     .describe('The credential for listing and deleting tokens: a session only, or also a token'),
+  bearer: flag
+    .default(true)
+    .describe(
+      'Whether `Authorization: Bearer` with an API token is the same credential as Service-Key; an upstream gets no such token either way',
+    ),
   account_endpoints: flag
     .default(false)
     .describe('Whether GET /current_user, GET /current_customer, GET /verify and POST /sudo are served'),

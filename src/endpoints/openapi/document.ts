@@ -14,6 +14,8 @@ export interface InterfaceSettings {
   /** Name of the field that carries a one-time password. */
   readonly otpName: string;
   readonly sessionCookie: string;
+  /** Whether tokens are taken as `Authorization: Bearer`. */
+  readonly bearer: boolean;
   readonly version: string;
 }
 
@@ -37,7 +39,7 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
     for (const each of endpoints) {
       if (each.endpoint.summary === null) continue;
       const operations = (paths[each.path.replaceAll(/:(\w+)/g, '{$1}')] ??= {});
-      operations[each.endpoint.method.toLowerCase()] = describe(each, resource.tag, settings.endpoints);
+      operations[each.endpoint.method.toLowerCase()] = describe(each, resource.tag, settings);
     }
   }
   const responses = Object.fromEntries(Object.entries(REFUSALS).map(([name, each]) => [name, refusal(each)]));
@@ -60,6 +62,15 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
       },
       securitySchemes: {
         token: { type: 'apiKey', in: 'header', name: settings.keyName, description: 'An API token' },
+        ...(settings.bearer
+          ? {
+              bearer: {
+                type: 'http',
+                scheme: 'bearer',
+                description: 'The same API token, in `Authorization`',
+              },
+            }
+          : {}),
         session: {
           type: 'apiKey',
           in: 'cookie',
@@ -71,7 +82,7 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
   };
 }
 
-function describe({ endpoint, path, takes }: ServedEndpoint, tag: string, { account }: EndpointSettings): Json {
+function describe({ endpoint, path, takes }: ServedEndpoint, tag: string, { endpoints: { account }, bearer }: InterfaceSettings): Json {
   const { name, summary, action, request, otp } = endpoint;
   const needs = action === undefined ? [] : [`Needs the action \`${action}\`.`];
   const description = [endpoint.description ?? [], needs].flat().join(' ');
@@ -86,7 +97,7 @@ function describe({ endpoint, path, takes }: ServedEndpoint, tag: string, { acco
     ...(description === '' ? {} : { description }),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(request === undefined ? {} : { requestBody: requestBody(request, account) }),
-    security: securityOf(takes, account && request?.afterSudo !== undefined),
+    security: securityOf(takes, account && request?.afterSudo !== undefined, bearer),
     responses: { ...success(endpoint), ...refusals(endpoint, takes) },
   };
 } // prettier-ignore
@@ -99,9 +110,16 @@ function requestBody({ schema, afterSudo, types = [JSON_TYPE, FORM] }: RequestBo
   return { required: true, content: content(types, either) };
 }
 
-/** Each of these is enough. @param optional whether one may count where none is needed */
-function securityOf(takes: ServedEndpoint['takes'], optional: boolean): Json[] {
-  const any = [{ session: [] }, { token: [] }];
+/**
+ * Each of these is enough.
+ *
+ * @param optional whether one may count where none is needed
+ * @param bearer whether a token may come as `Authorization: Bearer` too
+ */
+function securityOf(takes: ServedEndpoint['takes'], optional: boolean, bearer: boolean): Json[] {
+  const session = [{ session: [] }];
+  const token = [{ token: [] }, ...(bearer ? [{ bearer: [] }] : [])];
+  const any = [...session, ...token];
   switch (takes) {
     case 'nothing':
       return optional ? [{}, ...any] : [];
@@ -110,8 +128,9 @@ function securityOf(takes: ServedEndpoint['takes'], optional: boolean): Json[] {
     case 'session_or_token':
       return any;
     case 'session':
+      return session;
     case 'token':
-      return [{ [takes]: [] }];
+      return token;
   }
 }
 

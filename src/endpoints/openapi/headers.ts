@@ -16,7 +16,8 @@ export const HEADERS = {
     schema: { type: 'integer', minimum: 1 },
   },
   'WWW-Authenticate': {
-    description: 'The scheme of the credential that is missing',
+    description:
+      'The schemes of the credentials that are taken; with `error` where a Bearer token is invalid',
     required: true,
     schema: { type: 'string' },
   },

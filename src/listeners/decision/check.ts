@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingRequest, OutgoingResponse } from '../../http/exchange.js';
 import { METHODS } from '../../domain/methods.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Admitted, Verdict } from '../../gate/gate.js';
@@ -36,11 +36,11 @@ export function denial(refusal: Refusal): Reply {
 /** The entrance of proxies that ask first: what is allowed is a 200 with the fields for their upstream. */
 export class CheckHandler extends RequestHandler {
   readonly #tellMistake: TellMistake;
-  readonly #req: IncomingMessage;
-  readonly #res: ServerResponse;
+  readonly #req: IncomingRequest;
+  readonly #res: OutgoingResponse;
   readonly #protocol: ForwardAuthProtocol | undefined;
 
-  constructor(services: Services, tellMistake: TellMistake, req: IncomingMessage, res: ServerResponse) {
+  constructor(services: Services, tellMistake: TellMistake, req: IncomingRequest, res: OutgoingResponse) {
     super(services);
     this.#tellMistake = tellMistake;
     this.#req = req;

@@ -7,14 +7,14 @@ export interface Asked {
   /** The request target with its query, as the proxy says that its client sent it. */
   readonly target: string;
   /** The fields of the check, with those that the proxy can only tell under another name under their own. */
-  readonly fields: string[];
+  readonly fields: readonly string[];
 }
 
 /** What is read of a check request. */
 export interface CheckRequest {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
-  readonly rawHeaders: string[];
+  readonly rawHeaders: readonly string[];
 }
 
 /** A protocol in which proxies ask. */

@@ -1,13 +1,12 @@
-import type { RequestListener } from 'node:http';
+import type { Serve } from '../../http/exchange.js';
 import type { ListenerLimits } from '../http2-connections.js';
-import { createPublicServer, type FaultListener } from '../server.js';
-import type { PublicServer } from '../tls.js';
+import { createPublicServer, type PortHandlers, type PublicServer } from '../server.js';
 import { createLogThrottle } from '../../observe/log-throttle.js';
 import type { Services } from '../../pipeline/services.js';
 import { CheckHandler, denial, type TellMistake } from './check.js';
 
 /** Makes the listener of checks. @param services as they are now; a check ends with those that it began with */
-export function createDecisionListener(services: () => Services): RequestListener {
+export function createDecisionListener(services: () => Services): Serve {
   const throttle = createLogThrottle();
   const tellMistake: TellMistake = ({ log }, { refusal, detail }) => {
     // Paths of built-in endpoints are the client's choice, so they count as one.
@@ -15,8 +14,6 @@ export function createDecisionListener(services: () => Services): RequestListene
     if (suppressed !== undefined) log.warn({ detail, suppressed }, 'misconfigured forward-auth proxy');
   };
   return (req, res) => {
-    // Node drops what came behind such a head at once, so nothing more is read on the connection.
-    if (req.headers.upgrade !== undefined) res.shouldKeepAlive = false;
     new CheckHandler(services(), tellMistake, req, res).handle();
   };
 }
@@ -27,8 +24,7 @@ export function createDecisionListener(services: () => Services): RequestListene
  */
 export function createDecisionServer(
   limits: ListenerLimits,
-  serve: RequestListener,
-  fault: FaultListener,
+  handlers: Pick<PortHandlers, 'serve' | 'unreadable' | 'fault'>,
 ): PublicServer {
-  return createPublicServer(limits, null, serve, null, fault, denial);
+  return createPublicServer(limits, null, { ...handlers, upgrade: null, answerOf: denial });
 }

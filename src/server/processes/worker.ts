@@ -1,6 +1,3 @@
-import { Server as TcpServer } from 'node:net';
-import type { RequestListener } from 'node:http';
-import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
@@ -8,15 +5,16 @@ import { readUpstreamLoads, unreadableRequests } from '../../observe/metrics/req
 import type { Tracing } from '../../observe/tracing.js';
 import { limitConnections } from '../../listeners/connections.js';
 import { watchAddresses } from '../../observe/metrics.js';
-import { parseRefusal } from '../../pipeline/faults.js';
-import { createPublicServer, listen } from '../../listeners/server.js';
+import type { Serve } from '../../http/exchange.js';
+import { createPublicServer, listen, type PublicServer } from '../../listeners/server.js';
 import { createRequestListener } from '../../listeners/http.js';
 import { createDecisionListener, createDecisionServer } from '../../listeners/decision/server.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import type { OpenedStore } from '../stores/open-store.js';
 import { StreamRevalidator } from '../../pipeline/streams.js';
-import { type PublicServer, TlsServer } from '../../listeners/tls.js';
-import { asksForWebSocket, createUpgradeListener } from '../../listeners/websocket.js';
+import { TlsServer } from '../../listeners/tls.js';
+import { createUpgradeListener } from '../../listeners/websocket.js';
+import type { Refusal } from '../../domain/refusal.js';
 
 const IDLE_SWEEP_MS = 50;
 /**
@@ -59,30 +57,28 @@ export async function startWorker(
   );
   const { limits, listen: place, decision: decisionPlace } = loaded.config;
   const untilDrained =
-    (serve: RequestListener): RequestListener =>
+    (serve: Serve): Serve =>
     (req, res) => {
-      if (draining) res.shouldKeepAlive = false;
+      // A connection of HTTP/2 ends by itself.
+      if (draining && !('stream' in req)) res.shouldKeepAlive = false;
       serve(req, res);
     };
-  const server: PublicServer = createPublicServer(
-    limits,
-    loaded.certificate,
-    untilDrained(createRequestListener(() => runtime.services, streams)),
-    createUpgradeListener(
-      () => runtime.services,
-      streams,
-      () => server,
-    ),
+  const server = createPublicServer(limits, loaded.certificate, {
+    serve: untilDrained(createRequestListener(() => runtime.services, streams)),
+    upgrade: createUpgradeListener(() => runtime.services, streams),
+    unreadable: countUnreadable,
     fault,
-  );
+  });
   const decision =
     decisionPlace === null
       ? null
-      : createDecisionServer(limits, untilDrained(createDecisionListener(() => runtime.services)), fault);
+      : createDecisionServer(limits, {
+          serve: untilDrained(createDecisionListener(() => runtime.services)),
+          unreadable: countUnreadable,
+          fault,
+        });
   const servers = decision === null ? [server] : [server, decision];
   limitConnections(servers, limits.connections, log);
-  for (const each of servers) countUnreadables(each);
-  const tunnels = trackTunnels(server);
   // In this order in every worker: a port that the system picks is shared by the order in which it was asked for.
   const url = await listen(server, place.host, place.port);
   const decisionUrl =
@@ -117,8 +113,8 @@ export async function startWorker(
     drain: async () => {
       draining = true;
       await Promise.all([
-        closeServer(server, tunnels, limits.drain_timeout),
-        decision === null ? null : closeServer(decision, new Set(), limits.drain_timeout),
+        closeServer(server, limits.drain_timeout),
+        decision === null ? null : closeServer(decision, limits.drain_timeout),
       ]);
       closed = true;
       streams.close();
@@ -127,13 +123,9 @@ export async function startWorker(
   };
 }
 
-/** What came on a connection and was no request has no record; it is counted. A connection that broke off is nothing. */
-function countUnreadables(server: PublicServer): void {
-  server.on('clientError', (error: NodeJS.ErrnoException) => {
-    const { code } = error;
-    if (code !== 'ECONNRESET' && code !== 'HPE_INVALID_EOF_STATE')
-      unreadableRequests.inc({ reason: parseRefusal(error).refusal });
-  });
+/** What came on a connection and was no request has no record; it is counted. */
+function countUnreadable({ refusal }: Refusal): void {
+  unreadableRequests.inc({ reason: refusal });
 }
 
 /** Requests that began before a reload end in the services that they began in; those are closed after the last one. */
@@ -142,27 +134,9 @@ async function whenUnused(old: Runtime, isEnding: () => boolean): Promise<void> 
   while (!isEnding() && (Date.now() < settled || old.pending() > 0)) await sleep(RETIRE_SWEEP_MS);
 }
 
-/** Sockets that changed protocol: the server no longer counts them, so a drain has to end them itself. */
-function trackTunnels(server: PublicServer): Set<Duplex> {
-  const tunnels = new Set<Duplex>();
-  server.prependListener('upgrade', (req, socket) => {
-    // Any other protocol is ignored and its connection goes back to the server.
-    if (!asksForWebSocket(req)) return;
-    tunnels.add(socket);
-    socket.once('close', () => tunnels.delete(socket));
-  });
-  return tunnels;
-}
-
-async function closeServer(
-  server: PublicServer,
-  tunnels: ReadonlySet<Duplex>,
-  timeout: number,
-): Promise<void> {
-  // The close of node's HTTP server ends idle connections at once, so only that of its listener is called.
+async function closeServer(server: PublicServer, timeout: number): Promise<void> {
   const closed = new Promise<void>((resolve) => {
-    if (server instanceof TlsServer) server.close(() => resolve());
-    else TcpServer.prototype.close.call(server, () => resolve());
+    server.close(() => resolve());
   });
   // A connection that becomes idle after its last answer would otherwise stay until its keep-alive ends.
   let sweep: NodeJS.Timeout | undefined;
@@ -171,7 +145,7 @@ async function closeServer(
     sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS);
   }, IDLE_GRACE_MS);
   const limit = setTimeout(() => server.closeAllConnections(), timeout);
-  for (const socket of tunnels) socket.destroy();
+  for (const socket of server.tunnels) socket.destroy();
   await closed;
   clearTimeout(grace);
   clearInterval(sweep);

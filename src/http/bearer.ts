@@ -1,0 +1,29 @@
+/** Lower-case name of the field of HTTP authentication (RFC 9110 11.6.2). It has no other spelling: there is nothing to fold. */
+export const AUTHORIZATION = 'authorization';
+
+/** One credential of RFC 6750 2.1: the scheme in any case (RFC 9110 11.1), spaces, one `token68`. */
+const BEARER = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i;
+
+/** The form of an access token (`domain/secret`), whether its checksum holds or not. */
+const TOKEN_FORM = /^lk[0-9A-Za-z]{38}$/;
+
+/** The same as a piece of a longer text, such as a list of credentials: no character of a `token68` around it. */
+const TOKEN_PIECE = /(?<![A-Za-z0-9._~+/=-])lk[0-9A-Za-z]{38}(?![A-Za-z0-9._~+/=-])/;
+
+/** The token of a `Bearer` credential; undefined for every other value of `Authorization`. */
+export function bearerToken(authorization: string): string | undefined {
+  return BEARER.exec(authorization)?.[1];
+}
+
+/** Whether a Bearer token is one of Latchkey's by its form, so that no other system has a use for it. */
+export function hasTokenForm(token: string): boolean {
+  return TOKEN_FORM.test(token);
+}
+
+/**
+ * Whether a value of `Authorization` holds something of an access token's form, also where it is no credential that is
+ * taken: under another scheme, in quotes, in a list. An upstream must not get that either.
+ */
+export function holdsToken(authorization: string): boolean {
+  return TOKEN_PIECE.test(authorization);
+}

@@ -1,0 +1,260 @@
+import type { Socket } from 'node:net';
+import type { Refusal } from '../domain/refusal.js';
+import { writeRawReply } from '../http/write-reply.js';
+import { CLOSED, DATA, END, HEAD, NEED_DATA } from '../http1/events.js';
+import type { Fault } from '../http1/faults.js';
+import { RequestParser } from '../http1/request-parser.js';
+import { newRequestId } from '../pipeline/request-id.js';
+import { parseRefusal } from '../pipeline/faults.js';
+import { Http1Request } from './http1-request.js';
+import { Http1Response } from './http1-response.js';
+import type { Http1Settings } from './http1-settings.js';
+import { asksForWebSocket } from './websocket-request.js';
+
+/** With so many bytes that wait for their turn, nothing more is read. */
+const MAX_UNREAD = 64 * 1024;
+
+/** What happens with a connection. */
+export interface Http1Owner {
+  /** It changed its protocol. */
+  left(connection: Http1Connection): void;
+  closed(connection: Http1Connection): void;
+}
+
+/** What a connection is at, which decides how long it may take. */
+export type Phase = 'head' | 'exchange' | 'idle' | 'closing';
+
+/**
+ * A connection of a client that speaks HTTP/1.1: one request at a time, each with its answer, in the order in which they came
+ * (RFC 9112 9.3.2). What comes behind a request is not read before its answer is written.
+ */
+export class Http1Connection {
+  readonly socket: Socket;
+  phase: Phase = 'head';
+  /** `performance.now()` of about when the phase began. */
+  since = performance.now();
+  readonly #settings: Http1Settings;
+  readonly #owner: Http1Owner;
+  readonly #parser: RequestParser;
+  #request: Http1Request | undefined;
+  #response: Http1Response | undefined;
+  #isReading = false;
+  /** Nothing more is read before what waits is. */
+  #isFull = false;
+  #isOver = false;
+
+  constructor(socket: Socket, settings: Http1Settings, owner: Http1Owner) {
+    this.socket = socket;
+    this.#settings = settings;
+    this.#owner = owner;
+    this.#parser = new RequestParser(settings.limits, false);
+    socket
+      .on('data', this.#onData)
+      .on('end', this.#onEnd)
+      .on('drain', this.#onDrain)
+      .on('error', this.#onError)
+      .on('close', this.#onClose);
+  }
+
+  get keepAliveHint(): string {
+    return this.#settings.keepAliveHint;
+  }
+
+  /** The head did not arrive in time. */
+  headTimedOut(): void {
+    this.#refuse({ refusal: 'too_slow', detail: 'the request took too long to arrive' });
+  }
+
+  /** Reads on, as far as the request that is under way lets it. */
+  read(): void {
+    if (this.#isReading) return;
+    this.#isReading = true;
+    try {
+      while (!this.#isOver && this.#readNext());
+    } catch (error) {
+      this.#failed(error);
+    }
+    this.#isReading = false;
+    const isFull = this.#parser.unread >= MAX_UNREAD;
+    if (isFull === this.#isFull) return;
+    this.#isFull = isFull;
+    if (isFull) this.socket.pause();
+    else this.socket.resume();
+  }
+
+  /** The present answer was written to its end. */
+  answered(): void {
+    const [request, response] = [this.#request, this.#response];
+    if (request === undefined || response === undefined) return;
+    if (!response.shouldKeepAlive) this.#close();
+    else if (request.readableEnded) this.#finish();
+    else request.dump();
+  }
+
+  /** Returns whether there may be more to read. */
+  #readNext(): boolean {
+    const request = this.#request;
+    // Its answer is still to come, or whoever reads its body takes no more now.
+    if (request !== undefined && (request.readableEnded || !request.isFlowing)) return false;
+    // Its client takes none of the answers before.
+    if (request === undefined && this.socket.writableNeedDrain) return false;
+    const parser = this.#parser;
+    switch (parser.next()) {
+      case NEED_DATA:
+        if (request === undefined && this.phase === 'idle' && parser.hasBegun) this.#enter('head');
+        return false;
+      case HEAD:
+        this.#begin();
+        return true;
+      case DATA:
+        request?.emit('data', parser.data);
+        return true;
+      case END:
+        this.#endBody(request);
+        return true;
+      case CLOSED:
+        this.socket.end();
+        return false;
+      default:
+        this.#refuseFault(parser.fault as Fault);
+        return false;
+    }
+  }
+
+  #begin(): void {
+    const parser = this.#parser;
+    const { serve, upgrade } = this.#settings;
+    const request = new Http1Request(this, parser);
+    if (upgrade !== null && parser.upgrade && asksForWebSocket(request)) {
+      this.#leave();
+      upgrade(request, this.socket, parser.takeRest());
+      return;
+    }
+    const response = new Http1Response(this, parser.method, parser.minor, parser.persistent);
+    this.#request = request;
+    this.#response = response;
+    this.phase = 'exchange';
+    if (parser.length <= 0 && !parser.chunked) {
+      parser.next();
+      request.readableEnded = true;
+    }
+    serve(request, response);
+  }
+
+  #endBody(request: Http1Request | undefined): void {
+    if (request === undefined) return;
+    request.readableEnded = true;
+    request.emit('end');
+    if (this.#response?.writableEnded === true && this.#request === request) this.#finish();
+  }
+
+  /** The exchange is over, and the connection takes the next one. */
+  #finish(): void {
+    this.#request = undefined;
+    this.#response = undefined;
+    this.#enter('idle');
+    if (this.#parser.unread > 0 && !this.#isReading) process.nextTick(readOn, this);
+  }
+
+  #enter(phase: Phase): void {
+    this.phase = phase;
+    this.since = performance.now();
+  }
+
+  /** Ends the connection when its client has what was written. */
+  #close(): void {
+    this.#isOver = true;
+    this.#enter('closing');
+    this.socket.destroySoon();
+  }
+
+  /** Gives the socket to whoever speaks the other protocol. */
+  #leave(): void {
+    this.#isOver = true;
+    this.socket
+      .off('data', this.#onData)
+      .off('end', this.#onEnd)
+      .off('drain', this.#onDrain)
+      .off('error', this.#onError)
+      .off('close', this.#onClose);
+    this.#owner.left(this);
+  }
+
+  #refuseFault(fault: Fault): void {
+    const refusal = parseRefusal(fault);
+    if (fault !== 'cut_off') this.#settings.unreadable(refusal);
+    this.#answerRaw(refusal);
+  }
+
+  #refuse(refusal: Refusal): void {
+    this.#settings.unreadable(refusal);
+    this.#answerRaw(refusal);
+  }
+
+  /** What came is no request. It never falls into an answer that has begun. */
+  #answerRaw(refusal: Refusal): void {
+    const { socket } = this;
+    this.#isOver = true;
+    this.#enter('closing');
+    if (this.#response?.headersSent === true) {
+      socket.destroy();
+      return;
+    }
+    writeRawReply(socket, this.#settings.answerOf(refusal), newRequestId());
+    this.#abandon();
+  }
+
+  #abandon(): void {
+    const [request, response] = [this.#request, this.#response];
+    this.#request = undefined;
+    this.#response = undefined;
+    if (request?.readableEnded === false) request.emit('close');
+    response?.abandon();
+  }
+
+  #failed(error: unknown): void {
+    this.#isOver = true;
+    this.socket.destroy();
+    this.#settings.fault(error);
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    if (this.#isOver) return;
+    this.#parser.feed(chunk);
+    this.read();
+  };
+
+  readonly #onEnd = (): void => {
+    if (this.#isOver) return;
+    if (this.#request?.readableEnded !== true) {
+      this.#parser.finish();
+      this.#request?.resume();
+      this.read();
+    }
+    // A client that ends its side does not wait for an answer any more.
+    this.socket.end();
+  };
+
+  readonly #onDrain = (): void => {
+    if (this.#response === undefined) this.read();
+    else this.#response.emit('drain');
+  };
+
+  readonly #onError = (): void => {
+    this.socket.destroy();
+  };
+
+  readonly #onClose = (): void => {
+    this.#isOver = true;
+    this.#owner.closed(this);
+    try {
+      this.#abandon();
+    } catch (error) {
+      this.#settings.fault(error);
+    }
+  };
+}
+
+function readOn(connection: Http1Connection): void {
+  connection.read();
+}

@@ -1,0 +1,68 @@
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { Http1Connection, type Http1Owner } from './http1-connection.js';
+import type { Http1Settings } from './http1-settings.js';
+import type { ListenerLimits } from './http2-connections.js';
+
+/** Limits of time are looked after this often, or four times in the shortest of them. */
+const MAX_SWEEP_MS = 500;
+
+/** The connections of a port that speak HTTP/1.1, with their limits of time. */
+export class Http1Connections implements Http1Owner {
+  /** Sockets that changed their protocol and are open. */
+  readonly tunnels = new Set<Duplex>();
+  readonly #open = new Set<Http1Connection>();
+  readonly #settings: Http1Settings;
+  readonly #limits: ListenerLimits;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(settings: Http1Settings, limits: ListenerLimits) {
+    this.#settings = settings;
+    this.#limits = limits;
+    const shortest = Math.min(limits.head_timeout, limits.keep_alive);
+    this.#timer = setInterval(() => this.#sweep(), Math.min(MAX_SWEEP_MS, shortest / 4)).unref();
+  }
+
+  /** Serves a connection from now on. */
+  accept(socket: Socket): void {
+    if (socket.destroyed) return;
+    this.#open.add(new Http1Connection(socket, this.#settings, this));
+  }
+
+  left(connection: Http1Connection): void {
+    const { socket } = connection;
+    this.#open.delete(connection);
+    this.tunnels.add(socket);
+    socket.once('close', () => this.tunnels.delete(socket));
+  }
+
+  closed(connection: Http1Connection): void {
+    this.#open.delete(connection);
+  }
+
+  /** Closes the connections that wait for their next request. */
+  closeIdle(): void {
+    for (const { phase, socket } of this.#open) if (phase === 'idle') socket.destroy();
+  }
+
+  destroyAll(): void {
+    for (const { socket } of this.#open) socket.destroy();
+  }
+
+  /** No further connection comes. */
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  #sweep(): void {
+    const { head_timeout, keep_alive } = this.#limits;
+    const now = performance.now();
+    for (const connection of this.#open) {
+      const { phase, since, socket } = connection;
+      if (phase === 'exchange') continue;
+      if (now - since < (phase === 'head' ? head_timeout : keep_alive)) continue;
+      if (phase === 'head') connection.headTimedOut();
+      else socket.destroy();
+    }
+  }
+}

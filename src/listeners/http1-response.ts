@@ -1,0 +1,167 @@
+import { EventEmitter } from 'node:events';
+import type { Socket } from 'node:net';
+import type { OutgoingResponse } from '../http/exchange.js';
+import {
+  CHUNK_END,
+  CHUNKED,
+  chunkStart,
+  lastChunk,
+  type Length,
+  responseHead,
+  UNFRAMED,
+} from '../http1/write.js';
+import { httpDate } from './http-date.js';
+
+/** Whoever has to know of the end of an answer. */
+export interface AnsweredConnection {
+  readonly socket: Socket;
+  /** Value of the Keep-Alive field. */
+  readonly keepAliveHint: string;
+  /** The answer was written to its end. */
+  answered(): void;
+}
+
+const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
+
+/** The answer to a request of HTTP/1.1. A head waits for the first bytes of its body, and goes out together with them. */
+export class Http1Response extends EventEmitter implements OutgoingResponse {
+  shouldKeepAlive: boolean;
+  headersSent = false;
+  destroyed = false;
+  chunkedEncoding = false;
+  readonly #connection: AnsweredConnection;
+  readonly #socket: Socket;
+  readonly #isHead: boolean;
+  readonly #minor: number;
+  #head = '';
+  #hasBody = true;
+  #trailers: readonly string[] | undefined;
+  #isEnded = false;
+
+  /** @param persistent whether the request lets the connection take another one */
+  constructor(connection: AnsweredConnection, method: string, minor: number, persistent: boolean) {
+    super();
+    this.#connection = connection;
+    this.#socket = connection.socket;
+    this.#isHead = method === 'HEAD';
+    this.#minor = minor;
+    this.shouldKeepAlive = persistent;
+  }
+
+  get writableLength(): number {
+    return this.#socket.writableLength;
+  }
+
+  /** It was written to its end. */
+  get writableEnded(): boolean {
+    return this.#isEnded;
+  }
+
+  writeHead(status: number, reason: string, fields: readonly string[]): this {
+    let framing: Length = UNFRAMED;
+    let hasDate = false;
+    let connection: string | undefined;
+    const lines: string[] = [];
+    for (let i = 0; i < fields.length; i += 2) {
+      const name = fields[i] as string;
+      const value = fields[i + 1] as string;
+      const { length } = name;
+      if (length === 14 && name.toLowerCase() === 'content-length') {
+        framing = Number(value);
+        continue;
+      }
+      if (length === 4 && name.toLowerCase() === 'date') hasDate = true;
+      else if (length === 10 && name.toLowerCase() === 'connection') connection = value;
+      lines.push(name, value);
+    }
+    const hasBody = !this.#isHead && status !== 204 && status !== 304;
+    const isChunked = framing === UNFRAMED && hasBody && this.#minor === 1;
+    // Without a length, the connection's end is that of the body.
+    if (connection !== undefined || (framing === UNFRAMED && this.#minor === 0))
+      this.shouldKeepAlive = false;
+    if (!hasDate) lines.push('Date', httpDate());
+    if (connection === undefined) {
+      if (this.shouldKeepAlive) lines.push('Connection', 'keep-alive', 'Keep-Alive', this.#connection.keepAliveHint);
+      else lines.push('Connection', 'close');
+    }
+    this.#head = responseHead(status, reason, lines, isChunked ? CHUNKED : framing);
+    this.#hasBody = hasBody;
+    this.chunkedEncoding = isChunked;
+    this.headersSent = true;
+    return this;
+  } // prettier-ignore
+
+  write(chunk: Buffer | string, encoding: 'latin1' | 'utf8' = 'latin1'): boolean {
+    const socket = this.#socket;
+    if (this.destroyed) return true;
+    if (!this.#hasBody || chunk.length === 0) return true;
+    const head = this.#head;
+    this.#head = '';
+    if (this.chunkedEncoding) return this.#writeChunk(head, chunk, encoding);
+    if (head === '') return socket.write(chunk, encoding);
+    if (typeof chunk === 'string' && encoding === 'latin1') return socket.write(head + chunk, 'latin1');
+    socket.cork();
+    socket.write(head, 'latin1');
+    const takesMore = socket.write(chunk, encoding);
+    socket.uncork();
+    return takesMore;
+  }
+
+  end(chunk?: Buffer | string): this {
+    if (this.#isEnded || this.destroyed) return this;
+    if (chunk !== undefined) this.write(chunk, 'utf8');
+    this.#isEnded = true;
+    const socket = this.#socket;
+    const head = this.#head;
+    this.#head = '';
+    if (this.chunkedEncoding) {
+      socket.write(head + lastChunk(this.#trailers), 'latin1');
+      socket.uncork();
+    } else if (head !== '') socket.write(head, 'latin1');
+    if (socket.writableLength > 0) socket.write('', 'latin1', () => this.emit('close'));
+    this.#connection.answered();
+    return this;
+  }
+
+  flushHeaders(): void {
+    if (this.#head === '' || this.destroyed) return;
+    this.#socket.write(this.#head, 'latin1');
+    this.#head = '';
+  }
+
+  writeContinue(): void {
+    if (!this.headersSent && !this.destroyed) this.#socket.write(CONTINUE, 'latin1');
+  }
+
+  addTrailers(trailers: readonly (readonly [string, string])[]): void {
+    this.#trailers = trailers.flat();
+  }
+
+  destroy(): this {
+    this.#socket.destroy();
+    return this;
+  }
+
+  /** Its connection is gone, or has another use: what comes from now on is dropped. */
+  abandon(): void {
+    if (this.destroyed) return;
+    this.destroyed = true;
+    this.emit('close');
+  }
+
+  /** What comes in one turn goes out together. */
+  #writeChunk(head: string, chunk: Buffer | string, encoding: 'latin1' | 'utf8'): boolean {
+    const socket = this.#socket;
+    if (socket.writableCorked === 0) {
+      socket.cork();
+      process.nextTick(uncork, socket);
+    }
+    socket.write(head + chunkStart(Buffer.byteLength(chunk, encoding)), 'latin1');
+    socket.write(chunk, encoding);
+    return socket.write(CHUNK_END, 'latin1');
+  }
+}
+
+function uncork(socket: Socket): void {
+  socket.uncork();
+}

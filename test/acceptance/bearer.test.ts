@@ -1,0 +1,226 @@
+import t from 'tap';
+import { WebSocketServer } from 'ws';
+import { newAccessToken } from '../../src/domain/secret.js';
+import { selfSigned } from '../helpers/certificates.js';
+import { DECIDES, type Entrance, entrancesOf } from '../helpers/entrances.js';
+import { LEGACY_KEY, OTP_SECRET, startFixture } from '../helpers/fixture.js';
+import { type Reply, send, sendRaw } from '../helpers/http.js';
+import { openHttp2 } from '../helpers/http2.js';
+import { run, temporaryFolder } from '../helpers/latchkey.js';
+import { rememberSecret } from '../helpers/secrets.js';
+import { until } from '../helpers/until.js';
+
+/* A token as `Authorization: Bearer` is the credential that it is in the key field, by every way in. */
+
+type Test = Parameters<typeof startFixture>[0];
+
+const ROUTES = [
+  { path: '/open', auth: 'none' },
+  { path: '/billing', action: 'billing' },
+  { path: '/users/:user_id', methods: ['DELETE'], action: 'account', refuse_if_active_tokens: 'user_id' },
+  { path: '/service/:service_id', action: 'service', service: 'service_id' },
+];
+
+async function setUp(t: Test, config: object = {}) {
+  const { cert, key } = selfSigned(temporaryFolder(t), 'latchkey');
+  const fixture = await startFixture(t, {
+    listen: { host: '127.0.0.1', port: 0, tls: { cert, key } },
+    decision: { host: '127.0.0.1', port: 0 },
+    routes: ROUTES,
+    ...config,
+  });
+  const sockets = new WebSocketServer({ server: fixture.upstream.server });
+  sockets.on('connection', (socket, req) => {
+    handshakes.push(req.rawHeaders);
+    socket.close();
+  });
+  const handshakes: string[][] = [];
+  const entrances = entrancesOf(fixture.server, await openHttp2(t, fixture.url));
+  /** The values of `Authorization` that the upstream got, or that a proxy is told to send it; undefined where none was let in. */
+  const forwarded = async (name: string, ask: Entrance, path: string, headers: Record<string, string>): Promise<(string | undefined)[] | undefined> => {
+    const { received } = fixture.upstream;
+    const seen = received.length + handshakes.length;
+    const reply = await ask({ method: 'GET', path, headers });
+    if (DECIDES.has(name)) return reply.status === 200 ? [reply.headers.authorization] : undefined;
+    if (reply.status !== 200 && reply.status !== 101) return undefined;
+    await until(() => received.length + handshakes.length > seen, 'it reaches the upstream');
+    const fields = name === 'WebSocket' ? (handshakes.at(-1) ?? []) : (received.at(-1)?.rawHeaders ?? []);
+    const values = fields.filter((_, i) => fields[i - 1]?.toLowerCase() === 'authorization' && i % 2 === 1);
+    return values.length === 0 ? [undefined] : values;
+  };
+  return { ...fixture, entrances, forwarded };
+} // prettier-ignore
+
+/** Everything of an answer that is not of one request alone, or of one spelling of the credential. */
+function kept({ status, text, headers }: Reply) {
+  const identity = Object.entries(headers).filter(([name]) => name.startsWith('x-auth-'));
+  let body = text;
+  try {
+    // An echo tells its own headers; a built-in endpoint when the token was last seen.
+    const { headers: _headers, last_seen_at: _seen, last_used_at: _used, ...rest } = JSON.parse(text);
+    body = JSON.stringify(rest).replace(/"X-Request-Id","[^"]*"/, '');
+  } catch {
+    // No JSON.
+  }
+  return { status, body, identity: Object.fromEntries(identity) };
+}
+
+const { url, server, token, login, create, entrances, forwarded, configFile, upstream } = await setUp(t);
+const good = await token('engineer', { 'services[]': 'SVC1' });
+const session = await login('superuser');
+
+t.test('each request is judged with a Bearer token as it is with the key', async (t) => {
+  const expiresAt = Math.ceil(Date.now() / 1000) * 1000 + 1000;
+  const short = await token('superuser', { expires_at: new Date(expiresAt).toISOString() });
+  const revoked = await token('superuser');
+  await send(url, '/tokens/self', { method: 'DELETE', headers: { Authorization: `Bearer ${revoked}` } });
+  await until(() => Date.now() > expiresAt, 'the token expires');
+  const tokens = { good, short, revoked, unknown: newAccessToken(), purge: await token('superuser', { scope: 'purge_all' }) };
+  const requests: [string, string, Record<string, string>][] = [
+    ['GET', '/service/SVC1', {}], ['GET', '/service/SVC2', {}], ['PUT', '/service/SVC1', {}], ['GET', '/billing', {}], ['GET', '/open', {}], ['GET', '/x', {}],
+    ['DELETE', '/users/superuser', {}], ['GET', '/tokens', {}], ['GET', '/tokens/self', {}], ['GET', '/service/SVC1', { Cookie: session }],
+    ['POST', '/service/SVC1', { Cookie: session, 'Sec-Fetch-Site': 'cross-site' }], ['GET', '/service/SVC1', { Cookie: 'a=1' }], ['GET', '/a/%c0%ae', {}],
+  ];
+  for (const [name, ask] of Object.entries(entrances)) {
+    for (const [which, secret] of Object.entries(tokens)) {
+      for (const [method, path, more] of requests) {
+        const byKey = await ask({ method, path, headers: { ...more, 'Service-Key': secret } });
+        const byBearer = await ask({ method, path, headers: { ...more, Authorization: `Bearer ${secret}` } });
+        t.same(kept(byBearer), kept(byKey), `${method} ${path} with ${which} by ${name}`);
+        if (byBearer.status !== 401) continue;
+        t.equal(byKey.headers['www-authenticate'], 'Bearer realm="api", ApiKey realm="api"');
+        t.equal(byBearer.headers['www-authenticate'], 'Bearer realm="api", error="invalid_token", ApiKey realm="api"');
+      }
+    }
+  }
+}); // prettier-ignore
+
+/** Ways to write the field that are one credential (RFC 9110 11.1 and 11.4). */
+const spellings = (secret: string) => [
+  `Bearer ${secret}`,
+  `bearer ${secret}`,
+  `BEARER ${secret}`,
+  `bEaReR   ${secret}`,
+];
+/** A token where it is no credential, and where somebody could read one all the same. */
+const odd = (secret: string) => [
+  secret, `Bearer\t${secret}`, `Bearer ${secret}, Basic YTpi`, `Basic YTpi, Bearer ${secret}`, `Bearer "${secret}"`, `Token ${secret}`, `Bearer token=${secret}`.replace('token=', 'token= '),
+  `Bearer ${secret} x`, `Bearer: ${secret}`, `Bearer,${secret}`, `Bearer Bearer ${secret}`, `Digest username="${secret}"`,
+]; // prettier-ignore
+/** Credentials of other systems. */
+const OTHERS = [
+  `Basic ${btoa('a:b')}`, 'Negotiate YII=', 'Bearer abc', 'Bearer', 'bearer', 'Bearer eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJ4In0.c2ln', `Bearer lk${'a'.repeat(37)}`, `Bearer lk${'a'.repeat(39)}`,
+  `Bearer xlk${'a'.repeat(38)}`, `Bearer lk${'a'.repeat(38)}=`, `Bearer LK${'a'.repeat(38)}`, `Bearer lk${'a'.repeat(37)}-`, 'AWS4-HMAC-SHA256 Credential=a/b, Signature=c', 'x',
+]; // prettier-ignore
+
+t.test('no spelling of a Bearer token reaches an upstream; what is of others does, untouched', async (t) => {
+  for (const [name, ask] of Object.entries(entrances)) {
+    for (const Authorization of [...spellings(good), `Bearer lk${'0'.repeat(38)}`])
+      t.same(await forwarded(name, ask, '/open', { Authorization }), [undefined], `${name}: ${Authorization.slice(0, 9)}`);
+    for (const Authorization of spellings(good))
+      t.same(await forwarded(name, ask, '/service/SVC1', { Authorization }), [undefined], `${name}: ${Authorization.slice(0, 9)}`);
+    for (const Authorization of odd(good)) {
+      t.same(await forwarded(name, ask, '/open', { Authorization }), [undefined], `${name}: ${Authorization.replaceAll(good, 'TOKEN')}`);
+      t.equal(await forwarded(name, ask, '/x', { Authorization }), undefined, 'it is no credential');
+    }
+    for (const Authorization of OTHERS) {
+      const sent = Authorization.trim();
+      t.same(await forwarded(name, ask, '/open', { Authorization }), [sent], `${name}: ${sent}`);
+      t.same(await forwarded(name, ask, '/service/SVC1', { Authorization, 'Service-Key': good }), [sent], `${name}: ${sent} beside a key`);
+      t.equal(await forwarded(name, ask, '/x', { Authorization }), undefined, `${name}: ${sent} is no credential`);
+    }
+    for (const Authorization of [`Bearer ${LEGACY_KEY}`, `Bearer ${OTP_SECRET}`])
+      t.equal(await forwarded(name, ask, '/x', { Authorization }), undefined, `${name}: what is no token is no credential`);
+  }
+  const { headers } = await entrances.ext_authz({ method: 'GET', path: '/service/SVC1', headers: { Authorization: `Bearer ${good}` } });
+  t.ok(String(headers['x-envoy-auth-headers-to-remove']).split(',').includes('authorization'), 'Envoy is told to remove it');
+  const basic = await entrances.ext_authz({ method: 'GET', path: '/open', headers: { Authorization: 'Basic YTpi' } });
+  t.notOk(String(basic.headers['x-envoy-auth-headers-to-remove']).split(',').includes('authorization'), 'and to keep that of others');
+}); // prettier-ignore
+
+t.test('a token beside a key, or two fields, is ambiguous', async (t) => {
+  const other = await token('superuser');
+  for (const [name, ask] of Object.entries(entrances)) {
+    for (const secret of [good, other, 'lk'.padEnd(40, '0')]) {
+      const reply = await ask({ method: 'GET', path: '/x', headers: { 'Service-Key': good, Authorization: `Bearer ${secret}` } });
+      t.equal(reply.status, DECIDES.has(name) ? 403 : 400, name);
+      t.match(reply.json, { msg: 'Bad request', detail: /service-key and Authorization both carry a credential/ });
+    }
+    // node's client of HTTP/2 sends no two.
+    if (name === 'HTTP/2') continue;
+    for (const values of [[`Bearer ${good}`, `Bearer ${good}`], [`Bearer ${good}`, 'Basic YTpi'], ['Basic YTpi', `Bearer ${good}`], ['Basic YTpi', 'Basic YTpi']]) {
+      const reply = await ask({ method: 'GET', path: '/x', headers: { authorization: values } });
+      t.equal(reply.status, DECIDES.has(name) ? 403 : 400, `${name}: ${values.length}`);
+      t.match(reply.json, { detail: /authorization was sent more than once/i });
+    }
+  }
+}); // prettier-ignore
+
+t.test('explain judges it as the server does, and shows no secret', async (t) => {
+  const ask = async (...headers: string[]) => {
+    const fields = headers.flatMap((header) => ['--header', header]);
+    const { stdout } = await run(['explain', '--config', configFile, '--method', 'GET', '--path', '/service/SVC1', '--anonymous', '--json', ...fields]);
+    return JSON.parse(stdout);
+  };
+  t.match(await ask(`Authorization: Bearer ${good}`), { verdict: { outcome: 'forward' }, credential: { kind: 'token', login: 'engineer@example.com' } });
+  t.match(await ask('Authorization: Basic YTpi'), { verdict: { outcome: 'unauthenticated' } });
+  t.match(await ask(`Authorization: Bearer ${good}`, `Service-Key: ${good}`), { verdict: { outcome: 'several_credentials', status: 400 } });
+}); // prettier-ignore
+
+t.test('built-in endpoints take it where they take a token', async (t) => {
+  const made = (await create('superuser', { name: 'mine' })).json;
+  rememberSecret(made.access_token);
+  const headers = { Authorization: `Bearer ${made.access_token}` };
+  t.match((await send(url, '/tokens/self', { headers })).json, { id: made.id, name: 'mine' });
+  const list = await send(url, '/tokens', { headers });
+  t.match([list.status, list.json.detail], [403, /takes a session/]);
+  t.equal((await send(url, '/tokens/self', { method: 'DELETE', headers })).status, 204);
+  const over = await send(url, '/tokens/self', { headers });
+  t.equal(over.status, 401);
+  t.match(over.headers['www-authenticate'], /^Bearer realm="api", error="invalid_token"/);
+});
+
+t.test('the log names the token by its id, and nothing holds the secret', async (t) => {
+  t.ok(server.stdout().includes('"credential":"token"'));
+  t.notOk(server.stdout().includes(good));
+  t.notOk(JSON.stringify(upstream.received).includes(good));
+});
+
+t.test('switched off it is no credential, and still no upstream gets a token', async (t) => {
+  for (const forward_credentials of [false, true]) {
+    const { entrances, forwarded, token } = await setUp(t, { interface: { bearer: false }, identity: { forward_credentials } });
+    const secret = await token('superuser');
+    const other = await token('engineer');
+    for (const [name, ask] of Object.entries(entrances)) {
+      const refused = await ask({ method: 'GET', path: '/x', headers: { Authorization: `Bearer ${secret}` } });
+      t.match([refused.status, refused.headers['www-authenticate']], [401, 'ApiKey realm="api"'], name);
+      for (const Authorization of [...spellings(secret), ...odd(secret)]) {
+        t.same(await forwarded(name, ask, '/open', { Authorization }), [undefined], name);
+        t.same(await forwarded(name, ask, '/x', { Authorization, 'Service-Key': other }), [undefined], `${name}: the key counts`);
+      }
+      t.same(await forwarded(name, ask, '/open', { Authorization: 'Basic YTpi' }), ['Basic YTpi'], name);
+    }
+  }
+}); // prettier-ignore
+
+t.test('credentials that are forwarded include it', async (t) => {
+  const { entrances, forwarded, token } = await setUp(t, { identity: { forward_credentials: true } });
+  const secret = await token('superuser');
+  for (const [name, ask] of Object.entries(entrances))
+    t.same(
+      await forwarded(name, ask, '/x', { Authorization: `Bearer ${secret}` }),
+      [`Bearer ${secret}`],
+      name,
+    );
+});
+
+t.test('by exact bytes: spaces around the value, and HTTP/1.0', async (t) => {
+  const { url, token } = await startFixture(t);
+  const secret = await token('engineer');
+  for (const value of [` Bearer ${secret}`, `\t Bearer ${secret} \t`, `Bearer  ${secret}`]) {
+    for (const version of ['1.0', '1.1'])
+      t.match(await sendRaw(url, `GET /tokens/self HTTP/${version}\r\nHost: a\r\nConnection: close\r\nAuthorization:${value}\r\n\r\n`), /^HTTP\/1\.1 200 /);
+  }
+  const folded = `GET /tokens/self HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer\r\n ${secret}\r\n\r\n`;
+  t.notMatch(await sendRaw(url, folded), /^HTTP\/1\.1 200 /, 'no line folding');
+}); // prettier-ignore

@@ -1,0 +1,317 @@
+import type { Socket } from 'node:net';
+import { Duplex } from 'node:stream';
+import { setImmediate as turn } from 'node:timers/promises';
+import t from 'tap';
+import type { IncomingRequest, OutgoingResponse, Serve } from '../../src/http/exchange.js';
+import { refusalReply } from '../../src/http/replies.js';
+import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
+import { Http1Connection } from '../../src/listeners/http1-connection.js';
+
+/** A socket whose other side is this test. */
+class Peer extends Duplex {
+  readonly remoteAddress = '127.0.0.1';
+  written = '';
+  /** Whether what is written is taken. */
+  takes = true;
+  #waiting: (() => void)[] = [];
+
+  override _read(): void {}
+
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    this.written += chunk.toString('latin1');
+    if (this.takes) done();
+    else this.#waiting.push(done);
+  }
+
+  takeAll(): void {
+    this.takes = true;
+    for (const done of this.#waiting.splice(0)) done();
+  }
+
+  destroySoon(): void {
+    this.end(() => this.destroy());
+  }
+
+  async send(text: string): Promise<void> {
+    this.push(Buffer.from(text, 'latin1'));
+    await settled();
+  }
+}
+
+interface Exchange {
+  readonly req: IncomingRequest;
+  readonly res: OutgoingResponse;
+  readonly body: string[];
+  readonly events: string[];
+}
+
+async function settled(): Promise<void> {
+  for (let i = 0; i < 5; i++) await turn();
+}
+
+/** A connection whose requests wait for this test, unless it serves them. */
+function open(serve?: Serve) {
+  const peer = new Peer();
+  const exchanges: Exchange[] = [];
+  const unreadable: string[] = [];
+  const faults: unknown[] = [];
+  const note: Serve = (req, res) => {
+    const exchange: Exchange = { req, res, body: [], events: [] };
+    exchanges.push(exchange);
+    req.on('data', (chunk) => exchange.body.push(chunk.toString('latin1')));
+    req.on('end', () => exchange.events.push('end')).on('close', () => exchange.events.push('request closed'));
+    res.on('close', () => exchange.events.push('closed')).on('drain', () => exchange.events.push('drain'));
+    serve?.(req, res);
+  };
+  const left: Http1Connection[] = [];
+  const settings = {
+    limits: DEFAULT_LIMITS,
+    keepAliveHint: 'timeout=5',
+    serve: note,
+    upgrade: null,
+    answerOf: refusalReply,
+    unreadable: ({ refusal }: { refusal: string }) => unreadable.push(refusal),
+    fault: (error: unknown) => faults.push(error),
+  };
+  const owner = { left: (each: Http1Connection) => left.push(each), closed: () => undefined };
+  const connection = new Http1Connection(peer as unknown as Socket, settings, owner);
+  return { peer, exchanges, unreadable, faults, connection };
+} // prettier-ignore
+
+const get = (path: string, more = '', version = '1.1') =>
+  `GET ${path} HTTP/${version}\r\nHost: a\r\n${more}\r\n`;
+const post = (body: string, more = '') => `POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n${more}\r\n${body}`; // prettier-ignore
+
+function answer({ res }: Exchange, body: string, fields: string[] = []): void {
+  res.writeHead(200, 'OK', ['Content-Length', String(body.length), ...fields]);
+  res.end(body);
+}
+
+/** The head of the only answer, without the date, and its body. */
+function read(written: string): { head: string[]; body: string } {
+  const [head = '', ...rest] = written.split('\r\n\r\n');
+  return { head: head.split('\r\n').filter((line) => !line.startsWith('Date: ')), body: rest.join('\r\n\r\n') };
+} // prettier-ignore
+
+t.test('requests of a connection wait for their turn, and nothing behind the last one is served', async (t) => {
+  const { peer, exchanges } = open();
+  await peer.send(get('/1') + get('/2') + get('/3', 'Connection: close\r\n') + get('/4'));
+  for (const path of ['/1', '/2', '/3']) {
+    t.equal(exchanges.at(-1)?.req.url, path);
+    answer(exchanges.at(-1) as Exchange, 'ok');
+    await settled();
+  }
+  t.equal(exchanges.length, 3);
+  t.equal(peer.written.match(/HTTP\/1\.1 200/g)?.length, 3);
+  t.ok(peer.destroyed);
+  peer.push(get('/5'));
+  await settled();
+  t.equal(exchanges.length, 3);
+}); // prettier-ignore
+
+t.test('an answer at once leads to the next request in the same read', async (t) => {
+  const { peer, exchanges } = open((_req, res) => {
+    res.writeHead(204, 'No Content', []);
+    res.end();
+  });
+  await peer.send(get('/x').repeat(500));
+  t.equal(exchanges.length, 500);
+  t.equal(peer.written.match(/HTTP\/1\.1 204/g)?.length, 500);
+  t.same(read(peer.written.slice(0, peer.written.indexOf('HTTP', 4))).head, [
+    'HTTP/1.1 204 No Content',
+    'Connection: keep-alive',
+    'Keep-Alive: timeout=5',
+  ]);
+});
+
+t.test('a client that takes no answers is not asked for more requests', async (t) => {
+  const { peer, exchanges } = open((_req, res) => {
+    res.writeHead(200, 'OK', ['Content-Length', '10000']);
+    res.end('x'.repeat(10_000));
+  });
+  peer.takes = false;
+  await peer.send(get('/x').repeat(100));
+  t.ok(exchanges.length < 10, `${exchanges.length} were served`);
+  peer.takeAll();
+  await settled();
+  t.equal(exchanges.length, 100);
+});
+
+t.test('how answers are framed', async (t) => {
+  const rows: [about: string, request: string, status: number, fields: string[], chunks: string[], head: string[], body: string, closes: boolean][] = [
+    ['a length', get('/'), 200, ['Content-Length', '2'], ['ab'], ['Connection: keep-alive', 'Keep-Alive: timeout=5', 'Content-Length: 2'], 'ab', false],
+    ['no length', get('/'), 200, [], ['ab', 'c'], ['Connection: keep-alive', 'Keep-Alive: timeout=5', 'Transfer-Encoding: chunked'], '2\r\nab\r\n1\r\nc\r\n0\r\n\r\n', false],
+    ['no body at all', get('/'), 200, [], [], ['Connection: keep-alive', 'Keep-Alive: timeout=5', 'Transfer-Encoding: chunked'], '0\r\n\r\n', false],
+    ['HEAD', 'HEAD / HTTP/1.1\r\nHost: a\r\n\r\n', 200, ['Content-Length', '5'], ['abcde'], ['Connection: keep-alive', 'Keep-Alive: timeout=5', 'Content-Length: 5'], '', false],
+    ['HEAD without a length', 'HEAD / HTTP/1.1\r\nHost: a\r\n\r\n', 200, [], [], ['Connection: keep-alive', 'Keep-Alive: timeout=5'], '', false],
+    ['304', get('/'), 304, ['ETag', '"a"'], [], ['ETag: "a"', 'Connection: keep-alive', 'Keep-Alive: timeout=5'], '', false],
+    ['close, asked for by the client', get('/', 'Connection: close\r\n'), 200, ['Content-Length', '1'], ['a'], ['Connection: close', 'Content-Length: 1'], 'a', true],
+    ['close, said by the answer', get('/'), 200, ['Connection', 'close', 'Content-Length', '1'], ['a'], ['Connection: close', 'Content-Length: 1'], 'a', true],
+    ['HTTP/1.0', get('/', '', '1.0'), 200, ['Content-Length', '1'], ['a'], ['Connection: close', 'Content-Length: 1'], 'a', true],
+    ['HTTP/1.0 that goes on', get('/', 'Connection: keep-alive\r\n', '1.0'), 200, ['Content-Length', '1'], ['a'], ['Connection: keep-alive', 'Keep-Alive: timeout=5', 'Content-Length: 1'], 'a', false],
+    ['HTTP/1.0 without a length', get('/', 'Connection: keep-alive\r\n', '1.0'), 200, [], ['a', 'b'], ['Connection: close'], 'ab', true],
+  ];
+  for (const [about, request, status, fields, chunks, head, body, closes] of rows) {
+    const { peer, exchanges } = open();
+    await peer.send(request);
+    const { res } = exchanges[0] as Exchange;
+    res.writeHead(status, 'Reason', fields);
+    for (const chunk of chunks) res.write(Buffer.from(chunk));
+    res.end();
+    await settled();
+    const found = read(peer.written);
+    t.same(found.head, [`HTTP/1.1 ${status} Reason`, ...head], about);
+    t.equal(found.body, body, about);
+    t.equal(peer.destroyed, closes, about);
+    t.match(peer.written, /\r\nDate: \w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT\r\n/);
+  }
+}); // prettier-ignore
+
+t.test('a head goes out with the first bytes of its body, or alone when it is flushed', async (t) => {
+  const { peer, exchanges } = open();
+  await peer.send(get('/'));
+  const { res } = exchanges[0] as Exchange;
+  res.writeHead(200, 'OK', ['Date', 'never', 'Content-Length', '2']);
+  t.ok(res.headersSent);
+  t.equal(peer.written, '');
+  res.flushHeaders();
+  t.match(peer.written, /^HTTP\/1\.1 200 OK\r\nDate: never\r\n/);
+  t.throws(() => res.writeHead(200, 'OK', ['X-A', 'b\r\nX-C: d']));
+  res.end('ok');
+  t.match(peer.written, /\r\n\r\nok$/);
+});
+
+t.test('trailers go behind a chunked body', async (t) => {
+  const { peer, exchanges } = open();
+  await peer.send(get('/'));
+  const { res } = exchanges[0] as Exchange;
+  res.writeHead(200, 'OK', []);
+  res.write('a');
+  res.addTrailers([['X-Sum', '1']]);
+  res.end();
+  await settled();
+  t.equal(read(peer.written).body, '1\r\na\r\n0\r\nX-Sum: 1\r\n\r\n');
+});
+
+t.test('a body comes when it is asked for, and the next request behind it', async (t) => {
+  const { peer, exchanges } = open();
+  await peer.send(post('abc') + get('/next'));
+  const [first] = exchanges as [Exchange];
+  t.same(first.body, [], 'not before');
+  first.res.writeContinue();
+  t.equal(peer.written, 'HTTP/1.1 100 Continue\r\n\r\n');
+  first.req.resume();
+  await settled();
+  t.same([first.body, first.events, first.req.readableEnded], [['abc'], ['end'], true]);
+  t.equal(exchanges.length, 1);
+  answer(first, 'ok');
+  await settled();
+  t.equal(exchanges[1]?.req.url, '/next');
+});
+
+t.test('a body that nobody reads does not stand in front of the next request', async (t) => {
+  const { peer, exchanges } = open();
+  await peer.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n${'x'.repeat(50_000)}`);
+  answer(exchanges[0] as Exchange, 'early');
+  await peer.send('x'.repeat(50_000) + get('/next'));
+  t.same(exchanges[0]?.body, [], 'nobody gets it');
+  t.equal(exchanges[1]?.req.url, '/next');
+});
+
+t.test('a reader that pauses holds the body back', async (t) => {
+  const { peer, exchanges } = open();
+  await peer.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n${'x'.repeat(10)}`);
+  const [{ req, body }] = exchanges as [Exchange];
+  req.on('data', () => req.pause());
+  req.resume();
+  await settled();
+  for (let sent = 10; sent < 200_000; sent += 50_000) await peer.send('x'.repeat(Math.min(50_000, 200_000 - sent)));
+  t.same(body.map(({ length }) => length), [10]);
+  t.ok(peer.isPaused(), 'the socket is not read either');
+  for (let i = 0; i < 20 && !req.readableEnded; i++) {
+    req.resume();
+    await settled();
+  }
+  t.equal(body.join('').length, 200_000);
+}); // prettier-ignore
+
+t.test('what is no request gets one answer, and never in the middle of another', async (t) => {
+  const alone = open();
+  await alone.peer.send('garbage\r\n\r\n');
+  t.match(alone.peer.written, /^HTTP\/1\.1 400 Bad Request\r\n[^]*not well-formed/);
+  t.same(alone.unreadable, ['malformed']);
+
+  const behind = open();
+  await behind.peer.send(`${get('/')}\x01\r\n\r\n`);
+  t.equal(behind.peer.written, '', 'the request before is answered first');
+  answer(behind.exchanges[0] as Exchange, 'ok');
+  await settled();
+  t.match(behind.peer.written, /^HTTP\/1\.1 200 [^]*okHTTP\/1\.1 400 /);
+
+  const chunked = 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n';
+  const unanswered = open();
+  await unanswered.peer.send(`${chunked}1\r\na\r\nzz\r\n`);
+  unanswered.exchanges[0]?.req.resume();
+  await settled();
+  t.match(unanswered.peer.written, /^HTTP\/1\.1 400 /);
+  t.same(unanswered.exchanges[0]?.events, ['request closed', 'closed']);
+  t.ok(unanswered.exchanges[0]?.res.destroyed);
+  answer(unanswered.exchanges[0] as Exchange, 'late');
+  t.notMatch(unanswered.peer.written, /late/);
+
+  const answered = open();
+  await answered.peer.send(`${chunked}1\r\na\r\n`);
+  const [{ req, res }] = answered.exchanges as [Exchange];
+  req.resume();
+  res.writeHead(200, 'OK', ['Content-Length', '10']);
+  res.write('half');
+  await answered.peer.send('zz\r\n');
+  t.ok(answered.peer.destroyed);
+  t.notMatch(answered.peer.written, / 400 /);
+});
+
+t.test('a client that ends or breaks its connection', async (t) => {
+  for (const [about, request, isWhole] of [
+    ['before the answer', get('/'), true],
+    ['in the middle of the body', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab', false],
+  ] as const)
+    for (const way of ['end', 'break'] as const) {
+      const { peer, exchanges, unreadable } = open();
+      await peer.send(request);
+      exchanges[0]?.req.resume();
+      if (way === 'end') peer.push(null);
+      else peer.destroy();
+      await settled();
+      const expected = isWhole ? ['closed'] : ['request closed', 'closed'];
+      t.same(exchanges[0]?.events, expected, `${about}: ${way}`);
+      t.same(unreadable, [], 'that is no unreadable request');
+    }
+  const cut = open();
+  await cut.peer.send('GET / HT');
+  cut.peer.push(null);
+  await settled();
+  t.match(cut.peer.written, /^HTTP\/1\.1 400 /);
+  t.same(cut.unreadable, []);
+});
+
+t.test('an error of whoever serves ends the connection, and is told', async (t) => {
+  const { peer, faults } = open(() => {
+    throw new Error('wrong');
+  });
+  await peer.send(get('/'));
+  t.ok(peer.destroyed);
+  t.match(faults, [{ message: 'wrong' }]);
+});
+
+t.test('the head of a request cut at any byte is one request', async (t) => {
+  const text = post('abc', 'X-A: b\r\n');
+  for (let at = 1; at < text.length; at++) {
+    const { peer, exchanges, connection } = open();
+    await peer.send(text.slice(0, at));
+    t.ok(exchanges.length === 1 || connection.phase === 'head');
+    await peer.send(text.slice(at));
+    exchanges[0]?.req.resume();
+    await settled();
+    t.equal(exchanges[0]?.body.join(''), 'abc', `cut at ${at}`);
+  }
+});
