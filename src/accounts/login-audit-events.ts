@@ -5,7 +5,6 @@ import type { Checked } from './accounts.js';
 type Right = Extract<Checked, { verdict: 'right' }>;
 type Failed = Exclude<Checked, Right>;
 
-/** The audit event of a successful login. */
 export function succeededLogin({ user, otp }: Right): AuditEvent[] {
   const target = idsOf(user);
   const auditEvents: AuditEvent[] = [{ event: 'login.succeeded', outcome: 'success', target }];

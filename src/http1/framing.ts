@@ -28,7 +28,6 @@ export class Framing {
   close = false;
   keepAlive = false;
   upgradeOption = false;
-  /** A field Upgrade. */
   upgradeField = false;
   /** The fields are trailers, where none of these belongs. */
   inTrailers = false;

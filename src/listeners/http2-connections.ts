@@ -35,7 +35,6 @@ const ANY_STREAM = 2 ** 31 - 1;
 /** Limits of connections and heads. */
 export type ListenerLimits = Pick<Config['limits'], 'head_size' | 'head_timeout' | 'keep_alive'>;
 
-/** Serves one request. */
 export type ServeHttp2 = (req: Http2Request, res: Http2Response) => void;
 
 /** One connection that speaks HTTP/2. */

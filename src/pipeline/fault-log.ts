@@ -2,7 +2,6 @@ import { Unavailable } from '../domain/unavailable.js';
 import type { Log } from '../observe/log.js';
 import { createLogThrottle } from '../observe/log-throttle.js';
 
-/** Logs a fault of a request. */
 export type FaultLog = (error: unknown, message: string, requestId?: string) => void;
 
 /** Makes a {@link FaultLog}. What is unavailable fails every request, so it is throttled; any other fault is logged each time. */

@@ -58,7 +58,6 @@ export abstract class RequestHandler {
     return verdict.refusal;
   }
 
-  /** The answer to a refusal. */
   protected answerOf(refusal: Refusal): Reply {
     return refusalReply(refusal);
   }
@@ -120,7 +119,6 @@ export abstract class RequestHandler {
         .catch((error: unknown) => this.fault(error));
   }
 
-  /** The upstream of a route. */
   protected upstreamOf(route: Route): Upstream {
     const name = route.upstream ?? this.services.defaultUpstream;
     this.record.upstream = name;

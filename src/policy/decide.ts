@@ -63,7 +63,6 @@ export class Policy {
     this.sessionScope = (full.length > 0 ? full : names).join(' ');
   }
 
-  /** Whether any role allows the action. */
   someRoleAllows(action: string): boolean {
     return this.#roles.someAllows(action);
   }

@@ -19,17 +19,13 @@ export function nearMisses(routes: readonly Route[], taken: Route, method: strin
   const fitting: NearMiss[] = [];
   const close: NearMiss[] = [];
   for (const route of routes) {
-    if (route === taken || isPlaceholder(route)) continue;
+    // Routes that only keep the paths of built-in endpoints from being forwarded say nothing to an operator.
+    if (route === taken || route.position === null) continue;
     const difference = compare(route, segments);
     if (difference === 'none') fitting.push({ route, why: whyNotTaken(route, method) });
     else if (difference !== 'far') close.push({ route, why: difference });
   }
   return [...fitting, ...close].slice(0, MAX);
-}
-
-/** Routes that only keep the paths of built-in endpoints from being forwarded say nothing to an operator. */
-function isPlaceholder(route: Route): boolean {
-  return route.position === null;
 }
 
 function whyNotTaken(route: Route, method: string): string {

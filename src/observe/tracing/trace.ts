@@ -85,7 +85,6 @@ export function currentTrace(): RequestTrace | undefined {
   return current.getStore();
 }
 
-/** Runs work as a part of a trace. */
 export function runInTrace<T>(trace: RequestTrace, work: () => T): T {
   return current.run(trace, work);
 }

@@ -1,5 +1,4 @@
 import type { EpochMs } from '../../domain/time.js';
-import type { Token } from '../../domain/token.js';
 import { loginKey, type User } from '../../domain/user.js';
 import { encode } from '../records.js';
 import type { ChangeRefused, Changes } from '../directory-store.js';
@@ -37,7 +36,7 @@ export function applyChanges(dbs: Databases, changes: Changes, now: EpochMs): Ch
     dbs.servicesOf.putSync([service.customerId, service.id], true);
   }
   putUsers(dbs, changes.users ?? [], new Set(changes.rehashed));
-  for (const token of changes.tokens ?? []) importToken(dbs, token);
+  for (const token of changes.tokens ?? []) if (isNewDigest(dbs, token.digest)) addToken(dbs, token);
   return undefined;
 }
 
@@ -190,8 +189,4 @@ function removeService(dbs: Databases, id: string): void {
   if (service === undefined) return;
   dbs.servicesOf.removeSync([service.customerId, id]);
   dbs.services.removeSync(id);
-}
-
-function importToken(dbs: Databases, token: Token): void {
-  if (isNewDigest(dbs, token.digest)) addToken(dbs, token);
 }
