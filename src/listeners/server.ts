@@ -22,6 +22,9 @@ const TCP_KEEP_ALIVE_MS = 60_000;
 /** A handshake that asks for another protocol on its connection, on which all answers before are sent. */
 export type UpgradeListener = (req: IncomingMessage, socket: Duplex, head: Buffer) => void;
 
+/** The answer to what can't be read. @param req whose body that is; undefined when it is no part of a request */
+type RefusalAnswer = (refusal: Refusal, req?: IncomingMessage) => Reply;
+
 /** Called with an unexpected error. */
 export type FaultListener = (error: unknown) => void;
 
@@ -40,7 +43,7 @@ export function createPublicServer(
   serve: RequestListener,
   onUpgrade: UpgradeListener | null,
   fault: FaultListener,
-  answerOf: (refusal: Refusal) => Reply = refusalReply,
+  answerOf: RefusalAnswer = refusalReply,
 ): PublicServer {
   const serveSafely: RequestListener = (req, res) => {
     try {
@@ -118,13 +121,9 @@ function refuseConnect(socket: Duplex): void {
 }
 
 /** What came is no request. It never cuts short, and is never written into, the answer to one that was. */
-function refuseUnreadable(
-  error: NodeJS.ErrnoException,
-  socket: Socket,
-  answerOf: (refusal: Refusal) => Reply,
-): void {
+function refuseUnreadable(error: NodeJS.ErrnoException, socket: Socket, answerOf: RefusalAnswer): void {
   const answer = answerUnderWay(socket);
-  const refuse = () => writeRawReply(socket, answerOf(parseRefusal(error)), newRequestId());
+  const refuse = () => writeRawReply(socket, answerOf(parseRefusal(error), answer?.req), newRequestId());
   if (error.code === 'ECONNRESET') socket.destroy();
   else if (answer === undefined) refuse();
   else if (answer.req.complete) endAfterAnswers(socket);

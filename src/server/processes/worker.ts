@@ -10,7 +10,7 @@ import { limitConnections } from '../../listeners/connections.js';
 import { watchAddresses } from '../../observe/metrics.js';
 import { parseRefusal } from '../../pipeline/faults.js';
 import { createPublicServer, listen } from '../../listeners/server.js';
-import { createRequestListener } from '../../listeners/http.js';
+import { createRequestListener, refusalOutside } from '../../listeners/http.js';
 import { createDecisionListener, createDecisionServer } from '../../listeners/decision/server.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import type { OpenedStore } from '../stores/open-store.js';
@@ -74,6 +74,7 @@ export async function startWorker(
       () => server,
     ),
     fault,
+    (refusal, req) => refusalOutside(runtime.services, refusal, req),
   );
   const decision =
     decisionPlace === null
