@@ -30,6 +30,7 @@ const MORE = {
   cache: ['storage.md#the-cache'],
   directory: ['accounts.md'],
   limits: ['limits.md'],
+  cors: ['cors.md'],
   proxy: ['limits.md#streams'],
   audit: ['audit.md'],
   upstreams: ['upstreams.md', 'limits.md#what-an-upstream-may-take-up'],

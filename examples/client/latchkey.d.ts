@@ -56,7 +56,7 @@ export interface paths {
     put?: never;
     /**
      * Create a token
-     * @description The answer is the only one that ever holds the secret.
+     * @description The answer is the only one that ever holds the secret. A parameter that looks like a mistyped restriction, such as `scopes` or `expires`, gets 422 with a detail that names the right one; other unknown parameters are ignored.
      */
     post: operations['createToken'];
     /**

@@ -25,7 +25,12 @@ const MAX_TOLD = 64;
 
 function meantBy(name: string): string | undefined {
   const bracket = name.indexOf('[');
-  const base = (bracket < 0 ? name : name.slice(0, bracket)).toLowerCase();
+  const base = lowerLetters(bracket < 0 ? name : name.slice(0, bracket));
   const known = RESTRICTIONS.find(({ name, others }) => base === name || others.includes(base));
   return (known ?? RESTRICTIONS.find((each) => isOneEdit(base, each.name)))?.name;
+}
+
+/** Lower case of ASCII letters. Other letters stay one character each: some become two in lower case, and so two edits. */
+function lowerLetters(text: string): string {
+  return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 }

@@ -28,7 +28,7 @@ export function renderExplanation(explanation: Explanation): string {
       const place = miss.place === null ? '' : ` (${describePosition(miss.place)})`;
       add('', `not ${routeText(miss)}: ${why}${place}`);
     }
-    add('action', explanation.action ?? actionless(route.auth));
+    if (!isPreflight(explanation.verdict)) add('action', explanation.action ?? actionless(route.auth));
   }
   addCredential(explanation, add);
   for (const check of explanation.checks) {
@@ -40,6 +40,11 @@ export function renderExplanation(explanation: Explanation): string {
   if (explanation.note !== null) add('', `not shown to the client: ${explanation.note}`);
   for (const [name, value] of Object.entries(explanation.identity)) add('', `${name}: ${value}`);
   return `${lines.map((line) => printable(maskTokens(line))).join('\n')}\n`;
+}
+
+/** A preflight has no credential and asks for no action. */
+function isPreflight({ outcome }: Explanation['verdict']): boolean {
+  return outcome === 'preflight' || outcome === 'preflight_refused';
 }
 
 const CHECK_LABELS: Readonly<Record<string, string>> = {
@@ -63,6 +68,7 @@ function addCredential(
   { credential, route, verdict }: Explanation,
   add: (label: string, text: string) => void,
 ): void {
+  if (isPreflight(verdict)) return;
   if (credential === null) {
     if (route?.auth === 'required') {
       const settled = verdict.endpoint !== null ? 'none: the endpoint checks a password' : 'none that holds';
@@ -107,6 +113,7 @@ function placeText({ place }: ExplainedCheck): string {
 
 function verdictText({ outcome, status, upstream, endpoint, allowed }: Explanation['verdict']): string {
   if (!allowed) return `${status} ${outcome}`;
+  if (outcome === 'preflight') return '204, answered by the CORS rules of the route';
   if (endpoint === null) return `forwarded to the upstream ${upstream}`;
   return status === null
     ? `answered by ${endpoint}; the body of the request decides`

@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Add, Fault } from './fault.js';
 import { collidesWithEndpoint } from '../endpoints/endpoints.js';
+import { checkCors } from './cors-checks.js';
 import { checkIdentity } from './identity-checks.js';
 import { checkListeners } from './listener-checks.js';
 import { NO_FILE } from './pem.js';
@@ -24,6 +25,7 @@ export function crossCheck(config: Config, source: Source): Fault[] {
   checkFiles(config, add);
   checkListeners(config, add);
   checkUpstreams(config, add);
+  checkCors(config, source, add);
   if (checkRoutes(config, source, add)) checkPolicy(config, source, add);
   if (collidesWithEndpoint(config.interface.ui.path))
     add(['interface', 'ui', 'path'], `interface.ui.path: ${UI_PATH_FAULT}`);

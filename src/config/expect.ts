@@ -24,6 +24,7 @@ const REASONS = [
   'role',
   'other_customer',
   'not_found',
+  'preflight_refused',
 ] as const;
 
 const asked = z.union(

@@ -1,6 +1,7 @@
 import type { EndpointSettings } from '../endpoints/endpoint.js';
 import { builtInRoutes } from '../endpoints/endpoints.js';
 import { Policy } from '../policy/decide.js';
+import type { RouteDefinition } from '../policy/route.js';
 import { Router } from '../policy/routes.js';
 import { type Lines, positionOf } from '../policy/rules.js';
 import { type PageSite, Sites } from '../policy/sites.js';
@@ -17,11 +18,16 @@ export interface CompiledPolicy {
 
 /** Compiles the routes (of built-in endpoints too) and the tables of a configuration, each with its line in the file. */
 export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
-  const routes = config.routes.map((route, i) => ({ ...route, place: positionOf(['routes', i], lines) }));
-  const fallback = { ...config.default_route, place: positionOf(['default_route'], lines) };
+  const { cors = config.cors } = config.default_route;
+  const routes = config.routes.map((route, i) => ({
+    ...route,
+    cors: route.cors ?? config.cors,
+    place: positionOf(['routes', i], lines),
+  }));
+  const fallback = { ...config.default_route, cors, place: positionOf(['default_route'], lines) };
   const endpoints = endpointSettings(config);
   const { ui } = config.interface;
-  const router = new Router(routes, fallback, builtInRoutes(endpoints));
+  const router = new Router(routes, fallback, builtInOf(config, endpoints));
   return {
     router,
     sites: new Sites(router, pageSite(config, endpoints), ui.enabled ? ui.path : null),
@@ -30,8 +36,13 @@ export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
 }
 
 /** The web page and what it needs, where it has a host of its own. */
-function pageSite({ interface: { ui } }: Config, endpoints: EndpointSettings): PageSite | null {
+function pageSite(config: Config, endpoints: EndpointSettings): PageSite | null {
+  const { cors, interface: { ui } } = config; // prettier-ignore
   if (!ui.enabled || ui.host === null) return null;
-  const builtIn = builtInRoutes({ ...endpoints, page: ui.path });
-  return { host: ui.host.toLowerCase(), router: new Router([], { auth: 'deny' }, builtIn) };
+  const builtIn = builtInOf(config, { ...endpoints, page: ui.path });
+  return { host: ui.host.toLowerCase(), router: new Router([], { auth: 'deny', cors }, builtIn) };
+}
+
+function builtInOf({ cors }: Config, endpoints: EndpointSettings): RouteDefinition[] {
+  return builtInRoutes(endpoints).map((route) => ({ ...route, cors }));
 }

@@ -227,6 +227,7 @@ function meansTheSame(a: RouteDefinition, b: RouteDefinition): boolean {
     a.strip_prefix === b.strip_prefix &&
     a.body_on_read === b.body_on_read &&
     (a.service_worker ?? 'refuse') === (b.service_worker ?? 'refuse') &&
+    JSON.stringify(a.cors) === JSON.stringify(b.cors) &&
     a.service == null &&
     b.service == null &&
     a.refuse_if_active_tokens == null &&

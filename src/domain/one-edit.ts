@@ -1,15 +1,24 @@
+/** Most that one edit changes a length, in UTF-16 units: a character beyond the BMP has two. */
+const MAX_DIFFERENCE = 2;
+
 /**
  * Whether one text becomes the other by one edit: a character added, left out or replaced, or two neighbours that
  * changed places. Time grows with the shorter one.
  */
-export function isOneEdit(a: string, b: string): boolean {
+export function isOneEdit(one: string, other: string): boolean {
+  if (Math.abs(one.length - other.length) > MAX_DIFFERENCE) return false;
+  const [a, b] = [Array.from(one), Array.from(other)];
   const [short, long] = a.length <= b.length ? [a, b] : [b, a];
   if (long.length - short.length > 1) return false;
   let same = 0;
   while (same < short.length && short[same] === long[same]) same += 1;
   const [x, y] = [short.slice(same), long.slice(same)];
-  if (x === y) return false;
-  if (x.length < y.length) return x === y.slice(1);
-  if (x.slice(1) === y.slice(1)) return true;
-  return x[0] === y[1] && x[1] === y[0] && x.slice(2) === y.slice(2);
+  if (y.length === 0) return false;
+  if (x.length < y.length) return isSame(x, y.slice(1));
+  if (isSame(x.slice(1), y.slice(1))) return true;
+  return x[0] === y[1] && x[1] === y[0] && isSame(x.slice(2), y.slice(2));
+}
+
+function isSame(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((character, i) => character === b[i]);
 }

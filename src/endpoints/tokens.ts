@@ -31,7 +31,9 @@ export const tokens = {
       path: '/tokens',
       takes: 'nothing',
       summary: 'Create a token',
-      description: 'The answer is the only one that ever holds the secret.',
+      description:
+        'The answer is the only one that ever holds the secret. A parameter that looks like a mistyped restriction, ' +
+        'such as `scopes` or `expires`, gets 422 with a detail that names the right one; other unknown parameters are ignored.',
       request: { schema: createTokenRequest, afterSudo: createOwnTokenRequest },
       otp: true,
       answer: createdToken,

@@ -28,7 +28,7 @@ export interface Explanation {
   readonly checks: readonly ExplainedCheck[];
   readonly verdict: {
     readonly allowed: boolean;
-    /** `forward`, `answer` (a built-in endpoint), or the reason of the refusal. */
+    /** `forward`, `answer` (a built-in endpoint), `preflight` (by the CORS rules), or the reason of the refusal. */
     readonly outcome: string;
     /** What the client gets; null when the upstream or the body of the request decides it. */
     readonly status: number | null;
@@ -118,6 +118,21 @@ export async function explain(
 /** The explanation of a request that is refused before it comes to the gate. */
 export function explainRefused(method: string, target: string, refusal: Refusal): Explanation {
   return { ...blank({ method, target }), verdict: refusedOutcome(refusal) };
+}
+
+/** The explanation of a preflight. @param preflight its route, and whether the CORS rules there allow what it asks for */
+export function explainPreflight(
+  head: RequestHead,
+  { route, outcome }: { readonly route: Route; readonly outcome: 'preflight' | 'preflight_refused' },
+): Explanation {
+  const allowed = outcome === 'preflight';
+  const detail = allowed ? null : 'cors does not allow its origin, its method or one of its headers';
+  return {
+    ...blank(head),
+    path: head.path,
+    route: routeOf(route),
+    verdict: { allowed, outcome, status: 204, detail, upstream: null, endpoint: null },
+  };
 }
 
 function blank({ method, target }: { method: string; target: string }): Omit<Explanation, 'verdict'> {

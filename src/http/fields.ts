@@ -6,6 +6,43 @@ export function asPropertyName(name: string): string {
   return Object.keys({ [name]: true })[0] as string;
 }
 
+/** Every value of a field as it was received. @param name in lower case */
+export function fieldValues(fields: readonly string[], name: string): string[] {
+  return fields.filter((_, i) => i % 2 === 1 && fields[i - 1]?.toLowerCase() === name);
+}
+
+/** The value of a field that was sent once; undefined otherwise. @param name in lower case */
+export function onlyValue(fields: readonly string[], name: string): string | undefined {
+  const [value, ...more] = fieldValues(fields, name);
+  return more.length === 0 ? value : undefined;
+}
+
+const VARY = 'vary';
+
+/** Makes `Vary` name a field, in place: it joins the list that is there (RFC 9110 12.5.5). */
+export function addVary(fields: string[], name: string): void {
+  let last = -1;
+  for (let i = 0; i < fields.length; i += 2) {
+    const own = fields[i] as string;
+    if (own.length !== VARY.length || own.toLowerCase() !== VARY) continue;
+    last = i + 1;
+    const list = fields[last] as string;
+    if (hasItem(list, '*') || hasItem(list, name.toLowerCase())) return;
+  }
+  if (last < 0) fields.push('Vary', name);
+  else fields[last] = fields[last] === '' ? name : `${fields[last]}, ${name}`;
+}
+
+/** Whether a comma-separated list has an item. @param item in lower case */
+function hasItem(list: string, item: string): boolean {
+  for (let start = 0, end; start < list.length; start = end + 1) {
+    const comma = list.indexOf(',', start);
+    end = comma < 0 ? list.length : comma;
+    if (end - start >= item.length && list.slice(start, end).trim().toLowerCase() === item) return true;
+  }
+  return false;
+}
+
 /** The first value of a field as it was received; undefined when it is not there. @param name in lower case */
 export function firstField(fields: readonly string[], name: string): string | undefined {
   for (let i = 0; i < fields.length; i += 2) {

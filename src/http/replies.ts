@@ -1,6 +1,8 @@
 import type { AuditEvent } from '../domain/audit.js';
+import type { CorsAnswer } from '../domain/cors.js';
 import type { BearerChallenge, Refusal } from '../domain/refusal.js';
 import { formatTime } from '../domain/time.js';
+import { addVary } from './fields.js';
 
 /** An answer of Latchkey's own: a status, fields as a flat list, and a JSON value or content unless it has no body. */
 export interface Reply<Json = unknown> {
@@ -112,6 +114,13 @@ export function refusalReply(refusal: Refusal): Reply {
 /** The same reply with more fields. */
 export function withHeaders(reply: Reply, more: readonly string[]): Reply {
   return more.length === 0 ? reply : { ...reply, headers: [...(reply.headers ?? []), ...more] };
+}
+
+/** The same reply with what it says of the page that asked. */
+export function withCors(reply: Reply, { fields, varies }: CorsAnswer): Reply {
+  const headers = [...(reply.headers ?? []), ...fields];
+  if (varies) addVary(headers, 'Origin');
+  return { ...reply, headers };
 }
 
 function problem(status: number, msg: string, detail: string): Reply {

@@ -1,15 +1,16 @@
-import type { IncomingRequest, OutgoingResponse, Serve } from '../http/exchange.js';
+import type { IncomingRequest, OutgoingResponse, ParsedRequest, Serve } from '../http/exchange.js';
 import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Admitted } from '../gate/gate.js';
-import type { Reply } from '../http/replies.js';
+import { type Reply, refusalReply, withCors } from '../http/replies.js';
 import { parseBody } from '../http/body.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { readBody, strangersBodies } from '../http/read-body.js';
 import { writeReply } from '../http/write-reply.js';
 import { rateLimitFields } from '../pipeline/rate-limit-fields.js';
+import { noteRoute } from '../pipeline/record.js';
 import { RequestHandler } from '../pipeline/request-handler.js';
 import type { Services } from '../pipeline/services.js';
 import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
@@ -25,6 +26,15 @@ export function createRequestListener(services: () => Services, streams: StreamR
   return (req, res) => new HttpRequestHandler(services(), streams, req, res).handle();
 }
 
+/** The answer to a refusal outside of any handler. @param req the request that it is about; undefined when none was read */
+export function refusalOutside({ cors, readHead }: Services, refusal: Refusal, req?: ParsedRequest): Reply {
+  const reply = refusalReply(refusal);
+  if (cors === null || req === undefined) return reply;
+  const head = readHead(req);
+  const said = cors.answerTo('refusal' in head ? null : head, req.rawHeaders);
+  return said === null ? reply : withCors(reply, said);
+}
+
 const OUTCOME_OF_ABORT = {
   client: 'aborted_by_client',
   upstream: 'aborted_by_upstream',
@@ -37,6 +47,7 @@ class HttpRequestHandler extends RequestHandler implements Stream {
   readonly #res: OutgoingResponse;
   #inFlight: InFlight | undefined;
   #watched: WatchedStream | undefined;
+  #isPreflight = false;
 
   constructor(services: Services, streams: StreamRevalidator, req: IncomingRequest, res: OutgoingResponse) {
     super(services);
@@ -70,8 +81,21 @@ class HttpRequestHandler extends RequestHandler implements Stream {
     return home === null ? super.answerOf(refusal) : { status: 302, headers: ['Location', home] };
   }
 
+  /** A preflight is answered by its route's CORS rules: browsers send no credential with it. */
+  protected override answersUnjudged(head: RequestHead): boolean {
+    const preflight = this.services.cors?.preflight(head);
+    if (preflight === undefined) return false;
+    this.#isPreflight = true;
+    noteRoute(this.record, preflight.route);
+    this.answer({ status: 204, headers: preflight.fields }, preflight.outcome);
+    return true;
+  }
+
   protected write(reply: Reply): void {
-    writeReply(this.#req, this.#res, reply, this.record.requestId);
+    const { cors } = this.services;
+    const said =
+      cors === null || this.#isPreflight ? null : cors.answerTo(this.record.head, this.#req.rawHeaders);
+    writeReply(this.#req, this.#res, said === null ? reply : withCors(reply, said), this.record.requestId);
   }
 
   protected answerEndpoint(head: RequestHead, admitted: Admitted, name: string): void {
@@ -125,6 +149,7 @@ class HttpRequestHandler extends RequestHandler implements Stream {
       fields,
       responseFields: ['X-Request-Id', record.requestId, ...left],
       allowsServiceWorker: route.allowsServiceWorker,
+      cors: route.cors === null ? null : route.cors.answerTo(head.origin),
       // Called from events of either side, where an error would end the process.
       refuse: (refusal) => {
         try {

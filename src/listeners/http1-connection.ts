@@ -200,7 +200,7 @@ export class Http1Connection {
       socket.destroy();
       return;
     }
-    writeRawReply(socket, this.#settings.answerOf(refusal), newRequestId());
+    writeRawReply(socket, this.#settings.answerOf(refusal, this.#request), newRequestId());
     this.#abandon();
   }
 

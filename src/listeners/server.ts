@@ -3,9 +3,9 @@ import type { Duplex } from 'node:stream';
 import type { ListenerCertificate } from '../config/certificate.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Serve } from '../http/exchange.js';
-import { type Reply, refusalReply } from '../http/replies.js';
+import { refusalReply } from '../http/replies.js';
 import { DEFAULT_LIMITS } from '../http1/limits.js';
-import type { UpgradeListener } from './http1-settings.js';
+import type { RefusalAnswer, UpgradeListener } from './http1-settings.js';
 import { Http1Connections } from './http1-connections.js';
 import type { ListenerLimits, ServeHttp2 } from './http2-connections.js';
 import { TlsServer } from './tls.js';
@@ -37,8 +37,7 @@ export interface PortHandlers {
   readonly unreadable: (refusal: Refusal) => void;
   /** Called with an error that a listener threw; the connection is closed by then. */
   readonly fault: (error: unknown) => void;
-  /** The answer to what can't be read. */
-  readonly answerOf?: (refusal: Refusal) => Reply;
+  readonly answerOf?: RefusalAnswer;
 }
 
 /**

@@ -140,7 +140,7 @@ const callers = new SubjectMemo((subject) => {
   );
 });
 
-const SERVED: ReadonlySet<string> = new Set(['forwarded', 'answered', 'allowed']);
+const SERVED: ReadonlySet<string> = new Set(['forwarded', 'answered', 'allowed', 'preflight']);
 
 /** Let through, answered, and not by a fault. */
 function wasServed({ outcome, status }: RequestRecord): boolean {

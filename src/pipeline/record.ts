@@ -4,6 +4,7 @@ import type { RequestHead } from '../http/head.js';
 import { countBegun, observeDecision } from '../observe/metrics/requests.js';
 import type { RequestTrace } from '../observe/tracing.js';
 import type { Decision } from '../policy/decide.js';
+import type { Route } from '../policy/route.js';
 
 /** What is known of one request when it ends; one log record, one count and one span are made of it. */
 export interface RequestRecord {
@@ -62,11 +63,15 @@ export function newRecord(requestId: string): RequestRecord {
   };
 }
 
-/** Notes what the gate said. */
-export function noteVerdict(record: RequestRecord, verdict: Verdict): void {
-  const { route } = verdict;
+/** Notes which route a request has. */
+export function noteRoute(record: RequestRecord, route: Route | null): void {
   record.route = route === null ? null : route.path;
   record.endpoint = route === null || route.endpoint === null ? null : route.endpoint.name;
+}
+
+/** Notes what the gate said. */
+export function noteVerdict(record: RequestRecord, verdict: Verdict): void {
+  noteRoute(record, verdict.route);
   record.action = verdict.action;
   record.subject = verdict.subject;
   record.decision = verdict.decision;

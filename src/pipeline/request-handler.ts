@@ -53,6 +53,11 @@ export abstract class RequestHandler {
     return undefined;
   }
 
+  /** Answers a head that needs no decision. @returns whether it did */
+  protected answersUnjudged(_head: RequestHead): boolean {
+    return false;
+  }
+
   /** The refusal that a verdict leads to at this entrance, which may have rules of its own about what it can carry. */
   protected refusalOf(_head: RequestHead, verdict: Verdict): Refusal | undefined {
     return verdict.refusal;
@@ -75,8 +80,8 @@ export abstract class RequestHandler {
       }
       record.head = head;
       const refusal = this.refuseHead(head);
-      if (refusal === undefined) this.#judge(head);
-      else this.refuse(refusal);
+      if (refusal !== undefined) this.refuse(refusal);
+      else if (!this.answersUnjudged(head)) this.#judge(head);
     } catch (error) {
       this.fault(error);
     }

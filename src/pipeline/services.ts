@@ -12,6 +12,7 @@ import type { Upgrade } from '../upstream/upgrade.js';
 import type { Upstream } from '../upstream/upstreams.js';
 import type { AccessLog } from './access-log.js';
 import type { Auditor } from './auditor.js';
+import type { CorsRules } from './cors-rules.js';
 import type { FaultLog } from './fault-log.js';
 import type { RateLimitNames } from './rate-limit-fields.js';
 
@@ -37,6 +38,8 @@ export interface Services {
   readonly accessLog: AccessLog;
   /** undefined while tracing is off. */
   readonly tracing: Tracing | undefined;
+  /** null where no route has CORS. */
+  readonly cors: CorsRules | null;
   readonly auditor: Auditor;
   readonly logFault: FaultLog;
 }

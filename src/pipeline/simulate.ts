@@ -8,7 +8,7 @@ import { digestOfField } from '../domain/secret.js';
 import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import { Authenticator } from '../gate/authenticate.js';
-import { explain, type Explanation, explainRefused } from '../gate/explain.js';
+import { explain, type Explanation, explainPreflight, explainRefused } from '../gate/explain.js';
 import type { GateServices } from '../gate/gate.js';
 import { Ownership } from '../gate/ownership.js';
 import { createClientReader } from '../http/client-address.js';
@@ -16,6 +16,7 @@ import { createHeadReader, type HeadReader } from '../http/read-head.js';
 import { REGISTERED_METHODS } from '../http1/methods.js';
 import type { Store } from '../store/store.js';
 import type { TokenWithUse } from '../store/token-store.js';
+import { CorsRules } from './cors-rules.js';
 
 /** A request that is judged and not served. */
 export interface SimulatedRequest {
@@ -36,6 +37,7 @@ export class Simulator {
   readonly #parts: GateServices;
   readonly #authenticator: Authenticator | null;
   readonly #store: Store | null;
+  readonly #cors: CorsRules;
 
   /** @param store null when there is none to ask: then nobody has tokens, and a token's id names one's own */
   constructor(loaded: LoadedConfig, store: Store | null) {
@@ -46,6 +48,7 @@ export class Simulator {
     this.#loaded = loaded;
     this.#store = store;
     this.#keyName = vendorNames(config.interface).key;
+    this.#cors = new CorsRules(sites, config.cors);
     this.#readHead = createHeadReader(
       headNames(config.interface),
       config.limits,
@@ -85,6 +88,8 @@ export class Simulator {
       socket: { remoteAddress: '127.0.0.1' },
     });
     if ('refusal' in head) return explainRefused(method, target, head);
+    const preflight = this.#cors.preflight(head);
+    if (preflight !== undefined) return explainPreflight(head, preflight);
     const { config } = this.#loaded;
     const explanation = await explain(this.#partsFor(as), head, now, {
       identityNames: config.identity.headers,

@@ -1,3 +1,4 @@
+import { type Cors, corsOf, type CorsSettings } from '../domain/cors.js';
 import type { EndpointRule } from './endpoint-rule.js';
 import type { ConfigPosition } from './rules.js';
 
@@ -20,6 +21,8 @@ export interface RouteDefinition {
   readonly body_on_read?: 'refuse' | 'allow' | undefined;
   /** Whether browsers may get a script of a service worker from it; absent: they may not. */
   readonly service_worker?: 'allow' | 'refuse' | undefined;
+  /** Which pages of other origins may read its answers; absent, null and false: none by Latchkey. */
+  readonly cors?: CorsSettings | false | null | undefined;
   readonly endpoint?: EndpointRule | undefined;
   /** Where it stands in the configuration, to be named when a decision is explained. */
   readonly place?: ConfigPosition | undefined;
@@ -46,6 +49,8 @@ export interface Route {
   /** Whether GET, HEAD and OPTIONS may have a body. */
   readonly allowsBodyOnRead: boolean;
   readonly allowsServiceWorker: boolean;
+  /** null: Latchkey has no part in CORS here. */
+  readonly cors: Cors | null;
   readonly endpoint: EndpointRule | null;
   /** The path ends in `*`, so what stands there is data. */
   readonly wildcard: boolean;
@@ -68,6 +73,7 @@ export function compileRoute(definition: RouteDefinition, wildcard: boolean): Ro
     strippedSegments: definition.strip_prefix == null ? 0 : definition.strip_prefix.split('/').length - 1,
     allowsBodyOnRead: definition.body_on_read === 'allow',
     allowsServiceWorker: definition.service_worker === 'allow',
+    cors: definition.cors == null || definition.cors === false ? null : corsOf(definition.cors),
     endpoint: definition.endpoint ?? null,
     wildcard,
     position: definition.place ?? null,

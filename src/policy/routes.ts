@@ -171,6 +171,7 @@ export function meansTheSame(a: Match, b: Match): boolean {
     x.strippedSegments === y.strippedSegments &&
     x.allowsBodyOnRead === y.allowsBodyOnRead &&
     x.allowsServiceWorker === y.allowsServiceWorker &&
+    x.cors?.id === y.cors?.id &&
     x.endpoint?.name === y.endpoint?.name &&
     // An endpoint without parameters answers the same however its path was written.
     (x.endpoint === null || a.path === b.path || !x.path.includes(':')) &&

@@ -9,6 +9,7 @@ import { LoginThrottle } from '../accounts/login-throttle.js';
 import { Tokens } from '../accounts/tokens.js';
 import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
+import { corsSettings } from '../config/cors-checks.js';
 import { compilePolicy } from '../config/policy.js';
 import { addressesOf, defaultUpstream, headNames, reservedIdentity, vendorNames } from '../config/derived.js';
 import { mapMaybe } from '../domain/maybe-promise.js';
@@ -33,6 +34,7 @@ import { createUpgrade } from '../upstream/upgrade.js';
 import { createForwardAuthHeaders } from '../upstream/forward-auth-headers.js';
 import { AccessLog } from '../pipeline/access-log.js';
 import { Auditor, policyVersion } from '../pipeline/auditor.js';
+import { CorsRules } from '../pipeline/cors-rules.js';
 import { createFaultLog } from '../pipeline/fault-log.js';
 import type { Services } from '../pipeline/services.js';
 import type { Recheck } from '../pipeline/streams.js';
@@ -181,6 +183,7 @@ export function createRuntime(
     log,
     accessLog: new AccessLog(log, config.log),
     tracing,
+    cors: corsSettings(config).length === 0 ? null : new CorsRules(sites, config.cors),
     auditor: new Auditor(audit, policyVersion(config)),
     logFault,
   };

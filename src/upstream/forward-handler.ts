@@ -92,14 +92,14 @@ export class ForwardHandler
   }
 
   onResponseStart(status: number, reason: string, raw: readonly string[]): void {
-    const { res, responseFields, allowsServiceWorker } = this.#request;
+    const { res, responseFields, allowsServiceWorker, cors } = this.#request;
     this.#timeout.end();
     this.#retries.answered();
     this.#firstByteAt = performance.now();
     res.writeHead(
       status,
       reason,
-      responseHeaders(status, raw, responseFields, this.#sessionCookie, allowsServiceWorker),
+      responseHeaders(status, raw, responseFields, this.#sessionCookie, allowsServiceWorker, cors),
     );
     this.#status = status;
     process.nextTick(flushHead, this);
@@ -112,9 +112,9 @@ export class ForwardHandler
 
   onResponseEnd(trailers: readonly string[]): void {
     if (this.#over) return;
-    const { res, responseFields } = this.#request;
+    const { res, responseFields, cors } = this.#request;
     if (trailers.length > 0 && res.chunkedEncoding)
-      res.addTrailers(responseTrailers(trailers, responseFields));
+      res.addTrailers(responseTrailers(trailers, responseFields, cors !== null));
     this.#finish(null);
     this.#response.end(this.#upload !== undefined);
   }

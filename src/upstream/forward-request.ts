@@ -1,3 +1,4 @@
+import type { CorsAnswer } from '../domain/cors.js';
 import type { IncomingRequest, OutgoingResponse } from '../http/exchange.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
@@ -17,6 +18,8 @@ export interface ForwardRequest {
   readonly responseFields: readonly string[];
   /** Whether the answer may be the script of a service worker, and widen its scope. */
   readonly allowsServiceWorker: boolean;
+  /** What the answer says of the page that asked, in place of what the upstream says; null leaves that. */
+  readonly cors: CorsAnswer | null;
   /** Called at most once, and only while no byte of an answer was sent. */
   readonly refuse: (refusal: Refusal) => void;
   /** Called once, when it is over. */

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Refusal } from '../domain/refusal.js';
+import { fieldValues } from '../http/fields.js';
 import { hasBody, type RequestHead } from '../http/head.js';
 
 /** What a server joins to the key before it hashes it (RFC 6455 1.3). */
@@ -16,9 +17,9 @@ export function refuseHandshake(head: RequestHead): Refusal | undefined {
 function handshakeFault(head: RequestHead): string | undefined {
   if (head.method !== 'GET') return 'a WebSocket handshake is a GET';
   if (hasBody(head)) return 'a WebSocket handshake has no body';
-  if (valuesOf(head.fields, 'sec-websocket-version').join() !== '13')
+  if (fieldValues(head.fields, 'sec-websocket-version').join() !== '13')
     return 'Sec-WebSocket-Version must be 13';
-  const [key = '', ...more] = valuesOf(head.fields, 'sec-websocket-key');
+  const [key = '', ...more] = fieldValues(head.fields, 'sec-websocket-key');
   if (more.length > 0 || !/^[A-Za-z0-9+/]{22}==$/.test(key))
     return 'Sec-WebSocket-Key must be 16 bytes in base64';
   return undefined;
@@ -35,16 +36,16 @@ export function handshakeAnswerFault(
   answer: readonly string[],
   asked: readonly string[],
 ): string | undefined {
-  if (valuesOf(answer, 'upgrade').join().toLowerCase() !== 'websocket') return 'Upgrade must be websocket';
+  if (fieldValues(answer, 'upgrade').join().toLowerCase() !== 'websocket') return 'Upgrade must be websocket';
   if (!listOf(answer, 'connection').some((option) => option.toLowerCase() === 'upgrade'))
     return 'Connection must name Upgrade';
-  const framing = FRAMING.find((name) => valuesOf(answer, name).length > 0);
+  const framing = FRAMING.find((name) => fieldValues(answer, name).length > 0);
   if (framing !== undefined) return `${framing} must not be there`;
-  const [key = ''] = valuesOf(asked, 'sec-websocket-key');
+  const [key = ''] = fieldValues(asked, 'sec-websocket-key');
   const accept = createHash('sha1').update(`${key}${ACCEPT_SUFFIX}`).digest('base64');
-  if (valuesOf(answer, 'sec-websocket-accept').join() !== accept)
+  if (fieldValues(answer, 'sec-websocket-accept').join() !== accept)
     return 'Sec-WebSocket-Accept must follow from the key';
-  const protocols = valuesOf(answer, 'sec-websocket-protocol');
+  const protocols = fieldValues(answer, 'sec-websocket-protocol');
   if (protocols.length > 1 || !areOffered(protocols, listOf(asked, 'sec-websocket-protocol')))
     return 'Sec-WebSocket-Protocol must be one that was offered';
   const extensions = extensionsOf(answer);
@@ -63,12 +64,7 @@ function extensionsOf(fields: readonly string[]): string[] {
 }
 
 function listOf(fields: readonly string[], name: string): string[] {
-  return valuesOf(fields, name)
+  return fieldValues(fields, name)
     .flatMap((value) => value.split(','))
     .map((each) => each.trim());
-}
-
-/** @param name in lower case */
-function valuesOf(fields: readonly string[], name: string): string[] {
-  return fields.filter((_, i) => i % 2 === 1 && fields[i - 1]?.toLowerCase() === name);
 }

@@ -1,4 +1,5 @@
-import { firstField } from '../http/fields.js';
+import type { CorsAnswer } from '../domain/cors.js';
+import { addVary, firstField } from '../http/fields.js';
 import { foldName } from '../http/protected-fields.js';
 import { InvalidUpstreamResponse } from './faults.js';
 import { mayBeSessionCookie, withoutCookieClearing } from './response-cookies.js';
@@ -43,6 +44,7 @@ type Treatment =
   | 'keep'
   | 'drop'
   | 'connection'
+  | 'cors'
   | 'length'
   | 'coding'
   | 'set-cookie'
@@ -71,6 +73,7 @@ function find(name: string): FieldName {
 
 function treat(name: string): Treatment {
   if (name === 'connection' || name === 'set-cookie' || name === 'clear-site-data') return name;
+  if (isCorsField(name)) return 'cors';
   if (foldName(name) === 'service-worker-allowed') return 'worker-scope';
   if (name === 'content-length') return 'length';
   if (name === 'content-type') return 'type';
@@ -86,6 +89,7 @@ function treat(name: string): Treatment {
  * @param added fields of Latchkey's own; the upstream's of the same names are dropped
  * @param sessionCookie an upstream never sets, clears or shadows the session cookie
  * @param allowsServiceWorker whether the answer may be the script of a service worker, and widen its scope
+ * @param cors what replaces the upstream's own CORS fields; null leaves them
  * @throws InvalidUpstreamResponse for framing that two readers could take differently
  */
 export function responseHeaders(
@@ -94,6 +98,7 @@ export function responseHeaders(
   added: readonly string[],
   sessionCookie: string,
   allowsServiceWorker = false,
+  cors: CorsAnswer | null = null,
 ): string[] {
   const fields: string[] = [];
   let listed: Set<string> | undefined;
@@ -131,6 +136,9 @@ export function responseHeaders(
       case 'worker-scope':
         if (!allowsServiceWorker) continue;
         break;
+      case 'cors':
+        if (cors !== null) continue;
+        break;
       case 'keep':
         break;
     }
@@ -141,6 +149,9 @@ export function responseHeaders(
   // No cache may take it for the answer to a request for a service worker's script, which is refused (RFC 9110 12.5.5).
   if (isScript && !allowsServiceWorker) kept.push('Vary', 'Service-Worker');
   for (let i = 0; i < added.length; i++) kept.push(added[i] as string);
+  if (cors === null) return kept;
+  for (const text of cors.fields) kept.push(text);
+  if (cors.varies) addVary(kept, 'Origin');
   return kept;
 }
 
@@ -163,11 +174,25 @@ function withoutListed(fields: readonly string[], listed: ReadonlySet<string>): 
   return kept;
 }
 
-/** Builds the trailers of the answer to the client: what may stand there, and nothing of Latchkey's own names. */
-export function responseTrailers(raw: readonly string[], added: readonly string[]): [string, string][] {
+/** Whether a field says who may read an answer, or what a page may send (Fetch, 3.2.3). @param name in lower case */
+function isCorsField(name: string): boolean {
+  return name.startsWith('access-control-');
+}
+
+/**
+ * Builds the trailers of the answer to the client: what may stand there, and nothing of Latchkey's own names.
+ *
+ * @param hasCors whether Latchkey says who may read the answer
+ */
+export function responseTrailers(
+  raw: readonly string[],
+  added: readonly string[],
+  hasCors = false,
+): [string, string][] {
   const trailers: [string, string][] = [];
   for (let i = 0; i + 1 < raw.length; i += 2) {
     const name = (raw[i] as string).toLowerCase();
+    if (hasCors && isCorsField(name)) continue;
     if (HOP_BY_HOP.has(name) || NOT_IN_TRAILERS.has(name) || firstField(added, name) !== undefined) continue;
     trailers.push([raw[i] as string, raw[i + 1] as string]);
   }

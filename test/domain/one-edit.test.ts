@@ -2,18 +2,21 @@ import t from 'tap';
 import { isOneEdit } from '../../src/domain/one-edit.js';
 import { forEachRow } from '../helpers/table.js';
 
-const LETTERS = 'abz';
+const LETTERS = ['a', 'b', 'z', '\u{1f511}'];
 
 /** Every text that one edit makes of another. */
 function editsOf(text: string): Set<string> {
   const edits = new Set<string>();
-  for (let i = 0; i <= text.length; i++) {
-    const [before, after] = [text.slice(0, i), text.slice(i)];
-    if (after !== '') edits.add(before + after.slice(1));
-    if (after.length > 1) edits.add(`${before}${after[1]}${after[0]}${after.slice(2)}`);
+  const characters = Array.from(text);
+  for (let i = 0; i <= characters.length; i++) {
+    const before = characters.slice(0, i).join('');
+    const [first = '', second = '', ...rest] = characters.slice(i);
+    const after = first + second + rest.join('');
+    if (first !== '') edits.add(before + second + rest.join(''));
+    if (second !== '') edits.add(before + second + first + rest.join(''));
     for (const letter of LETTERS) {
       edits.add(before + letter + after);
-      if (after !== '') edits.add(before + letter + after.slice(1));
+      if (first !== '') edits.add(before + letter + second + rest.join(''));
     }
   }
   edits.delete(text);

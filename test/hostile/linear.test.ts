@@ -15,6 +15,7 @@ import { createHeadReader } from '../../src/http/read-head.js';
 import { parseTarget } from '../../src/http/target.js';
 import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
 import { RequestParser } from '../../src/http1/request-parser.js';
+import { Cors } from '../../src/domain/cors.js';
 import { isAccessToken } from '../../src/domain/secret.js';
 import { printable } from '../../src/observe/printable.js';
 import { Router } from '../../src/policy/routes.js';
@@ -38,6 +39,16 @@ const MOST_GROWTH = 3.2;
 /** Below this a time says nothing about growth. */
 const LEAST_MS = 0.7;
 const ATTEMPTS = 60;
+
+const APP = 'https://app.example';
+const CORS = new Cors({
+  origins: [APP],
+  methods: null,
+  headers: ['X-A'],
+  expose: [],
+  credentials: false,
+  max_age: 0,
+});
 
 const LIMITS = { head_size: 1e9, head_fields: 1e9, target_size: 1e9 };
 const NAMES = { key: 'service-key', otp: 'service-otp', sessionCookie: 'service.session', bearer: true };
@@ -253,6 +264,14 @@ const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true;
       responseHeaders(200, raw, ['X-Request-Id', 'x'], NAMES.sessionCookie);
       responseTrailers(raw, ['X-Request-Id', 'x']);
     },
+  },
+  'Vary of an answer': {
+    tokens: [...LISTS, 'Origi', '*'],
+    run: (text) => void responseHeaders(200, ['Vary', text], [], NAMES.sessionCookie, false, CORS.answerTo(undefined)),
+  },
+  'the headers of a preflight': {
+    tokens: [...LISTS, 'x-a'],
+    run: (text) => void CORS.preflightFields({ origin: APP, method: 'GET', headers: text }, ['GET']),
   },
   'many fields of an answer': {
     tokens: ['a', 'Set-Cookie', 'Connection'],

@@ -74,3 +74,35 @@ t.test('an answer that ends with its head has no length', (t) => {
   });
   t.end();
 });
+
+t.test('CORS fields of the upstream are replaced where Latchkey has CORS, and left where not', (t) => {
+  const own = ['access-control-allow-origin', '*', 'Access-Control-Allow-Credentials', 'true', 'ACCESS-CONTROL-EXPOSE-HEADERS', 'X-A', 'Access-Control-Max-Age', '5', 'Access-Control-Allow-Private-Network', 'true'];
+  const kept = ['X-A', 'Access-Control: no', 'Access_Control-Allow-Origin', '*'];
+  const said = ['Access-Control-Allow-Origin', 'https://app.example'];
+  const answer = (cors: { fields: string[]; varies: boolean } | null) => responseHeaders(200, [...own, ...kept], [], SESSION, false, cors);
+  t.same(answer(null), [...own, ...kept], 'untouched');
+  t.same(answer({ fields: said, varies: false }), [...kept, ...said]);
+  t.same(answer({ fields: [], varies: true }), [...kept, 'Vary', 'Origin'], 'a page that is not allowed');
+  t.same(responseTrailers(own.slice(0, 2), []), [own.slice(0, 2)]);
+  t.same(responseTrailers([...own, 'X-Sum', '1'], [], true), [['X-Sum', '1']]);
+  t.end();
+}); // prettier-ignore
+
+t.test('Vary names Origin once, in the list that is there', (t) => {
+  forEachRow<[string[], string[]]>(
+    [
+      [[], ['Vary', 'Origin']],
+      [['Vary', ''], ['Vary', 'Origin']],
+      [['vary', 'Accept-Encoding'], ['vary', 'Accept-Encoding, Origin']],
+      [['Vary', 'Accept', 'VARY', 'Cookie'], ['Vary', 'Accept', 'VARY', 'Cookie, Origin']],
+      [['Vary', 'accept,ORIGIN ,Cookie'], ['Vary', 'accept,ORIGIN ,Cookie']],
+      [['Vary', 'Origin', 'Vary', 'Accept'], ['Vary', 'Origin', 'Vary', 'Accept']],
+      [['Vary', '*'], ['Vary', '*']],
+      [['Vary', 'X-Origin'], ['Vary', 'X-Origin, Origin']],
+      [['Connection', 'vary', 'Vary', 'Accept'], ['Vary', 'Origin']],
+      [['Content-Type', 'text/javascript'], ['Content-Type', 'text/javascript', 'Vary', 'Service-Worker, Origin']],
+    ],
+    ([raw, expected]) => t.same(responseHeaders(200, raw, [], SESSION, false, { fields: [], varies: true }), expected),
+  );
+  t.end();
+}); // prettier-ignore

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { corsSchema } from './cors.js';
 import { ROUTES } from './defaults.js';
 import { directorySchema } from './directory.js';
 import { identitySchema } from './identity.js';
@@ -140,6 +141,11 @@ export const configSchema = z.strictObject({
     .prefault({})
     .describe('Limit for writes by one user'),
   limits: limitsSchema.prefault({}).describe('Limits for clients').meta({ restart: true }),
+  cors: corsSchema
+    .nullable()
+    .prefault(null)
+    .describe('Pages of other origins that may read answers (CORS); off unless present')
+    .meta({ example: '{ origins: [https://app.example], headers: [Service-Key] }' }),
   proxy: proxySchema.prefault({}).describe('Forwarding of allowed requests'),
   audit: auditSchema
     .prefault({})

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { METHODS } from '../../domain/methods.js';
 import { ROLES, SCOPES, SERVICE_LIMITED } from './defaults.js';
+import { corsSchema } from './cors.js';
 import { text } from './units.js';
 
 /** Room for a sentence or two below a check box. */
@@ -44,6 +45,14 @@ const bodyOnRead = z
     'Whether GET, HEAD and OPTIONS may have a body: refuse answers 400. After such a body, the upstream connection is not reused',
   );
 
+const cors = z
+  .union(
+    [z.literal(false), corsSchema],
+    'expected a mapping like { origins: [https://app.example] }, or false',
+  )
+  .optional()
+  .describe('Pages of other origins, in place of the top-level cors; false leaves CORS to the upstream');
+
 export const routeSchema = z.strictObject({
   path: text
     .regex(/^\/(?!.*\*.)/, 'expected a path like /a/:id/* that starts with "/" and has "*" only at its end')
@@ -83,6 +92,7 @@ export const routeSchema = z.strictObject({
     .describe(
       'refuse if not set: service worker scripts are not served, because one could read what people enter on the web page',
     ),
+  cors,
 });
 
 /** The tables of roles and scopes. */
@@ -109,4 +119,5 @@ export const defaultRouteSchema = z.strictObject({
     .optional()
     .describe('required if not set; deny answers 404 to every such path; none lets everybody through'),
   body_on_read: bodyOnRead,
+  cors,
 });

@@ -7,7 +7,7 @@ import { limitConnections } from '../../listeners/connections.js';
 import { watchAddresses } from '../../observe/metrics.js';
 import type { Serve } from '../../http/exchange.js';
 import { createPublicServer, listen, type PublicServer } from '../../listeners/server.js';
-import { createRequestListener } from '../../listeners/http.js';
+import { createRequestListener, refusalOutside } from '../../listeners/http.js';
 import { createDecisionListener, createDecisionServer } from '../../listeners/decision/server.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import type { OpenedStore } from '../stores/open-store.js';
@@ -68,6 +68,7 @@ export async function startWorker(
     upgrade: createUpgradeListener(() => runtime.services, streams),
     unreadable: countUnreadable,
     fault,
+    answerOf: (refusal, req) => refusalOutside(runtime.services, refusal, req),
   });
   const decision =
     decisionPlace === null

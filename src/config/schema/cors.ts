@@ -1,0 +1,37 @@
+import { z } from 'zod';
+import { METHODS } from '../../domain/methods.js';
+import { duration, fieldName, flag, text } from './units.js';
+
+/** A header by its name: browsers take `*` for all of them, or for a header called `*`. */
+const header = fieldName.refine((name) => name !== '*', 'expected a header name; list each header');
+
+/** Which pages of other origins may read answers. */
+export const corsSchema = z.strictObject({
+  origins: z
+    .union(
+      [z.literal('*'), z.array(text).min(1)],
+      'expected a list of origins like [https://app.example, "null"], or "*" for every origin',
+    )
+    .describe('Origins as browsers send them, compared exactly; "*" allows every page, without credentials')
+    .meta({ example: '[https://app.example]' }),
+  methods: z
+    .array(z.enum(METHODS, `expected one of ${METHODS.join(', ')}`))
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe('Methods that pages may use; null is those of the route'),
+  headers: z
+    .array(header)
+    .default([])
+    .describe('Request headers that pages may set, Service-Key included')
+    .meta({ example: '[Content-Type, Service-Key]' }),
+  expose: z
+    .array(header)
+    .default([])
+    .describe('Headers of answers that pages may read')
+    .meta({ example: '[X-Request-Id]' }),
+  credentials: flag
+    .default(false)
+    .describe('Whether pages may send cookies and read the answers; see SameSite of the session cookie'),
+  max_age: duration.prefault('10m').describe('How long browsers keep the answer to a preflight'),
+});

@@ -1,0 +1,67 @@
+import { type Cors, type CorsAnswer, corsOf, type CorsSettings } from '../domain/cors.js';
+import { METHODS } from '../domain/methods.js';
+import { fieldValues, firstField, onlyValue } from '../http/fields.js';
+import { hasBody, type RequestHead } from '../http/head.js';
+import type { Route } from '../policy/route.js';
+import type { Router } from '../policy/routes.js';
+import type { Sites } from '../policy/sites.js';
+
+/** A preflight and its answer. */
+interface AnsweredPreflight {
+  /** The route of the request that it asks about. */
+  readonly route: Route;
+  /** Flat. */
+  readonly fields: readonly string[];
+  /** Its tag in log and metrics: whether they allow what it asks for. */
+  readonly outcome: 'preflight' | 'preflight_refused';
+}
+
+/** The CORS rules of each request of one configuration. */
+export class CorsRules {
+  readonly #sites: Sites;
+  readonly #withoutRoute: Cors | null;
+
+  /** @param settings those of requests that come to no route */
+  constructor(sites: Sites, settings: CorsSettings | null) {
+    this.#sites = sites;
+    this.#withoutRoute = settings === null ? null : corsOf(settings);
+  }
+
+  /**
+   * What an answer says of the page that asked; null where no CORS is in force.
+   *
+   * @param head null when it was refused
+   * @param fields as received, flat
+   */
+  answerTo(head: RequestHead | null, fields: readonly string[]): CorsAnswer | null {
+    const cors = head === null ? this.#withoutRoute : this.#of(head);
+    return cors === null ? null : cors.answerTo(head === null ? onlyValue(fields, 'origin') : head.origin);
+  }
+
+  /** The answer to a preflight; undefined for any other request, and where no CORS is in force. */
+  preflight(head: RequestHead): AnsweredPreflight | undefined {
+    const { origin } = head;
+    if (head.method !== 'OPTIONS' || origin === undefined || hasBody(head)) return undefined;
+    const method = onlyValue(head.fields, 'access-control-request-method');
+    if (method === undefined) return undefined;
+    const router = this.#sites.routerOf(head.client.host);
+    const route = routeOf(router, method, head);
+    if (route === null || route.cors === null) return undefined;
+    const headers = fieldValues(head.fields, 'access-control-request-headers').join(',');
+    const taken = METHODS.filter((each) => routeOf(router, each, head) === route);
+    const fields = route.cors.preflightFields({ origin, method, headers }, taken);
+    const allows = firstField(fields, 'access-control-allow-origin') !== undefined;
+    return { route, fields, outcome: allows ? 'preflight' : 'preflight_refused' };
+  }
+
+  #of(head: RequestHead): Cors | null {
+    const route = routeOf(this.#sites.routerOf(head.client.host), head.method, head);
+    return route === null ? this.#withoutRoute : route.cors;
+  }
+}
+
+/** The route of a request's path for a method; null when the path can be read in two ways. */
+function routeOf(router: Router, method: string, { path, readings }: RequestHead): Route | null {
+  const match = router.find(method, path, readings);
+  return typeof match === 'string' ? null : match.route;
+}
