@@ -10,9 +10,6 @@ import { refuseSecretsBelow, refuseSecretsIn } from './secrets.js';
 const CLI = resolve(import.meta.dirname, '../../dist/cli.js');
 const START_MS = 30_000;
 
-// tap hooks itself into every Node process that a test starts, which nobody here needs and which delays each start.
-delete process.env['NODE_OPTIONS'];
-
 /** A file system in memory where one has room, so that no write waits for a disk; nothing here outlives the machine. */
 const TEMPORARY = roomIn('/dev/shm') > 2 ** 30 ? '/dev/shm' : tmpdir();
 
