@@ -137,9 +137,7 @@ export class PageRun {
     if (lines.trim() === '') return '';
     const state = existsSync(join(this.folder, STATE)) ? `. ./${STATE}\n` : '';
     const script = `${state}set -a\ntrap 'export -p > ${STATE}' EXIT\n${this.#exchanged(lines)}`;
-    // The test runner has every node process that is started load its hooks, which takes longer than most commands.
-    const { NODE_OPTIONS: _hooks, ...inherited } = process.env;
-    const env = { ...inherited, PATH: `${this.folder}:${process.env['PATH']}` };
+    const env = { ...process.env, PATH: `${this.folder}:${process.env['PATH']}` };
     const child = spawn('bash', ['-euo', 'pipefail', '-c', script], {
       cwd: this.folder,
       env,

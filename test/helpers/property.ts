@@ -2,19 +2,27 @@ import * as fc from 'fast-check';
 import type { Arbitrary, Parameters, RunDetails } from 'fast-check';
 import t from 'tap';
 
+/** Most runs in the suite, where time is short. `npm run fuzz:properties` has no such limit. */
+const MOST_IN_SUITE = 2_000;
+
 /**
- * How often a property is tried, and with what. `FC_RUNS` sets the number of runs; a failure prints a seed and a path,
- * which `FC_SEED` and `FC_PATH` take to run that one again.
+ * How often a property is tried, and with what. `FC_RUNS` sets the number of runs, and `full` stands for those that the property
+ * names; a failure prints a seed and a path, which `FC_SEED` and `FC_PATH` take to run that one again.
  *
- * @param runs the number in the suite, where time is short
+ * @param runs the number that finds what is rare
  */
 export function options<T>(runs: number): Parameters<T> {
   const { FC_RUNS, FC_SEED, FC_PATH } = process.env;
   return {
-    numRuns: FC_RUNS === undefined ? runs : Number(FC_RUNS),
+    numRuns: runsOf(runs, FC_RUNS),
     ...(FC_SEED === undefined ? {} : { seed: Number(FC_SEED) }),
     ...(FC_PATH === undefined ? {} : { path: FC_PATH }),
   };
+}
+
+function runsOf(runs: number, wanted: string | undefined): number {
+  if (wanted === undefined) return Math.min(runs, MOST_IN_SUITE);
+  return wanted === 'full' ? runs : Number(wanted);
 }
 
 /** How a check ended: the number of runs, or the seed, the smallest value that fails, and why. */

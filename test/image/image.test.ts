@@ -79,7 +79,7 @@ t.test('it runs with production packages alone, as nobody, from folders that it 
     listen: { host: '127.0.0.1', port }, admin: { host: '0.0.0.0', port: admin }, upstream: 'http://127.0.0.1:9', store: { type: 'lmdb', path: join(data, 'store') },
   }));
   const words = (text: string) => wordsOf(text).map((word) => (word === 'node' ? process.execPath : word === '/etc/latchkey/latchkey.yaml' ? file : word.replace(/^\/app/, app)));
-  // tap adds modules of its own to every process by NODE_OPTIONS; these have to do without.
+  // A container has nothing of this environment.
   const alone = ['env', '-i', 'NODE_ENV=production', 'TMPDIR=/nowhere', ...user];
   const options = { cwd: '/' };
   const health = () => {

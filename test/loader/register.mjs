@@ -1,3 +1,6 @@
 import { register } from 'node:module';
 
+// tap hooks itself into every Node process that a test starts, which nobody here needs and which doubles its start.
+globalThis[Symbol.for('process-on-spawn@*:singletonId')]?.unwrap();
+
 register(new URL('./hooks.mjs', import.meta.url));

@@ -1,0 +1,61 @@
+// Runs commands one after another in one process: most of what a command takes goes into loading its modules, which
+// only the first one does here. `latchkey.ts` starts it and sends it the arguments of each command.
+import { readdirSync, readlinkSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+
+const cli = process.argv[2] ?? '';
+const EXIT = Symbol('exit');
+let count = 0;
+
+/** The files and connections that this process has open. */
+function opened() {
+  return readdirSync('/proc/self/fd').flatMap((descriptor) => {
+    try {
+      const target = readlinkSync(`/proc/self/fd/${descriptor}`);
+      return /^(?:\/(?!dev|proc)|socket:)/.test(target) ? [target] : [];
+    } catch {
+      return []; // the one that the folder was read by
+    }
+  });
+}
+
+function exitCode() {
+  return process.exitCode ?? 0;
+}
+
+/** @param {string[]} args */
+async function run(args) {
+  const written = { stdout: '', stderr: '' };
+  for (const name of /** @type {const} */ (['stdout', 'stderr']))
+    process[name].write = (/** @type {string | Uint8Array} */ text) => {
+      written[name] += String(text);
+      return true;
+    };
+  process.argv = [process.execPath, cli, ...args];
+  process.exitCode = undefined;
+  count += 1;
+  try {
+    await import(`${pathToFileURL(cli).href}?run=${count}`);
+  } catch (error) {
+    if (error !== EXIT) throw error;
+  }
+  return { code: exitCode(), ...written };
+}
+
+const exit = process.exit.bind(process);
+process.exit = () => {
+  throw EXIT;
+};
+const before = new Set(opened());
+/** @param {string[]} args */
+async function answer(args) {
+  const result = await run(args);
+  process.exitCode = 0;
+  // What a command leaves open ends with its process.
+  const ends = opened().some((target) => !before.has(target));
+  process.send?.({ ...result, ends }, () => {
+    if (ends) exit();
+  });
+}
+
+process.on('message', (/** @type {string[]} */ args) => void answer(args));
