@@ -1,6 +1,8 @@
 import { register } from 'node:module';
 
 // tap hooks itself into every Node process that a test starts, which nobody here needs and which doubles its start.
-globalThis[Symbol.for('process-on-spawn@*:singletonId')]?.unwrap();
+/** @type {{ unwrap(): void } | undefined} */
+const hooked = Reflect.get(globalThis, Symbol.for('process-on-spawn@*:singletonId'));
+hooked?.unwrap();
 
 register(new URL('./hooks.mjs', import.meta.url));
