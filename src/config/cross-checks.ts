@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import type { Add, Fault } from './fault.js';
 import { collidesWithEndpoint } from '../endpoints/endpoints.js';
 import { checkIdentity } from './identity-checks.js';
+import { checkJwtIssuers } from './jwt-issuer-checks.js';
 import { checkListeners } from './listener-checks.js';
 import { NO_FILE } from './pem.js';
 import { checkPolicy } from './policy-checks.js';
@@ -28,6 +29,7 @@ export function crossCheck(config: Config, source: Source): Fault[] {
   if (collidesWithEndpoint(config.interface.ui.path))
     add(['interface', 'ui', 'path'], `interface.ui.path: ${UI_PATH_FAULT}`);
   checkIdentity(config, add);
+  checkJwtIssuers(config, add);
   return faults;
 }
 
