@@ -96,7 +96,10 @@ export interface paths {
       path?: never;
       cookie?: never;
     };
-    /** Show the token that asks */
+    /**
+     * Show the token that asks
+     * @description Of a JWT of another issuer, what it may do here and until when.
+     */
     get: operations['showOwnToken'];
     put?: never;
     post?: never;

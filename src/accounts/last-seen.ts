@@ -47,6 +47,8 @@ export class LastSeen {
 
   /** Notes that a subject made a request. */
   note(subject: Subject, ip: string, userAgent: string | undefined, now: EpochMs): void {
+    // Of a JWT there is no record that could tell its use.
+    if (subject.credential === 'jwt') return;
     if (subject.credential !== 'session') {
       this.#tokens.set(subject.token.id, useOf(ip, userAgent, now));
     } else if (now - this.sessionSeenAt(subject.session) >= this.#sessionStep) {

@@ -17,6 +17,7 @@ export interface ExplainOptions {
   readonly header?: readonly string[];
   readonly key?: string;
   readonly keyFile?: string;
+  readonly jwt?: string;
   readonly user?: string;
   readonly scope?: string;
   readonly services?: string[];
@@ -26,9 +27,13 @@ export interface ExplainOptions {
 
 /** Prints what the server would do with a request, and every rule that leads to it. */
 export async function runExplain(options: ExplainOptions): Promise<void> {
-  if ([options.key, options.keyFile, options.user, options.anonymous].every((who) => who === undefined)) {
+  if (
+    [options.key, options.keyFile, options.jwt, options.user, options.anonymous].every(
+      (who) => who === undefined,
+    )
+  ) {
     throw new WrongUsage(
-      'explain: choose a credential: --key-file FILE, --key -, --user LOGIN or --anonymous',
+      'explain: choose a credential: --key-file FILE, --key -, --jwt FILE, --user LOGIN or --anonymous',
     );
   }
   if (options.user === undefined && (options.scope !== undefined || options.services !== undefined)) {
@@ -47,6 +52,8 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
     );
   };
   if (options.anonymous && !hasStore(loaded)) return answer(null, 'anonymous');
+  if (options.jwt !== undefined && !hasStore(loaded))
+    return answer(null, { jwt: readSecret(options.jwt, 'the JWT') });
   return withStore(loaded, async ({ store }) => answer(store, await askerOf(options, store, loaded)));
 }
 
@@ -56,6 +63,7 @@ async function askerOf(
   loaded: LoadedConfig,
 ): Promise<SimulatedRequest['as']> {
   if (options.anonymous) return 'anonymous';
+  if (options.jwt !== undefined) return { jwt: readSecret(options.jwt, 'the JWT') };
   const key = keyOf(options);
   if (key !== undefined) return { key };
   const login = options.user ?? '';

@@ -30,6 +30,7 @@ export function renderExplanation(explanation: Explanation): string {
     }
     if (!isPreflight(explanation.verdict)) add('action', explanation.action ?? actionless(route.auth));
   }
+  addJwt(explanation, add);
   addCredential(explanation, add);
   for (const check of explanation.checks) {
     add(CHECK_LABELS[check.check] ?? check.check, checkText(check, explanation), placeText(check));
@@ -62,6 +63,25 @@ function routeText({ path, methods }: { path: string; methods: readonly string[]
 function actionless(auth: string): string {
   if (auth === 'none') return 'none: the route asks for no credential';
   return auth === 'deny' ? 'none: the route refuses every request' : 'none';
+}
+
+/** Which subject of the issuer fits, and why those before it don't. */
+function addJwt({ jwt }: Explanation, add: (label: string, text: string, place?: string) => void): void {
+  if (jwt === undefined) return;
+  add('jwt', jwt.issuer === null ? 'of no configured issuer' : `of the issuer ${jwt.issuer}`);
+  for (const { place, claims } of jwt.subjects) {
+    const missed = claims.filter(({ fits }) => !fits);
+    const shown = missed.length === 0 ? claims : missed;
+    const words = shown.map(({ name, wanted, given }) => `${name} ${wantedText(wanted, given)}`);
+    add('', `${missed.length === 0 ? 'fits' : 'does not fit'}: ${words.join('; ')}`, place);
+    if (place === jwt.fits) return;
+  }
+}
+
+function wantedText(wanted: string, given: string | readonly string[] | null): string {
+  return given === null
+    ? `is missing, wanted ${wanted}`
+    : `is ${[given].flat().join(', ')}, wanted ${wanted}`;
 }
 
 function addCredential(

@@ -4,6 +4,7 @@ import type { Add, Fault } from './fault.js';
 import { collidesWithEndpoint } from '../endpoints/endpoints.js';
 import { checkCors } from './cors-checks.js';
 import { checkIdentity } from './identity-checks.js';
+import { checkJwtIssuers } from './jwt-issuer-checks.js';
 import { checkListeners } from './listener-checks.js';
 import { NO_FILE } from './pem.js';
 import { checkPolicy } from './policy-checks.js';
@@ -30,6 +31,7 @@ export function crossCheck(config: Config, source: Source): Fault[] {
   if (collidesWithEndpoint(config.interface.ui.path))
     add(['interface', 'ui', 'path'], `interface.ui.path: ${UI_PATH_FAULT}`);
   checkIdentity(config, add);
+  checkJwtIssuers(config, add);
   return faults;
 }
 

@@ -24,9 +24,15 @@ export function vendorNames(settings: Config['interface']): VendorNames {
 }
 
 /** Names that the reader of heads looks for. */
-export function headNames(settings: Config['interface']): HeadNames {
+export function headNames({ interface: settings, jwt_issuers: issuers }: Config): HeadNames {
   const { key, otp, sessionCookie } = vendorNames(settings);
-  return { key: key.toLowerCase(), otp: otp.toLowerCase(), sessionCookie, bearer: settings.bearer };
+  return {
+    key: key.toLowerCase(),
+    otp: otp.toLowerCase(),
+    sessionCookie,
+    bearer: settings.bearer,
+    jwt: issuers.length > 0,
+  };
 }
 
 /** What decides which endpoints are built in, on every host. */

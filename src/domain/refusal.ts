@@ -79,6 +79,8 @@ export type Refusal =
   /** A change was sent to the store and not confirmed: nobody knows whether it was made. */
   | { readonly refusal: 'outcome_unknown'; readonly auditEvents?: readonly AuditEvent[] }
   | { readonly refusal: 'account_source_unavailable' }
+  /** The keys of an issuer of JWTs can't be fetched, and the ones known are not enough. */
+  | { readonly refusal: 'key_set_unavailable' }
   /** `audit.required` is set and the audit log can't be written. */
   | { readonly refusal: 'audit_unavailable' }
   /** The assertion of a request that is let in can't be signed, and without it none is forwarded. */

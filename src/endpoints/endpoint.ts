@@ -38,7 +38,7 @@ export interface Resource {
 export interface Endpoint<
   Name extends string = string,
   Answer extends z.ZodType | null = z.ZodType | null,
-> extends Partial<Pick<EndpointRule, 'id' | 'othersAction' | 'success'>> {
+> extends Partial<Pick<EndpointRule, 'id' | 'othersAction' | 'success' | 'takesJwt'>> {
   /** Label of metrics, and in camel case the id of the operation. */
   readonly name: Name;
   readonly method: 'GET' | 'POST' | 'DELETE';

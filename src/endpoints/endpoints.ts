@@ -52,13 +52,13 @@ export function builtInRoutes(settings: EndpointSettings): RouteDefinition[] {
 
 /** The route of an endpoint. One whose path ends in a slash redirects from the path without it. */
 function routesOf({ endpoint, path, takes }: ServedEndpoint): RouteDefinition[] {
-  const { name, method, action = null, id = null, othersAction = null } = endpoint;
+  const { name, method, action = null, id = null, othersAction = null, takesJwt = false } = endpoint;
   const success = endpoint.success === undefined ? successOf(endpoint) : endpoint.success;
   const route = {
     path,
     methods: [method],
     action,
-    endpoint: { name, takes, id, othersAction, success },
+    endpoint: { name, takes, takesJwt, id, othersAction, success },
     place: { path: name, line: null },
   };
   if (!path.endsWith('/')) return [route];

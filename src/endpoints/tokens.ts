@@ -119,10 +119,17 @@ export const tokens = {
       method: 'GET',
       path: '/tokens/self',
       takes: 'token',
+      takesJwt: true,
       summary: 'Show the token that asks',
+      description: 'Of a JWT of another issuer, what it may do here and until when.',
       answer: token,
       refusals: ['NotFound'],
-      handle: async (call, services) => show(ownId(call), subjectOf(call).user, services),
+      handle: async (call, services) => {
+        const known = subjectOf(call);
+        if (known.credential === 'jwt')
+          return { status: 200, json: tokenObject({ token: known.token, use: null }, known.user.customerId) };
+        return show(ownId(call), known.user, services);
+      },
     }),
     endpoint({
       name: 'revoke_own_token',

@@ -95,7 +95,7 @@ export class Assertions {
       scope: token === undefined ? sessionScope : token.scopes.join(' '),
       ...(token === undefined || token.services.length === 0 ? {} : { services: token.services }),
       credential,
-      ...(token === undefined ? {} : { token_id: token.id }),
+      ...(token === undefined || credential === 'jwt' ? {} : { token_id: token.id }),
     };
   }
 }

@@ -4,6 +4,7 @@ import type { BearerChallenge, Refusal } from '../domain/refusal.js';
 import { digestOf, digestOfField, isAccessToken } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
 import { isExpired, type Token } from '../domain/token.js';
+import type { JwtIssuers } from '../accounts/jwt/issuers.js';
 import type { Sessions } from '../accounts/sessions.js';
 import type { RequestHead } from '../http/head.js';
 import type { TokenStore } from '../store/token-store.js';
@@ -27,22 +28,30 @@ export class Authenticator {
   readonly #tokens: TokenStore;
   readonly #sessions: Sessions;
   readonly #unauthenticated: Invalid;
+  readonly #issuers: Pick<JwtIssuers, 'verify'> | null;
 
   /** @param takesBearer whether tokens are taken as `Authorization: Bearer`, which a 401 then says */
-  constructor(tokens: TokenStore, sessions: Sessions, takesBearer: boolean) {
+  constructor(
+    tokens: TokenStore,
+    sessions: Sessions,
+    takesBearer: boolean,
+    issuers: Pick<JwtIssuers, 'verify'> | null = null,
+  ) {
     this.#tokens = tokens;
     this.#sessions = sessions;
-    this.#unauthenticated = takesBearer ? TAKEN : NOT_TAKEN;
+    this.#unauthenticated = takesBearer || issuers !== null ? TAKEN : NOT_TAKEN;
+    this.#issuers = issuers;
   }
 
   /** Whether a request has a credential at all, one that holds or not. */
-  isSent({ key, session }: RequestHead): boolean {
-    return key !== undefined || session !== undefined;
+  isSent({ key, jwt, session }: RequestHead): boolean {
+    return key !== undefined || jwt !== undefined || session !== undefined;
   }
 
   authenticate(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
     if (head.key !== undefined)
       return head.bearer ? this.#byBearer(head.key, now) : this.#byKey(head.key, now);
+    if (head.jwt !== undefined) return this.#byJwt(head.jwt, now);
     if (head.session !== undefined) return this.#bySession(head.session, now);
     return this.#unauthenticated;
   }
@@ -50,6 +59,11 @@ export class Authenticator {
   /** No legacy key comes so: it could have the form of another system's token. */
   #byBearer(token: string, now: EpochMs): MaybePromise<Subject | Refusal> {
     return isAccessToken(token) ? this.#byDigest(digestOf(token), now, INVALID_BEARER) : INVALID_BEARER;
+  }
+
+  #byJwt(jwt: string, now: EpochMs): MaybePromise<Subject | Refusal> {
+    if (this.#issuers === null) return INVALID_BEARER;
+    return mapMaybe(this.#issuers.verify(jwt, now), (subject) => subject ?? INVALID_BEARER);
   }
 
   #byKey(key: string, now: EpochMs): MaybePromise<Subject | Refusal> {

@@ -1,3 +1,4 @@
+import type { ExplainedJwt } from '../accounts/jwt/explain-jwt.js';
 import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type EpochMs, formatTime } from '../domain/time.js';
@@ -22,6 +23,8 @@ export interface Explanation {
   readonly near_misses: readonly (ExplainedRoute & { readonly why: string })[];
   readonly action: string | null;
   readonly credential: ExplainedCredential | null;
+  /** Which subject of an issuer fits a JWT that was asked about; absent without one. */
+  readonly jwt?: ExplainedJwt;
   /** The service that the request names; null when its route has none, or it names none. */
   readonly service: string | null;
   /** What each check of the policy says, also behind the one that settled it. */
@@ -186,7 +189,7 @@ function credentialOf(subject: Subject): ExplainedCredential {
     customer_id: user.customerId,
     login: user.login,
     role: user.role,
-    token_id: token?.id ?? null,
+    token_id: subject.credential === 'jwt' ? null : (token?.id ?? null),
     token_name: token?.name ?? null,
     scopes: token?.scopes ?? null,
     services: token?.services ?? [],

@@ -232,6 +232,9 @@ function withoutCredential(head: RequestHead, match: Match): Verdict {
 }
 
 function refuseCredentialKind(subject: Subject, endpoint: EndpointRule): Refusal | undefined {
+  if (subject.credential === 'jwt' && !endpoint.takesJwt) {
+    return wrongKind('This endpoint does not take a JWT of another issuer');
+  }
   const isSession = subject.credential === 'session';
   if (endpoint.takes === 'session' && !isSession) {
     return wrongKind('This endpoint takes a session, not an API token: log in with POST /login');

@@ -56,7 +56,7 @@ export function identityFields(subject: Subject, names: IdentityNames, sessionSc
   add(fields, names.scope, token === undefined ? sessionScope : token.scopes.join(' '));
   add(fields, names.services, token === undefined ? '' : token.services.join(','));
   add(fields, names.credential, subject.credential);
-  add(fields, names.token_id, token?.id ?? '');
+  add(fields, names.token_id, subject.credential === 'jwt' ? '' : (token?.id ?? ''));
   return fields;
 }
 

@@ -10,9 +10,21 @@ const TOKEN_FORM = /^lk[0-9A-Za-z]{38}$/;
 /** The same as a piece of a longer text, such as a list of credentials: no character of a `token68` around it. */
 const TOKEN_PIECE = /(?<![A-Za-z0-9._~+/=-])lk[0-9A-Za-z]{38}(?![A-Za-z0-9._~+/=-])/;
 
+const JWT_FORM = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*$/;
+
 /** The token of a `Bearer` credential; undefined for every other value of `Authorization`. */
 export function bearerToken(authorization: string): string | undefined {
   return BEARER.exec(authorization)?.[1];
+}
+
+/** Whether a Bearer token has the form of a signed JWT (RFC 7519 3): header, claims and signature, which `none` has not. */
+export function hasJwtForm(token: string): boolean {
+  return JWT_FORM.test(token);
+}
+
+/** What of a value of `Authorization` may be a JWT, under whatever scheme. */
+export function jwtsIn(authorization: string): string[] {
+  return authorization.split(/[^A-Za-z0-9._-]+/).filter(hasJwtForm);
 }
 
 /** Whether a Bearer token is one of Latchkey's by its form, so that no other system has a use for it. */

@@ -38,6 +38,8 @@ export interface RequestHead {
   readonly key: string | undefined;
   /** The key came as `Authorization: Bearer`. */
   readonly bearer: boolean;
+  /** A JWT as `Authorization: Bearer`, where there are issuers of them; then there is no key. */
+  readonly jwt: string | undefined;
   /** Value of the one-time-password field (`Service-OTP`). */
   readonly otp: string | undefined;
   /** Value of the session cookie. */

@@ -1,7 +1,7 @@
 import { isHost } from '../domain/host.js';
 import { METHODS } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
-import { AUTHORIZATION, bearerToken, hasTokenForm } from './bearer.js';
+import { AUTHORIZATION, bearerToken, hasJwtForm, hasTokenForm } from './bearer.js';
 import type { ClientReader } from './client-address.js';
 import { cookieValues } from './cookies.js';
 import type { ParsedRequest } from './exchange.js';
@@ -38,6 +38,8 @@ export interface HeadNames {
   readonly sessionCookie: string;
   /** Whether `Authorization: Bearer` with a token is the same credential as the key field. */
   readonly bearer: boolean;
+  /** Whether `Authorization: Bearer` with a JWT is a credential: there are issuers of them. */
+  readonly jwt: boolean;
 }
 
 /** Fields of which a second one makes the request ambiguous. */
@@ -144,8 +146,10 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       }
     }
 
-    const bearer = names.bearer ? tokenOf(authorization) : undefined;
-    if (bearer !== undefined && key !== undefined)
+    const token = authorization === undefined ? undefined : bearerToken(authorization);
+    const bearer = names.bearer && token !== undefined && hasTokenForm(token) ? token : undefined;
+    const jwt = names.jwt && token !== undefined && hasJwtForm(token) ? token : undefined;
+    if ((bearer ?? jwt) !== undefined && key !== undefined)
       return several(`the fields ${names.key} and Authorization both carry a credential`);
 
     const fault =
@@ -168,6 +172,7 @@ export function createHeadReader(names: HeadNames, limits: HeadLimits, readClien
       client,
       key: key ?? bearer,
       bearer: bearer !== undefined,
+      jwt,
       otp,
       session,
       contentType: single['content-type'],
@@ -217,12 +222,6 @@ function checkConnection(connection: string | undefined): string | undefined {
     comma = (connection as string).indexOf(',', comma + 1);
   }
   return undefined;
-}
-
-/** A token that came as `Authorization: Bearer`. Whatever else stands there is for the upstream. */
-function tokenOf(authorization: string | undefined): string | undefined {
-  const token = authorization === undefined ? undefined : bearerToken(authorization);
-  return token !== undefined && hasTokenForm(token) ? token : undefined;
 }
 
 function malformed(detail: string): Refusal {

@@ -100,6 +100,8 @@ export function refusalReply(refusal: Refusal): Reply {
       return unavailable('The change is not confirmed; it may have been applied');
     case 'account_source_unavailable':
       return unavailable('The account source cannot answer now');
+    case 'key_set_unavailable':
+      return unavailable('The keys of the issuer cannot be fetched now');
     case 'audit_unavailable':
       return unavailable('The audit log cannot be written now');
     case 'signing_unavailable':

@@ -1,4 +1,5 @@
 import type { Config } from '../config/schema/config.js';
+import type { Subject } from '../domain/credential.js';
 import { SubjectMemo } from '../domain/subject-memo.js';
 import type { Destination } from '../observe/destination.js';
 import { lineStart, MillisecondsMember, TextMember, textMember } from '../observe/json-line.js';
@@ -134,11 +135,20 @@ const callers = new SubjectMemo((subject) => {
     textMember('user_id', user.id) +
       textMember('customer_id', user.customerId) +
       textMember('credential', subject.credential) +
-      (subject.credential === 'session'
-        ? textMember('session_id', subject.session.id)
-        : textMember('token_id', subject.token.id)),
+      credentialMembers(subject),
   );
 });
+
+function credentialMembers(subject: Subject): string {
+  switch (subject.credential) {
+    case 'session':
+      return textMember('session_id', subject.session.id);
+    case 'jwt':
+      return textMember('issuer', subject.jwt.issuer) + textMember('subject', subject.jwt.subject);
+    default:
+      return textMember('token_id', subject.token.id);
+  }
+}
 
 const SERVED: ReadonlySet<string> = new Set(['forwarded', 'answered', 'allowed', 'preflight']);
 

@@ -72,10 +72,16 @@ export function policyVersion({ policy, routes, default_route }: Config): string
 }
 
 function actorOf(subject: Subject) {
-  const { user, credential } = subject;
-  return subject.credential === 'session'
-    ? { user_id: user.id, customer_id: user.customerId, credential, session_id: subject.session.id }
-    : { user_id: user.id, customer_id: user.customerId, credential, token_id: subject.token.id };
+  const { id: user_id, customerId: customer_id } = subject.user;
+  const { credential } = subject;
+  switch (credential) {
+    case 'session':
+      return { user_id, customer_id, credential, session_id: subject.session.id };
+    case 'jwt':
+      return { user_id, customer_id, credential, issuer: subject.jwt.issuer, subject: subject.jwt.subject };
+    default:
+      return { user_id, customer_id, credential, token_id: subject.token.id };
+  }
 }
 
 function auditEventsOf(refusal: Refusal): readonly AuditEvent[] | undefined {

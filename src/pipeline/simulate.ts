@@ -1,3 +1,4 @@
+import { explainJwt } from '../accounts/jwt/explain-jwt.js';
 import { Sessions } from '../accounts/sessions.js';
 import { Tokens } from '../accounts/tokens.js';
 import type { LoadedConfig } from '../config/load.js';
@@ -26,7 +27,8 @@ export interface SimulatedRequest {
   /** Names and values, in turn; bytes beyond ASCII as UTF-8. */
   readonly fields?: readonly string[];
   /** Who asks: the value of the key field, a subject as if its credential had been checked, or nobody. */
-  readonly as: { readonly key: string } | { readonly subject: Subject } | 'anonymous';
+  readonly as:
+    { readonly key: string } | { readonly jwt: string } | { readonly subject: Subject } | 'anonymous';
 }
 
 /** Puts questions to the same reader and the same gate that serve requests; nothing is recorded or forwarded. */
@@ -50,7 +52,7 @@ export class Simulator {
     this.#keyName = vendorNames(config.interface).key;
     this.#cors = new CorsRules(sites, config.cors);
     this.#readHead = createHeadReader(
-      headNames(config.interface),
+      headNames(config),
       config.limits,
       createClientReader(config.listen.trusted_proxies),
     );
@@ -74,7 +76,22 @@ export class Simulator {
   }
 
   /** Judges a request and says what led to the verdict. */
-  async ask({ method, target, fields = [], as }: SimulatedRequest, now: EpochMs): Promise<Explanation> {
+  async ask(request: SimulatedRequest, now: EpochMs): Promise<Explanation> {
+    const { as } = request;
+    if (as === 'anonymous' || !('jwt' in as)) return this.#ask(request, now);
+    const { explained, subject } = explainJwt(this.#loaded.config.jwt_issuers, as.jwt, now);
+    const explanation = await this.#ask(
+      { ...request, as: subject === undefined ? 'anonymous' : { subject } },
+      now,
+    );
+    const note =
+      explanation.verdict.outcome === 'unauthenticated'
+        ? explained.fault
+        : 'the signature of the JWT is not checked here';
+    return { ...explanation, jwt: explained, note };
+  }
+
+  async #ask({ method, target, fields = [], as }: SimulatedRequest, now: EpochMs): Promise<Explanation> {
     const given = [...fields, ...(as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : [])];
     if (!REGISTERED_METHODS.includes(method) || given.some((text) => /[\0\r\n]/.test(text))) {
       const detail = 'the request is not well-formed HTTP/1.1';
@@ -102,6 +119,7 @@ export class Simulator {
   /** Why a credential does not hold. */
   async #whyNot(as: SimulatedRequest['as'], key: string | undefined): Promise<string | null> {
     if (as === 'anonymous') return 'the request has no credential';
+    if ('jwt' in as) return null;
     if ('subject' in as) return `the user ${as.subject.user.login} is locked`;
     const found = await this.#store?.tokens.find(digestOfField(key ?? ''));
     if (found === undefined) return 'no token and no legacy key has this value';
@@ -109,7 +127,7 @@ export class Simulator {
   }
 
   #partsFor(as: SimulatedRequest['as']): GateServices {
-    if (as === 'anonymous' || 'key' in as) return this.#parts;
+    if (as === 'anonymous' || !('subject' in as)) return this.#parts;
     const { subject } = as;
     const authenticator = {
       isSent: () => true,

@@ -61,7 +61,9 @@ export function endTrace(trace: RequestTrace, record: RequestRecord): void {
         'latchkey.customer_id': subject?.user.customerId,
         'user.id': subject?.user.id,
         'latchkey.token_id':
-          subject === null || subject.credential === 'session' ? undefined : subject.token.id,
+          subject === null || subject.credential === 'session' || subject.credential === 'jwt'
+            ? undefined
+            : subject.token.id,
       },
     },
     upstreamStatus,

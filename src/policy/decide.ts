@@ -1,4 +1,4 @@
-import type { Subject, TokenSubject } from '../domain/credential.js';
+import type { JwtSubject, Subject, TokenSubject } from '../domain/credential.js';
 import type { Rules } from './patterns.js';
 import { type Lines, type Rule, RuleTable, positionOf } from './rules.js';
 
@@ -105,7 +105,7 @@ export class Policy {
     ];
   }
 
-  #byScope({ token }: TokenSubject, action: string): Decision {
+  #byScope({ token }: TokenSubject | JwtSubject, action: string): Decision {
     let last: Decision | undefined;
     for (const scope of token.scopes) {
       last = this.#scopes.settle(scope, action);
@@ -134,7 +134,11 @@ function roleDecision(allowed: boolean, rule: Rule, name: string, action: string
   return { allowed, reason: 'role', rule, detail };
 }
 
-function byService({ token }: TokenSubject, action: string, service: string | null | undefined): Decision {
+function byService(
+  { token }: TokenSubject | JwtSubject,
+  action: string,
+  service: string | null | undefined,
+): Decision {
   if (service === null || (service !== undefined && token.services.includes(service))) return WITHIN_SERVICES;
   const detail =
     service === undefined

@@ -1,4 +1,5 @@
 import { HttpAccounts } from '../accounts/http-accounts.js';
+import { JwtIssuers } from '../accounts/jwt/issuers.js';
 import { LastSeen } from '../accounts/last-seen.js';
 import { Logins } from '../accounts/login.js';
 import { OneTimePasswords } from '../accounts/one-time-passwords.js';
@@ -40,6 +41,7 @@ import type { Services } from '../pipeline/services.js';
 import type { Recheck } from '../pipeline/streams.js';
 import { createInterfaceDocument } from './interface-document.js';
 import { openKeyRing } from './stores/signing-keys.js';
+import { createJwtEvents } from './jwt-events.js';
 import { createUpstreamLog } from './upstream-log.js';
 import type { OpenedStore } from './stores/open-store.js';
 
@@ -106,10 +108,13 @@ export function createRuntime(
   const { writes_per_hour: perHour } = config.rate_limit;
   const upstreams = openUpstreams(config, log);
 
+  const issuers =
+    config.jwt_issuers.length === 0 ? null : new JwtIssuers(config.jwt_issuers, createJwtEvents(log));
+
   const gate = new Gate({
     sites,
     policy,
-    authenticator: new Authenticator(store.tokens, sessions, config.interface.bearer),
+    authenticator: new Authenticator(store.tokens, sessions, config.interface.bearer, issuers),
     ownership,
     lastSeen,
     tokens,
@@ -122,6 +127,7 @@ export function createRuntime(
     protectedPrefixes: reserved.prefixes,
     credentialNames: [names.key, names.otp],
     bearer: config.interface.bearer,
+    ...(issuers === null ? {} : { isOwnJwt: (jwt: string) => issuers.isOwn(jwt) }),
     sessionCookie: names.sessionCookie,
     forwardCredentials: config.identity.forward_credentials,
     tracing: tracing !== undefined,
@@ -130,7 +136,7 @@ export function createRuntime(
   const services: Services = {
     bodyLimits: config.limits,
     readHead: createHeadReader(
-      headNames(config.interface),
+      headNames(config),
       config.limits,
       createClientReader(config.listen.trusted_proxies),
     ),

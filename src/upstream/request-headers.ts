@@ -1,4 +1,4 @@
-import { AUTHORIZATION, holdsToken } from '../http/bearer.js';
+import { AUTHORIZATION, holdsToken, jwtsIn } from '../http/bearer.js';
 import { pairsWith } from '../http/cookies.js';
 import { asPropertyName } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
@@ -11,6 +11,8 @@ export interface RequestHeaderSettings extends ProtectedNames {
   readonly forwardCredentials: boolean;
   /** Tokens are taken as `Authorization: Bearer`. Where they are not, no token is forwarded as a credential. */
   readonly bearer: boolean;
+  /** Whether a JWT is a credential here: it says that it is of an issuer that is configured. */
+  readonly isOwnJwt?: (jwt: string) => boolean;
   /** This process writes its own spans: the upstream receives their ids instead of the client's. */
   readonly tracing: boolean;
 }
@@ -83,12 +85,15 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
   };
 }
 
-/** Makes the test of whether an upstream may get a value of `Authorization`: any, save one that holds a token. */
+/** Makes the test of whether an upstream may get a value of `Authorization`: any, save one that holds a credential. */
 export function authorizationFilter({
   forwardCredentials,
   bearer,
-}: Pick<RequestHeaderSettings, 'forwardCredentials' | 'bearer'>): (value: string) => boolean {
-  return forwardCredentials && bearer ? () => true : (value) => !holdsToken(value);
+  isOwnJwt,
+}: Pick<RequestHeaderSettings, 'forwardCredentials' | 'bearer' | 'isOwnJwt'>): (value: string) => boolean {
+  const holdsJwt = (value: string) => isOwnJwt !== undefined && jwtsIn(value).some(isOwnJwt);
+  return (value) =>
+    (forwardCredentials && bearer) || (!holdsToken(value) && (forwardCredentials || !holdsJwt(value)));
 }
 
 function lowerCase(name: string): string {

@@ -264,6 +264,7 @@ t.test('each refusal that there is has a message, and all but 401 a detail', asy
     store_unavailable: { refusal: 'store_unavailable' },
     outcome_unknown: { refusal: 'outcome_unknown' },
     account_source_unavailable: { refusal: 'account_source_unavailable' },
+    key_set_unavailable: { refusal: 'key_set_unavailable' },
     audit_unavailable: { refusal: 'audit_unavailable' },
     signing_unavailable: { refusal: 'signing_unavailable' },
     overloaded: { refusal: 'overloaded', detail },

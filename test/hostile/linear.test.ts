@@ -51,7 +51,13 @@ const CORS = new Cors({
 });
 
 const LIMITS = { head_size: 1e9, head_fields: 1e9, target_size: 1e9 };
-const NAMES = { key: 'service-key', otp: 'service-otp', sessionCookie: 'service.session', bearer: true };
+const NAMES = {
+  key: 'service-key',
+  otp: 'service-otp',
+  sessionCookie: 'service.session',
+  bearer: true,
+  jwt: true,
+};
 const SOCKET = { remoteAddress: '127.0.0.1' };
 const readHead = createHeadReader(NAMES, LIMITS, createClientReader(['127.0.0.1', '10.0.0.0/8']));
 const router = new Router(TABLE, FALLBACK, BUILT_IN);
@@ -62,6 +68,7 @@ const requestHeaderSettings = {
   sessionCookie: NAMES.sessionCookie,
   forwardCredentials: false,
   bearer: true,
+  isOwnJwt: () => false,
   tracing: false,
 };
 const requestHeaders = createRequestHeaders(requestHeaderSettings);

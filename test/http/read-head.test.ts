@@ -7,7 +7,13 @@ import { createHeadReader } from '../../src/http/read-head.js';
 import { refusalReply } from '../../src/http/replies.js';
 
 const LIMITS = { head_size: 200, head_fields: 8, target_size: 100 };
-const NAMES = { key: 'service-key', otp: 'service-otp', sessionCookie: 'service.session', bearer: true };
+const NAMES = {
+  key: 'service-key',
+  otp: 'service-otp',
+  sessionCookie: 'service.session',
+  bearer: true,
+  jwt: true,
+};
 const readHead = createHeadReader(NAMES, LIMITS, createClientReader([]));
 const TRACE = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
 

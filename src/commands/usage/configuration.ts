@@ -38,10 +38,14 @@ export function explainCommand(): Command {
     .option('--header <line>', 'a header, like "Origin: https://a"; can be repeated', collect)
     .addOption(
       new Option('--key-file <file>', 'with the API token or legacy key in this file; - is standard input')
-        .conflicts(['key', 'user', 'anonymous']),
+        .conflicts(['key', 'jwt', 'user', 'anonymous']),
     )
     .addOption(
       new Option('--key <secret>', 'with this API token or legacy key, which other users can see in process lists; - is standard input')
+        .conflicts(['jwt', 'user', 'anonymous']),
+    )
+    .addOption(
+      new Option('--jwt <file>', 'with the JWT of another issuer in this file, whose signature is not checked; - is standard input')
         .conflicts(['user', 'anonymous']),
     )
     .addOption(

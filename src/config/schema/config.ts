@@ -4,6 +4,7 @@ import { ROUTES } from './defaults.js';
 import { directorySchema } from './directory.js';
 import { identitySchema } from './identity.js';
 import { interfaceSchema } from './interface.js';
+import { jwtIssuersSchema } from './jwt-issuers.js';
 import { auditSchema, limitsSchema, proxySchema } from './limits.js';
 import { adminSchema, decisionSchema, listenSchema } from './listen.js';
 import { logSchema, tracingSchema } from './observe.js';
@@ -129,6 +130,9 @@ export const configSchema = z.strictObject({
     })
     .prefault({})
     .describe('Limits for password guessing'),
+  jwt_issuers: jwtIssuersSchema
+    .default([])
+    .describe('Other issuers whose JWTs are credentials as `Authorization: Bearer`; none unless set'),
   rate_limit: z
     .strictObject({
       writes_per_hour: whole(1, 1_000_000_000)

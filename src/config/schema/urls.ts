@@ -18,6 +18,21 @@ export const issuerUrl = text.refine(
   'expected an http:// or https:// URL without user or fragment',
 );
 
+/** Where public keys are published: whoever can change them on the way can sign anything. */
+export const keySetUrl = text.refine(
+  (value) => URL.canParse(value) && isKeySetUrl(new URL(value)),
+  'expected an https:// URL without user or fragment; http:// only of a loopback address',
+);
+
+/** Whether keys may be fetched from there. */
+export function isKeySetUrl(url: URL): boolean {
+  return isPlainUrl(url) && (url.protocol === 'https:' || isLoopback(url.hostname));
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(host);
+}
+
 function isUpstreamUrl(value: string): boolean {
   if (!URL.canParse(value)) return false;
   const url = new URL(value);

@@ -1,0 +1,70 @@
+import { decodeProtectedHeader } from 'jose';
+import type { JwtSubject } from '../../domain/credential.js';
+import { digestOf } from '../../domain/secret.js';
+import type { EpochMs } from '../../domain/time.js';
+import { type Claims, unverifiedClaims } from './decode.js';
+import { type IssuerSettings, subjectOf } from './issuers.js';
+import { type ComparedClaim, compareClaims } from './subjects.js';
+
+/** What a JWT says and which subject of the configuration fits. Its signature is not checked: that would take a fetch. */
+export interface ExplainedJwt {
+  /** Name of the issuer in the configuration; null when none has the claim `iss`. */
+  readonly issuer: string | null;
+  /** Place of the first subject whose claims all fit, as in `jwt_issuers.0.subjects.1`; null when none does. */
+  readonly fits: string | null;
+  /** Each subject of the issuer with what it asks for. */
+  readonly subjects: readonly { readonly place: string; readonly claims: readonly ComparedClaim[] }[];
+  /** Why it does not hold, whoever signed it; null when only the signature is left to be checked. */
+  readonly fault: string | null;
+}
+
+/** Explains a JWT and makes the subject that it stands for when its signature is right. */
+export function explainJwt(
+  issuers: readonly IssuerSettings[],
+  jwt: string,
+  now: EpochMs,
+): { readonly explained: ExplainedJwt; readonly subject: JwtSubject | undefined } {
+  const claims = unverifiedClaims(jwt);
+  const at = issuers.findIndex(({ issuer }) => issuer === claims?.['iss']);
+  const settings = issuers[at];
+  if (claims === undefined || settings === undefined) {
+    const fault = claims === undefined ? 'it is no JWT of up to 8 KiB' : 'no issuer of jwt_issuers has its claim iss';
+    return { explained: { issuer: null, fits: null, subjects: [], fault }, subject: undefined };
+  }
+  const subjects = settings.subjects.map((rule, i) => ({
+    place: `jwt_issuers.${at}.subjects.${i}`,
+    claims: compareClaims(rule, claims),
+  }));
+  const fits = subjects.find((each) => each.claims.every((claim) => claim.fits))?.place ?? null;
+  const subject = subjectOf(settings, claims, digestOf(jwt), now);
+  const fault =
+    faultOf(settings, claims, jwt, now) ??
+    (fits === null ? 'no subject fits its claims' : subject === undefined ? 'its claim sub cannot name a user' : null);
+  return {
+    explained: { issuer: settings.name, fits, subjects, fault },
+    subject: fault === null ? subject : undefined,
+  };
+} // prettier-ignore
+
+function faultOf(
+  { audience, algorithms, clock_skew: skew }: IssuerSettings,
+  { aud, exp, nbf }: Claims,
+  jwt: string,
+  now: EpochMs,
+): string | undefined {
+  const algorithm = algorithmOf(jwt);
+  if (algorithm === undefined || !algorithms.includes(algorithm)) return 'its algorithm is not configured';
+  if (![aud].flat().includes(audience)) return 'its claim aud is not the audience';
+  if (typeof exp !== 'number') return 'it has no claim exp';
+  if (exp * 1000 + skew <= now) return 'it has expired';
+  if (nbf !== undefined && (typeof nbf !== 'number' || nbf * 1000 - skew > now)) return 'it is not valid yet';
+  return undefined;
+}
+
+function algorithmOf(jwt: string): string | undefined {
+  try {
+    return decodeProtectedHeader(jwt).alg;
+  } catch {
+    return undefined;
+  }
+}

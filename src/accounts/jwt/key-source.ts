@@ -1,0 +1,86 @@
+import { open } from 'node:fs/promises';
+import type { JSONWebKeySet } from 'jose';
+import { Agent, request } from 'undici';
+import { isKeySetUrl } from '../../config/schema/urls.js';
+import { parseForeignJson } from '../../domain/json.js';
+
+/** Longest document that is read, in bytes. */
+const MAX_DOCUMENT = 256 * 1024;
+const MAX_KEYS = 100;
+/** Milliseconds for one document, from the connection to its last byte. */
+const TIMEOUT_MS = 5_000;
+
+/** Gets the keys of an issuer as they are now. @throws Error that says why not */
+export type KeySource = () => Promise<JSONWebKeySet>;
+
+/** Where the keys of an issuer are (`jwt_issuers.jwks`); null: found by discovery. */
+type Place = { readonly url: string } | { readonly file: string } | null;
+
+/** Makes the source of an issuer's keys. */
+export function createKeySource(issuer: string, place: Place): KeySource {
+  if (place !== null && 'file' in place) return async () => keysOf(await readText(place.file));
+  if (place !== null) return async () => keysOf(await get(place.url));
+  return async () => keysOf(await get(await discover(issuer)));
+}
+
+/** The address of the keys (OpenID Connect Discovery 1.0, 4). */
+async function discover(issuer: string): Promise<string> {
+  const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
+  if (!isKeySetUrl(new URL(url))) throw new Error('the issuer is not at an https:// URL');
+  const { issuer: told, jwks_uri: uri } = objectIn(await get(url));
+  if (told !== issuer) throw new Error('its configuration names another issuer');
+  if (typeof uri !== 'string' || !URL.canParse(uri) || !isKeySetUrl(new URL(uri)))
+    throw new Error('its configuration has no jwks_uri with https://');
+  return uri;
+}
+
+function keysOf(text: string): JSONWebKeySet {
+  const { keys } = objectIn(text);
+  if (!Array.isArray(keys) || keys.length > MAX_KEYS)
+    throw new Error(`it is no key set of up to ${MAX_KEYS} keys`);
+  return { keys: keys.filter(isPublicKey) };
+}
+
+/** A secret that both sides share has no place in a published set. */
+function isPublicKey(key: unknown): key is JSONWebKeySet['keys'][number] {
+  return typeof key === 'object' && key !== null && ['RSA', 'EC', 'OKP'].includes((key as { kty?: string }).kty ?? '');
+} // prettier-ignore
+
+function objectIn(text: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = parseForeignJson(text);
+  } catch {
+    value = null;
+  }
+  if (typeof value !== 'object' || value === null) throw new Error('it is no JSON object');
+  return value as Record<string, unknown>;
+}
+
+/** A redirect is no answer: it could lead anywhere. */
+async function get(url: string): Promise<string> {
+  const dispatcher = new Agent({ maxResponseSize: MAX_DOCUMENT, connect: { timeout: TIMEOUT_MS } });
+  try {
+    const { statusCode, body } = await request(url, {
+      dispatcher,
+      headers: { Accept: 'application/json' },
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
+    if (statusCode !== 200) throw new Error(`it answered ${statusCode}`);
+    return await body.text();
+  } finally {
+    // What is left of an answer is of no use.
+    void dispatcher.destroy();
+  }
+}
+
+async function readText(file: string): Promise<string> {
+  const opened = await open(file);
+  try {
+    const { size } = await opened.stat();
+    if (size > MAX_DOCUMENT) throw new Error(`the file is over ${MAX_DOCUMENT} bytes`);
+    return await opened.readFile('utf8');
+  } finally {
+    await opened.close();
+  }
+}

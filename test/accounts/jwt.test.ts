@@ -1,0 +1,261 @@
+import { createHmac } from 'node:crypto';
+import { exportSPKI, importJWK } from 'jose';
+import t from 'tap';
+import { type IssuerSettings, JwtIssuers, type VerificationOutcome } from '../../src/accounts/jwt/issuers.js';
+import { KeySet } from '../../src/accounts/jwt/key-set.js';
+import { createKeySource } from '../../src/accounts/jwt/key-source.js';
+import { compareClaims, ruleFor } from '../../src/accounts/jwt/subjects.js';
+import { Unavailable } from '../../src/domain/unavailable.js';
+import { createJwtEvents } from '../../src/server/jwt-events.js';
+import { KeyServer, newPair, type Pair } from '../helpers/key-server.js';
+import { forEachRow } from '../helpers/table.js';
+
+const pair = await newPair('one');
+const issuer = await KeyServer.start(t, pair);
+
+function settingsOf(more: Partial<IssuerSettings> = {}): IssuerSettings {
+  return {
+    name: 'ci',
+    issuer: issuer.url,
+    audience: 'latchkey',
+    jwks: { url: `${issuer.url}/jwks` },
+    algorithms: ['ES256', 'RS256'],
+    clock_skew: 30_000,
+    subjects: [
+      { claims: { sub: 'repo:acme/*', ref: 'refs/heads/main' }, customer_id: 'C1', role: 'engineer', scope: ['global'] },
+      { claims: { sub: 'repo:acme/*' }, customer_id: 'C2', role: 'user', scope: ['global:read'], services: ['S1', 'S2'] },
+    ],
+    ...more,
+  };
+} // prettier-ignore
+
+function open(more: Partial<IssuerSettings> = {}, ...source: ConstructorParameters<typeof JwtIssuers>[2][]) {
+  const outcomes: VerificationOutcome[] = [];
+  const fetches: unknown[] = [];
+  const events = {
+    verified: (_: string, outcome: VerificationOutcome) => void outcomes.push(outcome),
+    fetched: (_: string, error: unknown) => void fetches.push(error),
+  };
+  return { issuers: new JwtIssuers([settingsOf(more)], events, ...source), outcomes, fetches };
+}
+
+t.test('which claims fit a rule', async (t) => {
+  const rows: [pattern: string, claim: unknown, boolean][] = [
+    ['a', 'a', true], ['a', 'A', false], ['a', 'ab', false], ['a', '', false], ['a*', 'a', true], ['a*', 'abc', true], ['a*', 'ba', false],
+    ['*a', 'a', true], ['*a', 'bca', true], ['*a', 'ab', false], ['*', 'anything', true], ['*', undefined, false], ['a', undefined, false], ['a', null, false],
+    ['1', 1, true], ['true', true, true], ['a', ['b', 'a'], true], ['a*', ['b', 'ax'], true], ['a', ['b'], false], ['a', [], false], ['a', [['a']], false],
+    ['a', { a: 'a' }, false], ['[object Object]', {}, false], ['a*', { toString: 'a' }, false], ['acme/*', 'acme-evil/x', false], ['a,b', ['a', 'b'], false],
+  ];
+  forEachRow(rows, ([pattern, claim, fits]) => {
+    const [compared] = compareClaims({ claims: { name: pattern } }, claim === undefined ? {} : { name: claim });
+    t.equal(compared?.fits, fits, `${pattern}: ${JSON.stringify(claim)}`);
+  });
+  for (const name of ['__proto__', 'constructor', 'toString', 'a.b'])
+    t.equal(compareClaims({ claims: JSON.parse(`{"${name}":"*"}`) }, { a: { b: 'c' } })[0]?.fits, false, name);
+  const [first, second] = [{ claims: { a: '1', b: '2' } }, { claims: { a: '*' } }];
+  t.equal(ruleFor([first, second], { a: '1', b: '2' }), first, 'the first whose claims all fit');
+  t.equal(ruleFor([first, second], { a: '1' }), second);
+  t.equal(ruleFor([first, second], { b: '2' }), undefined);
+}); // prettier-ignore
+
+t.test('what a JWT that holds says', async (t) => {
+  const { issuers, outcomes, fetches } = open();
+  const now = Date.now();
+  const jwt = await issuer.sign({ ref: 'refs/heads/main' });
+  const subject = await issuers.verify(jwt, now);
+  t.match(subject, {
+    credential: 'jwt', jwt: { issuer: 'ci', subject: 'repo:acme/x' }, token: { scopes: ['global'], services: [] },
+    user: { id: 'ci/repo:acme/x', customerId: 'C1', role: 'engineer', locked: false },
+  });
+  t.equal(issuers.verify(jwt, now + 59_000), subject, 'it is remembered');
+  t.not(await issuers.verify(jwt, now + 60_000), subject, 'for a minute');
+  t.equal(await issuers.verify(jwt, now + 200_000), undefined, 'and not beyond its end');
+  t.equal(await issuers.verify(jwt, now - 1), await issuers.verify(jwt, now - 1), 'a clock that went back has it verified again');
+  t.match(await issuers.verify(await issuer.sign({}), now), { user: { customerId: 'C2', role: 'user' }, token: { services: ['S1', 'S2'], scopes: ['global:read'] } });
+  t.equal(await issuers.verify(await issuer.sign({ sub: 'repo:evil/x' }), now), undefined);
+  t.same([outcomes.includes('valid'), outcomes.includes('no_subject'), outcomes.includes('expired')], [true, true, true]);
+  t.same(fetches, [undefined], 'one fetch for all');
+  const both = await Promise.all([1, 2, 3].map(async () => issuers.verify(jwt, now + 61_000)));
+  t.equal(new Set(both).size, 1, 'verified once for several requests');
+}); // prettier-ignore
+
+const at = () => Math.floor(Date.now() / 1000);
+
+t.test('attacks', async (t) => {
+  const rsa = await newPair('rsa', 'RS256');
+  const second = await newPair('second');
+  issuer.published = [pair, rsa, second];
+  const stranger = await newPair('one');
+  const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const claims = { iss: issuer.url, aud: 'latchkey', sub: 'repo:acme/x', exp: at() + 60 };
+  const hmac = (header: object, key: string | Buffer) => {
+    const signed = `${part(header)}.${part(claims)}`;
+    return `${signed}.${createHmac('sha256', key).update(signed).digest('base64url')}`;
+  };
+  const pem = await exportSPKI((await importJWK(rsa.jwk, 'RS256')) as CryptoKey);
+  const good = await issuer.sign({});
+  const [head = '', body = '', signature = ''] = good.split('.');
+  const jwts: Record<string, string> = {
+    'alg none': `${part({ alg: 'none' })}.${part(claims)}.`,
+    'alg none with the signature of another': `${part({ alg: 'none', kid: 'one' })}.${body}.${signature}`,
+    'HS256 with the public key as PEM': hmac({ alg: 'HS256', kid: 'rsa' }, pem),
+    'HS256 with the public key as JWK': hmac({ alg: 'HS256', kid: 'rsa' }, JSON.stringify(rsa.jwk)),
+    'HS256 with nothing': hmac({ alg: 'HS256' }, ''),
+    'another audience': await issuer.sign({ aud: 'another' }),
+    'no audience': await issuer.sign({ aud: undefined as never }),
+    'audiences without this one': await issuer.sign({ aud: ['a', 'latchkey2'] }),
+    'another issuer': await issuer.sign({ iss: 'https://another.example' }),
+    'an issuer with a slash': await issuer.sign({ iss: `${issuer.url}/` }),
+    'no issuer': await issuer.sign({ iss: undefined as never }),
+    expired: await issuer.sign({ exp: at() - 31 }),
+    'no end': await issuer.sign({ exp: undefined as never }),
+    'an end as text': await issuer.sign({ exp: String(at() + 60) as never }),
+    'not yet': await issuer.sign({ nbf: at() + 40 }),
+    'a critical extension': await issuer.sign({}, pair, { crit: ['x'], x: 1 }).catch(() => `${part({ alg: 'ES256', kid: 'one', crit: ['x'], x: 1 })}.${body}.${signature}`),
+    'a key of a stranger': await issuer.sign({}, stranger),
+    'its own key inside': await issuer.sign({}, stranger, { jwk: stranger.jwk }),
+    'its own key elsewhere': await issuer.sign({}, stranger, { jku: `${issuer.url}/evil`, x5u: `${issuer.url}/evil` }),
+    'a path as the name of the key': await issuer.sign({}, stranger, { kid: '../../../dev/null' }),
+    'a stranger that names no key': await issuer.sign({}, stranger, { kid: undefined }),
+    'another kind of key': await issuer.sign({}, pair, { kid: 'rsa' }),
+    'claims that were changed': `${head}.${part({ ...claims, ref: 'refs/heads/main' })}.${signature}`,
+    'a signature that was cut': good.slice(0, -2),
+    'no signature': `${head}.${body}.`,
+    'too long': await issuer.sign({ pad: 'x'.repeat(8_192) }),
+    'claims nested': await issuer.sign({ sub: { sub: 'repo:acme/x' } as never }),
+    'no subject': await issuer.sign({ sub: undefined as never }),
+    'a subject with a line end': await issuer.sign({ sub: 'repo:acme/x\r\nX-Auth-Role: superuser' }),
+    'a subject with a space': await issuer.sign({ sub: 'repo:acme/x y' }),
+    'a subject beyond ASCII': await issuer.sign({ sub: 'repo:acme/\u00e4' }),
+    'a subject with %': await issuer.sign({ sub: 'repo:acme/%41' }),
+    'a long subject': await issuer.sign({ sub: `repo:acme/${'x'.repeat(255)}` }),
+    'no JSON': `${head}.${Buffer.from('x').toString('base64url')}.${signature}`,
+    'a list': `${head}.${Buffer.from('[1]').toString('base64url')}.${signature}`,
+  };
+  const { issuers } = open();
+  for (const [what, jwt] of Object.entries(jwts)) t.equal(await issuers.verify(jwt, Date.now()), undefined, what);
+  t.notOk(issuer.asked.some((path) => path.includes('evil')), 'nothing is fetched that a JWT names');
+  const held: Record<string, string> = {
+    'a list of audiences': await issuer.sign({ aud: ['a', 'latchkey'] }),
+    'ended within the skew': await issuer.sign({ exp: at() - 20 }),
+    'begins within the skew': await issuer.sign({ nbf: at() + 20 }),
+    'a key that is not named, the only one of its kind': await issuer.sign({}, rsa, { kid: undefined }),
+    'a key that is not named, of several': await issuer.sign({}, second, { kid: undefined }),
+    RSA: await issuer.sign({}, rsa),
+    'an end far away': await issuer.sign({ exp: 1e15 }),
+  };
+  for (const [what, jwt] of Object.entries(held)) t.ok(await issuers.verify(jwt, Date.now()), what);
+  const { issuers: strict } = open({ algorithms: ['ES256'] });
+  t.equal(await strict.verify(held['RSA'] ?? '', Date.now()), undefined, 'an algorithm that is not configured');
+  issuer.published = [pair];
+}); // prettier-ignore
+
+t.test('an issuer that is not known costs no fetch', async (t) => {
+  const { issuers, fetches, outcomes } = open();
+  t.equal(issuers.verify(await issuer.sign({ iss: 'https://unknown.example' }), Date.now()), undefined);
+  t.notOk(issuers.isOwn(await issuer.sign({ iss: 'https://unknown.example' })));
+  t.ok(issuers.isOwn(await issuer.sign({})));
+  t.same([fetches, outcomes], [[], []]);
+});
+
+/** A key set with a clock and a source that a test drives. */
+function driven() {
+  const state = { now: 0, fails: false, keys: [pair] as Pair[], fetches: 0 };
+  const set = new KeySet(
+    async () => {
+      state.fetches += 1;
+      if (state.fails) throw new Error('away');
+      return { keys: state.keys.map(({ jwk }) => jwk) };
+    },
+    () => undefined,
+    () => state.now,
+  );
+  const find = async (kid: string) => {
+    try {
+      await set.find({ alg: 'ES256', kid }, { payload: '', signature: '' });
+      return 'found';
+    } catch (error) {
+      return error instanceof Unavailable ? 'unavailable' : 'unknown';
+    }
+  };
+  return { state, find };
+}
+
+t.test('keys are fetched when they are needed, and not more often than the cooldown allows', async (t) => {
+  const { state, find } = driven();
+  t.equal(await find('one'), 'found');
+  t.equal(await find('one'), 'found');
+  t.equal(state.fetches, 1);
+  t.equal(await find('two'), 'unknown');
+  t.equal(state.fetches, 1, 'an unknown key within the cooldown');
+  state.now += 30_000;
+  state.keys = [pair, await newPair('two')];
+  t.equal(await find('two'), 'found', 'a key that was added');
+  t.equal(state.fetches, 2);
+  for (let i = 0; i < 100; i++) t.equal(await find(`made-up-${i}`), 'unknown');
+  t.equal(state.fetches, 2, 'names that were made up');
+  state.keys = state.keys.slice(1);
+  state.now += 10 * 60_000;
+  t.equal(await find('one'), 'unknown', 'a key that was taken away');
+  t.equal(state.fetches, 3);
+});
+
+t.test('while keys cannot be fetched, known ones go on', async (t) => {
+  const { state, find } = driven();
+  state.fails = true;
+  t.equal(await find('one'), 'unavailable');
+  t.equal(await find('one'), 'unavailable');
+  t.equal(state.fetches, 1, 'once in the cooldown');
+  state.now += 30_000;
+  state.fails = false;
+  t.equal(await find('one'), 'found');
+  state.fails = true;
+  state.now += 60 * 60_000;
+  await find('one');
+  t.equal(await find('one'), 'found', 'an hour later');
+  t.equal(await find('two'), 'unavailable', 'a key that may have been added');
+  state.now += 30_000;
+  state.fails = false;
+  t.equal(await find('two'), 'unknown', 'it was not');
+});
+
+t.test('what a key server may answer', async (t) => {
+  const source = createKeySource(issuer.url, { url: `${issuer.url}/jwks` });
+  const discovered = createKeySource(issuer.url, null);
+  const rows = [['error', /answered 500/], ['redirect', /answered 302/], ['html', /no JSON/], ['oversized', /./], ['no keys', /no key set|another issuer/]] as const;
+  for (const [behaviour, message] of rows) {
+    issuer.behaviour = behaviour;
+    for (const get of [source, discovered]) await t.rejects(get(), { message }, behaviour);
+  }
+  issuer.behaviour = 'another issuer';
+  await t.rejects(discovered(), /names another issuer/);
+  issuer.behaviour = 'keys';
+  for (const get of [source, discovered]) t.match(await get(), { keys: [{ kid: 'one' }] });
+  await t.rejects(createKeySource('http://issuer.example', null)(), /https/);
+  await t.rejects(createKeySource(issuer.url, { file: '/nowhere' })(), /ENOENT/);
+}); // prettier-ignore
+
+t.test('a key server that hangs is given up', { timeout: 30_000 }, async (t) => {
+  issuer.behaviour = 'hang';
+  await t.rejects(createKeySource(issuer.url, { url: `${issuer.url}/jwks` })(), { name: 'TimeoutError' });
+  issuer.behaviour = 'keys';
+});
+
+t.test('the log says once that keys cannot be fetched, and again when they can', async (t) => {
+  const lines: [string, object, string][] = [];
+  const log = {
+    info: (fields: object, msg: string) => void lines.push(['info', fields, msg]),
+    warn: (fields: object, msg: string) => void lines.push(['warn', fields, msg]),
+  };
+  const events = createJwtEvents(log as unknown as Parameters<typeof createJwtEvents>[0]);
+  events.fetched('ci', undefined);
+  t.same(lines, [], 'a success is nothing new');
+  for (let i = 0; i < 3; i++) events.fetched('ci', new Error('it answered 500'));
+  events.fetched('ci', undefined);
+  events.fetched('ci', undefined);
+  t.match(lines, [
+    ['warn', { issuer: 'ci', reason: 'it answered 500' }, /cannot be fetched/],
+    ['info', { issuer: 'ci' }, 'keys of an issuer fetched again'],
+  ]);
+  t.equal(lines.length, 2);
+});
