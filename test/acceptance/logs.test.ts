@@ -7,6 +7,7 @@ import { parse, stringify } from 'yaml';
 import { loadConfig } from '../../src/config/load.js';
 import { type Fixture, startFixture } from '../helpers/fixture.js';
 import { type Reply, send, sendRaw } from '../helpers/http.js';
+import { KeyServer, newPair } from '../helpers/key-server.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
@@ -28,8 +29,11 @@ async function recordOf({ server }: Fixture, reply: Reply): Promise<Line> {
 }
 
 t.test('one record for each request, with the fields that docs/logs.md names and no other', async (t) => {
+  const issuer = await KeyServer.start(t, await newPair('one'));
+  const subjects = [{ claims: { sub: 'repo:*' }, customer_id: 'C1', role: 'engineer' }];
   const fixture = await startFixture(t, {
     log: { fields: ['path', 'query', 'client', 'host', 'user_agent', 'timings'] },
+    jwt_issuers: [{ name: 'ci', issuer: issuer.url, audience: 'latchkey', subjects }],
   });
   const { url, server, token, login } = fixture;
   const get = (path: string, headers: Record<string, string> = {}) => send(url, path, { headers });
@@ -53,8 +57,10 @@ t.test('one record for each request, with the fields that docs/logs.md names and
   });
   const third = await recordOf(fixture, own);
   t.match(third, { outcome: 'answered', route: '/tokens', credential: 'session', session_id: /./ });
+  const byJwt = await recordOf(fixture, await get('/service/SVC1', { Authorization: `Bearer ${await issuer.sign({})}` }));
+  t.match(byJwt, { user_id: 'ci/repo:acme/x', credential: 'jwt', issuer: 'ci', subject: 'repo:acme/x' });
   const table = [...PAGE.matchAll(/^\| `([a-z_]+)` /gm)].map(([, name]) => name);
-  t.same(new Set([first, second, third].flatMap((line) => Object.keys(line))), new Set(table));
+  t.same(new Set([first, second, third, byJwt].flatMap((line) => Object.keys(line))), new Set(table));
   t.notMatch(server.stdout(), /first%20secret|first secret/, 'no value of a query');
 
   // Each of these ends in another way.
