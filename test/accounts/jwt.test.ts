@@ -1,10 +1,10 @@
 import { createHmac } from 'node:crypto';
 import { exportSPKI, importJWK } from 'jose';
 import t from 'tap';
-import { type IssuerSettings, JwtIssuers, type VerificationOutcome } from '../../src/accounts/jwt/issuers.js';
+import { JwtIssuers, type VerificationOutcome } from '../../src/accounts/jwt/issuers.js';
 import { KeySet } from '../../src/accounts/jwt/key-set.js';
 import { createKeySource } from '../../src/accounts/jwt/key-source.js';
-import { compareClaims, ruleFor } from '../../src/accounts/jwt/subjects.js';
+import { compareClaims, type IssuerSettings, ruleFor } from '../../src/accounts/jwt/subjects.js';
 import { Unavailable } from '../../src/domain/unavailable.js';
 import { createJwtEvents } from '../../src/server/jwt-events.js';
 import { KeyServer, newPair, type Pair } from '../helpers/key-server.js';

@@ -8,12 +8,23 @@ export type Claims = Readonly<Record<string, unknown>>;
 
 /** The claims of a JWT, of which nothing is checked yet; undefined when it is none. */
 export function unverifiedClaims(jwt: string): Claims | undefined {
+  return objectIn(jwt, 1);
+}
+
+/** The algorithm that a JWT says it is signed with; undefined when it says none. */
+export function unverifiedAlgorithm(jwt: string): string | undefined {
+  const alg = objectIn(jwt, 0)?.['alg'];
+  return typeof alg === 'string' ? alg : undefined;
+}
+
+/** @param at its place among the parts between the dots */
+function objectIn(jwt: string, at: number): Readonly<Record<string, unknown>> | undefined {
   if (jwt.length > MAX_JWT) return undefined;
   try {
-    const text = Buffer.from(jwt.split('.', 2)[1] ?? '', 'base64url').toString();
-    const claims = parseForeignJson(text, { values: 1_000, members: 200 });
-    return typeof claims === 'object' && claims !== null && !Array.isArray(claims)
-      ? (claims as Claims)
+    const text = Buffer.from(jwt.split('.', 2)[at] ?? '', 'base64url').toString();
+    const value = parseForeignJson(text, { values: 1_000, members: 200 });
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
       : undefined;
   } catch {
     return undefined;

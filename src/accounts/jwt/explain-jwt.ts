@@ -1,10 +1,8 @@
-import { decodeProtectedHeader } from 'jose';
 import type { JwtSubject } from '../../domain/credential.js';
 import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../domain/time.js';
-import { type Claims, unverifiedClaims } from './decode.js';
-import { type IssuerSettings, subjectOf } from './issuers.js';
-import { type ComparedClaim, compareClaims } from './subjects.js';
+import { type Claims, unverifiedAlgorithm, unverifiedClaims } from './decode.js';
+import { type ComparedClaim, compareClaims, type IssuerSettings, subjectOf } from './subjects.js';
 
 /** What a JWT says and which subject of the configuration fits. Its signature is not checked: that would take a fetch. */
 export interface ExplainedJwt {
@@ -52,19 +50,10 @@ function faultOf(
   jwt: string,
   now: EpochMs,
 ): string | undefined {
-  const algorithm = algorithmOf(jwt);
-  if (algorithm === undefined || !algorithms.includes(algorithm)) return 'its algorithm is not configured';
+  if (!algorithms.includes(unverifiedAlgorithm(jwt) ?? '')) return 'its algorithm is not configured';
   if (![aud].flat().includes(audience)) return 'its claim aud is not the audience';
   if (typeof exp !== 'number') return 'it has no claim exp';
   if (exp * 1000 + skew <= now) return 'it has expired';
   if (nbf !== undefined && (typeof nbf !== 'number' || nbf * 1000 - skew > now)) return 'it is not valid yet';
   return undefined;
-}
-
-function algorithmOf(jwt: string): string | undefined {
-  try {
-    return decodeProtectedHeader(jwt).alg;
-  } catch {
-    return undefined;
-  }
 }

@@ -1,49 +1,31 @@
-import { errors, jwtVerify, type JWTVerifyOptions } from 'jose';
 import { LRUCache } from 'lru-cache';
 import type { JwtSubject } from '../../domain/credential.js';
-import { derivedId, digestOf } from '../../domain/secret.js';
+import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../domain/time.js';
 import { Unavailable } from '../../domain/unavailable.js';
 import { type Claims, unverifiedClaims } from './decode.js';
-import { KeySet, type FetchEnded } from './key-set.js';
-import { createKeySource, type KeySource } from './key-source.js';
-import { ruleFor, type SubjectRule } from './subjects.js';
+import type { KeySource } from './key-source.js';
+import { type IssuerSettings, subjectOf } from './subjects.js';
+import type { Verifier } from './verifier.js';
 
 /** How the verification of a JWT ended, for metrics. */
 export type VerificationOutcome = 'valid' | 'invalid' | 'expired' | 'no_subject' | 'unavailable';
 
-/** One issuer (`jwt_issuers`); times in milliseconds. */
-export interface IssuerSettings {
-  readonly name: string;
-  readonly issuer: string;
-  readonly audience: string;
-  readonly jwks: { readonly url: string } | { readonly file: string } | null;
-  readonly algorithms: readonly string[];
-  readonly clock_skew: number;
-  readonly subjects: readonly SubjectRule[];
-}
-
 /** Told what happens; for metrics and the log. */
 export interface JwtEvents {
   readonly verified: (issuer: string, outcome: VerificationOutcome) => void;
-  readonly fetched: (issuer: string, ...ended: Parameters<FetchEnded>) => void;
+  /** @param error undefined when the keys were fetched */
+  readonly fetched: (issuer: string, error: unknown) => void;
 }
 
 /** Longest time that a verified JWT is remembered. */
 const REMEMBERED_MS = 60_000;
 const MAX_REMEMBERED = 10_000;
-const MAX_SUBJECT = 255;
-
-/** The last time that is written with four digits of a year. */
-const LAST_TIME = Date.UTC(9999, 11, 31);
-
-/** What a header field carries without being encoded; `%` would make two subjects one. */
-const SUBJECT = /^[\x21-\x24\x26-\x7e]+$/;
 
 interface Issuer {
   readonly settings: IssuerSettings;
-  readonly keys: KeySet;
-  readonly options: Omit<JWTVerifyOptions, 'currentDate'>;
+  /** Its packages are loaded when they are needed first. */
+  verifier: Promise<Verifier> | undefined;
 }
 
 interface Remembered {
@@ -61,18 +43,19 @@ interface Remembered {
 export class JwtIssuers {
   readonly #issuers: ReadonlyMap<string, Issuer>;
   readonly #events: JwtEvents;
+  readonly #sourceOf: ((settings: IssuerSettings) => KeySource) | undefined;
   readonly #known = new LRUCache<string, Remembered>({ max: MAX_REMEMBERED });
   readonly #pending = new Map<string, Promise<JwtSubject | undefined>>();
 
+  /** @param sourceOf where the keys of an issuer come from; by default what its settings say */
   constructor(
     issuers: readonly IssuerSettings[],
     events: JwtEvents,
-    sourceOf: (settings: IssuerSettings) => KeySource = ({ issuer, jwks }) => createKeySource(issuer, jwks),
+    sourceOf?: (settings: IssuerSettings) => KeySource,
   ) {
     this.#events = events;
-    this.#issuers = new Map(
-      issuers.map((settings) => [settings.issuer, openIssuer(settings, events, sourceOf(settings))]),
-    );
+    this.#sourceOf = sourceOf;
+    this.#issuers = new Map(issuers.map((settings) => [settings.issuer, { settings, verifier: undefined }]));
   }
 
   /** Whether a JWT says that it is of an issuer of these. Nothing else of it is looked at. */
@@ -105,95 +88,30 @@ export class JwtIssuers {
 
   async #check(issuer: Issuer, jwt: string, digest: string, now: EpochMs): Promise<JwtSubject | undefined> {
     const { name, clock_skew: skew } = issuer.settings;
+    issuer.verifier ??= this.#open(issuer.settings);
+    const { claimsOf } = await issuer.verifier;
+    let claims: Claims | 'invalid' | 'expired';
     try {
-      const claims = await verifiedClaims(issuer, jwt, now);
-      const subject = subjectOf(issuer.settings, claims, digest, now);
-      this.#events.verified(name, subject === undefined ? 'no_subject' : 'valid');
-      if (subject === undefined) return undefined;
-      const until = Math.min((subject.token.expiresAt ?? now) + skew, now + REMEMBERED_MS);
-      this.#known.set(digest, { subject, from: now, until });
-      return subject;
+      claims = await claimsOf(jwt, now);
     } catch (error) {
-      if (error instanceof Unavailable) {
-        this.#events.verified(name, 'unavailable');
-        throw error;
-      }
-      this.#events.verified(name, error instanceof errors.JWTExpired ? 'expired' : 'invalid');
+      if (error instanceof Unavailable) this.#events.verified(name, 'unavailable');
+      throw error;
+    }
+    if (claims === 'invalid' || claims === 'expired') {
+      this.#events.verified(name, claims);
       return undefined;
     }
+    const subject = subjectOf(issuer.settings, claims, digest, now);
+    this.#events.verified(name, subject === undefined ? 'no_subject' : 'valid');
+    if (subject === undefined) return undefined;
+    const until = Math.min((subject.token.expiresAt ?? now) + skew, now + REMEMBERED_MS);
+    this.#known.set(digest, { subject, from: now, until });
+    return subject;
+  }
+
+  async #open(settings: IssuerSettings): Promise<Verifier> {
+    const { createVerifier } = await import('./verifier.js');
+    const fetched = (error: unknown): void => this.#events.fetched(settings.name, error);
+    return createVerifier(settings, fetched, this.#sourceOf?.(settings));
   }
 }
-
-function openIssuer(settings: IssuerSettings, events: JwtEvents, source: KeySource): Issuer {
-  const { name, issuer, audience, algorithms, clock_skew: skew } = settings;
-  return {
-    settings,
-    keys: new KeySet(source, (error) => events.fetched(name, error)),
-    options: {
-      issuer,
-      audience,
-      algorithms: [...algorithms],
-      clockTolerance: skew / 1000,
-      requiredClaims: ['exp', 'sub'],
-    },
-  };
-}
-
-/** @throws Error of jose when it does not hold; Unavailable */
-async function verifiedClaims({ keys, options }: Issuer, jwt: string, now: EpochMs): Promise<Claims> {
-  const at = { ...options, currentDate: new Date(now) };
-  try {
-    return (await jwtVerify(jwt, keys.find, at)).payload;
-  } catch (error) {
-    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
-    // It names no key: any of those that fit may have signed it.
-    for await (const key of error) {
-      try {
-        return (await jwtVerify(jwt, key as Parameters<typeof jwtVerify>[1], at)).payload;
-      } catch (failed) {
-        if (!(failed instanceof errors.JWSSignatureVerificationFailed)) throw failed;
-      }
-    }
-    throw new errors.JWSSignatureVerificationFailed();
-  }
-}
-
-/** The subject of claims that hold; undefined when no rule fits, or `sub` can't name a user. */
-export function subjectOf(
-  settings: IssuerSettings,
-  claims: Claims,
-  digest: string,
-  now: EpochMs,
-): JwtSubject | undefined {
-  const { sub, exp, iat } = claims;
-  if (typeof sub !== 'string' || sub.length > MAX_SUBJECT || !SUBJECT.test(sub)) return undefined;
-  const rule = ruleFor(settings.subjects, claims);
-  if (rule === undefined) return undefined;
-  const issuedAt = typeof iat === 'number' ? Math.trunc(iat) * 1000 : now;
-  const createdAt = Math.min(Math.max(0, issuedAt), now);
-  return jwtSubject(settings.name, sub, rule, {
-    digest,
-    createdAt,
-    expiresAt: Math.min(Math.trunc(Number(exp)) * 1000, LAST_TIME),
-  });
-}
-
-function jwtSubject(
-  issuer: string,
-  subject: string,
-  rule: SubjectRule,
-  { digest, createdAt, expiresAt }: { readonly digest: string; readonly createdAt: EpochMs; readonly expiresAt: EpochMs },
-): JwtSubject {
-  const id = `${issuer}/${subject}`;
-  const times = { createdAt, updatedAt: createdAt };
-  const services = rule.services ?? [];
-  return {
-    credential: 'jwt',
-    user: { id, customerId: rule.customer_id, login: id, name: subject, role: rule.role, passwordHash: null, otpSecret: null, locked: false, ...times },
-    token: {
-      id: derivedId('jwt', digest), digest, kind: 'token', userId: id, name: `JWT of ${issuer}`, scopes: rule.scope, services,
-      serviceId: services.at(-1) ?? null, expiresAt, ...times,
-    },
-    jwt: { issuer, subject },
-  };
-} // prettier-ignore

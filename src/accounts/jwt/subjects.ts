@@ -1,4 +1,15 @@
+import type { JwtSubject } from '../../domain/credential.js';
+import { derivedId } from '../../domain/secret.js';
+import type { EpochMs } from '../../domain/time.js';
 import type { Claims } from './decode.js';
+
+const MAX_SUBJECT = 255;
+
+/** The last time that is written with four digits of a year. */
+const LAST_TIME = Date.UTC(9999, 11, 31);
+
+/** What a header field carries without being encoded; `%` would make two subjects one. */
+const SUBJECT = /^[\x21-\x24\x26-\x7e]+$/;
 
 /** Who may come with a JWT of an issuer, and as what (`jwt_issuers.subjects`). */
 export interface SubjectRule {
@@ -7,6 +18,17 @@ export interface SubjectRule {
   readonly role: string;
   readonly scope: readonly string[];
   readonly services?: readonly string[] | undefined;
+}
+
+/** One issuer (`jwt_issuers`); times in milliseconds. */
+export interface IssuerSettings {
+  readonly name: string;
+  readonly issuer: string;
+  readonly audience: string;
+  readonly jwks: { readonly url: string } | { readonly file: string } | null;
+  readonly algorithms: readonly string[];
+  readonly clock_skew: number;
+  readonly subjects: readonly SubjectRule[];
 }
 
 /** One claim that a rule asks for, and what the JWT says. */
@@ -53,3 +75,43 @@ function matches(pattern: string, value: string): boolean {
   if (pattern.startsWith('*')) return value.endsWith(pattern.slice(1));
   return value === pattern;
 }
+
+/** The subject of claims that hold; undefined when no rule fits, or `sub` can't name a user. */
+export function subjectOf(
+  settings: IssuerSettings,
+  claims: Claims,
+  digest: string,
+  now: EpochMs,
+): JwtSubject | undefined {
+  const { sub, exp, iat } = claims;
+  if (typeof sub !== 'string' || sub.length > MAX_SUBJECT || !SUBJECT.test(sub)) return undefined;
+  const rule = ruleFor(settings.subjects, claims);
+  if (rule === undefined) return undefined;
+  const issuedAt = typeof iat === 'number' ? Math.trunc(iat) * 1000 : now;
+  const createdAt = Math.min(Math.max(0, issuedAt), now);
+  return jwtSubject(settings.name, sub, rule, {
+    digest,
+    createdAt,
+    expiresAt: Math.min(Math.trunc(Number(exp)) * 1000, LAST_TIME),
+  });
+}
+
+function jwtSubject(
+  issuer: string,
+  subject: string,
+  rule: SubjectRule,
+  { digest, createdAt, expiresAt }: { readonly digest: string; readonly createdAt: EpochMs; readonly expiresAt: EpochMs },
+): JwtSubject {
+  const id = `${issuer}/${subject}`;
+  const times = { createdAt, updatedAt: createdAt };
+  const services = rule.services ?? [];
+  return {
+    credential: 'jwt',
+    user: { id, customerId: rule.customer_id, login: id, name: subject, role: rule.role, passwordHash: null, otpSecret: null, locked: false, ...times },
+    token: {
+      id: derivedId('jwt', digest), digest, kind: 'token', userId: id, name: `JWT of ${issuer}`, scopes: rule.scope, services,
+      serviceId: services.at(-1) ?? null, expiresAt, ...times,
+    },
+    jwt: { issuer, subject },
+  };
+} // prettier-ignore

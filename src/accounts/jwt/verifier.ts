@@ -1,0 +1,61 @@
+import { errors, jwtVerify, type JWTVerifyOptions } from 'jose';
+import type { EpochMs } from '../../domain/time.js';
+import { Unavailable } from '../../domain/unavailable.js';
+import type { Claims } from './decode.js';
+import { type FetchEnded, KeySet } from './key-set.js';
+import { createKeySource, type KeySource } from './key-source.js';
+import type { IssuerSettings } from './subjects.js';
+
+/** Checks the JWTs of one issuer. */
+export interface Verifier {
+  /**
+   * The claims of a JWT that holds, or why it does not.
+   *
+   * @throws Unavailable when that can't be known, because the issuer's keys can't be fetched
+   */
+  readonly claimsOf: (jwt: string, now: EpochMs) => Promise<Claims | 'invalid' | 'expired'>;
+}
+
+/** Makes the verifier of an issuer. Keys and algorithms come from its settings alone, never from a JWT's own header. */
+export function createVerifier(
+  { issuer, audience, algorithms, clock_skew: skew, jwks }: IssuerSettings,
+  fetched: FetchEnded,
+  source: KeySource = createKeySource(issuer, jwks),
+): Verifier {
+  const keys = new KeySet(source, fetched);
+  const options = {
+    issuer,
+    audience,
+    algorithms: [...algorithms],
+    clockTolerance: skew / 1000,
+    requiredClaims: ['exp', 'sub'],
+  };
+  return {
+    claimsOf: async (jwt, now) => {
+      try {
+        return await verifiedClaims(keys, jwt, { ...options, currentDate: new Date(now) });
+      } catch (error) {
+        if (error instanceof Unavailable) throw error;
+        return error instanceof errors.JWTExpired ? 'expired' : 'invalid';
+      }
+    },
+  };
+}
+
+/** @throws Error of jose when it does not hold; Unavailable */
+async function verifiedClaims(keys: KeySet, jwt: string, options: JWTVerifyOptions): Promise<Claims> {
+  try {
+    return (await jwtVerify(jwt, keys.find, options)).payload;
+  } catch (error) {
+    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
+    // It names no key: any of those that fit may have signed it.
+    for await (const key of error) {
+      try {
+        return (await jwtVerify(jwt, key as Parameters<typeof jwtVerify>[1], options)).payload;
+      } catch (failed) {
+        if (!(failed instanceof errors.JWSSignatureVerificationFailed)) throw failed;
+      }
+    }
+    throw new errors.JWSSignatureVerificationFailed();
+  }
+}
