@@ -75,6 +75,7 @@ export class Http1Connection {
       this.#failed(error);
     }
     this.#isReading = false;
+    if (this.#isOver) return;
     const isFull = this.#parser.unread >= MAX_UNREAD;
     if (isFull === this.#isFull) return;
     this.#isFull = isFull;
@@ -168,15 +169,18 @@ export class Http1Connection {
     this.socket.destroySoon();
   }
 
-  /** Gives the socket to whoever speaks the other protocol. */
+  /** Gives the socket to whoever speaks the other protocol. What comes before that is read waits in it. */
   #leave(): void {
+    const { socket } = this;
     this.#isOver = true;
-    this.socket
+    socket
       .off('data', this.#onData)
       .off('end', this.#onEnd)
       .off('drain', this.#onDrain)
       .off('error', this.#onError)
       .off('close', this.#onClose);
+    // Left in flowing mode, without a listener, it would drop what comes.
+    Object.assign(socket, { readableFlowing: null });
     this.#owner.left(this);
   }
 

@@ -6,6 +6,7 @@ import type { IncomingRequest, OutgoingResponse, Serve } from '../../src/http/ex
 import { refusalReply } from '../../src/http/replies.js';
 import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
 import { Http1Connection } from '../../src/listeners/http1-connection.js';
+import type { UpgradeListener } from '../../src/listeners/http1-settings.js';
 
 /** A socket whose other side is this test. */
 class Peer extends Duplex {
@@ -50,7 +51,7 @@ async function settled(): Promise<void> {
 }
 
 /** A connection whose requests wait for this test, unless it serves them. */
-function open(serve?: Serve) {
+function open(serve?: Serve, upgrade: UpgradeListener | null = null) {
   const peer = new Peer();
   const exchanges: Exchange[] = [];
   const unreadable: string[] = [];
@@ -68,7 +69,7 @@ function open(serve?: Serve) {
     limits: DEFAULT_LIMITS,
     keepAliveHint: 'timeout=5',
     serve: note,
-    upgrade: null,
+    upgrade,
     answerOf: refusalReply,
     unreadable: ({ refusal }: { refusal: string }) => unreadable.push(refusal),
     fault: (error: unknown) => faults.push(error),
@@ -301,6 +302,28 @@ t.test('an error of whoever serves ends the connection, and is told', async (t) 
   await peer.send(get('/'));
   t.ok(peer.destroyed);
   t.match(faults, [{ message: 'wrong' }]);
+});
+
+t.test('a handshake leaves with its socket, and loses nothing that comes behind it', async (t) => {
+  const handed: [url: string | undefined, head: string][] = [];
+  let handedSocket: Duplex | undefined;
+  const { peer, exchanges } = open(undefined, ({ url }, socket, head) => {
+    handed.push([url, head.toString('latin1')]);
+    handedSocket = socket;
+  });
+  const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\n';
+  await peer.send(`${get('/before')}${get('/ws', upgrade)}first`);
+  t.same(handed, [], 'not before the answer in front of it');
+  answer(exchanges[0] as Exchange, 'ok');
+  await settled();
+  t.same(handed, [['/ws', 'first']]);
+  await peer.send('early');
+  await settled();
+  let got = '';
+  handedSocket?.on('data', (chunk: Buffer) => (got += chunk.toString('latin1'))).resume();
+  await peer.send(' and late');
+  t.equal(got, 'early and late');
+  t.equal(exchanges.length, 1);
 });
 
 t.test('the head of a request cut at any byte is one request', async (t) => {
