@@ -27,7 +27,6 @@ const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
 export class Http1Response extends EventEmitter implements OutgoingResponse {
   shouldKeepAlive: boolean;
   headersSent = false;
-  destroyed = false;
   chunkedEncoding = false;
   readonly #connection: AnsweredConnection;
   readonly #socket: Socket;
@@ -37,6 +36,7 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
   #hasBody = true;
   #trailers: readonly string[] | undefined;
   #isEnded = false;
+  #isAbandoned = false;
 
   /** @param persistent whether the request lets the connection take another one */
   constructor(connection: AnsweredConnection, method: string, minor: number, persistent: boolean) {
@@ -46,6 +46,10 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     this.#isHead = method === 'HEAD';
     this.#minor = minor;
     this.shouldKeepAlive = persistent;
+  }
+
+  get destroyed(): boolean {
+    return this.#isAbandoned || this.#socket.destroyed;
   }
 
   get writableLength(): number {
@@ -93,8 +97,7 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
 
   write(chunk: Buffer | string, encoding: 'latin1' | 'utf8' = 'latin1'): boolean {
     const socket = this.#socket;
-    if (this.destroyed) return true;
-    if (!this.#hasBody || chunk.length === 0) return true;
+    if (this.#isEnded || !this.#hasBody || chunk.length === 0 || this.destroyed) return true;
     const head = this.#head;
     this.#head = '';
     if (this.chunkedEncoding) return this.#writeChunk(head, chunk, encoding);
@@ -144,8 +147,8 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
 
   /** Its connection is gone, or has another use: what comes from now on is dropped. */
   abandon(): void {
-    if (this.destroyed) return;
-    this.destroyed = true;
+    if (this.#isAbandoned) return;
+    this.#isAbandoned = true;
     this.emit('close');
   }
 

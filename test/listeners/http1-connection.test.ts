@@ -182,6 +182,32 @@ t.test('a head goes out with the first bytes of its body, or alone when it is fl
   t.match(peer.written, /\r\n\r\nok$/);
 });
 
+t.test(
+  'nothing is written behind the end of an answer, nor to a connection that was broken off',
+  async (t) => {
+    const { peer, exchanges } = open();
+    await peer.send(get('/1'));
+    const first = exchanges[0] as Exchange;
+    answer(first, 'ok');
+    const { written } = peer;
+    t.ok(first.res.write('more'));
+    first.res.end('more');
+    first.res.writeContinue();
+    first.res.flushHeaders();
+    t.equal(peer.written, written);
+    await peer.send(get('/2'));
+    const { res, events } = exchanges[1] as Exchange;
+    res.destroy();
+    t.ok(res.destroyed, 'at once');
+    res.writeHead(200, 'OK', []);
+    t.ok(res.write('late'));
+    res.end();
+    await settled();
+    t.equal(peer.written, written);
+    t.same(events, ['closed']);
+  },
+);
+
 t.test('trailers go behind a chunked body', async (t) => {
   const { peer, exchanges } = open();
   await peer.send(get('/'));
