@@ -19,7 +19,7 @@ export interface Client {
 
 /**
  * The head of one well-formed request as a value: what every later step looks at.
- * No later step sees node's own request object.
+ * No later step sees the request that it was read from.
  */
 export interface RequestHead {
   readonly method: string;

@@ -57,7 +57,7 @@ type Single =
 /**
  * Makes the function that turns a parsed request into a {@link RequestHead}, or refuses it.
  *
- * It reads `rawHeaders`, because node's `headers` object joins and drops repeated fields.
+ * It reads the flat list, because an object of fields would join or drop repeated ones.
  */
 export function createHeadReader(names: HeadNames, limits: HeadLimits, readClient: ClientReader) {
   const { head_size: maxSize, head_fields: maxFields, target_size: maxTarget } = limits;

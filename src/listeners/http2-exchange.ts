@@ -18,7 +18,7 @@ export function brokenByClient(stream: ServerHttp2Stream): boolean {
 }
 
 /**
- * A request of HTTP/2 that behaves like node's of HTTP/1: one that its client takes back in the middle never looks
+ * A request of HTTP/2 that behaves like one of HTTP/1.1: one that its client takes back in the middle never looks
  * whole. Node ends its body cleanly when the reset says NO_ERROR.
  */
 export class Http2Request extends Http2ServerRequest {
@@ -33,7 +33,7 @@ export class Http2Request extends Http2ServerRequest {
   }
 }
 
-/** An answer of HTTP/2 that takes what the request handler gives to node's of HTTP/1: flat fields, a reason, pairs as trailers. */
+/** An answer of HTTP/2 that takes what the request handler gives to one of HTTP/1.1: flat fields, a reason, pairs as trailers. */
 export class Http2Response extends Http2ServerResponse<Http2Request> {
   /** Trailers may follow each body. */
   readonly chunkedEncoding = true;
