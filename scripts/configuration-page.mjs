@@ -31,6 +31,7 @@ const MORE = {
   directory: ['accounts.md'],
   limits: ['limits.md'],
   cors: ['cors.md'],
+  jwt_issuers: ['jwt-issuers.md'],
   proxy: ['limits.md#streams'],
   audit: ['audit.md'],
   upstreams: ['upstreams.md', 'limits.md#what-an-upstream-may-take-up'],
