@@ -8,6 +8,7 @@ const { cachedStore } = await built('store/cache/cached-store');
 const { CACHED_NAMES } = await built('store/cache/names');
 const { TokenCache } = await built('store/cache/token-cache');
 const { openRedisStore } = await built('store/redis');
+const { Revocations } = await built('store/revocations');
 const { InvalidationLink } = await built('store/redis/invalidation');
 /** @typedef {{ lookups: number, hits: number, misses: number, found: number }} Counts */
 /** @typedef {{ up: true } | { received: string, at: number } | { counts: Counts }} Message what its parent is told */
@@ -22,6 +23,7 @@ const store = await openRedisStore(settings(port));
 const counts = { lookups: 0, hits: 0, misses: 0, found: 0 };
 const cache = new TokenCache(
   store,
+  new Revocations(null),
   { size: 1_000_000, ttl: 30_000, negative_ttl: 2_000, serveCachedFor: null },
   {
     hit: () => counts.hits++,

@@ -12,6 +12,7 @@
  *   'store/lmdb': typeof import('../../src/store/lmdb.js'),
  *   'store/redis': typeof import('../../src/store/redis.js'),
  *   'store/redis/invalidation': typeof import('../../src/store/redis/invalidation.js'),
+ *   'store/revocations': typeof import('../../src/store/revocations.js'),
  * }} Modules
  */
 

@@ -3,6 +3,7 @@ import { built } from '../lib/built.mjs';
 import { tokenOf, unusedDigestAt, userAt } from '../lib/records.mjs';
 
 const { TokenCache } = await built('store/cache/token-cache');
+const { Revocations } = await built('store/revocations');
 const tokens = Number(process.argv[2]);
 /**
  * A store that makes each record anew, as one does that reads it from a network.
@@ -15,6 +16,7 @@ const find = async (digest) => {
 }; // prettier-ignore
 const cache = new TokenCache(
   /** @type {import('../../src/store/store.js').Store} */ ({ tokens: { find } }),
+  new Revocations(null),
   { size: tokens, ttl: 3_600_000, negative_ttl: 2_000, serveCachedFor: null },
   { hit: () => undefined, miss: () => undefined, servedStale: () => undefined, received: () => undefined },
 );

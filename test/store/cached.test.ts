@@ -2,16 +2,18 @@ import t from 'tap';
 import { cachedStore } from '../../src/store/cache/cached-store.js';
 import type { CacheSettings } from '../../src/store/cache/settings.js';
 import { TokenCache } from '../../src/store/cache/token-cache.js';
+import type { Token } from '../../src/domain/token.js';
 import type { User } from '../../src/domain/user.js';
 import type { Store } from '../../src/store/store.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
+import { Revocations } from '../../src/store/revocations.js';
 import type { TokenWithOwner } from '../../src/store/token-store.js';
 import { NOW, session, token, user } from './contract/records.js';
 
 const NO_LIMITS = { active: null, stored: null };
 
 /** A store on a network: it answers when it is told to, from what it holds at that time or held before. */
-function slowStore() {
+function slowStore(revocations: Revocations) {
   let held: (() => void)[] | undefined;
   const state = {
     tokens: new Map<string, TokenWithOwner>(),
@@ -20,6 +22,8 @@ function slowStore() {
     asked: 0,
     fails: false,
     created: 'created' as 'created' | 'limit_reached',
+    /** Called while a token is being created, behind the change and before its answer. */
+    beforeAnswer: async (_token: Token): Promise<void> => undefined,
     /** From now on answers are worked out at once and given only after `release`. */
     hold(): () => void {
       const waiting: (() => void)[] = (held = []);
@@ -45,6 +49,7 @@ function slowStore() {
       revoke: async (ids: readonly string[]) => {
         for (const [digest, found] of state.tokens)
           if (ids.includes(found.token.id)) state.tokens.delete(digest);
+        revocations.note(ids.map((id) => `token:${id}`));
         return [];
       },
       hasLegacyKeys: async () => {
@@ -52,7 +57,10 @@ function slowStore() {
         requireUp();
         return false;
       },
-      create: async () => state.created,
+      create: async (token: Token) => {
+        await state.beforeAnswer(token);
+        return state.created;
+      },
     },
     sessions: {
       find: async (digest: string) => {
@@ -67,11 +75,13 @@ function slowStore() {
 }
 
 function setUp(more: Partial<CacheSettings> = {}) {
-  const inner = slowStore();
+  const revocations = new Revocations(null);
+  const inner = slowStore(revocations);
   for (const id of ['A', 'B', 'C']) inner.tokens.set(`digest-${id}`, { token: token(id), owner: user('U1') });
   const events = { hits: 0, misses: 0, stale: 0, told: [] as number[] };
   const cache = new TokenCache(
     inner.store,
+    revocations,
     { size: 100, ttl: 30_000, negative_ttl: 2_000, serveCachedFor: null, ...more },
     {
       hit: () => (events.hits += 1),
@@ -80,7 +90,11 @@ function setUp(more: Partial<CacheSettings> = {}) {
       received: (ms) => events.told.push(ms),
     },
   );
-  return { inner, cache, cached: cachedStore(inner.store, cache), events };
+  const ended = (names: readonly string[]) => {
+    revocations.note(names);
+    cache.ended(names);
+  };
+  return { inner, revocations, ended, cache, cached: cachedStore(inner.store, cache), events };
 }
 
 t.test('nothing is cached until changes are told', async (t) => {
@@ -303,7 +317,7 @@ t.test('an older record of an owner never takes the place of a newer one while c
 }); // prettier-ignore
 
 t.test('while another master is chosen, what is known of sessions and of what ended holds as long as it is covered', async (t) => {
-  const { inner, cache, cached } = setUp({ bridgesFailover: true });
+  const { inner, ended, cache, cached } = setUp({ bridgesFailover: true });
   const away = (asked: unknown) => t.rejects(async () => asked, { message: 'away' });
   const on = { endsAt: Date.now() + 60_000, idleEndsAt: Date.now() + 60_000 };
   inner.users.set('U1', user('U1'));
@@ -313,7 +327,7 @@ t.test('while another master is chosen, what is known of sessions and of what en
   for (const digest of ['S', 'ended', 'over']) t.ok(await cached.sessions.find(digest));
   for (const id of ['A', 'B', 'C']) t.ok(await cached.tokens.find(`digest-${id}`));
   t.equal(await cached.tokens.find('unknown'), undefined);
-  cache.ended(['token:A', 'session:ended']);
+  ended(['token:A', 'session:ended']);
   cache.changed(['token:digest-A']);
   t.same(await cached.tokens.revoke(['B']), []);
   t.equal(await cached.tokens.hasLegacyKeys(), false);
@@ -401,3 +415,54 @@ t.test('where another master can be chosen, what is told and what was used is lo
   await new Promise((done) => setTimeout(done, 200));
   t.equal(inner.asked, 1_000, 'no more than so many');
 }); // prettier-ignore
+
+t.test('where another master can be chosen, a token is known to the process that created it', async (t) => {
+  const { inner, cache, cached } = setUp({ bridgesFailover: true });
+  const turn = () => new Promise((done) => setTimeout(done, 5));
+  cache.enable(performance.now() + 60_000);
+  // The notification comes before the answer, and what was read at it is dropped with the answer.
+  inner.beforeAnswer = async ({ digest }) => {
+    inner.tokens.set(digest, { token: token('D'), owner: user('U1') });
+    cache.changed([`token:${digest}`]);
+    await turn();
+  };
+  t.equal(await cached.tokens.create(token('D'), user('U1'), NO_LIMITS, NOW), 'created');
+  await turn();
+  inner.fails = true;
+  t.match(await cached.tokens.find('digest-D'), { token: { id: 'D' } });
+});
+
+t.test(
+  'where another master can be chosen, what was read while something changed is read again',
+  async (t) => {
+    const { inner, cache, cached } = setUp({ bridgesFailover: true });
+    const turn = () => new Promise((done) => setTimeout(done, 5));
+    cache.enable(performance.now() + 60_000);
+    const release = inner.hold();
+    cache.changed(['token:digest-A']);
+    await turn();
+    cache.changed(['user:U9']);
+    release();
+    await turn();
+    inner.fails = true;
+    t.match(await cached.tokens.find('digest-A'), { token: { id: 'A' } });
+  },
+);
+
+t.test(
+  'what is known to have ended is refused while the store is away, however it was learned',
+  async (t) => {
+    const { inner, revocations, cache, cached } = setUp({ bridgesFailover: true });
+    cache.enable(performance.now() + 60_000);
+    for (const id of ['A', 'B', 'C']) t.ok(await cached.tokens.find(`digest-${id}`));
+    cache.disable();
+    inner.fails = true;
+    // Another process revoked it while this one received no notifications.
+    revocations.note(['token:A', 'legacy:digest-B', 'session:S']);
+    cache.enable(performance.now() + 60_000);
+    for (const digest of ['digest-A', 'digest-B'])
+      t.equal(await cached.tokens.find(digest), undefined, digest);
+    t.equal(await cached.sessions.find('S'), undefined);
+    await t.rejects(async () => cached.tokens.find('digest-C'), { message: 'away' });
+  },
+);

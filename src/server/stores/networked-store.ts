@@ -54,6 +54,7 @@ export async function openNetworkedStore(
   const corrected = withRevocations(redis, revocations, creations);
   const cache = new TokenCache(
     corrected,
+    revocations,
     {
       ...config.cache,
       serveCachedFor: failure === 'deny' ? null : failure.serve_cached_for,

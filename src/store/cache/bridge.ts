@@ -1,35 +1,51 @@
 import { LRUCache } from 'lru-cache';
 import { type Session, sessionOverAt } from '../../domain/session.js';
+import type { Token } from '../../domain/token.js';
+import type { Revocations } from '../revocations.js';
+
+/** What this process knows to have ended. */
+export type KnownRevocations = Pick<Revocations, 'hasToken' | 'hasSession'>;
 
 /**
  * What is known of credentials that no cache of tokens holds, for the time in which another master is chosen: which ended for
  * good, and sessions.
  */
 export class Bridge {
+  readonly #revocations: KnownRevocations;
   readonly #ended: LRUCache<string, true>;
+  /** Revocations name a token by its id, requests by its digest. */
+  readonly #ids: LRUCache<string, string>;
   readonly #sessions: LRUCache<string, Session>;
 
   /** @param size how many of each are kept */
-  constructor(size: number) {
+  constructor(size: number, revocations: KnownRevocations) {
     const max = Math.max(1, size);
+    this.#revocations = revocations;
+    this.#ids = new LRUCache({ max });
     this.#ended = new LRUCache({ max });
     this.#sessions = new LRUCache({ max });
   }
 
-  /** A token or session ended. */
+  /** A token or session is not there any more. */
   end(digest: string): void {
     this.#ended.set(digest, true);
     this.#sessions.delete(digest);
   }
 
   /** A token is there: one that a directory declared may be declared again. */
-  noteToken(digest: string): void {
+  noteToken({ digest, id }: Token): void {
     this.#ended.delete(digest);
+    this.#ids.set(digest, id);
   }
 
   /** Whether a token or session is known to have ended. */
   hasEnded(digest: string): boolean {
-    return this.#ended.has(digest);
+    const id = this.#ids.get(digest) ?? '';
+    return (
+      this.#ended.has(digest) ||
+      this.#revocations.hasToken({ id, digest }) ||
+      this.#revocations.hasSession(digest)
+    );
   }
 
   /** A session that was read. */

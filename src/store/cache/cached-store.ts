@@ -22,12 +22,15 @@ function cachedTokens(
     create: async (token, ...rest) => {
       const digests = [token.digest];
       cache.sending(digests);
+      let result;
       try {
-        const result = await inner.create(token, ...rest);
+        result = await inner.create(token, ...rest);
         if (result !== 'created') cache.notChanged(digests);
         return result;
       } finally {
         cache.drop({ digests });
+        // What was read at the notification, which comes before the answer, was dropped just now.
+        if (result === 'created') cache.warm(digests);
       }
     },
     revoke: async (ids) => {
@@ -37,7 +40,6 @@ function cachedTokens(
       cache.sending(digests);
       try {
         const missing = await inner.revoke(ids);
-        cache.endTokens(digests);
         if (missing.length > 0) cache.notChanged(digests);
         return missing;
       } finally {

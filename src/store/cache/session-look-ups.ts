@@ -45,9 +45,12 @@ export class SessionLookUps {
     if (this.#coverage.isEnabled && this.#bridge !== undefined) this.#warming.add(digests);
   }
 
-  async #warm(digest: string): Promise<void> {
-    if (!this.#coverage.isEnabled || this.#bridge?.session(digest) !== undefined) return;
-    if ((await this.find(digest)) === undefined) this.#bridge?.end(digest);
+  /** Returns false when a change came in between. */
+  async #warm(digest: string): Promise<boolean> {
+    if (!this.#coverage.isEnabled || this.#bridge?.session(digest) !== undefined) return true;
+    const found = await this.find(digest);
+    if (found === undefined) this.#bridge?.end(digest);
+    return found === undefined || this.#bridge?.session(digest) !== undefined;
   }
 
   /** A session that is known, or is known to have ended. */

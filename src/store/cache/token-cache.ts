@@ -3,7 +3,7 @@ import type { User } from '../../domain/user.js';
 import { StoreUnavailable } from '../faults.js';
 import type { Store } from '../store.js';
 import type { TokenStore, TokenWithOwner } from '../token-store.js';
-import { Bridge } from './bridge.js';
+import { Bridge, type KnownRevocations } from './bridge.js';
 import { Coverage } from './coverage.js';
 import { Lag } from './lag.js';
 import { LegacyKeys } from './legacy-keys.js';
@@ -35,7 +35,12 @@ export class TokenCache {
   readonly #bridge: Bridge | undefined;
   readonly #warming: Warming;
 
-  constructor(inner: Pick<Store, 'tokens' | 'sessions'>, settings: CacheSettings, events: CacheEvents) {
+  constructor(
+    inner: Pick<Store, 'tokens' | 'sessions'>,
+    revocations: KnownRevocations,
+    settings: CacheSettings,
+    events: CacheEvents,
+  ) {
     const bridges = settings.bridgesFailover === true;
     const max = Math.max(1, settings.size);
     this.#inner = inner.tokens;
@@ -45,7 +50,7 @@ export class TokenCache {
     this.#entries = new TokenEntries(max, settings.negative_ttl);
     this.#owners = new Owners(max);
     this.#coverage = new Coverage(bridges);
-    this.#bridge = bridges ? new Bridge(settings.size) : undefined;
+    this.#bridge = bridges ? new Bridge(settings.size, revocations) : undefined;
     this.#warming = new Warming((digest) => this.#readAgain(digest));
     this.sessions = new SessionLookUps(inner.sessions, this.#coverage, this.#owners, this.#bridge);
     this.legacyKeys = new LegacyKeys(inner.tokens, this.#coverage);
@@ -57,7 +62,7 @@ export class TokenCache {
     const sessions = this.#bridge?.forgetSessions() ?? [];
     this.#dropAll();
     this.#coverage.enable(this.#settings.size > 0, until);
-    this.#warm(before);
+    this.warm(before);
     this.sessions.warm(sessions);
   }
 
@@ -83,7 +88,7 @@ export class TokenCache {
     const concerned = concernedBy(names);
     for (const digest of concerned.digests) this.#lag.received(digest);
     this.drop(concerned);
-    this.#warm(concerned.digests);
+    this.warm(concerned.digests);
     this.sessions.warm(concerned.sessions);
   }
 
@@ -92,9 +97,9 @@ export class TokenCache {
     this.#begin();
     for (const name of names) {
       const rest = name.slice(name.indexOf(':') + 1);
-      if (name.startsWith('token:')) this.#endToken(this.#entries.digestOf(rest));
-      else if (name.startsWith('legacy:')) this.#endToken(rest);
-      else if (name.startsWith('session:')) this.#bridge?.end(rest);
+      if (name.startsWith('token:')) this.#dropToken(this.#entries.digestOf(rest));
+      else if (name.startsWith('legacy:')) this.#dropToken(rest);
+      else if (name.startsWith('session:')) this.#bridge?.dropSession(rest);
       else if (name.startsWith('user:')) this.#owners.delete(rest.slice(rest.indexOf(':') + 1));
     }
   }
@@ -134,11 +139,6 @@ export class TokenCache {
   /** Digests of those tokens that are cached. */
   digestsOf(ids: readonly string[]): string[] {
     return ids.map((id) => this.#entries.digestOf(id)).filter((digest) => digest !== undefined);
-  }
-
-  /** Tokens were revoked by this process. */
-  endTokens(digests: readonly string[]): void {
-    for (const digest of digests) this.#endToken(digest);
   }
 
   /** Changes of tokens are being sent to the store, which will notify this process of them. */
@@ -184,16 +184,18 @@ export class TokenCache {
     return found;
   }
 
-  /** Tokens that were changed, or used before the latest failover, are read, so that they are known at the next one. */
-  #warm(digests: readonly string[]): void {
+  /** Tokens that were created or changed, or used before the latest failover, are read, so that they are known at the next one. */
+  warm(digests: readonly string[]): void {
     if (this.#coverage.isEnabled && this.#bridge !== undefined) this.#warming.add(digests);
   }
 
-  async #readAgain(digest: string): Promise<void> {
-    if (!this.#coverage.isEnabled || this.#entries.has(digest)) return;
+  /** Returns false when another change came in between. */
+  async #readAgain(digest: string): Promise<boolean> {
+    if (!this.#coverage.isEnabled || this.#entries.has(digest)) return true;
     const found = await (this.#fills.get(digest) ?? this.#fill(digest));
     // There was one, or there would have been no notification.
     if (found === undefined) this.#bridge?.end(digest);
+    return found === undefined || this.#entries.has(digest);
   }
 
   #keep(digest: string, found: TokenWithOwner | undefined): void {
@@ -206,7 +208,7 @@ export class TokenCache {
     // Tokens of one user share its record, so that dropping it drops all of their answers.
     const owner = this.#owners.keep(found.owner);
     this.#entries.set(digest, { token: found.token, owner });
-    this.#bridge?.noteToken(digest);
+    this.#bridge?.noteToken(found.token);
   }
 
   /** A token that was seen not too long ago. Its expiry is judged by whoever asks, as always. */
@@ -229,14 +231,9 @@ export class TokenCache {
     return this.#owners.get(found.owner.id) === found.owner && now - at < this.#settings.ttl;
   }
 
-  /** A token ended for good. @param digest undefined: it is not cached */
-  #endToken(digest: string | undefined): void {
+  /** @param digest undefined: it is not cached */
+  #dropToken(digest: string | undefined): void {
     if (digest === undefined) return;
-    this.#bridge?.end(digest);
-    this.#dropToken(digest);
-  }
-
-  #dropToken(digest: string): void {
     this.#entries.delete(digest);
     this.#fills.delete(digest);
   }

@@ -1,14 +1,17 @@
 /** So many look-ups are under way at once, and so many wait; further ones are left out. */
 const AT_ONCE = 4;
 const MAX_WAITING = 1_000;
+/** An answer from before another change is not kept, so that it is asked for again. */
+const ATTEMPTS = 3;
 
 /** Looks up in the background what may be asked for when the store can't be. */
 export class Warming {
-  readonly #lookUp: (digest: string) => Promise<unknown>;
+  readonly #lookUp: (digest: string) => Promise<boolean>;
   readonly #waiting = new Set<string>();
   #running = 0;
 
-  constructor(lookUp: (digest: string) => Promise<unknown>) {
+  /** @param lookUp returns whether its answer is known from now on */
+  constructor(lookUp: (digest: string) => Promise<boolean>) {
     this.#lookUp = lookUp;
   }
 
@@ -26,8 +29,12 @@ export class Warming {
     // What comes with one message of the store is handled first.
     await new Promise((resolve) => setImmediate(resolve));
     for (let next = this.#take(); next !== undefined; next = this.#take())
-      await this.#lookUp(next).catch(() => undefined);
+      await this.#repeat(next).catch(() => undefined);
     this.#running -= 1;
+  }
+
+  async #repeat(digest: string): Promise<void> {
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) if (await this.#lookUp(digest)) return;
   }
 
   #take(): string | undefined {
