@@ -16,9 +16,9 @@ import { median, quantile } from '../lib/statistics.mjs';
 import { warmUp, wrk } from '../lib/wrk.mjs';
 import { judge } from './judge.mjs';
 
-/** @import { Load, Round, Started } from '../lib/round.mjs' */
+/** @import { Round, Started, WrkLoad } from '../lib/round.mjs' */
 /** @import { Workload } from '../compare/workloads.mjs' */
-/** @typedef {{ name: string, started: Started, load: Load, rounds: Round[] }} Turn */
+/** @typedef {{ name: string, started: Started, load: WrkLoad, rounds: Round[] }} Turn */
 /** @typedef {{ cpu: number[][], foreign: number }} Quiet CPU µs a request by turn and round */
 
 const LIMITS = join(import.meta.dirname, 'limits.json');

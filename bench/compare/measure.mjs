@@ -5,7 +5,7 @@ import { progress } from '../lib/output.mjs';
 import { warmUp } from '../lib/wrk.mjs';
 import { prepareLoad } from './subjects.mjs';
 
-/** @import { Load, Round } from '../lib/round.mjs' */
+/** @import { Round, WrkLoad } from '../lib/round.mjs' */
 /** @import { Peer, Place, StartedPeer, Subjects } from './subjects.mjs' */
 /** @import { Series, Workload } from './workloads.mjs' */
 /** @typedef {{ rounds: number, seconds: number }} Took */
@@ -54,7 +54,7 @@ export async function measureWorkloads({ title, workloads = [] }, chosen, subjec
  * @returns {Promise<CostRow[]>}
  */
 async function measureTogether(title, asked, subjects, place, { rounds, seconds }) {
-  /** @type {{ name: string, peer: Peer, started: StartedPeer, load: Load, wasWarm: boolean, rounds: Round[] }[]} */
+  /** @type {{ name: string, peer: Peer, started: StartedPeer, load: WrkLoad, wasWarm: boolean, rounds: Round[] }[]} */
   const loaded = [];
   for (const { name, peer, workload } of asked) {
     const wasWarm = subjects.isStarted(peer);
@@ -100,7 +100,7 @@ async function measureTogether(title, asked, subjects, place, { rounds, seconds 
  *
  * @param {Round[]} all
  */
-function summary(all) {
+export function summary(all) {
   const rounds = quieterHalf(all);
   /** @param {Exclude<keyof Round, 'cpu_us_of'>} name */
   const of = (name) => median(rounds.map((round) => round[name]));

@@ -103,8 +103,32 @@ function loadTable(rows) {
   return mainTable(rows, rows.find((row) => row.name === 'bare undici') ?? rows[0]);
 }
 
+/**
+ * What TLS or HTTP/2 costs.
+ *
+ * @param {Row[]} rows
+ */
+function encryptedTable(rows) {
+  return table(
+    ['', 'CPU µs per request', `× ${rows[0].name}`, 'requests/s', 'memory MiB'],
+    rows.map(({ name, cpu_us, requests_per_second, memory_bytes }) => [
+      name,
+      figure(cpu_us),
+      figure(cpu_us / rows[0].cpu_us),
+      Math.round(requests_per_second).toLocaleString('en-US'),
+      figure(memory_bytes / MEBIBYTE),
+    ]),
+  );
+}
+
 /** @type {Record<string, (rows: Row[]) => string>} */
-const TABLES = { latency: latencyTable, storm: stormTable, own: ownTable };
+const TABLES = {
+  latency: latencyTable,
+  storm: stormTable,
+  own: ownTable,
+  http2: encryptedTable,
+  tls: encryptedTable,
+};
 
 /**
  * The table of a workload.

@@ -8,7 +8,7 @@ import { startUpstream } from '../lib/upstream.mjs';
 import { writeScript } from '../lib/wrk.mjs';
 import { newSecrets } from './requests.mjs';
 
-/** @import { Load, Started } from '../lib/round.mjs' */
+/** @import { Started, WrkLoad } from '../lib/round.mjs' */
 /** @import { Requests } from './requests.mjs' */
 /** @typedef {Awaited<ReturnType<typeof openPlace>>} Place */
 /** @typedef {{ name: string, oneKey?: boolean }} Asked with `oneKey` it knows the first key only */
@@ -107,7 +107,7 @@ async function firstAnswer(url, request) {
  * @param {Asked} peer
  * @param {{ port: number, log?: string }} started
  * @param {Place} place
- * @returns {Promise<Load>}
+ * @returns {Promise<WrkLoad>}
  */
 export async function prepareLoad(workload, peer, started, place) {
   const requests = workload.requests(peer, place);

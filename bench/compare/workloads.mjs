@@ -1,9 +1,11 @@
 // What is asked of whom.
 import { newKeys } from '../lib/records.mjs';
 import { SIZES } from '../lib/upstream.mjs';
+import { measureHttp2, measureTls } from './encrypted.mjs';
 import { measureLatency, measureStorm } from './latency.mjs';
 import { measureWorkloads } from './measure.mjs';
 import { caddyForwardAuth, caddyMatcher } from './peers/caddy.mjs';
+import { bareHttp2, bareTcp, bareTls, caddyTls, latchkeyTls, nginxTls } from './peers/encrypted.mjs';
 import { haproxy } from './peers/haproxy.mjs';
 import { latchkey, latchkeyOn } from './peers/latchkey.mjs';
 import { nginxAuthRequest, nginxLua } from './peers/nginx.mjs';
@@ -156,6 +158,22 @@ export const WORKLOADS = [
       { name: `up-${file}`, title: `${size} up`, subjects: CARRIERS, connections, requests: post(bytes) },
     ];
   }),
+  {
+    name: 'http2',
+    title: 'Small GET with a token, over HTTP/2 and TLS',
+    subjects: [bareHttp2, latchkeyTls, caddyTls, nginxTls],
+    measure: measureHttp2,
+    rounds: 'all',
+    seconds: 'all',
+  },
+  {
+    name: 'tls',
+    title: 'Small GET with a token, over HTTP/1.1 with TLS and without',
+    subjects: [bareTcp, bareTls, latchkey, latchkeyTls, nginxTls],
+    measure: measureTls,
+    rounds: 'all',
+    seconds: 'all',
+  },
   {
     name: 'workers',
     title: 'Small GET with a token, on all cores at once with the load',

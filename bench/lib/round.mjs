@@ -6,7 +6,15 @@ import { wrk } from './wrk.mjs';
 const REST_MS = 100;
 
 /** @typedef {{ port: number, pids: Record<string, number>, emptyLog?: () => void }} Started its processes by their part */
-/** @typedef {{ script: string, expects: 'ok' | 'refused', connections?: number | undefined }} Load */
+/**
+ * By wrk with a script, or by another program.
+ *
+ * @typedef {{ expects: 'ok' | 'refused' }} Expected
+ * @typedef {Expected & { script: string, connections?: number | undefined }} WrkLoad
+ * @typedef {Expected & { drive: (how: How) => ReturnType<typeof wrk> }} DrivenLoad
+ * @typedef {WrkLoad | DrivenLoad} Load
+ * @typedef {{ port: number, seconds: number, cores: number[] }} How
+ */
 /** @typedef {Awaited<ReturnType<typeof measureRound>>} Round */
 
 /**
@@ -21,8 +29,7 @@ export async function measureRound(started, load, { seconds, cores, measuredCore
   const parts = Object.entries(started.pids).map(([part, pid]) => ({ part, family: familyOf(pid) }));
   const used = () => parts.map(({ family }) => cpuSeconds(family));
   const [before, busyBefore] = [used(), busySeconds(measuredCores)];
-  const url = `http://127.0.0.1:${started.port}/`;
-  const done = await wrk({ url, script: load.script, seconds, cores, connections: load.connections });
+  const done = await drive(load, { port: started.port, seconds, cores });
   const memory = memoryBytes(parts.flatMap(({ family }) => family));
   // What is still being answered and written when wrk goes belongs to the round.
   await sleep(REST_MS);
@@ -40,6 +47,16 @@ export async function measureRound(started, load, { seconds, cores, measuredCore
     memory_bytes: memory,
     foreign_share: foreignShare(busyAfter - busyBefore - own, done.seconds, measuredCores),
   };
+}
+
+/**
+ * @param {Load} load
+ * @param {How} how
+ */
+async function drive(load, how) {
+  if ('drive' in load) return load.drive(how);
+  const { port, seconds, cores } = how;
+  return wrk({ url: `http://127.0.0.1:${port}/`, ...load, seconds, cores });
 }
 
 /**

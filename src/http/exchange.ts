@@ -36,8 +36,8 @@ export interface OutgoingResponse {
   readonly headersSent: boolean;
   /** Its client does not get any more of it. */
   readonly destroyed: boolean;
-  /** Bytes that wait for the client. */
-  readonly writableLength: number;
+  /** More waits for the client than is written at once; `drain` follows. Over TLS something always waits for a moment. */
+  readonly writableNeedDrain: boolean;
   /** Trailers may follow its body. */
   readonly chunkedEncoding: boolean;
   /** Whether its connection takes another request; HTTP/2 has no such property. */

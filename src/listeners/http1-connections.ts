@@ -40,9 +40,13 @@ export class Http1Connections implements Http1Owner {
     this.#open.delete(connection);
   }
 
-  /** Closes the connections that wait for their next request. */
+  /** Closes the connections that wait for their next request, behind what their clients still have to take. */
   closeIdle(): void {
-    for (const { phase, socket } of this.#open) if (phase === 'idle') socket.destroy();
+    for (const { phase, socket } of this.#open) {
+      if (phase !== 'idle') continue;
+      if (socket.writableLength > 0) socket.destroySoon();
+      else socket.destroy();
+    }
   }
 
   destroyAll(): void {

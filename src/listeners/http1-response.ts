@@ -52,8 +52,8 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     return this.#isAbandoned || this.#socket.destroyed;
   }
 
-  get writableLength(): number {
-    return this.#socket.writableLength;
+  get writableNeedDrain(): boolean {
+    return this.#socket.writableNeedDrain;
   }
 
   /** It was written to its end. */
@@ -121,7 +121,7 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
       socket.write(head + lastChunk(this.#trailers), 'latin1');
       socket.uncork();
     } else if (head !== '') socket.write(head, 'latin1');
-    if (socket.writableLength > 0) socket.write('', 'latin1', () => this.emit('close'));
+    if (socket.writableNeedDrain) socket.write('', 'latin1', () => this.emit('close'));
     this.#connection.answered();
     return this;
   }

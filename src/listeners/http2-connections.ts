@@ -3,13 +3,16 @@ import {
   constants,
   createServer,
   type Http2Server,
+  type IncomingHttpHeaders,
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
 import type { Duplex } from 'node:stream';
 import { guarded } from '../domain/guarded.js';
-import { brokenByClient, Http2Request, Http2Response } from './http2-exchange.js';
+import type { Serve } from '../http/exchange.js';
+import { Http2Request } from './http2-request.js';
+import { brokenByClient, Http2Response } from './http2-response.js';
 
 /** Requests side by side on one connection (RFC 9113 6.5.2 recommends no fewer). */
 const MAX_STREAMS = 100;
@@ -35,8 +38,6 @@ const ANY_STREAM = 2 ** 31 - 1;
 /** Limits of connections and heads. */
 export type ListenerLimits = Pick<Config['limits'], 'head_size' | 'head_timeout' | 'keep_alive'>;
 
-export type ServeHttp2 = (req: Http2Request, res: Http2Response) => void;
-
 /** One connection that speaks HTTP/2. */
 interface Connection {
   readonly socket: TLSSocket;
@@ -59,16 +60,16 @@ export class Http2Connections {
   readonly #server: Http2Server;
   readonly #open = new Set<Connection>();
   readonly #limits: ListenerLimits;
+  readonly #serve: Serve;
   readonly #failed: (error: unknown, socket: Duplex) => void;
 
   /** @param failed gets an error that a listener threw; it closes the connection */
-  constructor(limits: ListenerLimits, serve: ServeHttp2, failed: (error: unknown, socket: Duplex) => void) {
+  constructor(limits: ListenerLimits, serve: Serve, failed: (error: unknown, socket: Duplex) => void) {
     this.#limits = limits;
+    this.#serve = serve;
     this.#failed = failed;
     // Never listens: it takes over sockets whose handshake is done.
-    const classes = { Http2ServerRequest: Http2Request, Http2ServerResponse: Http2Response };
     this.#server = createServer({
-      ...(classes as object),
       maxSessionMemory: SESSION_MEMORY,
       maxSessionInvalidFrames: MAX_INVALID_FRAMES,
       maxSessionRejectedStreams: MAX_INVALID_FRAMES,
@@ -80,9 +81,6 @@ export class Http2Connections {
         enablePush: false,
       },
     });
-    // Whatever it expects, and CONNECT as well: the head reader answers.
-    for (const event of ['request', 'checkContinue', 'checkExpectation', 'connect'])
-      this.#server.on(event, serve);
     // The connection ends with it; the error code is sent to its client.
     this.#server.on('sessionError', () => undefined);
   }
@@ -167,11 +165,24 @@ export class Http2Connections {
     socket.once('close', () => this.#open.delete(connection));
     keepOutOfReads(session);
     session.setLocalWindowSize(CONNECTION_WINDOW);
-    session.on('stream', (stream) => {
-      connection.served = true;
-      connection.streams.add(stream);
-      stream.once('close', () => this.#ended(connection, stream));
-    });
+    const begin = guarded(this.#begin.bind(this, connection), (error) => this.#failed(error, socket));
+    session.on('stream', (stream, headers, _flags, ...[rawHeaders]: unknown[]) =>
+      begin(stream, headers, rawHeaders as string[]),
+    );
+  }
+
+  /** A request, whatever it expects, and CONNECT as well: the head reader answers. */
+  #begin(
+    connection: Connection,
+    stream: ServerHttp2Stream,
+    headers: IncomingHttpHeaders,
+    rawHeaders: readonly string[],
+  ): void {
+    connection.served = true;
+    connection.streams.add(stream);
+    stream.once('close', () => this.#ended(connection, stream));
+    const request = new Http2Request(connection.socket, stream, headers, rawHeaders);
+    this.#serve(request, new Http2Response(request));
   }
 
   #ended(connection: Connection, stream: ServerHttp2Stream): void {

@@ -7,7 +7,7 @@ import { refusalReply } from '../http/replies.js';
 import { DEFAULT_LIMITS } from '../http1/limits.js';
 import type { RefusalAnswer, UpgradeListener } from './http1-settings.js';
 import { Http1Connections } from './http1-connections.js';
-import type { ListenerLimits, ServeHttp2 } from './http2-connections.js';
+import type { ListenerLimits } from './http2-connections.js';
 import { TlsServer } from './tls.js';
 
 /** After this time without a byte the system asks whether the other side still lives. */
@@ -76,15 +76,7 @@ export function createPublicServer(
       fault(error);
     }
   };
-  // The classes of HTTP/2 behave like those of HTTP/1.1 in all that the request handler asks of them (http2-exchange).
-  return new TlsServer(
-    TCP_OPTIONS,
-    certificate,
-    limits,
-    connections,
-    serveHttp2 as unknown as ServeHttp2,
-    closed,
-  );
+  return new TlsServer(TCP_OPTIONS, certificate, limits, connections, serveHttp2, closed);
 }
 
 /** The server of a port without TLS. */

@@ -3,9 +3,10 @@ import { type SecureContextOptions, Server, type TLSSocket } from 'node:tls';
 import type { Duplex } from 'node:stream';
 import type { ListenerCertificate } from '../config/certificate.js';
 import { guarded } from '../domain/guarded.js';
+import type { Serve } from '../http/exchange.js';
 import { failedHandshakes } from '../observe/metrics.js';
 import type { Http1Connections } from './http1-connections.js';
-import { Http2Connections, type ListenerLimits, type ServeHttp2 } from './http2-connections.js';
+import { Http2Connections, type ListenerLimits } from './http2-connections.js';
 
 /** The oldest version that is spoken; ciphers are those of Node. */
 const MIN_VERSION = 'TLSv1.2';
@@ -32,7 +33,7 @@ export class TlsServer extends Server {
     certificate: ListenerCertificate,
     limits: ListenerLimits,
     http1: Http1Connections,
-    serveHttp2: ServeHttp2,
+    serveHttp2: Serve,
     failed: (error: unknown, socket: Duplex) => void,
   ) {
     super({

@@ -60,6 +60,6 @@ export class ResponseWriter {
       if (isUnread) limitRest(req);
       res.end();
     }
-    if (res.writableLength > 0) destroyUnlessTaken(res, this.#idleTimeout);
+    if (res.writableNeedDrain) destroyUnlessTaken(res, this.#idleTimeout);
   }
 }

@@ -17,17 +17,17 @@ const upstream = (port) => `reverse_proxy 127.0.0.1:${port} {
 /**
  * Starts Caddy with what is said of its one site.
  *
- * @param {{ folder: string, cores: number[], name: string }} what
+ * @param {{ folder: string, cores: number[], name: string, scheme?: 'http' | 'https' }} what
  * @param {string} site its directives
  */
-export async function startCaddy({ folder, cores, name }, site) {
+export async function startCaddy({ folder, cores, name, scheme = 'http' }, site) {
   const port = await freePort();
   const own = join(folder, `${name.replaceAll(/\W/g, '-')}-${port}`);
   mkdirSync(own);
   const file = join(own, 'Caddyfile');
   writeFileSync(
     file,
-    `{\n\tadmin off\n\tauto_https off\n}\nhttp://:${port} {\n\tbind 127.0.0.1\n${site}\n}\n`,
+    `{\n\tadmin off\n\tauto_https off\n}\n${scheme}://:${port} {\n\tbind 127.0.0.1\n${site}\n}\n`,
   );
   const env = { XDG_DATA_HOME: own, XDG_CONFIG_HOME: own, HOME: own, GOMAXPROCS: String(cores.length) };
   const args = ['run', '--config', file, '--adapter', 'caddyfile'];
@@ -48,17 +48,21 @@ const caddyPeer = (name, start) => ({
   start,
 });
 
+/**
+ * A check of the first key, and the proxy behind it.
+ *
+ * @param {import('../subjects.mjs').Place} place
+ */
+export const headerMatcher = ({ keys, upstreamPort }) => `	@known header Service-Key ${keys[0]}
+	handle @known {
+		${upstream(upstreamPort)}
+	}
+	respond 401`;
+
 /** Its header matcher compares with one value after another, so it is given the first key only. */
 export const caddyMatcher = {
   ...caddyPeer('Caddy, header matcher', async (place) => {
-    const { port, pid, stop } = await startCaddy(
-      { ...place, name: 'caddy' },
-      `	@known header Service-Key ${place.keys[0]}
-	handle @known {
-		${upstream(place.upstreamPort)}
-	}
-	respond 401`,
-    );
+    const { port, pid, stop } = await startCaddy({ ...place, name: 'caddy' }, headerMatcher(place));
     return { port, pids: { proxy: pid }, stop };
   }),
   oneKey: true,

@@ -6,7 +6,7 @@ import { startNginx } from '../../lib/upstream.mjs';
 import { startServer } from './node.mjs';
 
 /** @import { Peer, Place } from '../subjects.mjs' */
-/** @typedef {{ modules?: string[], before?: string, server?: string, location: string }} Site in and before its one server */
+/** @typedef {{ modules?: string[], before?: string, listen?: string, server?: string, location: string }} Site in and before its one server */
 
 const MODULES = '/usr/lib/nginx/modules';
 const LUA = [`${MODULES}/ndk_http_module.so`, `${MODULES}/ngx_http_lua_module.so`];
@@ -28,13 +28,13 @@ const proxied = (upstream) => `proxy_pass http://${upstream};
  */
 export async function startProxy(
   { folder, cores, upstreamPort },
-  { modules, before = '', server, location },
+  { modules, before = '', listen = '', server, location },
 ) {
   const port = await freePort();
   const http = `  upstream behind { server 127.0.0.1:${upstreamPort}; keepalive 256; keepalive_requests 1000000000; }
 ${before}
   server {
-    listen 127.0.0.1:${port} backlog=4096;
+    listen 127.0.0.1:${port} backlog=4096 ${listen};
 ${server ?? ''}
     location / {
       ${location}
@@ -45,6 +45,30 @@ ${server ?? ''}
 }
 
 const version = () => /nginx\/([\d.]+)/.exec(spawnSync('nginx', ['-v']).stderr.toString())?.[1] ?? 'unknown';
+
+/**
+ * A check of the key by Lua.
+ *
+ * @param {string} keysFile
+ * @returns {Site}
+ */
+export const luaCheck = (keysFile) => ({
+  modules: LUA,
+  before: `  lua_package_path "/usr/share/lua/5.1/?.lua;;";
+  init_by_lua_block {
+    keys = {}
+    local turn = 0
+    for key in io.lines("${keysFile}") do
+      keys[key] = "user" .. turn % 100
+      turn = turn + 1
+    end
+  }`,
+  location: `access_by_lua_block {
+        local user = keys[ngx.var.http_service_key]
+        if user == nil then return ngx.exit(401) end
+        ngx.req.set_header("X-Auth-User-Id", user)
+      }`,
+});
 
 /** @type {Peer} */
 export const nginxLua = {
@@ -58,23 +82,7 @@ export const nginxLua = {
     ),
   version,
   start: async (place) => {
-    const { port, pid, stop } = await startProxy(place, {
-      modules: LUA,
-      before: `  lua_package_path "/usr/share/lua/5.1/?.lua;;";
-  init_by_lua_block {
-    keys = {}
-    local turn = 0
-    for key in io.lines("${place.keysFile}") do
-      keys[key] = "user" .. turn % 100
-      turn = turn + 1
-    end
-  }`,
-      location: `access_by_lua_block {
-        local user = keys[ngx.var.http_service_key]
-        if user == nil then return ngx.exit(401) end
-        ngx.req.set_header("X-Auth-User-Id", user)
-      }`,
-    });
+    const { port, pid, stop } = await startProxy(place, luaCheck(place.keysFile));
     return { port, pids: { proxy: pid }, stop };
   },
 };

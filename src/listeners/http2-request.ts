@@ -1,0 +1,75 @@
+import { EventEmitter } from 'node:events';
+import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
+import type { Socket } from 'node:net';
+import type { IncomingRequest } from '../http/exchange.js';
+
+/**
+ * A request of HTTP/2. One that its client takes back in the middle never looks whole: node ends its body cleanly when the
+ * reset says NO_ERROR.
+ */
+export class Http2Request extends EventEmitter implements IncomingRequest {
+  readonly method: string | undefined;
+  readonly url: string | undefined;
+  readonly httpVersion = '2.0';
+  readonly rawHeaders: readonly string[];
+  readonly socket: Socket;
+  readonly stream: ServerHttp2Stream;
+  readableEnded: boolean;
+  #isFlowing = false;
+  #isRead = false;
+  #isOver: boolean;
+
+  /** @param rawHeaders flat, pseudo-header fields included */
+  constructor(
+    socket: Socket,
+    stream: ServerHttp2Stream,
+    headers: IncomingHttpHeaders,
+    rawHeaders: readonly string[],
+  ) {
+    super();
+    this.socket = socket;
+    this.stream = stream;
+    this.method = headers[':method'];
+    this.url = headers[':path'];
+    this.rawHeaders = rawHeaders;
+    this.readableEnded = stream.endAfterHeaders;
+    this.#isOver = this.readableEnded;
+    if (!this.#isOver) stream.once('aborted', this.#onGone).once('close', this.#onGone);
+  }
+
+  isPaused(): boolean {
+    return !this.#isFlowing;
+  }
+
+  pause(): this {
+    this.#isFlowing = false;
+    this.stream.pause();
+    return this;
+  }
+
+  resume(): this {
+    this.#isFlowing = true;
+    if (this.#isOver) return this;
+    if (!this.#isRead) this.stream.on('data', this.#onData).once('end', this.#onEnd);
+    this.#isRead = true;
+    this.stream.resume();
+    return this;
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    if (!this.#isOver) this.emit('data', chunk);
+  };
+
+  readonly #onEnd = (): void => {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.readableEnded = true;
+    this.emit('end');
+  };
+
+  readonly #onGone = (): void => {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.emit('close');
+  };
+}

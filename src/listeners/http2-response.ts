@@ -1,0 +1,167 @@
+import { EventEmitter } from 'node:events';
+import { validateHeaderName, validateHeaderValue } from 'node:http';
+import { constants, type ServerHttp2Stream } from 'node:http2';
+import type { OutgoingResponse } from '../http/exchange.js';
+import { CONNECTION_SPECIFIC } from '../http/http2-fields.js';
+import type { Http2Request } from './http2-request.js';
+
+/** Streams that were broken off from this side. */
+const brokenHere = new WeakSet<object>();
+
+/** Whether a stream was broken off by its client, or for what its client sent. @param stream one that is closed */
+export function brokenByClient(stream: ServerHttp2Stream): boolean {
+  return stream.aborted && !brokenHere.has(stream);
+}
+
+/** The answer to a request of HTTP/2. */
+export class Http2Response extends EventEmitter implements OutgoingResponse {
+  /** Trailers may follow each body whose length is not known. */
+  chunkedEncoding = false;
+  readonly #request: Http2Request;
+  readonly #stream: ServerHttp2Stream;
+  #hasBody = true;
+  #isEnded = false;
+  #trailers: Fields = {};
+
+  constructor(request: Http2Request) {
+    super();
+    const { stream } = request;
+    this.#request = request;
+    this.#stream = stream;
+    stream.on('drain', this.#onDrain).on('close', this.#onClose);
+    // What is lost is seen by its closing.
+    stream.on('error', ignore);
+  }
+
+  get headersSent(): boolean {
+    return this.#stream.headersSent;
+  }
+
+  get destroyed(): boolean {
+    const stream = this.#stream;
+    return stream.destroyed || stream.closed || brokenHere.has(stream);
+  }
+
+  get writableNeedDrain(): boolean {
+    return this.#stream.writableNeedDrain;
+  }
+
+  writeHead(status: number, _reason: string, fields: readonly string[]): this {
+    if (this.destroyed) return this;
+    const headers = fieldsByName(fields);
+    const length = headers['content-length'];
+    headers[':status'] = String(status);
+    this.#hasBody = this.#request.method !== 'HEAD' && status !== 204 && status !== 304 && length !== '0';
+    this.chunkedEncoding = this.#hasBody && length === undefined;
+    if (this.chunkedEncoding) this.#stream.once('wantTrailers', this.#onWantTrailers);
+    this.#stream.respond(headers, { endStream: !this.#hasBody, waitForTrailers: this.chunkedEncoding });
+    return this;
+  }
+
+  write(chunk: Buffer | string, encoding: 'latin1' | 'utf8' = 'latin1'): boolean {
+    if (this.#isEnded || !this.#hasBody || chunk.length === 0 || this.destroyed) return true;
+    return this.#stream.write(chunk, encoding);
+  }
+
+  /** A body that is still coming is asked for no more (RFC 9113 8.1): it must not take up the connection. */
+  end(chunk?: Buffer | string): this {
+    if (this.#isEnded || this.destroyed) return this;
+    if (chunk !== undefined) this.write(chunk, 'utf8');
+    this.#isEnded = true;
+    const stream = this.#stream;
+    stream.end();
+    if (!this.#request.readableEnded) closeWhenSent(stream);
+    return this;
+  }
+
+  /** The head goes out with {@link writeHead}. */
+  flushHeaders(): void {
+    return undefined;
+  }
+
+  writeContinue(): void {
+    if (!this.headersSent && !this.destroyed) this.#stream.additionalHeaders({ ':status': 100 });
+  }
+
+  addTrailers(trailers: readonly (readonly [string, string])[]): void {
+    this.#trailers = fieldsByName(trailers.flat());
+  }
+
+  /** Breaks the answer off; its client gets INTERNAL_ERROR, where node would say NO_ERROR, which looks like a clean end. */
+  destroy(): this {
+    const stream = this.#stream;
+    if (stream.destroyed || brokenHere.has(stream)) return this;
+    brokenHere.add(stream);
+    // Never within a read of the connection: see `keepOutOfReads`.
+    setImmediate(() => stream.destroy(new Error('the answer was broken off')));
+    return this;
+  }
+
+  readonly #onDrain = (): void => {
+    this.emit('drain');
+  };
+
+  readonly #onClose = (): void => {
+    this.emit('close');
+  };
+
+  readonly #onWantTrailers = (): void => {
+    if (!this.#stream.destroyed) this.#stream.sendTrailers(this.#trailers);
+  };
+}
+
+function ignore(): void {
+  return undefined;
+}
+
+/**
+ * Closes a stream when its answer is out. Closed before then, node keeps the reset back until the answer is out; a stream that
+ * is destroyed meanwhile is never reset and leaves its answer in nghttp2, which then packs empty frames for ever: one
+ * client took the process, and all memory (Node 20.20, `Http2Stream::SubmitRstStream`).
+ */
+function closeWhenSent(stream: ServerHttp2Stream): void {
+  const close = (): void => {
+    if (!stream.destroyed) stream.close(constants.NGHTTP2_NO_ERROR);
+  };
+  // Never at once: a head alone counts as sent before nghttp2 has it, and a reset would go before it (Node 26); and
+  // this may run within a read of the connection, see `keepOutOfReads`.
+  if (stream.writableFinished) setImmediate(close);
+  else stream.once('finish', () => setImmediate(close));
+}
+
+type Fields = Record<string, string | string[]>;
+
+/** Names in lower case, of which each was checked. Upstreams choose them, so there is a bound. */
+const checkedNames = new Map<string, string>();
+const MAX_CHECKED = 1_000;
+
+/**
+ * Fields as node takes them for HTTP/2. Lines of one name become one list (RFC 9110 5.3), because node refuses several lines
+ * of some names; Set-Cookie is no list.
+ *
+ * Everything is checked here: trailers are given to node in an event, where an error would end the process.
+ *
+ * @throws TypeError for a name or value that can't be sent
+ */
+function fieldsByName(flat: readonly string[]): Fields {
+  const byName = Object.create(null) as Fields;
+  for (let i = 0; i < flat.length; i += 2) {
+    const sent = flat[i] as string;
+    const name = checkedNames.get(sent) ?? checkName(sent);
+    const value = flat[i + 1] as string;
+    validateHeaderValue(name, value);
+    const known = byName[name];
+    if (name === 'set-cookie') byName[name] = [known ?? [], value].flat();
+    else byName[name] = known === undefined ? value : `${known as string}, ${value}`;
+  }
+  return byName;
+}
+
+/** @throws TypeError */
+function checkName(sent: string): string {
+  const name = sent.toLowerCase();
+  validateHeaderName(name);
+  if (CONNECTION_SPECIFIC.has(name)) throw new TypeError(`the field ${name} is no part of HTTP/2`);
+  if (checkedNames.size < MAX_CHECKED) checkedNames.set(sent, name);
+  return name;
+}
