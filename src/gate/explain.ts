@@ -90,7 +90,7 @@ export async function explain(
   now: EpochMs,
   settings: ExplainSettings,
 ): Promise<Explanation> {
-  const verdict = await new Gate(parts).judge(head, now);
+  const verdict = await new Gate(parts).evaluate(head, now);
   const { subject, action } = verdict;
   const router = parts.sites.routerOf(head.client.host);
   const match = router.find(head.method, head.path, head.readings);

@@ -91,7 +91,7 @@ export class Gate {
     });
   }
 
-  judge(head: RequestHead, now: EpochMs): MaybePromise<Verdict> {
+  evaluate(head: RequestHead, now: EpochMs): MaybePromise<Verdict> {
     const router = this.#parts.sites.routerOf(head.client.host);
     const match = router.find(head.method, head.path, head.readings);
     if (typeof match === 'string') return refused({ refusal: 'malformed', detail: match }, null, null, null);

@@ -19,7 +19,7 @@ import type { Store } from '../store/store.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import { CorsRules } from './cors-rules.js';
 
-/** A request that is judged and not served. */
+/** A request that is authorized and not served. */
 export interface SimulatedRequest {
   readonly method: string;
   /** The request target, with its query. */

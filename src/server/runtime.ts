@@ -195,7 +195,7 @@ export function createRuntime(
   };
   return {
     services,
-    recheck: (head, now) => mapMaybe(lasting.judge(head, now), (verdict) => verdict.refusal),
+    recheck: (head, now) => mapMaybe(lasting.evaluate(head, now), (verdict) => verdict.refusal),
     streamRecheck: config.proxy.stream_recheck,
     pending: () => upstreams.pending(),
     addresses: () => addressStates(upstreams),

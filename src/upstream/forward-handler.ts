@@ -71,7 +71,7 @@ export class ForwardHandler
 
   abort(): void {
     if (this.#over) return;
-    this.#giveUp('cut');
+    this.#giveUp('abort');
     this.#request.res.destroy();
   }
 
@@ -180,7 +180,7 @@ export class ForwardHandler
   }
 
   /** Ends it together with its connection to the upstream. */
-  #giveUp(aborted: 'client' | 'cut', refusal?: Refusal): void {
+  #giveUp(aborted: 'client' | 'abort', refusal?: Refusal): void {
     const { connection } = this;
     this.#finish(aborted, refusal);
     connection?.abort(new Error('given up'));
