@@ -28,7 +28,7 @@ import { type AddressState, loginChecks } from '../observe/metrics.js';
 import type { UpstreamLoad } from '../observe/metrics/requests.js';
 import { lastSeenFailures } from '../observe/metrics/store.js';
 import type { Tracing } from '../observe/tracing.js';
-import { createForward } from '../upstream/forward.js';
+import { createForward } from '../upstream/forward-handler.js';
 import { createUpstreams, type Upstream, type Upstreams } from '../upstream/upstreams.js';
 import { createRequestHeaders, type RequestHeaderSettings } from '../upstream/request-headers.js';
 import { createUpgrade } from '../upstream/upgrade.js';

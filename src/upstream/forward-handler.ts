@@ -7,7 +7,7 @@ import type { Address } from './address.js';
 import { follow, type Following, unfollow } from './client-side.js';
 import type { ConnectionWaiter, Permit } from './connection-limiter.js';
 import { responseHeaders, responseTrailers } from './response-headers.js';
-import type { InFlight, ForwardRequest, ForwardOutcome } from './forward-request.js';
+import type { Forward, ForwardOutcome, ForwardRequest, InFlight } from './forward-request.js';
 import type { TimeoutListener } from './fast-timeouts.js';
 import { ResponseWriter } from './response-writer.js';
 import { type Resendable, RetryState } from './retry-state.js';
@@ -233,4 +233,13 @@ function flushHead(handler: ForwardHandler): void {
   } catch (error) {
     handler.onResponseError(error as Error);
   }
+}
+
+/** Makes the forwarder. */
+export function createForward({ sessionCookie }: { readonly sessionCookie: string }): Forward {
+  return (request) => {
+    const handler = new ForwardHandler(request, sessionCookie);
+    handler.start();
+    return handler;
+  };
 }
