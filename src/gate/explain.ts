@@ -83,7 +83,7 @@ export interface ExplainSettings {
   readonly defaultUpstream: string;
 }
 
-/** Judges a request by the gate itself and says what led to the verdict. */
+/** Authorizes a request by the gate itself and says what led to the verdict. */
 export async function explain(
   parts: GateServices,
   head: RequestHead,

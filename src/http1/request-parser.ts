@@ -23,11 +23,11 @@ export class RequestParser extends MessageParser {
   readonly #checksHead: boolean;
   #checkedHost: string | undefined;
 
-  /** @param judgesHead false: whoever takes the heads judges Host, the target and the version's coding */
-  constructor(limits: MessageLimits, judgesHead = true) {
-    super(limits, new Framing(true, judgesHead));
-    this.#line = new RequestLine(judgesHead ? TARGET : TARGET_WITH_FRAGMENT);
-    this.#checksHead = judgesHead;
+  /** @param checksHead false: whoever takes the heads checks Host, the target and the version's coding */
+  constructor(limits: MessageLimits, checksHead = true) {
+    super(limits, new Framing(true, checksHead));
+    this.#line = new RequestLine(checksHead ? TARGET : TARGET_WITH_FRAGMENT);
+    this.#checksHead = checksHead;
   }
 
   protected readBetween(): Event {

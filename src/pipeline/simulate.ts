@@ -75,7 +75,7 @@ export class Simulator {
     };
   }
 
-  /** Judges a request and says what led to the verdict. */
+  /** Authorizes a request and says what led to the verdict. */
   async ask(request: SimulatedRequest, now: EpochMs): Promise<Explanation> {
     const { as } = request;
     if (as === 'anonymous' || !('jwt' in as)) return this.#ask(request, now);

@@ -24,7 +24,7 @@ export function beginTrace(tracing: Tracing, record: RequestRecord, head: Reques
   });
 }
 
-/** Judges a head, within its trace where there is one. */
+/** Authorizes a head, within its trace where there is one. */
 export function evaluate(
   trace: RequestTrace | undefined,
   gate: Gate,

@@ -48,7 +48,7 @@ import type { OpenedStore } from './stores/open-store.js';
 /** Everything that serves requests in one process. */
 export interface Runtime {
   readonly services: Services;
-  /** Judges again what lasts. */
+  /** Authorizes again what lasts. */
   readonly recheck: Recheck;
   /** Milliseconds (`proxy.stream_recheck`). */
   readonly streamRecheck: number;
