@@ -18,7 +18,7 @@ import type { ResponseHandler, UpstreamExchange } from './upstream-request.js';
 import { UpstreamTimeout } from './upstream-timeout.js';
 
 /** One request and its answer. */
-export class ForwardHandler
+class ForwardHandler
   implements ResponseHandler, ConnectionWaiter, TimeoutListener, Uploading, Following, InFlight
 {
   readonly #request: ForwardRequest;
