@@ -4,10 +4,33 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { format, resolveConfig } from 'prettier';
 import { stringify } from 'yaml';
-import { jsonSchemaOf } from '../dist/commands/schema.js';
-import { keysOf, secretKeys } from '../dist/config/schema-walk.js';
-import { configSchema } from '../dist/config/schema/config.js';
-import { directorySchema } from '../dist/config/schema/directory-file.js';
+import { built } from '../bench/lib/built.mjs';
+
+/**
+ * A JSON Schema, as far as those of configurations go.
+ *
+ * @typedef {{
+ *   readonly type?: string,
+ *   readonly description?: string,
+ *   readonly default?: unknown,
+ *   readonly const?: string | number | boolean,
+ *   readonly enum?: readonly string[],
+ *   readonly pattern?: string,
+ *   readonly minimum?: number,
+ *   readonly maximum?: number,
+ *   readonly properties?: Readonly<Record<string, Schema>>,
+ *   readonly required?: readonly string[],
+ *   readonly additionalProperties?: Schema | boolean,
+ *   readonly items?: Schema,
+ *   readonly anyOf?: readonly Schema[],
+ *   readonly oneOf?: readonly Schema[],
+ * }} Schema
+ */
+
+const { jsonSchemaOf } = await built('commands/schema');
+const { keysOf, secretKeys } = await built('config/schema-walk');
+const { configSchema } = await built('config/schema/config');
+const { directorySchema } = await built('config/schema/directory-file');
 
 const PAGE = 'docs/configuration.md';
 const DURATION = 'A duration: 250ms, 30s, 15m, 12h, 7d';
@@ -18,26 +41,28 @@ const WIDE = 100;
 const RESTART_KEYS = keysOf(configSchema).filter(({ facts }) => facts.restart !== undefined);
 
 /** Where more is said about a section: the first of these pages that is there. */
-const MORE = {
-  listen: ['tls.md'],
-  decision: ['decision-endpoint.md'],
-  identity: ['identity.md'],
-  log: ['logs.md'],
-  tracing: ['tracing.md'],
-  interface: ['interface.md'],
-  store: ['storage.md'],
-  on_store_failure: ['storage.md#when-redis-is-away'],
-  cache: ['storage.md#the-cache'],
-  directory: ['accounts.md'],
-  limits: ['limits.md'],
-  cors: ['cors.md'],
-  jwt_issuers: ['jwt-issuers.md'],
-  proxy: ['limits.md#streams'],
-  audit: ['audit.md'],
-  upstreams: ['upstreams.md', 'limits.md#what-an-upstream-may-take-up'],
-  policy: ['judging.md#routes-and-actions'],
-  routes: ['policy-cookbook.md'],
-};
+const MORE = new Map(
+  Object.entries({
+    listen: ['tls.md'],
+    decision: ['decision-endpoint.md'],
+    identity: ['identity.md'],
+    log: ['logs.md'],
+    tracing: ['tracing.md'],
+    interface: ['interface.md'],
+    store: ['storage.md'],
+    on_store_failure: ['storage.md#when-redis-is-away'],
+    cache: ['storage.md#the-cache'],
+    directory: ['accounts.md'],
+    limits: ['limits.md'],
+    cors: ['cors.md'],
+    jwt_issuers: ['jwt-issuers.md'],
+    proxy: ['limits.md#streams'],
+    audit: ['audit.md'],
+    upstreams: ['upstreams.md', 'limits.md#what-an-upstream-may-take-up'],
+    policy: ['judging.md#routes-and-actions'],
+    routes: ['policy-cookbook.md'],
+  }),
+);
 
 const HEAD = `<!-- Written by "npm run docs:config" from src/config/schema. Change it there. -->
 
@@ -67,14 +92,14 @@ upstream: http://127.0.0.1:3000
 - In the names of keys, \`NAME\` is a name of your choice, and \`[]\` stands for each entry of a list.
 `;
 
+/** @type {string[]} */
 const missing = [];
 
-const { properties: sections } = jsonSchemaOf('config');
-delete sections.upstream;
-const names = Object.keys(sections);
+const { properties = {} } = /** @type {Schema} */ (jsonSchemaOf('config'));
+const { upstream: _short, ...sections } = properties;
 const style = { ...(await resolveConfig(PAGE)), parser: 'markdown' };
 const wrapped = await format(
-  [HEAD, overview(names), ...names.map((name) => section(name, sections[name]))].join('\n'),
+  [HEAD, overview(), ...Object.entries(sections).map(([name, schema]) => section(name, schema))].join('\n'),
   { ...style, proseWrap: 'always', printWidth: WIDE, embeddedLanguageFormatting: 'off' },
 );
 const text = await format(wrapped, style);
@@ -84,18 +109,30 @@ if (process.argv.includes('--check')) {
   if (readFileSync(PAGE, 'utf8') !== text) fail(`${PAGE} is behind the schema: npm run docs:config`);
 } else writeFileSync(PAGE, text);
 
+/** @param {string} message */
 function fail(message) {
   process.stderr.write(`${message}\n`);
   process.exitCode = 1;
 }
 
-function overview(names) {
-  const rows = names.map((name) => [`[\`${name}\`](#${name})`, sections[name].description ?? '']);
+function overview() {
+  const rows = Object.entries(sections).map(([name, { description = '' }]) => [
+    `[\`${name}\`](#${name})`,
+    description,
+  ]);
   return table(['section', ''], rows);
 }
 
+/** @typedef {string[]} Cells of a row of a table */
+
+/**
+ * @param {string} name
+ * @param {Schema} schema
+ */
 function section(name, schema) {
+  /** @type {Cells[]} */
   const rows = [];
+  /** @type {string[]} */
   const long = [];
   const branches = (schema.oneOf ?? []).filter(({ properties }) => properties !== undefined);
   if (branches.length > 0) {
@@ -110,11 +147,18 @@ function section(name, schema) {
   );
 }
 
-/** One of several forms of a section, told apart by its type. */
+/**
+ * One of several forms of a section, told apart by its type.
+ *
+ * @param {string} name
+ * @param {Schema} schema
+ */
 function variant(name, schema) {
+  /** @type {Cells[]} */
   const rows = [];
+  /** @type {string[]} */
   const long = [];
-  const { type, ...others } = schema.properties;
+  const { type = {}, ...others } = schema.properties ?? {};
   collect([name], { ...schema, properties: others }, rows, long);
   return [
     `### ${name} of type ${type.const}\n\n${sentence(type.description ?? '')}\n`,
@@ -123,24 +167,36 @@ function variant(name, schema) {
   ].join('\n');
 }
 
+/**
+ * @param {string} name
+ * @param {Schema} schema
+ */
 function about(name, schema) {
   const { description } = schema;
   if (description === undefined) missing.push(name);
-  const link = MORE[name]?.find((page) => existsSync(`docs/${page.split('#')[0]}`));
+  const link = MORE.get(name)?.find((page) => existsSync(`docs/${page.split('#')[0]}`));
   const more = link === undefined ? '' : ` More: [${link.split('#')[0]}](${link}).`;
-  const { type } = schema.default ?? {};
+  const { type } = /** @type {{ type?: string }} */ (schema.default ?? {});
   const without = type === undefined ? '' : ` Without it: ${code(`type: ${type}`)}.`;
   return `${sentence(description ?? '')}${without}${more}\n`;
 }
 
-/** Adds the rows of the keys below a path. */
+/**
+ * Adds the rows of the keys below a path.
+ *
+ * @param {string[]} path
+ * @param {Schema} schema
+ * @param {Cells[]} rows
+ * @param {string[]} long
+ */
 function collect(path, schema, rows, long) {
   for (const each of [schema, ...(schema.anyOf ?? []), ...(schema.oneOf ?? [])]) {
     for (const [key, value] of Object.entries(each.properties ?? {})) {
       const here = [...path, key];
       if (Object.keys(value).length === 0) continue;
       const required = each.required?.includes(key) === true;
-      const known = each.default?.[key] === undefined ? value : { ...value, default: each.default[key] };
+      const preset = /** @type {Record<string, unknown> | undefined} */ (each.default)?.[key];
+      const known = preset === undefined ? value : { ...value, default: preset };
       if (isLeaf(value) || isChoice(value)) rows.push(row(here, known, required, long));
       collect(here, value, rows, long);
     }
@@ -153,7 +209,12 @@ function collect(path, schema, rows, long) {
   }
 }
 
-/** Whether a key has a value of its own and not only keys below it. */
+/**
+ * Whether a key has a value of its own and not only keys below it.
+ *
+ * @param {Schema} schema
+ * @returns {boolean}
+ */
 function isLeaf({ type, properties, additionalProperties, anyOf, items }) {
   if (anyOf !== undefined) return anyOf.some(isLeaf) || anyOf.some(({ type: each }) => each === 'null');
   if (type === 'array') return items?.properties === undefined;
@@ -162,13 +223,24 @@ function isLeaf({ type, properties, additionalProperties, anyOf, items }) {
   );
 }
 
-/** A map or list with something built in, which is replaced as a whole. */
+/**
+ * Whether a key is a map or list with something built in, which is replaced as a whole.
+ *
+ * @param {Schema} schema
+ */
 function isChoice({ additionalProperties, items, default: value }) {
   return (
     (typeof additionalProperties === 'object' || items !== undefined) && Object.keys(value ?? {}).length > 0
   );
 }
 
+/**
+ * @param {string[]} path
+ * @param {Schema} schema
+ * @param {boolean} required
+ * @param {string[]} long
+ * @returns {Cells}
+ */
 function row(path, schema, required, long) {
   const name = path.join('.');
   const { description } = schema;
@@ -185,6 +257,10 @@ function row(path, schema, required, long) {
   ];
 }
 
+/**
+ * @param {Schema} schema
+ * @returns {string}
+ */
 function typeOf(schema) {
   const { type, anyOf, const: only, enum: some, items, pattern, minimum, maximum } = schema;
   if (anyOf !== undefined)
@@ -205,6 +281,12 @@ function typeOf(schema) {
   return 'text';
 }
 
+/**
+ * @param {string[]} path
+ * @param {Schema} schema
+ * @param {boolean} required
+ * @param {string[]} long
+ */
 function defaultOf(path, { default: value }, required, long) {
   if (value === undefined) return required ? '**required**' : 'not set';
   const text = flow(value);
@@ -213,14 +295,24 @@ function defaultOf(path, { default: value }, required, long) {
   return 'see below';
 }
 
-/** A long default as one would write it in the file. */
+/**
+ * A long default as one would write it in the file.
+ *
+ * @param {string[]} path
+ * @param {unknown} value
+ * @returns {string}
+ */
 function builtIn([key, ...rest], value) {
   return `${key}:\n${indent(rest.length > 0 ? builtIn(rest, value) : lines(value))}`;
 }
 
+/**
+ * @param {unknown} value
+ * @returns {string}
+ */
 function lines(value) {
   if (Array.isArray(value)) return value.map((entry) => `- ${flow(entry)}`).join('\n');
-  return Object.entries(value)
+  return Object.entries(/** @type {Record<string, unknown>} */ (value))
     .map(([name, entry]) => {
       const key = /^\w+$/.test(name) ? name : `'${name}'`;
       const line = `${key}: ${flow(entry)}`;
@@ -229,11 +321,14 @@ function lines(value) {
     .join('\n');
 }
 
+/** @param {string} text */
 function indent(text) {
   return text.replaceAll(/^/gm, '  ');
 }
 
+/** @param {unknown} value */
 function flow(value) {
+  /** @type {import('yaml').ToStringOptions} */
   const style = {
     collectionStyle: 'flow',
     defaultStringType: 'QUOTE_SINGLE',
@@ -243,7 +338,11 @@ function flow(value) {
   return stringify(value, style).trim();
 }
 
-/** Whether a reload takes a change of a key over. */
+/**
+ * Whether a reload takes a change of a key over.
+ *
+ * @param {string} name
+ */
 function effect(name) {
   const at = RESTART_KEYS.findLast(({ path }) => `${name}.`.startsWith(`${path.join('.')}.`));
   if (at === undefined) return 'reload';
@@ -251,22 +350,30 @@ function effect(name) {
   return at.path.join('.') === name ? 'restart to add or remove' : 'reload';
 }
 
+/** @param {Cells[]} rows */
 function keys(rows) {
   return table(['key', 'type', 'default', 'takes effect', 'meaning'], rows);
 }
 
+/**
+ * @param {Cells} heads
+ * @param {Cells[]} rows
+ */
 function table(heads, rows) {
   return `${[line(heads), line(heads.map(() => '---')), ...rows.map(line)].join('\n')}\n`;
 }
 
+/** @param {Cells} cells */
 function line(cells) {
   return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
 }
 
+/** @param {string | number | boolean} value */
 function code(value) {
   return `\`${value}\``;
 }
 
+/** @param {string} text */
 function sentence(text) {
   return text === '' || text.endsWith('.') ? text : `${text}.`;
 }

@@ -4,9 +4,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import openapiTypes, { astToString } from 'openapi-typescript';
 import { format, resolveConfig } from 'prettier';
-import { configSchema } from '../dist/config/schema/config.js';
-import { interfaceDocument } from '../dist/endpoints/openapi/document.js';
-import { interfaceSettings } from '../dist/server/interface-document.js';
+import { built } from '../bench/lib/built.mjs';
+
+const { configSchema } = await built('config/schema/config');
+const { interfaceDocument } = await built('endpoints/openapi/document');
+const { interfaceSettings } = await built('server/interface-document');
 
 const FULLEST = {
   interface: { account_endpoints: true },
@@ -15,14 +17,19 @@ const FULLEST = {
 
 const config = configSchema.parse({ upstreams: { api: { url: 'http://127.0.0.1:3000' } }, ...FULLEST });
 const document = interfaceDocument(interfaceSettings(config));
-const types = astToString(await openapiTypes(structuredClone(document)));
+const types = astToString(await openapiTypes(JSON.stringify(document)));
 await keep('docs/openapi.json', JSON.stringify(document));
 await keep(
   'examples/client/latchkey.d.ts',
   `// Written by "npm run docs:openapi" from docs/openapi.json.\n\n${types}`,
 );
 
-/** Writes a file, or says that it is behind. */
+/**
+ * Writes a file, or says that it is behind.
+ *
+ * @param {string} file
+ * @param {string} content
+ */
 async function keep(file, content) {
   const text = await format(content, { ...(await resolveConfig(file)), filepath: file });
   if (!process.argv.includes('--check')) writeFileSync(file, text);

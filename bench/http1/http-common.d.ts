@@ -3,14 +3,18 @@ declare module 'node:_http_common' {
   class HTTPParser {
     static readonly REQUEST: number;
     static readonly RESPONSE: number;
+    static readonly kOnHeaders: number;
     static readonly kOnHeadersComplete: number;
     static readonly kOnBody: number;
     static readonly kOnMessageComplete: number;
-    initialize(type: number, owner: object): void;
-    execute(bytes: Buffer): number | Error;
-    [callback: number]:
-      ((major: number, minor: number, fields: string[]) => number) | ((body: Buffer) => void) | (() => void);
+    initialize(type: number, owner: object, maxHeaderSize?: number, lenient?: number): void;
+    execute(bytes: Buffer): number | (Error & { code: string });
+    finish(): number | (Error & { code: string }) | undefined;
+    close(): void;
+    /** Called with what the callback of that number takes: `OnHeaders`, `OnHeadersComplete` and so on. */
+    // oxlint-disable-next-line typescript/no-explicit-any -- five functions, told apart by their number
+    [callback: number]: (...args: any[]) => number | void;
   }
-  const common: { HTTPParser: typeof HTTPParser };
+  const common: { HTTPParser: typeof HTTPParser; methods: readonly string[] };
   export default common;
 }

@@ -1,11 +1,17 @@
 /**
  * @typedef {{
  *   'accounts/last-seen': typeof import('../../src/accounts/last-seen.js'),
+ *   'commands/schema': typeof import('../../src/commands/schema.js'),
+ *   'config/schema-walk': typeof import('../../src/config/schema-walk.js'),
+ *   'config/schema/config': typeof import('../../src/config/schema/config.js'),
+ *   'config/schema/directory-file': typeof import('../../src/config/schema/directory-file.js'),
  *   'domain/secret': typeof import('../../src/domain/secret.js'),
+ *   'endpoints/openapi/document': typeof import('../../src/endpoints/openapi/document.js'),
  *   'http1/limits': typeof import('../../src/http1/limits.js'),
  *   'http1/request-parser': typeof import('../../src/http1/request-parser.js'),
  *   'http1/response-parser': typeof import('../../src/http1/response-parser.js'),
  *   'http1/write': typeof import('../../src/http1/write.js'),
+ *   'server/interface-document': typeof import('../../src/server/interface-document.js'),
  *   'store/cache/cached-store': typeof import('../../src/store/cache/cached-store.js'),
  *   'store/cache/names': typeof import('../../src/store/cache/names.js'),
  *   'store/cache/token-cache': typeof import('../../src/store/cache/token-cache.js'),

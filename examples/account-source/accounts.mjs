@@ -55,7 +55,7 @@ async function answer(req, res) {
   };
   try {
     if (req.method !== 'POST') throw new Refused(405, 'expected POST');
-    reply(...(await judge(questionIn(await bodyOf(req)))));
+    reply(...(await verify(questionIn(await bodyOf(req)))));
   } catch (error) {
     // Do not wait for the rest of a body.
     const headers = { Connection: 'close', ...(error.status === 405 ? { Allow: 'POST' } : {}) };
@@ -98,7 +98,7 @@ function isText(value) {
 }
 
 /** 200 and the account only when everything that was sent is right. */
-async function judge({ login, password, otp }) {
+async function verify({ login, password, otp }) {
   const user = users.find((each) => each.login === login.toLowerCase());
   // An unknown login costs the same work as a wrong password.
   const right = await isRight(user?.password ?? nobody, password);

@@ -36,7 +36,7 @@ type Account = z.output<typeof answer>;
 /**
  * Users that an API of the operator knows: it is asked at every login, and no answer is used twice.
  *
- * What it says of a user is kept as the user's record, because tokens and sessions are judged by it.
+ * What it says of a user is kept as the user's record, because tokens and sessions are checked against it.
  */
 export class HttpAccounts implements Accounts {
   readonly #directory: DirectoryStore;

@@ -43,7 +43,7 @@ function warn(message: string): void {
   process.stderr.write(`${printable(message)}\n`);
 }
 
-/** Judges a table of requests; returns how many. @throws ConfigError with those that are not judged as expected */
+/** Checks a table of requests; returns how many. @throws ConfigError with those that were not decided as expected */
 export async function checkExpectations(loaded: LoadedConfig, file: string): Promise<number> {
   const { requests, fault } = loadExpectations(file, loaded.config);
   const simulator = new Simulator(loaded, null);

@@ -7,7 +7,6 @@ import { loadDirectory } from '../config/directory.js';
 import { loadConfig } from '../config/load.js';
 import { printable } from '../observe/printable.js';
 import { CommandFailed } from './terminal/failure.js';
-import { formParameter, shellWord } from './terminal/shell.js';
 import { needPrivateFolder, refuseForeignFile } from './private-folder.js';
 
 const CONFIG = fileURLToPath(new URL('../../config/demo.yaml', import.meta.url));
@@ -151,4 +150,15 @@ curl -s -w '\\n' -i -H @${key} ${url}/service/SVC1/version/1
 
 Stop with Ctrl-C.
 `;
+}
+
+/** A value as one word of a POSIX shell, whatever it holds. */
+function shellWord(value: string): string {
+  return /^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", `'\\''`)}'`;
+}
+
+/** A parameter of a form as one word of a shell, for `curl -d`. */
+function formParameter(name: string, value: string): string {
+  const encoded = encodeURIComponent(value.toWellFormed()).replaceAll('%40', '@').replaceAll("'", '%27');
+  return `'${name}=${encoded}'`;
 }

@@ -10,7 +10,7 @@ export function recordOperation({ audit }: OpenedStore, ...auditEvents: readonly
 }
 
 /** Makes a change of an operator and writes it to the audit log, also when it was not confirmed. */
-export async function operate<T>(
+export async function recordChange<T>(
   opened: OpenedStore,
   auditEvents: readonly AuditEvent[],
   change: () => Promise<T>,

@@ -5,7 +5,7 @@ import type { User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
 import { sessionEvent } from '../endpoints/session-audit-events.js';
-import { operate } from './record-operation.js';
+import { recordChange } from './record-operation.js';
 import type { ReportOptions } from './terminal/options.js';
 import { findUser, listUsers } from './find-user.js';
 import { withStore } from './with-store.js';
@@ -83,7 +83,7 @@ export async function revoke(ids: readonly string[], options: SessionOptions): P
       throw new CommandFailed(`there is no session ${missing.join(', ')}; nothing was ended`);
     for (const { session, user } of chosen) {
       const event = sessionEvent('session.ended', session, user.customerId, 'operator');
-      await operate(opened, [event], async () => store.sessions.end(session.digest));
+      await recordChange(opened, [event], async () => store.sessions.end(session.digest));
     }
     const ended = chosen.map(({ session }) => session.id);
     report(options, { revoked: ended }, ended.map((id) => `${id}: ended`).join('\n') || 'no sessions');

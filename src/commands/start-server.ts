@@ -2,7 +2,6 @@ import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
 import type { LoadedConfig } from '../config/load.js';
 import { maskSecrets } from '../config/mask.js';
-import { alwaysWritten } from '../observe/always-written.js';
 import { createLog, destinationOf, logWarnings, type LogSink } from '../observe/log.js';
 import {
   auditFailures,
@@ -167,7 +166,8 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
   opened.audit.record({ event: 'server.started', outcome: 'success', actor: null });
   const urls = { listen: serving.url, admin: admin.url, decision: serving.decisionUrl ?? undefined };
   const ready = { ...urls, workers: count, config: loaded.file };
-  alwaysWritten(log).info(ready, 'ready');
+  // Written whatever the level of the log is.
+  log.child({}, { level: 'info' }).info(ready, 'ready');
   if (options.welcome !== undefined) sink.print(options.welcome(serving.url, admin.url));
 }
 

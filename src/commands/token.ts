@@ -7,7 +7,7 @@ import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
-import { operate, recordOperation } from './record-operation.js';
+import { recordChange, recordOperation } from './record-operation.js';
 import type { ReportOptions } from './terminal/options.js';
 import { findUser, listUsers } from './find-user.js';
 import { withStore } from './with-store.js';
@@ -133,7 +133,7 @@ export async function revoke(
         : (await store.tokens.listOfUser((await findUser(store.directory, user)).id)).map(
             ({ token }) => token.id,
           );
-    await operate(opened, chosen.map(tokenRevokedEvent), async () => {
+    await recordChange(opened, chosen.map(tokenRevokedEvent), async () => {
       const missing = await store.tokens.revoke(chosen);
       if (missing.length > 0)
         throw new CommandFailed(`there is no token ${missing.join(', ')}; nothing was revoked`);

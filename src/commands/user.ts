@@ -9,7 +9,7 @@ import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import { CommandFailed } from './terminal/failure.js';
-import { operate } from './record-operation.js';
+import { recordChange } from './record-operation.js';
 import type { ReportOptions } from './terminal/options.js';
 import { ask, readNewPassword } from './terminal/password.js';
 import { changeUser, findUser, listUsers, warnIfDeclared } from './find-user.js';
@@ -70,7 +70,7 @@ async function change(
     const user = await findUser(opened.store.directory, name);
     if (needsLogin) refuseWithoutLogin(loaded, user);
     const changed = await work(opened, user);
-    await operate(opened, [userEvent('user.changed', user, reason)], async () =>
+    await recordChange(opened, [userEvent('user.changed', user, reason)], async () =>
       changeUser(opened, user, changed),
     );
     if (changed.lockedBy === undefined) warnIfDeclared(loaded, user);
@@ -110,7 +110,7 @@ export async function enableOtp(name: string, options: ReportOptions): Promise<v
     }
     const change = { otpSecret: opened.sealer.seal(secret.base32, user.id) };
     const event = userEvent('user.changed', user, 'one_time_password');
-    await operate(opened, [event], async () => changeUser(opened, user, change));
+    await recordChange(opened, [event], async () => changeUser(opened, user, change));
     warnIfDeclared(loaded, user);
   });
 }
@@ -122,7 +122,7 @@ export async function remove(name: string, options: ReportOptions): Promise<void
     const { store } = opened;
     const user = await findUser(store.directory, name);
     const basedOn = new Map([[user.id, user.updatedAt]]);
-    await operate(opened, [userEvent('user.deleted', user)], async () => {
+    await recordChange(opened, [userEvent('user.deleted', user)], async () => {
       const refused = await store.directory.change({ removeUsers: [user.id], basedOn }, Date.now());
       if (refused !== undefined) throw new CommandFailed(describeRefusedChange(refused));
     });

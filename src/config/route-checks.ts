@@ -68,7 +68,7 @@ function faultsOf(route: RouteDefinition, config: Config, hidden: boolean): [Key
   return faults;
 }
 
-/** The service must reach the upstream as it was judged. */
+/** The service must reach the upstream as it was authorized. */
 function serviceFault(source: string, config: Config): string | undefined {
   const colon = source.indexOf(':');
   const name = source.slice(colon + 1);

@@ -7,7 +7,7 @@ import { compilePolicy } from './policy.js';
 import { samplePath } from './route-checks.js';
 
 /**
- * Routes that take HEAD because they name GET, where another rule would judge HEAD otherwise. A route that names HEAD is
+ * Routes that take HEAD because they name GET, where another rule would decide on HEAD otherwise. A route that names HEAD is
  * never among them.
  */
 export function routeWarnings({ config, lines }: Pick<LoadedConfig, 'config' | 'lines'>): ConfigWarning[] {

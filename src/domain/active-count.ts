@@ -25,7 +25,7 @@ export class Active {
     this.#ended = ended;
   }
 
-  /** It is over. The second time nothing happens. */
+  /** Ends it. A second call does nothing. */
   end(): void {
     const ended = this.#ended;
     this.#ended = undefined;

@@ -1,6 +1,4 @@
-/**
- * A member's place in a {@link LinkedQueue}.
- */
+/** A member of a {@link LinkedQueue}. */
 export class Node<T> {
   readonly member: T;
   /** When it last held, ms. */
@@ -35,51 +33,51 @@ export class LinkedQueue<T> {
   /** Those that last held at a time or before it, the oldest first, as they are now. */
   heldBefore(time: number): Node<T>[] {
     const found: Node<T>[] = [];
-    for (let place = this.#first; place !== undefined && place.heldAt <= time; place = place.after)
-      found.push(place);
+    for (let node = this.#first; node !== undefined && node.heldAt <= time; node = node.after)
+      found.push(node);
     return found;
   }
 
   /** @param now not before that of any member */
   add(member: T, now: number): Node<T> {
-    const place = new Node(member, now);
-    this.#append(place);
-    return place;
+    const node = new Node(member, now);
+    this.#append(node);
+    return node;
   }
 
   /** Puts a member behind all others; one that is out stays so. */
-  renew(place: Node<T>, now: number): void {
-    if (place.isOver) return;
-    this.#unlink(place);
-    place.heldAt = now;
-    this.#append(place);
+  renew(node: Node<T>, now: number): void {
+    if (node.isOver) return;
+    this.#unlink(node);
+    node.heldAt = now;
+    this.#append(node);
   }
 
   /** Takes a member out; one that is out already stays so. */
-  remove(place: Node<T>): void {
-    if (place.isOver) return;
-    place.isOver = true;
-    this.#unlink(place);
+  remove(node: Node<T>): void {
+    if (node.isOver) return;
+    node.isOver = true;
+    this.#unlink(node);
   }
 
-  #append(place: Node<T>): void {
+  #append(node: Node<T>): void {
     const last = this.#last;
-    place.before = last;
-    if (last === undefined) this.#first = place;
-    else last.after = place;
-    this.#last = place;
+    node.before = last;
+    if (last === undefined) this.#first = node;
+    else last.after = node;
+    this.#last = node;
     this.#size += 1;
   }
 
-  /** A place that is out leads to no other: what points to it may outlive it. */
-  #unlink(place: Node<T>): void {
-    const { before, after } = place;
+  /** A node that is out leads to no other: what points to it may outlive it. */
+  #unlink(node: Node<T>): void {
+    const { before, after } = node;
     if (before === undefined) this.#first = after;
     else before.after = after;
     if (after === undefined) this.#last = before;
     else after.before = before;
-    place.before = undefined;
-    place.after = undefined;
+    node.before = undefined;
+    node.after = undefined;
     this.#size -= 1;
   }
 }

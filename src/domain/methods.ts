@@ -1,4 +1,4 @@
-/** Methods that are judged and carried. TRACE and CONNECT never are (RFC 9110 9.3.6, 9.3.8). */
+/** Methods that are authorized and forwarded. TRACE and CONNECT never are (RFC 9110 9.3.6, 9.3.8). */
 export const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE'] as const;
 
 /** Methods that only read; an action without a verb becomes `:read` for these and `:write` for the rest. */

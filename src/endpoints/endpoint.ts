@@ -75,7 +75,7 @@ export interface RequestBody {
   readonly types?: readonly string[];
 }
 
-/** A request to a built-in endpoint, judged and with its body read. */
+/** A request to a built-in endpoint, authorized and with its body read. */
 export interface Call {
   readonly head: RequestHead;
   /** The canonical path, in which parameters stand. */

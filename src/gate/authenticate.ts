@@ -76,7 +76,7 @@ export class Authenticator {
   }
 
   #byDigest(digest: string, now: EpochMs, invalid: Invalid): MaybePromise<Subject | Refusal> {
-    return mapMaybe(this.#tokens.find(digest), (found) => judgeToken(found, now, invalid));
+    return mapMaybe(this.#tokens.find(digest), (found) => checkToken(found, now, invalid));
   }
 
   #bySession(id: string, now: EpochMs): MaybePromise<Subject | Refusal> {
@@ -87,7 +87,7 @@ export class Authenticator {
   }
 }
 
-function judgeToken(found: TokenWithOwner | undefined, now: EpochMs, invalid: Invalid): Subject | Refusal {
+function checkToken(found: TokenWithOwner | undefined, now: EpochMs, invalid: Invalid): Subject | Refusal {
   if (found === undefined || found.owner.locked) return invalid;
   const { token, owner } = found;
   if (isExpired(token, now)) return expired(token, now, invalid.bearer);

@@ -83,14 +83,14 @@ export interface ExplainSettings {
   readonly defaultUpstream: string;
 }
 
-/** Judges a request by the gate itself and says what led to the verdict. */
+/** Authorizes a request by the gate itself and says what led to the verdict. */
 export async function explain(
   parts: GateServices,
   head: RequestHead,
   now: EpochMs,
   settings: ExplainSettings,
 ): Promise<Explanation> {
-  const verdict = await new Gate(parts).judge(head, now);
+  const verdict = await new Gate(parts).evaluate(head, now);
   const { subject, action } = verdict;
   const router = parts.sites.routerOf(head.client.host);
   const match = router.find(head.method, head.path, head.readings);

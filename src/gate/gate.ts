@@ -63,7 +63,7 @@ export interface GateServices {
 }
 
 /**
- * Judges a request. Every entrance goes through here: the proxy, the built-in endpoints, WebSocket handshakes,
+ * Authorizes a request. Every entrance goes through here: the proxy, the built-in endpoints, WebSocket handshakes,
  * and `latchkey explain` and `check --expect`, which forward nothing.
  *
  * The steps, in order: route, what it takes (a body, a script of a service worker, the service named in one way),
@@ -91,7 +91,7 @@ export class Gate {
     });
   }
 
-  judge(head: RequestHead, now: EpochMs): MaybePromise<Verdict> {
+  evaluate(head: RequestHead, now: EpochMs): MaybePromise<Verdict> {
     const router = this.#parts.sites.routerOf(head.client.host);
     const match = router.find(head.method, head.path, head.readings);
     if (typeof match === 'string') return refused({ refusal: 'malformed', detail: match }, null, null, null);

@@ -20,7 +20,7 @@ const MAX_PARAMETERS = 1_000;
 /**
  * Reads the service that a request is about, or refuses a request of which an upstream could read another one.
  *
- * What is judged is what is sent: one field or parameter of the exact name, which goes on as it came, and beside it
+ * What is authorized is what is sent: one field or parameter of the exact name, which goes on as it came, and beside it
  * nothing that some reader takes for the same name.
  */
 export function serviceOf(head: RequestHead, { route, path }: Match): NamedService | Refusal {

@@ -12,7 +12,7 @@ export function foldName(name: string): string {
 // The lists hold folded names that upstreams or their frameworks are known to read. They are names and not beginnings,
 // because clients send fields of their own end to end: X-Original-Filename, X-Method, Uri.
 
-/** Another method than the request line's, and so than the judged one. */
+/** Another method than the request line's, and so than the authorized one. */
 const METHOD_OVERRIDES: readonly string[] = [
   'x-http-method',
   'x-http-method-override',
@@ -148,7 +148,7 @@ export const HOP_BY_HOP: readonly string[] = [
 /** What frames and routes a message. The forwarder writes these itself, as it does `X-Request-Id`. */
 const FRAMING: readonly string[] = ['content-length', 'transfer-encoding', 'expect', 'host', 'x-request-id'];
 
-/** What could make an upstream see another request than the judged one: no client gets one through. */
+/** What could make an upstream see another request than the authorized one: no client gets one through. */
 export const OVERRIDES: readonly string[] = [
   ...METHOD_OVERRIDES,
   ...TARGET_OVERRIDES,

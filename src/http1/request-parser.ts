@@ -20,14 +20,14 @@ export class RequestParser extends MessageParser {
   upgrade = false;
 
   readonly #line: RequestLine;
-  readonly #judgesHead: boolean;
+  readonly #checksHead: boolean;
   #checkedHost: string | undefined;
 
-  /** @param judgesHead false: whoever takes the heads judges Host, the target and the version's coding */
-  constructor(limits: MessageLimits, judgesHead = true) {
-    super(limits, new Framing(true, judgesHead));
-    this.#line = new RequestLine(judgesHead ? TARGET : TARGET_WITH_FRAGMENT);
-    this.#judgesHead = judgesHead;
+  /** @param checksHead false: whoever takes the heads checks Host, the target and the version's coding */
+  constructor(limits: MessageLimits, checksHead = true) {
+    super(limits, new Framing(true, checksHead));
+    this.#line = new RequestLine(checksHead ? TARGET : TARGET_WITH_FRAGMENT);
+    this.#checksHead = checksHead;
   }
 
   protected readBetween(): Event {
@@ -61,10 +61,10 @@ export class RequestParser extends MessageParser {
     const { length, chunked } = framing;
     this.upgrade = framing.upgradeOption && framing.upgradeField && minor === 1;
     if (method === 'CONNECT' && (chunked || length >= 0)) return 'framing_forbidden';
-    return this.#judgesHead ? this.#judge() : undefined;
+    return this.#checksHead ? this.#check() : undefined;
   }
 
-  #judge(): Fault | undefined {
+  #check(): Fault | undefined {
     const { framing, minor, method } = this;
     this.host = framing.hosts === 0 ? undefined : firstField(this.fields, 'host');
     if (this.host === undefined) {

@@ -20,7 +20,7 @@ import type { InFlight, ForwardOutcome } from '../upstream/forward-request.js';
  * The entrance of requests in HTTP/1.1 and HTTP/2: what is allowed is forwarded, or answered by a built-in endpoint.
  *
  * @param services as they are now; a request ends with those that it began with
- * @param streams where requests are watched while they are carried
+ * @param streams where requests are watched while they are forwarded
  */
 export function createRequestListener(services: () => Services, streams: StreamRevalidator): Serve {
   return (req, res) => new HttpRequestHandler(services(), streams, req, res).handle();
@@ -38,7 +38,7 @@ export function refusalOutside({ cors, readHead }: Services, refusal: Refusal, r
 const OUTCOME_OF_ABORT = {
   client: 'aborted_by_client',
   upstream: 'aborted_by_upstream',
-  cut: 'ended_by_recheck',
+  abort: 'ended_by_recheck',
 } as const;
 
 class HttpRequestHandler extends RequestHandler implements Stream {
@@ -82,7 +82,7 @@ class HttpRequestHandler extends RequestHandler implements Stream {
   }
 
   /** A preflight is answered by its route's CORS rules: browsers send no credential with it. */
-  protected override answersUnjudged(head: RequestHead): boolean {
+  protected override answersUnauthorized(head: RequestHead): boolean {
     const preflight = this.services.cors?.preflight(head);
     if (preflight === undefined) return false;
     this.#isPreflight = true;

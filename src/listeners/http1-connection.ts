@@ -6,10 +6,9 @@ import type { Fault } from '../http1/faults.js';
 import { RequestParser } from '../http1/request-parser.js';
 import { newRequestId } from '../pipeline/request-id.js';
 import { parseRefusal } from '../pipeline/faults.js';
-import { Http1Request } from './http1-request.js';
+import { asksForWebSocket, Http1Request } from './http1-request.js';
 import { Http1Response } from './http1-response.js';
 import type { Http1Settings } from './http1-settings.js';
-import { asksForWebSocket } from './websocket-request.js';
 
 /** With so many bytes that wait for their turn, nothing more is read. */
 const MAX_UNREAD = 64 * 1024;

@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
-import type { IncomingRequest } from '../http/exchange.js';
+import { firstField } from '../http/fields.js';
+import type { IncomingRequest, ParsedRequest } from '../http/exchange.js';
 import type { RequestParser } from '../http1/request-parser.js';
 
 /** Reads on where a request stopped. */
@@ -59,4 +60,9 @@ export class Http1Request extends EventEmitter implements IncomingRequest {
 
 function readOn(source: BodySource): void {
   source.read();
+}
+
+/** Whether a request asks for the one protocol that is forwarded (RFC 6455 4.1: HTTP/1.1 at least). */
+export function asksForWebSocket({ httpVersion, rawHeaders }: ParsedRequest): boolean {
+  return httpVersion === '1.1' && firstField(rawHeaders, 'upgrade')?.toLowerCase() === 'websocket';
 }

@@ -10,7 +10,6 @@ import {
   responseHead,
   UNFRAMED,
 } from '../http1/write.js';
-import { httpDate } from './http-date.js';
 
 /** Whoever has to know of the end of an answer. */
 export interface AnsweredConnection {
@@ -20,6 +19,9 @@ export interface AnsweredConnection {
   /** The answer was written to its end. */
   answered(): void;
 }
+
+let dateSecond = 0;
+let dateText = '';
 
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
 
@@ -167,4 +169,14 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
 
 function uncork(socket: Socket): void {
   socket.uncork();
+}
+
+/** The value of a Date field (RFC 9110 6.6.1), made once a second. */
+function httpDate(): string {
+  const now = Math.floor(Date.now() / 1_000);
+  if (now !== dateSecond) {
+    dateSecond = now;
+    dateText = new Date(now * 1_000).toUTCString();
+  }
+  return dateText;
 }

@@ -28,7 +28,7 @@ class HandshakeHandler extends RequestHandler {
   readonly #req: ParsedRequest;
   readonly #socket: Duplex;
   readonly #headBytes: Buffer;
-  #isCarried = false;
+  #isForwarded = false;
 
   constructor(
     services: Services,
@@ -63,7 +63,7 @@ class HandshakeHandler extends RequestHandler {
 
   protected destroy(): boolean {
     this.#socket.destroy();
-    return this.#isCarried;
+    return this.#isForwarded;
   }
 
   protected write(reply: Reply): void {
@@ -108,7 +108,7 @@ class HandshakeHandler extends RequestHandler {
         if (subject !== null) this.#watch(head);
       },
     });
-    this.#isCarried = true;
+    this.#isForwarded = true;
   }
 
   /** A WebSocket ends when what it was let in with no longer holds. */

@@ -19,22 +19,22 @@ const SHORT = 1_000_000;
 export class LineBuffer {
   #bytes = Buffer.allocUnsafeSlow(SIZE);
   #length = 0;
-  #whole = 0;
+  #complete = 0;
 
-  /** Bytes of whole lines. */
+  /** Bytes of complete lines. */
   get length(): number {
-    return this.#whole;
+    return this.#complete;
   }
 
   /** Begins a line. One that was begun and not ended is forgotten. */
   begin(): this {
-    this.#length = this.#whole;
+    this.#length = this.#complete;
     return this;
   }
 
-  /** What was added since {@link begin} is a whole line, with the end of line that it brought. */
+  /** What was added since {@link begin} is a complete line, with the end of line that it brought. */
   end(): void {
-    this.#whole = this.#length;
+    this.#complete = this.#length;
   }
 
   bytes(piece: Uint8Array): void {
@@ -75,12 +75,12 @@ export class LineBuffer {
     else this.text(String(value));
   }
 
-  /** The whole lines. They are no longer in here. */
+  /** The complete lines. They are no longer in here. */
   take(): Buffer {
-    const taken = Buffer.from(this.#bytes.subarray(0, this.#whole));
+    const taken = Buffer.from(this.#bytes.subarray(0, this.#complete));
     if (this.#bytes.length > SIZE) this.#bytes = Buffer.allocUnsafeSlow(SIZE);
     this.#length = 0;
-    this.#whole = 0;
+    this.#complete = 0;
     return taken;
   }
 

@@ -67,7 +67,7 @@ export class AccessLog {
     if (subject !== null) line.bytes(callers.of(subject));
     MS.add(line, ms);
     if (has.timings) {
-      if (record.judgedAt !== null) DECISION_MS.add(line, record.judgedAt - record.startedAt);
+      if (record.decidedAt !== null) DECISION_MS.add(line, record.decidedAt - record.startedAt);
       if (record.sentAt !== null && record.firstByteAt !== null)
         UPSTREAM_MS.add(line, record.firstByteAt - record.sentAt);
     }

@@ -65,7 +65,7 @@ export class Auditor {
   }
 }
 
-/** Short digest of the rules of a configuration: two entries with the same one were judged by the same rules. */
+/** Short digest of the rules of a configuration: two entries with the same one were decided by the same rules. */
 export function policyVersion({ policy, routes, default_route }: Config): string {
   const rules = JSON.stringify({ policy, routes, default_route });
   return createHash('sha256').update(rules).digest('hex').slice(0, 12);

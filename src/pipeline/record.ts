@@ -22,8 +22,8 @@ export interface RequestRecord {
   decision: Decision | null;
   /** Whether it was let through, by the gate and by what comes behind it; null when the gate was not asked. */
   admitted: boolean | null;
-  judgedAt: number | null;
-  /** Name of the upstream that it was carried to, or null. */
+  decidedAt: number | null;
+  /** Name of the upstream that it was forwarded to, or null. */
   upstream: string | null;
   /** When it was sent to the upstream, and when the first byte of the answer came. */
   sentAt: number | null;
@@ -50,7 +50,7 @@ export function newRecord(requestId: string): RequestRecord {
     subject: null,
     decision: null,
     admitted: null,
-    judgedAt: null,
+    decidedAt: null,
     upstream: null,
     sentAt: null,
     firstByteAt: null,
@@ -76,9 +76,9 @@ export function noteVerdict(record: RequestRecord, verdict: Verdict): void {
   record.subject = verdict.subject;
   record.decision = verdict.decision;
   record.admitted = verdict.refusal === undefined;
-  record.judgedAt = performance.now();
-  observeDecision((record.judgedAt - record.startedAt) / 1000);
-  record.trace?.judged(record.judgedAt, {
+  record.decidedAt = performance.now();
+  observeDecision((record.decidedAt - record.startedAt) / 1000);
+  record.trace?.decided(record.decidedAt, {
     'latchkey.action': record.action,
     'latchkey.decision': verdict.refusal === undefined ? 'allowed' : 'refused',
     'latchkey.reason': verdict.refusal?.refusal,

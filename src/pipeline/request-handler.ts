@@ -10,7 +10,7 @@ import { refusedLimitFields } from './rate-limit-fields.js';
 import { newRecord, noteVerdict } from './record.js';
 import { newRequestId } from './request-id.js';
 import type { Services } from './services.js';
-import { beginTrace, endTrace, judge, traceCall } from './trace.js';
+import { beginTrace, endTrace, evaluate, traceCall } from './trace.js';
 
 /** A request without authentication has no identity. */
 const NOBODY: readonly string[] = [];
@@ -33,7 +33,7 @@ export abstract class RequestHandler {
     this.services = services;
   }
 
-  /** The head, or why there is none that could be judged. */
+  /** The head, or why there is none that could be authorized. */
   protected abstract readHead(): RequestHead | Refusal;
   /** Does what this entrance is for with a request that is allowed. @param identity fields for the upstream, flat */
   protected abstract allow(head: RequestHead, admitted: Admitted, identity: readonly string[]): void;
@@ -45,7 +45,7 @@ export abstract class RequestHandler {
   protected abstract get isGone(): boolean;
   /** Whether an answer has begun, so that no other can be written. */
   protected abstract get hasAnswered(): boolean;
-  /** Breaks off whatever is under way. @returns whether the request is carried and so finishes by itself */
+  /** Breaks off whatever is under way. @returns whether the request is forwarded and so finishes by itself */
   protected abstract destroy(): boolean;
 
   /** Refuses a head that was read before the gate is asked. */
@@ -54,11 +54,11 @@ export abstract class RequestHandler {
   }
 
   /** Answers a head that needs no decision. @returns whether it did */
-  protected answersUnjudged(_head: RequestHead): boolean {
+  protected answersUnauthorized(_head: RequestHead): boolean {
     return false;
   }
 
-  /** The refusal that a verdict leads to at this entrance, which may have rules of its own about what it can carry. */
+  /** The refusal that a verdict leads to at this entrance, which may have rules of its own about what it can forward. */
   protected refusalOf(_head: RequestHead, verdict: Verdict): Refusal | undefined {
     return verdict.refusal;
   }
@@ -81,14 +81,14 @@ export abstract class RequestHandler {
       record.head = head;
       const refusal = this.refuseHead(head);
       if (refusal !== undefined) this.refuse(refusal);
-      else if (!this.answersUnjudged(head)) this.#judge(head);
+      else if (!this.answersUnauthorized(head)) this.#evaluate(head);
     } catch (error) {
       this.fault(error);
     }
   }
 
-  #judge(head: RequestHead): void {
-    const verdict = judge(this.record.trace, this.services.gate, head);
+  #evaluate(head: RequestHead): void {
+    const verdict = evaluate(this.record.trace, this.services.gate, head);
     if (verdict instanceof Promise)
       verdict.then((v) => this.#follow(head, v)).catch((error: unknown) => this.fault(error));
     else this.#follow(head, verdict);

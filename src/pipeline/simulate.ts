@@ -19,7 +19,7 @@ import type { Store } from '../store/store.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import { CorsRules } from './cors-rules.js';
 
-/** A request that is judged and not served. */
+/** A request that is authorized and not served. */
 export interface SimulatedRequest {
   readonly method: string;
   /** The request target, with its query. */
@@ -75,7 +75,7 @@ export class Simulator {
     };
   }
 
-  /** Judges a request and says what led to the verdict. */
+  /** Authorizes a request and says what led to the verdict. */
   async ask(request: SimulatedRequest, now: EpochMs): Promise<Explanation> {
     const { as } = request;
     if (as === 'anonymous' || !('jwt' in as)) return this.#ask(request, now);

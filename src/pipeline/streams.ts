@@ -15,7 +15,7 @@ export interface Stream {
 /** A stream that is watched, until it is given to {@link StreamRevalidator.end}. */
 export type WatchedStream = Node<Stream>;
 
-/** Judges a stream's head again; the refusal when it would not be let in any more. */
+/** Authorizes a stream's head again; the refusal when it would not be let in any more. */
 export type Recheck = (head: RequestHead, now: number) => MaybePromise<Refusal | undefined>;
 
 /** How often the streams are looked through, at most and at least. */

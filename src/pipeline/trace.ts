@@ -24,10 +24,14 @@ export function beginTrace(tracing: Tracing, record: RequestRecord, head: Reques
   });
 }
 
-/** Judges a head, within its trace where there is one. */
-export function judge(trace: RequestTrace | undefined, gate: Gate, head: RequestHead): MaybePromise<Verdict> {
-  if (trace === undefined) return gate.judge(head, Date.now());
-  return trace.run(() => gate.judge(head, Date.now()));
+/** Authorizes a head, within its trace where there is one. */
+export function evaluate(
+  trace: RequestTrace | undefined,
+  gate: Gate,
+  head: RequestHead,
+): MaybePromise<Verdict> {
+  if (trace === undefined) return gate.evaluate(head, Date.now());
+  return trace.run(() => gate.evaluate(head, Date.now()));
 }
 
 /**

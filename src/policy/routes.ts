@@ -36,7 +36,7 @@ export class Router {
   readonly #routes: Route[] = [];
 
   /**
-   * @param fallback what a path that no route names is judged by
+   * @param fallback what a path that no route names is decided by
    * @param builtIn routes of the built-in endpoints; no other route can take a path from them
    */
   constructor(

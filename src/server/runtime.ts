@@ -28,7 +28,7 @@ import { type AddressState, loginChecks } from '../observe/metrics.js';
 import type { UpstreamLoad } from '../observe/metrics/requests.js';
 import { lastSeenFailures } from '../observe/metrics/store.js';
 import type { Tracing } from '../observe/tracing.js';
-import { createForward } from '../upstream/forward.js';
+import { createForward } from '../upstream/forward-handler.js';
 import { createUpstreams, type Upstream, type Upstreams } from '../upstream/upstreams.js';
 import { createRequestHeaders, type RequestHeaderSettings } from '../upstream/request-headers.js';
 import { createUpgrade } from '../upstream/upgrade.js';
@@ -48,7 +48,7 @@ import type { OpenedStore } from './stores/open-store.js';
 /** Everything that serves requests in one process. */
 export interface Runtime {
   readonly services: Services;
-  /** Judges again what lasts. */
+  /** Authorizes again what lasts. */
   readonly recheck: Recheck;
   /** Milliseconds (`proxy.stream_recheck`). */
   readonly streamRecheck: number;
@@ -195,7 +195,7 @@ export function createRuntime(
   };
   return {
     services,
-    recheck: (head, now) => mapMaybe(lasting.judge(head, now), (verdict) => verdict.refusal),
+    recheck: (head, now) => mapMaybe(lasting.evaluate(head, now), (verdict) => verdict.refusal),
     streamRecheck: config.proxy.stream_recheck,
     pending: () => upstreams.pending(),
     addresses: () => addressStates(upstreams),

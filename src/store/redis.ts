@@ -18,7 +18,7 @@ export interface RedisStore extends Store {
 /** Opens the store on Redis or Valkey. It does not need the server to be there yet. */
 export async function openRedisStore(settings: RedisSettings): Promise<RedisStore> {
   const client = new RedisClient(settings);
-  await client.whenReady();
+  await client.connected();
   return redisStore(client);
 }
 

@@ -17,7 +17,7 @@ import type { UsageStore } from './usage-store.js';
  * - Secrets are known by digest only.
  * - A store that cannot answer throws `StoreUnavailable`; it never answers "not there" instead.
  *
- * Look-ups return `undefined` for what is not there. They judge nothing: expired tokens, ended sessions
+ * Look-ups return `undefined` for what is not there. They check nothing: expired tokens, ended sessions
  * and locked owners are returned as they are.
  *
  * Each part is a plain object of functions, so that a wrapper replaces some of them and spreads the others.

@@ -15,7 +15,7 @@ const MIN_TICK_MS = 10;
 const TICKS = 20;
 
 /**
- * Waits for an upstream, each of which may take the same time. It ends by a twentieth of that late, half a second at most.
+ * Timeouts for an upstream, all of the same length. One may fire up to 5 % late, and half a second at most.
  *
  * One timer looks after all of them. Two timers a request, each kept for half a second after its end as undici does it, are old
  * objects by then: a third of what busy connections leave to the full collections (310 to 420 bytes a request with them, 200 to

@@ -7,7 +7,7 @@ import type { Address } from './address.js';
 import { follow, type Following, unfollow } from './client-side.js';
 import type { ConnectionWaiter, Permit } from './connection-limiter.js';
 import { responseHeaders, responseTrailers } from './response-headers.js';
-import type { InFlight, ForwardRequest, ForwardOutcome } from './forward-request.js';
+import type { Forward, ForwardOutcome, ForwardRequest, InFlight } from './forward-request.js';
 import type { TimeoutListener } from './fast-timeouts.js';
 import { ResponseWriter } from './response-writer.js';
 import { type Resendable, RetryState } from './retry-state.js';
@@ -18,7 +18,7 @@ import type { ResponseHandler, UpstreamExchange } from './upstream-request.js';
 import { UpstreamTimeout } from './upstream-timeout.js';
 
 /** One request and its answer. */
-export class ForwardHandler
+class ForwardHandler
   implements ResponseHandler, ConnectionWaiter, TimeoutListener, Uploading, Following, InFlight
 {
   readonly #request: ForwardRequest;
@@ -71,7 +71,7 @@ export class ForwardHandler
 
   abort(): void {
     if (this.#over) return;
-    this.#giveUp('cut');
+    this.#giveUp('abort');
     this.#request.res.destroy();
   }
 
@@ -180,7 +180,7 @@ export class ForwardHandler
   }
 
   /** Ends it together with its connection to the upstream. */
-  #giveUp(aborted: 'client' | 'cut', refusal?: Refusal): void {
+  #giveUp(aborted: 'client' | 'abort', refusal?: Refusal): void {
     const { connection } = this;
     this.#finish(aborted, refusal);
     connection?.abort(new Error('given up'));
@@ -233,4 +233,13 @@ function flushHead(handler: ForwardHandler): void {
   } catch (error) {
     handler.onResponseError(error as Error);
   }
+}
+
+/** Makes the forwarder. */
+export function createForward({ sessionCookie }: { readonly sessionCookie: string }): Forward {
+  return (request) => {
+    const handler = new ForwardHandler(request, sessionCookie);
+    handler.start();
+    return handler;
+  };
 }

@@ -4,7 +4,7 @@ import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 import type { Upstream } from './upstreams.js';
 
-/** A judged request to carry. */
+/** An authorized request to forward. */
 export interface ForwardRequest {
   readonly head: RequestHead;
   readonly req: IncomingRequest;
@@ -30,19 +30,19 @@ export interface ForwardRequest {
 export interface ForwardOutcome {
   /** Status of the upstream's answer; null when there was none. */
   readonly status: number | null;
-  /** Who broke it off before its end; `cut` for {@link InFlight.abort}. */
-  readonly aborted: 'client' | 'upstream' | 'cut' | null;
+  /** Who broke it off before its end; `abort` for {@link InFlight.abort}. */
+  readonly aborted: 'client' | 'upstream' | 'abort' | null;
   /** `performance.now()` when it was sent, for the last time when it was sent again; null when it never was. */
   readonly sentAt: number | null;
   /** `performance.now()` of the head of the answer; null when there was none. */
   readonly firstByteAt: number | null;
 }
 
-/** A request that is being carried. */
+/** A request that is being forwarded. */
 export interface InFlight {
   /** Breaks it off on both sides. The client sees that it broke, never a clean end. */
   abort(): void;
 }
 
-/** Carries a judged request to its upstream and the answer back, both streamed. */
+/** Forwards an authorized request to its upstream and the answer back, both streamed. */
 export type Forward = (request: ForwardRequest) => InFlight;

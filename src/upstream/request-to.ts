@@ -5,7 +5,7 @@ import type { ForwardRequest } from './forward-request.js';
 import type { Upload } from './upload.js';
 import type { UpstreamRequest } from './upstream-request.js';
 
-/** A judged request as it is sent to one address of its upstream. */
+/** An authorized request as it is sent to one address of its upstream. */
 export function requestTo(
   address: Address,
   { head, target, fields, upstream }: ForwardRequest,

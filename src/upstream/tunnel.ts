@@ -58,7 +58,7 @@ class OpenConnection extends HttpAgent {
   }
 }
 
-/** Tunnels on http-proxy, which passes on any answer as it came. It gets to see those that its caller judged. */
+/** Tunnels on http-proxy, which passes on any answer as it came. It gets to see those that its caller checked. */
 export class Tunnels {
   readonly #proxy = httpProxy.createProxyServer({});
 

@@ -13,7 +13,7 @@ import { Tunnels, type Upgraded } from './tunnel.js';
 import { refusalOf } from './faults.js';
 import type { Upstream } from './upstreams.js';
 
-/** A judged WebSocket handshake to carry. */
+/** An authorized WebSocket handshake to forward. */
 interface UpgradeRequest {
   readonly head: RequestHead;
   readonly socket: Duplex;
@@ -32,13 +32,13 @@ interface UpgradeRequest {
   readonly done: (outcome: { readonly status: number | null }) => void;
 }
 
-/** Carries WebSocket handshakes and then the bytes of both sides. */
+/** Forwards WebSocket handshakes and then the bytes of both sides. */
 export type Upgrade = (request: UpgradeRequest) => void;
 
 /**
  * Makes the carrier of handshakes.
  *
- * The upstream gets a request made from the judged head, on a connection that is open already, and nothing of the client's bytes
+ * The upstream gets a request made from the authorized head, on a connection that is open already, and nothing of the client's bytes
  * before its 101. An answer that opens no WebSocket is a refusal.
  */
 export function createUpgrade({ sessionCookie }: { readonly sessionCookie: string }): Upgrade {

@@ -1,16 +1,18 @@
 /** A message as a reader took it. */
 export interface Message {
-  readonly method?: string;
-  readonly target?: string;
-  readonly status?: number;
-  readonly reason?: string;
+  readonly method?: string | undefined;
+  readonly target?: string | undefined;
+  readonly status?: number | undefined;
+  readonly reason?: string | undefined;
   readonly minor: number;
   readonly fields: readonly string[];
   readonly body: string;
   readonly trailers: readonly string[];
   readonly complete: boolean;
   readonly persistent?: boolean;
-  readonly upgrade?: boolean;
+  /** Whether Node's parser keeps the connection. */
+  readonly keepAlive?: boolean | undefined;
+  readonly upgrade?: boolean | undefined;
 }
 /** What a reader made of bytes. */
 export interface Reading {
@@ -19,7 +21,20 @@ export interface Reading {
   readonly faultAt?: number | undefined;
   readonly closed?: boolean;
 }
-interface Parser {
+/** A parser of `src/http1`, of requests or of responses. */
+export interface Parser {
+  readonly method?: string;
+  readonly target?: string;
+  readonly upgrade?: boolean;
+  readonly status?: number;
+  readonly reason?: string;
+  readonly minor: number;
+  readonly fields: readonly string[];
+  readonly data: Buffer;
+  readonly trailers: readonly string[];
+  readonly persistent: boolean;
+  readonly fault: string | undefined;
+  readonly faultAt: number;
   feed(chunk: Buffer): void;
   next(): number;
   finish(): void;

@@ -4,6 +4,13 @@
  */
 import common from 'node:_http_common';
 
+/** @import { Message, Parser, Reading } from './reading.mjs' */
+/**
+ * @template T
+ * @typedef {{ -readonly [Key in keyof T]: T[Key] }} Mutable
+ */
+/** @typedef {Mutable<Omit<Reading, 'messages'>> & { messages: Mutable<Message>[] }} Draft */
+
 const { HTTPParser, methods: METHODS } = common;
 
 const NEED_DATA = 0;
@@ -17,10 +24,13 @@ const MAX_HEAD = 1 << 24;
 /**
  * Reads pieces as they come.
  *
- * @param parser a fresh one; a ResponseParser must expect an answer already
+ * @param {Parser} parser a fresh one; a ResponseParser must expect an answer already
+ * @param {readonly Buffer[]} pieces
  * @param ended whether the connection closes behind them
+ * @returns {Reading}
  */
 export function readWithCodec(parser, pieces, ended = true) {
+  /** @type {Draft} */
   const reading = { messages: [], fault: undefined, faultAt: undefined, closed: false };
   for (const piece of pieces) {
     parser.feed(piece);
@@ -33,14 +43,21 @@ export function readWithCodec(parser, pieces, ended = true) {
   return reading;
 }
 
+/**
+ * @param {Parser} parser
+ * @param {Draft} reading
+ */
 function drain(parser, reading) {
   const { messages } = reading;
   for (;;) {
     const event = parser.next();
-    const message = messages.at(-1);
     if (event === NEED_DATA) return true;
-    if (event === HEAD || event === INFORMATIONAL) messages.push(messageOf(parser, event === INFORMATIONAL));
-    else if (event === DATA) message.body += parser.data.toString('latin1');
+    if (event === HEAD || event === INFORMATIONAL) {
+      messages.push(messageOf(parser, event === INFORMATIONAL));
+      continue;
+    }
+    const message = messages[messages.length - 1];
+    if (event === DATA) message.body += parser.data.toString('latin1');
     else if (event === END) {
       message.trailers = [...parser.trailers];
       message.complete = true;
@@ -53,6 +70,11 @@ function drain(parser, reading) {
   }
 }
 
+/**
+ * @param {Parser} parser
+ * @param {boolean} isInformational
+ * @returns {Message}
+ */
 function messageOf(parser, isInformational) {
   const isRequest = parser.method !== undefined;
   return {
@@ -69,8 +91,13 @@ function messageOf(parser, isInformational) {
   };
 }
 
-/** @param method of the request that is answered; undefined to read requests */
+/**
+ * @param {Buffer} bytes
+ * @param {string | undefined} method of the request that is answered; undefined to read requests
+ * @returns {Reading}
+ */
 export function readWithNode(bytes, method, ended = true) {
+  /** @type {Draft} */
   const reading = { messages: [], fault: undefined };
   for (let from = 0; ;) {
     const read = readOnce(reading, bytes.subarray(from), method, ended);
@@ -81,19 +108,28 @@ export function readWithNode(bytes, method, ended = true) {
   }
 }
 
-/** @returns how much was read; 0 when it was refused */
+/**
+ * @param {Draft} reading
+ * @param {Buffer} bytes
+ * @param {string | undefined} method
+ * @param {boolean} ended
+ * @returns how much was read; 0 when it was refused
+ */
 function readOnce(reading, bytes, method, ended) {
   const parser = new HTTPParser();
   parser.initialize(method === undefined ? HTTPParser.REQUEST : HTTPParser.RESPONSE, {}, MAX_HEAD, 0);
+  /** @type {string[]} */
   let batch = [];
   let url = '';
-  parser[HTTPParser.kOnHeaders | 0] = (fields, part) => {
+  parser[HTTPParser.kOnHeaders | 0] = (/** @type {string[]} */ fields, /** @type {string} */ part) => {
     batch.push(...fields);
     url += part ?? '';
   };
+  /** @typedef {[number, number, string[]?, number?, string?, number?, string?, boolean?, boolean?]} Head */
   parser[HTTPParser.kOnHeadersComplete | 0] = (
-    ...[, minor, fields, index, target, status, reason, , keepAlive]
+    /** @type {Head} */ ...[, minor, fields, index = 0, target, status = 0, reason, , keepAlive]
   ) => {
+    /** @type {Mutable<Message>} */
     const message = {
       minor,
       fields: [...batch, ...(fields ?? [])],
@@ -115,11 +151,11 @@ function readOnce(reading, bytes, method, ended) {
         ? 1
         : 0;
   };
-  parser[HTTPParser.kOnBody | 0] = (data) => {
-    reading.messages.at(-1).body += data.toString('latin1');
+  parser[HTTPParser.kOnBody | 0] = (/** @type {Buffer} */ data) => {
+    reading.messages[reading.messages.length - 1].body += data.toString('latin1');
   };
   parser[HTTPParser.kOnMessageComplete | 0] = () => {
-    const message = reading.messages.at(-1);
+    const message = reading.messages[reading.messages.length - 1];
     message.trailers = batch;
     message.complete = true;
     batch = [];
@@ -130,15 +166,17 @@ function readOnce(reading, bytes, method, ended) {
   parser.close();
   const error = [read, finished].find((result) => result instanceof Error);
   reading.fault = error?.code;
-  return error === undefined ? read : 0;
+  return error === undefined ? Number(read) : 0;
 }
 
-const HEAD_PARTS = ['method', 'target', 'status', 'reason', 'minor'];
+const HEAD_PARTS = /** @type {const} */ (['method', 'target', 'status', 'reason', 'minor']);
 
 /**
  * Where the codec took more than the other reader, or took it otherwise; undefined when nowhere.
  *
- * @param ours reading of the codec @param theirs of the other reader
+ * @param {Reading} ours reading of the codec
+ * @param {Reading} theirs of the other reader
+ * @returns {string | undefined}
  */
 export function lenience(ours, theirs) {
   for (const [i, message] of ours.messages.entries()) {
@@ -162,13 +200,21 @@ export function lenience(ours, theirs) {
   return undefined;
 }
 
+/**
+ * @param {readonly string[]} ours
+ * @param {readonly string[]} theirs
+ */
 function listDifference(ours, theirs) {
   if (ours.length !== theirs.length) return `${ours.length}, ${theirs.length}`;
   const at = ours.findIndex((text, i) => text !== theirs[i]);
   return at < 0 ? undefined : JSON.stringify([ours[at], theirs[at]]);
 }
 
-/** A reading in one line a message, for corpora and failures. */
+/**
+ * A reading in one line a message, for corpora and failures.
+ *
+ * @param {Omit<Reading, 'faultAt'> & { readonly faultAt?: number | string | undefined }} reading
+ */
 export function summarise({ messages, fault, faultAt }) {
   const lines = messages.map(({ method, target, status, body, complete }) => {
     const head = method === undefined ? String(status) : `${method} ${target}`;

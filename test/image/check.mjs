@@ -4,6 +4,7 @@
 //   NODE=/path/to/node npm run check:image  with another one, such as the image's version
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'; // prettier-ignore
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -20,7 +21,14 @@ const node = process.env.NODE ?? process.execPath;
 const work = mkdtempSync(join(tmpdir(), 'latchkey-image-'));
 chmodSync(work, 0o755);
 
-/** Folders of a root that are not part of an image. */
+/** @typedef {{ root: string, cwd: string, [instruction: string]: string }} Image */
+/** @typedef {{ readOnly?: boolean, volumes?: Record<string, string>, user?: number, cwd?: string }} Confinement */
+
+/**
+ * Folders of a root that are not part of an image.
+ *
+ * @param {string} root
+ */
 const mountsOf = (root) =>
   [...HOST, '/proc', '/dev'].map((path) => {
     mkdirSync(join(root, path), { recursive: true });
@@ -29,7 +37,14 @@ const mountsOf = (root) =>
       : `mount --rbind -o ro ${path} ${root}${path}`;
   });
 
-/** A command in a root of its own, as a shell line for `unshare`. */
+/**
+ * A command in a root of its own, as a shell line for `unshare`.
+ *
+ * @param {string} root
+ * @param {string} command
+ * @param {Confinement} [confinement]
+ * @returns {[program: string, args: string[]]}
+ */
 function chroot(root, command, { readOnly = false, volumes = {}, user = 0, cwd = '/' } = {}) {
   const mounts = mountsOf(root);
   const lines = [
@@ -43,18 +58,26 @@ function chroot(root, command, { readOnly = false, volumes = {}, user = 0, cwd =
   return ['unshare', ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', lines.join('\n')]];
 }
 
+/**
+ * @param {string} root
+ * @param {string} command
+ * @param {Confinement & { env?: Record<string, string>, input?: string }} [options]
+ */
 function run(root, command, options = {}) {
   const [program, args] = chroot(root, command, options);
-  const { status, stdout, stderr } = spawnSync(program, args, {
-    env: options.env ?? {},
-    input: options.input,
-  });
+  const { env = {}, input = '' } = options;
+  const { status, stdout, stderr } = spawnSync(program, args, { env, input });
   return { status, stdout: stdout.toString(), stderr: stderr.toString() };
 }
 
+/** @param {string} text */
 const quote = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 
-/** The base image: Node.js and npm under /usr/local, the rest from the host. */
+/**
+ * The base image: Node.js and npm under /usr/local, the rest from the host.
+ *
+ * @param {string} root
+ */
 function base(root) {
   for (const path of ['usr/local/bin', 'usr/local/lib/node_modules', 'etc', 'root', 'tmp', 'var/lib'])
     mkdirSync(join(root, path), { recursive: true });
@@ -69,6 +92,7 @@ function base(root) {
 
 /** What npm needs to reach the registry, as npm itself says it. */
 function npmEnvironment() {
+  /** @type {Record<string, string>} */
   const env = { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: '/root', npm_config_cache: '/tmp/npm' };
   for (const key of ['registry', 'cafile', 'proxy', 'https-proxy']) {
     const value = spawnSync('npm', ['config', 'get', key]).stdout.toString().trim();
@@ -81,11 +105,13 @@ function npmEnvironment() {
 function build() {
   const takesIn = readDockerignore('.dockerignore');
   const env = npmEnvironment();
+  /** @type {Record<string, Image>} */
   const roots = {};
-  let image;
+  /** @type {Image} */
+  let image = { root: '', cwd: '/' };
   for (const { from, name, instructions } of stagesOf(readDockerfile('Dockerfile'))) {
     const root = join(work, name);
-    image = { root, env: {}, cwd: '/' };
+    image = { root, cwd: '/' };
     if (from in roots) {
       cpSync(roots[from].root, root, { recursive: true, verbatimSymlinks: true });
       image.cwd = roots[from].cwd;
@@ -102,12 +128,13 @@ function build() {
       } else if (instruction === 'COPY') {
         const words = wordsOf(rest);
         const [, other] = /^--from=(.*)$/.exec(words[0]) ?? [];
-        const target = words.at(-1);
+        const target = words[words.length - 1];
         for (const source of words.slice(other === undefined ? 0 : 1, -1)) {
           const path = other === undefined ? resolve(source) : join(roots[other].root, source);
           const isFolder = statSync(path).isDirectory();
           const to = join(root, image.cwd, target, isFolder || !target.endsWith('/') ? '' : source);
-          const filter = (file) => other !== undefined || file === path || takesIn(relative('.', file));
+          const filter = (/** @type {string} */ file) =>
+            other !== undefined || file === path || takesIn(relative('.', file));
           assert.ok(other !== undefined || takesIn(source), `${source} is in the build`);
           cpSync(path, to, { recursive: true, filter, verbatimSymlinks: true });
         }
@@ -119,13 +146,18 @@ function build() {
 
 async function freePort() {
   const server = createServer();
-  await new Promise((done) => server.listen(0, '127.0.0.1', done));
-  const { port } = server.address();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
   await new Promise((done) => server.close(done));
   return port;
 }
 
-/** Runs the image as a careful operator would: read-only, no rights, a volume for data and one for the configuration. */
+/**
+ * Runs the image as a careful operator would: read-only, no rights, a volume for data and one for the configuration.
+ *
+ * @param {Image} image
+ */
 async function tryOut(image) {
   const { root, cwd } = image;
   const [data, config] = ['data', 'config'].map((name) => join(work, name));
@@ -146,7 +178,11 @@ async function tryOut(image) {
     env,
     volumes: { [volume]: data, '/etc/latchkey': config },
   };
-  const as = (words, more = {}) => run(root, words.map(quote).join(' '), { ...options, ...more });
+  /**
+   * @param {string[]} words
+   * @param {{ input?: string }} [more]
+   */
+  const as = (words, more) => run(root, words.map(quote).join(' '), { ...options, ...more });
 
   const password = 'correct horse battery staple';
   const hash = as([...entry, 'hash-password', '--password-file', '-'], { input: password });
@@ -189,7 +225,11 @@ async function tryOut(image) {
   }
 }
 
-/** The size of a folder in MiB. */
+/**
+ * The size of a folder in MiB.
+ *
+ * @param {string} path
+ */
 const sizeOf = (path) => Number(spawnSync('du', ['-sm', path]).stdout.toString().split('\t')[0]);
 
 try {

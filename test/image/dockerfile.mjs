@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs';
 
+/** @import { Instruction } from './dockerfile.mjs' */
+
 /**
  * Reads the instructions of a Dockerfile; lines that go on are one.
  * @param {string} file
@@ -21,9 +23,10 @@ export function readDockerfile(file) {
 
 /**
  * The stages of a Dockerfile by their names, in order.
- * @param {readonly { name: string, rest: string }[]} instructions
+ * @param {readonly Instruction[]} instructions
  */
 export function stagesOf(instructions) {
+  /** @type {{ from: string, name: string, instructions: Instruction[] }[]} */
   const stages = [];
   for (const { name, rest } of instructions) {
     if (name !== 'FROM') stages.at(-1)?.instructions.push({ name, rest });

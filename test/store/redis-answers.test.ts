@@ -178,7 +178,7 @@ t.test('a change that was given up is not made when it comes late, and one that 
   const { url, cli } = await startRedis(t);
   const client = new RedisClient(redisSettings({ url }));
   t.teardown(() => client.close());
-  await client.whenReady();
+  await client.connected();
   await client.begin('{"format":1}');
   /** What the script leaves when it runs. */
   const mark = async () => {

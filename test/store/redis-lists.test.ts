@@ -24,7 +24,7 @@ function fill(
 
 async function openClient(t: Test, url: string): Promise<RedisClient> {
   const client = new RedisClient(redisSettings({ url, command_timeout: 5_000 }));
-  await client.whenReady();
+  await client.connected();
   t.teardown(() => client.close());
   return client;
 }

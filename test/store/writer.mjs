@@ -1,9 +1,14 @@
 // A process of its own on a store: creates and revokes tokens as fast as it can and prints each acknowledged step.
 import { writeSync } from 'node:fs';
-import { openLmdbStore } from '../../dist/store/lmdb.js';
+import { built } from '../../bench/lib/built.mjs';
 
-const [path, prefix] = process.argv.slice(2);
+const { openLmdbStore } = await built('store/lmdb');
+const [path = '', prefix] = process.argv.slice(2);
 const store = openLmdbStore(path);
+/**
+ * @param {string} id
+ * @returns {import('../../src/domain/token.js').Token}
+ */
 const token = (id) => ({
   id,
   digest: `digest-${id}`,
@@ -17,9 +22,11 @@ const token = (id) => ({
   updatedAt: 0,
   expiresAt: null,
 });
+const owner = await store.directory.getUser('U1');
+if (owner === undefined) throw new Error('the store has no U1');
 for (let i = 0; ; i++) {
   const id = `${prefix}${i}`;
-  await store.tokens.create(token(id), store.directory.getUser('U1'), { active: null, stored: null }, 0);
+  await store.tokens.create(token(id), owner, { active: null, stored: null }, 0);
   writeSync(1, `created ${id}\n`);
   if (i % 2 === 0) continue;
   await store.tokens.revoke([id]);

@@ -10,7 +10,7 @@ import { adminSchema, decisionSchema, listenSchema } from './listen.js';
 import { logSchema, tracingSchema } from './observe.js';
 import { defaultRouteSchema, policySchema, routeSchema } from './policy.js';
 import { storeSchema } from './store.js';
-import { duration, positiveDuration, text, timeLimit, whole } from './units.js';
+import { duration, positiveDuration, text, timeLimit, integer } from './units.js';
 import { upstreamSchema } from './upstream.js';
 
 /** The configuration file: types, checks, defaults and JSON Schema come from here. */
@@ -31,7 +31,7 @@ export const configSchema = z.strictObject({
     .describe('The listener for proxies that ask for decisions; off unless present')
     .meta({ restart: true, example: '{ port: 9902 }' }),
   workers: z
-    .union([whole(1, 256), z.literal('auto')], 'expected a number from 1 to 256, or auto')
+    .union([integer(1, 256), z.literal('auto')], 'expected a number from 1 to 256, or auto')
     .default(1)
     .describe('Number of serving processes; auto is one per core')
     .meta({ restart: true }),
@@ -58,7 +58,7 @@ export const configSchema = z.strictObject({
     .meta({ restart: true }),
   cache: z
     .strictObject({
-      size: whole(0, 100_000_000)
+      size: integer(0, 100_000_000)
         .default(100_000)
         .describe('Tokens that each process caches; 0 disables the cache'),
       ttl: duration.prefault('30s').describe('How long a token is cached'),
@@ -83,7 +83,7 @@ export const configSchema = z.strictObject({
         .describe(
           'A session ends this long after login, even if it is active; applies to existing sessions too',
         ),
-      max_per_user: whole(1, 10_000)
+      max_per_user: integer(1, 10_000)
         .default(100)
         .describe('Sessions that a user may have; another login ends the least recently used one'),
     })
@@ -91,16 +91,16 @@ export const configSchema = z.strictObject({
     .describe('Logins by cookie'),
   tokens: z
     .strictObject({
-      max_per_user: whole(1, 1_000_000)
+      max_per_user: integer(1, 1_000_000)
         .nullable()
         .default(null)
         .describe('Active tokens that a user may have; null sets no separate limit'),
-      max_stored_per_user: whole(1, 1_000_000)
+      max_stored_per_user: integer(1, 1_000_000)
         .default(1_000)
         .describe(
           'Stored tokens of a user, expired ones included; above it, those that expired first are removed. At least max_per_user',
         ),
-      max_stored_per_customer: whole(1, 100_000_000)
+      max_stored_per_customer: integer(1, 100_000_000)
         .default(100_000)
         .describe('Stored tokens of all users of a customer, expired ones included'),
       max_lifetime: positiveDuration
@@ -117,11 +117,11 @@ export const configSchema = z.strictObject({
     .describe('API tokens'),
   login: z
     .strictObject({
-      max_failures: whole(1, 100)
+      max_failures: integer(1, 100)
         .default(5)
         .describe('Failed logins of an account before a wait of 1s, which doubles with each further failure'),
       lockout: positiveDuration.prefault('15m').describe('Longest wait; `latchkey user unlock` ends it'),
-      max_concurrent_hashes: whole(1, 64)
+      max_concurrent_hashes: integer(1, 64)
         .default(2)
         .describe(
           'Concurrent password checks in each serving process; each takes 46 MiB and briefly one core, at low priority',
@@ -135,7 +135,7 @@ export const configSchema = z.strictObject({
     .describe('Other issuers whose JWTs are credentials as `Authorization: Bearer`; none unless set'),
   rate_limit: z
     .strictObject({
-      writes_per_hour: whole(1, 1_000_000_000)
+      writes_per_hour: integer(1, 1_000_000_000)
         .nullable()
         .default(null)
         .describe(

@@ -1,16 +1,16 @@
 import { z } from 'zod';
-import { timeLimit, size, text, whole } from './units.js';
+import { timeLimit, size, text, integer } from './units.js';
 
 /** Limits for clients. Held by the process that listens, so a change needs a restart. */
 export const limitsSchema = z.strictObject({
-  connections: whole(1, 1_000_000)
+  connections: integer(1, 1_000_000)
     .default(10_000)
     .describe(
       'Open client connections in each process; limited also by the open files that the system allows',
     ),
   head_timeout: timeLimit.prefault('20s').describe('Timeout of a whole request head'),
   head_size: size(1_024, 1_048_576).prefault('16KiB').describe('Request target and fields together'),
-  head_fields: whole(10, 1_000).default(100).describe('Fields of a head'),
+  head_fields: integer(10, 1_000).default(100).describe('Fields of a head'),
   target_size: size(256, 65_536).prefault('8KiB').describe('Request target'),
   body_size: size(1_024, 16_777_216).prefault('64KiB').describe('Body of a built-in endpoint'),
   body_timeout: timeLimit.prefault('15s').describe('Timeout of the whole body of a built-in endpoint'),

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import { filePath, text, whole } from './units.js';
+import { filePath, text, integer } from './units.js';
 
 /** An address, or a name of this machine. */
 const host = text
@@ -9,7 +9,7 @@ const host = text
     'expected an address like 127.0.0.1 or ::1',
   )
   .describe('An address to listen on');
-const port = whole(0, 65_535).describe('A port; 0 picks a free one');
+const port = integer(0, 65_535).describe('A port; 0 picks a free one');
 
 const HOST_NAME = /^[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?$/;
 

@@ -59,7 +59,7 @@ function toBytes(text: string): number {
   return Number(amount) * SIZE_UNITS[unit as keyof typeof SIZE_UNITS];
 }
 
-export function whole(min: number, max: number) {
+export function integer(min: number, max: number) {
   const message = `expected a whole number from ${min} to ${max}`;
   return z.int(message).min(min, message).max(max, message);
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isHost } from '../../domain/host.js';
-import { filePath, text, timeLimit, whole } from './units.js';
+import { filePath, text, timeLimit, integer } from './units.js';
 import { baseUrl } from './urls.js';
 
 const healthCheck = z.strictObject({
@@ -35,13 +35,13 @@ export const upstreamSchema = z
     connect_timeout: timeLimit.prefault('2s').describe('Timeout of a new connection, TLS included'),
     response_timeout: timeLimit.prefault('30s').describe('Timeout to the first byte of the answer'),
     idle_timeout: timeLimit.prefault('60s').describe('Longest time between bytes, in either direction'),
-    retries: whole(0, 10)
+    retries: integer(0, 10)
       .default(1)
       .describe('Retries before anything was sent; for requests without side effects, also before the first byte of the answer'),
-    max_connections: whole(1, 65_535)
+    max_connections: integer(1, 65_535)
       .default(256)
       .describe('Concurrent requests and WebSockets to all addresses together, in each process'),
-    max_waiting: whole(0, 1_000_000).default(1_024).describe('Requests that may wait for a free connection'),
+    max_waiting: integer(0, 1_000_000).default(1_024).describe('Requests that may wait for a free connection'),
     wait_timeout: timeLimit.prefault('10s').describe('Longest wait for a free connection'),
     health_check: healthCheck.nullable().default(null).describe('Active health checks of each address'),
     host: hostField.default('upstream')

@@ -44,7 +44,7 @@ export const openWebSockets = new Gauge({
   help: 'Open WebSockets.',
 });
 
-/** Cells by route, then by outcome, then by class of status. */
+/** Series by route, then by outcome, then by class of status. */
 const byRoute = new Map<string, Map<string, Series[]>>();
 const CLASSES = ['none', '1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 

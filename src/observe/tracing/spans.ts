@@ -109,7 +109,7 @@ class Spans implements RequestTrace {
     span.end(this.#epoch + performance.now());
   }
 
-  judged(at: number, values: TracedValues): void {
+  decided(at: number, values: TracedValues): void {
     const gate = this.#gate;
     if (gate === undefined) return;
     this.#gate = undefined;
@@ -136,7 +136,7 @@ class Spans implements RequestTrace {
 
   end({ route, status, outcome, values }: TracedEnd, upstreamStatus: number | null): void {
     const at = performance.now();
-    this.judged(at, {});
+    this.decided(at, {});
     this.#endUpstream(at, outcome, upstreamStatus);
     const server = this.#server;
     if (server.isRecording()) {

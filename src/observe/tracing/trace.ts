@@ -28,7 +28,7 @@ export interface TracedParent {
   readonly sampled: boolean | undefined;
 }
 
-/** Where a request is carried to. */
+/** Where a request is forwarded to. */
 export interface TracedCall {
   readonly upstream: string;
   /** `https://api.internal:8443`; null when there are several addresses to choose from. */
@@ -57,7 +57,7 @@ export interface RequestTrace {
   /** Notes an operation of the store. @param left whether it left this thread: it gets a span of its own */
   stored(operation: string, startedAt: number, failed: boolean, left: boolean): void;
   /** Ends the gate's span. */
-  judged(at: number, values: TracedValues): void;
+  decided(at: number, values: TracedValues): void;
   /** Begins the upstream's span, and returns the `traceparent` to send along. */
   call(call: TracedCall): string;
   /** Ends the request's span, and that of the upstream. @param upstreamStatus null when it gave none */

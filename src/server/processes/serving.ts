@@ -26,7 +26,7 @@ export interface Serving {
 
 /** A configuration that waits to take over. One of both is called, once. */
 interface Prepared {
-  /** From its return on, every request is judged by the new configuration. */
+  /** From its return on, every request is authorized by the new configuration. */
   readonly commit: () => Promise<void>;
   readonly abort: () => Promise<void>;
 }

@@ -23,7 +23,7 @@ const IDLE_SWEEP_MS = 50;
  */
 const IDLE_GRACE_MS = 1_000;
 const RETIRE_SWEEP_MS = 200;
-/** A request may still be judged when a reload replaces its services; by then it has come to its upstream. */
+/** A request may still be authorized when a reload replaces its services; by then it has come to its upstream. */
 const JUDGED_MS = 5_000;
 
 /** A process that serves the public port and the decision port. */
@@ -55,7 +55,7 @@ export async function startWorker(
     (head, now) => runtime.recheck(head, now),
     fault,
   );
-  const { limits, listen: place, decision: decisionPlace } = loaded.config;
+  const { limits, listen: address, decision: decisionAddress } = loaded.config;
   const untilDrained =
     (serve: Serve): Serve =>
     (req, res) => {
@@ -71,7 +71,7 @@ export async function startWorker(
     answerOf: (refusal, req) => refusalOutside(runtime.services, refusal, req),
   });
   const decision =
-    decisionPlace === null
+    decisionAddress === null
       ? null
       : createDecisionServer(limits, {
           serve: untilDrained(createDecisionListener(() => runtime.services)),
@@ -81,11 +81,11 @@ export async function startWorker(
   const servers = decision === null ? [server] : [server, decision];
   limitConnections(servers, limits.connections, log);
   // In this order in every worker: a port that the system picks is shared by the order in which it was asked for.
-  const url = await listen(server, place.host, place.port);
+  const url = await listen(server, address.host, address.port);
   const decisionUrl =
-    decision === null || decisionPlace === null
+    decision === null || decisionAddress === null
       ? null
-      : await listen(decision, decisionPlace.host, decisionPlace.port);
+      : await listen(decision, decisionAddress.host, decisionAddress.port);
   const retire = (old: Runtime): Promise<void> =>
     whenUnused(old, () => closed)
       .then(() => old.close())

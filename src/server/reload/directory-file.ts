@@ -26,7 +26,7 @@ export class DirectoryRefused extends Error {
   }
 }
 
-/** Whether a file was not judged for a reason that lies outside of it and passes. */
+/** Whether a file was not checked for a reason that lies outside of it and passes. */
 export function isPassing(error: unknown): boolean {
   return error instanceof Unavailable || (error instanceof DirectoryRefused && error.passes);
 }

@@ -13,7 +13,7 @@ import { tellCertificate } from './certificate.js';
 import { applyDirectory, DirectoryRefused, isPassing } from './directory-file.js';
 import { readDirectory } from './read-directory.js';
 
-/** A reload that could not be judged is tried again after this time, doubled each time up to the longest. */
+/** A reload that could not be checked is tried again after this time, doubled each time up to the longest. */
 const FIRST_RETRY_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
 
@@ -116,7 +116,7 @@ export class Reloader {
     );
   }
 
-  /** The files were not judged: what kept them from it passes, and nobody would touch them again. */
+  /** The files were not checked: what kept them from it passes, and nobody would touch them again. */
   #tryAgain(reason: string, faults: readonly string[], unconfirmed: boolean): void {
     const wait = Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** this.#postponed);
     this.#postponed += 1;

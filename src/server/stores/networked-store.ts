@@ -28,7 +28,7 @@ import { withRevocations } from '../../store/with-revocations.js';
 
 type Settings = Extract<Config['store'], { type: 'redis' }>;
 
-/** Expiry is judged by the clock of the machine that judges, so the clocks of a fleet have to agree. */
+/** Expiry is decided by the clock of the machine that decides, so the clocks of a fleet have to agree. */
 const MAX_SKEW_MS = 5_000;
 
 /**
@@ -87,7 +87,7 @@ export async function openNetworkedStore(
       known = true;
     },
   }; // prettier-ignore
-  await client.whenReady();
+  await client.connected();
   let said = false;
   const staleOnce = (): void => {
     if (!said) log.warn('store unavailable; serving recently used tokens from the cache');

@@ -53,7 +53,7 @@ export async function openStore(config: Config, server?: ServerProcess): Promise
     store,
     passwords,
     sealer,
-    // A queue of its own: strangers who log in must not keep a reload from being judged.
+    // A queue of its own: strangers who log in must not keep a reload from being checked.
     directory: new DirectoryApplier(store, new Passwords(localHasher, 1), sealer),
     audit,
     close: async () => {

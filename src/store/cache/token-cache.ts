@@ -211,7 +211,7 @@ export class TokenCache {
     this.#bridge?.noteToken(found.token);
   }
 
-  /** A token that was seen not too long ago. Its expiry is judged by whoever asks, as always. */
+  /** A token that was seen not too long ago. Its expiry is checked by whoever asks, as always. */
   #stale(digest: string): TokenWithOwner | undefined {
     const entry = this.#keepsWhileDisabled ? this.#entries.get(digest) : undefined;
     if (entry === undefined) return undefined;

@@ -6,7 +6,7 @@ import { costOfHash } from '../../domain/password-cost.js';
 import { countIndex, type Databases, listIndex, PASSWORD_COST } from './databases.js';
 import { readService, readToken, readUser } from './read.js';
 import { removeSession } from './sessions.js';
-import { removeSudosOf } from './sudo-grants.js';
+import { removeSudoGrantsOf } from './sudo-grants.js';
 import { activeTokensOf, addToken, isNewDigest, removeToken } from './tokens.js';
 
 /**
@@ -181,7 +181,7 @@ function removeUser(dbs: Databases, id: string): void {
 
 function endSessions(dbs: Databases, userId: string): void {
   for (const digest of listIndex(dbs.sessionsOf, userId)) removeSession(dbs, digest);
-  removeSudosOf(dbs, userId);
+  removeSudoGrantsOf(dbs, userId);
 }
 
 function removeService(dbs: Databases, id: string): void {

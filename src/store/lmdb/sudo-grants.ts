@@ -24,7 +24,7 @@ export function removeExpiredSudo(dbs: Databases, key: string): void {
 }
 
 /** Run it in a write transaction. */
-export function removeSudosOf(dbs: Databases, userId: string): void {
+export function removeSudoGrantsOf(dbs: Databases, userId: string): void {
   for (const credentialId of listIndex(dbs.sudos, userId)) removeSudo(dbs, userId, credentialId);
 }
 

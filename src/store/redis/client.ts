@@ -84,8 +84,8 @@ export class RedisClient {
   }
 
   /** Resolves when the first connection is there, or when a start should not wait for it any longer. */
-  async whenReady(): Promise<void> {
-    await this.#master.whenReady(FIRST_CONNECTION_MS);
+  async connected(): Promise<void> {
+    await this.#master.connected(FIRST_CONNECTION_MS);
   }
 
   key(name: string): string {

@@ -67,7 +67,7 @@ export class InvalidationLink {
   #probes = 0;
   #probed: () => void = () => undefined;
   #closed = false;
-  #cut: (reason: string) => void = () => undefined;
+  #abort: (reason: string) => void = () => undefined;
 
   /** @param names beginnings of the keys to be notified of, without the prefix */
   constructor(client: RedisClient, settings: RedisSettings, names: readonly string[], events: InvalidationEvents) {
@@ -80,7 +80,7 @@ export class InvalidationLink {
 
   close(): void {
     this.#closed = true;
-    this.#cut('closed');
+    this.#abort('closed');
   }
 
   async #run(): Promise<void> {
@@ -124,7 +124,7 @@ export class InvalidationLink {
     const [subscriber, tracker] = [this.#connectionTo(session), this.#connectionTo(session)];
     connections.push(subscriber, tracker);
     const lost = new Promise<string>((resolve) => {
-      this.#cut = resolve;
+      this.#abort = resolve;
       for (const connection of connections) connection.once('close', () => resolve('the connection closed'));
       void session.lost.then(resolve);
     });
@@ -178,13 +178,13 @@ export class InvalidationLink {
     this.#probed = () => (backAt = performance.now());
     const heartbeat = setInterval(() => {
       const now = performance.now();
-      if (now - backAt > PROBE_LOST_MS) this.#cut('writes do not come back');
+      if (now - backAt > PROBE_LOST_MS) this.#abort('writes do not come back');
       if (now - sentAt >= PROBE_MS) {
         sentAt = now;
         // What is not written does not come back either.
         this.#probe().catch(() => undefined);
       }
-      this.#check(session, subscriber, tracker).catch((error: unknown) => this.#cut(String(error)));
+      this.#check(session, subscriber, tracker).catch((error: unknown) => this.#abort(String(error)));
     }, HEARTBEAT_MS);
     return () => clearInterval(heartbeat);
   }

@@ -40,7 +40,7 @@ export class Lease {
     this.#askedAt = Math.max(this.#askedAt, askedAt);
   }
 
-  /** It is over for good. */
+  /** The lease is lost for good. */
   end(): void {
     this.#ended = true;
   }

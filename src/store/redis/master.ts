@@ -77,7 +77,7 @@ export class Master {
   }
 
   /** Resolves when a session is there, or after a time in milliseconds. */
-  async whenReady(ms: number): Promise<void> {
+  async connected(ms: number): Promise<void> {
     if (this.#current === undefined) await this.#next(ms);
   }
 

@@ -7,15 +7,19 @@ const tls = require('node:tls');
 const { POINT_HOST: name, POINT_PORT: port } = process.env;
 const connect = tls.connect;
 
-tls.connect = function (...args) {
-  // connect(options), connect(port, options) or connect(port, host, options), each with a callback or without.
+/**
+ * connect(options), connect(port, options) or connect(port, host, options), each with a callback or without.
+ *
+ * @this {unknown}
+ * @param {...any} args
+ */
+function toPoint(...args) {
   const options = args.find((each) => typeof each === 'object');
   const host = typeof args[1] === 'string' ? args[1] : options?.host;
-  if (host !== name && options?.servername !== name) return connect.apply(this, args);
+  if (host !== name && options?.servername !== name) return Reflect.apply(connect, this, args);
   const callbacks = args.filter((each) => typeof each === 'function');
-  return connect.call(
-    this,
-    { ...options, host: '127.0.0.1', port: Number(port), servername: name },
-    ...callbacks,
-  );
-};
+  const point = { ...options, host: '127.0.0.1', port: Number(port), servername: name };
+  return Reflect.apply(connect, this, [point, ...callbacks]);
+}
+
+tls.connect = toPoint;

@@ -5,11 +5,17 @@
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
-const { API_URL: base, API_KEY: key, PACKAGES: home } = process.env;
+const { API_URL: base = '', API_KEY: key, PACKAGES: home } = process.env;
 const [name, steps] = process.argv.slice(2);
 const require = createRequire(pathToFileURL(`${home}/package.json`));
 
-/** What each library needs to be pointed at another address, and how one of its calls is made. */
+/** @typedef {(call: string, args: unknown[]) => Promise<unknown>} Call makes one call of a library */
+
+/**
+ * What each library needs to be pointed at another address, and how one of its calls is made.
+ *
+ * @type {Readonly<Record<string, () => Call | Promise<Call>>>}
+ */
 const LIBRARIES = {
   fastly: official,
   'fastly-7': official,
@@ -25,7 +31,7 @@ const LIBRARIES = {
   },
   'fastly-api': () => {
     const { purge } = require('fastly-api')({ apiKey: key, endpoint: base, service: 'SVC1' });
-    return (call, args) => purge[call](...args);
+    return async (call, args) => purge[call](...args);
   },
   'fastly-purge': () => {
     const client = new (require('fastly-purge'))(key);
@@ -41,27 +47,39 @@ const LIBRARIES = {
   },
 };
 
-/** The vendor's own library: a plugin of its HTTP client rewrites the address, as the address of each call is built in. */
+/**
+ * The vendor's own library: a plugin of its HTTP client rewrites the address, as the address of each call is built in.
+ *
+ * @returns {Call}
+ */
 function official() {
   const library = require(name);
   const client = library.ApiClient.instance;
   client.basePath = base;
-  client.plugins = [(request) => void (request.url = request.url.replace('https://api.fastly.com', base))];
+  client.plugins = [
+    (/** @type {{ url: string }} */ request) =>
+      void (request.url = request.url.replace('https://api.fastly.com', base)),
+  ];
   client.authenticate(key);
   return async (call, args) => {
     if (call === 'authenticate') return client.authenticate(...args);
     if (call === 'limits') return [client.rateLimitRemaining, client.rateLimitReset];
-    const [api, method] = call.split('.');
+    const [api = '', method = ''] = call.split('.');
     return new library[api](client)[method](...args);
   };
 }
 
+/**
+ * @param {(done: (error: unknown, value?: unknown) => void) => void} start
+ * @returns {Promise<unknown>}
+ */
 function promised(start) {
   return new Promise((resolve, reject) => {
     start((error, value) => (error ? reject(error) : resolve(value)));
   });
 }
 
+/** @param {any} error of whichever library */
 function told(error) {
   const { status, statusCode, body, response, message } = error;
   return {
