@@ -31,7 +31,7 @@ async function setUp(t: Test) {
 }
 
 t.test('what is not there is refused until those who created it had time to make it again', async (t) => {
-  const { redis, store, restore, creations, digest } = await setUp(t);
+  const { redis, store, restore, revocations, creations, digest } = await setUp(t);
   const client = store.client;
   await client.scriptOn(await client.session(), 'beginRecovery', nameOfHistory((await client.session()).identity));
   const recovering = { message: 'what a failover may have lost is being made again' };
@@ -51,6 +51,11 @@ t.test('what is not there is refused until those who created it had time to make
   t.equal(await store.tokens.find(digest('T2')), undefined);
   t.equal(await store.sessions.find('S1'), undefined);
   t.equal(creations.current(Date.now()).length, 1, 'what is lost stays so');
+  t.ok(revocations.hasToken({ id: 'T2', digest: digest('T2') }));
+  t.not(redis.cli('ZSCORE', '{latchkey:}revocations', 'token:T2'), '', 'whoever brings it back');
+  await store.tokens.create(token('T2'), user('U1'), NO_LIMITS, NOW);
+  t.same(await restore(), { reapplied: 1, recovered: 0, lost: [] });
+  t.equal(await store.tokens.find(digest('T2')), undefined);
 }); // prettier-ignore
 
 t.test('what ended meanwhile is not made again', async (t) => {

@@ -51,7 +51,20 @@ export async function restoreHistory(
   }
   creations.forget(lost);
   const tokens = lost.filter(({ kind }) => kind === 'token').map(({ record }) => record.id);
+  await endLost(client, session, revocations, tokens);
   return { reapplied, recovered, lost: tokens };
+}
+
+/** Lost tokens stay lost: another failover could bring them back, after their holders were told that they are unknown. */
+async function endLost(
+  client: RedisClient,
+  session: MasterSession,
+  revocations: Revocations,
+  ids: readonly string[],
+): Promise<void> {
+  const names = ids.map((id) => `token:${id}`);
+  revocations.note(names);
+  for (const some of batches(names)) await client.scriptOn(session, 'reapply', ...some);
 }
 
 /** How many creations were made again, and those that are lost. */
