@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { directory } from '../helpers/fixture.js';
-import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { INSTALLED, run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 
 /** Has a process write down which packages the code in `dist` loads. */
 function recorder(file: string): NodeJS.ProcessEnv {
@@ -32,7 +32,7 @@ t.test('a command loads the packages that it needs, and no others', async (t) =>
   const storing = [...reading, 'lmdb', 'lru-cache', 'p-limit'];
   const serving = [...storing, 'http-proxy', 'pino', 'prom-client', 'undici'];
   await t.test('serve', async (t) => {
-    const loaded = await record(async (env) => (await start(t, config, { env })).stop());
+    const loaded = await record(async (env) => (await start(t, config, { env, program: INSTALLED })).stop());
     t.same(loaded, serving.toSorted());
   });
   const commands: readonly (readonly [string[], string[]])[] = [
@@ -48,7 +48,9 @@ t.test('a command loads the packages that it needs, and no others', async (t) =>
   ];
   for (const [args, packages] of commands) {
     await t.test(args.slice(0, 2).join(' '), async (t) => {
-      const loaded = await record(async (env) => t.match(await run(args, { env }), { code: 0, stderr: '' }));
+      const loaded = await record(async (env) =>
+        t.match(await run(args, { env, program: INSTALLED }), { code: 0, stderr: '' }),
+      );
       t.same(loaded, packages.toSorted());
     });
   }

@@ -1,10 +1,11 @@
-// Makes ready what every test file loads: tap's classes without the plugins that .taprc leaves out, and the bundles.
-// Without it, tap does the first at its start, and each test file builds its own bundle.
+// Makes ready what every test file loads: tap's classes without the plugins that .taprc leaves out, and the bundles; with
+// "program", also the program that tests start. Without it, tap and the test files do so themselves, each for itself.
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { bundleAll } from './bundle.mjs';
+import { programOf } from './program.mjs';
 
 const root = resolve(import.meta.dirname, '../..');
 const tapClasses = join(root, 'node_modules/@tapjs/test/test-built/dist/esm/index.js');
@@ -23,3 +24,4 @@ if (leftOut.some((name) => classes.includes(`from "${name}"`))) {
 
 const files = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' });
 await bundleAll(files.filter((file) => file.endsWith('.test.ts')).map((file) => join(root, 'test', file)));
+if (process.argv.includes('program')) programOf();

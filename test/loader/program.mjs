@@ -1,0 +1,194 @@
+// Makes the program that tests start: what a build left in dist as one file, with the code that V8 compiled of it. It
+// starts in a third of the processor time, and the suite starts hundreds of them.
+import { spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { once } from 'node:events';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { setFlagsFromString } from 'node:v8';
+
+/** @import { Plugin } from 'esbuild' */
+/** @typedef {import('node:vm').Script} Script */
+
+const SELF = fileURLToPath(import.meta.url);
+const ROOT = resolve(import.meta.dirname, '../..');
+const DIST = join(ROOT, 'dist');
+const FOLDER = join(ROOT, 'node_modules/.cache/tests/program');
+const STAMPS = join(FOLDER, 'stamps.json');
+/** Longer than a suite runs. */
+const UNUSED_MS = 3_600_000;
+const PROGRAM = join(FOLDER, 'latchkey.cjs');
+
+/** The path of the program. It is made anew when the build is another one. */
+export function programOf() {
+  if (isOutdated()) {
+    const { status } = spawnSync(process.execPath, [SELF], { stdio: 'inherit' });
+    if (status !== 0) throw new Error('no program to test: run "npm run build" first');
+  }
+  return PROGRAM;
+}
+
+function isOutdated() {
+  try {
+    /** @type {{ root: string, stamps: [file: string, stamp: string][] }} */
+    const { root, stamps } = JSON.parse(readFileSync(STAMPS, 'utf8'));
+    return root !== ROOT || stamps.some(([file, stamp]) => stampOf(file) !== stamp);
+  } catch (error) {
+    if (/** @type {NodeJS.ErrnoException} */ (error).code === 'ENOENT') return true;
+    throw error;
+  }
+}
+
+/** @param {string} file */
+function stampOf(file) {
+  const { mtimeMs, size } = statSync(file);
+  return `${mtimeMs} ${size}`;
+}
+
+/** Makes the program of what is in dist. */
+async function make() {
+  const { build } = await import('esbuild');
+  const { outputFiles, metafile } = await build({
+    absWorkingDir: ROOT,
+    entryPoints: [join(DIST, 'cli.js')],
+    write: false,
+    bundle: true,
+    metafile: true,
+    format: 'cjs',
+    platform: 'node',
+    target: 'node20',
+    // They load binaries from their own folders.
+    external: ['lmdb', '@node-rs/argon2'],
+    // A script with compiled code can't import.
+    supported: { 'dynamic-import': false },
+    minifyWhitespace: true,
+    plugins: [asInDist],
+    logLevel: 'error',
+  });
+  const sources = Object.keys(metafile.inputs).map((file) => resolve(ROOT, file));
+  const stamps = [...sources, SELF, join(ROOT, 'package-lock.json')].map((file) => [file, stampOf(file)]);
+  const text = `(function (require, module, exports) {${outputFiles[0]?.text.replace(/^#!.*/, '')}\n})`;
+  // V8 tells code of one text from that of another by the length alone.
+  const file = join(FOLDER, `${createHash('sha256').update(text).digest('hex').slice(0, 16)}.cjs`);
+  mkdirSync(FOLDER, { recursive: true });
+  replace(file, text);
+  await compile(file);
+  replace(PROGRAM, `(${String(load)})(${JSON.stringify(file)}, require, module);\n`);
+  replace(STAMPS, JSON.stringify({ root: ROOT, stamps }));
+  removeOld();
+}
+
+/** Removes what earlier builds left. Tests that run now may still start the last one. */
+function removeOld() {
+  for (const name of readdirSync(FOLDER)) {
+    const stats = statSync(join(FOLDER, name), { throwIfNoEntry: false });
+    if (stats !== undefined && stats.mtimeMs < Date.now() - UNUSED_MS)
+      rmSync(join(FOLDER, name), { force: true });
+  }
+}
+
+/** @type {Plugin} */
+const asInDist = {
+  name: 'as-in-dist',
+  setup(build) {
+    build.onLoad({ filter: /\.js$/ }, ({ path }) => {
+      if (!path.startsWith(DIST)) return undefined;
+      const text = readFileSync(path, 'utf8');
+      const contents = text.replaceAll('import.meta.url', JSON.stringify(pathToFileURL(path).href));
+      if (path !== join(DIST, 'cli.js')) return { contents };
+      // It awaits its command, which CommonJS can't at the top.
+      const body = contents.search(/^(?!import |#!)/m);
+      return { contents: `${contents.slice(0, body)}void (async () => {${contents.slice(body)}\n})();` };
+    });
+  },
+};
+
+/**
+ * Loads the program with its compiled code, unless another version of Node compiled it. Its text is a part of the program.
+ *
+ * @param {string} file
+ * @param {NodeJS.Require} require
+ * @param {NodeJS.Module} module
+ * @returns {Script}
+ */
+function load(file, require, module) {
+  const { existsSync, readFileSync } = /** @type {typeof import('node:fs')} */ (require('node:fs'));
+  const { Script } = /** @type {typeof import('node:vm')} */ (require('node:vm'));
+  const compiled = `${file}.${process.version}`;
+  const script = new Script(readFileSync(file, 'latin1'), {
+    filename: file,
+    ...(existsSync(compiled) ? { cachedData: readFileSync(compiled) } : {}),
+  });
+  script.runInThisContext()(require, module, module.exports);
+  return script;
+}
+
+/**
+ * Has a server start, answer and end, and keeps what V8 compiled for it.
+ *
+ * @param {string} file
+ */
+async function compile(file) {
+  const folder = mkdtempSync(join(tmpdir(), 'latchkey-compile-'));
+  try {
+    const config = join(folder, 'latchkey.yaml');
+    writeFileSync(config, 'listen: { port: 0 }\nadmin: { port: 0 }\nupstream: http://127.0.0.1:1\ndirectory: { file: users.yaml }\n');
+    writeFileSync(join(folder, 'users.yaml'), 'customers: [{ id: C, name: C }]\nusers: []\n', { mode: 0o600 });
+    const child = spawn(process.execPath, [SELF, 'keep', file, 'serve', '--config', config], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const ended = once(child, 'exit');
+    for await (const line of createInterface(child.stdout)) {
+      if (!line.includes('"msg":"ready"')) continue;
+      await fetch(`${JSON.parse(line).listen}/tokens/self`, { headers: { 'service-key': 'none' } });
+      child.kill();
+    }
+    const [code] = await ended;
+    if (code !== 0) throw new Error(`the program to compile ended with ${code}`);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+} // prettier-ignore
+
+/**
+ * Runs the program and writes down what V8 compiled of it until its end.
+ *
+ * @param {string} file
+ * @param {string[]} args
+ */
+function keep(file, args) {
+  process.argv = [process.execPath, file, ...args];
+  const script = load(file, createRequire(import.meta.url), /** @type {NodeJS.Module} */ ({ exports: {} }));
+  process.on('exit', () => {
+    // V8 takes compiled code only with the flags that it was compiled with: those before the server set its own.
+    setFlagsFromString('--allocation-site-pretenuring');
+    setFlagsFromString('--heap-growing-percent=0');
+    replace(`${file}.${process.version}`, script.createCachedData());
+  });
+}
+
+/**
+ * Replaces a file as a whole: another process may be reading it.
+ *
+ * @param {string} path
+ * @param {string | Uint8Array} text
+ */
+function replace(path, text) {
+  writeFileSync(`${path}.${process.pid}`, text);
+  renameSync(`${path}.${process.pid}`, path);
+}
+
+const [step, ...args] = process.argv.slice(2);
+if (process.argv[1] === SELF && step === 'keep') keep(args[0] ?? '', args.slice(1));
+else if (process.argv[1] === SELF) await make();
