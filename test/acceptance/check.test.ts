@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { run, temporaryFolder } from '../helpers/latchkey.js';
+import { INSTALLED, run, temporaryFolder } from '../helpers/latchkey.js';
 
 const file = join(temporaryFolder(t), 'f.yaml');
 const UP = 'upstream: http://127.0.0.1:3000\n';
@@ -55,6 +55,7 @@ t.test('the commands check, schema and hash-password', async (t) => {
   t.ok('users' in (JSON.parse((await run(['schema', 'directory'])).stdout) as typeof schema).properties);
   const hashed = await run(['hash-password', '--password-file', '-'], {
     input: 'correct horse battery staple\n',
+    program: INSTALLED,
   });
   t.match(hashed, { code: 0, stdout: /^\$argon2id\$v=19\$m=47104,t=1,p=1\$/ });
   t.match(await run(['hash-password', '--password-file', '-'], { input: 'short\n' }), {

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { getPriority } from 'node:os';
 import t from 'tap';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
+import { INSTALLED } from '../helpers/latchkey.js';
 import { send } from '../helpers/http.js';
 import { workersOf } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
@@ -15,7 +16,7 @@ const isAlive = (pid: number) => {
 };
 
 async function serve(t: Parameters<typeof startFixture>[0], config: object = {}) {
-  const fixture = await startFixture(t, config);
+  const fixture = await startFixture(t, config, { program: INSTALLED });
   const post = (user: string, password = PASSWORD) =>
     send(fixture.url, '/login', { body: new URLSearchParams({ user: `${user}@example.com`, password }) });
   return { ...fixture, post };

@@ -4,12 +4,12 @@ import { costOfHash } from '../../src/domain/password-cost.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
-import { run } from '../helpers/latchkey.js';
+import { INSTALLED, run } from '../helpers/latchkey.js';
 
 t.test(
   'a weak hash is replaced at the next login, and a directory that declares it changes nothing',
   async (t) => {
-    const { server, url, folder, configFile, login } = await startFixture(t);
+    const { server, url, folder, configFile, login } = await startFixture(t, {}, { program: INSTALLED });
     const store = openLmdbStore(join(folder, 'data'));
     t.teardown(() => store.maintenance.close());
     const cost = async () => costOfHash((await store.directory.getUser('user'))?.passwordHash ?? null);

@@ -9,7 +9,7 @@ import { refuseNegativeCounts } from './counts.js';
 import { forgetServer, noteServer } from './interface.js';
 import { refuseSecretsBelow, refuseSecretsIn } from './secrets.js';
 
-/** The program as it is installed. Tests start the same in one file, which is quicker. */
+/** The program as it is installed. Tests start the same in one file, where a password costs less to hash. */
 export const INSTALLED = resolve(import.meta.dirname, '../../dist/cli.js');
 const START_MS = 30_000;
 
