@@ -20,5 +20,5 @@ const env = { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH}` };
 for (const name of ['npm_node_execpath', 'NODE']) delete env[name];
 const node = spawnSync('node', ['--version'], { env, encoding: 'utf8' }).stdout.trim();
 process.stdout.write(`tests on Node ${node}\n`);
-const args = files.length === 0 ? ['test'] : ['exec', '--', 'tap', ...files];
-process.exitCode = spawnSync('npm', args, { env, stdio: 'inherit' }).status ?? 1;
+const [program, args] = files.length === 0 ? ['npm', ['test']] : ['node', ['test/loader/run.mjs', ...files]];
+process.exitCode = spawnSync(program, args, { env, stdio: 'inherit' }).status ?? 1;

@@ -1,27 +1,42 @@
-// Makes ready what every test file loads: tap's classes without the plugins that .taprc leaves out, and the bundles; with
-// "program", also the program that tests start. Without it, tap and the test files do so themselves, each for itself.
+// Makes ready what test files load: tap's classes without the plugins that .taprc leaves out, the bundles, and the program
+// that tests start. Run by itself it does so for all of them, without running one.
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { bundleAll } from './bundle.mjs';
 import { programOf } from './program.mjs';
 
-const root = resolve(import.meta.dirname, '../..');
-const tapClasses = join(root, 'node_modules/@tapjs/test/test-built/dist/esm/index.js');
-const tap = createRequire(import.meta.url)
-  .resolve('tap/package.json')
-  .replace('package.json', 'dist/esm/run.mjs');
+const ROOT = resolve(import.meta.dirname, '../..');
 
-const leftOut = [...readFileSync(join(root, '.taprc'), 'utf8').matchAll(/'!(@tapjs\/[a-z-]+)'/g)].map(
-  ([, name]) => name,
-);
-const classes = readFileSync(tapClasses, 'utf8');
-if (leftOut.some((name) => classes.includes(`from "${name}"`))) {
-  const { status } = spawnSync(process.execPath, [tap, 'build'], { cwd: root, stdio: 'inherit' });
-  if (status !== 0) process.exit(1);
+/**
+ * @param {string[]} files test files, below test
+ * @param {boolean} program whether some of them start the program
+ */
+export async function prepare(files, program) {
+  buildTap();
+  await bundleAll(files.map((file) => join(ROOT, 'test', file)));
+  // Without a build, the tests that start the program say so.
+  if (program && existsSync(join(ROOT, 'dist/cli.js'))) programOf();
 }
 
-const files = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' });
-await bundleAll(files.filter((file) => file.endsWith('.test.ts')).map((file) => join(root, 'test', file)));
-if (process.argv.includes('program')) programOf();
+/** tap makes a file of classes out of its plugins, all of them at first. */
+function buildTap() {
+  const config = readFileSync(join(ROOT, '.taprc'), 'utf8');
+  const leftOut = [...config.matchAll(/'!(@tapjs\/[a-z-]+)'/g)].map(([, name]) => name);
+  const classes = readFileSync(join(ROOT, 'node_modules/@tapjs/test/test-built/dist/esm/index.js'), 'utf8');
+  if (!leftOut.some((name) => classes.includes(`from "${name}"`))) return;
+  const manifest = createRequire(import.meta.url).resolve('tap/package.json');
+  const tap = manifest.replace('package.json', 'dist/esm/run.mjs');
+  const { status } = spawnSync(process.execPath, [tap, 'build'], { cwd: ROOT, stdio: 'inherit' });
+  if (status !== 0) throw new Error('tap could not be built');
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const files = readdirSync(join(ROOT, 'test'), { recursive: true, encoding: 'utf8' });
+  await prepare(
+    files.filter((file) => file.endsWith('.test.ts')),
+    true,
+  );
+}
