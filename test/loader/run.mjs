@@ -21,8 +21,8 @@ const GRACE_SECONDS = 30;
 const TIERS = new Map(
   Object.entries({
     unit: [
-      ...['accounts/', 'commands/', 'config/config.', 'config/restart.', 'domain/', 'endpoints/', 'gate/', 'http/', 'http1/'],
-      ...['listeners/', 'observe/', 'pipeline/', 'policy/', 'properties/', 'store/records.', 'ui/', 'upstream/'],
+      'accounts/', 'commands/', 'config/config.', 'config/restart.', 'domain/', 'endpoints/', 'gate/', 'http/', 'http1/',
+      'listeners/', 'observe/', 'pipeline/', 'policy/', 'properties/', 'store/records.', 'ui/', 'upstream/',
     ],
     e2e: ['acceptance/', 'browser/', 'clients/', 'docs/', 'examples/', 'helm/', 'image/'],
     resilience: ['bench/', 'faults/', 'server/', 'store/'],
