@@ -11,7 +11,7 @@ import { refuseSecretsBelow, refuseSecretsIn } from './secrets.js';
 
 /** The program as it is installed. Tests start the same in one file, where a password costs less to hash. */
 export const INSTALLED = resolve(import.meta.dirname, '../../dist/cli.js');
-const START_MS = 30_000;
+const START_MS = 120_000;
 
 /** A file system in memory where one has room, so that no write waits for a disk; nothing here outlives the machine. */
 const TEMPORARY = roomIn('/dev/shm') > 2 ** 30 ? '/dev/shm' : tmpdir();
