@@ -8,7 +8,7 @@ import { startCollector } from '../helpers/collector.js';
 import { directory, PASSWORD, startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback, send, sendRaw, startUpstream } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
-import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { INSTALLED, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 import { refuseSecretsIn } from '../helpers/secrets.js';
@@ -218,7 +218,7 @@ t.test('off: a trace is carried on as it came, and nothing of the SDK is loaded'
   const register = `import { register } from 'node:module'; register(${JSON.stringify(`data:text/javascript,${encodeURIComponent(hook)}`)});`;
   const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(register)}` };
   const config = { upstream: upstream.url };
-  const server = await start(t, writeConfig(folder, config, await directory()), { env });
+  const server = await start(t, writeConfig(folder, config, await directory()), { env, program: INSTALLED });
   const got = async (...fields: string[]) => {
     const lines = fields.map((field) => `${field}\r\n`).join('');
     t.match(await sendRaw(server.url, `GET /status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${lines}\r\n`, 3_000), /^HTTP\/1.1 200/);
