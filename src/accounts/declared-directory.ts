@@ -1,4 +1,5 @@
 import type { Customer } from '../domain/user.js';
+import type { DeclaredToken } from './declared-tokens.js';
 import type { LegacyKey } from './legacy-keys.js';
 
 /** What a directory file declares. */
@@ -8,6 +9,10 @@ export interface Directory {
   readonly users: readonly DirectoryUser[];
   /** Absent: the legacy keys in the store are left as they are. */
   readonly legacy_keys?: readonly LegacyKey[] | undefined;
+  /** Absent: none, so that those in the store are revoked. */
+  readonly tokens?: readonly DeclaredToken[];
+  /** Longest lifetime of a declared token from when it is first applied, milliseconds; absent or null is no limit. */
+  readonly max_token_lifetime?: number | null;
 }
 
 /** A user of a directory file; `password` or `password_hash`, or neither for one who can't log in. */

@@ -7,6 +7,7 @@ import type { EpochMs } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { Store } from '../store/store.js';
+import { namesOfRevoked } from '../store/token-store.js';
 import { type StoreRecord, writeRecords } from '../store/transfer.js';
 import { CommandFailed } from './terminal/failure.js';
 import { relativeTime } from './terminal/output.js';
@@ -108,7 +109,7 @@ function withoutEnded(
     else if (record.kind === 'token' && tokens.has(record.value.id)) {
       counts.tokens += 1;
       // No directory file brings it back either.
-      if (record.value.kind === 'legacy_key') wanted.push({ kind: 'revoked', value: record.value.digest });
+      wanted.push(...namesOfRevoked(record.value).map((value): StoreRecord => ({ kind: 'revoked', value })));
     } else if (record.kind === 'session' && sessions.has(record.value.id)) counts.sessions += 1;
     else wanted.push(record);
   }

@@ -17,6 +17,8 @@ export interface Token {
   readonly createdAt: EpochMs;
   readonly updatedAt: EpochMs;
   readonly expiresAt: EpochMs | null;
+  /** Set for a token that a directory file declares: only the file changes it, and once revoked it never comes back. */
+  readonly declared?: true | undefined;
 }
 
 /** The last use of a token. Kept apart from the token, because it changes with the traffic. */

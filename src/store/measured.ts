@@ -25,6 +25,8 @@ const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Oper
     revoke: 'write',
     hasLegacyKeys: 'read',
     filterNewDigests: 'read',
+    listDeclared: 'read',
+    filterRevoked: 'read',
     listRevokedDigests: 'read',
     addRevokedDigests: 'write',
   },

@@ -26,6 +26,16 @@ export interface TokenLimits {
 /** What became of a token to create: `limit_reached` by active ones, `full` by those that are stored. */
 export type TokenCreation = 'created' | 'limit_reached' | 'full' | 'owner_changed';
 
+/**
+ * The names by which a revoked token is remembered: with any of them it never comes back. Only what a directory file
+ * declares can come back.
+ */
+export function namesOfRevoked({ id, digest, kind, declared }: Token): readonly string[] {
+  // A colon is no part of a digest.
+  if (declared) return [`id:${id}`, digest];
+  return kind === 'legacy_key' ? [digest] : [];
+}
+
 /** API tokens and legacy keys. */
 export interface TokenStore {
   find(digest: string): MaybePromise<TokenWithOwner | undefined>;
@@ -52,8 +62,12 @@ export interface TokenStore {
   hasLegacyKeys(): MaybePromise<boolean>;
   /** Which of some digests are no token's, nor that of a legacy key that was revoked: those that can be imported. */
   filterNewDigests(digests: readonly string[]): MaybePromise<string[]>;
-  /** Digests of legacy keys that were revoked and must not come back. */
+  /** The tokens that a directory file declares, expired ones included. */
+  listDeclared(): MaybePromise<TokenWithUse[]>;
+  /** Which of some names ({@link namesOfRevoked}) were revoked. */
+  filterRevoked(names: readonly string[]): MaybePromise<string[]>;
+  /** Digests and other names ({@link namesOfRevoked}) of what was revoked and must not come back. */
   listRevokedDigests(): MaybePromise<string[]>;
-  /** Marks digests as those of revoked legacy keys. */
+  /** Marks digests and other such names as revoked. */
   addRevokedDigests(digests: readonly string[]): Promise<void>;
 }

@@ -60,8 +60,11 @@ function cachedDirectory(
       } finally {
         // What threw may have been written all the same.
         const users = [...(changes.users ?? []).map(({ id }) => id), ...(changes.removeUsers ?? [])];
-        const digests = (changes.tokens ?? []).map(({ digest }) => digest);
-        cache.drop({ digests, ids: changes.removeTokens ?? [], users, legacyKeys: true });
+        const { tokens = [], declared = [], removeTokens = [], revokeDeclared = [] } = changes;
+        const digests = [...tokens, ...declared].map(({ digest }) => digest);
+        // A declared token may have had another digest.
+        const ids = [...removeTokens, ...revokeDeclared, ...declared.map(({ id }) => id)];
+        cache.drop({ digests, ids, users, legacyKeys: true });
       }
     },
   };

@@ -61,7 +61,9 @@ export interface Databases {
   readonly sessionsOf: Database<true, [string, string]>;
   /** `[time, kind, key]`, ordered by time */
   readonly expiry: Database<true, [number, Expiring, string]>;
-  /** Digests of legacy keys that were revoked, so that none comes back. */
+  /** Ids of the tokens that a directory file declares. */
+  readonly declared: Database<true, string>;
+  /** Digests of legacy keys, and names of declared tokens, that were revoked, so that none comes back. */
   readonly revoked: Database<true, string>;
   /** One record with all keys. */
   readonly signingKeys: Database<Stored<SigningKeys>, string>;
@@ -108,6 +110,7 @@ export function openDatabases(path: string): Databases {
     tokensOf: db('tokens_of_user'),
     sessionsOf: db('sessions_of_user'),
     expiry: db('expiry'),
+    declared: db('declared_tokens'),
     revoked: db('revoked_legacy_keys'),
     signingKeys: db('signing_keys'),
     meta: db('meta'),

@@ -24,6 +24,9 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
     hasLegacyKeys: () => transactions.read(countLegacyKeys) > 0,
     filterNewDigests: (digests) =>
       transactions.read((dbs) => digests.filter((digest) => isNewDigest(dbs, digest))),
+    listDeclared: () => lists.declaredTokens(),
+    filterRevoked: (names) =>
+      transactions.read(({ revoked }) => names.filter((name) => revoked.doesExist(name))),
     listRevokedDigests: () => lists.keys('revoked'),
     addRevokedDigests: async (digests) =>
       transactions.remove(({ revoked }) => {

@@ -53,14 +53,7 @@ if #missing > 0 then
   ${REFUSE_IF_RECOVERING}
   return missing
 end
-for _, token in ipairs(tokens) do
-  removeToken(token)
-  noteEnd('token:' .. token.id)
-  if token.kind == 'legacy_key' then
-    redis.call('SADD', P('revoked'), token.digest)
-    noteEnd('legacy:' .. token.digest)
-  end
-end
+for _, token in ipairs(tokens) do revokeToken(token) end
 return {}
 `;
 
@@ -68,6 +61,12 @@ export const FILTER_NEW = `
 local fresh = {}
 for i = 2, #ARGV do if isNew(ARGV[i]) then fresh[#fresh + 1] = ARGV[i] end end
 return fresh
+`;
+
+export const FILTER_REVOKED = `
+local found = {}
+for i = 2, #ARGV do if redis.call('SISMEMBER', P('revoked'), ARGV[i]) == 1 then found[#found + 1] = ARGV[i] end end
+return found
 `;
 
 /** Imports tokens as a directory does: those that are known or were revoked are left alone. Returns the ids added. */

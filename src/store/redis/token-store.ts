@@ -43,6 +43,13 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
         fresh.push(...((await client.script('filterNew', ...some)) as string[]));
       return fresh;
     },
+    listDeclared: async () => reads.tokens(await reads.members('declared')),
+    filterRevoked: async (names) => {
+      const found: string[] = [];
+      for (const some of batches(names))
+        found.push(...((await client.script('filterRevoked', ...some)) as string[]));
+      return found;
+    },
     listRevokedDigests: () => reads.members('revoked'),
     addRevokedDigests: async (digests) => {
       for (const some of batches(digests)) await client.script('addRevoked', ...some);
