@@ -1,5 +1,5 @@
+import type { EpochMs } from '../domain/time.js';
 import type { Customer } from '../domain/user.js';
-import type { DeclaredToken } from './declared-tokens.js';
 import type { LegacyKey } from './legacy-keys.js';
 
 /** What a directory file declares. */
@@ -26,4 +26,17 @@ export interface DirectoryUser {
   readonly password?: string | null | undefined;
   readonly otp_secret?: string | null | undefined;
   readonly locked: boolean;
+}
+
+/** A token of a directory file: a service account, known by the SHA-256 of its secret in hexadecimal. */
+export interface DeclaredToken {
+  readonly id: string;
+  readonly user_id: string;
+  readonly name: string;
+  readonly secret_sha256: string;
+  readonly scope: readonly string[];
+  /** Absent: it is not restricted to services. */
+  readonly services?: readonly string[] | undefined;
+  /** Absent: it does not expire, or as late as the limit allows. */
+  readonly expires_at?: EpochMs | undefined;
 }

@@ -3,20 +3,7 @@ import { digestFromHex } from '../domain/secret.js';
 import { type EpochMs, wholeSecond } from '../domain/time.js';
 import { isExpired, type Token } from '../domain/token.js';
 import { namesOfRevoked, type TokenStore } from '../store/token-store.js';
-import type { Directory } from './declared-directory.js';
-
-/** A token of a directory file: a service account, known by the SHA-256 of its secret in hexadecimal. */
-export interface DeclaredToken {
-  readonly id: string;
-  readonly user_id: string;
-  readonly name: string;
-  readonly secret_sha256: string;
-  readonly scope: readonly string[];
-  /** Absent: it is not restricted to services. */
-  readonly services?: readonly string[] | undefined;
-  /** Absent: it does not expire, or as late as the limit allows. */
-  readonly expires_at?: EpochMs | undefined;
-}
+import type { DeclaredToken, Directory } from './declared-directory.js';
 
 /** What declared tokens change. */
 export interface DeclaredTokensPlan {

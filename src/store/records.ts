@@ -12,7 +12,7 @@ export const RECORD_VERSION = 2;
  * Fields that came with version 2. A record that has one is of that version, so that a Latchkey that does not know the
  * field refuses the record instead of ignoring what the field says; all others stay readable for it.
  */
-const SINCE_2 = ['declared'] as const;
+const SINCE_2 = ['declared', 'predecessorId', 'rotated'] as const;
 
 /** A record as it is stored: the domain's value and the version of its form. */
 export type Stored<T> = T & { readonly v: number };

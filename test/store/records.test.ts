@@ -74,7 +74,11 @@ t.test('what older versions wrote besides is left out, and a signing key is whol
 });
 
 t.test('a field that an older Latchkey does not know makes a record one that it refuses', async (t) => {
-  for (const field of [{ declared: true as const }]) {
+  for (const field of [
+    { declared: true as const },
+    { predecessorId: 'T0' },
+    { rotated: { to: 'T2', lifetime: null } },
+  ]) {
     const stored = encode(token('T1', field));
     t.equal(stored.v, 2, Object.keys(field).join());
     t.same(tokenOf(JSON.parse(JSON.stringify(stored))), token('T1', field));

@@ -9,6 +9,7 @@ import {
 } from '../terminal/options.js';
 import type { ApplyOptions } from '../apply.js';
 import type { RestoreOptions } from '../restore.js';
+import type { RotateOptions } from '../rotate-token.js';
 import type { SessionOptions } from '../session.js';
 import type { GenerateOptions } from '../generate-token.js';
 import type { CreateOptions } from '../token.js';
@@ -81,9 +82,9 @@ export function userCommand(): Command {
   return user;
 } // prettier-ignore
 
-/** `latchkey token ...`: looks at tokens, creates and revokes them, beside a running server. */
+/** `latchkey token ...`: looks at tokens, creates, rotates and revokes them, beside a running server. */
 export function tokenCommand(): Command {
-  const token = new Command('token').description('list, show, create and revoke API tokens, while a server runs or not');
+  const token = new Command('token').description('list, show, create, rotate and revoke API tokens, while a server runs or not');
   const add = (name: string, description: string) =>
     token.command(name).description(description).addOption(configOption()).addOption(jsonOption());
 
@@ -111,6 +112,10 @@ export function tokenCommand(): Command {
     .option('--expires-at <time>', 'when it expires, like 2030-01-31T12:00:00Z')
     .addOption(jsonOption())
     .action(async (options: GenerateOptions) => (await import('../generate-token.js')).generate(options));
+  add('rotate', 'replace a token by a new one and print its secret, which is shown only once; both work for a while')
+    .argument('<id>', 'the id of the token')
+    .option('--overlap <duration>', 'how long the old token still works, like 24h (default: tokens.rotation.overlap)')
+    .action(async (id: string, options: RotateOptions) => (await import('../rotate-token.js')).rotate(id, options));
   add('revoke', 'revoke tokens, all or none; the next request with one is refused')
     .argument('[ids...]', 'ids of tokens')
     .option('--user <login>', 'every token of this user')

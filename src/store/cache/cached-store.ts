@@ -15,7 +15,7 @@ export function cachedStore(inner: Store, cache: TokenCache): Store {
 function cachedTokens(
   inner: Store['tokens'],
   cache: TokenCache,
-): Pick<Store['tokens'], 'find' | 'hasLegacyKeys' | 'create' | 'revoke'> {
+): Pick<Store['tokens'], 'find' | 'hasLegacyKeys' | 'create' | 'rotate' | 'revoke'> {
   return {
     find: (digest) => cache.findToken(digest),
     hasLegacyKeys: () => cache.legacyKeys.exist(),
@@ -25,6 +25,17 @@ function cachedTokens(
       try {
         const result = await inner.create(token, ...rest);
         if (result !== 'created') cache.notChanged(digests);
+        return result;
+      } finally {
+        cache.drop({ digests });
+      }
+    },
+    rotate: async (rotation, ...rest) => {
+      const digests = [rotation.old.digest, rotation.replacement.digest];
+      cache.sending(digests);
+      try {
+        const result = await inner.rotate(rotation, ...rest);
+        if (result !== 'rotated') cache.notChanged(digests);
         return result;
       } finally {
         cache.drop({ digests });

@@ -94,6 +94,7 @@ export class TokenCache {
       const rest = name.slice(name.indexOf(':') + 1);
       if (name.startsWith('token:')) this.#endToken(this.#entries.digestOf(rest));
       else if (name.startsWith('legacy:')) this.#endToken(rest);
+      else if (name.startsWith('ends:')) this.drop({ ids: [rest.slice(rest.indexOf(':') + 1)] });
       else if (name.startsWith('session:')) this.#bridge?.end(rest);
       else if (name.startsWith('user:')) this.#owners.delete(rest.slice(rest.indexOf(':') + 1));
     }

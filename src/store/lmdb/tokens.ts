@@ -32,6 +32,7 @@ export function addToken(dbs: Databases, token: Token): void {
   if (token.expiresAt !== null) dbs.expiry.putSync([token.expiresAt, 'token', token.id], true);
   if (token.kind === 'legacy_key') dbs.meta.putSync(LEGACY_COUNT, countLegacyKeys(dbs) + 1);
   if (token.declared) dbs.declared.putSync(token.id, true);
+  if (token.rotated && token.expiresAt !== null) dbs.overlaps.putSync(token.id, token.expiresAt);
 }
 
 /** Removes a token with its indexes and its use. Run it in a write transaction. */
@@ -50,6 +51,7 @@ export function replaceToken(dbs: Databases, before: Token, token: Token): void 
 
 function removeIndexed(dbs: Databases, token: Token): void {
   dbs.tokens.removeSync(token.digest);
+  dbs.overlaps.removeSync(token.id);
   dbs.tokensOf.removeSync([token.userId, token.id]);
   if (token.expiresAt !== null) dbs.expiry.removeSync([token.expiresAt, 'token', token.id]);
   if (token.kind === 'legacy_key') dbs.meta.putSync(LEGACY_COUNT, countLegacyKeys(dbs) - 1);
@@ -64,14 +66,25 @@ export function createToken(
   now: EpochMs,
 ): 'created' | 'limit_reached' | 'full' | 'owner_changed' {
   if (!isAsVerified(readUser(dbs, owner.id), owner)) return 'owner_changed';
-  if (active !== null && activeTokensOf(dbs, token.userId, now).length >= active) return 'limit_reached';
+  if (active !== null && countedTokensOf(dbs, token.userId, now).counted >= active) return 'limit_reached';
   if (stored !== null && !removeExcess(dbs, token.userId, stored, now)) return 'full';
   addToken(dbs, token);
   return 'created';
 }
 
+/** The active tokens of a user: those that a limit counts, and those in their overlap. */
+export function countedTokensOf(
+  dbs: Databases,
+  userId: string,
+  now: EpochMs,
+): { counted: number; inOverlap: number } {
+  const active = activeTokensOf(dbs, userId, now);
+  const inOverlap = active.filter((id) => dbs.overlaps.doesExist(id)).length;
+  return { counted: active.length - inOverlap, inOverlap };
+}
+
 /** Removes expired tokens of a user, the first to end before the others, until one more fits. */
-function removeExcess(dbs: Databases, userId: string, stored: number, now: EpochMs): boolean {
+export function removeExcess(dbs: Databases, userId: string, stored: number, now: EpochMs): boolean {
   const excess = countIndex(dbs.tokensOf, userId) - stored + 1;
   if (excess <= 0) return true;
   const expired = expiriesOf(dbs, userId).filter((token) => isExpired(token, now));

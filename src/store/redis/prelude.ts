@@ -24,6 +24,7 @@ local function addToken(token, text)
   if type(token.expiresAt) == 'number' then redis.call('ZADD', P('expiry:tokens'), token.expiresAt, token.id) end
   if token.kind == 'legacy_key' then redis.call('INCR', P('legacy_keys')) end
   if token.declared then redis.call('SADD', P('declared'), token.id) end
+  if token.rotated and type(token.expiresAt) == 'number' then redis.call('ZADD', P('overlaps'), token.expiresAt, token.id) end
 end
 -- A record without its last use and what tells that it is declared: it goes, or another one takes its place.
 local function removeIndexed(token)
@@ -31,6 +32,7 @@ local function removeIndexed(token)
   redis.call('DECR', P('count:tokens'))
   redis.call('SREM', P('tokens:' .. token.userId), token.id)
   redis.call('ZREM', P('expiry:tokens'), token.id)
+  redis.call('ZREM', P('overlaps'), token.id)
   if token.kind == 'legacy_key' then redis.call('DECR', P('legacy_keys')) end
 end
 local function removeToken(token)

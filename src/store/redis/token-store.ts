@@ -1,8 +1,8 @@
-import type { TokenCreation, TokenStore } from '../token-store.js';
+import type { TokenCreation, TokenRotation, TokenStore } from '../token-store.js';
 import { batches } from './batches.js';
 import type { RedisClient } from './client.js';
 import type { Reads } from './reads.js';
-import { ownerText, text, tokenFrom, userFrom } from './records.js';
+import { ownerText, text, tokenFrom, tokensWithUses, userFrom } from './records.js';
 
 /** Tokens and legacy keys in Redis. */
 export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
@@ -31,6 +31,17 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
     create: async (token, owner, { active, stored }, now) => {
       const args = [text(token), ownerText(owner), active ?? '', stored ?? '', now] as const;
       return (await client.script('createToken', ...args)) as TokenCreation;
+    },
+    rotate: async ({ before, old, replacement }, owner, { active, stored }, now) => {
+      const texts = [before, old, replacement].map(text);
+      const args = [...texts, ownerText(owner), active ?? '', stored ?? '', now];
+      return (await client.script('rotateToken', ...args)) as TokenRotation;
+    },
+    countInOverlap: async (now) => (await client.script('countInOverlap', now)) as number,
+    claimEndedOverlaps: async (endedBefore, until, limit) =>
+      tokensWithUses((await client.script('claimEndedOverlaps', endedBefore, until, limit)) as string[]),
+    finishOverlaps: async (ids) => {
+      for (const some of batches(ids)) await client.script('finishOverlaps', ...some);
     },
     revoke: async (ids) => {
       if (ids.length === 0) return [];

@@ -1,6 +1,7 @@
 import type { Token } from '../../../src/domain/token.js';
 import type { Check } from './check.js';
 import { declaredTokensContract } from './declared-tokens.js';
+import { rotationsContract } from './rotations.js';
 import { NOW, countsOf, createSession, createToken, session, token, user } from './records.js';
 
 /** Tokens and legacy keys. */
@@ -120,4 +121,5 @@ export async function tokenStoreContract(check: Check): Promise<void> {
   });
 
   await declaredTokensContract(check);
+  await rotationsContract(check);
 }
