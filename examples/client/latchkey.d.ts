@@ -134,6 +134,46 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  '/tokens/self/rotate': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * Replace the token that asks
+     * @description The answer has a new token with the same name, scopes and services, and its secret, only this once. The token that asks is accepted until the overlap ends.
+     */
+    post: operations['rotateOwnToken'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/tokens/{id}/rotate': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * Replace a token
+     * @description Another user's token needs the action `customer_token:write` too, and must not be allowed more than the caller. Needs the action `token:write`.
+     */
+    post: operations['rotateToken'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/current_user': {
     parameters: {
       query?: never;
@@ -364,6 +404,11 @@ export interface components {
         title: string;
         description: string;
       }[];
+      /** @description How long a rotated token is still accepted */
+      rotation: {
+        overlap: number;
+        max_overlap: number;
+      };
       /** @description Seconds that a token may last; null when there is no limit */
       max_lifetime: number | null;
       /** @description Name of the header that carries a token */
@@ -449,6 +494,8 @@ export interface components {
       updated_at: string;
       /** @description From this second on it is refused; null when it does not expire */
       expires_at: string | null;
+      /** @description The token that it replaced; only where a rotation made it */
+      predecessor_id?: string;
       /** @description The secret. No other answer ever holds it */
       access_token: string;
     };
@@ -525,6 +572,10 @@ export interface components {
         /** @description The id of the token, not its secret */
         id: string;
       }[];
+    };
+    RotateTokenRequest: {
+      /** @description Seconds for which the old token is still accepted; 0 ends it at once */
+      overlap?: number | string;
     };
     Session: {
       /** @description Names the session; it is not what the cookie carries */
@@ -609,6 +660,8 @@ export interface components {
       updated_at: string;
       /** @description From this second on it is refused; null when it does not expire */
       expires_at: string | null;
+      /** @description The token that it replaced; only where a rotation made it */
+      predecessor_id?: string;
       /** @description Its last use; null when it was never used */
       last_seen_at: string | null;
       /** @description The same as `last_seen_at` */
@@ -1249,6 +1302,132 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  rotateOwnToken: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: {
+      content: {
+        'application/json': components['schemas']['RotateTokenRequest'];
+        'application/x-www-form-urlencoded': components['schemas']['RotateTokenRequest'];
+      };
+    };
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['CreatedToken'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      404: components['responses']['NotFound'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      /** @description `Unprocessable Entity` */
+      422: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': {
+            /**
+             * @description The same as `code`
+             * @enum {string}
+             */
+            msg: 'Unprocessable Entity';
+            /**
+             * @description What is wrong, for programs
+             * @enum {string}
+             */
+            code: 'Unprocessable Entity';
+            /** @description What exactly is wrong, for people */
+            detail: string;
+          };
+        };
+      };
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  rotateToken: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody?: {
+      content: {
+        'application/json': components['schemas']['RotateTokenRequest'];
+        'application/x-www-form-urlencoded': components['schemas']['RotateTokenRequest'];
+      };
+    };
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['CreatedToken'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      404: components['responses']['NotFound'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      /** @description `Unprocessable Entity` */
+      422: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': {
+            /**
+             * @description The same as `code`
+             * @enum {string}
+             */
+            msg: 'Unprocessable Entity';
+            /**
+             * @description What is wrong, for programs
+             * @enum {string}
+             */
+            code: 'Unprocessable Entity';
+            /** @description What exactly is wrong, for people */
+            detail: string;
+          };
+        };
+      };
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];

@@ -1,3 +1,4 @@
+import { formatTime } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
 import type { Changes } from '../store/directory-store.js';
@@ -10,16 +11,20 @@ export interface Known {
   readonly users: ReadonlyMap<string, User>;
   /** Legacy keys by digest. */
   readonly legacyKeys: ReadonlyMap<string, Token>;
+  /** Declared tokens by id. */
+  readonly declaredTokens: ReadonlyMap<string, Token>;
 }
 
 /** One thing that a directory changes, for people to read. It never holds a secret. */
 export interface Difference {
   readonly change: 'add' | 'update' | 'remove';
-  readonly kind: 'customer' | 'service' | 'user' | 'legacy_keys';
+  readonly kind: 'customer' | 'service' | 'user' | 'legacy_keys' | 'token';
   /** Id of the record; of legacy keys, that of their customer. */
   readonly id: string;
   /** What it is or what changes about it, like `role engineer -> billing`. */
   readonly details: readonly string[];
+  /** A declared token that is added, with its owner's customer. */
+  readonly created?: { readonly token: Token; readonly customerId: string };
 }
 
 /** Says what a set of changes does to what is known. */
@@ -35,6 +40,12 @@ export function differencesOf(changes: Changes, known: Known): Difference[] {
       .map((user) => userDifference(known.users.get(user.id), user)),
     ...keyDifferences('add', tokens, customerOf),
     ...keyDifferences('remove', removedKeys(changes, known), customerOf),
+    ...(changes.declared ?? []).map((token) =>
+      tokenDifference(known.declaredTokens.get(token.id), token, customerOf(token.userId)),
+    ),
+    ...removals('token', changes.revokeDeclared, (id) =>
+      JSON.stringify(known.declaredTokens.get(id)?.name ?? ''),
+    ),
     ...removals('user', changes.removeUsers, (id) => known.users.get(id)?.login),
     ...removals('service', changes.removeServices, (id) => known.services.get(id)?.name),
     ...removals('customer', changes.removeCustomers, (id) => known.customers.get(id)?.name),
@@ -69,6 +80,29 @@ function userDifference(before: User | undefined, user: User): Difference {
   if (before.deletionPending !== user.deletionPending)
     details.push(user.deletionPending ? 'deletion pending until its active tokens end' : 'not to be deleted');
   return { change: 'update', kind: 'user', id, details };
+}
+
+function tokenDifference(before: Token | undefined, token: Token, customerId: string): Difference {
+  const { id, name, userId, digest } = token;
+  const after = limitsOf(token);
+  if (before === undefined) {
+    const details = [JSON.stringify(name), `of user ${userId}`, ...after];
+    return { change: 'add', kind: 'token', id, details, created: { token, customerId } };
+  }
+  const details = limitsOf(before).flatMap((limit, i) =>
+    limit === after[i] ? [] : [`${limit} -> ${after[i]}`],
+  );
+  if (before.name !== name) details.unshift(`name ${JSON.stringify(before.name)} -> ${JSON.stringify(name)}`);
+  if (before.digest !== digest) details.push('secret');
+  return { change: 'update', kind: 'token', id, details: details.length > 0 ? details : ['token'] };
+}
+
+function limitsOf({ scopes, services, expiresAt }: Token): string[] {
+  return [
+    `scope ${scopes.join(' ')}`,
+    services.length === 0 ? 'all services' : `services ${services.join(' ')}`,
+    expiresAt === null ? 'no expiry' : `expires ${formatTime(expiresAt)}`,
+  ];
 }
 
 function removedKeys({ removeTokens = [] }: Changes, { legacyKeys }: Known): Token[] {

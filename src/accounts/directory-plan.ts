@@ -5,6 +5,7 @@ import type { Changes } from '../store/directory-store.js';
 import type { Store } from '../store/store.js';
 import type { Directory } from './declared-directory.js';
 import { isMoved, legacyTokens, staleKeys } from './declared-keys.js';
+import { planDeclaredTokens } from './declared-tokens.js';
 import { changedKeyOwners, type DeclaredUsers } from './declared-users.js';
 import { type Difference, differencesOf, type Known } from './directory-differences.js';
 import { slicesOf } from './directory-slices.js';
@@ -20,6 +21,8 @@ export interface Plan {
   readonly differences: readonly Difference[];
   /** Ids of users that the directory does not name and whose active tokens keep them from being deleted. */
   readonly pendingDeletions: readonly string[];
+  /** Ids of declared tokens that were revoked, and stay so. */
+  readonly revokedTokens: readonly string[];
 }
 
 /** Works out what has to be written to bring the store to a directory. */
@@ -45,7 +48,8 @@ export class DirectoryPlanner {
         !declared.users.has(user.id) &&
         !(isGlobalApiTokenUser(user) && declared.customers.has(user.customerId)),
     );
-    const pending = await this.#withActiveTokens(undeclared, removeTokens, now);
+    const tokens = await planDeclaredTokens(directory, known.declaredTokens, this.#store.tokens, now);
+    const pending = await this.#withActiveTokens(undeclared, [...removeTokens, ...tokens.revoke], now);
     const removeUsers = undeclared.filter((user) => !pending.includes(user));
     users.push(
       ...pending
@@ -62,6 +66,8 @@ export class DirectoryPlanner {
         .filter((s) => !isSameService(known.services.get(s.id), s)),
       users,
       tokens: await this.#newTokens(keys, known.legacyKeys),
+      declared: tokens.put,
+      revokeDeclared: tokens.revoke,
       removeTokens,
       removeUsers: removeUsers.map(({ id }) => id),
       removeServices: [...known.services.keys()].filter((id) => !declared.services.has(id)),
@@ -78,6 +84,7 @@ export class DirectoryPlanner {
       slices: differences.length === 0 ? [] : slicesOf(changes, known.users),
       differences,
       pendingDeletions: pending.map(({ id }) => id),
+      revokedTokens: tokens.staysRevoked,
     };
   }
 
@@ -103,7 +110,9 @@ export class DirectoryPlanner {
         legacyKeys.set(token.digest, token);
       }
     }
-    return { customers, services, users, legacyKeys };
+    const declared = await this.#store.tokens.listDeclared();
+    const declaredTokens = new Map(declared.map(({ token }) => [token.id, token]));
+    return { customers, services, users, legacyKeys, declaredTokens };
   }
 
   async #newTokens(

@@ -12,8 +12,8 @@ export const SLICE = 500;
  * left only adds to it or updates one user at a time.
  */
 export function slicesOf(changes: Changes, known: ReadonlyMap<string, User>): Changes[] {
-  const { users = [], tokens = [], removeCustomers = [], ...rest } = changes;
-  if (users.length <= SLICE && tokens.length <= SLICE) return [changes];
+  const { users = [], tokens = [], declared = [], removeCustomers = [], ...rest } = changes;
+  if (Math.max(users.length, tokens.length, declared.length) <= SLICE) return [changes];
   const isRenamed = (user: User): boolean => {
     const before = known.get(user.id);
     return before !== undefined && loginKey(before.login) !== loginKey(user.login);
@@ -24,6 +24,7 @@ export function slicesOf(changes: Changes, known: ReadonlyMap<string, User>): Ch
     { ...rest, users: first, basedOn: basisOf([...first.map(idOf), ...(rest.removeUsers ?? [])], changes) },
     ...partsOf(others, SLICE).map((some) => ({ users: some, basedOn: basisOf(some.map(idOf), changes) })),
     ...partsOf(tokens, SLICE).map((some) => ({ tokens: some })),
+    ...partsOf(declared, SLICE).map((some) => ({ declared: some })),
     { removeCustomers },
   ];
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ID } from '../domain/id.js';
-import { MAX_NAME, MAX_SERVICES } from '../domain/limits.js';
+import { isName, MAX_NAME, MAX_SERVICES } from '../domain/limits.js';
 import type { Refusal } from '../domain/refusal.js';
 import { parseTime } from '../domain/time.js';
 import { loginKey } from '../domain/user.js';
@@ -96,11 +96,6 @@ function credentialsOr(missing: string) {
     password: present(MAX_PASSWORD, `The password is longer than ${MAX_PASSWORD} bytes`, (text) => text),
     login: present(MAX_LOGIN, 'The username is too long', loginKey),
   });
-}
-
-function isName(name: string): boolean {
-  // \p{Cc}: control characters. The bidirectional ones could make a list show something else.
-  return Array.from(name).length <= MAX_NAME && !/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(name);
 }
 
 function unique(values: readonly string[]): string[] {

@@ -1,6 +1,9 @@
 import type { AuditEvent } from '../domain/audit.js';
 import { formatTime } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
+import { maskTokens } from '../observe/mask-tokens.js';
+import { printable } from '../observe/printable.js';
+import type { TokenWithUse } from '../store/token-store.js';
 
 /** The audit event of a new token. @param customerId of its owner */
 export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent {
@@ -14,10 +17,36 @@ export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent 
       scopes: token.scopes,
       services: token.services,
       expires_at: token.expiresAt === null ? null : formatTime(token.expiresAt),
+      ...(token.predecessorId === undefined ? {} : { predecessor_id: token.predecessorId }),
     },
   };
 }
 
-export function tokenRevokedEvent(id: string): AuditEvent {
-  return { event: 'token.revoked', outcome: 'success', target: { token_id: id } };
+/** The audit event of a revoked token. One that was rotated ends with it: then it says how that was last used. */
+export function tokenRevokedEvent(id: string, found?: TokenWithUse): AuditEvent {
+  const evidence = found?.token.rotated === undefined ? {} : evidenceOf(found);
+  return { event: 'token.revoked', outcome: 'success', target: { token_id: id, ...evidence } };
+}
+
+/** The audit event of a rotated token whose overlap has ended. */
+export function overlapEndedEvent(found: TokenWithUse): AuditEvent {
+  const { id, userId, expiresAt } = found.token;
+  const target = {
+    token_id: id,
+    user_id: userId,
+    ...evidenceOf(found),
+    expires_at: formatTime(expiresAt ?? 0),
+  };
+  return { event: 'token.expired', outcome: 'success', reason: 'rotated', target };
+}
+
+/** What replaced a token, and who used it last. A client may have sent anything as its name. */
+function evidenceOf({ token, use }: TokenWithUse) {
+  const userAgent = use?.userAgent ?? null;
+  return {
+    successor_id: token.rotated?.to ?? null,
+    last_used_at: use === null ? null : formatTime(use.at),
+    last_ip: use?.ip ?? null,
+    last_user_agent: userAgent === null ? null : printable(maskTokens(userAgent)),
+  };
 }

@@ -1,4 +1,5 @@
 import type { Config } from '../config/schema/config.js';
+import type { AuditEvent } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
 import { ID } from '../domain/id.js';
 import { digestOf, newAccessToken, newId } from '../domain/secret.js';
@@ -6,18 +7,18 @@ import { type EpochMs, wholeSecond } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
-import type { TokenWithUse } from '../store/token-store.js';
+import type { TokenLimits, TokenWithUse } from '../store/token-store.js';
 import type { LastSeen } from './last-seen.js';
 import { firstMistyped } from './mistyped.js';
 import { readBy, tokenParameters, unknownService } from './parameters.js';
-import { tokenCreatedEvent } from './token-audit-events.js';
+import { tokenCreatedEvent, tokenRevokedEvent } from './token-audit-events.js';
 import { unlessUnknown } from './unconfirmed.js';
 
 const INVALID_SCOPE = { status: 400, code: 'invalid_scope' } as const;
 const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 
 /** What bounds the tokens of a user and their lives. */
-export type TokenSettings = Omit<Config['tokens'], 'last_seen_interval'>;
+export type TokenSettings = Omit<Config['tokens'], 'last_seen_interval' | 'rotation'>;
 
 /** What a client asks for at POST /tokens, each as it was sent. */
 export interface TokenRequest {
@@ -28,6 +29,11 @@ export interface TokenRequest {
   readonly expiresAt: string | undefined;
   /** Names of what else was sent, which is ignored unless one is a restriction mistyped. */
   readonly ignored?: readonly string[];
+}
+
+/** How many tokens a user may have. */
+export function limitsOf({ max_per_user: active, max_stored_per_user: stored }: TokenSettings): TokenLimits {
+  return { active, stored: Math.max(stored, active ?? 0) };
 }
 
 /** Creates, lists and revokes API tokens. */
@@ -70,7 +76,7 @@ export class Tokens {
     const { max_per_user: active, max_stored_per_customer: ofCustomer } = this.#settings;
     if (await this.#store.tokens.customerHasAtLeast(user.customerId, ofCustomer))
       return unprocessable(`The customer already has ${ofCustomer} tokens; revoke some first`);
-    const stored = Math.max(this.#settings.max_stored_per_user, active ?? 0);
+    const { stored } = limitsOf(this.#settings);
 
     const secret = newAccessToken();
     const token: Token = {
@@ -126,6 +132,16 @@ export class Tokens {
   async revoke(ids: readonly string[]): Promise<string[]> {
     const malformed = ids.filter((id) => !ID.test(id));
     return malformed.length > 0 ? malformed : this.#store.tokens.revoke(ids);
+  }
+
+  /** The audit events of a revocation of tokens that are about to be revoked. */
+  async revocationEvents(ids: readonly string[]): Promise<AuditEvent[]> {
+    const events: AuditEvent[] = [];
+    for (const id of ids) {
+      const found = ID.test(id) ? await this.#store.tokens.get(id) : undefined;
+      events.push(tokenRevokedEvent(id, found && this.#withPending(found)));
+    }
+    return events;
   }
 
   /** Ids of a user's tokens that still work. */

@@ -1,6 +1,8 @@
 import type { Difference } from '../accounts/directory-differences.js';
 import { loadDirectory } from '../config/directory.js';
+import { directoryRules } from '../config/directory-rules.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
+import type { AuditEvent } from '../domain/audit.js';
 import { printable } from '../observe/printable.js';
 import { writeDirectory } from '../server/reload/directory-file.js';
 import { WrongUsage } from './terminal/failure.js';
@@ -21,20 +23,21 @@ export async function apply(options: ApplyOptions): Promise<void> {
   const progress = new Progress();
   try {
     progress.step(`reading ${file}`);
-    const directory = loadDirectory(file, process.env, Object.keys(loaded.config.policy.roles));
+    const directory = loadDirectory(file, process.env, directoryRules(loaded.config));
     progress.step('comparing with the store');
     await withStore(
       loaded,
       async (opened) => {
-        const differences = options.dryRun
-          ? (await opened.directory.plan(directory, Date.now())).differences
-          : (
-              await writeDirectory(file, directory, opened.directory, (event) =>
-                recordOperation(opened, event),
-              )
-            ).differences;
+        const note = (event: AuditEvent) => recordOperation(opened, event);
+        const { differences, revokedTokens } = options.dryRun
+          ? await opened.directory.plan(directory, Date.now())
+          : await writeDirectory(file, directory, opened.directory, note);
         progress.done();
         process.stdout.write(render(differences, options.dryRun === true));
+        for (const id of revokedTokens)
+          process.stderr.write(
+            `note: the token ${id} was revoked and stays so; remove it from ${file}, or declare another (latchkey token generate)\n`,
+          );
       },
       { create: true },
     );

@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { parseForeignJson } from '../domain/json.js';
+import { type EpochMs, parseTime } from '../domain/time.js';
 import { describeSystemError } from '../domain/system-error.js';
 import { CommandFailed } from './terminal/failure.js';
 
@@ -8,11 +9,13 @@ import { CommandFailed } from './terminal/failure.js';
 export interface Ended {
   readonly tokens: ReadonlySet<string>;
   readonly sessions: ReadonlySet<string>;
+  /** When tokens that were rotated expire, by id. */
+  readonly expiries: ReadonlyMap<string, EpochMs>;
   /** Lines that tell of such an end and can't be read. */
   readonly unreadable: number;
 }
 
-const ENDS = /"event":"(token\.revoked|session\.ended)"/;
+const ENDS = /"event":"(token\.revoked|token\.rotated|session\.ended)"/;
 
 /**
  * Reads which tokens were revoked and which sessions ended, or may have: an entry whose outcome is unknown counts. A server's
@@ -22,24 +25,32 @@ const ENDS = /"event":"(token\.revoked|session\.ended)"/;
  */
 export async function readEnded(files: Iterable<string>): Promise<Ended> {
   const [tokens, sessions] = [new Set<string>(), new Set<string>()];
+  const expiries = new Map<string, EpochMs>();
   let unreadable = 0;
   for (const file of files) {
     for await (const line of linesOf(file)) {
-      if (!ENDS.test(line)) continue;
-      const { token_id: token, session_id: session } = targetOf(line);
-      if (typeof token === 'string') tokens.add(token);
+      const [, event] = ENDS.exec(line) ?? [];
+      if (event === undefined) continue;
+      const { token_id: token, session_id: session, expires_at: expiry } = targetOf(line);
+      const at = event === 'token.rotated' ? parseTime(String(expiry)) : undefined;
+      if (typeof token === 'string' && at !== undefined)
+        expiries.set(token, Math.min(at, expiries.get(token) ?? Infinity));
+      else if (event === 'token.rotated') unreadable += 1;
+      else if (typeof token === 'string') tokens.add(token);
       else if (typeof session === 'string') sessions.add(session);
       else unreadable += 1;
     }
   }
-  return { tokens, sessions, unreadable };
+  return { tokens, sessions, expiries, unreadable };
 }
 
-function targetOf(line: string): { readonly token_id?: unknown; readonly session_id?: unknown } {
+const NOTHING = { token_id: undefined, session_id: undefined, expires_at: undefined };
+
+function targetOf(line: string): Readonly<Record<'token_id' | 'session_id' | 'expires_at', unknown>> {
   try {
-    return (parseForeignJson(line) as { target?: object }).target ?? {};
+    return { ...NOTHING, ...(parseForeignJson(line) as { target?: object }).target };
   } catch {
-    return {};
+    return NOTHING;
   }
 }
 

@@ -9,7 +9,9 @@ import { CommandFailed } from './terminal/failure.js';
 import { writeWhole } from './write-file.js';
 
 const FORMAT = 'latchkey-backup';
-const VERSION = 1;
+/** Version 2 may hold tokens of a form that an older Latchkey would take for one without its restrictions. */
+const VERSION = 2;
+const READABLE: readonly unknown[] = [1, VERSION];
 const LINE_FEED = 0x0a;
 /** Bytes that are written together. */
 const CHUNK = 64 * 1024;
@@ -169,7 +171,8 @@ async function* recordsIn(
 
 function refuseForeign({ format, version }: Record<string, unknown>): void {
   if (format !== FORMAT) throw new BrokenBackup('is no backup of Latchkey');
-  if (version !== VERSION) throw new BrokenBackup(`has version ${String(version)}, known: ${VERSION}`);
+  if (!READABLE.includes(version))
+    throw new BrokenBackup(`has version ${String(version)}, known: ${READABLE.join(', ')}`);
 }
 
 /** The lines of a file as bytes. Only a line feed ends one: a name may hold any other separator. */

@@ -1,4 +1,5 @@
 import { loadDirectory } from '../config/directory.js';
+import { directoryRules } from '../config/directory-rules.js';
 import { type Expectation, loadExpectations } from '../config/expect.js';
 import { ConfigError, formatFault } from '../config/fault.js';
 import { type LoadedConfig, loadConfigToServe } from '../config/load.js';
@@ -24,7 +25,7 @@ export async function check(options: CheckOptions): Promise<number> {
     const loaded = loadConfigToServe(options.config);
     const { file, config } = loaded;
     if (config.directory.file !== null) {
-      loadDirectory(config.directory.file, process.env, Object.keys(config.policy.roles), warn);
+      loadDirectory(config.directory.file, process.env, directoryRules(config), warn);
     }
     const count = options.expect === undefined ? null : await checkExpectations(loaded, options.expect);
     for (const warning of loaded.certificate?.warnings ?? []) warn(`${file}: warning: ${warning}`);

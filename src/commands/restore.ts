@@ -7,6 +7,7 @@ import type { EpochMs } from '../domain/time.js';
 import { isExpired } from '../domain/token.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { Store } from '../store/store.js';
+import { namesOfRevoked } from '../store/token-store.js';
 import { type StoreRecord, writeRecords } from '../store/transfer.js';
 import { CommandFailed } from './terminal/failure.js';
 import { relativeTime } from './terminal/output.js';
@@ -99,7 +100,7 @@ function ownAuditLog(to: string | null): string[] {
 function withoutEnded(
   records: readonly StoreRecord[],
   revoked: ReadonlySet<string>,
-  { tokens, sessions, unreadable }: Ended,
+  { tokens, sessions, expiries, unreadable }: Ended,
 ): { wanted: StoreRecord[]; skipped: string } {
   const wanted: StoreRecord[] = [];
   const counts = { keys: 0, tokens: 0, sessions: 0 };
@@ -108,9 +109,9 @@ function withoutEnded(
     else if (record.kind === 'token' && tokens.has(record.value.id)) {
       counts.tokens += 1;
       // No directory file brings it back either.
-      if (record.value.kind === 'legacy_key') wanted.push({ kind: 'revoked', value: record.value.digest });
+      wanted.push(...namesOfRevoked(record.value).map((value): StoreRecord => ({ kind: 'revoked', value })));
     } else if (record.kind === 'session' && sessions.has(record.value.id)) counts.sessions += 1;
-    else wanted.push(record);
+    else wanted.push(record.kind === 'token' ? withExpiry(record, expiries.get(record.value.id)) : record);
   }
   const lines = [
     counts.keys > 0 ? `${counts.keys} legacy keys stay revoked, as this store knows` : '',
@@ -173,4 +174,10 @@ function openSealed(record: StoreRecord, sealer: Sealer): void {
     sealer.open(record.value.otpSecret, record.value.id);
   if (record.kind !== 'signing_keys') return;
   for (const key of record.value.keys) sealer.open(key.sealedKey, ownerOf(key));
+}
+
+/** A token that was rotated since the backup expires when the rotation said. */
+function withExpiry(record: Extract<StoreRecord, { kind: 'token' }>, at: EpochMs | undefined): StoreRecord {
+  if (at === undefined || at >= (record.value.expiresAt ?? Infinity)) return record;
+  return { ...record, value: { ...record.value, expiresAt: at } };
 }

@@ -1,4 +1,4 @@
-import { tokenCreatedEvent, tokenRevokedEvent } from '../accounts/token-audit-events.js';
+import { tokenCreatedEvent } from '../accounts/token-audit-events.js';
 import { Tokens } from '../accounts/tokens.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
 import { formatTime } from '../domain/time.js';
@@ -83,6 +83,9 @@ export async function show(id: string, options: ReportOptions): Promise<void> {
       services: token.services.join(', ') || 'all',
       created: `${relativeTime(token.createdAt, now)}  ${formatTime(token.createdAt)}`,
       'last used': use === null ? 'never' : `${relativeTime(use.at, now)}  from ${use.ip}  ${use.userAgent ?? ''}`,
+      ...(token.predecessorId === undefined ? {} : { replaces: token.predecessorId }),
+      ...(token.rotated === undefined ? {} : { 'replaced by': token.rotated.to }),
+      ...(token.declared ? { declared: 'in the directory file' } : {}),
       expires: token.expiresAt === null ? 'never' : `${expiry(token.expiresAt, now)}  ${formatTime(token.expiresAt)}`,
     });
     report(options, tokenObject(found, customer), text.trimEnd());
@@ -124,7 +127,8 @@ export async function revoke(
   if ((ids.length === 0) === (options.user === undefined)) {
     throw new WrongUsage('token revoke: give ids of tokens, or --user LOGIN for every token of a user');
   }
-  await withStore(loadConfig(options.config), async (opened) => {
+  const loaded = loadConfig(options.config);
+  await withStore(loaded, async (opened) => {
     const { store } = opened;
     const { user } = options;
     const chosen =
@@ -133,7 +137,8 @@ export async function revoke(
         : (await store.tokens.listOfUser((await findUser(store.directory, user)).id)).map(
             ({ token }) => token.id,
           );
-    await recordChange(opened, chosen.map(tokenRevokedEvent), async () => {
+    const auditEvents = await tokensOf(loaded, opened).revocationEvents(chosen);
+    await recordChange(opened, auditEvents, async () => {
       const missing = await store.tokens.revoke(chosen);
       if (missing.length > 0)
         throw new CommandFailed(`there is no token ${missing.join(', ')}; nothing was revoked`);

@@ -23,6 +23,12 @@ export function crossCheck(config: Config, source: Source): Fault[] {
   if (config.sessions.idle_timeout > config.sessions.absolute_timeout) {
     add(['sessions', 'idle_timeout'], 'sessions.idle_timeout: is longer than sessions.absolute_timeout');
   }
+  if (config.tokens.rotation.overlap > config.tokens.rotation.max_overlap) {
+    add(
+      ['tokens', 'rotation', 'overlap'],
+      'tokens.rotation.overlap: is longer than tokens.rotation.max_overlap',
+    );
+  }
   checkFiles(config, add);
   checkListeners(config, add);
   checkUpstreams(config, add);

@@ -5,6 +5,8 @@ import { type DirectoryFile, directorySchema } from './schema/directory-file.js'
 import { ConfigError, type Fault } from './fault.js';
 import { suggestion } from './nearest.js';
 import type { Path } from './positions.js';
+import { checkDeclaredTokens } from './declared-token-checks.js';
+import type { CheckedDirectory, DirectoryRules } from './directory-rules.js';
 import { checkSource } from './check-source.js';
 import { isSecret, secretKeys } from './schema-walk.js';
 import { type ExpansionRule, readSource, type Source } from './source.js';
@@ -18,22 +20,22 @@ const EXPANSION: ExpansionRule = {
 /**
  * Reads and checks a directory file. `${...}` is expanded in secrets only.
  *
- * @param roles names of the policy's roles; without them roles are not checked
+ * @param rules of the configuration; without them roles, scopes and lifetimes are not checked
  * @param warn called with what an operator should know and need not change, and its place
  * @throws ConfigError with every fault
  */
 export function loadDirectory(
   file: string,
   env: NodeJS.ProcessEnv = process.env,
-  roles?: readonly string[],
+  rules?: DirectoryRules,
   warn?: (message: string) => void,
-): DirectoryFile {
+): CheckedDirectory {
   const source = readSource(resolve(file), env, EXPANSION);
   const directory = checkSource(source, directorySchema);
-  const faults = crossCheck(directory, source, roles);
+  const faults = crossCheck(directory, source, rules);
   if (faults.length > 0) throw new ConfigError(faults);
   if (warn !== undefined) warnOfPlainKeys(directory, source, warn);
-  return directory;
+  return { ...directory, max_token_lifetime: rules?.maxLifetime ?? null };
 }
 
 /** Warns once, of the first key that stands in the file itself. */
@@ -58,7 +60,7 @@ const RESERVED_LOGINS = ['global-api-token+', 'deletion-pending+'];
 /** What a store takes as a key. One character may become 18 when it is folded. */
 const MAX_LOGIN_BYTES = 1_024;
 
-function crossCheck(directory: DirectoryFile, source: Source, roles: readonly string[] | undefined): Fault[] {
+function crossCheck(directory: DirectoryFile, source: Source, rules: DirectoryRules | undefined): Fault[] {
   const faults: Fault[] = [];
   const add = (path: Path, message: string) => faults.push(source.fault(path, message));
   const unique = (list: string, key: string, values: readonly string[]) => {
@@ -100,6 +102,17 @@ function crossCheck(directory: DirectoryFile, source: Source, roles: readonly st
     keys.map(({ key_sha256: digest }) => digest?.toLowerCase() ?? ''),
   );
 
+  unique(
+    'tokens',
+    'id',
+    directory.tokens.map(({ id }) => id),
+  );
+  unique(
+    'tokens',
+    'secret_sha256',
+    directory.tokens.map(({ secret_sha256: digest }) => digest.toLowerCase()),
+  );
+
   const known = new Set(customers.map(({ id }) => id));
   for (const [list, entries] of Object.entries({ services, users, legacy_keys: keys })) {
     entries.forEach(({ customer_id: id }, i) => {
@@ -131,10 +144,11 @@ function crossCheck(directory: DirectoryFile, source: Source, roles: readonly st
       const hint = 'use password_hash (latchkey hash-password), or chmod 600 the file';
       add(at('password'), `users.${i}.password: a plain password in a file that others can read; ${hint}`);
     }
-    if (roles !== undefined && !roles.includes(user.role)) {
-      add(at('role'), `users.${i}.role: no role has this name${suggestion(user.role, roles)}`);
+    if (rules !== undefined && !rules.roles.includes(user.role)) {
+      add(at('role'), `users.${i}.role: no role has this name${suggestion(user.role, rules.roles)}`);
     }
   });
+  checkDeclaredTokens(directory, rules, Date.now(), add);
   return faults;
 }
 

@@ -11,6 +11,7 @@ type AuditEventName =
   | 'session.ended'
   | 'token.created'
   | 'token.revoked'
+  | 'token.rotated'
   | 'token.expired'
   | 'access.denied'
   | 'stream.ended'
@@ -29,7 +30,7 @@ export type AuditOutcome = 'success' | 'failure' | 'denied' | 'unknown';
 
 /**
  * An event for the audit log. Handlers return events with their reply; the pipeline adds who made the request, from where
- * and when. It holds ids only: never a secret, a password, or a name that somebody typed.
+ * and when. It holds ids, and of a rotated token its last use: never a secret, a password, or a name that somebody typed.
  */
 export interface AuditEvent {
   readonly event: AuditEventName;

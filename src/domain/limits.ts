@@ -9,6 +9,12 @@ export const MAX_NAME = 255;
 /** Services that one token may be limited to. */
 export const MAX_SERVICES = 100;
 
+/** Whether a text may be the name of a token. */
+export function isName(name: string): boolean {
+  // \p{Cc}: control characters. The bidirectional ones could make a list show something else.
+  return Array.from(name).length <= MAX_NAME && !/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(name);
+}
+
 /** A client as records name it. */
 export interface RecordedClient {
   readonly ip: string;

@@ -17,6 +17,20 @@ export interface Token {
   readonly createdAt: EpochMs;
   readonly updatedAt: EpochMs;
   readonly expiresAt: EpochMs | null;
+  /** Set for a token that a directory file declares: only the file changes it, and once revoked it never comes back. */
+  readonly declared?: true | undefined;
+  /** The token that it replaces, when a rotation made it. */
+  readonly predecessorId?: string | undefined;
+  /** Set once it was rotated: it expires after an overlap, in which both it and its replacement are accepted. */
+  readonly rotated?: Rotated | undefined;
+}
+
+/** What is known of the rotation of a token. */
+interface Rotated {
+  /** Id of the replacement, the latest of several. */
+  readonly to: string;
+  /** Milliseconds that the token would have lasted from its creation on; null for ever. */
+  readonly lifetime: number | null;
 }
 
 /** The last use of a token. Kept apart from the token, because it changes with the traffic. */

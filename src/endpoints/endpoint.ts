@@ -71,6 +71,8 @@ export interface RequestBody {
   readonly schema: z.ZodObject;
   /** What it takes as well with a credential that confirmed the password lately, where there is POST /sudo. */
   readonly afterSudo?: z.ZodObject;
+  /** Whether it may be left out. */
+  readonly optional?: true;
   /** Absent: JSON and forms. */
   readonly types?: readonly string[];
 }

@@ -68,7 +68,7 @@ export const page = {
       takes: 'session',
       summary: 'Tell who is logged in, and what applies to that user',
       answer: caller,
-      handle: async (call, { directory, policy, page: { keyName, scopes, maxLifetime, idleTimeout } }) => {
+      handle: async (call, { directory, policy, page: { keyName, scopes, maxLifetime, rotation, idleTimeout } }) => {
         const subject = sessionOf(call);
         const { user } = subject;
         const may = (action: string) => policy.decide(subject, action, null).allowed;
@@ -89,6 +89,7 @@ export const page = {
             },
             services: services.map(({ id, name }) => ({ id, name })),
             scopes: Object.entries(scopes).map(([name, rules]) => describeScope(name, rules)),
+            rotation: { overlap: Math.floor(rotation.overlap / 1000), max_overlap: Math.floor(rotation.max_overlap / 1000) },
             max_lifetime: maxLifetime === null ? null : Math.floor(maxLifetime / 1000),
             key_field: keyName,
           } satisfies Caller,

@@ -2,6 +2,7 @@ import type { Logins } from '../accounts/login.js';
 import type { Sessions } from '../accounts/sessions.js';
 import type { KeyRing } from '../accounts/signing-keys.js';
 import type { SudoGrants } from '../accounts/sudo-grants.js';
+import type { TokenRotations } from '../accounts/token-rotations.js';
 import type { Tokens } from '../accounts/tokens.js';
 import type { Gate } from '../gate/gate.js';
 import type { Ownership } from '../gate/ownership.js';
@@ -18,6 +19,7 @@ export interface EndpointServices {
   readonly logins: Logins;
   readonly sessions: Sessions;
   readonly tokens: Tokens;
+  readonly rotations: TokenRotations;
   readonly ownership: Ownership;
   readonly sudoGrants: SudoGrants;
   /** Whose credential a request has; null when there is no `POST /sudo`. */
@@ -41,6 +43,8 @@ interface PageSettings {
   readonly scopes: Readonly<Record<string, DescribedRules>>;
   /** Milliseconds; null when tokens may last for ever. */
   readonly maxLifetime: number | null;
+  /** Milliseconds. */
+  readonly rotation: { readonly overlap: number; readonly max_overlap: number };
   /** Milliseconds without a request after which a session ends. */
   readonly idleTimeout: number;
 }

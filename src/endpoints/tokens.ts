@@ -1,4 +1,4 @@
-import { tokenCreatedEvent, tokenRevokedEvent } from '../accounts/token-audit-events.js';
+import { tokenCreatedEvent } from '../accounts/token-audit-events.js';
 import { unlessUnknown } from '../accounts/unconfirmed.js';
 import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
@@ -17,12 +17,13 @@ import {
 } from './schema/requests.js';
 import type { EndpointServices } from './services.js';
 import { createdTokenObject, tokenObject } from './token-object.js';
+import { rotationEndpoints } from './token-rotation.js';
 
 const asConfigured = ({ tokenEndpoints }: EndpointSettings) => tokenEndpoints;
 
 export const tokens = {
   tag: 'Tokens',
-  description: 'API tokens: create, list, revoke',
+  description: 'API tokens: create, list, rotate, revoke',
   owns: '/tokens/*',
   endpoints: [
     endpoint({
@@ -168,6 +169,7 @@ export const tokens = {
       refusals: ['NotFound'],
       handle: async (call, services) => revoke([segmentAt(call.path, 1) ?? ''], services),
     }),
+    ...rotationEndpoints,
   ],
 } as const satisfies Resource;
 
@@ -182,7 +184,7 @@ async function revoke(
   ids: readonly string[],
   { tokens }: EndpointServices,
 ): Promise<Reply<undefined> | Refusal> {
-  const auditEvents = ids.map(tokenRevokedEvent);
+  const auditEvents = await tokens.revocationEvents(ids);
   const revoked = await unlessUnknown(auditEvents, async () => tokens.revoke(ids));
   if ('refusal' in revoked) return revoked;
   const [missing] = revoked;

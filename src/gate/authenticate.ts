@@ -71,7 +71,14 @@ export class Authenticator {
     if (isAccessToken(key)) return this.#byDigest(digestOf(key), now, invalid);
     if (key.length === 0 || key.length > MAX_KEY) return invalid;
     return mapMaybe(this.#tokens.hasLegacyKeys(), (some) =>
-      some ? this.#byDigest(digestOfField(key), now, invalid) : invalid,
+      some ? this.#byLegacyKey(digestOfField(key), now, invalid) : invalid,
+    );
+  }
+
+  /** A token whose secret has not the form of one, which a directory file may declare, is none. */
+  #byLegacyKey(digest: string, now: EpochMs, invalid: Invalid): MaybePromise<Subject | Refusal> {
+    return mapMaybe(this.#tokens.find(digest), (found) =>
+      found?.token.kind === 'legacy_key' ? checkToken(found, now, invalid) : invalid,
     );
   }
 

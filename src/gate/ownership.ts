@@ -1,4 +1,6 @@
 import type { Subject } from '../domain/credential.js';
+import type { Token } from '../domain/token.js';
+import type { User } from '../domain/user.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Tokens } from '../accounts/tokens.js';
 import { limitedDetail, type Policy } from '../policy/decide.js';
@@ -20,6 +22,16 @@ export class Ownership {
     if (found === undefined) return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
     return found.token.userId === subject.user.id ? undefined : this.#refuseOthers(subject, action);
   }
+
+  /** Refuses to hand out a token that may do more than the caller. */
+  refuseWider(subject: Subject, token: Token, owner: User): Refusal | undefined {
+    const action = owner.id === subject.user.id ? 'token:write' : 'customer_token:write';
+    const { role } = subject.user;
+    if (owner.id !== subject.user.id && !this.#policy.roleIncludes(role, owner.role))
+      return { refusal: 'role', action, detail: `The role ${role} may not do everything that the role ${owner.role} may` };
+    if (subject.credential === 'session' || this.#policy.tokenIncludes(subject.token, token)) return undefined;
+    return { refusal: 'scope', action, detail: 'The token that asks may not do everything that this token may' };
+  } // prettier-ignore
 
   /** Refuses another customer, and the whole customer without leave for `action`. */
   refuseCustomer(id: string, subject: Subject, action: string): Refusal | undefined {

@@ -1,4 +1,5 @@
 import type { JwtSubject, Subject, TokenSubject } from '../domain/credential.js';
+import type { Token } from '../domain/token.js';
 import type { Rules } from './patterns.js';
 import { type Lines, type Rule, RuleTable, positionOf } from './rules.js';
 
@@ -69,6 +70,19 @@ export class Policy {
 
   someScopeAllows(action: string): boolean {
     return this.#scopes.someAllows(action);
+  }
+
+  /** Whether a role may do everything that another one may. In doubt it says no. */
+  roleIncludes(wide: string, narrow: string): boolean {
+    return this.#roles.rowIncludes(wide, narrow);
+  }
+
+  /** Whether a token may do everything by its scopes and services that another one may by its own. In doubt it says no. */
+  tokenIncludes(wide: Token, narrow: Token): boolean {
+    const isWithin = (scope: string) => wide.scopes.some((each) => this.#scopes.rowIncludes(each, scope));
+    if (!narrow.scopes.every(isWithin)) return false;
+    if (wide.services.length === 0) return true;
+    return narrow.services.length > 0 && narrow.services.every((id) => wide.services.includes(id));
   }
 
   /**

@@ -1,3 +1,4 @@
+import { includes } from './inclusion.js';
 import { allows as covered, covers, type Rules } from './patterns.js';
 
 /** The line of each part of the configuration file, by its keys from the top, joined by dots. */
@@ -45,6 +46,13 @@ export class RuleTable<T> {
   /** Whether any row allows the action. */
   someAllows(action: string): boolean {
     return [...this.#rows.values()].some(({ rules }) => covered(rules, action));
+  }
+
+  /** Whether a row allows everything that another one allows. In doubt it says no. */
+  rowIncludes(wide: string, narrow: string): boolean {
+    if (wide === narrow) return true;
+    const [wideRow, narrowRow] = [this.#rows.get(wide), this.#rows.get(narrow)];
+    return narrowRow === undefined || (wideRow !== undefined && includes(wideRow.rules, narrowRow.rules));
   }
 
   /** The answer for a name and an action. Actions come from the configuration, so what is remembered stays small. */

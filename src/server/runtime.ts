@@ -7,6 +7,7 @@ import { Sessions } from '../accounts/sessions.js';
 import { StoredAccounts } from '../accounts/stored-accounts.js';
 import { SudoGrants } from '../accounts/sudo-grants.js';
 import { LoginThrottle } from '../accounts/login-throttle.js';
+import { TokenRotations } from '../accounts/token-rotations.js';
 import { Tokens } from '../accounts/tokens.js';
 import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
@@ -147,6 +148,7 @@ export function createRuntime(
       logins,
       sessions,
       tokens,
+      rotations: new TokenRotations(store, config.tokens),
       ownership,
       sudoGrants: new SudoGrants(store.sessions),
       identify: hasSudo ? (head, now) => gate.identify(head, now) : null,
@@ -158,6 +160,7 @@ export function createRuntime(
         keyName: names.key,
         scopes: config.policy.scopes,
         maxLifetime: config.tokens.max_lifetime,
+        rotation: config.tokens.rotation,
         idleTimeout: config.sessions.idle_timeout,
       },
       interfaceDocument: createInterfaceDocument(config),

@@ -15,7 +15,8 @@ export type Creation =
 /**
  * What this process created in the last hour and was acknowledged: it can be written again to a store that forgets.
  *
- * Tokens and sessions are never changed, so that what was created is what there is, until it ends.
+ * Sessions are never changed, and tokens only by a rotation, of which the revocations know: what was created is what there
+ * is, until it ends.
  */
 export class Creations {
   readonly #revocations: Revocations;
@@ -40,12 +41,20 @@ export class Creations {
     for (const all of [this.#tokens, this.#sessions])
       for (const [digest, [at, creation]] of all)
         if (at < oldest || this.#hasEnded(creation, now)) all.delete(digest);
-    return [...this.#tokens.values(), ...this.#sessions.values()].map(([, creation]) => creation);
+    return [...this.#tokens.values(), ...this.#sessions.values()].map(([, creation]) =>
+      this.#corrected(creation),
+    );
   }
 
   /** They are lost, and stay so. */
   forget(lost: readonly Creation[]): void {
     for (const creation of lost) this.#of(creation).delete(creation.record.digest);
+  }
+
+  #corrected(creation: Creation): Creation {
+    return creation.kind === 'token'
+      ? { ...creation, record: this.#revocations.corrected(creation.record) }
+      : creation;
   }
 
   #of({ kind }: Creation) {

@@ -13,6 +13,13 @@ export interface Changes {
   readonly rehashed?: readonly string[];
   /** Tokens to add. One whose digest is known already, or was revoked, is left alone. */
   readonly tokens?: readonly Token[];
+  /**
+   * Tokens that a directory file declares, to add or to write over by id. One whose id or digest was revoked is left
+   * alone; the digest that one had before is revoked.
+   */
+  readonly declared?: readonly Token[];
+  /** Declared tokens to revoke by id: neither the id nor the digest can be declared again. */
+  readonly revokeDeclared?: readonly string[];
   /** Tokens to remove by id, without remembering them as revoked: the same digest may be added again. */
   readonly removeTokens?: readonly string[];
   /** A customer whose users and services do not all go, or move, in the same change makes the whole change fail. */
@@ -40,6 +47,8 @@ export type ChangeRefused =
   | { readonly reason: 'customer_in_use'; readonly customerId: string }
   /** The owner of a token to add. */
   | { readonly reason: 'unknown_user'; readonly userId: string }
+  /** A declared token whose id or digest is another token's, or which is another user's so far. */
+  | { readonly reason: 'token_taken'; readonly tokenId: string }
   | { readonly reason: 'changed_meanwhile'; readonly userId: string };
 
 /** Customers, services and users, and changes of several records at once. */

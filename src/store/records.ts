@@ -5,15 +5,26 @@ import type { Token, TokenUse } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
 import { RecordUnreadable } from './faults.js';
 
-/** Version of every record written now. */
-export const RECORD_VERSION = 1;
+/** The newest form of a record that this Latchkey reads. */
+export const RECORD_VERSION = 2;
+
+/**
+ * Fields that came with version 2. A record that has one is of that version, so that a Latchkey that does not know the
+ * field refuses the record instead of ignoring what the field says; all others stay readable for it.
+ */
+const SINCE_2 = ['declared', 'predecessorId', 'rotated'] as const;
 
 /** A record as it is stored: the domain's value and the version of its form. */
 export type Stored<T> = T & { readonly v: number };
 
 /** Marks a value with the version of its form. */
 export function encode<T extends object>(value: T): Stored<T> {
-  return { ...value, v: RECORD_VERSION };
+  return { ...value, v: versionOf(value) };
+}
+
+function versionOf(value: object): number {
+  const fields: Readonly<Record<string, unknown>> = { ...value };
+  return SINCE_2.some((name) => fields[name] !== undefined) ? 2 : 1;
 }
 
 /**

@@ -1,3 +1,5 @@
+import type { Token } from '../domain/token.js';
+
 /** The names of keys that tell what ended for good begin with it. */
 export const REVOCATION = 'revocation:';
 /** What ended is remembered for so long, in milliseconds. */
@@ -20,12 +22,15 @@ export interface RevocationLog {
  * | `token:ID`     | a token was revoked                                                     |
  * | `legacy:DIGEST`| a legacy key was revoked and never comes back                           |
  * | `session:DIGEST` | a session                                                             |
+ * | `ends:AT:ID`   | a token was rotated: whatever its record says, it expires then          |
  * | `user:AT:ID`   | a user was locked or deleted: each record of an earlier `updatedAt` is void |
  */
 export class Revocations {
   /** By name, in the order in which they came, `performance.now()` of each. */
   readonly #times = new Map<string, number>();
   readonly #locks = new Map<string, number>();
+  /** By id of a rotated token, when it expires. */
+  readonly #ends = new Map<string, number>();
   readonly #log: RevocationLog | null;
 
   constructor(log: RevocationLog | null) {
@@ -57,6 +62,12 @@ export class Revocations {
     return at !== undefined && updatedAt < at;
   }
 
+  /** The token as it is: one that was rotated expires, though its record may be from before that. */
+  corrected(token: Token): Token {
+    const at = this.#ends.size === 0 ? undefined : this.#ends.get(token.id);
+    return at === undefined || at >= (token.expiresAt ?? Infinity) ? token : { ...token, expiresAt: at };
+  }
+
   /** All names, the oldest first. */
   names(): string[] {
     this.#prune(performance.now());
@@ -66,8 +77,10 @@ export class Revocations {
   #add(name: string, time: number): boolean {
     if (this.#times.has(name)) return false;
     this.#times.set(name, time);
-    const lock = lockOf(name);
-    if (lock !== undefined) this.#locks.set(lock.id, Math.max(lock.at, this.#locks.get(lock.id) ?? 0));
+    const timed = timedOf(name);
+    if (timed?.kind === 'user') this.#locks.set(timed.id, Math.max(timed.at, this.#locks.get(timed.id) ?? 0));
+    if (timed?.kind === 'ends')
+      this.#ends.set(timed.id, Math.min(timed.at, this.#ends.get(timed.id) ?? Infinity));
     return true;
   }
 
@@ -75,15 +88,17 @@ export class Revocations {
     for (const [name, time] of this.#times) {
       if (now - time < REMEMBERED_MS && this.#times.size <= MAX_REMEMBERED) return;
       this.#times.delete(name);
-      const lock = lockOf(name);
-      if (lock !== undefined && this.#locks.get(lock.id) === lock.at) this.#locks.delete(lock.id);
+      const timed = timedOf(name);
+      const times = timed?.kind === 'user' ? this.#locks : this.#ends;
+      if (timed !== undefined && times.get(timed.id) === timed.at) times.delete(timed.id);
     }
   }
 }
 
-/** Reads `user:AT:ID`. */
-function lockOf(name: string): { readonly id: string; readonly at: number } | undefined {
-  if (!name.startsWith('user:')) return undefined;
-  const end = name.indexOf(':', 'user:'.length);
-  return { at: Number(name.slice('user:'.length, end)), id: name.slice(end + 1) };
+/** Reads `user:AT:ID` and `ends:AT:ID`. */
+function timedOf(
+  name: string,
+): { readonly kind: string; readonly id: string; readonly at: number } | undefined {
+  const [, kind = '', at = '', id = ''] = /^(user|ends):(\d+):(.*)$/.exec(name) ?? [];
+  return kind === '' ? undefined : { kind, id, at: Number(at) };
 }

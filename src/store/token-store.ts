@@ -1,4 +1,5 @@
 import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { Rotation } from '../domain/rotation.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token, TokenUse } from '../domain/token.js';
 import type { User, VerifiedOwner } from '../domain/user.js';
@@ -26,6 +27,19 @@ export interface TokenLimits {
 /** What became of a token to create: `limit_reached` by active ones, `full` by those that are stored. */
 export type TokenCreation = 'created' | 'limit_reached' | 'full' | 'owner_changed';
 
+/**
+ * The names by which a revoked token is remembered: with any of them it never comes back. Only what a directory file
+ * declares can come back.
+ */
+export function namesOfRevoked({ id, digest, kind, declared }: Token): readonly string[] {
+  // A colon is no part of a digest.
+  if (declared) return [`id:${id}`, digest];
+  return kind === 'legacy_key' ? [digest] : [];
+}
+
+/** What became of a rotation: `changed` when the old token is not as it was read, or gone. */
+export type TokenRotation = 'rotated' | 'changed' | Exclude<TokenCreation, 'created'>;
+
 /** API tokens and legacy keys. */
 export interface TokenStore {
   find(digest: string): MaybePromise<TokenWithOwner | undefined>;
@@ -45,6 +59,20 @@ export interface TokenStore {
 
   /** Adds a token unless its owner is not as verified any more or has as many as the limits allow, in one step. */
   create(token: Token, owner: VerifiedOwner, limits: TokenLimits, now: EpochMs): Promise<TokenCreation>;
+  /**
+   * Adds the replacement and writes the old token, in one step; when that can't be done, neither. A token in its overlap
+   * has given its place among the active ones to its replacement, so that there may be as many in their overlap as active.
+   */
+  rotate(rotation: Rotation, owner: VerifiedOwner, limits: TokenLimits, now: EpochMs): Promise<TokenRotation>;
+  /** How many rotated tokens are still accepted. Those that were claimed lately may be among them. */
+  countInOverlap(now: EpochMs): MaybePromise<number>;
+  /**
+   * Rotated tokens whose overlap ended before a time, for one who reports that: nobody else gets them until another time,
+   * nor afterwards when they were finished.
+   */
+  claimEndedOverlaps(endedBefore: EpochMs, until: EpochMs, limit: number): Promise<TokenWithUse[]>;
+  /** Their end was reported. */
+  finishOverlaps(ids: readonly string[]): Promise<void>;
   /** Revokes tokens by id, all or none. Returns the ids that are not there; empty when all were revoked. */
   revoke(ids: readonly string[]): Promise<string[]>;
 
@@ -52,8 +80,12 @@ export interface TokenStore {
   hasLegacyKeys(): MaybePromise<boolean>;
   /** Which of some digests are no token's, nor that of a legacy key that was revoked: those that can be imported. */
   filterNewDigests(digests: readonly string[]): MaybePromise<string[]>;
-  /** Digests of legacy keys that were revoked and must not come back. */
+  /** The tokens that a directory file declares, expired ones included. */
+  listDeclared(): MaybePromise<TokenWithUse[]>;
+  /** Which of some names ({@link namesOfRevoked}) were revoked. */
+  filterRevoked(names: readonly string[]): MaybePromise<string[]>;
+  /** Digests and other names ({@link namesOfRevoked}) of what was revoked and must not come back. */
   listRevokedDigests(): MaybePromise<string[]>;
-  /** Marks digests as those of revoked legacy keys. */
+  /** Marks digests and other such names as revoked. */
   addRevokedDigests(digests: readonly string[]): Promise<void>;
 }

@@ -21,11 +21,17 @@ export function withRevocations(inner: Store, revocations: Revocations, creation
         mapMaybe(tokens.find(digest), (found) => {
           if (found === undefined || revocations.hasToken(found.token)) return undefined;
           const owner = corrected(found.owner);
-          return owner === found.owner ? found : { token: found.token, owner };
+          const token = revocations.corrected(found.token);
+          return owner === found.owner && token === found.token ? found : { token, owner };
         }),
       create: async (record, owner, limits, now) => {
         const result = await tokens.create(record, owner, limits, now);
         if (result === 'created') creations.note({ kind: 'token', record, owner });
+        return result;
+      },
+      rotate: async (rotation, owner, limits, now) => {
+        const result = await tokens.rotate(rotation, owner, limits, now);
+        if (result === 'rotated') creations.note({ kind: 'token', record: rotation.replacement, owner });
         return result;
       },
     },

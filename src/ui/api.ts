@@ -153,6 +153,12 @@ export function createToken(token: NewToken, { login, password, otp }: Proof, ot
   return call<CreatedToken>('POST', '/tokens', { form, headers, checksPassword: true });
 }
 
+/** Replaces a token. The answer is the only one that has the secret. @param overlap seconds that the old one still works */
+export const rotateToken = (id: string, overlap: number) =>
+  call<CreatedToken>('POST', `/tokens/${encodeURIComponent(id)}/rotate`, {
+    form: new URLSearchParams({ overlap: String(overlap) }),
+  });
+
 /** The caller's sessions. */
 export const listSessions = () => call<Session[]>('GET', 'sessions');
 

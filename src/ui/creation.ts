@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks';
-import { createToken, isWrongGrant, type NewToken } from './api.js';
+import { createToken, type Failure, isWrongGrant, type NewToken, rotateToken } from './api.js';
 import { useApp } from './app-context.js';
 import { askBeforeLeaving } from './leaving.js';
 import { otpFieldName } from './otp-field.js';
@@ -9,14 +9,16 @@ import type { CreatedToken } from './types.js';
 
 const UNSTORED = 'The secret of the new token is shown only once. Leave without storing it?';
 
-/** Creates a token by a form that holds the password, and keeps the secret no longer than it is shown. */
-export function useCreation() {
-  const { caller } = useApp();
-  const state = useFormState(caller.one_time_password);
+/** A new token with its secret, which is kept no longer than it is shown. */
+function useSecret() {
   const [created, setCreated] = useState<CreatedToken | null>(null);
   const drop = () => {
     askBeforeLeaving(null);
     setCreated(null);
+  };
+  const show = (token: CreatedToken) => {
+    askBeforeLeaving(UNSTORED);
+    setCreated(token);
   };
   // A document that the browser keeps for "back" keeps what it shows.
   useEffect(() => {
@@ -26,6 +28,30 @@ export function useCreation() {
       removeEventListener('pagehide', drop);
     };
   }, []);
+  return { created, drop, show };
+}
+
+/** Replaces a token by a new one. */
+export function useRotation() {
+  const { created, drop, show } = useSecret();
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<Failure>();
+  const rotate = async (id: string, overlap: number): Promise<void> => {
+    setBusy(true);
+    setFailure(undefined);
+    const result = await rotateToken(id, overlap);
+    setBusy(false);
+    if (result.ok) show(result.value);
+    else setFailure(result.failure);
+  };
+  return { busy, failure, created, drop, rotate };
+}
+
+/** Creates a token by a form that holds the password. */
+export function useCreation() {
+  const { caller } = useApp();
+  const state = useFormState(caller.one_time_password);
+  const { created, drop, show } = useSecret();
 
   const create = async (form: HTMLFormElement, token: NewToken): Promise<void> => {
     const proof = {
@@ -37,8 +63,7 @@ export function useCreation() {
     const result = await createToken(token, proof, otpFieldName());
     if (result.ok) {
       form.reset();
-      askBeforeLeaving(UNSTORED);
-      setCreated(result.value);
+      show(result.value);
     } else {
       state.fail(result.failure, proof.otp !== '');
       if (isWrongGrant(result.failure)) emptyPassword(form);

@@ -1,10 +1,12 @@
-import type { Token } from './types.js';
+import type { Caller, Token } from './types.js';
 
 /** A token that was not used for this long has most likely left every client. */
 const QUIET_MS = 15 * 60_000;
 
 /** How far a rotation has come. */
 export type RotationState =
+  /** The old token has expired. */
+  | 'ended'
   /** Nobody ever used the old token. */
   | 'never_used'
   /** No client uses the new token yet. */
@@ -16,26 +18,46 @@ export type RotationState =
 
 /** Says how far a rotation has come by the last uses of both tokens. */
 export function rotationState(old: Token, replacement: Token, now: number): RotationState {
+  if (old.expires_at !== null && Date.parse(old.expires_at) <= now) return 'ended';
   if (old.last_seen_at === null) return 'never_used';
   if (replacement.last_seen_at === null) return 'not_taken_up';
   return now - Date.parse(old.last_seen_at) < QUIET_MS ? 'both_used' : 'quiet';
 }
 
-/** The newest token that was made as a replacement of another one: later, with the same name, scopes and services. */
+/** The latest replacement of a token, perhaps of a rotation that was left half-way. */
 export function findReplacement(old: Token, tokens: readonly Token[]): Token | undefined {
   return tokens
-    .filter(
-      (token) =>
-        token.id !== old.id &&
-        token.user_id === old.user_id &&
-        token.name === old.name &&
-        Date.parse(token.created_at) > Date.parse(old.created_at) &&
-        isSameSet(token.scopes, old.scopes) &&
-        isSameSet(token.services, old.services),
-    )
+    .filter((token) => token.predecessor_id === old.id)
     .toSorted((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at))[0];
-} // prettier-ignore
+}
 
-function isSameSet(a: readonly string[], b: readonly string[]): boolean {
-  return a.toSorted().join(' ') === b.toSorted().join(' ');
+/** A choice of how long the old token still works. */
+export interface OverlapChoice {
+  readonly seconds: number;
+  readonly label: string;
+}
+
+const [HOUR, DAY] = [3_600, 86_400];
+const OVERLAPS = [0, HOUR, DAY, 7 * DAY];
+
+/** The overlaps that can be chosen, the shortest first. @param usual what the server takes when none is asked for, seconds */
+export function overlapChoices({
+  overlap: usual,
+  max_overlap: longest,
+}: Caller['rotation']): OverlapChoice[] {
+  const fit = OVERLAPS.filter((seconds) => seconds <= longest);
+  const all = [...new Set([...fit, usual])].toSorted((a, b) => a - b);
+  return all.map((seconds) => ({ seconds, label: labelOf(seconds) }));
+}
+
+function labelOf(seconds: number): string {
+  if (seconds === 0) return 'At once';
+  const [unit, size] =
+    seconds % DAY === 0
+      ? (['day', DAY] as const)
+      : seconds % HOUR === 0
+        ? (['hour', HOUR] as const)
+        : (['second', 1] as const);
+  const count = seconds / size;
+  return `In ${count} ${unit}${count === 1 ? '' : 's'}`;
 }

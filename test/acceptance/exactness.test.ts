@@ -104,6 +104,8 @@ t.test('each built-in endpoint', async (t) => {
     revoke_tokens: [204, bulk().then((body) => ask('DELETE /tokens', `${cookie}Content-Type: application/json\r\n`, body))],
     show_own_token: [200, ask('GET /tokens/self', key)],
     revoke_own_token: [204, newKey().then((fields) => ask('DELETE /tokens/self', fields))],
+    rotate_own_token: [200, newKey().then((fields) => ask('POST /tokens/self/rotate', fields))],
+    rotate_token: [200, id().then((id) => ask(`POST /tokens/${id}/rotate`, `${cookie}${FORM}`, 'overlap=60'))],
     show_token: [200, id().then((id) => ask(`GET /tokens/${id}`, cookie))],
     revoke_token: [204, id().then((id) => ask(`DELETE /tokens/${id}`, cookie))],
     list_sessions: [200, ask('GET /_latchkey/sessions', cookie)],

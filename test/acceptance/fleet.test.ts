@@ -85,6 +85,19 @@ t.test('two sidecars on one Redis', async (t) => {
     t.same(wrong, [401, 401, 401, 401, 401, 429]);
   }); // prettier-ignore
 
+  await t.test('a rotation reaches the other at once', async (t) => {
+    const secret = await first.token('engineer');
+    t.equal(await status(second.url, secret), 200, 'the other one has it in its cache');
+    const rotate = async (key: string, overlap: string) =>
+      (await send(first.url, '/tokens/self/rotate', { headers: { 'Service-Key': key }, body: new URLSearchParams({ overlap }) })).json;
+    const made = await rotate(secret, '60');
+    t.equal(await status(second.url, made.access_token), 200, 'the replacement works');
+    t.equal(await status(second.url, secret), 200, 'and so does the old one in its overlap');
+    const rest = await rotate(secret, '0');
+    await until(async () => (await status(second.url, secret)) === 401, 'the old one ends', PUSHED_MS);
+    t.equal(await status(second.url, rest.access_token), 200);
+  }); // prettier-ignore
+
   await t.test('a session of one is a session of the other, until it ends', async (t) => {
     const headers = { Cookie: await first.login('superuser') };
     t.equal((await send(second.url, '/tokens', { headers })).status, 200);

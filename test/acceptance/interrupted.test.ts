@@ -26,8 +26,10 @@ async function fill(store: Store): Promise<void> {
   const sealed = { ...user('OTP', { customerId: 'C0' }), otpSecret: sealer.seal('JBSWY3DPEHPK3PXP', 'OTP') };
   await store.directory.change({ customers, services, users: [...users, sealed] }, NOW);
   const tokens = users.map(({ id }, i) => token(`T${i}`, { userId: id, expiresAt: i % 3 === 0 ? NOW + i : null }));
+  tokens.push(token('D1', { declared: true }), token('D2', { declared: true }));
+  tokens.push(token('O1', { expiresAt: NOW + 9, rotated: { to: 'R1', lifetime: null } }), token('R1', { predecessorId: 'O1' }));
   await store.directory.change({ tokens: [...tokens, token('L1', { kind: 'legacy_key' }), token('L2', { kind: 'legacy_key' })] }, NOW);
-  await store.tokens.revoke(['L2']);
+  await store.tokens.revoke(['L2', 'D2']);
   await store.usage.recordUses({ tokens: new Map(['T1', 'T2'].map((id) => [id, USE])), sessions: new Map() });
   for (const { id, customerId } of users.slice(0, 4))
     await store.sessions.create(session(`D${id}`, { userId: id, endsAt: NOW + 1_000_000 }), user(id, { customerId }), null);
@@ -89,7 +91,7 @@ t.test('restore and copy that are killed at any write start over, to the same co
   const from = openLmdbStore(source.path);
   await fill(from);
   const content = await plainContentOf(from);
-  t.equal(content.size, 24);
+  t.equal(content.size, 29);
   const backup = join(temporaryFolder(t), 'backup.jsonl');
   t.match(await run(['store', 'backup', backup, '--config', source.config]), { code: 0 });
 

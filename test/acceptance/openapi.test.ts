@@ -71,7 +71,7 @@ t.test('the names are those of the running configuration', async (t) => {
   t.same(served.json.paths['/tokens'].get.security, [{ session: [] }, { token: [] }, { bearer: [] }]);
   t.notMatch(served.text, 'Service-', 'no other name');
   const bare: Record<string, any> = describedBy('interface: { ui: { enabled: false } }'); // oxlint-disable-line typescript/no-explicit-any -- JSON
-  t.same(Object.keys(bare['paths']).toSorted(), ['/_latchkey/openapi.json', '/customer/{id}/tokens', '/login', '/logout', '/tokens', '/tokens/self', '/tokens/{id}']);
+  t.same(Object.keys(bare['paths']).toSorted(), ['/_latchkey/openapi.json', '/customer/{id}/tokens', '/login', '/logout', '/tokens', '/tokens/self', '/tokens/self/rotate', '/tokens/{id}', '/tokens/{id}/rotate']);
   t.same(bare['paths']['/tokens'].get.security, [{ session: [] }]);
   const keyed: Record<string, any> = describedBy('interface: { bearer: false }'); // oxlint-disable-line typescript/no-explicit-any -- JSON
   t.same(keyed['paths']['/tokens/self'].get.security, [{ token: [] }]);
@@ -132,6 +132,10 @@ t.test('every operation, with its success and the refusals that are easy to get'
     [404, '/tokens/nothing', { headers: session }],
     [200, '/tokens/self', { headers: key }],
     [403, '/tokens/self', { headers: session }],
+    [200, `/tokens/${created.json.id}/rotate`, { method: 'POST', headers: session }],
+    [422, `/tokens/${created.json.id}/rotate`, { ...form({ overlap: 'soon' }), headers: session }],
+    [404, '/tokens/nothing/rotate', { method: 'POST', headers: session }],
+    [200, '/tokens/self/rotate', { json: { overlap: 3_600 }, headers: key }],
     [204, `/tokens/${created.json.id}`, { method: 'DELETE', headers: session }],
     [404, '/tokens/nothing', { method: 'DELETE', headers: session }],
     [204, '/tokens', { method: 'DELETE', headers: session, json: { data: [{ type: 'token', id: await own() }, { id: await own() }] } }],

@@ -236,7 +236,7 @@ t.test('off: a trace is carried on as it came, and nothing of the SDK is loaded'
   t.notOk('trace_id' in lastRecord(server.stdout()));
 
   const on = writeConfig(folder, { ...config, tracing: { otlp: 'http://127.0.0.1:1' } }, await directory());
-  await t.rejects(start(t, on, { env }), /refused: @opentelemetry/, 'the hook does see it when tracing is on');
+  await t.rejects(start(t, on, { env, program: INSTALLED }), /refused: @opentelemetry/, 'the hook does see it when tracing is on');
 }); // prettier-ignore
 
 /** Every entrance, with the way to send a `traceparent` through it and wait for the end of the request. */

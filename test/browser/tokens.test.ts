@@ -227,7 +227,8 @@ t.test('a token is rotated: a replacement, both with their last use, and the old
   await page.getByRole('link', { name: 'Rotate rotated' }).click();
   await page.getByRole('heading', { name: 'The replacement' }).waitFor();
   t.same(await accessibilityFaults(page), []);
-  await page.getByLabel('Password').fill(PASSWORD);
+  t.equal(await page.getByLabel('The old token ends').inputValue(), '86400', 'as it is configured');
+  await page.getByLabel('The old token ends').selectOption('In 1 hour');
   await page.getByRole('button', { name: 'Create the replacement' }).click();
   const secret = await page.getByLabel('Secret', { exact: true }).inputValue();
   await page.getByRole('button', { name: 'I have stored it' }).click();
@@ -235,7 +236,10 @@ t.test('a token is rotated: a replacement, both with their last use, and the old
   t.notOk((await page.content()).includes(secret));
   t.same(await accessibilityFaults(page), []);
   const replacement = (await send(url, '/tokens/self', { headers: { 'Service-Key': secret } })).json;
-  t.match(replacement, { name: 'rotated', scopes: ['purge_all', 'purge_select'], services: ['SVC1'] });
+  t.match(replacement, { name: 'rotated', scopes: ['purge_all', 'purge_select'], services: ['SVC1'], predecessor_id: old.id });
+  const ends = (await send(url, '/tokens/self', { headers: { 'Service-Key': old.access_token } })).json.expires_at;
+  t.ok(Math.abs(Date.parse(ends) - Date.now() - 3_600_000) < 60_000, `the old one ends in an hour: ${ends}`);
+  await page.getByText('The old token ends by itself').waitFor();
   await page.getByRole('button', { name: 'Check again' }).click();
   await page.getByRole('status').getByText('The old token is still in use: just now, by purger 1').waitFor();
   t.equal(await page.locator('[aria-current=step]').textContent(), 'Move your clients');

@@ -264,7 +264,15 @@ t.test('each fault of a directory', async (t) => {
   const base = 'customers: [{ id: C1, name: One }]\n';
   const user = (more: string) =>
     `${base}users:\n  - { id: U1, customer_id: C1, login: a, role: superuser${more} }`;
-  const load = (f: string) => loadDirectory(f, ENV, ['superuser', 'engineer']);
+  const rules = {
+    roles: ['superuser', 'engineer'],
+    scopes: ['global', 'purge_all'],
+    maxLifetime: 86_400_000,
+  };
+  const load = (f: string) => loadDirectory(f, ENV, rules);
+  const sha = 'ab'.repeat(32);
+  const token = (more: string) =>
+    `${user('')}\nservices: [{ id: S1, customer_id: C1, name: www }]\ntokens: [{ id: T1, user_id: U1, secret_sha256: ${sha}${more} }]`;
   forEachRow<[string, string, RegExp]>(
     [
       ['unknown customer', `${base}services: [{ id: S1, customer_id: C2 }]`, /^2:35: services.0.customer_id: no customer has this id; write the id of one under customers$/],
@@ -278,11 +286,34 @@ t.test('each fault of a directory', async (t) => {
       ['key and digest', `${base}legacy_keys: [{ customer_id: C1 }]`, /^2:15: legacy_keys.0: expected either key or key_sha256/],
       ['short digest', `${base}legacy_keys: [{ customer_id: C1, key_sha256: abc }]`, /legacy_keys.0.key_sha256: expected a SHA-256 of 64 hexadecimal digits/],
       ['bad id', 'customers: [{ id: "a,b", name: x }]', /^1:19: customers.0.id: expected an id/],
+      ['a token of nobody', token('').replace('user_id: U1', 'user_id: U2'), /^5:29: tokens.0.user_id: no user has this id \(did you mean "U1"\?\)$/],
+      ['a token of a stranger', token('').replace('user_id: U1', 'user_id: nobody-here'), /tokens.0.user_id: no user has this id; write the id of one under users$/],
+      ['a token with two names', token(', nam: x'), /^5:\d+: unknown key "nam" \(did you mean "name"\?\)$/],
+      ['a restriction that is not known', token(', service: [S1]'), /unknown key "service" \(did you mean "services"\?\)$/],
+      ['no restriction yet', token(', rate: "1/1m"'), /unknown key "rate"/],
+      ['no services', token(', services: []'), /tokens.0.services: expected at least one service; leave services out/],
+      ['services without a list', token(', services:'), /tokens.0.services: expected a list/],
+      ['unknown service', token(', services: [S1, s2]'), /tokens.0.services.1: no service of the customer has this id \(did you mean "S1"\?\)$/],
+      ['no scope', token(', scope: []'), /tokens.0.scope: expected at least one scope/],
+      ['unknown scope', token(', scope: [global, purge_al]'), /tokens.0.scope.1: no scope has this name \(did you mean "purge_all"\?\)$/],
+      ['a time without an offset', token(', expires_at: 2030-01-01'), /tokens.0.expires_at: expected a time like 2030-01-31T12:00:00Z/],
+      ['a long life', token(', expires_at: 9999-01-01T00:00:00Z'), /tokens.0.expires_at: is more than 86400 seconds away, which tokens.max_lifetime forbids$/],
+      ['the secret itself', token('').replace(sha, 'lk12345678901234567890123456789012345678'), /tokens.0.secret_sha256: expected a SHA-256 of 64 hexadecimal digits$/],
+      ['the id of an endpoint', token('').replace('T1', 'self'), /tokens.0.id: expected another id/],
+      ['a name with a line break', token(', name: "a\\nb"'), /tokens.0.name: expected at most 255 characters without control characters/],
+      ['a token twice', token(` }, { id: T1, user_id: U1, secret_sha256: ${'cd'.repeat(32)}`), /^5:\d+: tokens.1.id: given twice$/],
+      ['a secret twice', token(` }, { id: T2, user_id: U1, secret_sha256: ${sha.toUpperCase()}`), /tokens.1.secret_sha256: given twice$/],
+      ['a legacy key', token('').concat(`\nlegacy_keys: [{ customer_id: C1, key_sha256: ${sha} }]`), /tokens.0.secret_sha256: a legacy key has the same/],
       ['unknown key', user(', rol: x'), /unknown key "rol" \(did you mean "role"\?\)$/],
     ], // prettier-ignore
     ([name, text, expected]) => t.match(faults(text, load)[0], expected, name),
   );
   t.same(faults(user(`, password_hash: "${hash}"`), load), []);
+  t.same(
+    faults(token(', name: ci, scope: [purge_all], services: [S1], expires_at: "2020-01-01T00:00:00Z"'), load),
+    [],
+    'one that expired is no fault',
+  );
   writeFileSync(file, user(', password: x'));
   chmodSync(file, 0o600);
   t.doesNotThrow(() => load(file), 'a plain password in a file of mode 0600');

@@ -85,6 +85,14 @@ users:
 legacy_keys:
   - { customer_id: C1, key: my-old-key-1234, user_agent: curl }
   - { customer_id: C1, key_sha256: 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff }
+tokens:
+  - id: T1
+    user_id: U1
+    name: ci
+    secret_sha256: ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100
+    scope: [global]
+    services: [S1]
+    expires_at: 2030-01-31T12:00:00Z
 `);
 
 /** A place in a YAML text: its path, what is written there, and the text with something else there. */

@@ -48,7 +48,7 @@ function told(text: string, load: (file: string) => string): string {
 
 const showConfig = (name: string) => JSON.stringify(maskSecrets(loadConfigToServe(name, ENV)));
 const showDirectory = (name: string) => {
-  loadDirectory(name, ENV, ['superuser']);
+  loadDirectory(name, ENV, { roles: ['superuser'], scopes: ['global'], maxLifetime: null });
   return '';
 };
 
@@ -170,7 +170,7 @@ t.test('what is shown of a configuration says what the file says', async (t) => 
 });
 
 t.test('a directory expands secrets only', async (t) => {
-  const names = ['password_hash', 'password', 'otp_secret', 'key', 'key_sha256'];
+  const names = ['password_hash', 'password', 'otp_secret', 'key', 'key_sha256', 'secret_sha256'];
   t.same(secretKeys(directorySchema).toSorted(), names.toSorted());
   t.same(secretKeys(configSchema).toSorted(), ['password', 'sealing_key']);
   for (const { path, value, with: put } of placesOf(DIRECTORY)) {

@@ -6,6 +6,7 @@ import { parse } from 'yaml';
 import type { Test } from 'tap';
 import { checkExpectations } from '../../src/commands/check.js';
 import { loadDirectory } from '../../src/config/directory.js';
+import { type DirectoryRules, directoryRules } from '../../src/config/directory-rules.js';
 import { loadConfig } from '../../src/config/load.js';
 import { startUpstream } from '../helpers/http.js';
 import { type Running, start, temporaryFolder } from '../helpers/latchkey.js';
@@ -86,16 +87,18 @@ export class PageRun {
     const isDirectory = (file: string) => basename(file).startsWith('directory');
     for (const [file, place] of this.#unchecked) {
       const check = () =>
-        isDirectory(file) ? loadDirectory(file, process.env, this.#roles()) : loadConfig(file);
+        isDirectory(file) ? loadDirectory(file, process.env, this.#rules()) : loadConfig(file);
       this.#t.doesNotThrow(check, `${place}: ${basename(file)} passes`);
     }
     this.#unchecked.clear();
   }
 
-  #roles(): string[] {
+  #rules(): DirectoryRules {
     const file = join(this.folder, 'latchkey.yaml');
-    const roles = existsSync(file) ? Object.keys(loadConfig(file).config.policy.roles) : [];
-    return roles.length > 0 ? roles : ['superuser', 'engineer', 'billing', 'user'];
+    const rules = existsSync(file) ? directoryRules(loadConfig(file).config) : undefined;
+    if (rules !== undefined && rules.roles.length > 0) return rules;
+    const roles = ['superuser', 'engineer', 'billing', 'user'];
+    return { roles, scopes: ['global', 'global:read', 'purge_select', 'purge_all'], maxLifetime: null };
   }
 
   /** Settings that a reader leaves at their defaults, which are taken on a machine with other servers. */

@@ -50,6 +50,19 @@ const oneMore = (path: string, name: string) => async (): Promise<readonly [stri
   return [path, sent];
 };
 
+const ROTATED = ['token.created', 'token.rotated'];
+
+/** Overlaps that no rotation takes. */
+function rotatedInVain(target: string, sent: Sent): Row[] {
+  const refused = (params: Record<string, string>, detail: RegExp): Row => [[target, form(params, sent)], 422, 'grant', { code: 'Unprocessable Entity', detail }];
+  return [
+    ...['soon', '-1', '1.5', '', '1h', '9999999999'].map((overlap) => refused({ overlap }, /whole number of seconds/)),
+    refused({ overlap: '604801' }, /more than 604800 seconds/),
+    refused({ Overlap: '0' }, /did you mean "overlap"/),
+    refused({ overlaps: '0' }, /did you mean "overlap"/),
+  ];
+} // prettier-ignore
+
 /**
  * What is asked, the status, the outcome of the record (the tag of the refusal, `answered` for none), what the JSON holds, and the
  * events of the audit log.
@@ -138,6 +151,31 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
     [['/tokens/self', of('DELETE', withKey(await token('user')))], 204, 'answered', undefined, ['token.revoked']],
     [['/tokens/self', of('DELETE', withKey('x'))], 401, 'unauthenticated', UNAUTHENTICATED],
     [['/tokens/self', of('DELETE', session)], 403, 'wrong_credential_kind', {}, denied],
+  ],
+  rotate_own_token: [
+    [
+      ['/tokens/self/rotate', of('POST', withKey(await token('user', { scope: 'purge_all', 'services[]': 'SVC1', name: 'mine' })))],
+      200,
+      'answered',
+      { name: 'mine', scope: 'purge_all', services: ['SVC1'], access_token: /^lk/, predecessor_id: /^\w{22}$/, expires_at: null },
+      ROTATED,
+    ],
+    [['/tokens/self/rotate', { ...of('POST', withKey(await token('user'))), json: { overlap: 60 } }], 200, 'answered', {}, ROTATED],
+    ...rotatedInVain('/tokens/self/rotate', withKey(await token('user'))),
+    [['/tokens/self/rotate', of('POST', withKey(LEGACY_KEY))], 422, 'grant', { detail: /A legacy key cannot be rotated/ }],
+    [['/tokens/self/rotate', of('POST', withKey('x'))], 401, 'unauthenticated', UNAUTHENTICATED],
+    [['/tokens/self/rotate', of('POST', session)], 403, 'wrong_credential_kind', {}, denied],
+  ],
+  rotate_token: [
+    [[`/tokens/${await newId('superuser')}/rotate`, of('POST', session)], 200, 'answered', { user_id: 'superuser' }, ROTATED],
+    [[`/tokens/${await newId('user')}/rotate`, form({ overlap: '0' }, session)], 200, 'answered', { user_id: 'user' }, ROTATED],
+    ...rotatedInVain(`/tokens/${await newId('superuser')}/rotate`, session),
+    [[`/tokens/${othersId}/rotate`, of('POST', session)], 404, 'not_found', {}],
+    [['/tokens/none/rotate', of('POST', session)], 404, 'not_found', { detail: "Cannot find token 'none'" }],
+    [[`/tokens/${await newId('user')}/rotate`, of('POST', withCookie(await login('billing')))], 403, 'role', { detail: /customer_token:write/ }, denied],
+    [[`/tokens/${await newId('superuser')}/rotate`, of('POST', fromElsewhere(session))], 403, 'cross_origin', {}, denied],
+    ...(await sessionOnly('POST', '/tokens/none/rotate')),
+    [['/tokens/none/rotate', of('POST', plainSession)], 403, 'role', {}, denied],
   ],
   show_token: [
     [[`/tokens/${await newId('superuser')}`, session], 200, 'answered', { user_id: 'superuser' }],
@@ -269,7 +307,12 @@ const ANYWHERE = new Set(['400', '408', '413', '414', '417', '431', '500', '503'
  * Declared refusals that no single request gets: a token that goes while its holder is answered, and what the interface
  * specification reserves for `POST /tokens`.
  */
-const WITHOUT_ROW = new Set(['show_own_token 404', 'revoke_own_token 404', 'create_token 401']);
+const WITHOUT_ROW = new Set([
+  'show_own_token 404',
+  'revoke_own_token 404',
+  'rotate_own_token 404',
+  'create_token 401',
+]);
 
 t.test('POST /tokens needs no login name with a credential that confirmed the password', async (t) => {
   const own = withCookie(await login('engineer'));

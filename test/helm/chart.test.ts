@@ -6,6 +6,7 @@ import { isMap, parse, parseDocument } from 'yaml';
 import { type KubernetesObject, render, type Rendered } from '../helpers/helm.js';
 import { faultsOf } from '../helpers/kubernetes.js';
 import { loadDirectory } from '../../src/config/directory.js';
+import { directoryRules } from '../../src/config/directory-rules.js';
 import { ConfigError, formatFault } from '../../src/config/fault.js';
 import { loadConfig } from '../../src/config/load.js';
 import { keysOf } from '../../src/config/schema-walk.js';
@@ -174,7 +175,7 @@ t.test('pods are restricted, and stop in time', async (t) => {
 function configFaults(file: string): string[] {
   try {
     const { config } = loadConfig(file, { REDIS_PASSWORD: 'x' });
-    if (config.directory.file !== null) loadDirectory(config.directory.file, {}, Object.keys(config.policy.roles));
+    if (config.directory.file !== null) loadDirectory(config.directory.file, {}, directoryRules(config));
     return [];
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;

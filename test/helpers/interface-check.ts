@@ -126,6 +126,7 @@ export class InterfaceCheck {
     pointer: string,
   ): string | undefined {
     if (described === undefined) return undefined;
+    if ((requestBody ?? '') === '' && described.required === false) return undefined;
     const sent = (requestType ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
     const type = described.content[sent] === undefined && sent.endsWith('+json') ? 'application/json' : sent;
     if (described.content[type] === undefined) return `the request has the type ${sent}`;

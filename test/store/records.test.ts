@@ -42,7 +42,7 @@ t.test('each kind of record comes back as it was, and never half', async (t) => 
   for (const [kind, read, value, required] of KINDS) {
     const stored = encode(value);
     const damaged = `a ${kind} record is damaged`;
-    t.equal(stored.v, RECORD_VERSION, kind);
+    t.equal(stored.v, 1, kind);
     t.same(read(JSON.parse(JSON.stringify(stored))), value, kind);
     for (const name of required) {
       const { [name]: _, ...rest } = stored as Record<string, unknown>;
@@ -50,7 +50,7 @@ t.test('each kind of record comes back as it was, and never half', async (t) => 
     }
     for (const broken of [null, undefined, 'text', 1, [], { ...stored, v: '1' }, value])
       t.equal(faultOf(() => read(broken)), damaged, `${kind}: ${JSON.stringify(broken)}`);
-    const newer = `a ${kind} record has version 2; this Latchkey reads up to 1`;
+    const newer = `a ${kind} record has version 3; this Latchkey reads up to 2`;
     t.equal(faultOf(() => read({ ...stored, v: RECORD_VERSION + 1 })), newer);
   }
 }); // prettier-ignore
@@ -71,4 +71,17 @@ t.test('what older versions wrote besides is left out, and a signing key is whol
     faultOf(() => signingKeysOf(encode({ revision: 1, keys: [null] }))),
     /damaged/,
   );
+});
+
+t.test('a field that an older Latchkey does not know makes a record one that it refuses', async (t) => {
+  for (const field of [
+    { declared: true as const },
+    { predecessorId: 'T0' },
+    { rotated: { to: 'T2', lifetime: null } },
+  ]) {
+    const stored = encode(token('T1', field));
+    t.equal(stored.v, 2, Object.keys(field).join());
+    t.same(tokenOf(JSON.parse(JSON.stringify(stored))), token('T1', field));
+  }
+  t.equal(encode(token('T1', { declared: undefined })).v, 1);
 });

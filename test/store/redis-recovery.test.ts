@@ -1,10 +1,12 @@
 import t, { type Test } from 'tap';
+import { rotationOf } from '../../src/domain/rotation.js';
 import { Creations } from '../../src/store/creations.js';
 import { restoreHistory } from '../../src/store/redis/history.js';
 import { nameOfHistory } from '../../src/store/redis/identity.js';
 import { MasterSession } from '../../src/store/redis/session.js';
 import { openRedisStore } from '../../src/store/redis.js';
 import { Revocations } from '../../src/store/revocations.js';
+import { withRevocations } from '../../src/store/with-revocations.js';
 import { redisSettings, startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 import { BASE, NOW, session, token, user } from './contract/records.js';
@@ -102,4 +104,29 @@ t.test('a server that is chosen again forgot what the master in between acknowle
   t.match(await restoreHistory(store.client, again, { revocations, creations, recovers: true }), { recovered: 1, lost: [] });
   t.ok(await store.tokens.find(token('T1').digest));
   again.end('the test is over');
+}); // prettier-ignore
+
+t.test('a rotation that a failover forgot is made again: the old token ends when it was to end', async (t) => {
+  const { redis, store, restore, revocations, creations } = await setUp(t);
+  store.client.events = { ...store.client.events, ended: (names) => revocations.note(names) };
+  const known = withRevocations(store, revocations, creations);
+  const before = token('T9', { name: 'a "expiresAt":null, name' });
+  await store.tokens.create(before, user('U1'), NO_LIMITS, NOW);
+  const terms = { id: 'R9', digest: 'digest-R9', overlap: 10_000, maxLifetime: null, notAfter: null };
+  t.equal(await known.tokens.rotate(rotationOf(before, terms, NOW), user('U1'), NO_LIMITS, NOW), 'rotated');
+  redis.cli('SET', '{latchkey:}token:digest-T9', JSON.stringify({ ...before, v: 1 }));
+  redis.cli('ZREM', '{latchkey:}expiry:tokens', 'T9');
+  redis.cli('ZREM', '{latchkey:}overlaps', 'T9');
+  redis.cli('DEL', '{latchkey:}token:digest-R9', '{latchkey:}id:R9');
+  t.equal((await known.tokens.find('digest-T9'))?.token.expiresAt, NOW + 10_000, 'whoever knows better says so at once');
+  t.match(await restore(), { reapplied: 1, recovered: 4, lost: [] });
+  t.strictSame((await store.tokens.find('digest-T9'))?.token, { ...before, expiresAt: NOW + 10_000 });
+  t.equal((await store.tokens.find('digest-R9'))?.token.predecessorId, 'T9');
+  t.match(await restore(), { reapplied: 0, recovered: 0 }, 'once');
+
+  // Another process made it, and makes it again; it learned of the rotation as everybody did.
+  creations.note({ kind: 'token', record: token('T8'), owner: user('U1') });
+  revocations.note([`ends:${NOW + 5_000}:T8`]);
+  t.match(await restore(), { recovered: 1 });
+  t.equal((await store.tokens.find('digest-T8'))?.token.expiresAt, NOW + 5_000, 'with the expiry that the rotation gave it');
 }); // prettier-ignore

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { expiryOf, expiryPresets, firstPreset, toExpiresAt } from '../../src/ui/expiry-choice.js';
-import { findReplacement, rotationState } from '../../src/ui/rotation.js';
+import { findReplacement, overlapChoices, rotationState } from '../../src/ui/rotation.js';
 import { readRoute } from '../../src/ui/routes.js';
 import { DAY, endOfDay, expiryState, formatDistance, formatMoment, formatUtc } from '../../src/ui/times.js';
 import type { Token } from '../../src/ui/types.js';
@@ -73,20 +73,23 @@ t.test('failures say what happened and what to do', async (t) => {
   t.match(refused(403, '', 'The role user is not allowed'), 'You are not allowed to do this. The role user is not allowed.');
 }); // prettier-ignore
 
-t.test('a rotation by the last uses; a replacement by what it has in common', async (t) => {
+t.test('a rotation by the last uses; a replacement by its predecessor; overlaps as they are configured', async (t) => {
   const ago = (minutes: number) => new Date(NOW - minutes * 60_000).toISOString();
   const used = (minutes: number) => token({ last_seen_at: ago(minutes) });
   t.equal(rotationState(token({}), token({}), NOW), 'never_used');
   t.equal(rotationState(used(60), token({}), NOW), 'not_taken_up');
   t.equal(rotationState(used(14), used(1), NOW), 'both_used');
   t.equal(rotationState(used(15), used(1), NOW), 'quiet');
-  const old = token({ scopes: ['x', 'y'] });
-  const later = { created_at: '2026-02-01T00:00:00+00:00' };
-  const replacement = token({ id: 'b', scopes: ['y', 'x'], ...later });
-  t.equal(findReplacement(old, [old, replacement]), replacement);
-  for (const other of [{ name: 'z' }, { user_id: 'v' }, { scopes: ['x'] }, { services: ['S'] }, { created_at: old.created_at }]) {
-    t.equal(findReplacement(old, [old, token({ id: 'b', scopes: ['x', 'y'], ...later, ...other })]), undefined, JSON.stringify(other));
-  }
+  t.equal(rotationState(token({ expires_at: ago(1) }), used(1), NOW), 'ended');
+  const old = token({});
+  const first = token({ id: 'b', predecessor_id: old.id, created_at: '2026-02-01T00:00:00+00:00' });
+  const second = token({ id: 'c', predecessor_id: old.id, created_at: '2026-03-01T00:00:00+00:00' });
+  t.equal(findReplacement(old, [old, second, first]), second);
+  t.equal(findReplacement(old, [old, token({ id: 'd', predecessor_id: 'other' }), token({ id: 'e' })]), undefined);
+  const labels = (overlap: number, max_overlap: number) => overlapChoices({ overlap, max_overlap }).map(({ label }) => label);
+  t.same(labels(86_400, 604_800), ['At once', 'In 1 hour', 'In 1 day', 'In 7 days']);
+  t.same(labels(7_200, 7_200), ['At once', 'In 1 hour', 'In 2 hours']);
+  t.same(labels(90, 90), ['At once', 'In 90 seconds']);
 }); // prettier-ignore
 
 t.test('addresses of views', async (t) => {

@@ -9,7 +9,9 @@ import {
 } from '../terminal/options.js';
 import type { ApplyOptions } from '../apply.js';
 import type { RestoreOptions } from '../restore.js';
+import type { RotateOptions } from '../rotate-token.js';
 import type { SessionOptions } from '../session.js';
+import type { GenerateOptions } from '../generate-token.js';
 import type { CreateOptions } from '../token.js';
 
 // The work of a command is loaded when it is called.
@@ -21,7 +23,9 @@ const userWork = async () => import('../user.js');
 /** `latchkey apply`: brings the store to what a directory file declares. */
 export function applyCommand(): Command {
   return new Command('apply')
-    .description('make the customers, users, services and legacy keys of the store equal to those of a file')
+    .description(
+      'make the customers, users, services, legacy keys and declared tokens of the store equal to those of a file',
+    )
     .addOption(configOption())
     .option('-f, --file <file>', 'the directory file (default: directory.file of the configuration)')
     .option('--dry-run', 'show what would change, without changing it')
@@ -29,7 +33,8 @@ export function applyCommand(): Command {
       'after',
       `
 The file is applied as a whole or not at all. What it does not declare is removed from the store. A user who still has
-active tokens is locked, and deleted when the last of them ends. A running server sees the changes at its next request.
+active tokens is locked, and deleted when the last of them ends. A declared token that is taken out of the file is revoked,
+and a revoked one never comes back. A running server sees the changes at its next request.
 Applying the same file again changes nothing.`,
     )
     .action(async (options: ApplyOptions) => (await import('../apply.js')).apply(options));
@@ -77,9 +82,9 @@ export function userCommand(): Command {
   return user;
 } // prettier-ignore
 
-/** `latchkey token ...`: looks at tokens, creates and revokes them, beside a running server. */
+/** `latchkey token ...`: looks at tokens, creates, rotates and revokes them, beside a running server. */
 export function tokenCommand(): Command {
-  const token = new Command('token').description('list, show, create and revoke API tokens, while a server runs or not');
+  const token = new Command('token').description('list, show, create, rotate and revoke API tokens, while a server runs or not');
   const add = (name: string, description: string) =>
     token.command(name).description(description).addOption(configOption()).addOption(jsonOption());
 
@@ -97,6 +102,20 @@ export function tokenCommand(): Command {
     .option('--services <ids>', 'services to limit it to, separated by commas', listOf)
     .option('--expires-at <time>', 'when it expires, like 2030-01-31T12:00:00Z')
     .action(async (options: CreateOptions) => (await tokenWork()).create(options));
+  token
+    .command('generate')
+    .description('offline: print a secret, which is shown only once, and the entry of directory.yaml that declares its token')
+    .requiredOption('--user <id>', 'the id of the owner, who is declared in the same file')
+    .option('--name <name>', 'a name that says what it is for')
+    .option('--scope <scopes>', 'scopes, separated by spaces (default: global)')
+    .option('--services <ids>', 'services to limit it to, separated by commas', listOf)
+    .option('--expires-at <time>', 'when it expires, like 2030-01-31T12:00:00Z')
+    .addOption(jsonOption())
+    .action(async (options: GenerateOptions) => (await import('../generate-token.js')).generate(options));
+  add('rotate', 'replace a token by a new one and print its secret, which is shown only once; both work for a while')
+    .argument('<id>', 'the id of the token')
+    .option('--overlap <duration>', 'how long the old token still works, like 24h (default: tokens.rotation.overlap)')
+    .action(async (id: string, options: RotateOptions) => (await import('../rotate-token.js')).rotate(id, options));
   add('revoke', 'revoke tokens, all or none; the next request with one is refused')
     .argument('[ids...]', 'ids of tokens')
     .option('--user <login>', 'every token of this user')

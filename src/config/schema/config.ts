@@ -9,6 +9,7 @@ import { auditSchema, limitsSchema, proxySchema } from './limits.js';
 import { adminSchema, decisionSchema, listenSchema } from './listen.js';
 import { logSchema, tracingSchema } from './observe.js';
 import { defaultRouteSchema, policySchema, routeSchema } from './policy.js';
+import { rotationSchema } from './rotation.js';
 import { storeSchema } from './store.js';
 import { duration, positiveDuration, text, timeLimit, integer } from './units.js';
 import { upstreamSchema } from './upstream.js';
@@ -109,6 +110,7 @@ export const configSchema = z.strictObject({
         .describe(
           'Longest allowed lifetime of a new token, and the default for one without an expiry; null is no limit',
         ),
+      rotation: rotationSchema.prefault({}).describe('Replacing tokens by new ones'),
       last_seen_interval: timeLimit
         .prefault('1s')
         .describe('How often last uses of tokens are written to the store, in one batch'),

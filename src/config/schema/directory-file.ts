@@ -1,12 +1,9 @@
 import { z } from 'zod';
 import { MAX_NAME } from '../../domain/limits.js';
 import { costOfHash, MAX_PASSWORD_COST } from '../../domain/password-cost.js';
+import { declaredTokenSchema, sha256 } from './declared-token.js';
 import { id, text } from './units.js';
 
-const sha256 = z
-  .string('expected a SHA-256')
-  .regex(/^[0-9A-Fa-f]{64}$/, 'expected a SHA-256 of 64 hexadecimal digits')
-  .meta({ secret: true });
 const argon2id = z
   .string('expected a hash')
   .regex(
@@ -49,7 +46,7 @@ const legacyKey = z
   })
   .refine((entry) => (entry.key == null) !== (entry.key_sha256 == null), 'expected either key or key_sha256');
 
-/** The directory file: customers, services, users and legacy keys. */
+/** The directory file: customers, services, users, legacy keys and tokens. */
 export const directorySchema = z.strictObject({
   customers: z.array(z.strictObject({ id, name: name.min(1, 'expected text, found none') })).default([]),
   services: z.array(z.strictObject({ id, customer_id: id, name: name.default('') })).default([]),
@@ -58,6 +55,10 @@ export const directorySchema = z.strictObject({
     .array(legacyKey)
     .optional()
     .describe('Without it the legacy keys of the store stay; with it, those that are not listed are removed'),
+  tokens: z
+    .array(declaredTokenSchema)
+    .default([])
+    .describe('API tokens of service accounts; one that is taken out is revoked, and never comes back'),
 });
 
 export type DirectoryFile = z.output<typeof directorySchema>;

@@ -102,12 +102,15 @@ function describe({ endpoint, path, takes }: ServedEndpoint, tag: string, { endp
   };
 } // prettier-ignore
 
-function requestBody({ schema, afterSudo, types = [JSON_TYPE, FORM] }: RequestBody, account: boolean): Json {
+function requestBody(
+  { schema, afterSudo, optional, types = [JSON_TYPE, FORM] }: RequestBody,
+  account: boolean,
+): Json {
   const either =
     account && afterSudo !== undefined
       ? { anyOf: [schemaRef(schema), schemaRef(afterSudo)] }
       : schemaRef(schema);
-  return { required: true, content: content(types, either) };
+  return { required: optional !== true, content: content(types, either) };
 }
 
 /**

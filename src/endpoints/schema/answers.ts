@@ -43,6 +43,7 @@ const tokenFields = {
   created_at: time,
   updated_at: time,
   expires_at: time.nullable().describe('From this second on it is refused; null when it does not expire'),
+  predecessor_id: z.string().optional().describe('The token that it replaced; only where a rotation made it'),
 };
 
 /** A token as every answer after its creation shows it. */
@@ -88,6 +89,7 @@ export const caller = named('Caller', {
   }),
   services: z.array(service).describe('What tokens can be restricted to; empty when any service id is accepted'),
   scopes: z.array(z.object({ name: z.string(), title: z.string(), description: z.string() })),
+  rotation: z.object({ overlap: seconds, max_overlap: seconds }).describe('How long a rotated token is still accepted'),
   max_lifetime: seconds.nullable().describe('Seconds that a token may last; null when there is no limit'),
   key_field: z.string().describe('Name of the header that carries a token'),
 }); // prettier-ignore

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { LoginAttempt } from '../../accounts/login.js';
 import { credentials, tokenParameters } from '../../accounts/parameters.js';
+import type { RotationRequest } from '../../accounts/token-rotations.js';
 import type { TokenRequest } from '../../accounts/tokens.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Body, Params } from '../../http/body.js';
@@ -42,6 +43,14 @@ export const sudoRequest = named('SudoRequest', {
   username: login.optional().describe('The login name; without it the credential that is sent says whose the password is'),
   password: password.describe('At most 1024 bytes'),
 }); // prettier-ignore
+
+/** Body of the endpoints that rotate a token. */
+export const rotateTokenRequest = named('RotateTokenRequest', {
+  overlap: z
+    .union([z.int().min(0), z.string().regex(/^\d{1,9}$/)])
+    .optional()
+    .describe('Seconds for which the old token is still accepted; 0 ends it at once'),
+});
 
 /** Body of DELETE /tokens. */
 export const revokeTokensRequest = named('RevokeTokensRequest', {
@@ -91,6 +100,14 @@ export function readSudo({ params }: Body): Pick<LoginAttempt, 'login' | 'passwo
   const [login, ...others] = all('username');
   // Several are no name.
   return { login: others.length > 0 ? '' : login, password: one('password') };
+}
+
+/** Reads the body of the endpoints that rotate a token. It is checked behind the rights. */
+export function readRotateToken({ params }: Body): RotationRequest {
+  const { all, otherThan } = parametersOf<typeof rotateTokenRequest>(params);
+  const [overlap, ...others] = all('overlap');
+  // Several are no number.
+  return { overlap: others.length > 0 ? '' : overlap, ignored: otherThan(['overlap'], []) };
 }
 
 /** Reads the body of DELETE /tokens: ids, each once. */

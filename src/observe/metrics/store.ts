@@ -83,6 +83,12 @@ export const activeTokens = new Gauge({
   aggregator: 'first',
 });
 
+export const tokensInOverlap = new Gauge({
+  name: 'latchkey_tokens_in_overlap',
+  help: 'Rotated tokens that are still accepted beside their replacements, counted once a minute.',
+  aggregator: 'first',
+});
+
 export const pendingDeletions = new Gauge({
   name: 'latchkey_users_pending_deletion',
   help: 'Users that are no longer in the directory, locked until their last active token ends, counted once a minute.',

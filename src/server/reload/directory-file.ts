@@ -1,10 +1,11 @@
+import type { Directory } from '../../accounts/declared-directory.js';
 import { type DirectoryApplier, DirectoryUnconfirmed, type NotApplied } from '../../accounts/directory.js';
 import type { Plan } from '../../accounts/directory-plan.js';
-import { directoryAuditEvent } from '../../accounts/directory-audit-event.js';
+import { directoryAuditEvents } from '../../accounts/directory-audit-event.js';
 import { describeRefusedChange, isPassingRefusal } from '../../accounts/refused-change.js';
 import { loadDirectory } from '../../config/directory.js';
+import { directoryRules } from '../../config/directory-rules.js';
 import type { LoadedConfig } from '../../config/load.js';
-import type { DirectoryFile } from '../../config/schema/directory-file.js';
 import type { AuditEvent, AuditOutcome } from '../../domain/audit.js';
 import { Unavailable } from '../../domain/unavailable.js';
 import type { Log } from '../../observe/log.js';
@@ -39,24 +40,30 @@ export async function applyDirectoryFile(
 ): Promise<void> {
   const { file } = config.directory;
   if (file === null) return;
-  await applyDirectory(file, loadDirectory(file, process.env, Object.keys(config.policy.roles)), opened, log);
+  await applyDirectory(file, loadDirectory(file, process.env, directoryRules(config)), opened, log);
 }
 
 /** Brings the store to what a directory file says. @throws DirectoryRefused */
 export async function applyDirectory(
   file: string,
-  directory: DirectoryFile,
+  directory: Directory,
   opened: OpenedStore,
   log: Log,
 ): Promise<void> {
   opened.audit.ensureWritable();
   // It stands by then, whether its entry can be written or not; the next change waits until entries can be.
   const note = (event: AuditEvent) => opened.audit.note({ ...event, actor: { file } });
-  const { pendingDeletions: pending } = await writeDirectory(file, directory, opened.directory, note);
+  const plan = await writeDirectory(file, directory, opened.directory, note);
+  const { pendingDeletions: pending, revokedTokens: revoked } = plan;
   if (pending.length > 0)
     log.warn(
       { file, count: pending.length, users: pending.slice(0, MAX_NAMED) },
       'users not in the directory still have active tokens; locked, deletion pending',
+    );
+  if (revoked.length > 0)
+    log.warn(
+      { file, count: revoked.length, token_ids: revoked.slice(0, MAX_NAMED) },
+      'tokens of the directory were revoked; they stay revoked',
     );
 }
 
@@ -67,13 +74,12 @@ export async function applyDirectory(
  */
 export async function writeDirectory(
   file: string,
-  directory: DirectoryFile,
+  directory: Directory,
   applier: DirectoryApplier,
   note: (event: AuditEvent) => void,
 ): Promise<Plan> {
   const tell = (differences: Plan['differences'], outcome: AuditOutcome) => {
-    const event = directoryAuditEvent(differences, outcome);
-    if (event !== undefined) note(event);
+    for (const event of directoryAuditEvents(differences, outcome)) note(event);
   };
   const applied = await applier.apply(directory, Date.now()).catch((error: unknown) => {
     if (error instanceof DirectoryUnconfirmed) tell(error.differences, 'unknown');

@@ -5,9 +5,9 @@ import type { DirectoryReading, DirectoryToRead } from './read-directory.js';
 
 // The thread of `readDirectory`: reads one file, says what it holds or what is wrong with it, and ends.
 
-function read({ file, env, roles }: DirectoryToRead): DirectoryReading {
+function read({ file, env, rules }: DirectoryToRead): DirectoryReading {
   try {
-    return { directory: loadDirectory(file, env, roles) };
+    return { directory: loadDirectory(file, env, rules) };
   } catch (error) {
     if (error instanceof ConfigError) return { faults: error.faults };
     throw error;

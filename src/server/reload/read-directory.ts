@@ -2,18 +2,19 @@ import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { loadDirectory } from '../../config/directory.js';
+import type { CheckedDirectory, DirectoryRules } from '../../config/directory-rules.js';
 import { ConfigError, type Fault } from '../../config/fault.js';
-import type { DirectoryFile } from '../../config/schema/directory-file.js';
 
 /** What the thread is given; the environment is what `${NAME}` expands to. */
 export interface DirectoryToRead {
   readonly file: string;
   readonly env: NodeJS.ProcessEnv;
-  readonly roles: readonly string[];
+  readonly rules: DirectoryRules;
 }
 
 /** What the thread answers. */
-export type DirectoryReading = { readonly directory: DirectoryFile } | { readonly faults: readonly Fault[] };
+export type DirectoryReading =
+  { readonly directory: CheckedDirectory } | { readonly faults: readonly Fault[] };
 
 /** Bytes up to which a file is read sooner than a thread starts (about 300 users). */
 const SMALL = 64 * 1024;
@@ -24,9 +25,9 @@ const SMALL = 64 * 1024;
  *
  * @throws ConfigError with every fault
  */
-export async function readDirectory(toRead: DirectoryToRead): Promise<DirectoryFile> {
+export async function readDirectory(toRead: DirectoryToRead): Promise<CheckedDirectory> {
   const size = statSync(toRead.file, { throwIfNoEntry: false })?.size ?? 0;
-  if (size <= SMALL) return loadDirectory(toRead.file, toRead.env, toRead.roles);
+  if (size <= SMALL) return loadDirectory(toRead.file, toRead.env, toRead.rules);
   const worker = new Worker(new URL('./directory-worker.js', import.meta.url), {
     workerData: { ...toRead, env: { ...toRead.env } },
   });

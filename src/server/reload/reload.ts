@@ -1,4 +1,5 @@
 import { ConfigError, formatFault } from '../../config/fault.js';
+import { directoryRules } from '../../config/directory-rules.js';
 import { type LoadedConfig, loadConfigToServe } from '../../config/load.js';
 import { keepUntilRestart, needsRestart } from '../../config/restart.js';
 import type { AuditOutcome } from '../../domain/audit.js';
@@ -107,10 +108,10 @@ export class Reloader {
   async #applyDirectory({ config }: LoadedConfig): Promise<void> {
     const { file } = config.directory;
     if (file === null) return;
-    const roles = Object.keys(config.policy.roles);
+    const rules = directoryRules(config);
     await applyDirectory(
       file,
-      await readDirectory({ file, env: process.env, roles }),
+      await readDirectory({ file, env: process.env, rules }),
       this.#opened,
       this.#log,
     );

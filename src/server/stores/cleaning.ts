@@ -1,10 +1,13 @@
+import { reportEndedOverlaps } from '../../accounts/ended-overlaps.js';
 import { deletePending } from '../../accounts/pending-deletions.js';
 import type { Log } from '../../observe/log.js';
-import { activeTokens, pendingDeletions } from '../../observe/metrics/store.js';
+import { activeTokens, pendingDeletions, tokensInOverlap } from '../../observe/metrics/store.js';
 import type { Store } from '../../store/store.js';
 import type { OpenedStore } from './open-store.js';
 
 const INTERVAL_MS = 60_000;
+/** A last use has reached the store by then, from every sidecar. */
+const SETTLE_MS = 5_000;
 /** Removed at a time, so that a write never holds the store for long. */
 const BATCH = 1_000;
 /** An expired token is kept for this time, so that its holder learns why it is refused. */
@@ -13,21 +16,28 @@ const KEEP_EXPIRED_TOKENS_MS = 30 * 24 * 3_600_000;
 /**
  * Removes what nobody can use any more, in the background, and counts what is left: one process does it for all. Stop it
  * with `clearInterval`.
+ *
+ * @param lastSeenInterval milliseconds between writes of last uses (`tokens.last_seen_interval`)
  */
-export function startCleaning(opened: OpenedStore, log: Log): NodeJS.Timeout {
+export function startCleaning(opened: OpenedStore, lastSeenInterval: number, log: Log): NodeJS.Timeout {
   const { store } = opened;
   // A store that can't answer yet is counted with the first cleaning.
   count(store, Date.now()).catch(() => undefined);
   return setInterval(() => {
-    clean(opened, log).catch((error: unknown) => log.warn({ err: error }, 'expired records not removed'));
+    clean(opened, lastSeenInterval, log).catch((error: unknown) =>
+      log.warn({ err: error }, 'expired records not removed'),
+    );
   }, INTERVAL_MS).unref();
 }
 
-async function clean(opened: OpenedStore, log: Log): Promise<void> {
+async function clean(opened: OpenedStore, lastSeenInterval: number, log: Log): Promise<void> {
   const { store } = opened;
   const now = Date.now();
   while ((await store.maintenance.removeExpired(now, now - KEEP_EXPIRED_TOKENS_MS, BATCH)) === BATCH);
   await deleteUsers(opened, log, now);
+  await reportEndedOverlaps(store.tokens, lastSeenInterval + SETTLE_MS, now, (event) =>
+    opened.audit.note({ ...event, actor: null }),
+  );
   await count(store, now);
 }
 
@@ -42,5 +52,6 @@ async function deleteUsers({ store, audit }: OpenedStore, log: Log, now: number)
 
 async function count(store: Store, now: number): Promise<void> {
   activeTokens.set(await store.tokens.countActive(now));
+  tokensInOverlap.set(await store.tokens.countInOverlap(now));
   pendingDeletions.set((await store.directory.listPendingDeletions()).length);
 }

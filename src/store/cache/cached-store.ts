@@ -15,7 +15,7 @@ export function cachedStore(inner: Store, cache: TokenCache): Store {
 function cachedTokens(
   inner: Store['tokens'],
   cache: TokenCache,
-): Pick<Store['tokens'], 'find' | 'hasLegacyKeys' | 'create' | 'revoke'> {
+): Pick<Store['tokens'], 'find' | 'hasLegacyKeys' | 'create' | 'rotate' | 'revoke'> {
   return {
     find: (digest) => cache.findToken(digest),
     hasLegacyKeys: () => cache.legacyKeys.exist(),
@@ -31,6 +31,17 @@ function cachedTokens(
         cache.drop({ digests });
         // What was read at the notification, which comes before the answer, was dropped just now.
         if (result === 'created') cache.warm(digests);
+      }
+    },
+    rotate: async (rotation, ...rest) => {
+      const digests = [rotation.old.digest, rotation.replacement.digest];
+      cache.sending(digests);
+      try {
+        const result = await inner.rotate(rotation, ...rest);
+        if (result !== 'rotated') cache.notChanged(digests);
+        return result;
+      } finally {
+        cache.drop({ digests });
       }
     },
     revoke: async (ids) => {
@@ -62,8 +73,11 @@ function cachedDirectory(
       } finally {
         // What threw may have been written all the same.
         const users = [...(changes.users ?? []).map(({ id }) => id), ...(changes.removeUsers ?? [])];
-        const digests = (changes.tokens ?? []).map(({ digest }) => digest);
-        cache.drop({ digests, ids: changes.removeTokens ?? [], users, legacyKeys: true });
+        const { tokens = [], declared = [], removeTokens = [], revokeDeclared = [] } = changes;
+        const digests = [...tokens, ...declared].map(({ digest }) => digest);
+        // A declared token may have had another digest.
+        const ids = [...removeTokens, ...revokeDeclared, ...declared.map(({ id }) => id)];
+        cache.drop({ digests, ids, users, legacyKeys: true });
       }
     },
   };

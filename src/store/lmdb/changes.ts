@@ -4,6 +4,7 @@ import { encode } from '../records.js';
 import type { ChangeRefused, Changes } from '../directory-store.js';
 import { costOfHash } from '../../domain/password-cost.js';
 import { countIndex, type Databases, listIndex, PASSWORD_COST } from './databases.js';
+import { putDeclared, refuseTaken, revokeDeclared } from './declared-tokens.js';
 import { readService, readToken, readUser } from './read.js';
 import { removeSession } from './sessions.js';
 import { removeSudoGrantsOf } from './sudo-grants.js';
@@ -20,12 +21,14 @@ export function applyChanges(dbs: Databases, changes: Changes, now: EpochMs): Ch
     refuseLogins(dbs, changes) ??
     refuseCustomers(dbs, changes) ??
     refuseCustomersInUse(dbs, changes) ??
-    refuseOwners(dbs, changes);
+    refuseOwners(dbs, changes) ??
+    refuseTaken(dbs, changes);
   if (refused !== undefined) return refused;
   for (const id of changes.removeTokens ?? []) {
     const token = readToken(dbs, id);
     if (token !== undefined) removeToken(dbs, token);
   }
+  for (const id of changes.revokeDeclared ?? []) revokeDeclared(dbs, id);
   for (const id of changes.removeUsers ?? []) removeUser(dbs, id);
   for (const id of changes.removeServices ?? []) removeService(dbs, id);
   for (const id of changes.removeCustomers ?? []) dbs.customers.removeSync(id);
@@ -37,13 +40,14 @@ export function applyChanges(dbs: Databases, changes: Changes, now: EpochMs): Ch
   }
   putUsers(dbs, changes.users ?? [], new Set(changes.rehashed));
   for (const token of changes.tokens ?? []) if (isNewDigest(dbs, token.digest)) addToken(dbs, token);
+  for (const token of changes.declared ?? []) putDeclared(dbs, token);
   return undefined;
 }
 
 /** Whether a change only takes away, or updates users who are there: a lock, a password. */
 export function addsNothing(dbs: Databases, changes: Changes): boolean {
-  const { customers = [], services = [], users = [], tokens = [] } = changes;
-  if (customers.length + services.length + tokens.length > 0) return false;
+  const { customers = [], services = [], users = [], tokens = [], declared = [] } = changes;
+  if (customers.length + services.length + tokens.length + declared.length > 0) return false;
   return users.every(({ id }) => dbs.users.doesExist(id));
 }
 
@@ -56,7 +60,7 @@ function refuseStale(dbs: Databases, { basedOn }: Changes): ChangeRefused | unde
 }
 
 function refuseRemovals(dbs: Databases, changes: Changes, now: EpochMs): ChangeRefused | undefined {
-  const leaving = new Set(changes.removeTokens);
+  const leaving = new Set([...(changes.removeTokens ?? []), ...(changes.revokeDeclared ?? [])]);
   const users = (changes.removeUsers ?? [])
     .map((userId) => ({
       userId,
@@ -127,7 +131,7 @@ function idOf({ id }: { readonly id: string }): string {
 function refuseOwners(dbs: Databases, changes: Changes): ChangeRefused | undefined {
   const added = new Set((changes.users ?? []).map(({ id }) => id));
   const removed = new Set(changes.removeUsers ?? []);
-  for (const { userId } of changes.tokens ?? []) {
+  for (const { userId } of [...(changes.tokens ?? []), ...(changes.declared ?? [])]) {
     const known = added.has(userId) || (!removed.has(userId) && dbs.users.doesExist(userId));
     if (!known) return { reason: 'unknown_user', userId };
     added.add(userId);

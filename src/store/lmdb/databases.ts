@@ -61,7 +61,11 @@ export interface Databases {
   readonly sessionsOf: Database<true, [string, string]>;
   /** `[time, kind, key]`, ordered by time */
   readonly expiry: Database<true, [number, Expiring, string]>;
-  /** Digests of legacy keys that were revoked, so that none comes back. */
+  /** Rotated tokens by id, with when their overlap ends. */
+  readonly overlaps: Database<EpochMs, string>;
+  /** Ids of the tokens that a directory file declares. */
+  readonly declared: Database<true, string>;
+  /** Digests of legacy keys, and names of declared tokens, that were revoked, so that none comes back. */
   readonly revoked: Database<true, string>;
   /** One record with all keys. */
   readonly signingKeys: Database<Stored<SigningKeys>, string>;
@@ -108,6 +112,8 @@ export function openDatabases(path: string): Databases {
     tokensOf: db('tokens_of_user'),
     sessionsOf: db('sessions_of_user'),
     expiry: db('expiry'),
+    overlaps: db('overlaps'),
+    declared: db('declared_tokens'),
     revoked: db('revoked_legacy_keys'),
     signingKeys: db('signing_keys'),
     meta: db('meta'),

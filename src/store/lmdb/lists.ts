@@ -37,6 +37,16 @@ export class Lists {
     return found.filter((customer) => customer !== undefined);
   }
 
+  async declaredTokens(): Promise<TokenWithUse[]> {
+    const found: (TokenWithUse | undefined)[] = [];
+    await this.#transactions.scan(
+      (dbs) => dbs.declared,
+      [{}],
+      (dbs, id) => void found.push(readTokenWithUse(dbs, id)),
+    );
+    return found.filter((token) => token !== undefined);
+  }
+
   async services(customerId: string): Promise<Service[]> {
     return this.#records('servicesOf', [customerId], readService);
   }

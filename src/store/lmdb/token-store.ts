@@ -3,11 +3,13 @@ import { countExpired } from './expiry.js';
 import type { Lists } from './lists.js';
 import type { LookUps } from './look-ups.js';
 import { readTokenWithUse } from './read.js';
+import { Overlaps, rotateToken } from './rotations.js';
 import { countLegacyKeys, countTokens, createToken, isNewDigest, revokeTokens } from './tokens.js';
 import type { Transactions } from './transactions.js';
 
 /** Tokens and legacy keys in the embedded store. */
 export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lists: Lists): TokenStore {
+  const overlaps = new Overlaps(transactions);
   return {
     find: (digest) => transactions.read(() => lookUps.token(digest)),
     get: (id) => transactions.read((dbs) => readTokenWithUse(dbs, id)),
@@ -20,10 +22,18 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
     countActive: (now) => transactions.read((dbs) => countTokens(dbs) - countExpired(dbs, now)),
     create: async (token, owner, limits, now) =>
       transactions.write((dbs) => createToken(dbs, token, owner, limits, now)),
+    rotate: async (rotation, owner, limits, now) =>
+      transactions.write((dbs) => rotateToken(dbs, rotation, owner, limits, now)),
+    countInOverlap: (now) => overlaps.count(now),
+    claimEndedOverlaps: (endedBefore, until, limit) => overlaps.claimEnded(endedBefore, until, limit),
+    finishOverlaps: (ids) => overlaps.finish(ids),
     revoke: async (ids) => transactions.remove((dbs) => revokeTokens(dbs, ids)),
     hasLegacyKeys: () => transactions.read(countLegacyKeys) > 0,
     filterNewDigests: (digests) =>
       transactions.read((dbs) => digests.filter((digest) => isNewDigest(dbs, digest))),
+    listDeclared: () => lists.declaredTokens(),
+    filterRevoked: (names) =>
+      transactions.read(({ revoked }) => names.filter((name) => revoked.doesExist(name))),
     listRevokedDigests: () => lists.keys('revoked'),
     addRevokedDigests: async (digests) =>
       transactions.remove(({ revoked }) => {

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/time.js';
 import { isExpired, type Token, type TokenUse } from '../../domain/token.js';
 import { encode } from '../records.js';
-import type { TokenLimits } from '../token-store.js';
+import { namesOfRevoked, type TokenLimits } from '../token-store.js';
 import { countIndex, type Databases, indexRange } from './databases.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import { readToken, readUse, readUser } from './read.js';
@@ -31,14 +31,28 @@ export function addToken(dbs: Databases, token: Token): void {
   dbs.tokensOf.putSync([token.userId, token.id], token.expiresAt);
   if (token.expiresAt !== null) dbs.expiry.putSync([token.expiresAt, 'token', token.id], true);
   if (token.kind === 'legacy_key') dbs.meta.putSync(LEGACY_COUNT, countLegacyKeys(dbs) + 1);
+  if (token.declared) dbs.declared.putSync(token.id, true);
+  if (token.rotated && token.expiresAt !== null) dbs.overlaps.putSync(token.id, token.expiresAt);
 }
 
 /** Removes a token with its indexes and its use. Run it in a write transaction. */
 export function removeToken(dbs: Databases, token: Token): void {
-  dbs.tokens.removeSync(token.digest);
-  dbs.tokenIds.removeSync(token.id);
-  dbs.tokensOf.removeSync([token.userId, token.id]);
   dbs.uses.removeSync(token.id);
+  dbs.tokenIds.removeSync(token.id);
+  dbs.declared.removeSync(token.id);
+  removeIndexed(dbs, token);
+}
+
+/** Writes a token over its record as it was, which keeps its last use. Run it in a write transaction. */
+export function replaceToken(dbs: Databases, before: Token, token: Token): void {
+  removeIndexed(dbs, before);
+  addToken(dbs, token);
+}
+
+function removeIndexed(dbs: Databases, token: Token): void {
+  dbs.tokens.removeSync(token.digest);
+  dbs.overlaps.removeSync(token.id);
+  dbs.tokensOf.removeSync([token.userId, token.id]);
   if (token.expiresAt !== null) dbs.expiry.removeSync([token.expiresAt, 'token', token.id]);
   if (token.kind === 'legacy_key') dbs.meta.putSync(LEGACY_COUNT, countLegacyKeys(dbs) - 1);
 }
@@ -52,14 +66,25 @@ export function createToken(
   now: EpochMs,
 ): 'created' | 'limit_reached' | 'full' | 'owner_changed' {
   if (!isAsVerified(readUser(dbs, owner.id), owner)) return 'owner_changed';
-  if (active !== null && activeTokensOf(dbs, token.userId, now).length >= active) return 'limit_reached';
+  if (active !== null && countedTokensOf(dbs, token.userId, now).counted >= active) return 'limit_reached';
   if (stored !== null && !removeExcess(dbs, token.userId, stored, now)) return 'full';
   addToken(dbs, token);
   return 'created';
 }
 
+/** The active tokens of a user: those that a limit counts, and those in their overlap. */
+export function countedTokensOf(
+  dbs: Databases,
+  userId: string,
+  now: EpochMs,
+): { counted: number; inOverlap: number } {
+  const active = activeTokensOf(dbs, userId, now);
+  const inOverlap = active.filter((id) => dbs.overlaps.doesExist(id)).length;
+  return { counted: active.length - inOverlap, inOverlap };
+}
+
 /** Removes expired tokens of a user, the first to end before the others, until one more fits. */
-function removeExcess(dbs: Databases, userId: string, stored: number, now: EpochMs): boolean {
+export function removeExcess(dbs: Databases, userId: string, stored: number, now: EpochMs): boolean {
   const excess = countIndex(dbs.tokensOf, userId) - stored + 1;
   if (excess <= 0) return true;
   const expired = expiriesOf(dbs, userId).filter((token) => isExpired(token, now));
@@ -94,11 +119,15 @@ export function revokeTokens(dbs: Databases, ids: readonly string[]): string[] {
   const missing = [...tokens].filter(([, token]) => token === undefined).map(([id]) => id);
   if (missing.length > 0) return missing;
   for (const token of tokens.values()) {
-    if (token === undefined) continue;
-    removeToken(dbs, token);
-    if (token.kind === 'legacy_key') dbs.revoked.putSync(token.digest, true);
+    if (token !== undefined) revokeToken(dbs, token);
   }
   return [];
+}
+
+/** Removes a token for good. Run it in a write transaction. */
+export function revokeToken(dbs: Databases, token: Token): void {
+  removeToken(dbs, token);
+  for (const name of namesOfRevoked(token)) dbs.revoked.putSync(name, true);
 }
 
 /** Writes a token's use down unless the token is gone or a newer use is known. */

@@ -1,5 +1,8 @@
+import { DECLARED_TOKENS } from './declared-token-scripts.js';
+
 /** Applies `Changes`, whose records come as texts. Everything is checked before the first write. */
 export const CHANGE = `
+${DECLARED_TOKENS}
 local c, now = cjson.decode(ARGV[2]), tonumber(ARGV[3])
 for _, each in ipairs(c.basedOn) do
   local user = read(P('user:' .. each.id))
@@ -8,6 +11,7 @@ for _, each in ipairs(c.basedOn) do
 end
 local leaving = {}
 for _, id in ipairs(c.removeTokens) do leaving[id] = true end
+for _, id in ipairs(c.revokeDeclared) do leaving[id] = true end
 local holders = {}
 for _, userId in ipairs(c.removeUsers) do
   local ids = {}
@@ -64,8 +68,11 @@ for _, id in ipairs(c.owners) do
   if owners[id] == nil then owners[id] = redis.call('EXISTS', P('user:' .. id)) == 1 end
   if not owners[id] then return cjson.encode({reason = 'unknown_user', userId = id}) end
 end
+for _, each in ipairs(c.declared) do
+  if isTaken(cjson.decode(each.text)) then return cjson.encode({reason = 'token_taken', tokenId = each.id}) end
+end
 if c.checkOnly then return '' end
-local addsNothing = #c.customers == 0 and #c.services == 0 and #c.tokens == 0
+local addsNothing = #c.customers == 0 and #c.services == 0 and #c.tokens == 0 and #c.declared == 0
 for _, user in ipairs(c.users) do addsNothing = addsNothing and redis.call('EXISTS', P('user:' .. user.id)) == 1 end
 if addsNothing then useReserve() end
 
@@ -73,6 +80,7 @@ for _, id in ipairs(c.removeTokens) do
   local token = tokenById(id)
   if token then removeToken(token) end
 end
+for _, id in ipairs(c.revokeDeclared) do revokeDeclared(id) end
 for _, id in ipairs(c.removeUsers) do
   local user = read(P('user:' .. id))
   if user then
@@ -139,5 +147,6 @@ for _, text in ipairs(c.tokens) do
   local token = cjson.decode(text)
   if isNew(token.digest) then addToken(token, text) end
 end
+for _, each in ipairs(c.declared) do putDeclared(cjson.decode(each.text), each.text) end
 return ''
 `;

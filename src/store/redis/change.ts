@@ -56,7 +56,7 @@ async function importTokens(client: RedisClient, tokens: readonly Token[]): Prom
 
 /** Changes as the script takes them: records as texts beside what the script has to know of them. */
 function changeOf(changes: Changes, checkOnly: boolean): string {
-  const { customers = [], services = [], users = [], tokens = [] } = changes;
+  const { customers = [], services = [], users = [], tokens = [], declared = [] } = changes;
   const needs = new Set([...users, ...services].map(({ customerId }) => customerId));
   return JSON.stringify({
     checkOnly,
@@ -77,7 +77,9 @@ function changeOf(changes: Changes, checkOnly: boolean): string {
     tokens: checkOnly ? [] : tokens.map((token) => JSON.stringify(encode(token))),
     rehashed: changes.rehashed ?? [],
     needs: [...needs],
-    owners: [...new Set(tokens.map(({ userId }) => userId))],
+    declared: declared.map((token) => ({ id: token.id, text: text(token) })),
+    owners: [...new Set([...tokens, ...declared].map(({ userId }) => userId))],
+    revokeDeclared: changes.revokeDeclared ?? [],
     removeTokens: changes.removeTokens ?? [],
     removeUsers: changes.removeUsers ?? [],
     removeServices: changes.removeServices ?? [],

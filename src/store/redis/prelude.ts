@@ -23,14 +23,22 @@ local function addToken(token, text)
   redis.call('SADD', P('tokens:' .. token.userId), token.id)
   if type(token.expiresAt) == 'number' then redis.call('ZADD', P('expiry:tokens'), token.expiresAt, token.id) end
   if token.kind == 'legacy_key' then redis.call('INCR', P('legacy_keys')) end
+  if token.declared then redis.call('SADD', P('declared'), token.id) end
+  if token.rotated and type(token.expiresAt) == 'number' then redis.call('ZADD', P('overlaps'), token.expiresAt, token.id) end
 end
-local function removeToken(token)
+-- A record without its last use and what tells that it is declared: it goes, or another one takes its place.
+local function removeIndexed(token)
   redis.call('DEL', P('token:' .. token.digest), P('id:' .. token.id))
   redis.call('DECR', P('count:tokens'))
   redis.call('SREM', P('tokens:' .. token.userId), token.id)
-  redis.call('HDEL', P('uses'), token.id)
   redis.call('ZREM', P('expiry:tokens'), token.id)
+  redis.call('ZREM', P('overlaps'), token.id)
   if token.kind == 'legacy_key' then redis.call('DECR', P('legacy_keys')) end
+end
+local function removeToken(token)
+  removeIndexed(token)
+  redis.call('HDEL', P('uses'), token.id)
+  redis.call('SREM', P('declared'), token.id)
 end
 -- What ends for good is kept apart for an hour and told by name, so that those who know of it can end it again.
 local ended = {}
@@ -42,6 +50,17 @@ local function noteEnd(name)
   redis.call('ZREMRANGEBYSCORE', P('revocations'), '-inf', now - ${REMEMBERED_SECONDS})
   redis.call('SET', P('revocation:' .. name), '')
   redis.call('DEL', P('revocation:' .. name))
+end
+-- Digests and other names by which what was revoked never comes back (token-store.ts).
+local function forbid(name)
+  redis.call('SADD', P('revoked'), name)
+  noteEnd('legacy:' .. name)
+end
+local function revokeToken(token)
+  removeToken(token)
+  noteEnd('token:' .. token.id)
+  if token.declared then forbid('id:' .. token.id) end
+  if token.declared or token.kind == 'legacy_key' then forbid(token.digest) end
 end
 -- Of a token that is there, without reading its record.
 local function expiryOf(id) return tonumber(redis.call('ZSCORE', P('expiry:tokens'), id) or 'inf') end

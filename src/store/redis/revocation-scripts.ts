@@ -26,6 +26,17 @@ local again = {
     if token then removeToken(token) end
     return redis.call('SADD', P('revoked'), digest) == 1 or token
   end,
+  ends = function(rest)
+    local at, id = string.match(rest, '^(%d+):(.*)$')
+    if not id or expiryOf(id) <= tonumber(at) then return false end
+    local token, text = tokenById(id)
+    if not token then return false end
+    -- Encoded here, an empty list would come out as an object. Within a text of JSON a quote has a backslash before it.
+    local shorter = string.gsub(text, '"expiresAt":[^,}]+', '"expiresAt":' .. at, 1)
+    removeIndexed(token)
+    addToken(cjson.decode(shorter), shorter)
+    return true
+  end,
   session = function(digest) return removeSession(digest) == 1 end,
   user = function(rest)
     local at, id = string.match(rest, '^(%d+):(.*)$')

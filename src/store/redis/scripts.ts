@@ -15,6 +15,7 @@ import { PRELUDE } from './prelude.js';
 import { FIND, GET, GET_ALL, MEMBERS, READ_SESSIONS } from './read-scripts.js';
 import { BEGIN_RECOVERY, RECOVER } from './recovery-scripts.js';
 import { MISSING_TOKENS, READ_REVOCATIONS, REAPPLY } from './revocation-scripts.js';
+import { CLAIM_ENDED_OVERLAPS, COUNT_IN_OVERLAP, FINISH_OVERLAPS, ROTATE_TOKEN } from './rotation-scripts.js';
 import { REMOVE_SIGNING_KEYS, REPLACE_SIGNING_KEYS } from './signing-key-scripts.js';
 import {
   ADD_REVOKED,
@@ -22,6 +23,7 @@ import {
   COUNT_TOKENS,
   CREATE_TOKEN,
   FILTER_NEW,
+  FILTER_REVOKED,
   IMPORT_TOKENS,
   READ_TOKENS,
   RECORD_USES,
@@ -51,6 +53,7 @@ const CHANGES = {
   removeTokens: REMOVE_TOKENS,
   replaceSigningKeys: REPLACE_SIGNING_KEYS,
   revoke: REVOKE,
+  rotateToken: ROTATE_TOKEN,
   takeOtpStep: TAKE_OTP_STEP,
 } as const;
 
@@ -62,9 +65,13 @@ const SCRIPTS = {
   countTokens: COUNT_TOKENS,
   attemptHeldUntil: ATTEMPT_HELD_UNTIL,
   beginRecovery: BEGIN_RECOVERY,
+  claimEndedOverlaps: CLAIM_ENDED_OVERLAPS,
   countActive: COUNT_ACTIVE,
+  countInOverlap: COUNT_IN_OVERLAP,
   countWrite: COUNT_WRITE,
+  finishOverlaps: FINISH_OVERLAPS,
   filterNew: FILTER_NEW,
+  filterRevoked: FILTER_REVOKED,
   find: FIND,
   get: GET,
   getAll: GET_ALL,
@@ -101,6 +108,7 @@ const ENDING: ReadonlySet<ScriptName> = new Set([
   'endSession',
   'endSessions',
   'revoke',
+  'rotateToken',
 ]);
 
 /** Whether the answer of a script is a pair of an answer and what ended. */

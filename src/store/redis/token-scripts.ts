@@ -2,28 +2,44 @@
 import { readingMany } from './reading-many.js';
 import { REFUSE_IF_RECOVERING } from './recovery-scripts.js';
 
-export const CREATE_TOKEN = `
-local token = cjson.decode(ARGV[2])
-local limit, stored, now = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-if not isAsVerified(cjson.decode(ARGV[3])) then return 'owner_changed' end
-if limit then
-  local active = 0
-  for _, id in ipairs(redis.call('SMEMBERS', P('tokens:' .. token.userId))) do
-    if expiryOf(id) > now then active = active + 1 end
+/** The active tokens of a user: those that a limit counts, and those in their overlap. */
+export const COUNTED_TOKENS = `
+local function countedTokens(userId, now)
+  local counted, inOverlap = 0, 0
+  for _, id in ipairs(redis.call('SMEMBERS', P('tokens:' .. userId))) do
+    if expiryOf(id) > now then
+      if redis.call('ZSCORE', P('overlaps'), id) then inOverlap = inOverlap + 1 else counted = counted + 1 end
+    end
   end
-  if active >= limit then return 'limit_reached' end
+  return counted, inOverlap
 end
-local excess = stored and redis.call('SCARD', P('tokens:' .. token.userId)) - stored + 1 or 0
-if excess > 0 then
+`;
+
+/** Removes expired tokens of a user, the first to end before the others, until one more fits. */
+export const REMOVE_EXCESS = `
+local function removeExcess(userId, stored, now)
+  local excess = redis.call('SCARD', P('tokens:' .. userId)) - stored + 1
+  if excess <= 0 then return true end
   local expired = {}
-  for _, id in ipairs(redis.call('SMEMBERS', P('tokens:' .. token.userId))) do
+  for _, id in ipairs(redis.call('SMEMBERS', P('tokens:' .. userId))) do
     local at = expiryOf(id)
     if at <= now then expired[#expired + 1] = {id = id, at = at} end
   end
-  if #expired < excess then return 'full' end
+  if #expired < excess then return false end
   table.sort(expired, function(a, b) return a.at < b.at end)
   for i = 1, excess do removeToken(tokenById(expired[i].id)) end
+  return true
 end
+`;
+
+export const CREATE_TOKEN = `
+${COUNTED_TOKENS}
+${REMOVE_EXCESS}
+local token = cjson.decode(ARGV[2])
+local limit, stored, now = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+if not isAsVerified(cjson.decode(ARGV[3])) then return 'owner_changed' end
+if limit and countedTokens(token.userId, now) >= limit then return 'limit_reached' end
+if stored and not removeExcess(token.userId, stored, now) then return 'full' end
 addToken(token, ARGV[2])
 return 'created'
 `;
@@ -53,14 +69,7 @@ if #missing > 0 then
   ${REFUSE_IF_RECOVERING}
   return missing
 end
-for _, token in ipairs(tokens) do
-  removeToken(token)
-  noteEnd('token:' .. token.id)
-  if token.kind == 'legacy_key' then
-    redis.call('SADD', P('revoked'), token.digest)
-    noteEnd('legacy:' .. token.digest)
-  end
-end
+for _, token in ipairs(tokens) do revokeToken(token) end
 return {}
 `;
 
@@ -68,6 +77,12 @@ export const FILTER_NEW = `
 local fresh = {}
 for i = 2, #ARGV do if isNew(ARGV[i]) then fresh[#fresh + 1] = ARGV[i] end end
 return fresh
+`;
+
+export const FILTER_REVOKED = `
+local found = {}
+for i = 2, #ARGV do if redis.call('SISMEMBER', P('revoked'), ARGV[i]) == 1 then found[#found + 1] = ARGV[i] end end
+return found
 `;
 
 /** Imports tokens as a directory does: those that are known or were revoked are left alone. Returns the ids added. */

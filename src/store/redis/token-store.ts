@@ -1,8 +1,8 @@
-import type { TokenCreation, TokenStore } from '../token-store.js';
+import type { TokenCreation, TokenRotation, TokenStore } from '../token-store.js';
 import { batches } from './batches.js';
 import type { RedisClient } from './client.js';
 import type { Reads } from './reads.js';
-import { ownerText, text, tokenFrom, userFrom } from './records.js';
+import { ownerText, text, tokenFrom, tokensWithUses, userFrom } from './records.js';
 
 /** Tokens and legacy keys in Redis. */
 export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
@@ -32,6 +32,17 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
       const args = [text(token), ownerText(owner), active ?? '', stored ?? '', now] as const;
       return (await client.script('createToken', ...args)) as TokenCreation;
     },
+    rotate: async ({ before, old, replacement }, owner, { active, stored }, now) => {
+      const texts = [before, old, replacement].map(text);
+      const args = [...texts, ownerText(owner), active ?? '', stored ?? '', now];
+      return (await client.script('rotateToken', ...args)) as TokenRotation;
+    },
+    countInOverlap: async (now) => (await client.script('countInOverlap', now)) as number,
+    claimEndedOverlaps: async (endedBefore, until, limit) =>
+      tokensWithUses((await client.script('claimEndedOverlaps', endedBefore, until, limit)) as string[]),
+    finishOverlaps: async (ids) => {
+      for (const some of batches(ids)) await client.script('finishOverlaps', ...some);
+    },
     revoke: async (ids) => {
       if (ids.length === 0) return [];
       return (await client.script('revoke', ...new Set(ids))) as string[];
@@ -42,6 +53,13 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
       for (const some of batches(digests))
         fresh.push(...((await client.script('filterNew', ...some)) as string[]));
       return fresh;
+    },
+    listDeclared: async () => reads.tokens(await reads.members('declared')),
+    filterRevoked: async (names) => {
+      const found: string[] = [];
+      for (const some of batches(names))
+        found.push(...((await client.script('filterRevoked', ...some)) as string[]));
+      return found;
     },
     listRevokedDigests: () => reads.members('revoked'),
     addRevokedDigests: async (digests) => {

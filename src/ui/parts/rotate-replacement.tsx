@@ -1,13 +1,13 @@
-import { useEffect, useRef } from 'preact/hooks';
+import { useId, useState } from 'preact/hooks';
 import { useApp } from '../app-context.js';
-import { useCreation } from '../creation.js';
+import type { Failure } from '../api.js';
+import { useRotation } from '../creation.js';
+import { overlapChoices } from '../rotation.js';
 import { LINKS } from '../routes.js';
 import { formatDistance, formatMoment } from '../times.js';
 import type { Token } from '../types.js';
 import { scopeTitles, serviceNames } from '../words.js';
-import { ConfirmFields } from './confirm-fields.js';
-import { CreationProblem } from './creation-problem.js';
-import { focusFirstError } from './field.js';
+import { Problem } from './problem.js';
 import { Secret } from './secret.js';
 
 interface RotateReplacementProps {
@@ -16,28 +16,17 @@ interface RotateReplacementProps {
   readonly candidate: Token | undefined;
 }
 
-/** The first step: a token like the old one. Its expiry is as far away as the old one's was when that was made. */
+/** The first step: a token like the old one, which then ends after a while. It lasts as long as the old one was to last. */
 export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
   const { caller } = useApp();
-  const form = useRef<HTMLFormElement>(null);
-  const { busy, otp, faults, created, drop, create, missing, refuse } = useCreation();
-  useEffect(() => focusFirstError(form.current), [faults]);
-  const expiresAt = replacementExpiry(old, Date.now(), caller.max_lifetime);
+  const overlapId = useId();
+  const [overlap, setOverlap] = useState(caller.rotation.overlap);
+  const { busy, failure, created, drop, rotate } = useRotation();
+  const expiresAt = replacementExpiry(candidate ?? old, Date.now(), caller.max_lifetime);
 
-  const submit = async (event: Event) => {
+  const submit = (event: Event) => {
     event.preventDefault();
-    const { current } = form;
-    if (current === null || busy) return;
-    const wrong = missing(current);
-    if (Object.keys(wrong).length > 0) refuse(wrong);
-    else {
-      await create(current, {
-        name: old.name,
-        scopes: old.scopes,
-        services: old.services,
-        expiresAt: expiresAt === null ? null : `${new Date(expiresAt).toISOString().slice(0, 19)}Z`,
-      });
-    }
+    if (!busy) void rotate(old.id, overlap);
   };
   if (created !== null) {
     const next = LINKS.rotate(old.id, created.id);
@@ -53,14 +42,15 @@ export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
       {candidate !== undefined && (
         <div class="notice">
           <p>
-            A newer token like this one was made {formatDistance(Date.parse(candidate.created_at), Date.now())}.
+            This token was rotated {formatDistance(Date.parse(candidate.created_at), Date.now())}. If nobody has the
+            secret of its replacement, rotate it again and revoke that one.
           </p>
           <a class="button" href={LINKS.rotate(old.id, candidate.id)}>
             Continue with it
           </a>
         </div>
       )}
-      <form ref={form} method="post" noValidate class="panel" onSubmit={(event) => void submit(event)}>
+      <form method="post" noValidate class="panel" onSubmit={submit}>
         <h2>The replacement</h2>
         <dl class="facts across">
           <div>
@@ -73,11 +63,24 @@ export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
           </div>
           <div>
             <dt>Expires</dt>
-            <dd>{expiresAt === null ? longest(caller.max_lifetime) : formatMoment(expiresAt, Date.now())}</dd>
+            <dd>{expiresAt === null ? 'Never' : formatMoment(expiresAt, Date.now())}</dd>
           </div>
         </dl>
-        <ConfirmFields otp={otp} faults={faults.fields} />
-        <CreationProblem failure={faults.failure} />
+        <div class="field">
+          <label for={overlapId}>The old token ends</label>
+          <select
+            id={overlapId}
+            value={String(overlap)}
+            onChange={({ currentTarget }) => setOverlap(Number(currentTarget.value))}
+          >
+            {overlapChoices(caller.rotation).map(({ seconds, label }) => (
+              <option key={seconds} value={String(seconds)}>
+                {label}
+              </option>
+            ))}
+          </select>
+        </div>
+        <RotationProblem failure={failure} />
         <div class="buttons start">
           <button type="submit" class="button main" disabled={busy}>
             {busy ? 'Creating…' : 'Create the replacement'}
@@ -88,13 +91,21 @@ export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
   ); // prettier-ignore
 }
 
-function longest(maxLifetime: number | null): string {
-  return maxLifetime === null ? 'Never' : 'Longest allowed';
+function RotationProblem({ failure }: { readonly failure: Failure | undefined }) {
+  if (failure === undefined || failure.kind === 'ended') return null;
+  if (failure.kind !== 'no_answer') return <Problem failure={failure} />;
+  return (
+    <Problem>
+      The server did not answer. Check your connection and try again. If your list then has two replacements, revoke
+      the older one: nobody has its secret.
+    </Problem>
+  ); // prettier-ignore
 }
 
-function replacementExpiry(old: Token, now: number, maxLifetime: number | null): number | null {
-  if (old.expires_at === null) return null;
-  const life = Date.parse(old.expires_at) - Date.parse(old.created_at);
-  // As long as the limit allows is what the server gives when nothing is asked for.
-  return maxLifetime !== null && life >= maxLifetime * 1000 ? null : now + life;
+/** @param like a token that is made to last as long. @param maxLifetime seconds; null: there is no limit */
+function replacementExpiry(like: Token, now: number, maxLifetime: number | null): number | null {
+  const life =
+    like.expires_at === null ? Infinity : Date.parse(like.expires_at) - Date.parse(like.created_at);
+  const lasts = Math.min(life, maxLifetime === null ? Infinity : maxLifetime * 1000);
+  return lasts === Infinity ? null : now + lasts;
 }

@@ -3,7 +3,7 @@ import { useApp } from '../app-context.js';
 import { useNow } from '../loading.js';
 import { LINKS } from '../routes.js';
 import { type RotationState, rotationState } from '../rotation.js';
-import { formatDistance } from '../times.js';
+import { formatDistance, formatMoment } from '../times.js';
 import type { Token } from '../types.js';
 import { describeClient } from '../words.js';
 import { RevokeDialog } from './revoke-dialog.js';
@@ -24,7 +24,7 @@ export function RotateWatch({ old, replacement, refreshing, onRefresh, onStep }:
   const now = useNow(5_000);
   const [asking, setAsking] = useState(false);
   const state = rotationState(old, replacement, now);
-  const ready = state === 'quiet' || state === 'never_used';
+  const ready = state === 'quiet' || state === 'never_used' || state === 'ended';
   useEffect(() => onStep(ready ? 2 : 1), [ready, onStep]);
   return (
     <section class="panel">
@@ -36,14 +36,26 @@ export function RotateWatch({ old, replacement, refreshing, onRefresh, onStep }:
         <TokenCard title="New token" token={replacement} now={now} />
       </div>
       <div class="buttons start">
-        <button type="button" class={ready ? 'button danger' : 'button bad'} onClick={() => setAsking(true)}>
-          {ready ? 'Revoke the old token' : 'Revoke the old token now'}
-        </button>
+        {state !== 'ended' && (
+          <button
+            type="button"
+            class={ready ? 'button danger' : 'button bad'}
+            onClick={() => setAsking(true)}
+          >
+            {ready ? 'Revoke the old token' : 'Revoke the old token now'}
+          </button>
+        )}
         <button type="button" class="button" disabled={refreshing} onClick={onRefresh}>
           Check again
         </button>
       </div>
-      <p class="hint">You can leave and come back later: choose Rotate on the old token again.</p>
+      {state !== 'ended' && (
+        <p class="hint">
+          {old.expires_at !== null &&
+            `The old token ends by itself: ${formatMoment(Date.parse(old.expires_at), now)}. `}
+          You can leave and come back later: choose Rotate on the old token again.
+        </p>
+      )}
       {asking && (
         <RevokeDialog
           token={old}
@@ -72,6 +84,10 @@ function TokenCard({ title, token, now }: { readonly title: string; readonly tok
 function advice(state: RotationState, old: Token, now: number): string {
   const ago = old.last_seen_at === null ? '' : formatDistance(Date.parse(old.last_seen_at), now);
   switch (state) {
+    case 'ended':
+      return old.last_seen_at === null
+        ? 'The old token has ended. It was never used.'
+        : `The old token has ended. It was last used ${ago}, by ${describeClient(old.user_agent)} from ${old.ip}.`;
     case 'never_used':
       return 'The old token was never used. You can revoke it.';
     case 'not_taken_up':

@@ -47,7 +47,7 @@ export function Rotate({ id, replacement }: RotateProps) {
         <span aria-hidden="true">← </span>My tokens
       </a>
       <h1 tabIndex={-1}>{old === undefined ? 'Rotate a token' : `Rotate ${nameOf(old)}`}</h1>
-      <p class="lead">A new secret without an interruption: both tokens work until you revoke the old one.</p>
+      <p class="lead">A new secret without an interruption: both tokens work until the old one ends, or you revoke it.</p>
       <ol class="steps">
         {STEPS.map((label, i) => (
           <li key={label} aria-current={i === step ? 'step' : undefined} class={i < step ? 'done' : ''}>

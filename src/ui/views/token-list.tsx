@@ -95,7 +95,7 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
               onSort={setSort}
               withOwner={whose === 'organisation'}
               now={now}
-              mayRotate={(row) => whose === 'own' && isOwn(row)}
+              mayRotate={(row) => whose === 'own' && isOwn(row) && may.revoke_tokens}
               mayRevoke={(row) => may.revoke_tokens && (isOwn(row) || may.revoke_customer_tokens)}
               onRevoke={setRevoking}
             />

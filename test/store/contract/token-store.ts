@@ -1,5 +1,7 @@
 import type { Token } from '../../../src/domain/token.js';
 import type { Check } from './check.js';
+import { declaredTokensContract } from './declared-tokens.js';
+import { rotationsContract } from './rotations.js';
 import { NOW, countsOf, createSession, createToken, session, token, user } from './records.js';
 
 /** Tokens and legacy keys. */
@@ -117,4 +119,7 @@ export async function tokenStoreContract(check: Check): Promise<void> {
     await store.tokens.revoke(['L2']);
     t.equal(await store.tokens.hasLegacyKeys(), false);
   });
+
+  await declaredTokensContract(check);
+  await rotationsContract(check);
 }

@@ -1,0 +1,83 @@
+import { isDeepStrictEqual } from 'node:util';
+import { digestFromHex } from '../domain/secret.js';
+import { type EpochMs, wholeSecond } from '../domain/time.js';
+import { isExpired, type Token } from '../domain/token.js';
+import { namesOfRevoked, type TokenStore } from '../store/token-store.js';
+import type { DeclaredToken, Directory } from './declared-directory.js';
+
+/** What declared tokens change. */
+export interface DeclaredTokensPlan {
+  /** To add, or to write over what is there. */
+  readonly put: readonly Token[];
+  /** Ids of those that the file does not declare any more. */
+  readonly revoke: readonly string[];
+  /** Ids of the file that were revoked, and stay so. */
+  readonly staysRevoked: readonly string[];
+}
+
+/**
+ * Works out what brings the store to the declared tokens. To take a token, or its secret, out of the file is to revoke it,
+ * and neither comes back by being declared again.
+ *
+ * @param known the declared tokens of the store, by id
+ */
+export async function planDeclaredTokens(
+  { tokens = [], max_token_lifetime: maxLifetime = null }: Directory,
+  known: ReadonlyMap<string, Token>,
+  store: Pick<TokenStore, 'filterRevoked'>,
+  now: EpochMs,
+): Promise<DeclaredTokensPlan> {
+  const records = tokens.map((entry) => recordOf(entry, known.get(entry.id), maxLifetime, now));
+  const revoked = new Set(await store.filterRevoked(records.flatMap(namesOfRevoked)));
+  const declared = new Map(records.map((record) => [record.id, record]));
+  // What one entry gives up is revoked before another one could declare it.
+  for (const before of known.values())
+    if (declared.get(before.id)?.digest !== before.digest) revoked.add(before.digest);
+  const [staysRevoked, wanted]: [string[], Token[]] = [[], []];
+  for (const record of records) {
+    if (namesOfRevoked(record).some((name) => revoked.has(name))) staysRevoked.push(record.id);
+    else wanted.push(record);
+  }
+  const kept = new Set(wanted.map(({ id }) => id));
+  return {
+    put: wanted.filter((record) => isToWrite(record, known.get(record.id), now)),
+    revoke: [...known.keys()].filter((id) => !kept.has(id)),
+    staysRevoked,
+  };
+}
+
+function recordOf(
+  entry: DeclaredToken,
+  before: Token | undefined,
+  maxLifetime: number | null,
+  now: EpochMs,
+): Token {
+  const createdAt = before?.createdAt ?? wholeSecond(now);
+  const services = entry.services ?? [];
+  // A limit that came later does not shorten what is there.
+  const limit = maxLifetime === null ? Infinity : wholeSecond(createdAt + maxLifetime);
+  const latest = before === undefined ? limit : Math.max(limit, before.expiresAt ?? Infinity);
+  const expiresAt = Math.min(entry.expires_at ?? Infinity, latest);
+  return {
+    id: entry.id,
+    digest: digestFromHex(entry.secret_sha256),
+    kind: 'token',
+    userId: entry.user_id,
+    name: entry.name,
+    scopes: [...new Set(entry.scope)],
+    services: [...new Set(services)],
+    serviceId: services.at(-1) ?? null,
+    createdAt,
+    updatedAt: Math.max(wholeSecond(now), before?.updatedAt ?? 0),
+    expiresAt: expiresAt === Infinity ? null : wholeSecond(expiresAt),
+    declared: true,
+  };
+}
+
+/** One that has expired is not added: it would be removed again after a while. */
+function isToWrite(record: Token, before: Token | undefined, now: EpochMs): boolean {
+  if (before === undefined) return !isExpired(record, now);
+  const { updatedAt: _, ...declared } = record;
+  const { updatedAt: __, ...stored } = before;
+  return !isDeepStrictEqual(declared, stored);
+}

@@ -1,0 +1,168 @@
+import { z } from 'zod';
+import type { Config } from '../config/schema/config.js';
+import type { AuditEvent } from '../domain/audit.js';
+import { ID } from '../domain/id.js';
+import { isOneEdit } from '../domain/one-edit.js';
+import type { Refusal } from '../domain/refusal.js';
+import { type Rotation, rotationOf } from '../domain/rotation.js';
+import { digestOf, newAccessToken, newId } from '../domain/secret.js';
+import { formatTime, type EpochMs } from '../domain/time.js';
+import { isExpired, type Token } from '../domain/token.js';
+import type { User } from '../domain/user.js';
+import type { Store } from '../store/store.js';
+import type { TokenRotation } from '../store/token-store.js';
+import { readBy } from './parameters.js';
+import { tokenCreatedEvent } from './token-audit-events.js';
+import { limitsOf, type TokenSettings } from './tokens.js';
+import { unlessUnknown } from './unconfirmed.js';
+
+const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
+/** Others may change the token or its owner between the look and the write; then it is worked out anew, this often. */
+const MAX_ATTEMPTS = 5;
+
+const overlapSeconds = z
+  .string()
+  .regex(/^\d{1,9}$/, 'overlap must be a whole number of seconds')
+  .transform(Number)
+  .optional();
+
+/** What bounds rotations, and the tokens that come of them. */
+type RotationSettings = TokenSettings & Pick<Config['tokens'], 'rotation'>;
+
+/** What a client asks for, as it was sent. */
+export interface RotationRequest {
+  readonly overlap: string | undefined;
+  /** Names of what else was sent, which is ignored unless one is `overlap` mistyped. */
+  readonly ignored?: readonly string[];
+}
+
+/** Who asks for a rotation, as far as it bounds what comes of it. */
+export interface RotationCaller {
+  /** Whose customer the token has to be of; null for an operator. */
+  readonly customerId: string | null;
+  /** The replacement expires then at the latest; null: the caller does not bound it. */
+  readonly notAfter: EpochMs | null;
+  /** Refuses a token that may do more than the caller. */
+  readonly refuse: (token: Token, owner: User) => Refusal | undefined;
+}
+
+/** A rotation that was made, and the secret of the replacement, which is shown once and kept nowhere. */
+export interface RotatedToken {
+  readonly rotation: Rotation;
+  readonly secret: string;
+  readonly customerId: string;
+  readonly auditEvents: readonly AuditEvent[];
+}
+
+/** Replaces tokens by new ones, so that clients can change over while both are accepted. */
+export class TokenRotations {
+  readonly #store: Pick<Store, 'tokens' | 'directory'>;
+  readonly #settings: RotationSettings;
+
+  constructor(store: Pick<Store, 'tokens' | 'directory'>, settings: RotationSettings) {
+    this.#store = store;
+    this.#settings = settings;
+  }
+
+  /** Makes a replacement and lets the token expire after the overlap: both, or neither. */
+  async rotate(id: string, request: RotationRequest, caller: RotationCaller, now: EpochMs): Promise<RotatedToken | Refusal> {
+    const overlap = this.#readOverlap(request);
+    if ('refusal' in overlap) return overlap;
+    for (let attempts = 1; attempts <= MAX_ATTEMPTS; attempts++) {
+      const found = await this.#find(id, caller.customerId);
+      if (found === undefined) return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
+      const { token, owner } = found;
+      const refusal = refuseState(token, owner, now) ?? caller.refuse(token, owner);
+      if (refusal !== undefined) return refusal;
+      const rotated = await this.#write(token, owner, overlap.ms, caller.notAfter, now);
+      if (rotated !== 'changed' && rotated !== 'owner_changed') return rotated;
+    }
+    return { refusal: 'overloaded', detail: 'The token is being changed by others; try again' };
+  } // prettier-ignore
+
+  async #find(id: string, customerId: string | null): Promise<{ token: Token; owner: User } | undefined> {
+    const found = ID.test(id) ? await this.#store.tokens.get(id) : undefined;
+    const owner = found && (await this.#store.directory.getUser(found.token.userId));
+    if (found === undefined || owner === undefined) return undefined;
+    return customerId === null || owner.customerId === customerId ? { token: found.token, owner } : undefined;
+  }
+
+  async #write(
+    token: Token,
+    owner: User,
+    overlap: number,
+    notAfter: EpochMs | null,
+    now: EpochMs,
+  ): Promise<RotatedToken | Refusal | Extract<TokenRotation, 'changed' | 'owner_changed'>> {
+    const limits = limitsOf(this.#settings);
+    const { max_lifetime: maxLifetime, max_stored_per_customer: ofCustomer } = this.#settings;
+    if (await this.#store.tokens.customerHasAtLeast(owner.customerId, ofCustomer))
+      return unprocessable(`The customer already has ${ofCustomer} tokens; revoke some first`);
+    const secret = newAccessToken();
+    const terms = { id: newId(), digest: digestOf(secret), overlap, maxLifetime, notAfter };
+    const rotation = rotationOf(token, terms, now);
+    const auditEvents = rotationEvents(rotation, owner.customerId);
+    const written = await unlessUnknown(auditEvents, async () =>
+      this.#store.tokens.rotate(rotation, owner, limits, now),
+    );
+    switch (written) {
+      case 'rotated':
+        return { rotation, secret, customerId: owner.customerId, auditEvents };
+      case 'limit_reached':
+        return unprocessable(
+          `The user already has ${limits.active} active tokens, or as many in their overlap; revoke some of the old ones first`,
+        );
+      case 'full':
+        return unprocessable(`The user already has ${limits.stored} tokens; revoke some first`);
+      default:
+        return written;
+    }
+  }
+
+  /** Milliseconds. */
+  #readOverlap({ overlap, ignored = [] }: RotationRequest): { readonly ms: number } | Refusal {
+    const { overlap: usual, max_overlap: longest } = this.#settings.rotation;
+    const mistyped = ignored.find((name) => name.toLowerCase() === 'overlap' || isOneEdit(name.toLowerCase(), 'overlap'));
+    if (mistyped !== undefined)
+      return unprocessable(`The parameter ${JSON.stringify(mistyped)} is unknown; did you mean "overlap"?`);
+    const read = readBy(overlapSeconds, overlap, UNPROCESSABLE);
+    if ('refusal' in read) return read;
+    const ms = read.value === undefined ? usual : read.value * 1000;
+    if (ms > longest) return unprocessable(`overlap is more than ${Math.floor(longest / 1000)} seconds`);
+    return { ms };
+  } // prettier-ignore
+}
+
+/** Refuses what is no API token that its holder could still use. */
+function refuseState(token: Token, owner: User, now: EpochMs): Refusal | undefined {
+  if (token.declared)
+    return unprocessable(
+      'The token is declared in the directory file; declare another one there and remove it',
+    );
+  if (token.kind === 'legacy_key')
+    return unprocessable('A legacy key cannot be rotated; create a token in its place and revoke the key');
+  if (isExpired(token, now))
+    return unprocessable(`The token expired at ${formatTime(token.expiresAt ?? now)}; create another one`);
+  return owner.locked ? unprocessable('The owner of the token is locked') : undefined;
+}
+
+function rotationEvents({ old, replacement }: Rotation, customerId: string): AuditEvent[] {
+  return [
+    tokenCreatedEvent(replacement, customerId),
+    {
+      event: 'token.rotated',
+      outcome: 'success',
+      target: {
+        token_id: old.id,
+        user_id: old.userId,
+        customer_id: customerId,
+        successor_id: replacement.id,
+        expires_at: formatTime(old.expiresAt ?? 0),
+      },
+    },
+  ];
+}
+
+function unprocessable(detail: string): Refusal {
+  return { refusal: 'grant', ...UNPROCESSABLE, detail };
+}

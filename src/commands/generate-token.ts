@@ -1,0 +1,60 @@
+import { createHash } from 'node:crypto';
+import { stringify } from 'yaml';
+import { type DeclaredTokenEntry, declaredTokenSchema } from '../config/schema/declared-token.js';
+import { newAccessToken, newId } from '../domain/secret.js';
+import { WrongUsage } from './terminal/failure.js';
+import { report } from './terminal/output.js';
+
+/** Options of `latchkey token generate`. */
+export interface GenerateOptions {
+  readonly user: string;
+  readonly name?: string;
+  readonly scope?: string;
+  readonly services?: string[];
+  readonly expiresAt?: string;
+  readonly json?: true;
+}
+
+/** What an option is called that a field of the entry comes from. */
+const OPTIONS: Readonly<Record<string, string>> = {
+  user_id: '--user',
+  name: '--name',
+  scope: '--scope',
+  services: '--services',
+  expires_at: '--expires-at',
+};
+
+/** Makes a secret and the entry of a directory file that declares its token. It reads and writes nothing. */
+export function generate(options: GenerateOptions): void {
+  const secret = newAccessToken();
+  const entry = entryOf(options, secret);
+  const read = declaredTokenSchema.safeParse(entry);
+  if (!read.success) {
+    const [{ path, message } = { path: [], message: 'not valid' }] = read.error.issues;
+    throw new WrongUsage(`token generate: ${OPTIONS[String(path[0])] ?? path.join('.')}: ${message}`);
+  }
+  if (!options.json)
+    process.stderr.write(
+      'the secret is shown this once; give it to the client, and add the entry to tokens: of directory.yaml:\n',
+    );
+  report(
+    options,
+    { access_token: secret, entry },
+    `${secret}\n\n${stringify({ tokens: [entry] }).trimEnd()}`,
+  );
+}
+
+function entryOf(
+  { user, name, scope, services, expiresAt }: GenerateOptions,
+  secret: string,
+): DeclaredTokenEntry {
+  return {
+    id: newId(),
+    user_id: user,
+    name: name ?? '',
+    secret_sha256: createHash('sha256').update(secret).digest('hex'),
+    scope: (scope ?? 'global').split(' ').filter((each) => each !== ''),
+    ...(services === undefined ? {} : { services }),
+    ...(expiresAt === undefined ? {} : { expires_at: expiresAt }),
+  };
+}

@@ -1,0 +1,49 @@
+import { TokenRotations } from '../accounts/token-rotations.js';
+import { loadConfig } from '../config/load.js';
+import { duration } from '../config/schema/units.js';
+import { formatTime } from '../domain/time.js';
+import { createdTokenObject } from '../endpoints/token-object.js';
+import { recordOperation } from './record-operation.js';
+import { CommandFailed, WrongUsage } from './terminal/failure.js';
+import type { ReportOptions } from './terminal/options.js';
+import { report } from './terminal/output.js';
+import { withStore } from './with-store.js';
+
+/** Options of `latchkey token rotate`. */
+export interface RotateOptions extends ReportOptions {
+  readonly overlap?: string;
+}
+
+/** Replaces a token by a new one and prints the secret of that. */
+export async function rotate(id: string, options: RotateOptions): Promise<void> {
+  const loaded = loadConfig(options.config);
+  const overlap = readOverlap(options.overlap);
+  await withStore(loaded, async (opened) => {
+    const rotations = new TokenRotations(opened.store, loaded.config.tokens);
+    const operator = { customerId: null, notAfter: null, refuse: () => undefined };
+    const rotated = await rotations.rotate(id, { overlap }, operator, Date.now());
+    if ('refusal' in rotated && rotated.refusal === 'outcome_unknown') {
+      recordOperation(opened, ...(rotated.auditEvents ?? []));
+      throw new CommandFailed(
+        'the rotation is not confirmed; it may have been made (latchkey token list shows it)',
+      );
+    }
+    if ('refusal' in rotated) throw new CommandFailed('detail' in rotated ? rotated.detail : rotated.refusal);
+    const { rotation, secret, customerId, auditEvents } = rotated;
+    const { old, replacement } = rotation;
+    recordOperation(opened, ...auditEvents);
+    if (!options.json)
+      process.stderr.write(
+        `token ${replacement.id} replaces ${old.id}, which expires at ${formatTime(old.expiresAt ?? 0)}; the new secret is shown this once:\n`,
+      );
+    report(options, createdTokenObject(replacement, customerId, secret), secret);
+  });
+}
+
+/** The seconds of a duration, as a request has them. */
+function readOverlap(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const read = duration.safeParse(text);
+  if (!read.success) throw new WrongUsage(`token rotate: --overlap: ${read.error.issues[0]?.message ?? ''}`);
+  return String(Math.ceil(read.data / 1000));
+}

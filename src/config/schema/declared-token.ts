@@ -1,0 +1,41 @@
+import { z } from 'zod';
+import { isName, MAX_NAME, MAX_SERVICES } from '../../domain/limits.js';
+import { parseTime } from '../../domain/time.js';
+import { id, text } from './units.js';
+
+/** A SHA-256 in hexadecimal: a secret as a directory file holds it. */
+export const sha256 = z
+  .string('expected a SHA-256')
+  .regex(/^[0-9A-Fa-f]{64}$/, 'expected a SHA-256 of 64 hexadecimal digits')
+  .meta({ secret: true });
+
+const TIME = 'expected a time like 2030-01-31T12:00:00Z';
+
+/** A token of a directory file. A restriction is never empty: it would restrict nothing, and somebody meant one. */
+export const declaredTokenSchema = z.strictObject({
+  id: id.refine((given) => given !== 'self', 'expected another id: /tokens/self is the token that asks'),
+  user_id: id,
+  name: z
+    .string('expected text')
+    .refine(isName, `expected at most ${MAX_NAME} characters without control characters`)
+    .default(''),
+  secret_sha256: sha256.describe('The SHA-256 of the secret, as "latchkey token generate" prints it'),
+  scope: z
+    .array(text)
+    .min(1, 'expected at least one scope')
+    .default(() => ['global']),
+  services: z
+    .array(id)
+    .min(1, 'expected at least one service; leave services out for a token that is not restricted')
+    .max(MAX_SERVICES, `expected at most ${MAX_SERVICES} services`)
+    .optional(),
+  expires_at: z
+    .string(TIME)
+    .refine((given) => parseTime(given) !== undefined, TIME)
+    .transform((given) => parseTime(given))
+    .optional()
+    .describe('Without it, the token expires as late as tokens.max_lifetime allows'),
+});
+
+/** The same as it is written in the file. */
+export type DeclaredTokenEntry = z.input<typeof declaredTokenSchema>;

@@ -1,0 +1,70 @@
+import type { Refusal } from '../domain/refusal.js';
+import { segmentAt } from '../domain/path.js';
+import type { Reply } from '../http/replies.js';
+import { type Call, endpoint, type EndpointSettings, subjectOf } from './endpoint.js';
+import { createdToken, type CreatedTokenObject } from './schema/answers.js';
+import { readRotateToken, rotateTokenRequest } from './schema/requests.js';
+import type { EndpointServices } from './services.js';
+import { createdTokenObject } from './token-object.js';
+
+const common = {
+  method: 'POST',
+  request: { schema: rotateTokenRequest, optional: true },
+  answer: createdToken,
+  codes: { 422: ['Unprocessable Entity'] },
+  refusals: ['NotFound'],
+} as const;
+
+/** Endpoints that replace a token by a new one. */
+export const rotationEndpoints = [
+  endpoint({
+    ...common,
+    name: 'rotate_own_token',
+    path: '/tokens/self/rotate',
+    takes: 'token',
+    summary: 'Replace the token that asks',
+    description:
+      'The answer has a new token with the same name, scopes and services, and its secret, only this once. ' +
+      'The token that asks is accepted until the overlap ends.',
+    handle: async (call, services) => rotate(ownId(call), call, services),
+  }),
+  endpoint({
+    ...common,
+    name: 'rotate_token',
+    path: '/tokens/:id/rotate',
+    takes: ({ tokenEndpoints }: EndpointSettings) => tokenEndpoints,
+    action: 'token:write',
+    id: 'token',
+    othersAction: 'customer_token:write',
+    summary: 'Replace a token',
+    description:
+      "Another user's token needs the action `customer_token:write` too, and must not be allowed more than the caller.",
+    handle: async (call, services) => rotate(segmentAt(call.path, 1) ?? '', call, services),
+  }),
+] as const;
+
+async function rotate(
+  id: string,
+  call: Call,
+  { rotations, ownership }: EndpointServices,
+): Promise<Reply<CreatedTokenObject> | Refusal> {
+  const subject = subjectOf(call);
+  const isBound = subject.credential !== 'session' && subject.token.id !== id;
+  const caller = {
+    customerId: subject.user.customerId,
+    notAfter: isBound ? subject.token.expiresAt : null,
+    refuse: ownership.refuseWider.bind(ownership, subject),
+  };
+  const rotated = await rotations.rotate(id, readRotateToken(call.body), caller, call.now);
+  if ('refusal' in rotated) return rotated;
+  const { rotation, secret, customerId, auditEvents } = rotated;
+  return { status: 200, json: createdTokenObject(rotation.replacement, customerId, secret), auditEvents };
+}
+
+/** Id of the token that asks, at an endpoint that takes a token. */
+function ownId(call: Call): string {
+  const known = subjectOf(call);
+  if (known.credential === 'session')
+    throw new Error('the gate let a session to an endpoint that takes a token');
+  return known.token.id;
+}

@@ -1,0 +1,56 @@
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import t from 'tap';
+import { startFixture } from '../helpers/fixture.js';
+import { send } from '../helpers/http.js';
+import { run } from '../helpers/latchkey.js';
+import { startRedis } from '../helpers/redis.js';
+import { rememberSecret } from '../helpers/secrets.js';
+
+const status = async (url: string, key: string) =>
+  (await send(url, '/service/SVC1', { headers: { 'Service-Key': key } })).status;
+
+/** Runs a command that is killed at its first write; resolves to the signal. */
+async function killed(when: 'before' | 'within' | 'after', args: readonly string[]): Promise<string | null> {
+  const preload = ['--import', resolve('test/helpers/die-at-write.mjs'), 'dist/cli.js'];
+  const env = { ...process.env, DIE_AT: '1', DIE_WHEN: when };
+  const child = spawn(process.execPath, [...preload, ...args], { stdio: 'ignore', env });
+  return new Promise((done) => child.once('close', (_code, signal) => done(signal)));
+}
+
+t.test('token rotate prints a secret that works beside the old one; killed, it leaves both changes or neither', async (t) => {
+  const redis = await startRedis(t);
+  for (const store of [{ type: 'lmdb' }, { type: 'redis', url: redis.url, sealing_key: 'a1'.repeat(32) }]) {
+    const { url, create, configFile, folder, server } = await startFixture(t, { store, audit: { to: './audit.jsonl' } });
+    const { id, access_token: old } = (await create('engineer', { name: 'nightly', 'services[]': 'SVC1' })).json;
+    const made = await run(['token', 'rotate', id, '--overlap', '1h', '--config', configFile]);
+    const secret = made.stdout.trim();
+    rememberSecret(secret);
+    t.match(made, { code: 0, stdout: /^lk\w{38}\n$/, stderr: new RegExp(`^token \\w{22} replaces ${id}, which expires at 2\\S+; the new secret is shown this once:\n$`) });
+    t.same([await status(url, old), await status(url, secret)], [200, 200], 'both work');
+    t.match((await send(url, '/tokens/self', { headers: { 'Service-Key': secret } })).json, { predecessor_id: id, name: 'nightly', services: ['SVC1'] });
+    t.match(await run(['token', 'show', id, '--config', configFile]), { stdout: /^replaced by +\w{22}$/m });
+    const events = readFileSync(join(folder, 'audit.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
+    t.match(events.filter(({ event }) => event === 'token.rotated'), [{ target: { token_id: id }, actor: { operator: String } }]);
+    t.match((await send(server.admin, '/metrics')).text, /^latchkey_tokens_in_overlap 0$/m, 'as it was at the start');
+
+    const json = await run(['token', 'rotate', id, '--json', '--config', configFile]);
+    rememberSecret(JSON.parse(json.stdout).access_token);
+    t.match(JSON.parse(json.stdout), { predecessor_id: id, user_id: 'engineer' });
+    t.match(await run(['token', 'rotate', id, '--overlap', '8d', '--config', configFile]), { code: 1, stderr: /overlap is more than 604800 seconds/ });
+    t.match(await run(['token', 'rotate', id, '--overlap', 'soon', '--config', configFile]), { code: 2, stderr: /--overlap: expected a duration/ });
+    t.match(await run(['token', 'rotate', 'none', '--config', configFile]), { code: 1, stderr: /Cannot find token 'none'/ });
+
+    for (const when of ['before', 'within', 'after'] as const) {
+      const plain = (await create('user')).json.id as string;
+      t.equal(await killed(when, ['token', 'rotate', plain, '--config', configFile]), 'SIGKILL');
+      const { stdout } = await run(['token', 'list', '--user', 'user', '--json', '--config', configFile]);
+      const tokens = JSON.parse(stdout) as { id: string; expires_at: string | null; predecessor_id?: string }[];
+      const shortened = tokens.find((each) => each.id === plain)?.expires_at !== null;
+      const replaced = tokens.some((each) => each.predecessor_id === plain);
+      t.equal(shortened, replaced, `${store.type}, killed ${when}: both or neither`);
+      if (when !== 'within' || store.type === 'lmdb') t.equal(replaced, when === 'after', `${store.type}, killed ${when}`);
+    }
+  }
+}); // prettier-ignore

@@ -1,0 +1,217 @@
+import { join } from 'node:path';
+import * as fc from 'fast-check';
+import t from 'tap';
+import { reportEndedOverlaps } from '../../src/accounts/ended-overlaps.js';
+import { tokenRevokedEvent } from '../../src/accounts/token-audit-events.js';
+import { type RotationCaller, TokenRotations } from '../../src/accounts/token-rotations.js';
+import type { AuditEvent } from '../../src/domain/audit.js';
+import { isInOverlap } from '../../src/domain/rotation.js';
+import { digestOf } from '../../src/domain/secret.js';
+import { isExpired, type Token } from '../../src/domain/token.js';
+import { openLmdbStore } from '../../src/store/lmdb.js';
+import { OutcomeUnknown } from '../../src/store/faults.js';
+import type { Store } from '../../src/store/store.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+import { options, told } from '../helpers/property.js';
+import { BASE, NOW, ownerOf, token, user } from '../store/contract/records.js';
+
+const SECOND = 1_000;
+const SETTINGS = {
+  max_per_user: null, max_stored_per_user: 1_000, max_stored_per_customer: 10_000, max_lifetime: null,
+  rotation: { overlap: 100 * SECOND, max_overlap: 1_000 * SECOND },
+}; // prettier-ignore
+const OPERATOR: RotationCaller = { customerId: null, notAfter: null, refuse: () => undefined };
+
+async function begin(settings: object = {}) {
+  const store = openLmdbStore(join(temporaryFolder(t), 'store'));
+  await store.directory.change(BASE, NOW);
+  t.teardown(() => store.maintenance.close());
+  return { store, rotations: new TokenRotations(store, { ...SETTINGS, ...settings }) };
+}
+
+const add = (store: Store, created: Token) =>
+  store.tokens.create(created, ownerOf(created.userId), { active: null, stored: null }, NOW);
+
+type Step =
+  | { do: 'create'; lifetime: number | null }
+  | { do: 'rotate'; at: number; overlap: number | undefined }
+  | { do: 'revoke'; at: number }
+  | { do: 'wait'; seconds: number };
+
+const seconds = fc.integer({ min: 0, max: 400 });
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({ do: fc.constant('create' as const), lifetime: fc.option(fc.integer({ min: 1, max: 600 })) }),
+  fc.record({
+    do: fc.constant('rotate' as const),
+    at: fc.nat(20),
+    overlap: fc.option(seconds, { nil: undefined }),
+  }),
+  fc.record({ do: fc.constant('rotate' as const), at: fc.nat(20), overlap: fc.constant(undefined) }),
+  fc.record({ do: fc.constant('revoke' as const), at: fc.nat(20) }),
+  fc.record({ do: fc.constant('wait' as const), seconds }),
+);
+
+/** What a token has to be, however it came about. */
+interface Expected {
+  readonly id: string;
+  readonly digest: string;
+  readonly name: string;
+  readonly predecessorId: string | undefined;
+  /** Seconds that it was made to last; null for ever. */
+  readonly lifetime: number | null;
+  endsAt: number;
+  revoked: boolean;
+  rotated: boolean;
+}
+
+t.test('in every order of creating, rotating, revoking and expiring, exactly those tokens work that should', { timeout: 600_000 }, async (t) => {
+  const { store, rotations } = await begin();
+  let number = 0;
+  let rotated = 0;
+  const check = async (steps: readonly Step[]) => {
+    let now = NOW;
+    const all: Expected[] = [];
+    const expect = (made: Token, lifetime: number | null) =>
+      all.push({ id: made.id, digest: made.digest, name: made.name, predecessorId: made.predecessorId, lifetime, endsAt: made.expiresAt ?? Infinity, revoked: false, rotated: false });
+    for (const each of steps) {
+      const chosen = 'at' in each && all.length > 0 ? all[each.at % all.length] : undefined;
+      if (each.do === 'wait') now += each.seconds * SECOND;
+      if (each.do === 'create') {
+        const id = `P${(number += 1)}`;
+        const made = token(id, { name: id, services: ['S1'], scopes: ['purge_all'], createdAt: now, expiresAt: each.lifetime === null ? null : now + each.lifetime * SECOND });
+        await add(store, made);
+        expect(made, each.lifetime);
+      }
+      if (each.do === 'revoke' && chosen !== undefined) {
+        const missing = await store.tokens.revoke([chosen.id]);
+        if ((missing.length > 0) !== chosen.revoked) throw new Error('a revocation finds what is there');
+        chosen.revoked = true;
+      }
+      if (each.do === 'rotate' && chosen !== undefined) {
+        const overlap = each.overlap === undefined ? undefined : String(each.overlap);
+        const made = await rotations.rotate(chosen.id, { overlap }, OPERATOR, now);
+        const works = !chosen.revoked && now < chosen.endsAt;
+        if ('refusal' in made !== !works) throw new Error(`rotating ${works ? 'a good' : 'an ended'} token: ${JSON.stringify(made)}`);
+        if ('refusal' in made) continue;
+        rotated += 1;
+        const { replacement } = made.rotation;
+        if (replacement.digest !== digestOf(made.secret)) throw new Error('the secret is not the one that works');
+        chosen.endsAt = Math.min(chosen.endsAt, now + (each.overlap ?? 100) * SECOND);
+        chosen.rotated = true;
+        expect(replacement, chosen.lifetime);
+        if (replacement.predecessorId !== chosen.id || replacement.name !== chosen.name) throw new Error('not the successor of what was rotated');
+        if (replacement.expiresAt !== (chosen.lifetime === null ? null : now + chosen.lifetime * SECOND)) throw new Error('another lifetime than the first one');
+      }
+      for (const one of all) {
+        const found = (await store.tokens.find(one.digest))?.token;
+        const works = found !== undefined && !isExpired(found, now);
+        if (works !== (!one.revoked && now < one.endsAt)) throw new Error(`${one.id} ${works ? 'works' : 'is refused'}`);
+        if (found !== undefined && (found.scopes.join() !== 'purge_all' || found.services.join() !== 'S1')) throw new Error('wider than it was');
+        if (found !== undefined && isInOverlap(found, now) !== (one.rotated && works)) throw new Error('the overlap is not told');
+      }
+    }
+    const [expected, counted] = [all.filter((one) => one.rotated && !one.revoked && now < one.endsAt).length, await store.tokens.countInOverlap(now)];
+    await store.directory.change({ removeTokens: all.map(({ id }) => id) }, now);
+    if (counted !== expected) throw new Error(`${counted} in their overlap, not ${expected}`);
+  };
+  const details = await fc.check(fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 25 }), check), options(100));
+  t.notOk(details.failed, told(details));
+  t.ok(rotated > 50, `${rotated} rotations`);
+}); // prettier-ignore
+
+t.test('many rotations at once all give a token that works', async (t) => {
+  const { store, rotations } = await begin();
+  await add(store, token('T1'));
+  const made = await Promise.all(
+    [1, 2, 3].map(() => rotations.rotate('T1', { overlap: undefined }, OPERATOR, NOW)),
+  );
+  for (const each of made) {
+    t.notOk('refusal' in each);
+    if (!('refusal' in each)) t.ok(await store.tokens.find(digestOf(each.secret)));
+  }
+  t.equal((await store.tokens.listOfUser('U1')).length, 4);
+});
+
+t.test('what is no token that its holder could still use is not rotated', async (t) => {
+  const { store, rotations } = await begin();
+  await store.directory.change({ declared: [token('D1', { declared: true })], tokens: [token('L1', { kind: 'legacy_key' })] }, NOW);
+  for (const [id, more] of [['E1', { expiresAt: NOW }], ['X1', { userId: 'U2' }], ['R1', {}]] as const) await add(store, token(id, more));
+  await store.tokens.revoke(['R1']);
+  await store.directory.change({ users: [user('U2', { locked: true })] }, NOW);
+  const rotate = async (id: string, caller = OPERATOR) => rotations.rotate(id, { overlap: undefined }, caller, NOW);
+  for (const [id, detail] of [
+    ['D1', /declared in the directory file/], ['L1', /A legacy key cannot be rotated/], ['E1', /The token expired at 2027-/], ['X1', /owner of the token is locked/],
+  ] as const) {
+    t.match(await rotate(id), { refusal: 'grant', status: 422, detail }, id);
+    t.ok(await store.tokens.find(`digest-${id}`), 'it is as it was');
+  }
+  for (const id of ['R1', 'none', '../x']) t.match(await rotate(id), { refusal: 'not_found' });
+  await add(store, token('T1'));
+  t.match(await rotate('T1', { ...OPERATOR, customerId: 'C2' }), { refusal: 'not_found' }, 'of another customer');
+  t.match(await rotate('T1', { ...OPERATOR, refuse: () => ({ refusal: 'active_tokens' }) }), { refusal: 'active_tokens' });
+  t.equal(await store.tokens.countInOverlap(NOW), 0);
+}); // prettier-ignore
+
+t.test('a replacement lasts no longer than a limit or its caller allows', async (t) => {
+  const { store, rotations } = await begin({ max_lifetime: 50 * SECOND });
+  await add(store, token('T1'));
+  await add(store, token('T2', { expiresAt: NOW + 30 * SECOND }));
+  const expiryOf = async (id: string, notAfter: number | null = null) => {
+    const made = await rotations.rotate(id, { overlap: '5' }, { ...OPERATOR, notAfter }, NOW);
+    return 'refusal' in made ? made : (made.rotation.replacement.expiresAt ?? 0) - NOW;
+  };
+  t.equal(await expiryOf('T1'), 50 * SECOND);
+  t.equal(await expiryOf('T2'), 30 * SECOND);
+  t.equal(await expiryOf('T2'), 30 * SECOND, 'not as long as what is left of its overlap');
+  t.equal(await expiryOf('T1', NOW + 7 * SECOND), 7 * SECOND);
+}); // prettier-ignore
+
+t.test('an answer that was lost: what may have happened is told, and another try gives a token that works', async (t) => {
+  const { store } = await begin();
+  await add(store, token('T1'));
+  let lost = true;
+  const rotate: Store['tokens']['rotate'] = async (...args) => {
+    const result = await store.tokens.rotate(...args);
+    if (lost) throw new OutcomeUnknown('no answer');
+    return result;
+  };
+  const rotations = new TokenRotations({ ...store, tokens: { ...store.tokens, rotate } }, SETTINGS);
+  const first = await rotations.rotate('T1', { overlap: undefined }, OPERATOR, NOW);
+  t.match(first, { refusal: 'outcome_unknown', auditEvents: [{ event: 'token.created', outcome: 'unknown' }, { event: 'token.rotated', outcome: 'unknown' }] });
+  lost = false;
+  const second = await rotations.rotate('T1', { overlap: undefined }, OPERATOR, NOW);
+  t.match(second, { rotation: { replacement: { predecessorId: 'T1', expiresAt: null } } }, 'with the first lifetime');
+  t.equal((await store.tokens.listOfUser('U1')).filter((each) => each.token.predecessorId === 'T1').length, 2, 'the first one is listed, too');
+}); // prettier-ignore
+
+t.test('the end of an overlap is told with who used the old token last', async (t) => {
+  const { store, rotations } = await begin();
+  for (const id of ['T1', 'T2', 'T3']) await add(store, token(id));
+  const made = [];
+  for (const id of ['T1', 'T2', 'T3']) made.push(await rotations.rotate(id, { overlap: '10' }, OPERATOR, NOW));
+  const successors = made.map((each) => ('refusal' in each ? '' : each.rotation.replacement.id));
+  const use = { at: NOW + 1, ip: '192.0.2.7', userAgent: 'old\u202e job/1 lk12345678901234567890123456789012345678' };
+  await store.usage.recordUses({ tokens: new Map([['T1', use], ['T3', use]]), sessions: new Map() });
+  const told: AuditEvent[] = [];
+  const report = async (after: number) => reportEndedOverlaps(store.tokens, 2 * SECOND, NOW + after * SECOND, (event) => told.push(event));
+  const revoked = await store.tokens.get('T3');
+  await store.tokens.revoke(['T3']);
+  await report(12);
+  t.same(told, [], 'a last use may be on its way');
+  await report(13);
+  await report(999);
+  t.strictSame(told.map(({ event, outcome, reason, target }) => [event, outcome, reason, target]), [
+    ['token.expired', 'success', 'rotated', {
+      token_id: 'T1', user_id: 'U1', successor_id: successors[0], last_used_at: '2027-01-15T08:00:00+00:00', last_ip: '192.0.2.7',
+      last_user_agent: told[0]?.target?.['last_user_agent'], expires_at: '2027-01-15T08:00:10+00:00',
+    }],
+    ['token.expired', 'success', 'rotated', {
+      token_id: 'T2', user_id: 'U1', successor_id: successors[1], last_used_at: null, last_ip: null, last_user_agent: null, expires_at: '2027-01-15T08:00:10+00:00',
+    }],
+  ]);
+  const agent = String(told[0]?.target?.['last_user_agent']);
+  t.match(agent, /^old.+ job\/1 /);
+  t.notMatch(agent, /\u202e|lk1234567/, 'what a client sent is written so that it shows, and no secret');
+  t.match(tokenRevokedEvent('T3', revoked).target, { token_id: 'T3', successor_id: successors[2], last_ip: '192.0.2.7' }, 'so is an earlier end');
+  t.strictSame(tokenRevokedEvent('T9', { token: token('T9'), use }).target, { token_id: 'T9' }, 'of one that was not rotated nothing');
+}); // prettier-ignore

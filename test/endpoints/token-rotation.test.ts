@@ -1,0 +1,124 @@
+import t from 'tap';
+import type { Sent } from '../helpers/http.js';
+import { startInProcess } from '../helpers/in-process.js';
+
+const withKey = (value: string): Sent => ({ method: 'POST', headers: { 'Service-Key': value } });
+const withCookie = (value: string): Sent => ({ method: 'POST', headers: { Cookie: value } });
+const status = async (
+  request: Awaited<ReturnType<typeof startInProcess>>['request'],
+  path: string,
+  sent: Sent,
+) => (await request(path, sent)).status;
+
+t.test('nobody receives a token that may do more than the caller', async (t) => {
+  const policy = {
+    roles: {
+      superuser: { allow: ['*'] },
+      engineer: { allow: ['*'], deny: ['billing:*'] },
+      billing: { allow: ['*:read', 'token:write', 'customer_token:write', 'billing:*'] },
+      user: { allow: ['*:read'], deny: ['billing:*'] },
+    },
+  };
+  const { request, login, create } = await startInProcess(t, { policy });
+  const allowed: readonly (readonly [caller: string, owner: string, status: number])[] = [
+    ['superuser', 'engineer', 200],
+    ['superuser', 'billing', 200],
+    ['billing', 'user', 200],
+    ['billing', 'engineer', 403],
+    ['billing', 'superuser', 403],
+    ['engineer', 'user', 200],
+    ['engineer', 'billing', 403],
+    ['engineer', 'superuser', 403],
+    ['billing', 'billing', 200],
+  ];
+  for (const [caller, owner, expected] of allowed) {
+    const { id, access_token: old } = (await create(owner)).json as { id: string; access_token: string };
+    const reply = await request(`/tokens/${id}/rotate`, withCookie(await login(caller)));
+    t.equal(reply.status, expected, `${caller} rotates a token of ${owner}`);
+    if (expected === 403) t.match(reply.json, { detail: `The role ${caller} may not do everything that the role ${owner} may` });
+    t.match((await request('/tokens/self', { headers: { 'Service-Key': old } })).json, { expires_at: expected === 200 ? String : null });
+  }
+}); // prettier-ignore
+
+t.test('a token rotates what is within its scopes and services, and gives it no longer life than its own', async (t) => {
+  const { request, create, token } = await startInProcess(t, { interface: { token_endpoints: 'session_or_token' } });
+  const idOf = async (params: Record<string, string> = {}, user = 'superuser') => (await create(user, params)).json.id as string;
+  const rotate = async (id: string, key: string) => status(request, `/tokens/${id}/rotate`, withKey(key));
+  const global = await token('superuser');
+  const expires_at = `${new Date(Date.now() + 3_600_000).toISOString().slice(0, 19)}Z`;
+  const limited = await token('superuser', { 'services[]': 'SVC1', scope: 'global' });
+  t.equal(await rotate(await idOf(), global), 200);
+  t.equal(await rotate(await idOf({}, 'user'), global), 200, "another user's, as it may revoke that");
+  t.equal(await rotate(await idOf({ 'services[]': 'SVC1', scope: 'purge_all' }), limited), 200);
+  t.equal(await rotate(await idOf(), limited), 403, 'one that is not limited');
+  t.equal(await rotate(await idOf({ 'services[]': 'SVC2' }), limited), 403, 'one of another service');
+  t.equal(await rotate(await idOf({ 'services[]': 'SVC1' }, 'user'), limited), 403, "another user's");
+  t.equal(await rotate(await idOf(), await token('superuser', { scope: 'global:read' })), 403, 'a token that may not write');
+
+  const short = await token('superuser', { expires_at });
+  const made = (await request(`/tokens/${await idOf()}/rotate`, withKey(short))).json;
+  t.equal(Date.parse(made.expires_at), Date.parse(expires_at), 'no longer than the one that asks');
+  const own = (await request('/tokens/self/rotate', withKey(short))).json;
+  t.ok(Date.parse(own.expires_at) >= Date.parse(expires_at) - 1_000, 'its own life begins anew');
+}); // prettier-ignore
+
+t.test('every token rotates itself, whatever its scope, its services and the role of its owner', async (t) => {
+  const { request, token } = await startInProcess(t);
+  for (const user of ['user', 'engineer', 'billing', 'superuser'])
+    for (const params of [{ scope: 'purge_select' }, { scope: 'global:read' }, { 'services[]': 'SVC1', scope: 'purge_all' }] as Record<string, string>[]) {
+      const old = await token(user, params);
+      const { json } = await request('/tokens/self/rotate', withKey(old));
+      t.match(json, { user_id: user, scope: params['scope'], access_token: /^lk/ }, `${user} ${params['scope']}`);
+      for (const key of [old, json.access_token as string])
+        t.equal((await request('/tokens/self', { headers: { 'Service-Key': key } })).status, 200, 'both work');
+    }
+}); // prettier-ignore
+
+t.test('the old token ends with its overlap; a plain token answers as ever', async (t) => {
+  const { request, token, opened } = await startInProcess(t, { tokens: { rotation: { overlap: '1h', max_overlap: '2h' } } });
+  const old = await token('user');
+  const plain = (await request('/tokens/self', { headers: { 'Service-Key': old } })).json;
+  t.notOk('predecessor_id' in plain);
+  const first = await request('/tokens/self/rotate', withKey(old));
+  const { expires_at: usual } = (await request('/tokens/self', { headers: { 'Service-Key': old } })).json;
+  t.ok(Math.abs(Date.parse(usual) - Date.now() - 3_600_000) < 60_000, usual);
+  t.strictSame(Object.keys(first.json).toSorted(), [...Object.keys(plain).filter((name) => !['last_seen_at', 'last_used_at', 'ip', 'user_agent'].includes(name)), 'access_token', 'predecessor_id'].toSorted());
+  t.match(first.audit, [
+    { event: 'token.created', target: { token_id: first.json.id, predecessor_id: plain.id }, actor: { token_id: plain.id } },
+    { event: 'token.rotated', target: { token_id: plain.id, successor_id: first.json.id, expires_at: usual } },
+  ]);
+  const longer = await request('/tokens/self/rotate', { ...withKey(old), body: new URLSearchParams({ overlap: '7200' }) });
+  t.equal(longer.status, 200);
+  t.equal((await request('/tokens/self', { headers: { 'Service-Key': old } })).json.expires_at, usual, 'no rotation lets it last longer');
+  const ended = await request('/tokens/self/rotate', { ...withKey(old), json: { overlap: 0 } });
+  t.equal(ended.status, 200);
+  t.match(await request('/tokens/self', { headers: { 'Service-Key': old } }), { status: 401, json: { msg: /^Token \w+ expired at / } });
+  for (const reply of [first, longer, ended])
+    t.equal((await request('/tokens/self', { headers: { 'Service-Key': reply.json.access_token } })).status, 200, 'each answer is one that works');
+  t.equal(await opened.store.tokens.countInOverlap(Date.now()), 0);
+  const self = (await request('/tokens/self', { headers: { 'Service-Key': first.json.access_token } })).json;
+  t.equal(self.predecessor_id, plain.id);
+  const revoked = await request('/tokens/self', { method: 'DELETE', headers: { 'Service-Key': longer.json.access_token } });
+  t.strictSame(revoked.audit.map(({ target }) => Object.keys(target as object)), [['token_id']], 'only a rotated one tells its last use');
+}); // prettier-ignore
+
+t.test('a token that is revoked in its overlap tells its last use', async (t) => {
+  const { request, login, token } = await startInProcess(t);
+  const old = await token('superuser');
+  const { json } = await request('/tokens/self/rotate', { ...withKey(old), headers: { 'Service-Key': old, 'User-Agent': 'rotator/1' } });
+  const { status, audit } = await request(`/tokens/${json.predecessor_id}`, { method: 'DELETE', headers: { Cookie: await login('superuser') } });
+  t.equal(status, 204);
+  t.match(audit, [{ event: 'token.revoked', target: { token_id: json.predecessor_id, successor_id: json.id, last_ip: '127.0.0.1', last_user_agent: 'rotator/1' } }]);
+}); // prettier-ignore
+
+t.test('at the limit of active tokens', async (t) => {
+  const { request, create, token } = await startInProcess(t, { tokens: { max_per_user: 1 } });
+  const old = await token('user');
+  t.equal((await create('user')).status, 422);
+  const { status, json } = await request('/tokens/self/rotate', withKey(old));
+  t.equal(status, 200, 'the replacement takes the place of the old one');
+  t.match(await request('/tokens/self/rotate', withKey(old)), { status: 422, json: { detail: /1 active tokens/ } });
+  t.match(await request('/tokens/self/rotate', withKey(json.access_token as string)), { status: 422 });
+  t.equal((await request('/tokens/self', { method: 'DELETE', headers: { 'Service-Key': old } })).status, 204);
+  t.equal((await request('/tokens/self/rotate', withKey(json.access_token as string))).status, 200);
+}); // prettier-ignore

@@ -1,0 +1,94 @@
+import { type RotationTerms, rotationOf } from '../../../src/domain/rotation.js';
+import type { Token } from '../../../src/domain/token.js';
+import type { Store } from '../../../src/store/store.js';
+import type { TokenLimits } from '../../../src/store/token-store.js';
+import type { Check } from './check.js';
+import { createToken, NOW, token, USE, user } from './records.js';
+
+const UNLIMITED: TokenLimits = { active: null, stored: null };
+
+/** A rotation with an overlap of ten seconds. */
+function rotation(before: Token, id: string, more: Partial<RotationTerms> = {}) {
+  return rotationOf(before, { id, digest: `digest-${id}`, overlap: 10_000, maxLifetime: null, notAfter: null, ...more }, NOW);
+} // prettier-ignore
+
+/** Tokens that are replaced by new ones. */
+export async function rotationsContract(check: Check): Promise<void> {
+  const rotate = (store: Store, each: ReturnType<typeof rotation>, limits = UNLIMITED, owner = user('U1')) =>
+    store.tokens.rotate(each, owner, limits, NOW);
+
+  await check('a rotation writes both tokens, after a restart too', async (t, first, reopen) => {
+    const before = token('T1', { services: ['S1'], serviceId: 'S1', expiresAt: NOW + 60_000, name: 'a "quoted", name' });
+    await createToken(first, before, null, NOW);
+    await first.usage.recordUses({ tokens: new Map([['T1', USE]]), sessions: new Map() });
+    const made = rotation(before, 'T2');
+    t.equal(await rotate(first, made), 'rotated');
+    const store = await reopen();
+    t.strictSame(await store.tokens.get('T1'), { token: { ...before, updatedAt: NOW, expiresAt: NOW + 10_000, rotated: { to: 'T2', lifetime: 60_000 } }, use: USE });
+    t.strictSame((await store.tokens.find('digest-T2'))?.token, { ...token('T2'), services: ['S1'], serviceId: 'S1', name: before.name, expiresAt: NOW + 60_000, predecessorId: 'T1' });
+    t.same([await store.tokens.countActive(NOW), await store.tokens.countInOverlap(NOW)], [2, 1]);
+    t.equal((await store.tokens.listOfUser('U1')).length, 2);
+    t.equal(await store.maintenance.removeExpired(NOW + 20_000, NOW + 20_000, 9), 1, 'the old one expires when it says');
+    t.equal(await store.tokens.get('T1'), undefined);
+    t.equal(await store.tokens.countInOverlap(NOW), 0);
+  }); // prettier-ignore
+
+  await check('only what was read is rotated: nothing is written over, and nothing by halves', async (t, store) => {
+    const before = token('T1');
+    await createToken(store, before, null, NOW);
+    const made = rotation(before, 'T2');
+    t.equal(await rotate(store, rotation(token('none'), 'T2')), 'changed', 'one that is not there');
+    t.equal(await rotate(store, rotation({ ...before, name: 'x' }, 'T2')), 'changed');
+    t.equal(await rotate(store, rotation({ ...before, services: ['S1'] }, 'T2')), 'changed');
+    for (const other of [{ passwordHash: 'other' }, { locked: true }, { createdAt: 1 }, { customerId: 'C2' }])
+      t.equal(await rotate(store, made, UNLIMITED, user('U1', other)), 'owner_changed', JSON.stringify(other));
+    t.equal(await rotate(store, made, UNLIMITED, user('U2')), 'owner_changed', 'another user');
+    t.strictSame((await store.tokens.find('digest-T1'))?.token, before);
+    t.equal(await store.tokens.get('T2'), undefined);
+    const many = await Promise.all(['A', 'B', 'C'].map((id) => rotate(store, rotation(before, id))));
+    t.strictSame(many.toSorted(), ['changed', 'changed', 'rotated'], 'of many at once one');
+    await store.tokens.revoke(['T1']);
+    t.equal(await rotate(store, made), 'changed', 'a revoked one');
+    t.equal(await store.tokens.get('T1'), undefined, 'it is not written again');
+  }); // prettier-ignore
+
+  await check('a token in its overlap leaves its place to its replacement, one for each', async (t, store) => {
+    const limits = { active: 2, stored: null };
+    for (const id of ['T1', 'T2']) await createToken(store, token(id), null, NOW);
+    const first = rotation(token('T1'), 'R1');
+    t.equal(await rotate(store, first, limits), 'rotated', 'at the limit');
+    t.equal(await rotate(store, rotation(first.old, 'R2'), limits), 'limit_reached', 'once for each');
+    t.equal(await store.tokens.create(token('T3'), user('U1'), limits, NOW), 'limit_reached');
+    t.equal(await rotate(store, rotation(token('T2'), 'R2'), limits), 'rotated');
+    t.equal(await rotate(store, rotation(first.replacement, 'R3'), limits), 'limit_reached', 'no more in their overlap than active');
+    await store.tokens.revoke(['R1', 'T2']);
+    t.equal(await store.tokens.create(token('T3'), user('U1'), limits, NOW), 'created');
+    t.same([await store.tokens.countActive(NOW), await store.tokens.countInOverlap(NOW)], [3, 1]);
+    t.equal(await rotate(store, rotation(token('T3'), 'R4'), { active: null, stored: 3 }), 'full');
+    await createToken(store, token('E', { expiresAt: NOW - 1 }), null, NOW);
+    t.equal(await rotate(store, rotation(token('T3'), 'R4'), { active: null, stored: 4 }), 'rotated', 'expired ones make room');
+    t.equal(await store.tokens.get('E'), undefined);
+  }); // prettier-ignore
+
+  await check('the end of an overlap is told once, and again when whoever took it did not finish', async (t, first, reopen) => {
+    const ids = ['T1', 'T2', 'T3'];
+    for (const id of ids) await createToken(first, token(id), null, NOW);
+    await rotate(first, rotation(token('T1'), 'R1'));
+    await rotate(first, rotation(token('T2'), 'R2', { overlap: 20_000 }));
+    await rotate(first, rotation(token('T3'), 'R3'));
+    await first.usage.recordUses({ tokens: new Map([['T1', USE]]), sessions: new Map() });
+    await first.tokens.revoke(['T3']);
+    const store = await reopen();
+    const claim = async (now: number, limit = 9) =>
+      (await store.tokens.claimEndedOverlaps(now, now + 5_000, limit)).map((each): [string, string | undefined] => [each.token.id, each.use?.ip]);
+    t.strictSame(await claim(NOW + 10_000), [], 'not before');
+    t.strictSame(await claim(NOW + 10_001), [['T1', USE.ip]], 'with its last use; a revoked one ended otherwise');
+    t.strictSame(await claim(NOW + 10_002), [], 'claimed');
+    t.strictSame(new Map(await claim(NOW + 20_003)), new Map([['T1', USE.ip], ['T2', undefined]]), 'not finished in time');
+    await store.tokens.finishOverlaps(['T1', 'none']);
+    t.strictSame(await claim(NOW + 30_000, 1), [['T2', undefined]]);
+    await store.tokens.finishOverlaps(['T2']);
+    t.strictSame(await claim(NOW + 99_000), []);
+    t.ok(await store.tokens.get('T1'), 'its holder still learns why it is refused');
+  }); // prettier-ignore
+}
