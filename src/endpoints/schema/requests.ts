@@ -37,11 +37,19 @@ export const createOwnTokenRequest = createTokenRequest
   .omit({ username: true })
   .register(NAMED, { id: 'CreateOwnTokenRequest' });
 
+/** Body of POST /tokens with a session of a login that an OpenID Connect provider asked for anew. */
+export const createFreshTokenRequest = createTokenRequest
+  .omit({ username: true, password: true })
+  .register(NAMED, { id: 'CreateFreshTokenRequest' });
+
 /** Body of POST /sudo. */
 export const sudoRequest = named('SudoRequest', {
   username: login.optional().describe('The login name; without it the credential that is sent says whose the password is'),
   password: password.describe('At most 1024 bytes'),
 }); // prettier-ignore
+
+/** Body of POST /sudo with a session of a login that an OpenID Connect provider asked for anew. */
+export const freshSudoRequest = named('FreshSudoRequest', {});
 
 /** Body of DELETE /tokens. */
 export const revokeTokensRequest = named('RevokeTokensRequest', {
