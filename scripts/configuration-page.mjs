@@ -55,6 +55,8 @@ const MORE = new Map(
     directory: ['accounts.md'],
     limits: ['limits.md'],
     cors: ['cors.md'],
+    login: ['oidc-login.md'],
+    on_unauthenticated: ['oidc-login.md#send-browsers-to-the-login'],
     jwt_issuers: ['jwt-issuers.md'],
     proxy: ['limits.md#streams'],
     audit: ['audit.md'],

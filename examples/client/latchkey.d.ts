@@ -388,6 +388,13 @@ export interface components {
       };
       /** @description Whether the account asks for a one-time password */
       one_time_password: boolean;
+      /** @description The OpenID Connect provider of the login; absent after a password */
+      provider?: {
+        name: string;
+        title: string;
+        /** @description Whether it asked for the login anew in the last five minutes */
+        confirmed: boolean;
+      };
       may: {
         list_tokens: boolean;
         revoke_tokens: boolean;
@@ -604,6 +611,8 @@ export interface components {
       user_agent: string | null;
       /** @description Whether it is the session that asks */
       current: boolean;
+      /** @description The OpenID Connect provider that it was made by; absent after a password */
+      provider?: string;
     };
     SigningKeys: {
       keys: {

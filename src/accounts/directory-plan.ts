@@ -45,8 +45,7 @@ export class DirectoryPlanner {
     const removeTokens = directory.legacy_keys === undefined ? [] : staleKeys(keys, known.legacyKeys);
     const undeclared = [...known.users.values()].filter(
       (user) =>
-        !declared.users.has(user.id) &&
-        !(isGlobalApiTokenUser(user) && declared.customers.has(user.customerId)),
+        !declared.users.has(user.id) && !(isKeptUndeclared(user) && declared.customers.has(user.customerId)),
     );
     const tokens = await planDeclaredTokens(directory, known.declaredTokens, this.#store.tokens, now);
     const pending = await this.#withActiveTokens(undeclared, [...removeTokens, ...tokens.revoke], now);
@@ -124,6 +123,11 @@ export class DirectoryPlanner {
       (token) => fresh.has(token.digest) || isMoved(known.get(token.digest), token),
     );
   }
+}
+
+/** Whom no directory names, and who stays while the customer does: owners of legacy keys, and users of providers. */
+function isKeptUndeclared(user: User): boolean {
+  return isGlobalApiTokenUser(user) || user.provider !== undefined;
 }
 
 function idSets(directory: Directory) {

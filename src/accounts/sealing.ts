@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import { chmodSync, linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
@@ -10,7 +10,7 @@ export class SealingKeyMissing extends Error {
   readonly code = 'SEALING_KEY_MISSING';
   constructor() {
     super(
-      'store.sealing_key is not set; two-factor authentication and signed assertions need it (openssl rand -hex 32 makes one)',
+      'store.sealing_key is not set; two-factor authentication, signed assertions and OpenID Connect logins need it (openssl rand -hex 32 makes one)',
     );
   }
 }
@@ -31,6 +31,12 @@ export class Sealer {
   /** @param key 32 bytes; null when there is none, and then sealing and opening throw */
   constructor(key: Buffer | null) {
     this.#key = key;
+  }
+
+  /** A sealer with a key of its own, made from this one (RFC 5869): what it seals says nothing about other purposes. */
+  derive(purpose: string): Sealer {
+    if (this.#key === null) return this;
+    return new Sealer(Buffer.from(hkdfSync('sha256', this.#key, '', purpose, KEY_BYTES)));
   }
 
   /** @throws SealingKeyMissing */

@@ -1,13 +1,20 @@
 import type { Config } from '../config/schema/config.js';
 import { digestOf, newId, newSessionId, SESSION_ID_LENGTH } from '../domain/secret.js';
 import { recordedClient } from '../domain/limits.js';
-import { isSessionOn, type Session } from '../domain/session.js';
+import { isSessionOn, type ProviderLogin, type Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
 import type { SessionWithOwner } from '../store/session-store.js';
 import type { SessionStore } from '../store/session-store.js';
 import type { LastSeen } from './last-seen.js';
+
+/** A session that was started, with its secret and the sessions that ended for it. */
+export interface StartedSession {
+  readonly session: Session;
+  readonly secret: string;
+  readonly ended: readonly Session[];
+}
 
 /** Starts, finds and ends login sessions. */
 export class Sessions {
@@ -29,13 +36,16 @@ export class Sessions {
   /**
    * Starts a session under a new secret, unless the user changed since it was verified. The secret is shown to the client
    * and kept nowhere. With as many sessions as a user may have, those that were used longest ago end.
+   *
+   * @param provider the login at an OpenID Connect provider that it comes from
    */
   async start(
     user: User,
     ip: string,
     userAgent: string | undefined,
     now: EpochMs,
-  ): Promise<{ session: Session; secret: string; ended: readonly Session[] } | 'owner_changed'> {
+    provider?: ProviderLogin,
+  ): Promise<StartedSession | 'owner_changed'> {
     const secret = newSessionId();
     const session: Session = {
       digest: digestOf(secret),
@@ -46,6 +56,7 @@ export class Sessions {
       lastSeenAt: now,
       idleEndsAt: now + this.#settings.idle_timeout,
       ...recordedClient(ip, userAgent),
+      ...(provider === undefined ? {} : { provider }),
     };
     const ended = await this.#store.create(session, user, this.#settings.max_per_user);
     return ended === 'owner_changed' ? ended : { session, secret, ended };
@@ -82,6 +93,17 @@ export class Sessions {
     const session = sessions.find((one) => one.id === id);
     const ended = session !== undefined && (await this.#store.end(session.digest));
     return ended ? session : undefined;
+  }
+
+  /** Ends the sessions of a user that a provider made, all or those of one of its own sessions, and returns them. */
+  async endOfProvider(userId: string, provider: string, sid: string | undefined): Promise<Session[]> {
+    const ended: Session[] = [];
+    for (const session of await this.#store.listOfUser(userId)) {
+      if (session.provider?.name !== provider) continue;
+      if (sid !== undefined && session.provider.sid !== sid) continue;
+      if (await this.#store.end(session.digest)) ended.push(session);
+    }
+    return ended;
   }
 
   /** Ends every session of a user but one, and returns those that were known before. */

@@ -18,7 +18,7 @@ const INVALID_SCOPE = { status: 400, code: 'invalid_scope' } as const;
 const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 
 /** What bounds the tokens of a user and their lives. */
-export type TokenSettings = Omit<Config['tokens'], 'last_seen_interval' | 'rotation'>;
+export type TokenSettings = Omit<Config['tokens'], 'last_seen_interval' | 'rotation' | 'owner_login_within'>;
 
 /** What a client asks for at POST /tokens, each as it was sent. */
 export interface TokenRequest {

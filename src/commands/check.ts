@@ -17,6 +17,7 @@ import { printable } from '../observe/printable.js';
 export interface CheckOptions {
   readonly config: string;
   readonly expect?: string;
+  readonly online?: boolean;
 }
 
 /** Prints each fault of a configuration, its directory and its policy; returns the exit code. */
@@ -31,6 +32,7 @@ export async function check(options: CheckOptions): Promise<number> {
     for (const warning of loaded.certificate?.warnings ?? []) warn(`${file}: warning: ${warning}`);
     for (const { line, message } of [...routeWarnings(loaded), ...patternWarnings(config, loaded.lines)])
       warn(`${file}:${line}: warning: ${message}`);
+    if (options.online === true && !(await isOnline(loaded))) return 1;
     process.stdout.write(`${file}: ok${count === null ? '' : `, ${count} requests judged as expected`}\n`);
     return 0;
   } catch (error) {
@@ -42,6 +44,29 @@ export async function check(options: CheckOptions): Promise<number> {
 
 function warn(message: string): void {
   process.stderr.write(`${printable(message)}\n`);
+}
+
+/** Asks everything that a configuration needs from the network, and says what does not answer. */
+async function isOnline(loaded: LoadedConfig): Promise<boolean> {
+  const { onlineChecks, reasonOf } = await import('../server/online-checks.js');
+  const { hasStore, withStore } = await import('./with-store.js');
+  // Looking into a store that is not there would make it.
+  const store = hasStore(loaded)
+    ? [{ name: 'store', run: async () => withStore(loaded, async ({ store }) => store.maintenance.probe()) }]
+    : [];
+  const results = await Promise.all(
+    [...store, ...onlineChecks(loaded.config)].map(async ({ name, run }) =>
+      run().then(
+        () => ({ name, fault: null }),
+        (error: unknown) => ({ name, fault: reasonOf(error) }),
+      ),
+    ),
+  );
+  for (const { name, fault } of results) {
+    if (fault === null) process.stdout.write(`${printable(name)}: answers\n`);
+    else warn(`${loaded.file}: ${name}: ${fault}`);
+  }
+  return results.every(({ fault }) => fault === null);
 }
 
 /** Checks a table of requests; returns how many. @throws ConfigError with those that were not decided as expected */

@@ -15,6 +15,7 @@ import { readVersion } from '../observe/version.js';
 import { startAdmin } from '../server/admin.js';
 import { startTracing, storeObserver } from '../server/observing.js';
 import { startPool } from '../server/processes/cluster.js';
+import { ProviderWatch } from '../server/provider-watch.js';
 import { StoreReadiness } from '../server/stores/store-readiness.js';
 import { startCleaning } from '../server/stores/cleaning.js';
 import { answerPrimary, reportFinalMetrics } from '../server/processes/messages.js';
@@ -121,6 +122,7 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
     opened.store.maintenance,
     onFailure === 'deny' ? 0 : onFailure.serve_cached_for,
   );
+  const providers = new ProviderWatch();
   let draining = false;
   const admin = await startAdmin(
     config.admin,
@@ -135,7 +137,8 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
           draining: draining ? 'the server is shutting down' : null,
         };
         const ready = isReady && Object.values(others).every((other) => other === null);
-        return { ready, checks: { store: fault, ...others } };
+        const warnings = providers.warnings(reloader.current.config.login.oidc);
+        return { ready, checks: { store: fault, ...others }, warnings };
       },
       reload: () => reloader.reload('POST /-/reload'),
       config: () => maskSecrets(reloader.current),

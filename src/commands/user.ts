@@ -80,6 +80,8 @@ async function change(
 
 function refuseWithoutLogin({ config }: LoadedConfig, user: User): void {
   if (isGlobalApiTokenUser(user)) throw new CommandFailed(`${user.login} owns legacy keys and cannot log in`);
+  if (user.provider !== undefined)
+    throw new CommandFailed(`${user.login} logs in at the identity provider ${user.provider.name}, and has no password here`);
   if (config.directory.http !== null) {
     throw new CommandFailed('passwords and one-time passwords are checked by directory.http, not by Latchkey');
   }
@@ -160,6 +162,7 @@ async function showIn(
       customer: user.customerId,
       role: user.role,
       password: user.passwordHash === null ? 'none' : 'set',
+      ...(user.provider === undefined ? {} : { provider: `${user.provider.name}, ${user.provider.subject}` }),
       'two-factor': user.otpSecret === null ? 'off' : 'on',
       locked: user.deletionPending ? 'yes, deletion pending' : user.locked ? 'yes' : 'no',
       created: relativeTime(user.createdAt, now),
@@ -191,6 +194,7 @@ function userObject(user: User) {
     deletion_pending: user.deletionPending === true,
     has_password: user.passwordHash !== null,
     two_factor: user.otpSecret !== null,
+    ...(user.provider === undefined ? {} : { provider: user.provider.name, subject: user.provider.subject }),
     created_at: formatTime(user.createdAt),
     updated_at: formatTime(user.updatedAt),
   };

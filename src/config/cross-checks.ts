@@ -6,6 +6,7 @@ import { checkCors } from './cors-checks.js';
 import { checkIdentity } from './identity-checks.js';
 import { checkJwtIssuers } from './jwt-issuer-checks.js';
 import { checkListeners } from './listener-checks.js';
+import { checkOidc } from './oidc-checks.js';
 import { NO_FILE } from './pem.js';
 import { checkPolicy } from './policy-checks.js';
 import { checkRoutes } from './route-checks.js';
@@ -38,6 +39,7 @@ export function crossCheck(config: Config, source: Source): Fault[] {
     add(['interface', 'ui', 'path'], `interface.ui.path: ${UI_PATH_FAULT}`);
   checkIdentity(config, add);
   checkJwtIssuers(config, add);
+  checkOidc(config, add);
   return faults;
 }
 

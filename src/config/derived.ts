@@ -36,13 +36,14 @@ export function headNames({ interface: settings, jwt_issuers: issuers }: Config)
 }
 
 /** What decides which endpoints are built in, on every host. */
-export function endpointSettings(config: Pick<Config, 'interface' | 'identity'>): EndpointSettings {
+export function endpointSettings(config: Pick<Config, 'interface' | 'identity' | 'login'>): EndpointSettings {
   const { token_endpoints: tokenEndpoints, account_endpoints: account, ui } = config.interface;
   return {
     tokenEndpoints,
     page: ui.enabled && ui.host === null ? ui.path : null,
     assertion: config.identity.assertion.enabled,
     account,
+    oidc: config.login.oidc.length > 0,
   };
 }
 

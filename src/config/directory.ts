@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { RESERVED_LOGINS } from '../accounts/reserved-logins.js';
 import { loginKey } from '../domain/user.js';
 import { type DirectoryFile, directorySchema } from './schema/directory-file.js';
 import { ConfigError, type Fault } from './fault.js';
@@ -53,9 +54,6 @@ function warnOfPlainKeys(
     `${file}:${lines[`legacy_keys.${plain}.key`]}: warning: a plain key in a file that others can read; ${hint}`,
   );
 }
-
-/** Beginnings of the logins of users that Latchkey makes or keeps itself. */
-const RESERVED_LOGINS = ['global-api-token+', 'deletion-pending+'];
 
 /** What a store takes as a key. One character may become 18 when it is folded. */
 const MAX_LOGIN_BYTES = 1_024;

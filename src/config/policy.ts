@@ -18,13 +18,20 @@ export interface CompiledPolicy {
 
 /** Compiles the routes (of built-in endpoints too) and the tables of a configuration, each with its line in the file. */
 export function compilePolicy(config: Config, lines: Lines): CompiledPolicy {
-  const { cors = config.cors } = config.default_route;
+  const { on_unauthenticated: byDefault } = config;
+  const { cors = config.cors, on_unauthenticated = byDefault } = config.default_route;
   const routes = config.routes.map((route, i) => ({
     ...route,
     cors: route.cors ?? config.cors,
+    on_unauthenticated: route.on_unauthenticated ?? byDefault,
     place: positionOf(['routes', i], lines),
   }));
-  const fallback = { ...config.default_route, cors, place: positionOf(['default_route'], lines) };
+  const fallback = {
+    ...config.default_route,
+    cors,
+    on_unauthenticated,
+    place: positionOf(['default_route'], lines),
+  };
   const endpoints = endpointSettings(config);
   const { ui } = config.interface;
   const router = new Router(routes, fallback, builtInOf(config, endpoints));

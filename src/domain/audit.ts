@@ -18,6 +18,7 @@ type AuditEventName =
   | 'directory.applied'
   | 'config.reloaded'
   | 'config.refused'
+  | 'user.created'
   | 'user.changed'
   | 'user.deleted'
   | 'store.restored'

@@ -17,6 +17,16 @@ export interface Session {
   readonly idleEndsAt?: EpochMs | undefined;
   readonly ip: string;
   readonly userAgent: string | null;
+  /** The login at an OpenID Connect provider that made it; absent for a login with a password. */
+  readonly provider?: ProviderLogin | undefined;
+}
+
+/** A login at an OpenID Connect provider. */
+export interface ProviderLogin {
+  /** Name of the provider in the configuration. */
+  readonly name: string;
+  /** The provider's own session (the claim `sid`), by which it ends this one; null when it names none. */
+  readonly sid: string | null;
 }
 
 /** When a session ends, in milliseconds since its last use and since its login. */

@@ -38,8 +38,21 @@ export interface User {
    * deleted. Absent for everyone else.
    */
   readonly deletionPending?: true | undefined;
+  /** The person at an OpenID Connect provider whom this user is; absent for users of the directory. */
+  readonly provider?: ProviderLink | undefined;
   readonly createdAt: EpochMs;
   readonly updatedAt: EpochMs;
+}
+
+/** Who a user is at an OpenID Connect provider. The issuer and the subject never change; a provider may be renamed. */
+export interface ProviderLink {
+  /** Its name in the configuration at the last login. */
+  readonly name: string;
+  readonly issuer: string;
+  /** The claim `sub`: nobody else at the issuer ever has it. */
+  readonly subject: string;
+  /** When the user logged in last, at most an hour early. */
+  readonly loginAt: EpochMs;
 }
 
 /**
@@ -98,6 +111,13 @@ export function isSameUser(a: User, b: User): boolean {
     a.otpSecret === b.otpSecret &&
     a.locked === b.locked &&
     a.lockedBy === b.lockedBy &&
-    a.deletionPending === b.deletionPending
+    a.deletionPending === b.deletionPending &&
+    isSameLink(a.provider, b.provider)
+  );
+}
+
+function isSameLink(a: ProviderLink | undefined, b: ProviderLink | undefined): boolean {
+  return (
+    a?.name === b?.name && a?.issuer === b?.issuer && a?.subject === b?.subject && a?.loginAt === b?.loginAt
   );
 }

@@ -4,6 +4,7 @@ import { formatTime } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import type { DirectoryStore } from '../store/directory-store.js';
 import { endpoint, type Resource, subjectOf } from './endpoint.js';
+import { checkFreshLogin } from './fresh-login.js';
 import {
   currentCustomer,
   currentUser,
@@ -13,7 +14,7 @@ import {
   verified,
   type Verified,
 } from './schema/answers.js';
-import { readSudo, sudoRequest } from './schema/requests.js';
+import { freshSudoRequest, readSudo, sudoRequest } from './schema/requests.js';
 
 /** Tells a client whose credential it has, and confirms a password. Paths below these belong to the upstream. */
 export const account = {
@@ -81,21 +82,29 @@ export const account = {
       summary: 'Confirm a password',
       description:
         'For five minutes `POST /tokens` needs no login name with the credential that was sent. The password is checked again there.',
-      request: { schema: sudoRequest },
+      request: { schema: sudoRequest, afterFreshLogin: freshSudoRequest },
       otp: true,
       answer: sudoGranted,
       codes: { 400: ['invalid_request', 'account_locked', '2fa.verify'], 403: ['invalid_grant'] },
       refusals: ['Throttled'],
-      handle: async ({ head, body, subject, now }, { logins, sudoGrants }) => {
-        const checked = await logins.check(
-          { ...readSudo(body), otp: head.otp, address: head.client.address, caller: subject?.user },
-          403,
-          async (user) => {
-            // Without a credential there is nothing that could remember it.
-            if (subject === null) return null;
-            return (await sudoGrants.grant(subject, user, now)) === 'granted' ? null : 'owner_changed';
-          },
-        );
+      handle: async (call, services) => {
+        const { logins, sudoGrants } = services;
+        const { head, body, subject, now } = call;
+        const attempt = readSudo(body);
+        const grant = async (user: User) => {
+          // Without a credential there is nothing that could remember it.
+          if (subject === null) return null;
+          return (await sudoGrants.grant(subject, user, now)) === 'granted' ? null : 'owner_changed';
+        };
+        const hasProof = attempt.login !== undefined || attempt.password !== undefined;
+        const byProvider = hasProof ? undefined : await checkFreshLogin(call, services, 403, grant);
+        const checked =
+          byProvider ??
+          (await logins.check(
+            { ...attempt, otp: head.otp, address: head.client.address, caller: subject?.user },
+            403,
+            grant,
+          ));
         if ('refusal' in checked) return checked;
         return {
           status: 200,

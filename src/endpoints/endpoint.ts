@@ -20,6 +20,8 @@ export interface EndpointSettings {
   readonly assertion: boolean;
   /** Whether the account endpoints are served (`interface.account_endpoints`). */
   readonly account: boolean;
+  /** Whether people log in at OpenID Connect providers (`login.oidc`). */
+  readonly oidc: boolean;
 }
 
 /** Endpoints with one subject. */
@@ -38,7 +40,7 @@ export interface Resource {
 export interface Endpoint<
   Name extends string = string,
   Answer extends z.ZodType | null = z.ZodType | null,
-> extends Partial<Pick<EndpointRule, 'id' | 'othersAction' | 'success' | 'takesJwt'>> {
+> extends Partial<Pick<EndpointRule, 'id' | 'othersAction' | 'success' | 'takesJwt' | 'writes'>> {
   /** Label of metrics, and in camel case the id of the operation. */
   readonly name: Name;
   readonly method: 'GET' | 'POST' | 'DELETE';
@@ -73,6 +75,8 @@ export interface RequestBody {
   readonly afterSudo?: z.ZodObject;
   /** Whether it may be left out. */
   readonly optional?: true;
+  /** What it takes as well with a session of a fresh login at a provider, where there are providers. */
+  readonly afterFreshLogin?: z.ZodObject;
   /** Absent: JSON and forms. */
   readonly types?: readonly string[];
 }

@@ -7,13 +7,14 @@ import { account } from './account.js';
 import type { Call, Endpoint, EndpointSettings, Resource } from './endpoint.js';
 import { interfaceDescription } from './interface.js';
 import { login } from './login.js';
+import { oidc } from './oidc.js';
 import { page } from './page.js';
 import type { EndpointServices } from './services.js';
 import { signingKeys } from './signing-keys.js';
 import { tokens } from './tokens.js';
 
 /** Every resource with built-in endpoints, in the order of the OpenAPI document. */
-const RESOURCES = [login, tokens, account, signingKeys, interfaceDescription, page] as const;
+const RESOURCES = [login, tokens, account, signingKeys, interfaceDescription, page, oidc] as const;
 
 export type EndpointName = (typeof RESOURCES)[number]['endpoints'][number]['name'];
 
@@ -52,13 +53,21 @@ export function builtInRoutes(settings: EndpointSettings): RouteDefinition[] {
 
 /** The route of an endpoint. One whose path ends in a slash redirects from the path without it. */
 function routesOf({ endpoint, path, takes }: ServedEndpoint): RouteDefinition[] {
-  const { name, method, action = null, id = null, othersAction = null, takesJwt = false } = endpoint;
+  const {
+    name,
+    method,
+    action = null,
+    id = null,
+    othersAction = null,
+    takesJwt = false,
+    writes = false,
+  } = endpoint;
   const success = endpoint.success === undefined ? successOf(endpoint) : endpoint.success;
   const route = {
     path,
     methods: [method],
     action,
-    endpoint: { name, takes, takesJwt, id, othersAction, success },
+    endpoint: { name, takes, takesJwt, id, othersAction, success, writes },
     place: { path: name, line: null },
   };
   if (!path.endsWith('/')) return [route];
@@ -81,7 +90,13 @@ export function createHandlers(services: EndpointServices): (name: string) => Ha
   };
 }
 
-const WITHOUT_PAGE = builtInRoutes({ tokenEndpoints: 'session', page: null, assertion: true, account: true });
+const WITHOUT_PAGE = builtInRoutes({
+  tokenEndpoints: 'session',
+  page: null,
+  assertion: true,
+  account: true,
+  oidc: true,
+});
 
 /** The folder of the page's default path, which has the OpenAPI document too. */
 const SHARED = '_latchkey';

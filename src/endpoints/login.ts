@@ -1,9 +1,10 @@
-import { unknown, unlessUnknown } from '../accounts/unconfirmed.js';
+import { unlessUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { formatSessionCookie } from '../http/cookies.js';
 import type { Refusal } from '../domain/refusal.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
+import { beginSession } from './begin-session.js';
 import { endpoint, type Resource } from './endpoint.js';
 import { loggedIn, type LoggedIn } from './schema/answers.js';
 import { loginRequest, readLogin } from './schema/requests.js';
@@ -48,33 +49,16 @@ export const login = {
         );
         if ('refusal' in checked) return checked;
         const { user } = checked;
-        const { secret, session, ended } = checked.granted;
         const customer = await directory.getCustomer(user.customerId);
-        const auditEvents = [
-          ...checked.auditEvents,
-          sessionEvent('session.started', session, user.customerId),
-        ];
-        for (const other of ended)
-          auditEvents.push(sessionEvent('session.ended', other, user.customerId, 'too_many_sessions'));
-        // A new id at every login: what the browser held before is over, whoever set it (session fixation).
-        const before = head.session === undefined ? undefined : await sessions.find(head.session, now);
-        if (before !== undefined) {
-          const event = sessionEvent('session.ended', before.session, before.owner.customerId, 'new_login');
-          const ended = await unlessUnknown([event], async () => sessions.end(before.session));
-          if (ended !== undefined) return { ...ended, auditEvents: [...auditEvents, ...unknown([event])] };
-          auditEvents.push(event);
-        }
-        const cookie = {
-          name: sessionCookie,
-          value: secret,
-          maxAge: sessions.maxAge,
-          secure: client.secure,
-        };
+        const services = { sessions, sessionCookie };
+        const begun = await beginSession({ head, now }, user, checked.granted, services, checked.auditEvents);
+        if ('refusal' in begun) return begun;
+        const { cookie, auditEvents } = begun;
         return {
           auditEvents,
           status: 200,
           // Service workers are part of the storage; cookies are not, so the new session stays.
-          headers: ['Set-Cookie', formatSessionCookie(cookie), ...clearSiteData(head, '"storage"')],
+          headers: ['Set-Cookie', cookie, ...clearSiteData(head, '"storage"')],
           json: {
             user: {
               id: user.id,

@@ -22,6 +22,9 @@ const TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 };
 
+/** What stands in the document for whether there are OpenID Connect providers. */
+const HAS_PROVIDERS = 'name="identity-providers" content="no"';
+
 /** Where the build puts the page, beside the compiled code. */
 const FOLDER = new URL('../ui/', import.meta.url);
 
@@ -32,15 +35,15 @@ const OTP_NAME = 'content="Service-OTP"';
  * Reads the page as it was built.
  *
  * @param otpName the field of the one-time password, which the page has to know before anybody is logged in
+ * @param hasProviders whether the page has to ask how people log in
  * @throws when it was not built
  */
-export function readPageFiles(otpName: string): PageFiles {
+export function readPageFiles(otpName: string, hasProviders: boolean): PageFiles {
   const assets = new URL('assets/', FOLDER);
   try {
-    const html = readFileSync(new URL('index.html', FOLDER), 'utf8').replace(
-      OTP_NAME,
-      `content="${otpName}"`,
-    );
+    const html = readFileSync(new URL('index.html', FOLDER), 'utf8')
+      .replace(OTP_NAME, `content="${otpName}"`)
+      .replace(HAS_PROVIDERS, hasProviders ? 'name="identity-providers" content="yes"' : HAS_PROVIDERS);
     return {
       html: pageFile(Buffer.from(html), 'text/html; charset=utf-8', false),
       assets: new Map(

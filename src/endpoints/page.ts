@@ -1,10 +1,13 @@
+import type { SessionSubject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
+import type { EpochMs } from '../domain/time.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import type { Reply } from '../http/replies.js';
 import { endpoint, type Resource, sessionOf, subjectOf } from './endpoint.js';
 import type { PageFile } from './page-files.js';
 import { caller, type Caller, person, type Person } from './schema/answers.js';
+import type { EndpointServices } from './services.js';
 import { describeScope } from './scope-words.js';
 import { sessionEndpoints } from './sessions.js';
 
@@ -68,7 +71,7 @@ export const page = {
       takes: 'session',
       summary: 'Tell who is logged in, and what applies to that user',
       answer: caller,
-      handle: async (call, { directory, policy, page: { keyName, scopes, maxLifetime, rotation, idleTimeout } }) => {
+      handle: async (call, { directory, policy, oidc, sudoGrants, page: { keyName, scopes, maxLifetime, rotation, idleTimeout } }) => {
         const subject = sessionOf(call);
         const { user } = subject;
         const may = (action: string) => policy.decide(subject, action, null).allowed;
@@ -81,6 +84,7 @@ export const page = {
             customer: { id: user.customerId, name: customer?.name ?? '' },
             session: { ends_in: Math.floor((subject.session.endsAt - call.now) / 1000), idle_timeout: Math.floor(idleTimeout / 1000) },
             one_time_password: user.otpSecret !== null,
+            ...(await providerOf(subject, call.now, { oidc, sudoGrants })),
             may: {
               list_tokens: may('token:read'),
               revoke_tokens: may('token:write'),
@@ -114,6 +118,16 @@ export const page = {
     }),
   ],
 } as const satisfies Resource;
+
+/** The provider whose login made a session, while there is such a provider. */
+async function providerOf(
+  subject: SessionSubject,
+  now: EpochMs,
+  { oidc, sudoGrants }: Pick<EndpointServices, 'oidc' | 'sudoGrants'>,
+): Promise<Pick<Caller, 'provider'>> {
+  const found = oidc?.logins.list.find(({ name }) => name === subject.session.provider?.name);
+  return found === undefined ? {} : { provider: { ...found, confirmed: await sudoGrants.isFresh(subject, now) } };
+} // prettier-ignore
 
 /** Fields of everything that a browser takes as a part of the page. */
 function pageFields(head: RequestHead): string[] {

@@ -1,9 +1,11 @@
 import type { Logins } from '../accounts/login.js';
+import type { ProviderLogins } from '../accounts/oidc/provider-logins.js';
 import type { Sessions } from '../accounts/sessions.js';
 import type { KeyRing } from '../accounts/signing-keys.js';
 import type { SudoGrants } from '../accounts/sudo-grants.js';
 import type { TokenRotations } from '../accounts/token-rotations.js';
 import type { Tokens } from '../accounts/tokens.js';
+import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Gate } from '../gate/gate.js';
 import type { Ownership } from '../gate/ownership.js';
 import type { Content } from '../http/replies.js';
@@ -27,9 +29,20 @@ export interface EndpointServices {
   /** null when there are no assertions. */
   readonly signingKeys: KeyRing | null;
   readonly sessionCookie: string;
+  /** null without OpenID Connect providers. */
+  readonly oidc: OidcSettings | null;
   readonly page: PageSettings;
   /** The OpenAPI document as this configuration serves it. */
   readonly interfaceDocument: () => Promise<Content>;
+}
+
+/** Logins at OpenID Connect providers. */
+interface OidcSettings {
+  readonly logins: ProviderLogins;
+  /** The address of the web page as browsers see it. */
+  readonly pageUrl: string;
+  /** Whether anybody may have a password. */
+  readonly hasPasswords: () => MaybePromise<boolean>;
 }
 
 /** The web page, and what it shows of the configuration. */

@@ -64,5 +64,6 @@ function sessionObject(session: Session, current: Session): SessionObject {
     ip: session.ip,
     user_agent: session.userAgent,
     current: session.digest === current.digest,
+    ...(session.provider === undefined ? {} : { provider: session.provider.name }),
   };
 }

@@ -9,6 +9,7 @@ import type { TokenWithUse } from '../store/token-store.js';
 import { type Call, endpoint, type EndpointSettings, type Resource, subjectOf } from './endpoint.js';
 import { createdToken, token, type TokenObject } from './schema/answers.js';
 import {
+  createFreshTokenRequest,
   createOwnTokenRequest,
   createTokenRequest,
   readCreateToken,
@@ -16,6 +17,7 @@ import {
   revokeTokensRequest,
 } from './schema/requests.js';
 import type { EndpointServices } from './services.js';
+import { checkFreshLogin } from './fresh-login.js';
 import { createdTokenObject, tokenObject } from './token-object.js';
 import { rotationEndpoints } from './token-rotation.js';
 
@@ -35,7 +37,11 @@ export const tokens = {
       description:
         'The answer is the only one that ever holds the secret. A parameter that looks like a mistyped restriction, ' +
         'such as `scopes` or `expires`, gets 422 with a detail that names the right one; other unknown parameters are ignored.',
-      request: { schema: createTokenRequest, afterSudo: createOwnTokenRequest },
+      request: {
+        schema: createTokenRequest,
+        afterSudo: createOwnTokenRequest,
+        afterFreshLogin: createFreshTokenRequest,
+      },
       otp: true,
       answer: createdToken,
       codes: {
@@ -47,12 +53,17 @@ export const tokens = {
       handle: async (call, services) => {
         const { head, now } = call;
         const { attempt, namesUser, request } = readCreateToken(call.body);
+        const grant = (user: User) => services.tokens.create(user, request, now);
+        const hasProof = namesUser || attempt.password !== undefined;
+        const byProvider = hasProof ? undefined : await checkFreshLogin(call, services, 400, grant);
         const caller = namesUser ? undefined : await sudoUser(call, services);
-        const checked = await services.logins.check(
-          { ...attempt, otp: head.otp, address: head.client.address, caller },
-          400,
-          (user) => services.tokens.create(user, request, now),
-        );
+        const checked =
+          byProvider ??
+          (await services.logins.check(
+            { ...attempt, otp: head.otp, address: head.client.address, caller },
+            400,
+            grant,
+          ));
         if ('refusal' in checked) return checked;
         const { token: created, secret } = checked.granted;
         const { customerId } = checked.user;

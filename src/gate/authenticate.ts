@@ -4,6 +4,7 @@ import type { BearerChallenge, Refusal } from '../domain/refusal.js';
 import { digestOf, digestOfField, isAccessToken } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
 import { isExpired, type Token } from '../domain/token.js';
+import type { ProviderLink } from '../domain/user.js';
 import type { JwtIssuers } from '../accounts/jwt/issuers.js';
 import type { Sessions } from '../accounts/sessions.js';
 import type { RequestHead } from '../http/head.js';
@@ -29,18 +30,24 @@ export class Authenticator {
   readonly #sessions: Sessions;
   readonly #unauthenticated: Invalid;
   readonly #issuers: Pick<JwtIssuers, 'verify'> | null;
+  readonly #ownerLoginWithin: number | null;
 
-  /** @param takesBearer whether tokens are taken as `Authorization: Bearer`, which a 401 then says */
+  /**
+   * @param ownerLoginWithin milliseconds since the login of an owner at a provider, after which tokens do not work
+   * @param takesBearer whether tokens are taken as `Authorization: Bearer`, which a 401 then says
+   */
   constructor(
     tokens: TokenStore,
     sessions: Sessions,
     takesBearer: boolean,
     issuers: Pick<JwtIssuers, 'verify'> | null = null,
+    ownerLoginWithin: number | null = null,
   ) {
     this.#tokens = tokens;
     this.#sessions = sessions;
     this.#unauthenticated = takesBearer || issuers !== null ? TAKEN : NOT_TAKEN;
     this.#issuers = issuers;
+    this.#ownerLoginWithin = ownerLoginWithin;
   }
 
   /** Whether a request has a credential at all, one that holds or not. */
@@ -78,12 +85,25 @@ export class Authenticator {
   /** A token whose secret has not the form of one, which a directory file may declare, is none. */
   #byLegacyKey(digest: string, now: EpochMs, invalid: Invalid): MaybePromise<Subject | Refusal> {
     return mapMaybe(this.#tokens.find(digest), (found) =>
-      found?.token.kind === 'legacy_key' ? checkToken(found, now, invalid) : invalid,
+      found?.token.kind === 'legacy_key' ? this.#checkToken(found, now, invalid) : invalid,
     );
   }
 
   #byDigest(digest: string, now: EpochMs, invalid: Invalid): MaybePromise<Subject | Refusal> {
-    return mapMaybe(this.#tokens.find(digest), (found) => checkToken(found, now, invalid));
+    return mapMaybe(this.#tokens.find(digest), (found) => this.#checkToken(found, now, invalid));
+  }
+
+  #checkToken(found: TokenWithOwner | undefined, now: EpochMs, invalid: Invalid): Subject | Refusal {
+    if (found === undefined || found.owner.locked) return invalid;
+    const { token, owner } = found;
+    if (owner.provider !== undefined && this.#isLongGone(owner.provider, now)) return invalid;
+    if (isExpired(token, now)) return expired(token, now, invalid.bearer);
+    return { credential: token.kind, user: owner, token };
+  }
+
+  /** Nobody tells when a person leaves the provider, but who left logs in no more. */
+  #isLongGone({ loginAt }: ProviderLink, now: EpochMs): boolean {
+    return this.#ownerLoginWithin !== null && now - loginAt >= this.#ownerLoginWithin;
   }
 
   #bySession(id: string, now: EpochMs): MaybePromise<Subject | Refusal> {
@@ -92,13 +112,6 @@ export class Authenticator {
       return { credential: 'session', user: found.owner, session: found.session };
     });
   }
-}
-
-function checkToken(found: TokenWithOwner | undefined, now: EpochMs, invalid: Invalid): Subject | Refusal {
-  if (found === undefined || found.owner.locked) return invalid;
-  const { token, owner } = found;
-  if (isExpired(token, now)) return expired(token, now, invalid.bearer);
-  return { credential: token.kind, user: owner, token };
 }
 
 function expired({ id, expiresAt }: Token, now: EpochMs, bearer: BearerChallenge | undefined): Refusal {

@@ -2,11 +2,12 @@ import type { IncomingRequest, OutgoingResponse, ParsedRequest, Serve } from '..
 import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
-import type { Admitted } from '../gate/gate.js';
+import type { Admitted, Verdict } from '../gate/gate.js';
 import { type Reply, refusalReply, withCors } from '../http/replies.js';
 import { parseBody } from '../http/body.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
+import { loginAddress, needsLogin } from '../pipeline/login-redirect.js';
 import { readBody, strangersBodies } from '../http/read-body.js';
 import { writeReply } from '../http/write-reply.js';
 import { rateLimitFields } from '../pipeline/rate-limit-fields.js';
@@ -48,6 +49,8 @@ class HttpRequestHandler extends RequestHandler implements Stream {
   #inFlight: InFlight | undefined;
   #watched: WatchedStream | undefined;
   #isPreflight = false;
+  /** A refusal of a route that sends browsers to the web page. */
+  #mayLogIn = false;
 
   constructor(services: Services, streams: StreamRevalidator, req: IncomingRequest, res: OutgoingResponse) {
     super(services);
@@ -74,9 +77,17 @@ class HttpRequestHandler extends RequestHandler implements Stream {
     return this.#inFlight !== undefined;
   }
 
-  /** Leads a browser that opens the address of the service to the web page. */
+  protected override refusalOf(_head: RequestHead, verdict: Verdict): Refusal | undefined {
+    if (verdict.refusal !== undefined) this.#mayLogIn = verdict.route?.sendsToLogin === true;
+    return verdict.refusal;
+  }
+
+  /** Leads a browser to the web page that opens the address of the service, or a page that needs a session. */
   protected override answerOf(refusal: Refusal): Reply {
     const { head } = this.record;
+    const { loginPage } = this.services;
+    if (this.#mayLogIn && loginPage !== null && head !== null && needsLogin(head, refusal))
+      return { status: 303, headers: ['Location', loginAddress(loginPage, head.target)] };
     const home = head !== null && opensHome(head, refusal) ? this.services.homeOf(head.client.host) : null;
     return home === null ? super.answerOf(refusal) : { status: 302, headers: ['Location', home] };
   }
@@ -102,10 +113,10 @@ class HttpRequestHandler extends RequestHandler implements Stream {
     this.#serve(head, admitted, name).catch((error: unknown) => this.fault(error));
   }
 
-  async #serve(head: RequestHead, { path, subject }: Admitted, name: string): Promise<void> {
+  async #serve(head: RequestHead, { route, path, subject }: Admitted, name: string): Promise<void> {
     const { handlerOf, auditor, bodyLimits } = this.services;
     const handler = handlerOf(name);
-    if (!isRead(head.method)) auditor.ensureWritable();
+    if (!isRead(head.method) || route.endpoint?.writes === true) auditor.ensureWritable();
     if (head.expectsContinue) this.#res.writeContinue();
     const budget = subject === null ? strangersBodies : null;
     const bytes = await readBody(this.#req, head.contentLength, bodyLimits, budget);

@@ -25,6 +25,8 @@ export interface Services {
   readonly handlerOf: (name: string) => Handler;
   /** Where a browser goes that asked a host for `/` in vain; null when it goes nowhere. */
   readonly homeOf: (host: string) => string | null;
+  /** The path of the web page, where browsers may log in for what else is on this host; null when there is none. */
+  readonly loginPage: string | null;
   readonly requestHeaders: RequestHeaders;
   readonly forward: Forward;
   readonly upgrade: Upgrade;

@@ -63,6 +63,8 @@ export class Simulator {
             store.tokens,
             new Sessions(store.sessions, UNUSED, config.sessions),
             config.interface.bearer,
+            null,
+            config.tokens.owner_login_within,
           );
     this.#parts = {
       sites,
@@ -123,7 +125,8 @@ export class Simulator {
     if ('subject' in as) return `the user ${as.subject.user.login} is locked`;
     const found = await this.#store?.tokens.find(digestOfField(key ?? ''));
     if (found === undefined) return 'no token and no legacy key has this value';
-    return `its owner ${found.owner.login} is locked`;
+    const { login, locked } = found.owner;
+    return locked ? `its owner ${login} is locked` : `its owner ${login} has not logged in for too long`;
   }
 
   #partsFor(as: SimulatedRequest['as']): GateServices {

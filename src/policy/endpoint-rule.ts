@@ -17,4 +17,6 @@ export interface EndpointRule {
   readonly othersAction: string | null;
   /** Status of a success; null when the body decides it. */
   readonly success: 200 | 204 | null;
+  /** It changes something even where its method is one that reads: then the audit log has to take it. */
+  readonly writes: boolean;
 }

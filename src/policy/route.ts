@@ -23,6 +23,8 @@ export interface RouteDefinition {
   readonly service_worker?: 'allow' | 'refuse' | undefined;
   /** Which pages of other origins may read its answers; absent, null and false: none by Latchkey. */
   readonly cors?: CorsSettings | false | null | undefined;
+  /** Whether browsers without a session are sent to the web page; absent and `json`: they get a 401 like everybody. */
+  readonly on_unauthenticated?: 'json' | 'login' | undefined;
   readonly endpoint?: EndpointRule | undefined;
   /** Where it stands in the configuration, to be named when a decision is explained. */
   readonly place?: ConfigPosition | undefined;
@@ -51,6 +53,8 @@ export interface Route {
   readonly allowsServiceWorker: boolean;
   /** null: Latchkey has no part in CORS here. */
   readonly cors: Cors | null;
+  /** Whether browsers without a session are sent to the web page. */
+  readonly sendsToLogin: boolean;
   readonly endpoint: EndpointRule | null;
   /** The path ends in `*`, so what stands there is data. */
   readonly wildcard: boolean;
@@ -74,6 +78,7 @@ export function compileRoute(definition: RouteDefinition, wildcard: boolean): Ro
     allowsBodyOnRead: definition.body_on_read === 'allow',
     allowsServiceWorker: definition.service_worker === 'allow',
     cors: definition.cors == null || definition.cors === false ? null : corsOf(definition.cors),
+    sendsToLogin: definition.on_unauthenticated === 'login',
     endpoint: definition.endpoint ?? null,
     wildcard,
     position: definition.place ?? null,

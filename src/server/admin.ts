@@ -11,6 +11,8 @@ import type { Reloaded } from './reload/reload.js';
 type ReadyCheck = () => Promise<{
   readonly ready: boolean;
   readonly checks: Readonly<Record<string, string | null>>;
+  /** What is wrong and keeps no request from being served. */
+  readonly warnings: Readonly<Record<string, string>>;
 }>;
 
 /** What the admin port tells. */
@@ -70,8 +72,9 @@ async function answer(
   } else if (path === '/healthz') {
     sendJson(res, 200, { status: 'ok' });
   } else if (path === '/readyz') {
-    const { ready, checks } = await views.ready();
-    sendJson(res, ready ? 200 : 503, { ready, checks: describe(checks) });
+    const { ready, checks, warnings } = await views.ready();
+    const warned = Object.keys(warnings).length > 0 ? { warnings } : {};
+    sendJson(res, ready ? 200 : 503, { ready, checks: describe(checks), ...warned });
   } else if (path === '/metrics') {
     sendMetrics(res, await metrics());
   } else if (path === '/-/config') {

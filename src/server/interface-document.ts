@@ -5,7 +5,9 @@ import type { Content } from '../http/replies.js';
 import { readVersion } from '../observe/version.js';
 
 /** What the OpenAPI document depends on, as a configuration has it. */
-export function interfaceSettings(config: Pick<Config, 'interface' | 'identity'>): InterfaceSettings {
+export function interfaceSettings(
+  config: Pick<Config, 'interface' | 'identity' | 'login'>,
+): InterfaceSettings {
   const names = vendorNames(config.interface);
   return {
     endpoints: endpointSettings(config),

@@ -13,7 +13,14 @@ import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
 import { corsSettings } from '../config/cors-checks.js';
 import { compilePolicy } from '../config/policy.js';
-import { addressesOf, defaultUpstream, headNames, reservedIdentity, vendorNames } from '../config/derived.js';
+import {
+  addressesOf,
+  defaultUpstream,
+  endpointSettings,
+  headNames,
+  reservedIdentity,
+  vendorNames,
+} from '../config/derived.js';
 import { mapMaybe } from '../domain/maybe-promise.js';
 import { createHandlers } from '../endpoints/endpoints.js';
 import { readPageFiles } from '../endpoints/page-files.js';
@@ -43,6 +50,7 @@ import type { Recheck } from '../pipeline/streams.js';
 import { createInterfaceDocument } from './interface-document.js';
 import { openKeyRing } from './stores/signing-keys.js';
 import { createJwtEvents } from './jwt-events.js';
+import { openOidc } from './oidc.js';
 import { createUpstreamLog } from './upstream-log.js';
 import type { OpenedStore } from './stores/open-store.js';
 
@@ -112,10 +120,17 @@ export function createRuntime(
   const issuers =
     config.jwt_issuers.length === 0 ? null : new JwtIssuers(config.jwt_issuers, createJwtEvents(log));
 
+  const oidc = openOidc(config, opened, log);
   const gate = new Gate({
     sites,
     policy,
-    authenticator: new Authenticator(store.tokens, sessions, config.interface.bearer, issuers),
+    authenticator: new Authenticator(
+      store.tokens,
+      sessions,
+      config.interface.bearer,
+      issuers,
+      config.tokens.owner_login_within,
+    ),
     ownership,
     lastSeen,
     tokens,
@@ -151,11 +166,12 @@ export function createRuntime(
       rotations: new TokenRotations(store, config.tokens),
       ownership,
       sudoGrants: new SudoGrants(store.sessions),
-      identify: hasSudo ? (head, now) => gate.identify(head, now) : null,
+      identify: hasSudo || oidc !== null ? (head, now) => gate.identify(head, now) : null,
       signingKeys: keys,
       sessionCookie: names.sessionCookie,
+      oidc,
       page: {
-        files: ui.enabled ? readPage(names.otp) : null,
+        files: ui.enabled ? readPage(names.otp, oidc !== null) : null,
         path: ui.path,
         keyName: names.key,
         scopes: config.policy.scopes,
@@ -166,6 +182,7 @@ export function createRuntime(
       interfaceDocument: createInterfaceDocument(config),
     }),
     homeOf: (host) => sites.homeOf(host),
+    loginPage: endpointSettings(config).page,
     requestHeaders: createRequestHeaders(requestHeaderSettings),
     forward: createForward({ sessionCookie: names.sessionCookie }),
     upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),

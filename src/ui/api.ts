@@ -1,4 +1,4 @@
-import type { Caller, CreatedToken, Person, Session, Token } from './types.js';
+import type { Caller, CreatedToken, LoginMethods, Person, Session, Token } from './types.js';
 
 /** Why a call came to nothing. */
 export type Failure =
@@ -114,6 +114,9 @@ const BY_PAGE = { 'Latchkey-Page': '1' };
 /** Who is logged in. The address is relative to the page's. */
 export const getCaller = () => call<Caller>('GET', 'session');
 
+/** How people log in here. */
+export const getLoginMethods = () => call<LoginMethods>('GET', 'login-methods');
+
 /** Logs in. The session is in a cookie that scripts can't read. @param otpName the field of the one-time password */
 export const logIn = ({ login, password, otp }: Proof, otpName: string) =>
   call<unknown>('POST', '/login', {
@@ -139,11 +142,15 @@ export const getToken = (id: string) => call<Token>('GET', `/tokens/${encodeURIC
 
 export const revokeToken = (id: string) => call<undefined>('DELETE', `/tokens/${encodeURIComponent(id)}`);
 
-/** Creates a token. Its answer is the only one that has the secret. */
-export function createToken(token: NewToken, { login, password, otp }: Proof, otpName: string) {
+/**
+ * Creates a token. Its answer is the only one that has the secret.
+ *
+ * @param proof null: the login at a provider is enough, because it was asked for anew
+ */
+export function createToken(token: NewToken, proof: Proof | null, otpName: string) {
+  const { login, password, otp } = proof ?? { login: '', password: '', otp: '' };
   const form = new URLSearchParams({
-    username: login,
-    password,
+    ...(proof === null ? {} : { username: login, password }),
     name: token.name,
     scope: token.scopes.join(' '),
   });

@@ -60,7 +60,7 @@ export function useCreation() {
       otp: valueOf(form, 'otp').replaceAll(/\s/g, ''),
     };
     state.begin();
-    const result = await createToken(token, proof, otpFieldName());
+    const result = await createToken(token, caller.provider === undefined ? proof : null, otpFieldName());
     if (result.ok) {
       form.reset();
       show(result.value);
@@ -70,7 +70,7 @@ export function useCreation() {
     }
   };
   /** What is missing of the proof, by the name of its input. */
-  const missing = (form: HTMLFormElement): Record<string, string> => ({
+  const missing = (form: HTMLFormElement): Record<string, string> => caller.provider !== undefined ? {} : ({
     ...(valueOf(form, 'password') === '' ? { password: 'Enter your password.' } : {}),
     ...(state.otp && valueOf(form, 'otp') === '' ? { otp: 'Enter the six digits of your authenticator app.' } : {}),
   }); // prettier-ignore

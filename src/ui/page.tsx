@@ -5,6 +5,7 @@ import { Header } from './parts/header.js';
 import { Announcement } from './parts/announcement.js';
 import { Problem } from './parts/problem.js';
 import { mayLeave } from './leaving.js';
+import { logoutLink, readArrival } from './login-links.js';
 import { type Route, useRoute } from './routes.js';
 import { useSessionEnd } from './session-end.js';
 import type { Caller } from './types.js';
@@ -23,14 +24,21 @@ type Who =
 /** The whole page: who is logged in decides what there is to see. */
 export function Page() {
   const [who, setWho] = useState<Who>({ is: 'unknown' });
-  const find = useCallback(async (reason: LogInReason) => {
-    onSessionEnded(() => setWho({ is: 'nobody', reason }));
-    const result = await getCaller();
-    if (result.ok) {
-      onSessionEnded(() => setWho({ is: 'nobody', reason: 'ended' }));
-      setWho({ is: 'caller', caller: result.value });
-    } else if (result.failure.kind !== 'ended') setWho({ is: 'unknown', failure: result.failure });
-  }, []);
+  const [arrival] = useState(readArrival);
+  const find = useCallback(
+    async (reason: LogInReason) => {
+      onSessionEnded(() => setWho({ is: 'nobody', reason }));
+      const result = await getCaller();
+      // Whoever is sent here to log in goes back then; somebody who is logged in already would go round in a circle.
+      if (result.ok && reason === 'no_cookie' && arrival.returnTo !== undefined) {
+        location.replace(arrival.returnTo);
+      } else if (result.ok) {
+        onSessionEnded(() => setWho({ is: 'nobody', reason: 'ended' }));
+        setWho({ is: 'caller', caller: result.value });
+      } else if (result.failure.kind !== 'ended') setWho({ is: 'unknown', failure: result.failure });
+    },
+    [arrival],
+  );
   useEffect(() => void find('first'), [find]);
   // A page that comes back from the browser's memory may belong to a session that is over.
   useEffect(() => {
@@ -46,7 +54,9 @@ export function Page() {
   const leave = async () => {
     const result = await logOut();
     const left = result.ok || result.failure.kind === 'ended';
-    if (left) setWho({ is: 'nobody', reason: 'left' });
+    const provider = who.is === 'caller' ? who.caller.provider : undefined;
+    if (left && provider !== undefined) location.assign(logoutLink(provider.name));
+    else if (left) setWho({ is: 'nobody', reason: 'left' });
     return left;
   };
   return (
@@ -58,7 +68,9 @@ export function Page() {
           <Problem failure={who.failure} onRetry={() => void find('first')} />
         </main>
       )}
-      {who.is === 'nobody' && <LogIn reason={who.reason} onDone={() => void find('no_cookie')} />}
+      {who.is === 'nobody' && (
+        <LogIn reason={who.reason} arrival={arrival} onDone={() => void find('no_cookie')} />
+      )}
       {who.is === 'caller' && <Inside key={who.caller.user.id} caller={who.caller} onLeave={leave} />}
     </>
   );

@@ -3,6 +3,7 @@ import type { Caller } from '../endpoints/schema/answers.js';
 export type {
   Caller,
   CreatedTokenObject as CreatedToken,
+  LoginMethods,
   Person,
   SessionObject as Session,
   TokenObject as Token,

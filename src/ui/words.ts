@@ -52,6 +52,24 @@ export function describeClient(userAgent: string | null): string {
   return version === '' ? name : `${name} ${version}`;
 }
 
+const LOGIN_FAILURES: Readonly<Record<string, string>> = {
+  provider_unavailable: 'The identity provider does not answer. Try again in a moment.',
+  provider_refused: 'The identity provider did not let you in, or you cancelled.',
+  not_begun: 'That login took too long, or began in another browser. Try again.',
+  not_fresh: 'The identity provider did not ask you to log in again. Ask whoever runs this service.',
+  login_missing: 'The identity provider does not tell your login name. Ask whoever runs this service.',
+  email_unverified: 'Your e-mail address is not verified at the identity provider.',
+  no_role: 'Your account at the identity provider gives you no role here. Ask whoever runs this service.',
+  login_taken: 'Your login name belongs to another account here. Ask whoever runs this service.',
+  locked: 'This account is locked. Ask whoever runs this service to unlock it.',
+};
+
+/** Why a login at a provider came to nothing, and what to do. */
+export function explainLoginFailure(code: string): string {
+  const known = Object.hasOwn(LOGIN_FAILURES, code) ? LOGIN_FAILURES[code] : undefined;
+  return known ?? 'The login did not succeed. Try again, or ask whoever runs this service.';
+}
+
 /** What happened and what to do, in a sentence or two. */
 export function explainFailure(failure: Failure): string {
   switch (failure.kind) {

@@ -37,10 +37,23 @@ const fixture = await startFixture(t, {
   upstreams: { ...upstreams, api: { url: upstreams.gone.url } },
   interface: { account_endpoints: true },
   identity: { assertion: { enabled: true, issuer: 'https://auth.example.com', audience: 'api' } },
+  login: {
+    oidc: [
+      {
+        name: 'sso',
+        title: 'Company',
+        issuer: 'https://127.0.0.1:1',
+        client_id: 'latchkey',
+        customer_id: 'C1',
+        roles: { claim: 'groups', default: 'user' },
+      },
+    ],
+    public_url: 'https://api.example',
+    max_failures: 3,
+  },
   decision: { host: '127.0.0.1', port: 0 },
   limits: { body_timeout: '500ms' },
   rate_limit: { writes_per_hour: 2 },
-  login: { max_failures: 3 },
   default_route: { action: 'api', upstream: 'gone' },
   routes: [
     { path: '/silent', action: 'api', upstream: 'silent' },
@@ -123,6 +136,12 @@ t.test('each built-in endpoint', async (t) => {
     show_current_customer: [200, ask('GET /current_customer', key)],
     verify: [200, ask('GET /verify', key)],
     sudo: [200, ask('POST /sudo', FORM, CREDENTIALS)],
+    list_login_methods: [200, ask('GET /_latchkey/login-methods')],
+    // Redirects for browsers, which test/endpoints/oidc.test.ts follows.
+    oidc_login: page,
+    oidc_callback: page,
+    oidc_logout: page,
+    oidc_backchannel_logout: page,
   };
   for (const [name, row] of Object.entries(rows)) {
     if (row === null) continue;

@@ -214,6 +214,9 @@ t.test('docs/metrics.md has each metric with its type and labels, and no other',
         // test/acceptance/jwt-issuers.test.ts has these.
         'latchkey_jwt_verifications_total',
         'latchkey_jwt_key_fetches_total',
+        // test/acceptance/oidc.test.ts has these.
+        'latchkey_oidc_logins_total',
+        'latchkey_oidc_discoveries_total',
       ].includes(name)
     )
       continue;

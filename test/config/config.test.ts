@@ -318,3 +318,33 @@ t.test('each fault of a directory', async (t) => {
   chmodSync(file, 0o600);
   t.doesNotThrow(() => load(file), 'a plain password in a file of mode 0600');
 });
+
+t.test('identity providers: what they need, and what they refer to', async (t) => {
+  const provider = (more = '', roles = '{ claim: groups, map: { a: engineer } }') =>
+    `    - { name: sso, title: T, issuer: https://idp.example, client_id: c, customer_id: C1, roles: ${roles}${more} }\n`;
+  const login = (providers: string, rest = '  public_url: https://api.example\n') =>
+    `${UP}login:\n${rest}  oidc:\n${providers}`;
+  const twice = provider() + provider().replace('sso', 'two').replace('title', 'client_secret: x, title');
+  forEachRow<Row>(
+    [
+      ['complete', login(provider()), []],
+      ['no public_url', login(provider(), ''), ['3:3: login.public_url: is required with login.oidc; write the origin that browsers see']],
+      ['a path behind the origin', login(provider(), '  public_url: https://api.example/\n'), ['3:15: login.public_url: expected an origin like https://api.example, without a path or "/" at its end; http:// only of a loopback address']],
+      ['no TLS', login(provider(), '  public_url: http://api.example\n'), ['3:15: login.public_url: expected an origin like https://api.example, without a path or "/" at its end; http:// only of a loopback address']],
+      ['loopback', login(provider(), '  public_url: http://127.0.0.1:8080\n'), []],
+      ['an unknown role', login(provider('', '{ claim: g, map: { a: enginer } }')), ['5:119: login.oidc.0.roles.map.a: no such role in policy.roles (did you mean "engineer"?)']],
+      ['an unknown role for the rest', login(provider('', '{ claim: g, default: admin }')), ['5:118: login.oidc.0.roles.default: no such role in policy.roles (known: superuser, engineer, billing, user)']],
+      ['nobody', login(provider('', '{ claim: g }')), ['5:97: login.oidc.0.roles: nobody is let in; write a map or a default']],
+      ['without openid', login(provider(', scopes: [email]')), ['5:146: login.oidc.0.scopes: openid is missing']],
+      ['an issuer twice', login(twice), ['6:56: login.oidc.1.issuer: given twice']],
+      ['an issuer without TLS', login(provider().replace('https://idp', 'http://idp')), ['5:38: login.oidc.0.issuer: expected an https:// URL; http:// only of a loopback address']],
+      ['a name with a slash', login(provider().replace('sso', 'a/b')), ['5:15: login.oidc.0.name: expected a name of up to 32 lower-case letters, digits and "-"']],
+      ['no page', `${login(provider())}interface: { ui: { enabled: false } }`, ['6:29: interface.ui.enabled: login.oidc needs the web page']],
+      ['a page elsewhere', `${login(provider())}interface: { ui: { host: login.example } }`, ['3:15: login.public_url: is not on interface.ui.host, where the web page is; write https://login.example']],
+      ['Redis without a key', `${login(provider())}store: { type: redis, url: 'redis://127.0.0.1' }`, ['6:8: store.sealing_key: is required with login.oidc; "openssl rand -hex 32" makes one']],
+      ['nowhere to log in', `${UP}on_unauthenticated: login\ninterface: { ui: { enabled: false } }`, ['2:21: on_unauthenticated: nobody can be sent to log in: the web page is off']],
+      ['nowhere on this host', `${UP}routes: [{ path: /a, action: b, on_unauthenticated: login }]\ninterface: { ui: { host: a.example } }`, ['2:53: routes.0.on_unauthenticated: nobody can be sent to log in: interface.ui.host has its own sessions']],
+    ],
+    ([what, text, expected]) => t.same(faults(text), expected, what),
+  );
+}); // prettier-ignore

@@ -28,8 +28,24 @@ on_store_failure: { serve_cached_for: 60s }
 cache: { size: 1000, ttl: 30s, negative_ttl: 2s }
 directory: { file: null, http: { url: 'http://127.0.0.1:1/login', timeout: 5s } }
 sessions: { idle_timeout: 30m, absolute_timeout: 12h }
-tokens: { max_per_user: 10, max_lifetime: 365d, last_seen_interval: 1s }
-login: { max_failures: 5, lockout: 15m, max_concurrent_hashes: 2 }
+tokens: { max_per_user: 10, max_lifetime: 36500d, last_seen_interval: 1s, owner_login_within: 90d }
+login:
+  max_failures: 5
+  lockout: 15m
+  max_concurrent_hashes: 2
+  public_url: https://api.example
+  oidc:
+    - name: sso
+      title: Company
+      issuer: https://idp.example
+      client_id: latchkey
+      client_secret: a-client-secret
+      scopes: [openid, email]
+      login_claim: email
+      allow_unverified_email: false
+      customer_id: C1
+      roles: { claim: groups, map: { developers: superuser }, default: reader }
+on_unauthenticated: login
 rate_limit: { writes_per_hour: 1000 }
 limits:
   { connections: 1000, head_timeout: 20s, head_size: 16KiB, head_fields: 100, target_size: 8KiB, body_size: 64KiB, body_timeout: 15s, keep_alive: 65s, drain_timeout: 1s }

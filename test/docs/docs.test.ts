@@ -203,6 +203,7 @@ t.test('docs/interface.md names each built-in endpoint', async (t) => {
     page: '/_latchkey/',
     assertion: true,
     account: true,
+    oidc: true,
   });
   const endpoints = routes.filter(({ endpoint }) => endpoint !== undefined);
   t.ok(endpoints.length > 10);

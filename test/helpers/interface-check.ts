@@ -27,11 +27,12 @@ const FORM = 'application/x-www-form-urlencoded';
 
 /** The description of the interface that a configuration serves. */
 export function describedBy(config: string): InterfaceDocument {
-  const given = (parse(config) ?? {}) as { interface?: object; identity?: { assertion?: { enabled?: boolean } } };
+  const given = (parse(config) ?? {}) as { interface?: object; identity?: { assertion?: { enabled?: boolean } }; login?: object };
   const whole = configSchema.parse({
     upstreams: { api: { url: 'http://127.0.0.1' } },
     interface: given.interface ?? {},
     identity: { assertion: { enabled: given.identity?.assertion?.enabled ?? false } },
+    login: given.login ?? {},
   });
   return interfaceDocument(interfaceSettings(whole));
 } // prettier-ignore

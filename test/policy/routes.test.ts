@@ -4,7 +4,14 @@ import { readings } from '../../src/domain/path.js';
 import { Router } from '../../src/policy/routes.js';
 import { forEachRow } from '../helpers/table.js';
 
-const ENDPOINT = { takes: 'session', takesJwt: false, id: null, othersAction: null, success: 200 } as const;
+const ENDPOINT = {
+  takes: 'session',
+  takesJwt: false,
+  id: null,
+  othersAction: null,
+  success: 200,
+  writes: false,
+} as const;
 const ROUTES: RouteDefinition[] = [
   { path: '/tokens/self', methods: ['GET'], endpoint: { ...ENDPOINT, name: 'show_own_token' } },
   { path: '/tokens/:id', methods: ['GET'], endpoint: { ...ENDPOINT, name: 'show_token' } },

@@ -24,6 +24,7 @@ export const TABLE: readonly RouteDefinition[] = [
 export const BUILT_IN: readonly RouteDefinition[] = builtInRoutes({
   tokenEndpoints: 'session_or_token',
   assertion: true,
+  oidc: true,
   account: true,
   page: '/_latchkey/',
 });

@@ -26,17 +26,27 @@ export class KeySet {
   readonly #source: KeySource;
   readonly #ended: FetchEnded;
   readonly #clock: () => number;
+  readonly #cooldown: number;
   #keys: ReturnType<typeof createLocalJWKSet> | undefined;
   #fetchedAt = -Infinity;
   #triedAt = -Infinity;
   #isFailing = false;
   #fetching: Promise<void> | undefined;
 
-  /** @param clock milliseconds that only grow */
-  constructor(source: KeySource, ended: FetchEnded, clock: () => number = () => performance.now()) {
+  /**
+   * @param clock milliseconds that only grow
+   * @param cooldown milliseconds between two fetches, at least
+   */
+  constructor(
+    source: KeySource,
+    ended: FetchEnded,
+    clock: () => number = () => performance.now(),
+    cooldown = COOLDOWN_MS,
+  ) {
     this.#source = source;
     this.#ended = ended;
     this.#clock = clock;
+    this.#cooldown = cooldown;
   }
 
   /**
@@ -74,7 +84,7 @@ export class KeySet {
   }
 
   #mayFetch(): boolean {
-    return this.#fetching !== undefined || this.#clock() - this.#triedAt >= COOLDOWN_MS;
+    return this.#fetching !== undefined || this.#clock() - this.#triedAt >= this.#cooldown;
   }
 
   /** Fetches the keys; whoever asks meanwhile waits for the same answer. It never rejects. */

@@ -42,8 +42,8 @@ export function createVerifier(
   };
 }
 
-/** @throws Error of jose when it does not hold; Unavailable */
-async function verifiedClaims(keys: KeySet, jwt: string, options: JWTVerifyOptions): Promise<Claims> {
+/** The claims of a JWT that one of the keys signed. @throws Error of jose when it does not hold; Unavailable */
+export async function verifiedClaims(keys: KeySet, jwt: string, options: JWTVerifyOptions): Promise<Claims> {
   try {
     return (await jwtVerify(jwt, keys.find, options)).payload;
   } catch (error) {

@@ -10,10 +10,11 @@ export function checkCommand(): Command {
     .description('validate a configuration and print each fault as FILE:LINE:COLUMN: message')
     .addOption(configOption())
     .option('--expect <file>', 'also test a table of requests, and print those with another decision than expected')
+    .option('--online', 'also ask whether the store, upstreams, issuers of JWTs and identity providers answer')
     .addHelpText(
       'after',
       `
-The directory file of the configuration is checked too. Nothing is opened or changed.
+The directory file of the configuration is checked too. Nothing is opened or changed without --online.
 
 A table for --expect (latchkey schema expect prints its JSON Schema):
   requests:

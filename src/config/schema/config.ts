@@ -5,13 +5,20 @@ import { directorySchema } from './directory.js';
 import { identitySchema } from './identity.js';
 import { interfaceSchema } from './interface.js';
 import { jwtIssuersSchema } from './jwt-issuers.js';
+import { loginSchema } from './login.js';
 import { auditSchema, limitsSchema, proxySchema } from './limits.js';
 import { adminSchema, decisionSchema, listenSchema } from './listen.js';
 import { logSchema, tracingSchema } from './observe.js';
-import { defaultRouteSchema, policySchema, routeSchema } from './policy.js';
+import {
+  defaultRouteSchema,
+  EXPECTED_ON_UNAUTHENTICATED,
+  ON_UNAUTHENTICATED,
+  policySchema,
+  routeSchema,
+} from './policy.js';
 import { rotationSchema } from './rotation.js';
 import { storeSchema } from './store.js';
-import { duration, positiveDuration, text, timeLimit, integer } from './units.js';
+import { duration, durationBetween, positiveDuration, text, timeLimit, integer } from './units.js';
 import { upstreamSchema } from './upstream.js';
 
 /** The configuration file: types, checks, defaults and JSON Schema come from here. */
@@ -111,27 +118,26 @@ export const configSchema = z.strictObject({
           'Longest allowed lifetime of a new token, and the default for one without an expiry; null is no limit',
         ),
       rotation: rotationSchema.prefault({}).describe('Replacing tokens by new ones'),
+      owner_login_within: durationBetween(
+        86_400_000,
+        3_153_600_000_000,
+        'expected a duration from 1d to 36500d',
+      )
+        .nullable()
+        .prefault(null)
+        .describe(
+          'How long tokens work without a login of their owner at an OpenID Connect provider; the next login brings them back. null is no limit; users with a password are not affected',
+        ),
       last_seen_interval: timeLimit
         .prefault('1s')
         .describe('How often last uses of tokens are written to the store, in one batch'),
     })
     .prefault({})
     .describe('API tokens'),
-  login: z
-    .strictObject({
-      max_failures: integer(1, 100)
-        .default(5)
-        .describe('Failed logins of an account before a wait of 1s, which doubles with each further failure'),
-      lockout: positiveDuration.prefault('15m').describe('Longest wait; `latchkey user unlock` ends it'),
-      max_concurrent_hashes: integer(1, 64)
-        .default(2)
-        .describe(
-          'Concurrent password checks in each serving process; each takes 46 MiB and briefly one core, at low priority',
-        )
-        .meta({ restart: true }),
-    })
+  login: loginSchema
     .prefault({})
-    .describe('Limits for password guessing'),
+    .describe('Limits for password guessing, and OpenID Connect providers')
+    .meta({ example: '{ max_failures: 5 }' }),
   jwt_issuers: jwtIssuersSchema
     .default([])
     .describe('Other issuers whose JWTs are credentials as `Authorization: Bearer`; none unless set'),
@@ -182,6 +188,12 @@ export const configSchema = z.strictObject({
       'The action of each request, by path and method; the most specific path wins. Setting it replaces the built-in routes',
     )
     .meta({ example: '[{ path: /reports/*, action: reports }]' }),
+  on_unauthenticated: z
+    .enum(ON_UNAUTHENTICATED, EXPECTED_ON_UNAUTHENTICATED)
+    .default('json')
+    .describe(
+      'What browsers get that open a page without a session: json is the 401 that everybody gets; login sends them to the web page and back. Routes have a key of their own',
+    ),
   default_route: defaultRouteSchema
     .prefault({})
     .describe('What happens to requests that match no route')

@@ -45,6 +45,15 @@ const bodyOnRead = z
     'Whether GET, HEAD and OPTIONS may have a body: refuse answers 400. After such a body, the upstream connection is not reused',
   );
 
+/** What browsers get without a session. */
+export const ON_UNAUTHENTICATED = ['json', 'login'] as const;
+export const EXPECTED_ON_UNAUTHENTICATED = 'expected json or login';
+
+const onUnauthenticated = z
+  .enum(ON_UNAUTHENTICATED, EXPECTED_ON_UNAUTHENTICATED)
+  .optional()
+  .describe('What browsers get without a session, in place of the top-level on_unauthenticated');
+
 const cors = z
   .union(
     [z.literal(false), corsSchema],
@@ -92,6 +101,7 @@ export const routeSchema = z.strictObject({
     .describe(
       'refuse if not set: service worker scripts are not served, because one could read what people enter on the web page',
     ),
+  on_unauthenticated: onUnauthenticated,
   cors,
 });
 
@@ -119,5 +129,6 @@ export const defaultRouteSchema = z.strictObject({
     .optional()
     .describe('required if not set; deny answers 404 to every such path; none lets everybody through'),
   body_on_read: bodyOnRead,
+  on_unauthenticated: onUnauthenticated,
   cors,
 });

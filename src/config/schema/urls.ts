@@ -24,6 +24,12 @@ export const keySetUrl = text.refine(
   'expected an https:// URL without user or fragment; http:// only of a loopback address',
 );
 
+/** Where browsers reach this server. Cookies and redirects depend on it, so nothing may stand behind the host. */
+export const publicOrigin = text.refine(
+  (value) => URL.canParse(value) && isKeySetUrl(new URL(value)) && new URL(value).origin === value,
+  'expected an origin like https://api.example, without a path or "/" at its end; http:// only of a loopback address',
+);
+
 /** Whether keys may be fetched from there. */
 export function isKeySetUrl(url: URL): boolean {
   return isPlainUrl(url) && (url.protocol === 'https:' || isLoopback(url.hostname));

@@ -82,7 +82,7 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
   };
 }
 
-function describe({ endpoint, path, takes }: ServedEndpoint, tag: string, { endpoints: { account }, bearer }: InterfaceSettings): Json {
+function describe({ endpoint, path, takes }: ServedEndpoint, tag: string, { endpoints: settings, bearer }: InterfaceSettings): Json {
   const { name, summary, action, request, otp } = endpoint;
   const needs = action === undefined ? [] : [`Needs the action \`${action}\`.`];
   const description = [endpoint.description ?? [], needs].flat().join(' ');
@@ -96,21 +96,24 @@ function describe({ endpoint, path, takes }: ServedEndpoint, tag: string, { endp
     summary,
     ...(description === '' ? {} : { description }),
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(request === undefined ? {} : { requestBody: requestBody(request, account) }),
-    security: securityOf(takes, account && request?.afterSudo !== undefined, bearer),
+    ...(request === undefined ? {} : { requestBody: requestBody(request, settings) }),
+    security: securityOf(takes, request !== undefined && schemasIn(request, settings).length > 1, bearer),
     responses: { ...success(endpoint), ...refusals(endpoint, takes) },
   };
 } // prettier-ignore
 
-function requestBody(
-  { schema, afterSudo, optional, types = [JSON_TYPE, FORM] }: RequestBody,
-  account: boolean,
-): Json {
-  const either =
-    account && afterSudo !== undefined
-      ? { anyOf: [schemaRef(schema), schemaRef(afterSudo)] }
-      : schemaRef(schema);
-  return { required: optional !== true, content: content(types, either) };
+function requestBody(request: RequestBody, settings: EndpointSettings): Json {
+  const { types = [JSON_TYPE, FORM] } = request;
+  const schemas = schemasIn(request, settings);
+  const either = schemas.length === 1 ? schemaRef(request.schema) : { anyOf: schemas.map(schemaRef) };
+  return { required: request.optional !== true, content: content(types, either) };
+}
+
+/** The bodies that an endpoint takes in a configuration. */
+function schemasIn({ schema, afterSudo, afterFreshLogin }: RequestBody, { account, oidc }: EndpointSettings) {
+  return [schema, ...(account ? [afterSudo] : []), ...(oidc ? [afterFreshLogin] : [])].filter(
+    (each) => each !== undefined,
+  );
 }
 
 /**

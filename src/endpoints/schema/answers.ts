@@ -70,6 +70,15 @@ export const session = named('Session', {
   ip,
   user_agent: userAgent,
   current: z.boolean().describe('Whether it is the session that asks'),
+  provider: z.string().optional().describe('The OpenID Connect provider that it was made by; absent after a password'),
+}); // prettier-ignore
+
+/** How people log in. */
+export const loginMethods = named('LoginMethods', {
+  password: z.boolean().describe('Whether anybody has a password'),
+  providers: z
+    .array(z.object({ name: z.string(), title: z.string() }))
+    .describe('OpenID Connect providers; a login begins at `oidc/NAME/login`'),
 });
 
 /** Who is logged in at the web page, and what applies to that user. */
@@ -81,6 +90,14 @@ export const caller = named('Caller', {
     idle_timeout: seconds.describe('Seconds without a request after which it ends'),
   }),
   one_time_password: z.boolean().describe('Whether the account asks for a one-time password'),
+  provider: z
+    .object({
+      name: z.string(),
+      title: z.string(),
+      confirmed: z.boolean().describe('Whether it asked for the login anew in the last five minutes'),
+    })
+    .optional()
+    .describe('The OpenID Connect provider of the login; absent after a password'),
   may: z.object({
     list_tokens: z.boolean(),
     revoke_tokens: z.boolean(),
@@ -176,6 +193,7 @@ export type LoggedIn = Shown<typeof loggedIn>;
 export type TokenObject = Shown<typeof token>;
 export type CreatedTokenObject = Shown<typeof createdToken>;
 export type SessionObject = Shown<typeof session>;
+export type LoginMethods = Shown<typeof loginMethods>;
 export type Caller = Shown<typeof caller>;
 export type Person = Shown<typeof person>;
 export type CurrentUser = Shown<typeof currentUser>;

@@ -38,6 +38,11 @@ export const createOwnTokenRequest = createTokenRequest
   .omit({ username: true })
   .register(NAMED, { id: 'CreateOwnTokenRequest' });
 
+/** Body of POST /tokens with a session of a login that an OpenID Connect provider asked for anew. */
+export const createFreshTokenRequest = createTokenRequest
+  .omit({ username: true, password: true })
+  .register(NAMED, { id: 'CreateFreshTokenRequest' });
+
 /** Body of POST /sudo. */
 export const sudoRequest = named('SudoRequest', {
   username: login.optional().describe('The login name; without it the credential that is sent says whose the password is'),
@@ -51,6 +56,9 @@ export const rotateTokenRequest = named('RotateTokenRequest', {
     .optional()
     .describe('Seconds for which the old token is still accepted; 0 ends it at once'),
 });
+
+/** Body of POST /sudo with a session of a login that an OpenID Connect provider asked for anew. */
+export const freshSudoRequest = named('FreshSudoRequest', {});
 
 /** Body of DELETE /tokens. */
 export const revokeTokensRequest = named('RevokeTokensRequest', {

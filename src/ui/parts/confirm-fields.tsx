@@ -1,4 +1,6 @@
 import { useApp } from '../app-context.js';
+import { loginLink } from '../login-links.js';
+import type { Caller } from '../types.js';
 import { Field, OneTimePassword } from './field.js';
 
 interface ConfirmFieldsProps {
@@ -8,19 +10,38 @@ interface ConfirmFieldsProps {
 
 /** Asks for the password again: a browser that somebody left open must not be enough for a new secret. */
 export function ConfirmFields({ otp, faults }: ConfirmFieldsProps) {
-  const { user } = useApp().caller;
+  const { user, provider } = useApp().caller;
   return (
     <fieldset class="field confirm">
       <legend>Confirm that it is you</legend>
-      <Field label="Login name" name="login" autoComplete="username" value={user.login} readOnly />
-      <Field
-        label="Password"
-        name="password"
-        type="password"
-        autoComplete="current-password"
-        error={faults['password']}
-      />
-      {otp && <OneTimePassword error={faults['otp']} />}
+      {provider !== undefined && <ConfirmAtProvider provider={provider} />}
+      {provider === undefined && (
+        <>
+          <Field label="Login name" name="login" autoComplete="username" value={user.login} readOnly />
+          <Field
+            label="Password"
+            name="password"
+            type="password"
+            autoComplete="current-password"
+            error={faults['password']}
+          />
+          {otp && <OneTimePassword error={faults['otp']} />}
+        </>
+      )}
     </fieldset>
+  );
+}
+
+/** Whoever has no password logs in at the provider once more, and comes back to where this was. */
+function ConfirmAtProvider({ provider }: { readonly provider: NonNullable<Caller['provider']> }) {
+  if (provider.confirmed) return <p>You confirmed it at “{provider.title}” just now.</p>;
+  const back = `${location.pathname}${location.hash}`;
+  return (
+    <>
+      <p>You have no password here. Log in once more, then fill in this form within five minutes.</p>
+      <a class="button" href={loginLink(provider.name, back, true)}>
+        {provider.title}
+      </a>
+    </>
   );
 }

@@ -1,10 +1,14 @@
-import { useEffect, useRef } from 'preact/hooks';
-import { isWrongGrant, logIn } from '../api.js';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { getLoginMethods, isWrongGrant, logIn } from '../api.js';
+import { type Arrival, hasProviders } from '../login-links.js';
 import { otpFieldName } from '../otp-field.js';
 import { emptyPassword, Field, focusFirstError, OneTimePassword, valueOf } from '../parts/field.js';
 import { useFormState } from '../parts/form-state.js';
 import { Logo } from '../parts/logo.js';
 import { Problem } from '../parts/problem.js';
+import { Providers } from '../parts/providers.js';
+import type { LoginMethods } from '../types.js';
+import { explainLoginFailure } from '../words.js';
 
 /** Why somebody sees the log-in: the first visit, a session that is over, a sign-out, a cookie that was not kept. */
 export type LogInReason = 'first' | 'ended' | 'left' | 'no_cookie';
@@ -18,17 +22,21 @@ const REASONS: Record<LogInReason, string> = {
 
 interface LogInProps {
   readonly reason: LogInReason;
+  readonly arrival: Arrival;
   readonly onDone: () => void;
 }
 
+const PASSWORD_ONLY: LoginMethods = { password: true, providers: [] };
+
 /** Asks for name and password, and for a one-time password only when the account has one. */
-export function LogIn({ reason, onDone }: LogInProps) {
+export function LogIn({ reason, arrival, onDone }: LogInProps) {
   const form = useRef<HTMLFormElement>(null);
   const { busy, otp, faults, begin, refuse, fail, forgetOtp } = useFormState();
+  const methods = useLoginMethods();
   useEffect(() => {
     document.title = 'Log in · Latchkey';
     focusInput(form.current, 'login');
-  }, []);
+  }, [methods]);
   useEffect(() => {
     if (otp) focusInput(form.current, 'otp');
   }, [otp]);
@@ -63,6 +71,7 @@ export function LogIn({ reason, onDone }: LogInProps) {
     forgetOtp();
   };
 
+  if (methods === undefined) return <div class="starting" aria-busy="true" />;
   return (
     <main class="alone">
       <Logo />
@@ -73,14 +82,16 @@ export function LogIn({ reason, onDone }: LogInProps) {
           {REASONS[reason]}
         </p>
       )}
+      {reason === 'first' && arrival.failure !== null && !otp && <Problem>{explainLoginFailure(arrival.failure)}</Problem>}
       {faults.failure !== undefined && <Problem failure={faults.failure} />}
-      <form ref={form} method="post" noValidate onSubmit={(event) => void submit(event)}>
+      {!otp && <Providers methods={methods} returnTo={arrival.returnTo} />}
+      {methods.password && <form ref={form} method="post" noValidate onSubmit={(event) => void submit(event)}>
         <div hidden={otp}>
           <Field label="Login name" name="login" inputMode="email" autoComplete="username" spellcheck={false} autoCapitalize="none" error={faults.fields['login']} />
           <Field label="Password" name="password" type="password" autoComplete="current-password" error={faults.fields['password']} />
         </div>
         {otp && <OneTimePassword error={faults.fields['otp']} />}
-        <button type="submit" class="button main wide" disabled={busy}>
+        <button type="submit" class={methods.providers.length > 0 ? 'button wide' : 'button main wide'} disabled={busy}>
           {busy ? 'Checking…' : otp ? 'Continue' : 'Log in'}
         </button>
         {otp && (
@@ -88,9 +99,19 @@ export function LogIn({ reason, onDone }: LogInProps) {
             Log in as somebody else
           </button>
         )}
-      </form>
+      </form>}
     </main>
   ); // prettier-ignore
+}
+
+/** How people log in; undefined until that is known. Without an answer there is still the password. */
+function useLoginMethods(): LoginMethods | undefined {
+  const [methods, setMethods] = useState(hasProviders() ? undefined : PASSWORD_ONLY);
+  useEffect(() => {
+    if (methods === undefined)
+      void getLoginMethods().then((result) => setMethods(result.ok ? result.value : PASSWORD_ONLY));
+  }, [methods]);
+  return methods;
 }
 
 function missingOf(proof: { login: string; password: string; otp: string }, otp: boolean) {

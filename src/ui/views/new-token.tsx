@@ -44,6 +44,9 @@ export function NewToken() {
     else await create(current, { name, scopes, services: services ?? [], expiresAt: toExpiresAt(at) });
   };
 
+  // Whoever has to go to the provider would lose what is filled in.
+  const leavesPage = caller.provider?.confirmed === false;
+  const confirm = <ConfirmFields otp={otp} faults={faults.fields} />;
   if (created !== null) {
     return (
       <div class="narrow">
@@ -72,11 +75,12 @@ export function NewToken() {
         <p class="notice">Your role cannot list tokens, or revoke them here later. Choose a short expiry.</p>
       )}
       <form ref={form} method="post" noValidate class="panel" onSubmit={(event) => void submit(event)}>
+        {leavesPage && confirm}
         <Field label="Name" name="name" hint="Who uses it and where, like “deploy from CI”." maxLength={255} autoComplete="off" error={faults.fields['name']} />
         <ScopeField scopes={caller.scopes} error={faults.fields['scope']} />
         <ServiceField services={caller.services} error={faults.fields['services']} />
         <ExpiryField value={expiry} maxLifetime={caller.max_lifetime} now={now} error={faults.fields['day']} onChange={setExpiry} />
-        <ConfirmFields otp={otp} faults={faults.fields} />
+        {!leavesPage && confirm}
         <CreationProblem failure={faults.failure} />
         <div class="buttons start">
           <button type="submit" class="button main" disabled={busy}>

@@ -3,6 +3,7 @@ import { endOtherSessions, endSession, type Failure, listSessions } from '../api
 import { useApp } from '../app-context.js';
 import { focusHeading } from '../focus.js';
 import { useLoaded, useNow } from '../loading.js';
+import { hasProviders } from '../login-links.js';
 import { Dialog } from '../parts/dialog.js';
 import { Moment } from '../parts/moment.js';
 import { Problem } from '../parts/problem.js';
@@ -102,6 +103,8 @@ interface SessionCardProps {
 
 function SessionCard({ session, now, onEnd }: SessionCardProps) {
   const client = describeClient(session.user_agent);
+  const { provider } = useApp().caller;
+  const titleOf = (name: string) => (name === provider?.name ? provider.title : name);
   return (
     <li>
       <div>
@@ -113,6 +116,12 @@ function SessionCard({ session, now, onEnd }: SessionCardProps) {
             <dt>Address</dt>
             <dd>{session.ip}</dd>
           </div>
+          {(session.provider !== undefined || hasProviders()) && (
+            <div>
+              <dt>Logged in by</dt>
+              <dd>{session.provider === undefined ? 'Password' : titleOf(session.provider)}</dd>
+            </div>
+          )}
           <div>
             <dt>Logged in</dt>
             <dd>

@@ -1,0 +1,141 @@
+import {
+  allowInsecureRequests,
+  authorizationCodeGrant,
+  AuthorizationResponseError,
+  buildAuthorizationUrl,
+  buildEndSessionUrl,
+  calculatePKCECodeChallenge,
+  ClientSecretBasic,
+  ClientSecretPost,
+  clockTolerance,
+  type Configuration,
+  customFetch,
+  discovery,
+  fetchUserInfo,
+  None,
+  type ServerMetadata,
+} from 'openid-client';
+import { isKeySetUrl } from '../../config/schema/urls.js';
+import { type Claims, isComplete } from './claims.js';
+import { fetchFromProvider, ProviderUnreachable } from './fetch.js';
+import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
+
+/** What was made for a login, and has to come back with it. */
+export interface Proofs {
+  readonly state: string;
+  readonly nonce: string;
+  readonly verifier: string;
+}
+
+/** What a provider answered to a code. Nothing of it has a checked signature yet. */
+interface Granted {
+  readonly idToken: string;
+  /** Asks the provider for the claims that a person has besides those in the ID token. */
+  readonly moreClaims: (claims: Claims) => Promise<Claims>;
+}
+
+/** Finds out what a provider can do. @throws Error that says why not */
+export async function discoverProvider(settings: ProviderSettings): Promise<Configuration> {
+  const { issuer, client_id: id } = settings;
+  // The fetch lets http:// through to loopback addresses only.
+  const found = await discovery(new URL(issuer), id, { [clockTolerance]: CLOCK_SKEW_SECONDS }, None(), {
+    [customFetch]: fetchFromProvider,
+    execute: [allowInsecureRequests],
+  });
+  const metadata = found.serverMetadata();
+  if (metadata.issuer !== issuer) throw new Error('its configuration names another issuer');
+  for (const name of ['authorization_endpoint', 'token_endpoint', 'jwks_uri'] as const) {
+    const url = metadata[name];
+    if (url === undefined || !URL.canParse(url) || !isKeySetUrl(new URL(url)))
+      throw new Error(`its configuration has no ${name} with https://`);
+  }
+  return withAuthentication(found, metadata, settings);
+}
+
+async function withAuthentication(
+  found: Configuration,
+  metadata: ServerMetadata,
+  { client_id: id, client_secret: secret }: ProviderSettings,
+): Promise<Configuration> {
+  if (secret === null) return found;
+  const { Configuration } = await import('openid-client');
+  // Without a list it is client_secret_basic (OpenID Connect Discovery 3).
+  const methods = metadata.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
+  const authentication = methods.includes('client_secret_basic') ? ClientSecretBasic : ClientSecretPost;
+  const client = new Configuration(metadata, id, { client_secret: secret, [clockTolerance]: CLOCK_SKEW_SECONDS }, authentication(secret));
+  client[customFetch] = fetchFromProvider;
+  allowInsecureRequests(client);
+  return client;
+} // prettier-ignore
+
+/** Where a browser is sent to log in. @param fresh the provider must ask for the login anew */
+export async function loginUrl(
+  client: Configuration,
+  { scopes }: ProviderSettings,
+  redirectUri: string,
+  { state, nonce, verifier }: Proofs,
+  fresh: boolean,
+): Promise<string> {
+  const url = buildAuthorizationUrl(client, {
+    redirect_uri: redirectUri,
+    scope: scopes.join(' '),
+    state,
+    nonce,
+    code_challenge: await calculatePKCECodeChallenge(verifier),
+    code_challenge_method: 'S256',
+    // Not every provider knows both.
+    ...(fresh ? { max_age: '0', prompt: 'login' } : {}),
+  });
+  return url.href;
+}
+
+/** Where a browser is sent to log out at the provider; undefined when it has no such place. */
+export function logoutUrl(client: Configuration, backTo: string): string | undefined {
+  const { end_session_endpoint: endpoint } = client.serverMetadata();
+  if (endpoint === undefined || !URL.canParse(endpoint) || !isKeySetUrl(new URL(endpoint))) return undefined;
+  return buildEndSessionUrl(client, { post_logout_redirect_uri: backTo }).href;
+}
+
+/**
+ * Checks what a browser brought back, and exchanges its code.
+ *
+ * @param callback the address that it came back to, with its query
+ * @throws LoginFailed
+ */
+export async function redeem(
+  client: Configuration,
+  settings: ProviderSettings,
+  callback: URL,
+  { state, nonce, verifier }: Proofs,
+): Promise<Granted> {
+  const checks = { expectedState: state, expectedNonce: nonce, pkceCodeVerifier: verifier, idTokenExpected: true };
+  const tokens = await authorizationCodeGrant(client, callback, checks).catch(failed);
+  const { id_token: idToken, access_token: accessToken } = tokens;
+  if (idToken === undefined) throw new LoginFailed('invalid_answer', 'there is no ID token');
+  return {
+    idToken,
+    moreClaims: async (claims) => {
+      const asks = client.serverMetadata().userinfo_endpoint !== undefined && !isComplete(claims, settings);
+      if (!asks) return claims;
+      // What is signed counts.
+      return { ...(await fetchUserInfo(client, accessToken, String(claims['sub'])).catch(failed)), ...claims };
+    },
+  };
+} // prettier-ignore
+
+function failed(cause: unknown): never {
+  if (cause instanceof AuthorizationResponseError)
+    throw new LoginFailed('provider_refused', `the provider answered ${cause.error}`, { cause });
+  const reasons = reasonsOf(cause);
+  const isAway = reasons.some((each) => each instanceof ProviderUnreachable);
+  throw new LoginFailed(
+    isAway ? 'provider_unavailable' : 'invalid_answer',
+    reasons.map(({ message }) => message).join(': '),
+    { cause },
+  );
+}
+
+/** An error and those that led to it. */
+function reasonsOf(error: unknown): Error[] {
+  return error instanceof Error ? [error, ...reasonsOf(error.cause)] : [];
+}

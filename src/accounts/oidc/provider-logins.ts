@@ -1,0 +1,167 @@
+import type { AuditEvent } from '../../domain/audit.js';
+import type { ProviderLogin } from '../../domain/session.js';
+import type { EpochMs } from '../../domain/time.js';
+import type { User } from '../../domain/user.js';
+import type { DirectoryStore } from '../../store/directory-store.js';
+import type { Claims } from './claims.js';
+import type { LoginStates } from './login-states.js';
+import { type Discovered, Provider } from './provider.js';
+import { idOfPerson, ProviderUsers } from './provider-users.js';
+import { LoginFailed, type LoginFailure, type ProviderSettings } from './settings.js';
+
+/** Told what happens; for metrics and the log. */
+export interface OidcEvents {
+  readonly discovered: Discovered;
+  /** @param error what it failed by, for the log; undefined when it succeeded */
+  readonly loggedIn: (provider: string, outcome: 'succeeded' | LoginFailure, error?: LoginFailed) => void;
+}
+
+/** A login that a browser begins: where it goes, and what it keeps until it comes back. */
+interface BegunLogin {
+  readonly url: string;
+  readonly cookie: string;
+}
+
+/** What became of a login. */
+export interface EndedLogin {
+  /** Where the browser goes; null: to the web page. */
+  readonly returnTo: string | null;
+  readonly auditEvents: readonly AuditEvent[];
+  readonly result:
+    | { readonly failure: LoginFailure; readonly user: User | null }
+    | { readonly user: User; readonly login: ProviderLogin; readonly fresh: boolean };
+}
+
+/** Whose sessions a provider ended. */
+interface ProviderLogout {
+  readonly userIds: readonly string[];
+  /** The provider's own session; undefined: all of the user's. */
+  readonly sid: string | undefined;
+}
+
+/** Logins at OpenID Connect providers: the authorization code flow with PKCE, state and nonce (RFC 9700 2.1). */
+export class ProviderLogins {
+  readonly #providers: ReadonlyMap<string, Provider>;
+  readonly #states: LoginStates;
+  readonly #directory: DirectoryStore;
+  readonly #users: ProviderUsers;
+  readonly #events: OidcEvents;
+
+  /** @param base the address of the web page as browsers see it, with a slash at its end */
+  constructor(
+    settings: readonly ProviderSettings[],
+    base: string,
+    states: LoginStates,
+    directory: DirectoryStore,
+    events: OidcEvents,
+  ) {
+    const providers = settings.map((each) => {
+      const callback = `${base}oidc/${each.name}/callback`;
+      return [each.name, new Provider(each, callback, events.discovered)] as const;
+    });
+    this.#providers = new Map(providers);
+    this.#states = states;
+    this.#directory = directory;
+    this.#users = new ProviderUsers(directory);
+    this.#events = events;
+  }
+
+  /** Name and title of each, in the order of the configuration. */
+  get list(): { readonly name: string; readonly title: string }[] {
+    return [...this.#providers.values()].map(({ settings: { name, title } }) => ({ name, title }));
+  }
+
+  has(name: string): boolean {
+    return this.#providers.has(name);
+  }
+
+  /** Begins a login. @param fresh the provider must ask for it anew */
+  async begin(
+    name: string,
+    returnTo: string | undefined,
+    fresh: boolean,
+    now: EpochMs,
+  ): Promise<BegunLogin | LoginFailure> {
+    const state = this.#states.begin(returnTo, fresh, now);
+    try {
+      const url = await this.#named(name).loginUrl(state, fresh);
+      return { url, cookie: this.#states.seal(state, name) };
+    } catch (error) {
+      return this.#failureOf(name, error);
+    }
+  }
+
+  /**
+   * Ends a login with what a browser came back with.
+   *
+   * @param cookie what it kept since the beginning
+   */
+  async end(name: string, query: string, cookie: string | undefined, now: EpochMs): Promise<EndedLogin> {
+    const state = cookie === undefined ? undefined : this.#states.open(cookie, name, now);
+    const ended = (result: EndedLogin['result'], auditEvents: readonly AuditEvent[] = []): EndedLogin => ({
+      returnTo: state?.returnTo ?? null,
+      auditEvents,
+      result,
+    });
+    try {
+      const isOwn = state !== undefined && new URLSearchParams(query).get('state') === state.state;
+      if (!isOwn || !(await this.#states.take(state, now)))
+        throw new LoginFailed('not_begun', 'this browser has no such login under way');
+      const provider = this.#named(name);
+      const expected = { ...state, freshSince: state.fresh ? state.begunAt : null };
+      const claims = await provider.claimsOf(query, expected, now);
+      const admission = await this.#users.admit(claims, provider.settings, now);
+      const { auditEvents, user } = admission;
+      if ('failure' in admission) {
+        this.#events.loggedIn(name, admission.failure);
+        return ended({ failure: admission.failure, user }, auditEvents);
+      }
+      this.#events.loggedIn(name, 'succeeded');
+      const login = { name, sid: sidOf(claims) };
+      return ended({ user: admission.user, login, fresh: state.fresh }, auditEvents);
+    } catch (error) {
+      return ended({ failure: this.#failureOf(name, error), user: null });
+    }
+  }
+
+  /** Where a browser goes to log out at the provider; undefined when there is no such place. */
+  async logoutUrl(name: string, backTo: string): Promise<string | undefined> {
+    try {
+      return await this.#named(name).logoutUrl(backTo);
+    } catch (error) {
+      if (error instanceof LoginFailed) return undefined;
+      throw error;
+    }
+  }
+
+  /** Whose sessions a logout token ends; undefined for one that does not hold. @throws Unavailable */
+  async loggedOut(name: string, token: string, now: EpochMs): Promise<ProviderLogout | undefined> {
+    const provider = this.#named(name);
+    const { settings } = provider;
+    const told = await provider.loggedOut(token, now);
+    if (told === undefined) return undefined;
+    const { subject, sid } = told;
+    if (subject !== undefined) return { userIds: [idOfPerson(settings.issuer, subject)], sid };
+    const users = await this.#directory.listUsers(settings.customer_id);
+    const own = users.filter(({ provider: link }) => link?.issuer === settings.issuer);
+    return { userIds: own.map(({ id }) => id), sid };
+  }
+
+  #named(name: string): Provider {
+    const provider = this.#providers.get(name);
+    if (provider === undefined) throw new Error(`no provider is named ${name}`);
+    return provider;
+  }
+
+  /** @throws what is no failure of a login */
+  #failureOf(name: string, error: unknown): LoginFailure {
+    if (!(error instanceof LoginFailed)) throw error;
+    this.#events.loggedIn(name, error.failure, error);
+    return error.failure;
+  }
+}
+
+/** The provider's own session, when it names one. */
+function sidOf({ sid }: Claims): string | null {
+  return typeof sid === 'string' && sid.length <= 255 ? sid : null;
+}

@@ -1,0 +1,39 @@
+import type { Config } from '../../config/schema/config.js';
+
+/** A provider as it is configured. */
+export type ProviderSettings = Config['login']['oidc'][number];
+
+/** Seconds that the clock of a provider may be off. */
+export const CLOCK_SKEW_SECONDS = 30;
+
+/** Why a login at a provider came to nothing. The web page has a sentence for each. */
+export type LoginFailure =
+  /** The provider can't be asked. */
+  | 'provider_unavailable'
+  /** The provider says so: the person cancelled, or may not use this client. */
+  | 'provider_refused'
+  /** No login of this browser waits for it: it took too long, was answered before, or began somewhere else. */
+  | 'not_begun'
+  /** What the provider answered does not hold. */
+  | 'invalid_answer'
+  /** The provider did not ask anew, or does not say when it did. */
+  | 'not_fresh'
+  | 'login_missing'
+  | 'email_unverified'
+  | 'no_role'
+  /** The login name is somebody else's. */
+  | 'login_taken'
+  | 'unknown_customer'
+  | 'locked';
+
+/** A login that came to nothing, as it is thrown. */
+export class LoginFailed extends Error {
+  readonly failure: LoginFailure;
+
+  /** @param message for the log */
+  constructor(failure: LoginFailure, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'LoginFailed';
+    this.failure = failure;
+  }
+}

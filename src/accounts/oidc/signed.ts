@@ -1,0 +1,80 @@
+import { errors } from 'jose';
+import type { EpochMs } from '../../domain/time.js';
+import { Unavailable } from '../../domain/unavailable.js';
+import { KeySet } from '../jwt/key-set.js';
+import type { KeySource } from '../jwt/key-source.js';
+import { verifiedClaims } from '../jwt/verifier.js';
+import type { Claims } from './claims.js';
+import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
+
+/** Signatures with a private key: never "none", and no secret that the client could sign with too. */
+const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']; // prettier-ignore
+
+/** Least milliseconds between two fetches of the keys, whatever key a logout token names. */
+const COOLDOWN_MS = 5_000;
+/** Seconds for which a logout token counts (OpenID Connect Back-Channel Logout 2.7 leaves it open). */
+const MAX_LOGOUT_AGE = 300;
+const LOGOUT_EVENT = 'http://schemas.openid.net/event/backchannel-logout';
+
+/** Whom a provider logged out: a person, or one of the person's sessions there. At least one is told. */
+export interface LoggedOut {
+  readonly subject: string | undefined;
+  readonly sid: string | undefined;
+}
+
+/** Checks what a provider signed. */
+export class SignedTokens {
+  readonly #keys: KeySet;
+  readonly #settings: ProviderSettings;
+
+  constructor(settings: ProviderSettings, source: KeySource) {
+    this.#settings = settings;
+    this.#keys = new KeySet(source, () => undefined, undefined, COOLDOWN_MS);
+  }
+
+  /** The claims of an ID token. @throws LoginFailed */
+  async claimsOf(idToken: string, now: EpochMs): Promise<Claims> {
+    try {
+      return await this.#verify(idToken, now, { requiredClaims: ['exp', 'iat', 'sub'] });
+    } catch (cause) {
+      if (!(cause instanceof Unavailable || cause instanceof errors.JOSEError)) throw cause;
+      const failure = cause instanceof Unavailable ? 'provider_unavailable' : 'invalid_answer';
+      throw new LoginFailed(failure, `the ID token does not hold: ${cause.message}`, { cause });
+    }
+  }
+
+  /**
+   * Whom a logout token is about; undefined for one that does not hold (OpenID Connect Back-Channel Logout 2.6).
+   *
+   * @throws Unavailable when that can't be known
+   */
+  async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | undefined> {
+    try {
+      const options = { requiredClaims: ['iat', 'jti'], maxTokenAge: MAX_LOGOUT_AGE };
+      return loggedOutBy(await this.#verify(token, now, options));
+    } catch (error) {
+      if (error instanceof errors.JOSEError) return undefined;
+      throw error;
+    }
+  }
+
+  async #verify(token: string, now: EpochMs, options: object): Promise<Claims> {
+    const { issuer, client_id: audience } = this.#settings;
+    return verifiedClaims(this.#keys, token, {
+      issuer,
+      audience,
+      algorithms: ALGORITHMS,
+      clockTolerance: CLOCK_SKEW_SECONDS,
+      currentDate: new Date(now),
+      ...options,
+    });
+  }
+}
+
+/** An ID token has no such event, and a nonce where it has one: so none passes for a logout token. */
+function loggedOutBy({ events, nonce, sub, sid }: Claims): LoggedOut | undefined {
+  const isLogout = typeof events === 'object' && events !== null && Object.hasOwn(events, LOGOUT_EVENT);
+  const [subject, session] = [sub, sid].map((value) => (typeof value === 'string' ? value : undefined));
+  if (!isLogout || nonce !== undefined || (subject === undefined && session === undefined)) return undefined;
+  return { subject, sid: session };
+}

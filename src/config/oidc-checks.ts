@@ -1,0 +1,58 @@
+import type { Add } from './fault.js';
+import { suggestion } from './nearest.js';
+import type { Config } from './schema/config.js';
+import { isKeySetUrl } from './schema/urls.js';
+
+/** Checks what OpenID Connect providers refer to, and that everything they need is there. */
+export function checkOidc(config: Config, add: Add): void {
+  checkLoginPage(config, add);
+  const { oidc: providers, public_url: publicUrl } = config.login;
+  if (providers.length === 0) return;
+  if (publicUrl === null)
+    add(['login', 'public_url'], 'login.public_url: is required with login.oidc; write the origin that browsers see');
+  if (!config.interface.ui.enabled)
+    add(['interface', 'ui', 'enabled'], 'interface.ui.enabled: login.oidc needs the web page');
+  const { host } = config.interface.ui;
+  if (publicUrl !== null && host !== null && new URL(publicUrl).host !== host.toLowerCase())
+    add(['login', 'public_url'], `login.public_url: is not on interface.ui.host, where the web page is; write https://${host}`);
+  const { store } = config;
+  if (store.type === 'redis' && store.sealing_key === null)
+    add(['store', 'sealing_key'], 'store.sealing_key: is required with login.oidc; "openssl rand -hex 32" makes one');
+  checkEach(config, add);
+} // prettier-ignore
+
+/** Browsers can only be sent to a page whose session counts where they come from. */
+function checkLoginPage(config: Config, add: Add): void {
+  const { ui } = config.interface;
+  if (ui.enabled && ui.host === null) return;
+  const reason = ui.enabled ? 'interface.ui.host has its own sessions' : 'the web page is off';
+  const told = (path: readonly (string | number)[]) =>
+    add([...path, 'on_unauthenticated'], `${[...path, 'on_unauthenticated'].join('.')}: nobody can be sent to log in: ${reason}`);
+  if (config.on_unauthenticated === 'login') told([]);
+  if (config.default_route.on_unauthenticated === 'login') told(['default_route']);
+  config.routes.forEach(({ on_unauthenticated: on }, i) => on === 'login' && told(['routes', i]));
+} // prettier-ignore
+
+function checkEach({ login: { oidc: providers }, policy }: Config, add: Add): void {
+  const roles = Object.keys(policy.roles);
+  const seen = new Set<string>();
+  providers.forEach((provider, i) => {
+    const fault = (path: readonly string[], message: string) =>
+      add(['login', 'oidc', i, ...path], `login.oidc.${[i, ...path].join('.')}: ${message}`);
+    const { name, issuer, roles: given } = provider;
+    for (const [key, value] of Object.entries({ name, issuer })) {
+      if (seen.has(`${key} ${value}`)) fault([key], 'given twice');
+      seen.add(`${key} ${value}`);
+    }
+    if (!isKeySetUrl(new URL(issuer)))
+      fault(['issuer'], 'expected an https:// URL; http:// only of a loopback address');
+    if (!provider.scopes.includes('openid')) fault(['scopes'], 'openid is missing');
+    if (given.default === null && Object.keys(given.map).length === 0)
+      fault(['roles'], 'nobody is let in; write a map or a default');
+    const checkRole = (path: readonly string[], role: string) => {
+      if (!roles.includes(role)) fault(path, `no such role in policy.roles${suggestion(role, roles)}`);
+    };
+    for (const [value, role] of Object.entries(given.map)) checkRole(['roles', 'map', value], role);
+    if (given.default !== null) checkRole(['roles', 'default'], given.default);
+  });
+}

@@ -1,0 +1,67 @@
+import { z } from 'zod';
+import { flag, id, integer, positiveDuration, text } from './units.js';
+import { issuerUrl, publicOrigin } from './urls.js';
+
+const rolesSchema = z.strictObject({
+  claim: text.describe('The claim with the groups or roles of a person: text, or a list of it'),
+  map: z
+    .record(text, text)
+    .default({})
+    .describe('The role in policy.roles for each value of the claim; the first that a person has counts'),
+  default: text
+    .nullable()
+    .default(null)
+    .describe('The role of a person for whom no value counts; null: not let in'),
+});
+
+/** An OpenID Connect provider. */
+const providerSchema = z.strictObject({
+  name: text
+    .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'expected a name of up to 32 lower-case letters, digits and "-"')
+    .describe('A name for its addresses, such as /_latchkey/oidc/NAME/callback, metrics and the audit log'),
+  title: text.max(80, 'expected at most 80 characters').describe('What the button on the web page says'),
+  issuer: issuerUrl.describe('Its issuer, character for character; its configuration is found below it'),
+  client_id: text.describe('The client that is registered there'),
+  client_secret: text
+    .meta({ secret: true })
+    .nullable()
+    .default(null)
+    .describe('The secret of that client; prefer ${file:...}. null: a public client with PKCE alone'),
+  scopes: z
+    .array(text.regex(/^[!#-[\]-~]+$/, 'expected a scope without spaces'))
+    .default(['openid', 'email', 'profile'])
+    .describe('What it is asked for; openid is always among them')
+    .meta({ example: '[openid, email, profile]' }),
+  login_claim: text
+    .default('email')
+    .describe('The claim that becomes the login name; email only with email_verified: true'),
+  allow_unverified_email: flag
+    .default(false)
+    .describe('Whether an email counts that the provider does not call verified'),
+  customer_id: id.describe('The customer that its people belong to'),
+  roles: rolesSchema
+    .describe('The role of each person')
+    .meta({ example: '{ claim: groups, map: { developers: engineer } }' }),
+});
+
+/** Logins: password guessing, and OpenID Connect providers. */
+export const loginSchema = z.strictObject({
+  max_failures: integer(1, 100)
+    .default(5)
+    .describe('Failed logins of an account before a wait of 1s, which doubles with each further failure'),
+  lockout: positiveDuration.prefault('15m').describe('Longest wait; `latchkey user unlock` ends it'),
+  max_concurrent_hashes: integer(1, 64)
+    .default(2)
+    .describe(
+      'Concurrent password checks in each serving process; each takes 46 MiB and briefly one core, at low priority',
+    )
+    .meta({ restart: true }),
+  oidc: z
+    .array(providerSchema)
+    .default([])
+    .describe('OpenID Connect providers that people log in at; none unless set. Needs the web page'),
+  public_url: publicOrigin
+    .nullable()
+    .default(null)
+    .describe('The origin that browsers see, such as https://api.example; required with oidc'),
+});

@@ -1,0 +1,37 @@
+import type { StartedSession } from '../accounts/sessions.js';
+import { unknown, unlessUnknown } from '../accounts/unconfirmed.js';
+import type { AuditEvent } from '../domain/audit.js';
+import type { Refusal } from '../domain/refusal.js';
+import type { User } from '../domain/user.js';
+import { formatSessionCookie } from '../http/cookies.js';
+import type { Call } from './endpoint.js';
+import type { EndpointServices } from './services.js';
+import { sessionEvent } from './session-audit-events.js';
+
+/**
+ * Ends the session that a browser held before the one that was started for it, whoever set that one (session fixation).
+ *
+ * @param before audit events of the login
+ * @returns the cookie of the new session and all audit events, or the refusal where the end is not confirmed
+ */
+export async function beginSession(
+  { head, now }: Pick<Call, 'head' | 'now'>,
+  { customerId }: User,
+  { session, secret, ended }: StartedSession,
+  { sessions, sessionCookie }: Pick<EndpointServices, 'sessions' | 'sessionCookie'>,
+  before: readonly AuditEvent[],
+): Promise<{ readonly cookie: string; readonly auditEvents: readonly AuditEvent[] } | Refusal> {
+  const auditEvents = [...before, sessionEvent('session.started', session, customerId)];
+  for (const other of ended)
+    auditEvents.push(sessionEvent('session.ended', other, customerId, 'too_many_sessions'));
+  const held = head.session === undefined ? undefined : await sessions.find(head.session, now);
+  if (held !== undefined) {
+    const event = sessionEvent('session.ended', held.session, held.owner.customerId, 'new_login');
+    const unconfirmed = await unlessUnknown([event], async () => sessions.end(held.session));
+    if (unconfirmed !== undefined)
+      return { ...unconfirmed, auditEvents: [...auditEvents, ...unknown([event])] };
+    auditEvents.push(event);
+  }
+  const cookie = { name: sessionCookie, value: secret, maxAge: sessions.maxAge, secure: head.client.secure };
+  return { cookie: formatSessionCookie(cookie), auditEvents };
+}

@@ -1,0 +1,35 @@
+import type { Grant, LoggedIn } from '../accounts/login.js';
+import type { Refusal } from '../domain/refusal.js';
+import type { Call } from './endpoint.js';
+import type { EndpointServices } from './services.js';
+
+/**
+ * Grants what a password would to somebody who has none, whose session is of a login that the provider asked for anew.
+ *
+ * @param status of the refusals
+ * @returns undefined where it plays no part: without providers, and for whoever is not of one
+ */
+export async function checkFreshLogin<Granted extends object | null>(
+  { head, now }: Pick<Call, 'head' | 'now'>,
+  { oidc, identify, sudoGrants, page }: EndpointServices,
+  status: 400 | 403,
+  grant: Grant<Granted>,
+): Promise<LoggedIn<Granted> | Refusal | undefined> {
+  if (oidc === null || identify === null) return undefined;
+  const subject = await identify(head, now);
+  if ('refusal' in subject || subject.credential !== 'session') return undefined;
+  const { user } = subject;
+  if (user.provider === undefined) return undefined;
+  if (!(await sudoGrants.isFresh(subject, now))) {
+    const login = `${page.path}oidc/${user.provider.name}/login?fresh=1`;
+    const detail = `You have no password; log in at the provider again: ${login}`;
+    return { refusal: 'grant', status: 400, code: 'invalid_request', detail };
+  }
+  const granted = await grant(user);
+  if (granted === 'owner_changed') {
+    const detail = 'Your account changed since the login; log in again';
+    return { refusal: 'grant', status, code: 'invalid_grant', detail };
+  }
+  if (granted !== null && 'refusal' in granted) return granted;
+  return { user, granted, auditEvents: [] };
+}

@@ -1,0 +1,219 @@
+import { LOGIN_TIME_MS } from '../accounts/oidc/login-states.js';
+import type { EndedLogin } from '../accounts/oidc/provider-logins.js';
+import type { LoginFailure } from '../accounts/oidc/settings.js';
+import { unlessUnknown } from '../accounts/unconfirmed.js';
+import type { AuditEvent } from '../domain/audit.js';
+import type { Refusal } from '../domain/refusal.js';
+import type { Session } from '../domain/session.js';
+import type { User } from '../domain/user.js';
+import { cookieValues, formatSessionCookie } from '../http/cookies.js';
+import type { Reply } from '../http/replies.js';
+import type { RequestHead } from '../http/head.js';
+import { beginSession } from './begin-session.js';
+import { type Call, endpoint, type Resource } from './endpoint.js';
+import { loginMethods } from './schema/answers.js';
+import type { EndpointServices } from './services.js';
+import { sessionEvent } from './session-audit-events.js';
+
+type Oidc = NonNullable<EndpointServices['oidc']>;
+
+/** Logins at OpenID Connect providers. Browsers are led through most of it, so their answers are redirects. */
+export const oidc = {
+  tag: 'OpenID Connect',
+  description: 'Logins at OpenID Connect providers, under the path of the web page',
+  base: (settings) => (settings.oidc ? settings.page : null),
+  endpoints: [
+    endpoint({
+      name: 'list_login_methods',
+      method: 'GET',
+      path: 'login-methods',
+      takes: 'nothing',
+      summary: 'Tell how people log in',
+      answer: loginMethods,
+      handle: async (_call, services) => {
+        const { logins, hasPasswords } = oidcOf(services);
+        return { status: 200, json: { password: await hasPasswords(), providers: logins.list } };
+      },
+    }),
+    endpoint({
+      name: 'oidc_login',
+      method: 'GET',
+      path: 'oidc/:provider/login',
+      takes: 'nothing',
+      success: null,
+      summary: null,
+      answer: null,
+      handle: async (call, services) => {
+        const { logins, pageUrl } = oidcOf(services);
+        const name = providerOf(call);
+        if (!logins.has(name)) return unknownProvider(name);
+        const query = new URLSearchParams(call.head.query);
+        const [returnTo, ...others] = query.getAll('return_to');
+        const backTo = others.length > 0 ? undefined : returnTo;
+        const begun = await logins.begin(name, backTo, query.get('fresh') === '1', call.now);
+        if (typeof begun === 'string') return redirect(pageWith(services, begun, null));
+        return redirect(begun.url, stateCookie(pageUrl, begun.cookie));
+      },
+    }),
+    endpoint({
+      name: 'oidc_callback',
+      method: 'GET',
+      path: 'oidc/:provider/callback',
+      takes: 'nothing',
+      success: null,
+      writes: true,
+      summary: null,
+      answer: null,
+      handle: async (call, services) => {
+        const { logins, pageUrl } = oidcOf(services);
+        const name = providerOf(call);
+        if (!logins.has(name)) return unknownProvider(name);
+        const cookie = readStateCookie(call.head, pageUrl);
+        const ended = await logins.end(name, call.head.query, cookie, call.now);
+        return endLogin(call, name, ended, services);
+      },
+    }),
+    endpoint({
+      name: 'oidc_logout',
+      method: 'GET',
+      path: 'oidc/:provider/logout',
+      takes: 'nothing',
+      success: null,
+      summary: null,
+      answer: null,
+      /** The session ended before, by `POST /logout`: a link alone must end nothing here. */
+      handle: async (call, services) => {
+        const { logins, pageUrl } = oidcOf(services);
+        const name = providerOf(call);
+        if (!logins.has(name)) return unknownProvider(name);
+        return redirect((await logins.logoutUrl(name, pageUrl)) ?? services.page.path);
+      },
+    }),
+    endpoint({
+      name: 'oidc_backchannel_logout',
+      method: 'POST',
+      path: 'oidc/:provider/backchannel-logout',
+      takes: 'nothing',
+      success: null,
+      summary: null,
+      answer: null,
+      handle: async (call, services) => {
+        const { logins } = oidcOf(services);
+        const name = providerOf(call);
+        if (!logins.has(name)) return unknownProvider(name);
+        const token = call.body.params.one('logout_token') ?? '';
+        const told = await logins.loggedOut(name, token, call.now);
+        if (told === undefined) return { refusal: 'malformed', detail: 'The logout token does not hold' };
+        return endSessions(name, told, services);
+      },
+    }),
+  ],
+} as const satisfies Resource;
+
+/** Sets the session of a login that succeeded, as `POST /login` does, or says on the web page why it did not. */
+async function endLogin(
+  call: Call,
+  name: string,
+  { result, returnTo, auditEvents }: EndedLogin,
+  services: EndpointServices,
+): Promise<Reply<undefined> | Refusal> {
+  const { sessions, sudoGrants, page } = services;
+  const { pageUrl } = oidcOf(services);
+  const { head, now } = call;
+  const forget = stateCookie(pageUrl, '');
+  const failed = (failure: LoginFailure, user: User | null) => ({
+    ...redirect(pageWith(services, failure, returnTo), forget),
+    auditEvents: [...auditEvents, failedEvent(name, failure, user)],
+  });
+  if ('failure' in result) return failed(result.failure, result.user);
+  const { user, login } = result;
+  const started = await sessions.start(user, head.client.address, head.userAgent, now, login);
+  if (started === 'owner_changed') return failed('locked', user);
+  const events = [...auditEvents, succeededEvent(name, user)];
+  if (result.fresh) {
+    await sudoGrants.noteFreshLogin(started.session, user, now);
+    events.push(freshEvent(started.session, user));
+  }
+  const begun = await beginSession(call, user, started, services, events);
+  if ('refusal' in begun) return begun;
+  const { cookie, auditEvents: all } = begun;
+  return { ...redirect(returnTo ?? page.path, cookie, forget), auditEvents: all };
+}
+
+/** Ends the sessions that a provider ended, on every sidecar. */
+async function endSessions(
+  name: string,
+  { userIds, sid }: { readonly userIds: readonly string[]; readonly sid: string | undefined },
+  { sessions, directory }: EndpointServices,
+): Promise<Reply<undefined> | Refusal> {
+  const auditEvents: AuditEvent[] = [];
+  for (const id of userIds) {
+    const customerId = (await directory.getUser(id))?.customerId ?? '';
+    const ended = await unlessUnknown(auditEvents, async () => sessions.endOfProvider(id, name, sid));
+    if ('refusal' in ended) return ended;
+    for (const each of ended)
+      auditEvents.push(sessionEvent('session.ended', each, customerId, 'provider_logout'));
+  }
+  return { status: 200, auditEvents };
+}
+
+function oidcOf({ oidc }: EndpointServices): Oidc {
+  if (oidc === null) throw new Error('an endpoint of providers is served without any');
+  return oidc;
+}
+
+function providerOf({ path }: Call): string {
+  return path.split('/').at(-2) ?? '';
+}
+
+function unknownProvider(name: string): Refusal {
+  return { refusal: 'not_found', detail: `There is no provider '${name}'` };
+}
+
+function redirect(location: string, ...cookies: string[]): Reply<undefined> {
+  const fields = ['Location', location, 'Referrer-Policy', 'no-referrer'];
+  return { status: 303, headers: [...fields, ...cookies.flatMap((cookie) => ['Set-Cookie', cookie])] };
+}
+
+/** The web page, which says why a login came to nothing and keeps the way back. */
+function pageWith({ page }: EndpointServices, failure: LoginFailure, returnTo: string | null): string {
+  const query = new URLSearchParams({ login_error: failure, ...(returnTo === null ? {} : { return_to: returnTo }) });
+  return `${page.path}?${query}`;
+} // prettier-ignore
+
+/** A name with `__Host-` is set by this host alone, over TLS (RFC 6265bis 4.1.3.2). */
+function stateCookieName(pageUrl: string): string {
+  return pageUrl.startsWith('https:') ? '__Host-latchkey-login' : 'latchkey-login';
+}
+
+function stateCookie(pageUrl: string, value: string): string {
+  const maxAge = value === '' ? 0 : LOGIN_TIME_MS / 1000;
+  return formatSessionCookie({ name: stateCookieName(pageUrl), value, maxAge, secure: false });
+}
+
+/** What the browser kept; undefined when it kept nothing, or somebody put another beside it. */
+function readStateCookie({ fields }: RequestHead, pageUrl: string): string | undefined {
+  const found: string[] = [];
+  for (let i = 0; i < fields.length; i += 2)
+    if (fields[i]?.toLowerCase() === 'cookie')
+      found.push(...cookieValues(fields[i + 1] ?? '', stateCookieName(pageUrl)));
+  return found.length === 1 ? found[0] : undefined;
+}
+
+function succeededEvent(provider: string, { id, customerId }: User): AuditEvent {
+  return {
+    event: 'login.succeeded',
+    outcome: 'success',
+    target: { user_id: id, customer_id: customerId, provider },
+  };
+}
+
+function freshEvent({ id }: Session, user: User): AuditEvent {
+  const target = { session_id: id, user_id: user.id, customer_id: user.customerId };
+  return { event: 'sudo.granted', outcome: 'success', target, reason: 'fresh_login' };
+}
+
+function failedEvent(provider: string, reason: LoginFailure, user: User | null): AuditEvent {
+  const target = { user_id: user?.id ?? null, customer_id: user?.customerId ?? null, provider };
+  return { event: 'login.failed', outcome: 'failure', reason, target };
+}

@@ -1,0 +1,61 @@
+import { LoginStates } from '../accounts/oidc/login-states.js';
+import { type OidcEvents, ProviderLogins } from '../accounts/oidc/provider-logins.js';
+import type { Config } from '../config/schema/config.js';
+import { mapMaybe } from '../domain/maybe-promise.js';
+import type { EndpointServices } from '../endpoints/services.js';
+import type { Log } from '../observe/log.js';
+import { createLogThrottle } from '../observe/log-throttle.js';
+import { providerDiscoveries, providerLogins } from '../observe/metrics/oidc.js';
+import { printable } from '../observe/printable.js';
+import { reasonOf } from './online-checks.js';
+import type { OpenedStore } from './stores/open-store.js';
+
+/** Opens the logins at the OpenID Connect providers of a configuration; null when it names none. */
+export function openOidc(
+  { login, interface: { ui }, directory }: Config,
+  { store, sealer }: Pick<OpenedStore, 'store' | 'sealer'>,
+  log: Log,
+): EndpointServices['oidc'] {
+  const { oidc: providers, public_url: origin } = login;
+  if (providers.length === 0 || origin === null) return null;
+  const pageUrl = `${origin}${ui.path}`;
+  const states = new LoginStates(sealer, store.loginThrottle);
+  return {
+    logins: new ProviderLogins(providers, pageUrl, states, store.directory, createOidcEvents(log)),
+    pageUrl,
+    hasPasswords: () =>
+      directory.http !== null || mapMaybe(store.directory.getPasswordCost(), (cost) => cost > 0),
+  };
+}
+
+/** Makes the listener that counts logins at providers, and logs why one failed where the person can't help it. */
+function createOidcEvents(log: Log): OidcEvents {
+  const throttle = createLogThrottle(60_000);
+  const failing = new Set<string>();
+  return {
+    discovered: (provider, error) => {
+      providerDiscoveries.inc({ provider, outcome: error === undefined ? 'succeeded' : 'failed' });
+      if (error === undefined) {
+        if (failing.delete(provider)) log.info({ provider }, 'identity provider answers again');
+        return;
+      }
+      failing.add(provider);
+      const suppressed = throttle(provider);
+      if (suppressed !== undefined)
+        log.warn(
+          { provider, reason: printable(reasonOf(error)), suppressed },
+          'identity provider does not answer',
+        );
+    },
+    loggedIn: (provider, outcome, error) => {
+      providerLogins.inc({ provider, outcome });
+      if (error === undefined || error.failure === 'not_begun') return;
+      const suppressed = throttle(`${provider} ${outcome}`);
+      if (suppressed !== undefined)
+        log.warn(
+          { provider, outcome, reason: printable(reasonOf(error)), suppressed },
+          'login at an identity provider failed',
+        );
+    },
+  };
+}

@@ -1,0 +1,66 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { createKeySource } from '../accounts/jwt/key-source.js';
+import type { ProviderSettings } from '../accounts/oidc/settings.js';
+import { addressesOf } from '../config/derived.js';
+import type { Config } from '../config/schema/config.js';
+
+/** Something that a configuration needs from the network. */
+interface OnlineCheck {
+  /** Its place in the configuration. */
+  readonly name: string;
+  /** @throws Error that says what is wrong */
+  readonly run: () => Promise<void>;
+}
+
+const CONNECT_TIMEOUT_MS = 5_000;
+
+/** What a configuration needs from the network besides the store: upstreams, issuers of JWTs, identity providers. */
+export function onlineChecks({ upstreams, jwt_issuers: issuers, login }: Config): OnlineCheck[] {
+  return [
+    ...Object.entries(upstreams).flatMap(([name, upstream]) =>
+      addressesOf(upstream).map((url) => ({
+        name: `upstreams.${name} ${new URL(url).origin}`,
+        run: async () => connectTo(new URL(url)),
+      })),
+    ),
+    ...issuers.map(({ name, issuer, jwks }) => ({
+      name: `jwt_issuers ${name}`,
+      run: async () => needKeys((await createKeySource(issuer, jwks)()).keys),
+    })),
+    ...login.oidc.map((provider) => ({
+      name: `login.oidc ${provider.name}`,
+      run: async () => checkProvider(provider),
+    })),
+  ];
+}
+
+/** Finds out whether a provider answers with a configuration and keys that can be used. @throws Error that says why not */
+export async function checkProvider(settings: ProviderSettings): Promise<void> {
+  const { discoverProvider } = await import('../accounts/oidc/client.js');
+  const { jwks_uri: url = '' } = (await discoverProvider(settings)).serverMetadata();
+  needKeys((await createKeySource(settings.issuer, { url })()).keys);
+}
+
+function needKeys(keys: readonly unknown[]): void {
+  if (keys.length === 0) throw new Error('it publishes no public key');
+}
+
+/** An upstream may answer anything to a request that it does not expect, so none is sent. */
+async function connectTo({ hostname, port, protocol }: URL): Promise<void> {
+  const host = hostname.replace(/^\[|\]$/g, '');
+  const socket = connect({ host, port: Number(port) || (protocol === 'https:' ? 443 : 80) });
+  try {
+    await once(socket, 'connect', { signal: AbortSignal.timeout(CONNECT_TIMEOUT_MS) });
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Why something failed, with what led to it. */
+export function reasonOf(error: unknown): string {
+  const reasons: string[] = [];
+  for (let each = error; each instanceof Error && reasons.length < 4; each = each.cause)
+    if (!reasons.includes(each.message)) reasons.push(each.message);
+  return reasons.join(': ').slice(0, 500);
+}

@@ -1,0 +1,112 @@
+import t from 'tap';
+import type { Page } from 'playwright-core';
+import { accessibilityFaults, startChromium, visit } from '../helpers/chromium.js';
+import { startFixture } from '../helpers/fixture.js';
+import { send } from '../helpers/http.js';
+import { startOidcProvider } from '../helpers/oidc-provider.js';
+import { freePort } from '../helpers/redis.js';
+import { rememberSecret } from '../helpers/secrets.js';
+
+const port = await freePort();
+const origin = `http://127.0.0.1:${port}`;
+const provider = await startOidcProvider(t, origin);
+rememberSecret(provider.client_secret);
+// An engineer who may create tokens here.
+const { url } = await startFixture(t, {
+  listen: { host: '127.0.0.1', port },
+  on_unauthenticated: 'login',
+  login: { oidc: [provider], public_url: origin },
+});
+const browser = await startChromium(t);
+const SHOTS = process.env['SHOTS'];
+
+async function shot(page: Page, name: string): Promise<void> {
+  if (SHOTS === undefined) return;
+  for (const width of [1280, 390]) {
+    await page.setViewportSize({ width, height: 800 });
+    await page.screenshot({ path: `${SHOTS}/${name}-${width}.png` });
+  }
+  await page.setViewportSize({ width: 1280, height: 720 });
+}
+
+/** Logs in at the provider, and agrees where it asks. */
+async function logInThere(page: Page, name: string): Promise<void> {
+  await page.locator('[name="login"]').fill(name);
+  await page.locator('[name="password"]').fill('any');
+  await page.getByRole('button', { name: 'Sign-in' }).click();
+  await page.waitForURL((at) => at.port === String(port) || /Authorize/.test(at.href) || at.pathname.startsWith('/interaction'));
+  const agree = page.getByRole('button', { name: 'Continue' });
+  if (new URL(page.url()).port !== String(port) && (await agree.isVisible())) await agree.click();
+} // prettier-ignore
+
+const sessionOf = async (page: Page) =>
+  (await page.context().cookies(url)).find(({ name }) => name === 'service.session')?.value ?? '';
+const isOn = async (session: string) => {
+  const { status } = await send(url, '/_latchkey/session', { headers: { Cookie: `service.session=${session}` } });
+  return status === 200;
+}; // prettier-ignore
+
+t.test('through the provider to the page that was asked for, and to a token without a password', async (t) => {
+  const { page, faults } = await visit(t, browser, `${url}/reports?year=1`);
+  const button = page.getByRole('link', { name: 'Company login' });
+  await button.waitFor();
+  t.equal(new URL(page.url()).search, '', 'the address says nothing twice');
+  t.same(await accessibilityFaults(page), []);
+  await shot(page, 'log-in');
+  await button.click();
+  await logInThere(page, 'dev-ann');
+  await page.waitForURL(`${url}/reports?year=1`);
+
+  await page.goto(`${url}/_latchkey/#/sessions`);
+  await page.getByText('Company login').waitFor();
+  await shot(page, 'sessions');
+  t.same(await accessibilityFaults(page), []);
+  const before = await sessionOf(page);
+
+  await page.goto(`${url}/_latchkey/#/tokens/new`);
+  await page.getByText('You have no password here.').waitFor();
+  t.same(await accessibilityFaults(page), []);
+  await shot(page, 'confirm');
+  await page.getByRole('link', { name: 'Company login' }).click();
+  await logInThere(page, 'dev-ann');
+  await page.waitForURL(`${url}/_latchkey/#/tokens/new`);
+  await page.getByText('You confirmed it at “Company login” just now.').waitFor();
+  await shot(page, 'confirmed');
+  t.equal(await isOn(before), false, 'a new session');
+  await page.getByLabel('Name', { exact: true }).fill('from CI');
+  await page.getByRole('checkbox', { name: /^Read only/ }).check();
+  await page.getByRole('button', { name: 'Create token' }).click();
+  const secret = await page.getByLabel('Secret', { exact: true }).inputValue();
+  t.match(await send(url, '/tokens/self', { headers: { 'Service-Key': secret } }), { status: 200, json: { name: 'from CI' } });
+  await page.getByRole('button', { name: 'I have stored it' }).click();
+
+  const session = await sessionOf(page);
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByRole('button', { name: 'Yes, sign me out' }).click();
+  await page.waitForURL(`${url}/_latchkey/`);
+  t.equal(await isOn(session), false);
+  t.same(faults, []);
+}); // prettier-ignore
+
+t.test('without a role nobody is let in, and the page says why', async (t) => {
+  const { page } = await visit(t, browser, `${url}/_latchkey/`);
+  await page.getByRole('link', { name: 'Company login' }).click();
+  await logInThere(page, 'guest');
+  await page.getByRole('alert').getByText('gives you no role here').waitFor();
+  t.same(await accessibilityFaults(page), []);
+  await shot(page, 'no-role');
+  t.equal(await sessionOf(page), '');
+});
+
+t.test('who logs out at the provider is logged out here', async (t) => {
+  const { page } = await visit(t, browser, `${url}/_latchkey/`);
+  await page.getByRole('link', { name: 'Company login' }).click();
+  await logInThere(page, 'dev-bob');
+  await page.getByRole('heading', { name: 'My tokens' }).waitFor();
+  const session = await sessionOf(page);
+  t.equal(await isOn(session), true);
+  await page.goto(`${provider.issuer}/session/end`);
+  await page.getByRole('button', { name: 'Yes, sign me out' }).click();
+  await page.waitForURL(/session\/end\/success/);
+  t.equal(await isOn(session), false);
+});

@@ -1,0 +1,548 @@
+import { createHmac } from 'node:crypto';
+import type { JWTPayload } from 'jose';
+import t from 'tap';
+import { startInProcess, type Handled } from '../helpers/in-process.js';
+import { IdentityProvider } from '../helpers/identity-provider.js';
+import { newPair } from '../helpers/key-server.js';
+import { until } from '../helpers/until.js';
+
+const idp = await IdentityProvider.start(t);
+const other = await IdentityProvider.start(t);
+/** A key with the name of the provider's. */
+const stranger = await newPair('one', 'RS256');
+
+const providerOf = (name: string, issuer: string, more: object = {}) => ({
+  name,
+  title: `Log in at ${name}`,
+  issuer,
+  client_id: 'latchkey',
+  client_secret: 'secret',
+  customer_id: 'C1',
+  roles: { claim: 'groups', map: { 'api-admins': 'superuser', developers: 'engineer' } },
+  ...more,
+});
+const server = await startInProcess(t, {
+  interface: { account_endpoints: true },
+  tokens: { owner_login_within: '90d' },
+  login: {
+    oidc: [
+      providerOf('sso', idp.url),
+      providerOf('other', other.url, { roles: { claim: 'groups', default: 'user' } }),
+    ],
+    public_url: 'https://api.example',
+  },
+});
+const { request, opened } = server;
+
+t.beforeEach(() => {
+  idp.tellTruth();
+  other.tellTruth();
+});
+
+/** The pairs of the cookies that an answer sets. */
+function cookiesOf({ headers }: Handled): Record<string, string> {
+  const set = [headers['set-cookie'] ?? []].flat();
+  return Object.fromEntries(set.map((cookie) => /^([^=]+)=([^;]*)/.exec(cookie)?.slice(1) as [string, string]));
+} // prettier-ignore
+
+const STATE = '__Host-latchkey-login';
+
+/** Begins a login: where the browser goes, and the cookie that it has then. */
+async function begin(query = '', provider = 'sso') {
+  const reply = await request(`/_latchkey/oidc/${provider}/login${query}`);
+  const location = String(reply.headers.location);
+  return { reply, location, cookie: `${STATE}=${cookiesOf(reply)[STATE]}` };
+}
+
+function callback(query: URLSearchParams | string, cookie: string, provider = 'sso') {
+  return request(`/_latchkey/oidc/${provider}/callback?${query}`, { headers: { Cookie: cookie } });
+}
+
+/** A whole login. */
+async function logIn(query = '', cookies = '') {
+  const { location, cookie } = await begin(query);
+  const reply = await callback(idp.authorize(location), cookies === '' ? cookie : `${cookies}; ${cookie}`);
+  return { reply, session: cookiesOf(reply)['service.session'] ?? '' };
+}
+
+const errorOf = ({ headers }: Handled) =>
+  new URL(String(headers.location), 'https://api.example').searchParams.get('login_error');
+/** The names of the entries of the audit log, with their reasons. */
+const eventsOf = ({ audit }: Handled) =>
+  audit.map((entry) => [entry.event, entry['reason'] ?? []].flat().join(' '));
+const withSession = (session: string) => ({ headers: { Cookie: `service.session=${session}` } });
+const whoIs = async (session: string) =>
+  (await request('/_latchkey/session', withSession(session))).json?.user;
+
+t.test('a login makes a user and a session, and leads back', async (t) => {
+  const { reply, location, cookie } = await begin('?return_to=/reports?year=1');
+  t.equal(reply.status, 303);
+  t.match(reply.headers['set-cookie'], [/^__Host-latchkey-login=[^;]+; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax; Secure$/]);
+  const asked = Object.fromEntries(new URL(location).searchParams);
+  t.match(asked, {
+    response_type: 'code',
+    client_id: 'latchkey',
+    redirect_uri: 'https://api.example/_latchkey/oidc/sso/callback',
+    scope: 'openid email profile',
+    code_challenge_method: 'S256',
+    code_challenge: /^[\w-]{43}$/,
+    state: /^[\w-]{43}$/,
+    nonce: /^[\w-]{43}$/,
+  });
+  const done = await callback(idp.authorize(location), cookie);
+  t.match(done, { status: 303, headers: { location: '/reports?year=1' } });
+  t.same(done.audit.map(({ event }) => event), ['user.created', 'login.succeeded', 'session.started']);
+  const { [STATE]: state, 'service.session': session = '' } = cookiesOf(done);
+  t.equal(state, '', 'the state is forgotten');
+  const user = await whoIs(session);
+  t.match(user, { login: 'ann@idp.example', name: 'Ann', role: 'engineer', customer_id: 'C1', id: /^oidc[0-9a-f]{40}$/ });
+  const stored = await opened.store.directory.getUser(user.id);
+  t.match(stored, { passwordHash: null, otpSecret: null, provider: { name: 'sso', issuer: idp.url, subject: 'ann' } });
+  const { json: sessions } = await request('/_latchkey/sessions', withSession(session));
+  t.match(sessions, [{ provider: 'sso', current: true }]);
+  const again = await logIn('', `service.session=${session}`);
+  t.same(eventsOf(again.reply), ['login.succeeded', 'session.started', 'session.ended new_login']);
+  t.equal(again.reply.headers.location, '/_latchkey/');
+  t.equal((await whoIs(again.session)).id, user.id, 'the same user');
+  t.equal((await whoIs(session)), undefined, 'the session before is over');
+  const { json: methods } = await request('/_latchkey/login-methods');
+  t.same(methods, { password: true, providers: [{ name: 'sso', title: 'Log in at sso' }, { name: 'other', title: 'Log in at other' }] });
+}); // prettier-ignore
+
+/** An attack or a fault, what it does, and the error that the page shows. */
+type Attack = [what: string, error: string, attempt: () => Promise<Handled>];
+
+/** A login whose ID token has other claims. */
+const withClaims = (claims: Record<string, unknown>) => async () => {
+  idp.claims = claims;
+  return (await logIn()).reply;
+};
+/** A login whose ID token is made in another way. */
+const withToken = (make: (claims: JWTPayload) => string | Promise<string>) => async () => {
+  idp.idToken = make;
+  return (await logIn()).reply;
+};
+/** A login whose callback has another query. */
+const withQuery = (change: (query: URLSearchParams) => void) => async () => {
+  const { location, cookie } = await begin();
+  const query = idp.authorize(location);
+  change(query);
+  return callback(query, cookie);
+};
+const nowSeconds = () => Math.floor(Date.now() / 1000);
+const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+
+const ATTACKS: Attack[] = [
+  ['the provider is away at the beginning', 'provider_unavailable', async () => {
+    const fresh = await startOther({ issuer: 'http://127.0.0.1:1' });
+    return fresh('/_latchkey/oidc/sso/login');
+  }],
+  ['the provider is away at the code', 'provider_unavailable', async () => {
+    const { location, cookie } = await begin();
+    const query = idp.authorize(location);
+    idp.away = true;
+    return callback(query, cookie);
+  }],
+  ['the provider fails at the code', 'provider_unavailable', async () => {
+    idp.answers['/token'] = { status: 502, json: {} };
+    return (await logIn()).reply;
+  }],
+  ['the provider limits the rate', 'provider_unavailable', async () => {
+    idp.answers['/token'] = { status: 429, json: {} };
+    return (await logIn()).reply;
+  }],
+  ['the configuration names another issuer', 'provider_unavailable', async () => {
+    other.metadata = { issuer: idp.url };
+    return (await startOther({ issuer: other.url }))('/_latchkey/oidc/sso/login');
+  }],
+  ['the configuration leads browsers to http://', 'provider_unavailable', async () => {
+    other.metadata = { authorization_endpoint: 'http://idp.example/authorize' };
+    return (await startOther({ issuer: other.url }))('/_latchkey/oidc/sso/login');
+  }],
+  ['the configuration sends the code to http://', 'provider_unavailable', async () => {
+    other.metadata = { token_endpoint: 'http://idp.example/token' };
+    return (await startOther({ issuer: other.url }))('/_latchkey/oidc/sso/login');
+  }],
+  ['the token endpoint leads somewhere else', 'invalid_answer', async () => {
+    idp.answers['/token'] = { status: 307, json: {} };
+    return (await logIn()).reply;
+  }],
+  ['the answer is too long', 'provider_unavailable', async () => {
+    idp.answers['/token'] = { json: { pad: 'x'.repeat(300_000) } };
+    return (await logIn()).reply;
+  }],
+  ['the answer is nested too deep', 'invalid_answer', async () => {
+    let json: unknown = 1;
+    for (let i = 0; i < 100; i++) json = [json];
+    idp.answers['/token'] = { json };
+    return (await logIn()).reply;
+  }],
+  ['the person cancels', 'provider_refused', withQuery((query) => {
+    query.delete('code');
+    query.set('error', 'access_denied');
+  })],
+  ['no ID token', 'invalid_answer', async () => {
+    idp.answers['/token'] = { json: { access_token: 'at', token_type: 'Bearer' } };
+    return (await logIn()).reply;
+  }],
+  ['login CSRF: the callback of another browser', 'not_begun', async () => {
+    const { location } = await begin();
+    return callback(idp.authorize(location), 'a=b');
+  }],
+  ['swapped state: of another login of this browser', 'not_begun', async () => {
+    const first = await begin();
+    const second = await begin();
+    return callback(idp.authorize(first.location), second.cookie);
+  }],
+  ['no state', 'not_begun', withQuery((query) => query.delete('state'))],
+  ['two states', 'invalid_answer', withQuery((query) => query.append('state', 'x'))],
+  ['two codes', 'invalid_answer', withQuery((query) => query.append('code', 'x'))],
+  ['two state cookies', 'not_begun', async () => {
+    const { location, cookie } = await begin();
+    return callback(idp.authorize(location), `${cookie}; ${cookie}`);
+  }],
+  ['a state cookie that was changed', 'not_begun', async () => {
+    const { location, cookie } = await begin();
+    return callback(idp.authorize(location), `${cookie.slice(0, -3)}AAA`);
+  }],
+  ['the state of another provider', 'not_begun', async () => {
+    const { location, cookie } = await begin('', 'other');
+    return callback(idp.authorize(location), cookie, 'sso');
+  }],
+  ['a replayed code', 'not_begun', async () => {
+    const { location, cookie } = await begin();
+    const query = idp.authorize(location);
+    idp.reusesCodes = true;
+    t.equal((await callback(query, cookie)).headers.location, '/_latchkey/');
+    return callback(query, cookie);
+  }],
+  ['a code of another login', 'invalid_answer', async () => {
+    const first = await begin();
+    const second = await begin();
+    const query = idp.authorize(first.location);
+    query.set('state', new URL(second.location).searchParams.get('state') ?? '');
+    return callback(query, second.cookie);
+  }],
+  ['a code that was never given', 'invalid_answer', withQuery((query) => query.set('code', 'x'))],
+  ['mix-up: the answer names another issuer', 'invalid_answer', withQuery((query) => query.set('iss', other.url))],
+  ['mix-up: the answer names no issuer', 'invalid_answer', withQuery((query) => query.delete('iss'))],
+  ['mix-up: an ID token of another issuer', 'invalid_answer', withClaims({ iss: other.url })],
+  ['another audience', 'invalid_answer', withClaims({ aud: 'somebody' })],
+  ['several audiences, and the token is for another one', 'invalid_answer', withClaims({ aud: ['latchkey', 'somebody'], azp: 'somebody' })],
+  ['another nonce', 'invalid_answer', withClaims({ nonce: 'x' })],
+  ['no nonce', 'invalid_answer', withClaims({ nonce: undefined })],
+  ['expired', 'invalid_answer', withClaims({ exp: nowSeconds() - 40 })],
+  ['not yet', 'invalid_answer', withClaims({ nbf: nowSeconds() + 90 })],
+  ['no expiry', 'invalid_answer', withClaims({ exp: undefined })],
+  ['no subject', 'invalid_answer', withClaims({ sub: undefined })],
+  ['an empty subject', 'invalid_answer', withClaims({ sub: '' })],
+  ['unsigned', 'invalid_answer', withToken((claims) => `${part({ alg: 'none' })}.${part(claims)}.`)],
+  ['HS256 by the client secret', 'invalid_answer', withToken((claims) => hs256(claims, 'secret'))],
+  ['HS256 by the public key', 'invalid_answer', withToken((claims) => hs256(claims, JSON.stringify(idp.pair.jwk)))],
+  ['signed by somebody else', 'invalid_answer', withToken((claims) => idp.sign(claims, {}, stranger))],
+  ['signed by a key that it brings along', 'invalid_answer', withToken((claims) => idp.sign(claims, { jwk: stranger.jwk }, stranger))],
+  ['a changed signature', 'invalid_answer', withToken(async (claims) => (await idp.sign(claims)).replace(/.{4}$/, 'AAAA'))],
+  ['no email', 'login_missing', withClaims({ email: undefined })],
+  ['an email that is a list', 'login_missing', withClaims({ email: ['ann@idp.example'] })],
+  ['an email with a control character', 'login_missing', withClaims({ email: 'ann\n@idp.example' })],
+  ['a login that Latchkey gives itself', 'login_missing', withClaims({ email: 'deletion-pending+x' })],
+  ['an email that is not verified', 'email_unverified', withClaims({ email_verified: false })],
+  ['an email that is verified in words', 'email_unverified', withClaims({ email_verified: 'true' })],
+  ['no group', 'no_role', withClaims({ sub: 'bob', email: 'bob@idp.example', groups: undefined })],
+  ['another group', 'no_role', withClaims({ sub: 'bob', email: 'bob@idp.example', groups: ['Developers', 'x'] })],
+  ['pre-account-hijacking: the login of a user with a password', 'login_taken', withClaims({ sub: 'eve', email: 'Superuser@example.com' })],
+  ['the login of another person', 'login_taken', withClaims({ sub: 'eve', email: 'ANN@idp.example' })],
+  ['a fresh login that the provider did not ask for', 'not_fresh', async () => {
+    idp.claims = { auth_time: nowSeconds() - 120 };
+    return (await logIn('?fresh=1')).reply;
+  }],
+  ['a fresh login without a time', 'not_fresh', async () => {
+    idp.claims = { auth_time: undefined };
+    return (await logIn('?fresh=1')).reply;
+  }],
+]; // prettier-ignore
+
+function hs256(claims: JWTPayload, secret: string): string {
+  const text = `${part({ alg: 'HS256', kid: 'one' })}.${part({ ...claims })}`;
+  return `${text}.${createHmac('sha256', secret).update(text).digest('base64url')}`;
+}
+
+/** The requests of a server with one provider. */
+async function startOther(provider: object) {
+  const started = await startInProcess(t, {
+    login: { oidc: [providerOf('sso', idp.url, provider)], public_url: 'https://api.example' },
+  });
+  return started.request;
+}
+
+t.test('no attack and no fault gives a session', async (t) => {
+  t.equal((await logIn()).reply.headers.location, '/_latchkey/', 'a login that is right succeeds');
+  for (const [what, error, attempt] of ATTACKS) {
+    idp.tellTruth();
+    other.tellTruth();
+    const reply = await attempt();
+    t.same([reply.status, errorOf(reply)], [303, error], what);
+    t.equal(cookiesOf(reply)['service.session'], undefined, `${what}: no session`);
+    if (reply.headers['set-cookie'] !== undefined)
+      t.same(eventsOf(reply), [`login.failed ${error}`], `${what}: audit log`);
+  }
+  for (const name of ['nobody', 'SSO', 'sso%20'])
+    for (const end of ['login', 'callback', 'logout'])
+      t.equal((await request(`/_latchkey/oidc/${name}/${end}`)).status, 404, `${name}/${end}`);
+});
+
+t.test('clocks may differ by half a minute', async (t) => {
+  for (const claims of [{ exp: nowSeconds() - 20 }, { nbf: nowSeconds() + 20 }, { iat: nowSeconds() + 20 }]) {
+    idp.claims = claims;
+    t.equal((await logIn()).reply.headers.location, '/_latchkey/', JSON.stringify(Object.keys(claims)));
+  }
+});
+
+t.test('return_to leads to the own origin, or is ignored', async (t) => {
+  for (const [path, to] of [
+    ['/reports', '/reports'],
+    ['/a?b=/c#d', '/a?b=/c#d'],
+    ['//evil.example', '/_latchkey/'],
+    ['/\\evil.example', '/_latchkey/'],
+    ['https://evil.example', '/_latchkey/'],
+    ['/\t/evil.example', '/_latchkey/'],
+    ['javascript:alert(1)', '/_latchkey/'],
+    ['evil', '/_latchkey/'],
+    ['', '/_latchkey/'],
+  ] as const) {
+    const { reply } = await logIn(`?return_to=${encodeURIComponent(path)}`);
+    t.equal(reply.headers.location, to, path);
+  }
+  t.equal((await logIn('?return_to=/a&return_to=/b')).reply.headers.location, '/_latchkey/');
+});
+
+t.test('the role follows the claim; without one nothing of the user works', async (t) => {
+  const { session } = await logIn();
+  const { id } = await whoIs(session);
+  t.match(await whoIs((await logIn()).session), { role: 'engineer' });
+  idp.claims = { groups: ['developers', 'api-admins'] };
+  const promoted = await logIn();
+  t.match(await whoIs(promoted.session), { role: 'superuser' }, 'the first of the map counts');
+  t.match(promoted.reply.audit, [{ event: 'user.changed', reason: 'role' }]);
+  idp.claims = { groups: 'developers' };
+  t.match(await whoIs((await logIn()).session), { role: 'engineer' }, 'one value is text');
+  idp.claims = { groups: [] };
+  const { reply } = await logIn();
+  t.equal(errorOf(reply), 'no_role');
+  t.match(reply.audit, [{ event: 'user.changed', reason: 'no_role' }, { event: 'login.failed', reason: 'no_role' }]);
+  t.same([await whoIs(session), await whoIs(promoted.session)], [undefined, undefined], 'no session is left');
+  t.match(await opened.store.directory.getUser(id), { locked: true });
+  idp.claims = {};
+  const back = await logIn();
+  t.match(await whoIs(back.session), { id, role: 'engineer' });
+  const user = await opened.store.directory.getUser(id);
+  if (user === undefined) throw new Error('the user is gone');
+  await opened.store.directory.change({ users: [{ ...user, locked: true, lockedBy: 'operator', updatedAt: user.updatedAt + 1 }] }, Date.now());
+  t.equal(errorOf((await logIn()).reply), 'locked', 'an operator locked the user');
+  const locked = await opened.store.directory.getUser(id);
+  if (locked === undefined) throw new Error('the user is gone');
+  await opened.store.directory.change({ users: [{ ...user, updatedAt: locked.updatedAt + 1 }] }, Date.now());
+  t.match(await whoIs((await logIn()).session), { id });
+}); // prettier-ignore
+
+t.test('claims that the ID token lacks are asked for', async (t) => {
+  idp.claims = { email: undefined, email_verified: undefined, groups: undefined };
+  idp.userInfo = { email: 'ann@idp.example', email_verified: true, groups: ['api-admins'] };
+  t.match(await whoIs((await logIn()).session), { role: 'superuser' });
+  idp.userInfo = { ...idp.userInfo, sub: 'somebody' };
+  t.equal(errorOf((await logIn()).reply), 'invalid_answer', 'about somebody else');
+});
+
+t.test('a user of a provider has no password', async (t) => {
+  await logIn();
+  const body = new URLSearchParams({ user: 'ann@idp.example', password: 'x' });
+  t.match(await request('/login', { body }), { status: 401, json: { code: 'invalid_grant' } });
+});
+
+t.test('a fresh login counts as the password that somebody does not have', async (t) => {
+  const stale = (await logIn()).session;
+  const create = (session: string, more: Record<string, string> = {}) =>
+    request('/tokens', { ...withSession(session), body: new URLSearchParams({ name: 'ci', ...more }) });
+  const refused = await create(stale);
+  t.match(refused, { status: 400, json: { code: 'invalid_request', detail: /oidc\/sso\/login\?fresh=1/ } });
+  const { location } = await begin('?fresh=1');
+  t.match(Object.fromEntries(new URL(location).searchParams), { max_age: '0', prompt: 'login' });
+  const { reply, session } = await logIn('?fresh=1', `service.session=${stale}`);
+  t.match(eventsOf(reply), ['login.succeeded', 'sudo.granted fresh_login', 'session.started', 'session.ended new_login']);
+  const created = await create(session, { scope: 'global:read' });
+  t.match(created, { status: 200, json: { name: 'ci', scope: 'global:read', access_token: /^lk/ } });
+  t.same(eventsOf(created), ['token.created']);
+  t.equal((await create(stale)).status, 400, 'the session before is over');
+  t.match(await create(session, { scope: 'nothing' }), { status: 400, json: { code: 'invalid_scope' } });
+  t.match(await create(session, { password: 'x' }), { status: 400 }, 'a password is checked as ever');
+  t.match(await create(session, { username: 'ann@idp.example' }), { status: 400 });
+  const elsewhere = { Cookie: `service.session=${session}`, 'Sec-Fetch-Site': 'cross-site' };
+  t.equal((await request('/tokens', { headers: elsewhere, body: new URLSearchParams({ name: 'x' }) })).status, 403);
+  const sudo = await request('/sudo', { ...withSession(session), method: 'POST', body: new URLSearchParams() });
+  t.match(sudo, { status: 200, json: { expiry_time: /^\d{4}/ } });
+  t.same(eventsOf(sudo), ['sudo.granted']);
+  const second = (await logIn()).session;
+  t.equal((await create(second)).status, 400, 'another session of the same user is not fresh');
+  const { id } = await whoIs(session);
+  const user = await opened.store.directory.getUser(id);
+  if (user === undefined) throw new Error('the user is gone');
+  const minutesAgo = Date.now() - 6 * 60_000;
+  await opened.store.sessions.grantSudo(user, `fresh-login.${(await sessionOf(session)).id}`, minutesAgo + 300_000, minutesAgo);
+  t.equal((await create(session)).status, 400, 'five minutes later it is over');
+  t.match(await create(await passwordSession()), { status: 400, json: { detail: /username and password/ } }, 'others have a password');
+}); // prettier-ignore
+
+const passwordSession = () => server.login('engineer').then((cookie) => cookie.replace(/^[^=]+=/, ''));
+
+/** What is listed of the session that asks. */
+async function sessionOf(session: string): Promise<{ id: string }> {
+  const { json } = await request('/_latchkey/sessions', withSession(session));
+  return (json as { id: string; current: boolean }[]).find(({ current }) => current) as { id: string };
+}
+
+t.test('a provider ends sessions at once', async (t) => {
+  const logout = (token: string) =>
+    request('/_latchkey/oidc/sso/backchannel-logout', { body: new URLSearchParams({ logout_token: token }) });
+  idp.claims = { sid: 'one' };
+  const one = (await logIn()).session;
+  idp.claims = { sid: 'two' };
+  const two = (await logIn()).session;
+  const isOn = async (session: string) => (await whoIs(session)) !== undefined;
+  const good = { sub: 'ann', sid: 'one' };
+  const now = nowSeconds();
+  const none: [string, Promise<string>][] = [
+    ['no token', Promise.resolve('')],
+    ['no subject and no session', idp.logoutToken({})],
+    ['another audience', idp.logoutToken({ ...good, aud: 'somebody' })],
+    ['another issuer', idp.logoutToken({ ...good, iss: other.url })],
+    ['another provider', other.logoutToken(good)],
+    ['old', idp.logoutToken({ ...good, iat: now - 400 })],
+    ['of the future', idp.logoutToken({ ...good, iat: now + 120 })],
+    ['expired', idp.logoutToken({ ...good, exp: now - 60 })],
+    ['no event', idp.logoutToken({ ...good, events: {} })],
+    ['an ID token', idp.sign({ iss: idp.url, aud: 'latchkey', iat: now, exp: now + 60, jti: 'x', nonce: 'x', ...good })],
+    ['with a nonce', idp.logoutToken({ ...good, nonce: 'x' })],
+    ['unsigned', idp.logoutToken(good).then((token) => `${part({ alg: 'none' })}.${token.split('.')[1]}.`)],
+    ['HS256', Promise.resolve(hs256({ iss: idp.url, aud: 'latchkey', iat: now, jti: 'x', events: { 'http://schemas.openid.net/event/backchannel-logout': {} }, ...good }, 'secret'))],
+  ];
+  for (const [what, token] of none) {
+    t.match(await logout(await token), { status: 400 }, what);
+    t.same([await isOn(one), await isOn(two)], [true, true], what);
+  }
+  t.match(await logout(await idp.logoutToken({ sub: 'somebody' })), { status: 200 });
+  t.match(await logout(await idp.logoutToken({ sid: 'none' })), { status: 200 });
+  t.same([await isOn(one), await isOn(two)], [true, true], 'somebody else');
+  const ended = await logout(await idp.logoutToken(good));
+  t.match(ended, { status: 200, text: '' });
+  t.same(eventsOf(ended), ['session.ended provider_logout']);
+  t.same([await isOn(one), await isOn(two)], [false, true], 'one session');
+  t.equal((await logout(await idp.logoutToken({ sid: 'two' }))).status, 200);
+  t.equal(await isOn(two), false, 'a session without the subject');
+  const three = (await logIn()).session;
+  const four = (await logIn()).session;
+  await logout(await idp.logoutToken({ sub: 'ann' }));
+  t.same([await isOn(three), await isOn(four)], [false, false], 'all of a person');
+}); // prettier-ignore
+
+t.test('logging out leads on to the provider', async (t) => {
+  const { headers } = await request('/_latchkey/oidc/sso/logout');
+  const url = new URL(String(headers.location));
+  t.equal(url.origin + url.pathname, `${idp.url}/logout`);
+  t.match(Object.fromEntries(url.searchParams), { client_id: 'latchkey', post_logout_redirect_uri: 'https://api.example/_latchkey/' });
+  const { session } = await logIn();
+  t.match(await request('/_latchkey/session', withSession(session)), { json: { provider: { name: 'sso', title: 'Log in at sso' } } });
+  t.equal((await request('/logout', { ...withSession(session), method: 'POST' })).status, 204);
+  t.equal(await whoIs(session), undefined);
+}); // prettier-ignore
+
+t.test('tokens end with the logins of their owner', async (t) => {
+  const { session } = await logIn('?fresh=1');
+  const { json } = await request('/tokens', { ...withSession(session), body: new URLSearchParams({ name: 'ci' }) });
+  const key = { headers: { 'Service-Key': json.access_token as string } };
+  const { id } = await whoIs(session);
+  const age = async (days: number) => {
+    const user = await opened.store.directory.getUser(id);
+    if (user?.provider === undefined) throw new Error('the user is gone');
+    const provider = { ...user.provider, loginAt: Date.now() - days * 86_400_000 };
+    const change = { users: [{ ...user, provider, updatedAt: Math.max(Date.now(), user.updatedAt + 1) }] };
+    t.equal(await opened.store.directory.change(change, Date.now()), undefined);
+  };
+  await age(89);
+  t.equal((await request('/x', key)).status, 200);
+  await age(91);
+  t.same((await request('/x', key)).json, { msg: 'Provided credentials are missing or invalid' });
+  t.equal((await request('/x', { headers: { Cookie: await server.login('engineer') } })).status, 200, 'others go on');
+  t.equal((await request('/x', { headers: { 'Service-Key': await server.token('engineer') } })).status, 200, 'also by tokens');
+  await logIn();
+  t.equal((await request('/x', key)).status, 200, 'the next login brings them back');
+}); // prettier-ignore
+
+t.test('a directory that names no users of providers keeps them', async (t) => {
+  const { session } = await logIn();
+  const { id } = await whoIs(session);
+  const declared = { customers: [{ id: 'C1', name: 'One' }, { id: 'C2', name: 'Two' }], services: [], users: [] };
+  const plan = await opened.directory.plan(declared, Date.now());
+  t.ok(plan.changes.removeUsers?.includes('billing'));
+  t.notOk(plan.changes.removeUsers?.includes(id));
+  const without = await opened.directory.plan({ ...declared, customers: [{ id: 'C2', name: 'Two' }] }, Date.now());
+  t.ok([...(without.changes.removeUsers ?? []), ...without.pendingDeletions].includes(id), 'but not without their customer');
+}); // prettier-ignore
+
+t.test('browsers that open a page without a session are sent to log in', async (t) => {
+  const { request, login, token } = await startInProcess(t, {
+    on_unauthenticated: 'login',
+    routes: [
+      { path: '/app/*', action: 'app' },
+      { path: '/json/*', action: 'app', on_unauthenticated: 'json' },
+    ],
+    default_route: { on_unauthenticated: 'json' },
+  });
+  const html = { Accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
+  const navigation = { ...html, 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Dest': 'document', 'Sec-Fetch-Site': 'none' };
+  const sent = async (path: string, headers: Record<string, string>, method = 'GET') => {
+    const { status, headers: answered } = await request(path, { method, headers });
+    return [status, answered.location];
+  };
+  const there = [303, '/_latchkey/?return_to=%2Fapp%2Fa%3Fb%3Dc'];
+  t.same(await sent('/app/a?b=c', navigation), there);
+  t.same(await sent('/app/a?b=c', html), there, 'an older browser');
+  t.same(await sent('/app/a?b=c', { ...navigation, Cookie: 'service.session=gone' }), there, 'a session that is over');
+  t.same(await sent(`/app/${'a'.repeat(2100)}`, navigation), [303, '/_latchkey/'], 'too long to come back to');
+  t.same(await sent('/app/a?b=\\evil', navigation), [303, '/_latchkey/'], 'nothing that leads elsewhere');
+  t.match(await request('/app/a', { headers: navigation }), { headers: { 'cache-control': 'no-store' } });
+  const others: [string, string, Record<string, string>, string?][] = [
+    ['POST', '/app/a', navigation, 'POST'],
+    ['HEAD', '/app/a', navigation, 'HEAD'],
+    ['a program', '/app/a', { Accept: '*/*' }],
+    ['JSON', '/app/a', { Accept: 'application/json' }],
+    ['HTML refused', '/app/a', { Accept: 'text/html;q=0, */*' }],
+    ['nothing asked for', '/app/a', {}],
+    ['fetch()', '/app/a', { ...html, 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty' }],
+    ['a frame', '/app/a', { ...navigation, 'Sec-Fetch-Dest': 'iframe' }],
+    ['a wrong key', '/app/a', { ...navigation, 'Service-Key': 'x' }],
+    ['a wrong Bearer token', '/app/a', { ...navigation, Authorization: 'Bearer x' }],
+    ['a password', '/app/a', { ...navigation, Authorization: 'Basic eDp5' }],
+    ['a route that says json', '/json/a', navigation],
+    ['the default route', '/else', navigation],
+    ['a built-in endpoint', '/tokens', navigation],
+  ];
+  for (const [what, path, headers, method] of others)
+    t.same(await sent(path, headers, method), [401, undefined], what);
+  t.same(await sent('/app/a', { ...navigation, Cookie: await login('user') }), [200, undefined]);
+  t.same(await sent('/app/a', { ...navigation, 'Service-Key': await token('user', { scope: 'purge_all' }) }), [403, undefined]);
+}); // prettier-ignore
+
+/** It is the last one: the keys before are gone for a while. */
+t.test('new keys of the provider count within seconds', async (t) => {
+  const next = await newPair('two', 'ES256');
+  const before = idp.pair;
+  idp.pair = next;
+  idp.published = [next];
+  await until(
+    async () => (await logIn()).reply.headers.location === '/_latchkey/',
+    'the new key counts',
+    10_000,
+  );
+  idp.idToken = (claims) => idp.sign(claims, {}, before);
+  t.equal(errorOf((await logIn()).reply), 'invalid_answer', 'the key before is gone');
+});

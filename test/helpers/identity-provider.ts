@@ -1,0 +1,176 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { type JWTPayload, SignJWT } from 'jose';
+import { listenOnLoopback } from './http.js';
+import { newPair, type Pair } from './key-server.js';
+
+/** What a code was given for. */
+interface Grant {
+  readonly nonce: string | null;
+  readonly challenge: string | null;
+  readonly redirectUri: string | null;
+  readonly fresh: boolean;
+}
+
+/** An answer in the place of the right one; undefined: the right one. */
+type Answer = { readonly status?: number; readonly json?: unknown } | undefined;
+
+const CLIENT = 'latchkey';
+
+/**
+ * An OpenID Connect provider that lies as a test wants. Nobody logs in at it: {@link authorize} stands for the browser that
+ * was there.
+ */
+export class IdentityProvider {
+  readonly url: string;
+  readonly #server: Server;
+  readonly #codes = new Map<string, Grant>();
+  pair: Pair;
+  published: readonly Pair[];
+  /** Claims of ID tokens besides those that follow from the login. */
+  claims: Record<string, unknown> = {};
+  /** Claims of the UserInfo endpoint. */
+  userInfo: object = {};
+  metadata: object = {};
+  away = false;
+  /** Answers in the place of the right ones, by path. */
+  answers: Partial<Record<string, Answer>> = {};
+  /** Makes an ID token in the place of the one that is signed. */
+  idToken: ((claims: JWTPayload) => string | Promise<string>) | undefined;
+  /** Whether a code can be used again. */
+  reusesCodes = false;
+  readonly asked: string[] = [];
+
+  private constructor(url: string, server: Server, pair: Pair) {
+    this.url = url;
+    this.#server = server;
+    this.pair = pair;
+    this.published = [pair];
+  }
+
+  static async start(t: { teardown: (fn: () => void) => void }, algorithm = 'RS256'): Promise<IdentityProvider> {
+    let answer = (_req: IncomingMessage, res: ServerResponse): unknown => res.writeHead(503).end();
+    const server = createServer((req, res) => void answer(req, res));
+    const provider = new IdentityProvider(await listenOnLoopback(server), server, await newPair('one', algorithm));
+    answer = (req, res) => provider.#answer(req, res);
+    t.teardown(() => provider.#stop());
+    return provider;
+  } // prettier-ignore
+
+  /** Lets everything be as it was at the beginning. */
+  tellTruth(): void {
+    Object.assign(this, { claims: {}, userInfo: {}, metadata: {}, answers: {}, away: false });
+    Object.assign(this, { idToken: undefined, reusesCodes: false, published: [this.pair] });
+  }
+
+  #stop(): void {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+
+  /** What the browser brings back of the address that it was sent to. */
+  authorize(location: string): URLSearchParams {
+    const { searchParams: asked } = new URL(location);
+    const code = randomUUID();
+    this.#codes.set(code, {
+      nonce: asked.get('nonce'),
+      challenge: asked.get('code_challenge'),
+      redirectUri: asked.get('redirect_uri'),
+      fresh: asked.get('max_age') === '0',
+    });
+    return new URLSearchParams({ code, state: asked.get('state') ?? '', iss: this.url });
+  }
+
+  /** Signs claims as this provider. */
+  sign(claims: JWTPayload, header: object = {}, pair = this.pair): Promise<string> {
+    return new SignJWT(claims)
+      .setProtectedHeader({ alg: pair.algorithm, kid: pair.kid, ...header })
+      .sign(pair.privateKey);
+  }
+
+  /** A logout token, right but for what is given. */
+  logoutToken(claims: JWTPayload): Promise<string> {
+    const events = { 'http://schemas.openid.net/event/backchannel-logout': {} };
+    const now = Math.floor(Date.now() / 1000);
+    return this.sign(
+      { iss: this.url, aud: CLIENT, iat: now, exp: now + 60, jti: randomUUID(), events, ...claims },
+      { typ: 'logout+jwt' },
+    );
+  }
+
+  async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const path = (req.url ?? '').split('?')[0] ?? '';
+    this.asked.push(path);
+    if (this.away) {
+      req.socket.destroy();
+      return;
+    }
+    const { status = 200, json } = this.answers[path] ?? (await this.#right(path, req));
+    res.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(json));
+  }
+
+  async #right(path: string, req: IncomingMessage): Promise<NonNullable<Answer>> {
+    switch (path) {
+      case '/.well-known/openid-configuration':
+        return { json: this.#configuration() };
+      case '/jwks':
+        return { json: { keys: this.published.map(({ jwk }) => jwk) } };
+      case '/token':
+        return this.#token(new URLSearchParams(await textOf(req)), req.headers.authorization);
+      case '/userinfo':
+        return { json: { sub: this.claims.sub ?? 'ann', ...this.userInfo } };
+      default:
+        return { status: 404, json: {} };
+    }
+  }
+
+  #configuration() {
+    return {
+      issuer: this.url,
+      authorization_endpoint: `${this.url}/authorize`,
+      token_endpoint: `${this.url}/token`,
+      userinfo_endpoint: `${this.url}/userinfo`,
+      end_session_endpoint: `${this.url}/logout`,
+      jwks_uri: `${this.url}/jwks`,
+      authorization_response_iss_parameter_supported: true,
+      id_token_signing_alg_values_supported: ['RS256', 'ES256', 'HS256', 'none'],
+      ...this.metadata,
+    };
+  }
+
+  async #token(sent: URLSearchParams, authorization = ''): Promise<NonNullable<Answer>> {
+    const code = sent.get('code') ?? '';
+    const grant = this.#codes.get(code);
+    const challenge = createHash('sha256').update(sent.get('code_verifier') ?? '').digest('base64url');
+    const isRight =
+      authorization === `Basic ${Buffer.from(`${CLIENT}:secret`).toString('base64')}` &&
+      grant?.challenge === challenge &&
+      grant.redirectUri === sent.get('redirect_uri');
+    if (!isRight) return { status: 400, json: { error: 'invalid_grant' } };
+    if (!this.reusesCodes) this.#codes.delete(code);
+    const now = Math.floor(Date.now() / 1000);
+    const claims = {
+      iss: this.url,
+      aud: CLIENT,
+      sub: 'ann',
+      iat: now,
+      exp: now + 60,
+      nonce: grant.nonce ?? undefined,
+      email: 'ann@idp.example',
+      email_verified: true,
+      name: 'Ann',
+      groups: ['developers'],
+      sid: 'sid-1',
+      ...(grant.fresh ? { auth_time: now } : {}),
+      ...this.claims,
+    } as JWTPayload;
+    const idToken = await (this.idToken?.(claims) ?? this.sign(claims));
+    return { json: { access_token: 'at', token_type: 'Bearer', expires_in: 60, id_token: idToken } };
+  } // prettier-ignore
+}
+
+async function textOf(req: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of req) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString();
+}
