@@ -17,6 +17,18 @@ export interface Token {
   readonly createdAt: EpochMs;
   readonly updatedAt: EpochMs;
   readonly expiresAt: EpochMs | null;
+  /** What limits its use, absent from a token without limits. An older Latchkey does not read a record that has it. */
+  readonly restrictions?: TokenRestrictions | undefined;
+}
+
+/** What limits the use of one token; each member is absent unless it is set, and one is there at least. */
+export interface TokenRestrictions {
+  /** Refused like an unknown token until it is resumed. */
+  readonly suspended?: true | undefined;
+  /** Requests in a time, as {@link parseRate} reads it: `600/1m`. */
+  readonly rate?: string | undefined;
+  /** Addresses and CIDR ranges of the clients that may use it; not empty. */
+  readonly addresses?: readonly string[] | undefined;
 }
 
 /** The last use of a token. Kept apart from the token, because it changes with the traffic. */

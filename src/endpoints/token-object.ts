@@ -37,5 +37,6 @@ function baseObject(token: Token, customerId: string): Omit<CreatedTokenObject, 
     created_at: formatTime(token.createdAt),
     updated_at: formatTime(token.updatedAt),
     expires_at: token.expiresAt === null ? null : formatTime(token.expiresAt),
+    ...token.restrictions,
   };
 }

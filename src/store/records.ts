@@ -1,3 +1,5 @@
+import { parseRange } from '../domain/address-range.js';
+import { parseRate } from '../domain/rate.js';
 import type { Session } from '../domain/session.js';
 import type { SigningKey, SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
@@ -5,15 +7,26 @@ import type { Token, TokenUse } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
 import { RecordUnreadable } from './faults.js';
 
-/** Version of every record written now. */
-export const RECORD_VERSION = 1;
+/** The newest form of a record that is read. */
+export const RECORD_VERSION = 2;
+
+/**
+ * Fields that a reader must not pass over, and the version of the form that they came with. A record without them has the
+ * oldest form, so that an older Latchkey refuses just those that it would misjudge.
+ */
+const FIELD_VERSIONS: readonly (readonly [name: string, version: number])[] = [['restrictions', 2]];
 
 /** A record as it is stored: the domain's value and the version of its form. */
 export type Stored<T> = T & { readonly v: number };
 
-/** Marks a value with the version of its form. */
+/** Marks a value with the version of its form. One of those fields without a value is left out, as it is read back. */
 export function encode<T extends object>(value: T): Stored<T> {
-  return { ...value, v: RECORD_VERSION };
+  const stored: Record<string, unknown> & { v: number } = { ...value, v: 1 };
+  for (const [name, since] of FIELD_VERSIONS) {
+    if (stored[name] === undefined) delete stored[name];
+    else stored.v = Math.max(stored.v, since);
+  }
+  return stored as Stored<T>;
 }
 
 /**
@@ -49,11 +62,30 @@ export const userOf = (stored: unknown): User => decode<User>('user', stored, RE
 export const customerOf = (stored: unknown): Customer =>
   decode<Customer>('customer', stored, REQUIRED.customer);
 export const serviceOf = (stored: unknown): Service => decode<Service>('service', stored, REQUIRED.service);
-export const tokenOf = (stored: unknown): Token =>
-  withoutCustomer(decode<Token>('token', stored, REQUIRED.token));
+export const tokenOf = (stored: unknown): Token => {
+  const token = withoutCustomer(decode<Token>('token', stored, REQUIRED.token));
+  if (token.restrictions !== undefined && !areRestrictions(token.restrictions)) throw damaged('token');
+  return token;
+};
 export const useOf = (stored: unknown): TokenUse => decode<TokenUse>('use', stored, REQUIRED.use);
 export const sessionOf = (stored: unknown): Session =>
   withoutCustomer(decode<Session>('session', stored, REQUIRED.session));
+
+/** Whether limits of a token are understood, all of them: one that is passed over would let in what it forbids. */
+function areRestrictions(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { suspended, rate, addresses, ...others } = value as Record<string, unknown>;
+  return (
+    Object.keys(others).length === 0 &&
+    (suspended === undefined || suspended === true) &&
+    (rate === undefined || (typeof rate === 'string' && parseRate(rate) !== undefined)) &&
+    (addresses === undefined || (Array.isArray(addresses) && addresses.every(isStoredRange)))
+  );
+}
+
+function isStoredRange(value: unknown): boolean {
+  return typeof value === 'string' && parseRange(value) !== undefined;
+}
 
 /** Leaves out the customer that older records name: it is the owner's, who may have moved since. */
 function withoutCustomer<T extends object>(value: T & { readonly customerId?: unknown }): T {

@@ -1,3 +1,5 @@
+import type { Token } from '../domain/token.js';
+
 /** The names of keys that tell what ended for good begin with it. */
 export const REVOCATION = 'revocation:';
 /** What ended is remembered for so long, in milliseconds. */
@@ -21,11 +23,15 @@ export interface RevocationLog {
  * | `legacy:DIGEST`| a legacy key was revoked and never comes back                           |
  * | `session:DIGEST` | a session                                                             |
  * | `user:AT:ID`   | a user was locked or deleted: each record of an earlier `updatedAt` is void |
+ * | `suspended:AT:ID` | a token was suspended: so is each record of an earlier `updatedAt`   |
+ * | `changed:AT:ID` | a token was changed otherwise: a record of an earlier `updatedAt` is not written again |
  */
 export class Revocations {
   /** By name, in the order in which they came, `performance.now()` of each. */
   readonly #times = new Map<string, number>();
   readonly #locks = new Map<string, number>();
+  readonly #suspensions = new Map<string, number>();
+  readonly #changes = new Map<string, number>();
   readonly #log: RevocationLog | null;
 
   constructor(log: RevocationLog | null) {
@@ -57,6 +63,18 @@ export class Revocations {
     return at !== undefined && updatedAt < at;
   }
 
+  /** Whether a token's record is from before the token was suspended. */
+  isSuspended({ id, updatedAt }: { readonly id: string; readonly updatedAt: number }): boolean {
+    if (this.#suspensions.size === 0) return false;
+    const at = this.#suspensions.get(id);
+    return at !== undefined && updatedAt < at;
+  }
+
+  /** Whether a token's record is from before the token was changed. */
+  isSuperseded({ id, updatedAt }: { readonly id: string; readonly updatedAt: number }): boolean {
+    return updatedAt < Math.max(this.#changes.get(id) ?? 0, this.#suspensions.get(id) ?? 0);
+  }
+
   /** All names, the oldest first. */
   names(): string[] {
     this.#prune(performance.now());
@@ -66,8 +84,8 @@ export class Revocations {
   #add(name: string, time: number): boolean {
     if (this.#times.has(name)) return false;
     this.#times.set(name, time);
-    const lock = lockOf(name);
-    if (lock !== undefined) this.#locks.set(lock.id, Math.max(lock.at, this.#locks.get(lock.id) ?? 0));
+    const timed = this.#timed(name);
+    if (timed !== undefined) timed.all.set(timed.id, Math.max(timed.at, timed.all.get(timed.id) ?? 0));
     return true;
   }
 
@@ -75,15 +93,26 @@ export class Revocations {
     for (const [name, time] of this.#times) {
       if (now - time < REMEMBERED_MS && this.#times.size <= MAX_REMEMBERED) return;
       this.#times.delete(name);
-      const lock = lockOf(name);
-      if (lock !== undefined && this.#locks.get(lock.id) === lock.at) this.#locks.delete(lock.id);
+      const timed = this.#timed(name);
+      if (timed !== undefined && timed.all.get(timed.id) === timed.at) timed.all.delete(timed.id);
     }
+  }
+
+  /** Reads a name of three parts. */
+  #timed(name: string): Timed | undefined {
+    const [kind = '', at, id] = name.split(':', 3);
+    const all = { user: this.#locks, suspended: this.#suspensions, changed: this.#changes }[kind];
+    return all === undefined || id === undefined ? undefined : { all, id, at: Number(at) };
   }
 }
 
-/** Reads `user:AT:ID`. */
-function lockOf(name: string): { readonly id: string; readonly at: number } | undefined {
-  if (!name.startsWith('user:')) return undefined;
-  const end = name.indexOf(':', 'user:'.length);
-  return { at: Number(name.slice('user:'.length, end)), id: name.slice(end + 1) };
+interface Timed {
+  readonly all: Map<string, number>;
+  readonly id: string;
+  readonly at: number;
+}
+
+/** What tells that a token was changed. @param token its record from then on */
+export function nameOfChange({ id, updatedAt, restrictions }: Token): string {
+  return `${restrictions?.suspended === true ? 'suspended' : 'changed'}:${updatedAt}:${id}`;
 }

@@ -1,4 +1,5 @@
 import { mapMaybe } from '../domain/maybe-promise.js';
+import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { Creations } from './creations.js';
 import type { Revocations } from './revocations.js';
@@ -6,13 +7,17 @@ import type { Store } from './store.js';
 
 /**
  * A store that may forget, corrected by what this process knows: what ended for good is not there, and who was locked is
- * locked, whatever the store says.
+ * locked, and which token suspended, whatever the store says.
  *
  * @param creations gets each token and session that this process creates
  */
 export function withRevocations(inner: Store, revocations: Revocations, creations: Creations): Store {
   const { tokens, sessions, directory } = inner;
   const corrected = (user: User) => (revocations.isLocked(user) ? { ...user, locked: true } : user);
+  const correctedToken = (token: Token): Token =>
+    revocations.isSuspended(token)
+      ? { ...token, restrictions: { ...token.restrictions, suspended: true } }
+      : token;
   return {
     ...inner,
     tokens: {
@@ -21,11 +26,17 @@ export function withRevocations(inner: Store, revocations: Revocations, creation
         mapMaybe(tokens.find(digest), (found) => {
           if (found === undefined || revocations.hasToken(found.token)) return undefined;
           const owner = corrected(found.owner);
-          return owner === found.owner ? found : { token: found.token, owner };
+          const token = correctedToken(found.token);
+          return owner === found.owner && token === found.token ? found : { token, owner };
         }),
       create: async (record, owner, limits, now) => {
         const result = await tokens.create(record, owner, limits, now);
         if (result === 'created') creations.note({ kind: 'token', record, owner });
+        return result;
+      },
+      update: async (record, basedOn) => {
+        const result = await tokens.update(record, basedOn);
+        if (result === 'updated') creations.replace(record);
         return result;
       },
     },

@@ -21,7 +21,7 @@ export function rotationState(old: Token, replacement: Token, now: number): Rota
   return now - Date.parse(old.last_seen_at) < QUIET_MS ? 'both_used' : 'quiet';
 }
 
-/** The newest token that was made as a replacement of another one: later, with the same name, scopes and services. */
+/** The newest token that was made as a replacement of another one: later, with the same name, scopes, services and limits. */
 export function findReplacement(old: Token, tokens: readonly Token[]): Token | undefined {
   return tokens
     .filter(
@@ -31,7 +31,9 @@ export function findReplacement(old: Token, tokens: readonly Token[]): Token | u
         token.name === old.name &&
         Date.parse(token.created_at) > Date.parse(old.created_at) &&
         isSameSet(token.scopes, old.scopes) &&
-        isSameSet(token.services, old.services),
+        isSameSet(token.services, old.services) &&
+        token.rate === old.rate &&
+        isSameSet(token.addresses ?? [], old.addresses ?? []),
     )
     .toSorted((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at))[0];
 } // prettier-ignore

@@ -1,4 +1,4 @@
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import {
   collect,
   configOption,
@@ -79,7 +79,7 @@ export function userCommand(): Command {
 
 /** `latchkey token ...`: looks at tokens, creates and revokes them, beside a running server. */
 export function tokenCommand(): Command {
-  const token = new Command('token').description('list, show, create and revoke API tokens, while a server runs or not');
+  const token = new Command('token').description('list, show, create, suspend and revoke API tokens, while a server runs or not');
   const add = (name: string, description: string) =>
     token.command(name).description(description).addOption(configOption()).addOption(jsonOption());
 
@@ -95,8 +95,17 @@ export function tokenCommand(): Command {
     .option('--name <name>', 'a name that says what it is for')
     .option('--scope <scopes>', 'scopes, separated by spaces (default: global)')
     .option('--services <ids>', 'services to limit it to, separated by commas', listOf)
-    .option('--expires-at <time>', 'when it expires, like 2030-01-31T12:00:00Z')
+    .addOption(new Option('--expires-at <time>', 'when it expires, like 2030-01-31T12:00:00Z').conflicts('expiresIn'))
+    .option('--expires-in <duration>', 'how long it lasts, like 12h or 90d')
+    .option('--rate <rate>', 'requests that it may make in a time, like 600/1m')
+    .option('--address <cidr>', 'an address or range like 10.0.0.0/8 that it is accepted from; can be repeated', collect)
     .action(async (options: CreateOptions) => (await tokenWork()).create(options));
+  add('suspend', 'refuse a token like an unknown one until resume; the next request with it is refused')
+    .argument('<id>', 'the id of the token')
+    .action(async (id: string, options: ReportOptions) => (await tokenWork()).setSuspended(id, true, options));
+  add('resume', 'undo suspend')
+    .argument('<id>', 'the id of the token')
+    .action(async (id: string, options: ReportOptions) => (await tokenWork()).setSuspended(id, false, options));
   add('revoke', 'revoke tokens, all or none; the next request with one is refused')
     .argument('[ids...]', 'ids of tokens')
     .option('--user <login>', 'every token of this user')

@@ -2,6 +2,7 @@ import { deletePending } from '../../accounts/pending-deletions.js';
 import type { Log } from '../../observe/log.js';
 import { activeTokens, pendingDeletions } from '../../observe/metrics/store.js';
 import type { Store } from '../../store/store.js';
+import { ExpiringTokens } from './expiring-tokens.js';
 import type { OpenedStore } from './open-store.js';
 
 const INTERVAL_MS = 60_000;
@@ -13,22 +14,33 @@ const KEEP_EXPIRED_TOKENS_MS = 30 * 24 * 3_600_000;
 /**
  * Removes what nobody can use any more, in the background, and counts what is left: one process does it for all. Stop it
  * with `clearInterval`.
+ *
+ * @param warnBefore `tokens.warn_before` as it is now
  */
-export function startCleaning(opened: OpenedStore, log: Log): NodeJS.Timeout {
+export function startCleaning(
+  opened: OpenedStore,
+  log: Log,
+  warnBefore: () => number | null,
+): NodeJS.Timeout {
   const { store } = opened;
+  const expiring = new ExpiringTokens(opened, warnBefore);
   // A store that can't answer yet is counted with the first cleaning.
   count(store, Date.now()).catch(() => undefined);
+  expiring.look(Date.now()).catch(() => undefined);
   return setInterval(() => {
-    clean(opened, log).catch((error: unknown) => log.warn({ err: error }, 'expired records not removed'));
+    clean(opened, expiring, log).catch((error: unknown) =>
+      log.warn({ err: error }, 'expired records not removed'),
+    );
   }, INTERVAL_MS).unref();
 }
 
-async function clean(opened: OpenedStore, log: Log): Promise<void> {
+async function clean(opened: OpenedStore, expiring: ExpiringTokens, log: Log): Promise<void> {
   const { store } = opened;
   const now = Date.now();
   while ((await store.maintenance.removeExpired(now, now - KEEP_EXPIRED_TOKENS_MS, BATCH)) === BATCH);
   await deleteUsers(opened, log, now);
   await count(store, now);
+  await expiring.look(now);
 }
 
 async function deleteUsers({ store, audit }: OpenedStore, log: Log, now: number): Promise<void> {

@@ -15,7 +15,7 @@ export function cachedStore(inner: Store, cache: TokenCache): Store {
 function cachedTokens(
   inner: Store['tokens'],
   cache: TokenCache,
-): Pick<Store['tokens'], 'find' | 'hasLegacyKeys' | 'create' | 'revoke'> {
+): Pick<Store['tokens'], 'find' | 'hasLegacyKeys' | 'create' | 'update' | 'revoke'> {
   return {
     find: (digest) => cache.findToken(digest),
     hasLegacyKeys: () => cache.legacyKeys.exist(),
@@ -31,6 +31,20 @@ function cachedTokens(
         cache.drop({ digests });
         // What was read at the notification, which comes before the answer, was dropped just now.
         if (result === 'created') cache.warm(digests);
+      }
+    },
+    update: async (token, basedOn) => {
+      const digests = [token.digest];
+      cache.drop({ digests });
+      cache.sending(digests);
+      let result;
+      try {
+        result = await inner.update(token, basedOn);
+        if (result !== 'updated') cache.notChanged(digests);
+        return result;
+      } finally {
+        cache.drop({ digests });
+        if (result === 'updated') cache.warm(digests);
       }
     },
     revoke: async (ids) => {

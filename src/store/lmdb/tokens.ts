@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/time.js';
 import { isExpired, type Token, type TokenUse } from '../../domain/token.js';
 import { encode } from '../records.js';
-import type { TokenLimits } from '../token-store.js';
+import type { TokenLimits, TokenUpdate } from '../token-store.js';
 import { countIndex, type Databases, indexRange } from './databases.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import { readToken, readUse, readUser } from './read.js';
@@ -39,6 +39,8 @@ export function removeToken(dbs: Databases, token: Token): void {
   dbs.tokenIds.removeSync(token.id);
   dbs.tokensOf.removeSync([token.userId, token.id]);
   dbs.uses.removeSync(token.id);
+  dbs.rates.removeSync(token.id);
+  dbs.warned.removeSync(token.id);
   if (token.expiresAt !== null) dbs.expiry.removeSync([token.expiresAt, 'token', token.id]);
   if (token.kind === 'legacy_key') dbs.meta.putSync(LEGACY_COUNT, countLegacyKeys(dbs) - 1);
 }
@@ -56,6 +58,15 @@ export function createToken(
   if (stored !== null && !removeExcess(dbs, token.userId, stored, now)) return 'full';
   addToken(dbs, token);
   return 'created';
+}
+
+/** Replaces a token's record by one with the same digest and expiry. Run it in a write transaction. */
+export function updateToken(dbs: Databases, token: Token, basedOn: EpochMs): TokenUpdate {
+  const known = readToken(dbs, token.id);
+  if (known === undefined) return 'not_found';
+  if (known.updatedAt !== basedOn) return 'changed_meanwhile';
+  dbs.tokens.putSync(known.digest, encode(token));
+  return 'updated';
 }
 
 /** Removes expired tokens of a user, the first to end before the others, until one more fits. */

@@ -9,6 +9,7 @@ import { ConfirmFields } from './confirm-fields.js';
 import { CreationProblem } from './creation-problem.js';
 import { focusFirstError } from './field.js';
 import { Secret } from './secret.js';
+import { TokenLimits } from './token-limits.js';
 
 interface RotateReplacementProps {
   readonly old: Token;
@@ -35,6 +36,8 @@ export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
         name: old.name,
         scopes: old.scopes,
         services: old.services,
+        rate: old.rate,
+        addresses: old.addresses,
         expiresAt: expiresAt === null ? null : `${new Date(expiresAt).toISOString().slice(0, 19)}Z`,
       });
     }
@@ -71,6 +74,7 @@ export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
             <dt>Services</dt>
             <dd>{serviceNames(old.services, caller.services)}</dd>
           </div>
+          <TokenLimits token={old} />
           <div>
             <dt>Expires</dt>
             <dd>{expiresAt === null ? longest(caller.max_lifetime) : formatMoment(expiresAt, Date.now())}</dd>
