@@ -131,7 +131,11 @@ export interface paths {
     delete: operations['revokeToken'];
     options?: never;
     head?: never;
-    patch?: never;
+    /**
+     * Suspend, resume or limit a token
+     * @description What is absent stays as it is, and `null` takes a limit of its own away. A suspended token is refused like an unknown one until it is resumed. Another user's token needs the action `customer_token:write` too. Needs the action `token:write`.
+     */
+    patch: operations['updateToken'];
     trace?: never;
   };
   '/tokens/self/rotate': {
@@ -438,6 +442,20 @@ export interface components {
        * @description ISO 8601 with `Z` or an offset; the token is refused from that second on
        */
       expires_at?: string;
+      /**
+       * @description Requests that the token may make in a time, 1s to 31d
+       * @example 600/1m
+       */
+      rate?: string;
+      /** @description Addresses and ranges of the clients that may use the token */
+      'addresses[]'?: string[];
+      /** @description The same as `addresses[]` */
+      addresses?: string[];
+      /**
+       * @description `true`: the token is refused until it is resumed
+       * @enum {string}
+       */
+      suspended?: 'true' | 'false';
     };
     CreateTokenRequest: {
       /** @description The login name of the user whom the token is for */
@@ -465,6 +483,20 @@ export interface components {
        * @description ISO 8601 with `Z` or an offset; the token is refused from that second on
        */
       expires_at?: string;
+      /**
+       * @description Requests that the token may make in a time, 1s to 31d
+       * @example 600/1m
+       */
+      rate?: string;
+      /** @description Addresses and ranges of the clients that may use the token */
+      'addresses[]'?: string[];
+      /** @description The same as `addresses[]` */
+      addresses?: string[];
+      /**
+       * @description `true`: the token is refused until it is resumed
+       * @enum {string}
+       */
+      suspended?: 'true' | 'false';
     };
     CreatedToken: {
       /** @description Names the token; it is no secret */
@@ -496,6 +528,15 @@ export interface components {
       expires_at: string | null;
       /** @description The token that it replaced; only where a rotation made it */
       predecessor_id?: string;
+      /**
+       * @description Present while the token is suspended
+       * @constant
+       */
+      suspended?: true;
+      /** @description The request rate of the token; absent when it has none of its own */
+      rate?: string;
+      /** @description Addresses and ranges that it is accepted from; absent when it has none of its own */
+      addresses?: string[];
       /** @description The secret. No other answer ever holds it */
       access_token: string;
     };
@@ -662,6 +703,15 @@ export interface components {
       expires_at: string | null;
       /** @description The token that it replaced; only where a rotation made it */
       predecessor_id?: string;
+      /**
+       * @description Present while the token is suspended
+       * @constant
+       */
+      suspended?: true;
+      /** @description The request rate of the token; absent when it has none of its own */
+      rate?: string;
+      /** @description Addresses and ranges that it is accepted from; absent when it has none of its own */
+      addresses?: string[];
       /** @description Its last use; null when it was never used */
       last_seen_at: string | null;
       /** @description The same as `last_seen_at` */
@@ -672,6 +722,11 @@ export interface components {
     };
     Unauthenticated: {
       msg: string;
+    };
+    UpdateTokenRequest: {
+      suspended?: boolean;
+      rate?: string | null;
+      addresses?: string[] | null;
     };
     Verified: {
       customer: {
@@ -792,7 +847,7 @@ export interface components {
         'application/json': components['schemas']['Problem'];
       };
     };
-    /** @description Too many logins failed */
+    /** @description Too many logins failed, or the request rate of the token is used up */
     Throttled: {
       headers: {
         'X-Request-Id': components['headers']['X-Request-Id'];
@@ -976,6 +1031,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1008,6 +1064,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1170,6 +1227,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1203,6 +1261,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1269,6 +1328,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1302,6 +1362,71 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  updateToken: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        'application/json': components['schemas']['UpdateTokenRequest'];
+        'application/merge-patch+json': components['schemas']['UpdateTokenRequest'];
+      };
+    };
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Token'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      404: components['responses']['NotFound'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      /** @description `Unprocessable Entity` */
+      422: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': {
+            /**
+             * @description The same as `code`
+             * @enum {string}
+             */
+            msg: 'Unprocessable Entity';
+            /**
+             * @description What is wrong, for programs
+             * @enum {string}
+             */
+            code: 'Unprocessable Entity';
+            /** @description What exactly is wrong, for people */
+            detail: string;
+          };
+        };
+      };
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1364,6 +1489,7 @@ export interface operations {
           };
         };
       };
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1428,6 +1554,7 @@ export interface operations {
           };
         };
       };
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1460,6 +1587,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1492,6 +1620,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1524,6 +1653,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1707,6 +1837,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1802,6 +1933,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1834,6 +1966,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];

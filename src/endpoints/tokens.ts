@@ -16,6 +16,7 @@ import {
   revokeTokensRequest,
 } from './schema/requests.js';
 import type { EndpointServices } from './services.js';
+import { updateToken } from './token-limits.js';
 import { createdTokenObject, tokenObject } from './token-object.js';
 import { rotationEndpoints } from './token-rotation.js';
 
@@ -155,6 +156,7 @@ export const tokens = {
       refusals: ['NotFound'],
       handle: async (call, services) => show(segmentAt(call.path, 1) ?? '', subjectOf(call).user, services),
     }),
+    updateToken,
     endpoint({
       name: 'revoke_token',
       method: 'DELETE',

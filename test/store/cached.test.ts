@@ -61,6 +61,10 @@ function slowStore(revocations: Revocations) {
         await state.beforeAnswer(token);
         return state.created;
       },
+      update: async (changed: Token) => {
+        state.tokens.set(changed.digest, { token: changed, owner: user('U1') });
+        return 'updated';
+      },
     },
     sessions: {
       find: async (digest: string) => {
@@ -144,6 +148,28 @@ t.test('the same for a change that this process makes', async (t) => {
   await early;
   t.equal(await cached.tokens.find('digest-A'), undefined);
   t.equal(await cached.tokens.find('digest-B'), undefined, 'without waiting for the push');
+});
+
+t.test('a token that this process or another one changes is read anew', async (t) => {
+  const { inner, cache, cached } = setUp();
+  cache.enable();
+  const limited = token('A', { updatedAt: NOW + 1, restrictions: { suspended: true } });
+  await cached.tokens.find('digest-A');
+  const release = inner.hold();
+  const early = cached.tokens.find('digest-B');
+  for (const each of [limited, { ...limited, id: 'B', digest: 'digest-B' }])
+    t.equal(await cached.tokens.update(each, NOW), 'updated');
+  release();
+  t.equal((await early)?.token.restrictions, undefined, 'it began before');
+  for (const id of ['A', 'B'])
+    t.match((await cached.tokens.find(`digest-${id}`))?.token.restrictions, { suspended: true }, id);
+  await cached.tokens.find('digest-C');
+  const { asked } = inner;
+  for (const name of [`suspended:${NOW}:C`, `changed:${NOW}:C`]) {
+    cache.ended([name]);
+    await cached.tokens.find('digest-C');
+  }
+  t.equal(inner.asked, asked + 2, 'who is told of it by name asks anew');
 });
 
 t.test('a change of a user concerns all of its tokens; one record serves them all', async (t) => {
