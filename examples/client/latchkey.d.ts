@@ -149,7 +149,7 @@ export interface paths {
     put?: never;
     /**
      * Replace the token that asks
-     * @description The answer has a new token with the same name, scopes and services, and its secret, only this once. The token that asks is accepted until the overlap ends.
+     * @description The answer has a new token with the same name, scopes, services and limits, and its secret, only this once. The token that asks is accepted until the overlap ends.
      */
     post: operations['rotateOwnToken'];
     delete?: never;

@@ -492,3 +492,20 @@ t.test(
     await t.rejects(async () => cached.tokens.find('digest-C'), { message: 'away' });
   },
 );
+
+t.test('a forgotten rotation and a forgotten suspension of one token are both corrected, in either order', async (t) => {
+  const [ends, longer, suspended, earlier] = [`ends:${NOW + 5}:A`, `ends:${NOW + 9}:A`, `suspended:${NOW + 2}:A`, `suspended:${NOW + 1}:A`];
+  for (const names of [[ends, longer, suspended, earlier], [earlier, suspended, longer, ends]]) {
+    const revocations = new Revocations(null);
+    revocations.note(names);
+    const rate = { rate: '5/1m' };
+    const both = { expiresAt: NOW + 5, restrictions: { ...rate, suspended: true } };
+    t.strictSame(revocations.corrected(token('A', { restrictions: rate })), token('A', both), 'the earliest end');
+    const later = token('A', { updatedAt: NOW + 2, expiresAt: NOW + 3 });
+    t.equal(revocations.corrected(later), later, 'a record from after it, and one that ends before');
+    t.strictSame(revocations.corrected({ ...later, expiresAt: null }), { ...later, expiresAt: NOW + 5 });
+    t.equal(revocations.isSuperseded(later), false);
+    t.equal(revocations.isSuperseded(token('A', { updatedAt: NOW + 1 })), true, 'the latest change');
+    t.strictSame(revocations.corrected(token('B')), token('B'));
+  }
+}); // prettier-ignore
