@@ -131,7 +131,11 @@ export interface paths {
     delete: operations['revokeToken'];
     options?: never;
     head?: never;
-    patch?: never;
+    /**
+     * Suspend, resume or limit a token
+     * @description What is absent stays as it is, and `null` takes a limit of its own away. A suspended token is refused like an unknown one until it is resumed. Another user's token needs the action `customer_token:write` too. Needs the action `token:write`.
+     */
+    patch: operations['updateToken'];
     trace?: never;
   };
   '/tokens/self/rotate': {
@@ -145,7 +149,7 @@ export interface paths {
     put?: never;
     /**
      * Replace the token that asks
-     * @description The answer has a new token with the same name, scopes and services, and its secret, only this once. The token that asks is accepted until the overlap ends.
+     * @description The answer has a new token with the same name, scopes, services and limits, and its secret, only this once. The token that asks is accepted until the overlap ends.
      */
     post: operations['rotateOwnToken'];
     delete?: never;
@@ -445,6 +449,20 @@ export interface components {
        * @description ISO 8601 with `Z` or an offset; the token is refused from that second on
        */
       expires_at?: string;
+      /**
+       * @description Requests that the token may make in a time, 1s to 31d
+       * @example 600/1m
+       */
+      rate?: string;
+      /** @description Addresses and ranges of the clients that may use the token */
+      'addresses[]'?: string[];
+      /** @description The same as `addresses[]` */
+      addresses?: string[];
+      /**
+       * @description `true`: the token is refused until it is resumed
+       * @enum {string}
+       */
+      suspended?: 'true' | 'false';
     };
     CreateTokenRequest: {
       /** @description The login name of the user whom the token is for */
@@ -472,6 +490,20 @@ export interface components {
        * @description ISO 8601 with `Z` or an offset; the token is refused from that second on
        */
       expires_at?: string;
+      /**
+       * @description Requests that the token may make in a time, 1s to 31d
+       * @example 600/1m
+       */
+      rate?: string;
+      /** @description Addresses and ranges of the clients that may use the token */
+      'addresses[]'?: string[];
+      /** @description The same as `addresses[]` */
+      addresses?: string[];
+      /**
+       * @description `true`: the token is refused until it is resumed
+       * @enum {string}
+       */
+      suspended?: 'true' | 'false';
     };
     CreatedToken: {
       /** @description Names the token; it is no secret */
@@ -503,6 +535,15 @@ export interface components {
       expires_at: string | null;
       /** @description The token that it replaced; only where a rotation made it */
       predecessor_id?: string;
+      /**
+       * @description Present while the token is suspended
+       * @constant
+       */
+      suspended?: true;
+      /** @description The request rate of the token; absent when it has none of its own */
+      rate?: string;
+      /** @description Addresses and ranges that it is accepted from; absent when it has none of its own */
+      addresses?: string[];
       /** @description The secret. No other answer ever holds it */
       access_token: string;
     };
@@ -671,6 +712,15 @@ export interface components {
       expires_at: string | null;
       /** @description The token that it replaced; only where a rotation made it */
       predecessor_id?: string;
+      /**
+       * @description Present while the token is suspended
+       * @constant
+       */
+      suspended?: true;
+      /** @description The request rate of the token; absent when it has none of its own */
+      rate?: string;
+      /** @description Addresses and ranges that it is accepted from; absent when it has none of its own */
+      addresses?: string[];
       /** @description Its last use; null when it was never used */
       last_seen_at: string | null;
       /** @description The same as `last_seen_at` */
@@ -681,6 +731,11 @@ export interface components {
     };
     Unauthenticated: {
       msg: string;
+    };
+    UpdateTokenRequest: {
+      suspended?: boolean;
+      rate?: string | null;
+      addresses?: string[] | null;
     };
     Verified: {
       customer: {
@@ -801,7 +856,7 @@ export interface components {
         'application/json': components['schemas']['Problem'];
       };
     };
-    /** @description Too many logins failed */
+    /** @description Too many logins failed, or the request rate of the token is used up */
     Throttled: {
       headers: {
         'X-Request-Id': components['headers']['X-Request-Id'];
@@ -985,6 +1040,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1017,6 +1073,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1179,6 +1236,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1212,6 +1270,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1278,6 +1337,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1311,6 +1371,71 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      431: components['responses']['HeadTooLarge'];
+      500: components['responses']['Fault'];
+      503: components['responses']['Unavailable'];
+    };
+  };
+  updateToken: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        id: string;
+      };
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        'application/json': components['schemas']['UpdateTokenRequest'];
+        'application/merge-patch+json': components['schemas']['UpdateTokenRequest'];
+      };
+    };
+    responses: {
+      /** @description Done */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Token'];
+        };
+      };
+      400: components['responses']['Malformed'];
+      401: components['responses']['Unauthenticated'];
+      403: components['responses']['Forbidden'];
+      404: components['responses']['NotFound'];
+      408: components['responses']['TooSlow'];
+      413: components['responses']['TooLarge'];
+      414: components['responses']['TargetTooLong'];
+      417: components['responses']['ExpectationFailed'];
+      /** @description `Unprocessable Entity` */
+      422: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': {
+            /**
+             * @description The same as `code`
+             * @enum {string}
+             */
+            msg: 'Unprocessable Entity';
+            /**
+             * @description What is wrong, for programs
+             * @enum {string}
+             */
+            code: 'Unprocessable Entity';
+            /** @description What exactly is wrong, for people */
+            detail: string;
+          };
+        };
+      };
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1373,6 +1498,7 @@ export interface operations {
           };
         };
       };
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1437,6 +1563,7 @@ export interface operations {
           };
         };
       };
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1469,6 +1596,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1501,6 +1629,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1533,6 +1662,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1716,6 +1846,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1811,6 +1942,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1843,6 +1975,7 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      429: components['responses']['Throttled'];
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];

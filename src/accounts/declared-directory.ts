@@ -39,4 +39,8 @@ export interface DeclaredToken {
   readonly services?: readonly string[] | undefined;
   /** Absent: it does not expire, or as late as the limit allows. */
   readonly expires_at?: EpochMs | undefined;
+  /** Absent: it has no request rate of its own. */
+  readonly rate?: string | undefined;
+  /** Absent: it is accepted from any address, as far as it has no others by default. */
+  readonly addresses?: readonly string[] | undefined;
 }

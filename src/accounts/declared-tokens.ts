@@ -4,6 +4,7 @@ import { type EpochMs, wholeSecond } from '../domain/time.js';
 import { isExpired, type Token } from '../domain/token.js';
 import { namesOfRevoked, type TokenStore } from '../store/token-store.js';
 import type { DeclaredToken, Directory } from './declared-directory.js';
+import { restrictionsAfter } from './token-restrictions.js';
 
 /** What declared tokens change. */
 export interface DeclaredTokensPlan {
@@ -71,7 +72,14 @@ function recordOf(
     updatedAt: Math.max(wholeSecond(now), before?.updatedAt ?? 0),
     expiresAt: expiresAt === Infinity ? null : wholeSecond(expiresAt),
     declared: true,
+    ...restrictionsOf(entry),
   };
+}
+
+function restrictionsOf({ rate, addresses }: DeclaredToken): Pick<Token, 'restrictions'> {
+  const own = addresses === undefined ? undefined : [...new Set(addresses)];
+  const restrictions = restrictionsAfter(undefined, { rate, addresses: own });
+  return restrictions === undefined ? {} : { restrictions };
 }
 
 /** One that has expired is not added: it would be removed again after a while. */

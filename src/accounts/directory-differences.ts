@@ -86,11 +86,13 @@ function tokenDifference(before: Token | undefined, token: Token, customerId: st
   const { id, name, userId, digest } = token;
   const after = limitsOf(token);
   if (before === undefined) {
-    const details = [JSON.stringify(name), `of user ${userId}`, ...after];
+    const own = token.restrictions === undefined ? [] : restrictionsOf(token);
+    const details = [JSON.stringify(name), `of user ${userId}`, ...after, ...own];
     return { change: 'add', kind: 'token', id, details, created: { token, customerId } };
   }
-  const details = limitsOf(before).flatMap((limit, i) =>
-    limit === after[i] ? [] : [`${limit} -> ${after[i]}`],
+  const allAfter = [...after, ...restrictionsOf(token)];
+  const details = [...limitsOf(before), ...restrictionsOf(before)].flatMap((limit, i) =>
+    limit === allAfter[i] ? [] : [`${limit} -> ${allAfter[i]}`],
   );
   if (before.name !== name) details.unshift(`name ${JSON.stringify(before.name)} -> ${JSON.stringify(name)}`);
   if (before.digest !== digest) details.push('secret');
@@ -102,6 +104,14 @@ function limitsOf({ scopes, services, expiresAt }: Token): string[] {
     `scope ${scopes.join(' ')}`,
     services.length === 0 ? 'all services' : `services ${services.join(' ')}`,
     expiresAt === null ? 'no expiry' : `expires ${formatTime(expiresAt)}`,
+  ];
+}
+
+function restrictionsOf({ restrictions }: Token): string[] {
+  const { rate, addresses } = restrictions ?? {};
+  return [
+    rate === undefined ? 'no rate' : `rate ${rate}`,
+    addresses === undefined ? 'any address' : `addresses ${addresses.join(' ')}`,
   ];
 }
 

@@ -6,6 +6,9 @@ const RESTRICTIONS: readonly { readonly name: string; readonly others: readonly 
   { name: 'services', others: ['service'] },
   { name: 'service_id', others: [] },
   { name: 'expires_at', others: ['expires', 'expiry', 'expires_in', 'expiration'] },
+  { name: 'rate', others: ['rate_limit', 'ratelimit'] },
+  { name: 'addresses', others: ['address', 'cidr', 'cidrs'] },
+  { name: 'suspended', others: ['suspend'] },
 ];
 
 /**

@@ -4,6 +4,7 @@ import type { Token } from '../domain/token.js';
 import { maskTokens } from '../observe/mask-tokens.js';
 import { printable } from '../observe/printable.js';
 import type { TokenWithUse } from '../store/token-store.js';
+import type { RestrictionChange } from './token-restrictions.js';
 
 /** The audit event of a new token. @param customerId of its owner */
 export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent {
@@ -18,7 +19,43 @@ export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent 
       services: token.services,
       expires_at: token.expiresAt === null ? null : formatTime(token.expiresAt),
       ...(token.predecessorId === undefined ? {} : { predecessor_id: token.predecessorId }),
+      ...limitsOf(token.restrictions ?? {}),
     },
+  };
+}
+
+/** The audit event of a change of a token's limits, with those that it sets; null is one that it takes away. */
+export function tokenChangedEvent(id: string, change: RestrictionChange): AuditEvent {
+  return { event: 'token.changed', outcome: 'success', target: { token_id: id, ...limitsOf(change) } };
+}
+
+/** The audit event of a token that expires soon, with its last client. @param customerId of its owner */
+export function tokenExpiringEvent({ token, use }: TokenWithUse, customerId: string | null): AuditEvent {
+  return {
+    event: 'token.expiring',
+    outcome: 'success',
+    target: {
+      token_id: token.id,
+      user_id: token.userId,
+      customer_id: customerId,
+      expires_at: token.expiresAt === null ? null : formatTime(token.expiresAt),
+      last_seen_at: use === null ? null : formatTime(use.at),
+      user_agent: use?.userAgent ?? null,
+    },
+  };
+}
+
+function limitsOf({
+  suspended,
+  rate,
+  addresses,
+}: Readonly<Omit<RestrictionChange, 'addresses'>> & {
+  readonly addresses?: readonly string[] | null | undefined;
+}): NonNullable<AuditEvent['target']> {
+  return {
+    ...(suspended === undefined ? {} : { suspended: String(suspended) }),
+    ...(rate === undefined ? {} : { rate }),
+    ...(addresses === undefined ? {} : { addresses }),
   };
 }
 

@@ -1,10 +1,11 @@
+import { z } from 'zod';
 import type { Config } from '../config/schema/config.js';
 import type { AuditEvent } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
 import { ID } from '../domain/id.js';
 import { digestOf, newAccessToken, newId } from '../domain/secret.js';
 import { type EpochMs, wholeSecond } from '../domain/time.js';
-import type { Token } from '../domain/token.js';
+import type { Token, TokenRestrictions } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import type { TokenLimits, TokenWithUse } from '../store/token-store.js';
@@ -12,13 +13,20 @@ import type { LastSeen } from './last-seen.js';
 import { firstMistyped } from './mistyped.js';
 import { readBy, tokenParameters, unknownService } from './parameters.js';
 import { tokenCreatedEvent, tokenRevokedEvent } from './token-audit-events.js';
+import { changeToken } from './token-changes.js';
+import { type RestrictionChange, restrictionParameters, restrictionsAfter } from './token-restrictions.js';
 import { unlessUnknown } from './unconfirmed.js';
+
+const restrictions = z.object(restrictionParameters);
 
 const INVALID_SCOPE = { status: 400, code: 'invalid_scope' } as const;
 const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 
 /** What bounds the tokens of a user and their lives. */
-export type TokenSettings = Omit<Config['tokens'], 'last_seen_interval' | 'rotation' | 'owner_login_within'>;
+export type TokenSettings = Pick<
+  Config['tokens'],
+  'max_per_user' | 'max_stored_per_user' | 'max_stored_per_customer' | 'max_lifetime'
+>;
 
 /** What a client asks for at POST /tokens, each as it was sent. */
 export interface TokenRequest {
@@ -27,6 +35,8 @@ export interface TokenRequest {
   /** Service ids in the order given; empty strings included. */
   readonly services: readonly string[];
   readonly expiresAt: string | undefined;
+  /** Its limits; absent: none of its own. */
+  readonly restrictions?: z.input<typeof restrictions>;
   /** Names of what else was sent, which is ignored unless one is a restriction mistyped. */
   readonly ignored?: readonly string[];
 }
@@ -72,6 +82,8 @@ export class Tokens {
     if ('refusal' in services) return services;
     const name = readBy(tokenParameters.name, request.name, UNPROCESSABLE);
     if ('refusal' in name) return name;
+    const limits = readRestrictions(request.restrictions);
+    if ('refusal' in limits) return limits;
 
     const { max_per_user: active, max_stored_per_customer: ofCustomer } = this.#settings;
     if (await this.#store.tokens.customerHasAtLeast(user.customerId, ofCustomer))
@@ -91,6 +103,7 @@ export class Tokens {
       createdAt: wholeSecond(now),
       updatedAt: wholeSecond(now),
       expiresAt: expiry.at,
+      ...(limits.restrictions === undefined ? {} : { restrictions: limits.restrictions }),
     };
     const created = await unlessUnknown([tokenCreatedEvent(token, user.customerId)], async () =>
       this.#store.tokens.create(token, user, { active, stored }, now),
@@ -142,6 +155,11 @@ export class Tokens {
       events.push(tokenRevokedEvent(id, found && this.#withPending(found)));
     }
     return events;
+  }
+
+  /** Changes the limits of a token; undefined when it is not there. */
+  async change(id: string, change: RestrictionChange, now: EpochMs): Promise<Token | Refusal | undefined> {
+    return ID.test(id) ? changeToken(this.#store.tokens, id, change, now) : undefined;
   }
 
   /** Ids of a user's tokens that still work. */
@@ -200,6 +218,15 @@ export class Tokens {
       known.length === 0 ? undefined : ids.find((id) => !known.some((service) => service.id === id));
     return unknown === undefined ? { ids } : unprocessable(unknownService(unknown));
   }
+}
+
+function readRestrictions(
+  given: TokenRequest['restrictions'] = {},
+): { readonly restrictions: TokenRestrictions | undefined } | Refusal {
+  const read = readBy(restrictions, given, UNPROCESSABLE);
+  if ('refusal' in read) return read;
+  const { suspended, ...limits } = read.value;
+  return { restrictions: restrictionsAfter(undefined, { ...limits, suspended: suspended === 'true' }) };
 }
 
 function unprocessable(detail: string): Refusal {

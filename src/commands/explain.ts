@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
 import type { Subject } from '../domain/credential.js';
 import type { User } from '../domain/user.js';
@@ -15,6 +16,7 @@ export interface ExplainOptions {
   readonly method: string;
   readonly path: string;
   readonly header?: readonly string[];
+  readonly address?: string;
   readonly key?: string;
   readonly keyFile?: string;
   readonly jwt?: string;
@@ -39,11 +41,14 @@ export async function runExplain(options: ExplainOptions): Promise<void> {
   if (options.user === undefined && (options.scope !== undefined || options.services !== undefined)) {
     throw new WrongUsage('explain: --scope and --services describe a token of --user LOGIN');
   }
+  if (options.address !== undefined && isIP(options.address) === 0)
+    throw new WrongUsage('explain: --address: expected an IP address');
   const loaded = loadConfig(options.config);
   const asked = {
     method: options.method,
     target: options.path,
     fields: (options.header ?? []).flatMap(fieldOf),
+    address: options.address,
   };
   const answer = async (store: Store | null, as: SimulatedRequest['as']) => {
     const explanation = await new Simulator(loaded, store).ask({ ...asked, as }, Date.now());

@@ -103,6 +103,8 @@ function addCredential(
   );
   if (credential.scopes !== null) add('scopes', credential.scopes.join(' ') || 'none');
   if (credential.services.length > 0) add('services', credential.services.join(', '));
+  if (credential.rate !== undefined) add('rate', `${credential.rate}, not counted here`);
+  if (credential.addresses !== undefined) add('addresses', credential.addresses.join(', '));
 }
 
 function checkText(check: ExplainedCheck, { action, service, credential }: Explanation): string {

@@ -102,12 +102,12 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
   const { log } = sink;
   const directory = await applyAtStart(loaded, opened, log);
   await checkSigningKeys(config, opened);
-  const cleaning = startCleaning(opened, loaded.config.tokens.last_seen_interval, log);
   const count = workersOf(loaded);
   const serving =
     count === 1 ? await startAlone(loaded, opened, log, tracing) : await startWorkers(loaded, count, sink);
   tellCertificate(loaded.certificate, log);
   const reloader = new Reloader(loaded, opened, serving, options.env ?? process.env, log);
+  const cleaning = startCleaning(opened, log, () => reloader.current.config.tokens);
   const restarter = new Restarter(serving, log);
   const watching = watchFiles(
     () => {

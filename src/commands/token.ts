@@ -1,8 +1,10 @@
-import { tokenCreatedEvent } from '../accounts/token-audit-events.js';
+import { tokenChangedEvent, tokenCreatedEvent } from '../accounts/token-audit-events.js';
+import { changeToken } from '../accounts/token-changes.js';
 import { Tokens } from '../accounts/tokens.js';
 import { type LoadedConfig, loadConfig } from '../config/load.js';
+import { positiveDuration } from '../config/schema/units.js';
 import { formatTime } from '../domain/time.js';
-import { isExpired } from '../domain/token.js';
+import { isExpired, type Token } from '../domain/token.js';
 import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { TokenWithUse } from '../store/token-store.js';
@@ -20,6 +22,9 @@ export interface CreateOptions extends ReportOptions {
   readonly scope?: string;
   readonly services?: string[];
   readonly expiresAt?: string;
+  readonly expiresIn?: string;
+  readonly rate?: string;
+  readonly address?: readonly string[];
 }
 
 function tokensOf({ config }: LoadedConfig, { store }: OpenedStore): Tokens {
@@ -48,7 +53,9 @@ export async function list(options: ReportOptions & { user?: string; customer?: 
       token.services.join(','),
       relativeTime(token.createdAt, now),
       relativeTime(use?.at ?? null, now),
-      expiry(token.expiresAt, now),
+      [token.restrictions?.suspended === true ? 'suspended' : [], expiry(token.expiresAt, now)]
+        .flat()
+        .join(', '),
     ]);
     const heading = ['ID', 'NAME', 'OWNER', 'SCOPE', 'SERVICES', 'CREATED', 'LAST USED', 'EXPIRES'];
     report(
@@ -87,10 +94,20 @@ export async function show(id: string, options: ReportOptions): Promise<void> {
       ...(token.rotated === undefined ? {} : { 'replaced by': token.rotated.to }),
       ...(token.declared ? { declared: 'in the directory file' } : {}),
       expires: token.expiresAt === null ? 'never' : `${expiry(token.expiresAt, now)}  ${formatTime(token.expiresAt)}`,
+      ...limitsOf(token),
     });
     report(options, tokenObject(found, customer), text.trimEnd());
   });
 } // prettier-ignore
+
+function limitsOf({ restrictions }: Token): Record<string, string> {
+  const { suspended, rate, addresses } = restrictions ?? {};
+  return {
+    ...(suspended === true ? { state: 'suspended' } : {}),
+    ...(rate === undefined ? {} : { rate }),
+    ...(addresses === undefined ? {} : { addresses: addresses.join(', ') }),
+  };
+}
 
 /** Creates a token for a user and prints its secret. */
 export async function create(options: CreateOptions): Promise<void> {
@@ -101,7 +118,8 @@ export async function create(options: CreateOptions): Promise<void> {
       name: options.name,
       scope: options.scope,
       services: options.services ?? [],
-      expiresAt: options.expiresAt,
+      expiresAt: options.expiresIn === undefined ? options.expiresAt : timeIn(options.expiresIn),
+      restrictions: { rate: options.rate, addresses: options.address && [...options.address] },
     };
     const created = await tokensOf(loaded, opened).create(user, request, Date.now());
     if (created === 'owner_changed')
@@ -116,6 +134,31 @@ export async function create(options: CreateOptions): Promise<void> {
     recordOperation(opened, tokenCreatedEvent(token, user.customerId));
     if (!options.json) process.stderr.write(`token ${token.id} of ${user.login}; its secret is shown this once:\n`);
     report(options, createdTokenObject(token, user.customerId, secret), secret);
+  });
+} // prettier-ignore
+
+/** The time that lies so far ahead, like `90d`. @throws WrongUsage */
+function timeIn(text: string): string {
+  const read = positiveDuration.safeParse(text);
+  if (!read.success) throw new WrongUsage('token create: --expires-in: expected a duration like 12h or 90d');
+  const at = Date.now() + read.data;
+  return new Date(at).toISOString();
+}
+
+/** Suspends a token, or resumes it. */
+export async function setSuspended(id: string, suspended: boolean, options: ReportOptions): Promise<void> {
+  await withStore(loadConfig(options.config), async (opened) => {
+    const { store } = opened;
+    const changed = await recordChange(opened, [tokenChangedEvent(id, { suspended })], async () => {
+      const token = await changeToken(store.tokens, id, { suspended }, Date.now());
+      if (token === undefined) throw new CommandFailed(`there is no token ${id} (latchkey token list shows them)`);
+      if ('refusal' in token) throw new CommandFailed('detail' in token ? token.detail : token.refusal);
+      return token;
+    });
+    const owner = await store.directory.getUser(changed.userId);
+    const use = (await store.tokens.get(id))?.use ?? null;
+    const shown = tokenObject({ token: changed, use }, owner?.customerId ?? '');
+    report(options, shown, `${id}: ${suspended ? 'suspended' : 'resumed'}`);
   });
 } // prettier-ignore
 

@@ -10,6 +10,7 @@ export interface VendorNames {
   readonly sessionCookie: string;
   readonly rateLimitRemaining: string;
   readonly rateLimitReset: string;
+  readonly tokenExpiration: string;
 }
 
 /** Builds the names of the fields and of the session cookie. */
@@ -19,6 +20,7 @@ export function vendorNames(settings: Config['interface']): VendorNames {
     otp: `${settings.vendor}-OTP`,
     rateLimitRemaining: `${settings.vendor}-RateLimit-Remaining`,
     rateLimitReset: `${settings.vendor}-RateLimit-Reset`,
+    tokenExpiration: `${settings.vendor}-Token-Expiration`,
     sessionCookie: settings.session_cookie ?? `${settings.vendor.toLowerCase()}.session`,
   };
 }

@@ -8,6 +8,8 @@ const MAX_ADDRESS = 64;
 export const MAX_NAME = 255;
 /** Services that one token may be limited to. */
 export const MAX_SERVICES = 100;
+/** Addresses and ranges that one token may be limited to. */
+export const MAX_ADDRESSES = 100;
 
 /** Whether a text may be the name of a token. */
 export function isName(name: string): boolean {

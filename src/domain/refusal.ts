@@ -72,6 +72,10 @@ export type Refusal =
     }
   /** A user's writes of this clock hour are used up. */
   | { readonly refusal: 'rate_limited'; readonly retryAfter: number; readonly resetAt: EpochMs }
+  /** The client's address is not among those of its token. */
+  | { readonly refusal: 'address'; readonly detail: string }
+  /** The request rate of a token is used up. */
+  | { readonly refusal: 'token_rate'; readonly retryAfter: number }
   | { readonly refusal: 'upstream_unreachable'; readonly detail: string }
   | { readonly refusal: 'upstream_broken'; readonly detail: string }
   | { readonly refusal: 'upstream_too_slow'; readonly detail: string }

@@ -33,7 +33,8 @@ export function rotationOf(before: Token, terms: RotationTerms, now: EpochMs): R
     before,
     old: {
       ...before,
-      updatedAt: at,
+      // Later than before, so that who changes the token by its earlier record notices.
+      updatedAt: Math.max(at, before.updatedAt + 1),
       expiresAt: Math.min(endOf(now, terms.overlap), before.expiresAt ?? Infinity),
       rotated: { to: terms.id, lifetime },
     },

@@ -23,6 +23,8 @@ export interface Token {
   readonly predecessorId?: string | undefined;
   /** Set once it was rotated: it expires after an overlap, in which both it and its replacement are accepted. */
   readonly rotated?: Rotated | undefined;
+  /** What limits its use, absent from a token without limits. An older Latchkey does not read a record that has it. */
+  readonly restrictions?: TokenRestrictions | undefined;
 }
 
 /** What is known of the rotation of a token. */
@@ -31,6 +33,16 @@ interface Rotated {
   readonly to: string;
   /** Milliseconds that the token would have lasted from its creation on; null for ever. */
   readonly lifetime: number | null;
+}
+
+/** What limits the use of one token; each member is absent unless it is set, and one is there at least. */
+export interface TokenRestrictions {
+  /** Refused like an unknown token until it is resumed. */
+  readonly suspended?: true | undefined;
+  /** Requests in a time, as {@link parseRate} reads it: `600/1m`. */
+  readonly rate?: string | undefined;
+  /** Addresses and CIDR ranges of the clients that may use it; not empty. */
+  readonly addresses?: readonly string[] | undefined;
 }
 
 /** The last use of a token. Kept apart from the token, because it changes with the traffic. */

@@ -43,7 +43,7 @@ export interface Endpoint<
 > extends Partial<Pick<EndpointRule, 'id' | 'othersAction' | 'success' | 'takesJwt' | 'writes'>> {
   /** Label of metrics, and in camel case the id of the operation. */
   readonly name: Name;
-  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;
   readonly takes: EndpointRule['takes'] | ((settings: EndpointSettings) => EndpointRule['takes']);
   /** The action that the policy has to allow. */

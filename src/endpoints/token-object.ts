@@ -38,5 +38,6 @@ function baseObject(token: Token, customerId: string): Omit<CreatedTokenObject, 
     updated_at: formatTime(token.updatedAt),
     expires_at: token.expiresAt === null ? null : formatTime(token.expiresAt),
     ...(token.predecessorId === undefined ? {} : { predecessor_id: token.predecessorId }),
+    ...token.restrictions,
   };
 }

@@ -24,7 +24,7 @@ export const rotationEndpoints = [
     takes: 'token',
     summary: 'Replace the token that asks',
     description:
-      'The answer has a new token with the same name, scopes and services, and its secret, only this once. ' +
+      'The answer has a new token with the same name, scopes, services and limits, and its secret, only this once. ' +
       'The token that asks is accepted until the overlap ends.',
     handle: async (call, services) => rotate(ownId(call), call, services),
   }),

@@ -18,6 +18,7 @@ import {
 } from './schema/requests.js';
 import type { EndpointServices } from './services.js';
 import { checkFreshLogin } from './fresh-login.js';
+import { updateToken } from './token-limits.js';
 import { createdTokenObject, tokenObject } from './token-object.js';
 import { rotationEndpoints } from './token-rotation.js';
 
@@ -166,6 +167,7 @@ export const tokens = {
       refusals: ['NotFound'],
       handle: async (call, services) => show(segmentAt(call.path, 1) ?? '', subjectOf(call).user, services),
     }),
+    updateToken,
     endpoint({
       name: 'revoke_token',
       method: 'DELETE',

@@ -97,6 +97,8 @@ export class Authenticator {
     if (found === undefined || found.owner.locked) return invalid;
     const { token, owner } = found;
     if (owner.provider !== undefined && this.#isLongGone(owner.provider, now)) return invalid;
+    // Of one that is suspended nobody learns more than of an unknown one, not even that it expired.
+    if (token.restrictions?.suspended === true) return invalid;
     if (isExpired(token, now)) return expired(token, now, invalid.bearer);
     return { credential: token.kind, user: owner, token };
   }

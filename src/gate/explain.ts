@@ -66,6 +66,9 @@ interface ExplainedCredential {
   /** Empty when the token is not limited to services. */
   readonly services: readonly string[];
   readonly expires_at: string | null;
+  /** The limits of its token, where they are set. */
+  readonly rate?: string;
+  readonly addresses?: readonly string[];
 }
 
 /** One check of the policy. */
@@ -194,6 +197,8 @@ function credentialOf(subject: Subject): ExplainedCredential {
     scopes: token?.scopes ?? null,
     services: token?.services ?? [],
     expires_at: token == null || token.expiresAt === null ? null : formatTime(token.expiresAt),
+    ...(token?.restrictions?.rate === undefined ? {} : { rate: token.restrictions.rate }),
+    ...(token?.restrictions?.addresses === undefined ? {} : { addresses: token.restrictions.addresses }),
   };
 }
 

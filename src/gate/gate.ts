@@ -19,6 +19,7 @@ import { policyRefusal } from './policy-refusal.js';
 import { refuseCrossOrigin } from './same-origin.js';
 import { isRefused, type NamedService, serviceOf } from './service.js';
 import { refuseServiceWorker } from './service-worker.js';
+import type { TokenLimits } from './token-limits.js';
 
 /** A request that may go on, and what was found out about it on the way. */
 export interface Admitted {
@@ -56,6 +57,7 @@ export interface GateServices {
   readonly policy: Policy;
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'isSent'>;
   readonly ownership: Ownership;
+  readonly tokenLimits: TokenLimits;
   readonly lastSeen: Pick<LastSeen, 'note'>;
   readonly tokens: Pick<Tokens, 'activeIds'>;
   /** null: writes are not limited. */
@@ -67,7 +69,7 @@ export interface GateServices {
  * and `latchkey explain` and `check --expect`, which forward nothing.
  *
  * The steps, in order: route, what it takes (a body, a script of a service worker, the service named in one way),
- * credential, same origin, the kind of credential an endpoint takes, policy, whose
+ * credential, limits of its token (addresses, request rate), same origin, the kind of credential an endpoint takes, policy, whose
  * record an endpoint was asked for, the user guarded by `refuse_if_active_tokens`, and the limit of writes. The
  * first one that refuses ends it.
  */
@@ -80,11 +82,12 @@ export class Gate {
 
   /**
    * The same gate for what was let in before and still lasts: would it be let in now? It is no new request, so no use
-   * of its credential is noted, no write counted, and the user it deleted is not looked for again.
+   * of its credential is noted, no write and no request of a token's rate counted, and the user it deleted is not looked for again.
    */
   forLasting(): Gate {
     return new Gate({
       ...this.#parts,
+      tokenLimits: this.#parts.tokenLimits.withoutRate(),
       lastSeen: { note: () => undefined },
       writeLimit: null,
       tokens: { activeIds: async () => [] },
@@ -117,9 +120,27 @@ export class Gate {
     if (isRefused(service)) return refused(service, route, action, null);
     return mapMaybe(this.#parts.authenticator.authenticate(head, now), (subject) => {
       if ('refusal' in subject) return refused(subject, route, action, null);
-      this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
-      return this.#authorize(head, match, action, service, subject, now);
+      const limit = this.#parts.tokenLimits.refuse(subject, head, !revokes(head, route));
+      if (limit === undefined) return this.#use(head, match, action, service, subject, now);
+      return mapMaybe(limit, (refusal) =>
+        refusal === undefined
+          ? this.#use(head, match, action, service, subject, now)
+          : refused(refusal, route, action, subject),
+      );
     });
+  }
+
+  /** A subject whose limits allow it makes a request. */
+  #use(
+    head: RequestHead,
+    match: Match,
+    action: string | null,
+    service: NamedService,
+    subject: Subject,
+    now: EpochMs,
+  ): MaybePromise<Verdict> {
+    this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
+    return this.#authorize(head, match, action, service, subject, now);
   }
 
   /**
@@ -128,9 +149,12 @@ export class Gate {
    */
   identify(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
     return mapMaybe(this.#parts.authenticator.authenticate(head, now), (subject) => {
-      if (!('refusal' in subject))
+      if ('refusal' in subject) return subject;
+      return mapMaybe(this.#parts.tokenLimits.refuse(subject, head, true), (refusal) => {
+        if (refusal !== undefined) return refusal;
         this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
-      return subject;
+        return subject;
+      });
     });
   }
 
@@ -194,6 +218,11 @@ export class Gate {
       return { ...verdict, refusal: { refusal: 'rate_limited', retryAfter, resetAt: writes.resetAt } };
     });
   }
+}
+
+/** Nobody is kept from revoking a token, least of all by its use. */
+function revokes({ method }: RequestHead, { endpoint }: Route): boolean {
+  return endpoint !== null && method === 'DELETE';
 }
 
 function admitted(

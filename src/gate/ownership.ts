@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Subject } from '../domain/credential.js';
 import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
@@ -29,7 +30,8 @@ export class Ownership {
     const { role } = subject.user;
     if (owner.id !== subject.user.id && !this.#policy.roleIncludes(role, owner.role))
       return { refusal: 'role', action, detail: `The role ${role} may not do everything that the role ${owner.role} may` };
-    if (subject.credential === 'session' || this.#policy.tokenIncludes(subject.token, token)) return undefined;
+    if (subject.credential === 'session') return undefined;
+    if (this.#policy.tokenIncludes(subject.token, token) && isLimitedLike(subject.token, token)) return undefined;
     return { refusal: 'scope', action, detail: 'The token that asks may not do everything that this token may' };
   } // prettier-ignore
 
@@ -48,4 +50,12 @@ export class Ownership {
     }
     return policyRefusal(this.#policy.decide(subject, action, null), action);
   }
+}
+
+/** Whether a token has each limit of another one's own. */
+function isLimitedLike({ restrictions: own }: Token, { restrictions }: Token): boolean {
+  return (
+    (own?.rate === undefined || own.rate === restrictions?.rate) &&
+    (own?.addresses === undefined || isDeepStrictEqual(own.addresses, restrictions?.addresses))
+  );
 }

@@ -1,5 +1,6 @@
 import { BlockList, isIP, isIPv6 } from 'node:net';
 import type { Socket } from 'node:net';
+import { bytesOfAddress } from '../domain/address.js';
 import { isHost } from '../domain/host.js';
 import type { Client } from './head.js';
 
@@ -89,7 +90,10 @@ function contains(list: BlockList, address: string): boolean {
 
 /** IPv4 in its own form even where a dual-stack socket shows it as `::ffff:1.2.3.4`. */
 function plainAddress(address: string): string {
-  return address.startsWith('::ffff:') ? address.slice(7) : address;
+  if (!address.startsWith('::ffff:')) return address;
+  const rest = address.slice(7);
+  // Proxies may write the last 32 bits in either form (RFC 5952 5).
+  return rest.includes(':') ? bytesOfAddress(address).join('.') || address : rest;
 }
 
 /** An entry with a port, as some proxies write it: `1.2.3.4:5678`, `[2001:db8::1]:443`. */

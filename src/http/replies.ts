@@ -54,6 +54,7 @@ export function refusalReply(refusal: Refusal): Reply {
     case 'cross_origin':
     case 'other_customer':
     case 'other_user':
+    case 'address':
       return problem(403, 'You are not authorized to perform this action', refusal.detail);
     case 'malformed_check':
       return problem(403, 'The check request is incomplete', refusal.detail);
@@ -87,6 +88,11 @@ export function refusalReply(refusal: Refusal): Reply {
     case 'rate_limited':
       return {
         ...problem(429, 'Too many requests', 'The writes of this hour are used up'),
+        headers: ['Retry-After', String(refusal.retryAfter)],
+      };
+    case 'token_rate':
+      return {
+        ...problem(429, 'Too many requests', 'The request rate of the token is used up'),
         headers: ['Retry-After', String(refusal.retryAfter)],
       };
     case 'upstream_unreachable':

@@ -3,7 +3,7 @@ import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Admitted, Verdict } from '../gate/gate.js';
-import { type Reply, refusalReply, withCors } from '../http/replies.js';
+import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
 import { parseBody } from '../http/body.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
@@ -135,7 +135,7 @@ class HttpRequestHandler extends RequestHandler implements Stream {
     if ('refusal' in answer) this.refuse(answer);
     else {
       auditor.record(answer.auditEvents, this.record);
-      this.answer(answer, 'answered');
+      this.answer(withHeaders(answer, this.expiryFields()), 'answered');
     }
   }
 
@@ -146,7 +146,9 @@ class HttpRequestHandler extends RequestHandler implements Stream {
   ): void {
     const { services, record } = this;
     const upstream = this.upstreamOf(route);
-    const left = rateLimitFields(services.rateLimitNames, writes);
+    const writesLeft = rateLimitFields(services.rateLimitNames, writes);
+    const expiry = this.expiryFields();
+    const left = expiry.length === 0 ? writesLeft : [...writesLeft, ...expiry];
     const { strippedSegments: stripped } = route;
     const target = stripped === 0 ? head.target : withoutSegments(head.target, stripped);
     const fields = this.fieldsFor(head, identity, upstream, target);

@@ -89,7 +89,7 @@ class HandshakeHandler extends RequestHandler {
       upstream,
       target,
       fields,
-      responseFields: ['X-Request-Id', record.requestId],
+      responseFields: ['X-Request-Id', record.requestId, ...this.expiryFields()],
       refuse: (refusal) => {
         refused = true;
         this.writeRefusal(refusal, []);

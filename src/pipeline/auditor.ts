@@ -101,6 +101,7 @@ function auditEventsOf(refusal: Refusal): readonly AuditEvent[] | undefined {
     case 'other_customer':
     case 'other_user':
     case 'active_tokens':
+    case 'address':
       return [{ event: 'access.denied', outcome: 'denied', reason: refusal.refusal }];
     default:
       return undefined;

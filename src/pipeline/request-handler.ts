@@ -5,6 +5,7 @@ import type { RequestHead } from '../http/head.js';
 import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';
 import type { Route } from '../policy/route.js';
 import type { Upstream } from '../upstream/upstreams.js';
+import { expiryFields } from './expiry-warning.js';
 import { faultRefusal } from './faults.js';
 import { refusedLimitFields } from './rate-limit-fields.js';
 import { newRecord, noteVerdict } from './record.js';
@@ -124,6 +125,11 @@ export abstract class RequestHandler {
         .catch((error: unknown) => this.fault(error));
   }
 
+  /** What the answer says of the expiry of the token that asks, flat. */
+  protected expiryFields(): readonly string[] {
+    return expiryFields(this.services.expiryWarning, this.record.subject);
+  }
+
   protected upstreamOf(route: Route): Upstream {
     const name = route.upstream ?? this.services.defaultUpstream;
     this.record.upstream = name;
@@ -149,7 +155,10 @@ export abstract class RequestHandler {
     // What is refused behind the gate was not let through either.
     if (record.admitted !== null) record.admitted = false;
     services.auditor.refused(refusal, record);
-    this.writeRefusal(refusal, refusedLimitFields(services.rateLimitNames, refusal));
+    this.writeRefusal(refusal, [
+      ...refusedLimitFields(services.rateLimitNames, refusal),
+      ...this.expiryFields(),
+    ]);
     this.finish();
   }
 

@@ -13,6 +13,7 @@ import type { Upstream } from '../upstream/upstreams.js';
 import type { AccessLog } from './access-log.js';
 import type { Auditor } from './auditor.js';
 import type { CorsRules } from './cors-rules.js';
+import type { ExpiryWarning } from './expiry-warning.js';
 import type { FaultLog } from './fault-log.js';
 import type { RateLimitNames } from './rate-limit-fields.js';
 
@@ -33,6 +34,8 @@ export interface Services {
   readonly decisionHeaders: ForwardAuthHeaders;
   readonly identify: Identify;
   readonly rateLimitNames: RateLimitNames;
+  /** null: no answer names an expiry. */
+  readonly expiryWarning: ExpiryWarning | null;
   readonly upstreamOf: (name: string) => Upstream;
   /** Name of the upstream of a route that names none. */
   readonly defaultUpstream: string;

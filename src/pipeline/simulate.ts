@@ -12,6 +12,7 @@ import { Authenticator } from '../gate/authenticate.js';
 import { explain, type Explanation, explainPreflight, explainRefused } from '../gate/explain.js';
 import type { GateServices } from '../gate/gate.js';
 import { Ownership } from '../gate/ownership.js';
+import { TokenLimits } from '../gate/token-limits.js';
 import { createClientReader } from '../http/client-address.js';
 import { createHeadReader, type HeadReader } from '../http/read-head.js';
 import { REGISTERED_METHODS } from '../http1/methods.js';
@@ -26,6 +27,8 @@ export interface SimulatedRequest {
   readonly target: string;
   /** Names and values, in turn; bytes beyond ASCII as UTF-8. */
   readonly fields?: readonly string[];
+  /** The client's address; absent: 127.0.0.1. */
+  readonly address?: string | undefined;
   /** Who asks: the value of the key field, a subject as if its credential had been checked, or nobody. */
   readonly as:
     { readonly key: string } | { readonly jwt: string } | { readonly subject: Subject } | 'anonymous';
@@ -71,6 +74,7 @@ export class Simulator {
       policy,
       authenticator: this.#authenticator ?? NOBODY,
       ownership: new Ownership(tokens ?? { get: async () => undefined }, policy),
+      tokenLimits: new TokenLimits(config.tokens.limits, null),
       lastSeen: UNUSED,
       tokens: tokens ?? { activeIds: async () => [] },
       writeLimit: null,
@@ -93,7 +97,10 @@ export class Simulator {
     return { ...explanation, jwt: explained, note };
   }
 
-  async #ask({ method, target, fields = [], as }: SimulatedRequest, now: EpochMs): Promise<Explanation> {
+  async #ask(
+    { method, target, fields = [], address = '127.0.0.1', as }: SimulatedRequest,
+    now: EpochMs,
+  ): Promise<Explanation> {
     const given = [...fields, ...(as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : [])];
     if (!REGISTERED_METHODS.includes(method) || given.some((text) => /[\0\r\n]/.test(text))) {
       const detail = 'the request is not well-formed HTTP/1.1';
@@ -104,7 +111,7 @@ export class Simulator {
       url: target,
       httpVersion: '1.1',
       rawHeaders: [...(hasHost(given) ? [] : ['Host', 'localhost']), ...given.map(asWireText)],
-      socket: { remoteAddress: '127.0.0.1' },
+      socket: { remoteAddress: address },
     });
     if ('refusal' in head) return explainRefused(method, target, head);
     const preflight = this.#cors.preflight(head);
@@ -125,8 +132,11 @@ export class Simulator {
     if ('subject' in as) return `the user ${as.subject.user.login} is locked`;
     const found = await this.#store?.tokens.find(digestOfField(key ?? ''));
     if (found === undefined) return 'no token and no legacy key has this value';
-    const { login, locked } = found.owner;
-    return locked ? `its owner ${login} is locked` : `its owner ${login} has not logged in for too long`;
+    const { token, owner } = found;
+    if (owner.locked) return `its owner ${owner.login} is locked`;
+    return token.restrictions?.suspended === true
+      ? `the token ${token.id} is suspended`
+      : `its owner ${owner.login} has not logged in for too long`;
   }
 
   #partsFor(as: SimulatedRequest['as']): GateServices {
@@ -136,9 +146,10 @@ export class Simulator {
       isSent: () => true,
       authenticate: () => (subject.user.locked ? ({ refusal: 'unauthenticated' } as const) : subject),
     };
-    if (this.#authenticator !== null) return { ...this.#parts, authenticator };
+    const parts = { ...this.#parts, authenticator, tokenLimits: UNLIMITED };
+    if (this.#authenticator !== null) return parts;
     const ownership = new Ownership({ get: async (id) => ownToken(id, subject) }, this.#parts.policy);
-    return { ...this.#parts, authenticator, ownership };
+    return { ...parts, ownership };
   }
 }
 
@@ -150,6 +161,9 @@ const UNUSED = {
 };
 
 const NOBODY = { isSent: () => false, authenticate: () => ({ refusal: 'unauthenticated' }) as const };
+
+/** Who is only imagined has no token, and so no limits of one. */
+const UNLIMITED = new TokenLimits({ rate: null, addresses: null }, null);
 
 function ownToken(id: string, { user }: Subject): TokenWithUse {
   const token = {

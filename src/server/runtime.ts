@@ -7,6 +7,7 @@ import { Sessions } from '../accounts/sessions.js';
 import { StoredAccounts } from '../accounts/stored-accounts.js';
 import { SudoGrants } from '../accounts/sudo-grants.js';
 import { LoginThrottle } from '../accounts/login-throttle.js';
+import { TokenRates } from '../accounts/token-rates.js';
 import { TokenRotations } from '../accounts/token-rotations.js';
 import { Tokens } from '../accounts/tokens.js';
 import { WriteLimit } from '../accounts/write-limit.js';
@@ -29,12 +30,13 @@ import { Authenticator } from '../gate/authenticate.js';
 import { Gate } from '../gate/gate.js';
 import { createIdentify } from '../gate/identity.js';
 import { Ownership } from '../gate/ownership.js';
+import { TokenLimits } from '../gate/token-limits.js';
 import { createClientReader } from '../http/client-address.js';
 import { createHeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
 import { type AddressState, loginChecks } from '../observe/metrics.js';
 import type { UpstreamLoad } from '../observe/metrics/requests.js';
-import { lastSeenFailures } from '../observe/metrics/store.js';
+import { lastSeenFailures, unsharedRates } from '../observe/metrics/store.js';
 import type { Tracing } from '../observe/tracing.js';
 import { createForward } from '../upstream/forward-handler.js';
 import { createUpstreams, type Upstream, type Upstreams } from '../upstream/upstreams.js';
@@ -115,12 +117,17 @@ export function createRuntime(
   );
   const reserved = reservedIdentity(config);
   const { writes_per_hour: perHour } = config.rate_limit;
+  const { warn_before: warnBefore } = config.tokens;
   const upstreams = openUpstreams(config, log);
 
   const issuers =
     config.jwt_issuers.length === 0 ? null : new JwtIssuers(config.jwt_issuers, createJwtEvents(log));
 
   const oidc = openOidc(config, opened, log);
+  const rates = new TokenRates(store.usage, (error) => {
+    unsharedRates.inc();
+    logFault(error, 'request rate of a token not shared; this process limits it alone');
+  });
   const gate = new Gate({
     sites,
     policy,
@@ -132,6 +139,7 @@ export function createRuntime(
       config.tokens.owner_login_within,
     ),
     ownership,
+    tokenLimits: new TokenLimits(config.tokens.limits, rates),
     lastSeen,
     tokens,
     writeLimit: perHour === null ? null : new WriteLimit(store.usage, perHour),
@@ -205,6 +213,7 @@ export function createRuntime(
             }),
           },
     ),
+    expiryWarning: warnBefore === null ? null : { name: names.tokenExpiration, before: warnBefore },
     rateLimitNames: { remaining: names.rateLimitRemaining, reset: names.rateLimitReset },
     log,
     accessLog: new AccessLog(log, config.log),

@@ -15,8 +15,8 @@ export type Creation =
 /**
  * What this process created in the last hour and was acknowledged: it can be written again to a store that forgets.
  *
- * Sessions are never changed, and tokens only by a rotation, of which the revocations know: what was created is what there
- * is, until it ends.
+ * Sessions are never changed, and a token that this process changes is replaced here. One that another process changed is
+ * left out: written as it was created, it would lose its limits.
  */
 export class Creations {
   readonly #revocations: Revocations;
@@ -33,6 +33,12 @@ export class Creations {
     all.set(creation.record.digest, [performance.now(), creation]);
     const [oldest] = all.keys();
     if (all.size > MAX_CREATED && oldest !== undefined) all.delete(oldest);
+  }
+
+  /** A token changed. */
+  replace(record: Token): void {
+    const known = this.#tokens.get(record.digest)?.[1];
+    if (known?.kind === 'token') this.note({ ...known, record });
   }
 
   /** Those that did not end, the oldest first. */
@@ -63,7 +69,7 @@ export class Creations {
 
   #hasEnded({ kind, record }: Creation, now: EpochMs): boolean {
     return kind === 'token'
-      ? isExpired(record, now) || this.#revocations.hasToken(record)
+      ? isExpired(record, now) || this.#revocations.hasToken(record) || this.#revocations.isSuperseded(record)
       : record.endsAt <= now || this.#revocations.hasSession(record.digest);
   }
 }

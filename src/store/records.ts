@@ -1,3 +1,5 @@
+import { parseRange } from '../domain/address-range.js';
+import { parseRate } from '../domain/rate.js';
 import type { Session } from '../domain/session.js';
 import type { SigningKey, SigningKeys } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
@@ -9,22 +11,27 @@ import { RecordUnreadable } from './faults.js';
 export const RECORD_VERSION = 2;
 
 /**
- * Fields that came with version 2. A record that has one is of that version, so that a Latchkey that does not know the
- * field refuses the record instead of ignoring what the field says; all others stay readable for it.
+ * Fields that a reader must not pass over, and the version of the form that they came with. A record without them has the
+ * oldest form, so that an older Latchkey refuses just those that it would misjudge.
  */
-const SINCE_2 = ['declared', 'predecessorId', 'rotated'] as const;
+const FIELD_VERSIONS: readonly (readonly [name: string, version: number])[] = [
+  ['declared', 2],
+  ['predecessorId', 2],
+  ['rotated', 2],
+  ['restrictions', 2],
+];
 
 /** A record as it is stored: the domain's value and the version of its form. */
 export type Stored<T> = T & { readonly v: number };
 
-/** Marks a value with the version of its form. */
+/** Marks a value with the version of its form. One of those fields without a value is left out, as it is read back. */
 export function encode<T extends object>(value: T): Stored<T> {
-  return { ...value, v: versionOf(value) };
-}
-
-function versionOf(value: object): number {
-  const fields: Readonly<Record<string, unknown>> = { ...value };
-  return SINCE_2.some((name) => fields[name] !== undefined) ? 2 : 1;
+  const stored: Record<string, unknown> & { v: number } = { ...value, v: 1 };
+  for (const [name, since] of FIELD_VERSIONS) {
+    if (stored[name] === undefined) delete stored[name];
+    else stored.v = Math.max(stored.v, since);
+  }
+  return stored as Stored<T>;
 }
 
 /**
@@ -60,11 +67,30 @@ export const userOf = (stored: unknown): User => decode<User>('user', stored, RE
 export const customerOf = (stored: unknown): Customer =>
   decode<Customer>('customer', stored, REQUIRED.customer);
 export const serviceOf = (stored: unknown): Service => decode<Service>('service', stored, REQUIRED.service);
-export const tokenOf = (stored: unknown): Token =>
-  withoutCustomer(decode<Token>('token', stored, REQUIRED.token));
+export const tokenOf = (stored: unknown): Token => {
+  const token = withoutCustomer(decode<Token>('token', stored, REQUIRED.token));
+  if (token.restrictions !== undefined && !areRestrictions(token.restrictions)) throw damaged('token');
+  return token;
+};
 export const useOf = (stored: unknown): TokenUse => decode<TokenUse>('use', stored, REQUIRED.use);
 export const sessionOf = (stored: unknown): Session =>
   withoutCustomer(decode<Session>('session', stored, REQUIRED.session));
+
+/** Whether limits of a token are understood, all of them: one that is passed over would let in what it forbids. */
+function areRestrictions(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { suspended, rate, addresses, ...others } = value as Record<string, unknown>;
+  return (
+    Object.keys(others).length === 0 &&
+    (suspended === undefined || suspended === true) &&
+    (rate === undefined || (typeof rate === 'string' && parseRate(rate) !== undefined)) &&
+    (addresses === undefined || (Array.isArray(addresses) && addresses.every(isStoredRange)))
+  );
+}
+
+function isStoredRange(value: unknown): boolean {
+  return typeof value === 'string' && parseRange(value) !== undefined;
+}
 
 /** Leaves out the customer that older records name: it is the owner's, who may have moved since. */
 function withoutCustomer<T extends object>(value: T & { readonly customerId?: unknown }): T {

@@ -71,7 +71,8 @@ function entriesOf(text: string): [name: string, at: number][] {
     .slice(0, text.lastIndexOf('\n') + 1)
     .split('\n')
     .flatMap((line): [string, number][] => {
-      const [, at, name] = /^(\d{1,15}) ((?:token|legacy|session|user|ends):\S+)$/.exec(line) ?? [];
+      const [, at, name] =
+        /^(\d{1,15}) ((?:token|legacy|session|user|ends|suspended|changed):\S+)$/.exec(line) ?? [];
       return at === undefined || name === undefined ? [] : [[name, Number(at)]];
     });
 }

@@ -24,6 +24,8 @@ export interface RevocationLog {
  * | `session:DIGEST` | a session                                                             |
  * | `ends:AT:ID`   | a token was rotated: whatever its record says, it expires then          |
  * | `user:AT:ID`   | a user was locked or deleted: each record of an earlier `updatedAt` is void |
+ * | `suspended:AT:ID` | a token was suspended: so is each record of an earlier `updatedAt`   |
+ * | `changed:AT:ID` | a token was changed otherwise: a record of an earlier `updatedAt` is not written again |
  */
 export class Revocations {
   /** By name, in the order in which they came, `performance.now()` of each. */
@@ -31,6 +33,8 @@ export class Revocations {
   readonly #locks = new Map<string, number>();
   /** By id of a rotated token, when it expires. */
   readonly #ends = new Map<string, number>();
+  readonly #suspensions = new Map<string, number>();
+  readonly #changes = new Map<string, number>();
   readonly #log: RevocationLog | null;
 
   constructor(log: RevocationLog | null) {
@@ -62,10 +66,14 @@ export class Revocations {
     return at !== undefined && updatedAt < at;
   }
 
-  /** The token as it is: one that was rotated expires, though its record may be from before that. */
+  /** The token as it is, though its record may be from before: one that was rotated expires, one that was suspended is. */
   corrected(token: Token): Token {
-    const at = this.#ends.size === 0 ? undefined : this.#ends.get(token.id);
-    return at === undefined || at >= (token.expiresAt ?? Infinity) ? token : { ...token, expiresAt: at };
+    return this.#suspended(this.#ended(token));
+  }
+
+  /** Whether a token's record is from before the token was changed. */
+  isSuperseded({ id, updatedAt }: { readonly id: string; readonly updatedAt: number }): boolean {
+    return updatedAt < Math.max(this.#changes.get(id) ?? 0, this.#suspensions.get(id) ?? 0);
   }
 
   /** All names, the oldest first. */
@@ -77,10 +85,9 @@ export class Revocations {
   #add(name: string, time: number): boolean {
     if (this.#times.has(name)) return false;
     this.#times.set(name, time);
-    const timed = timedOf(name);
-    if (timed?.kind === 'user') this.#locks.set(timed.id, Math.max(timed.at, this.#locks.get(timed.id) ?? 0));
-    if (timed?.kind === 'ends')
-      this.#ends.set(timed.id, Math.min(timed.at, this.#ends.get(timed.id) ?? Infinity));
+    const timed = this.#timed(name);
+    if (timed !== undefined)
+      timed.all.set(timed.id, timed.wins(timed.at, timed.all.get(timed.id) ?? timed.at));
     return true;
   }
 
@@ -88,17 +95,45 @@ export class Revocations {
     for (const [name, time] of this.#times) {
       if (now - time < REMEMBERED_MS && this.#times.size <= MAX_REMEMBERED) return;
       this.#times.delete(name);
-      const timed = timedOf(name);
-      const times = timed?.kind === 'user' ? this.#locks : this.#ends;
-      if (timed !== undefined && times.get(timed.id) === timed.at) times.delete(timed.id);
+      const timed = this.#timed(name);
+      if (timed !== undefined && timed.all.get(timed.id) === timed.at) timed.all.delete(timed.id);
     }
+  }
+
+  #ended(token: Token): Token {
+    const at = this.#ends.size === 0 ? undefined : this.#ends.get(token.id);
+    return at === undefined || at >= (token.expiresAt ?? Infinity) ? token : { ...token, expiresAt: at };
+  }
+
+  #suspended(token: Token): Token {
+    const at = this.#suspensions.size === 0 ? undefined : this.#suspensions.get(token.id);
+    if (at === undefined || token.updatedAt >= at) return token;
+    return { ...token, restrictions: { ...token.restrictions, suspended: true } };
+  }
+
+  /** Reads a name of three parts. */
+  #timed(name: string): Timed | undefined {
+    const [kind = '', at, id] = name.split(':', 3);
+    const all = {
+      user: this.#locks,
+      ends: this.#ends,
+      suspended: this.#suspensions,
+      changed: this.#changes,
+    }[kind];
+    if (all === undefined || id === undefined) return undefined;
+    return { all, id, at: Number(at), wins: kind === 'ends' ? Math.min : Math.max };
   }
 }
 
-/** Reads `user:AT:ID` and `ends:AT:ID`. */
-function timedOf(
-  name: string,
-): { readonly kind: string; readonly id: string; readonly at: number } | undefined {
-  const [, kind = '', at = '', id = ''] = /^(user|ends):(\d+):(.*)$/.exec(name) ?? [];
-  return kind === '' ? undefined : { kind, id, at: Number(at) };
+interface Timed {
+  readonly all: Map<string, number>;
+  readonly id: string;
+  readonly at: number;
+  /** Which of two times counts. */
+  readonly wins: (a: number, b: number) => number;
+}
+
+/** What tells that a token was changed. @param token its record from then on */
+export function nameOfChange({ id, updatedAt, restrictions }: Token): string {
+  return `${restrictions?.suspended === true ? 'suspended' : 'changed'}:${updatedAt}:${id}`;
 }

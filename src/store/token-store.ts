@@ -40,6 +40,15 @@ export function namesOfRevoked({ id, digest, kind, declared }: Token): readonly 
 /** What became of a rotation: `changed` when the old token is not as it was read, or gone. */
 export type TokenRotation = 'rotated' | 'changed' | Exclude<TokenCreation, 'created'>;
 
+/** What became of a token to change: `changed_meanwhile` when its record is not the one that was read. */
+export type TokenUpdate = 'updated' | 'not_found' | 'changed_meanwhile';
+
+/** A token by its id, and when it expires. */
+export interface ExpiringToken {
+  readonly id: string;
+  readonly expiresAt: EpochMs;
+}
+
 /** API tokens and legacy keys. */
 export interface TokenStore {
   find(digest: string): MaybePromise<TokenWithOwner | undefined>;
@@ -56,6 +65,10 @@ export interface TokenStore {
    * `Maintenance.removeExpired`: a store may take for an expired token what else expired since then.
    */
   countActive(now: EpochMs): MaybePromise<number>;
+  /** Tokens that expire after `from`, and at `until` at the latest. */
+  listExpiring(from: EpochMs, until: EpochMs): MaybePromise<ExpiringToken[]>;
+  /** Which of some tokens nobody claimed before: whoever claims one tells of its expiry. The check and the claim are one step. */
+  claimWarnings(ids: readonly string[], now: EpochMs): Promise<string[]>;
 
   /** Adds a token unless its owner is not as verified any more or has as many as the limits allow, in one step. */
   create(token: Token, owner: VerifiedOwner, limits: TokenLimits, now: EpochMs): Promise<TokenCreation>;
@@ -73,6 +86,14 @@ export interface TokenStore {
   claimEndedOverlaps(endedBefore: EpochMs, until: EpochMs, limit: number): Promise<TokenWithUse[]>;
   /** Their end was reported. */
   finishOverlaps(ids: readonly string[]): Promise<void>;
+  /**
+   * Replaces a token's record, whose id, digest, owner, kind and expiry stay the same, unless somebody else did since it was
+   * read. What restricts it from then on is seen like a revocation, by the next look-up of every process.
+   *
+   * @param token the new record; its `updatedAt` is later than that of the one before
+   * @param basedOn `updatedAt` of the record that was read
+   */
+  update(token: Token, basedOn: EpochMs): Promise<TokenUpdate>;
   /** Revokes tokens by id, all or none. Returns the ids that are not there; empty when all were revoked. */
   revoke(ids: readonly string[]): Promise<string[]>;
 

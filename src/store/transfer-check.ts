@@ -1,10 +1,20 @@
 import { z } from 'zod';
 import { loginKey } from '../domain/user.js';
+import { RecordUnreadable } from './faults.js';
 import { customerOf, encode, serviceOf, sessionOf, tokenOf, userOf } from './records.js';
 import type { StoreRecord } from './transfer.js';
 
 /** Records that are not a whole store; the message says which and why. */
 export class RecordsInvalid extends Error {}
+
+/** The kind of a token with limits in a file: an older Latchkey would restore it as a token without any. */
+const RESTRICTED = 'restricted_token';
+
+/** A record as a file holds it; {@link RecordCheck} reads it. */
+export function fileForm(record: StoreRecord): object {
+  const isRestricted = record.kind === 'token' && record.value.restrictions !== undefined;
+  return isRestricted ? { ...record, kind: RESTRICTED } : record;
+}
 
 const key = z.string().min(1).max(1_024);
 const time = z.int();
@@ -53,6 +63,7 @@ const record = z.discriminatedUnion('kind', [
   z.looseObject({ kind: z.literal('service'), value: named.extend({ customerId: key }) }),
   z.looseObject({ kind: z.literal('user'), value: user, otpStep: z.int() }),
   z.looseObject({ kind: z.literal('token'), value: token, use: use.nullable() }),
+  z.looseObject({ kind: z.literal(RESTRICTED), value: token, use: use.nullable() }),
   z.looseObject({ kind: z.literal('session'), value: session }),
   z.looseObject({ kind: z.literal('revoked'), value: key }),
   z.looseObject({ kind: z.literal('signing_keys'), value: signingKeys }),
@@ -72,7 +83,8 @@ export class RecordCheck {
   add(given: unknown): StoreRecord {
     const read = record.safeParse(given);
     if (!read.success) throw new RecordsInvalid(`holds a record that is not understood (${describe(given)})`);
-    const checked = currentForm(given as StoreRecord);
+    const isRestricted = read.data.kind === RESTRICTED;
+    const checked = readForm((isRestricted ? { ...read.data, kind: 'token' } : given) as StoreRecord);
     for (const name of namesOf(checked)) {
       if (this.#names.has(name)) throw new RecordsInvalid(`holds the ${name} twice`);
       this.#names.add(name);
@@ -118,6 +130,16 @@ function needsOf(record: StoreRecord): string[] {
       return [`user ${record.value.userId}`];
     default:
       return [];
+  }
+}
+
+/** @throws RecordsInvalid for limits of a token that are not understood */
+function readForm(record: StoreRecord): StoreRecord {
+  try {
+    return currentForm(record);
+  } catch (error) {
+    if (!(error instanceof RecordUnreadable)) throw error;
+    throw new RecordsInvalid(`holds a record that is not understood (${describe(record)})`, { cause: error });
   }
 }
 

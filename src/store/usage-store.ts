@@ -1,4 +1,5 @@
 import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { Rate } from '../domain/rate.js';
 import type { EpochMs } from '../domain/time.js';
 import type { SessionUse, TokenUse } from '../domain/token.js';
 
@@ -28,4 +29,18 @@ export interface UsageStore {
    * @param hour its beginning
    */
   countWrite(userId: string, hour: EpochMs): Promise<number>;
+
+  /**
+   * Takes requests from the token bucket of a token, as many as there are up to `want`. The bucket goes by the store's own
+   * clock, and is full again after `rate.per` milliseconds without a request. The check and the write are one step.
+   */
+  leaseRate(tokenId: string, rate: Rate, want: number): Promise<RateLease>;
+}
+
+/** Requests that a token may make. */
+interface RateLease {
+  /** 0: none now. */
+  readonly granted: number;
+  /** Milliseconds until there is one again; 0 when some were granted. */
+  readonly retryAfter: number;
 }

@@ -6,7 +6,7 @@ import type { Store } from './store.js';
 
 /**
  * A store that may forget, corrected by what this process knows: what ended for good is not there, and who was locked is
- * locked, whatever the store says.
+ * locked, and which token suspended, whatever the store says.
  *
  * @param creations gets each token and session that this process creates
  */
@@ -31,7 +31,15 @@ export function withRevocations(inner: Store, revocations: Revocations, creation
       },
       rotate: async (rotation, owner, limits, now) => {
         const result = await tokens.rotate(rotation, owner, limits, now);
-        if (result === 'rotated') creations.note({ kind: 'token', record: rotation.replacement, owner });
+        if (result === 'rotated') {
+          creations.replace(rotation.old);
+          creations.note({ kind: 'token', record: rotation.replacement, owner });
+        }
+        return result;
+      },
+      update: async (record, basedOn) => {
+        const result = await tokens.update(record, basedOn);
+        if (result === 'updated') creations.replace(record);
         return result;
       },
     },

@@ -26,6 +26,8 @@ export interface NewToken {
   readonly services: readonly string[];
   /** ISO 8601; null: it does not expire. */
   readonly expiresAt: string | null;
+  readonly rate?: string | undefined;
+  readonly addresses?: readonly string[] | undefined;
 }
 
 /** What somebody proves to be the caller with. */
@@ -156,6 +158,8 @@ export function createToken(token: NewToken, proof: Proof | null, otpName: strin
   });
   for (const id of token.services) form.append('services[]', id);
   if (token.expiresAt !== null) form.append('expires_at', token.expiresAt);
+  if (token.rate !== undefined) form.append('rate', token.rate);
+  for (const range of token.addresses ?? []) form.append('addresses[]', range);
   const headers: Record<string, string> = otp === '' ? {} : { [otpName]: otp };
   return call<CreatedToken>('POST', '/tokens', { form, headers, checksPassword: true });
 }

@@ -17,6 +17,8 @@ interface Entry {
   scope: string[];
   services?: string[];
   expires_at?: string;
+  rate?: string;
+  addresses?: string[];
 }
 
 const { url, folder, configFile, create, login, server } = await startFixture(t, {
@@ -114,6 +116,23 @@ t.test('a declared token works as it is declared, and follows its entry', async 
   t.match(back, { code: 0, stdout: /^- token \S+: "CI"\n/, stderr: new RegExp(`the token ${entry.id} was revoked and stays so`) });
   t.equal(await status(secret), 401);
   t.equal(await status(other.secret), 401, 'what the file does not declare is revoked');
+}); // prettier-ignore
+
+t.test('limits of a declared token are those of its entry, and nobody changes them elsewhere', async (t) => {
+  const { secret, entry } = await generate();
+  const limited = { ...entry, rate: '50/1m', addresses: ['10.0.0.0/8'] };
+  t.match(await apply([limited]), { code: 0, stdout: /^\+ token .*, rate 50\/1m, addresses 10\.0\.0\.0\/8\n/ });
+  t.match(await call(secret), { status: 403, json: { detail: /not accepted from the address 127\.0\.0\.1/ } });
+  t.match(await apply([limited]), { code: 0, stdout: 'nothing to change\n' });
+  const headers = { Cookie: await login('superuser') };
+  const changed = await send(url, `/tokens/${entry.id}`, { method: 'PATCH', headers, json: { addresses: null } });
+  t.match(changed, { status: 422, json: { detail: /declared in the directory file/ } });
+  t.match(await run(['token', 'suspend', entry.id, '--config', configFile]), { code: 1, stderr: /declared in the directory file/ });
+  t.equal(await status(secret), 403, 'as it was');
+  t.match(await apply([{ ...entry, rate: '50/1m' }]), { code: 0, stdout: /^~ token \S+: addresses 10\.0\.0\.0\/8 -> any address\n/ });
+  t.match((await call(secret, '/tokens/self')).json, { rate: '50/1m', addresses: undefined });
+  t.match(await apply([{ ...entry, rate: 'fast', addresses: [] }]), { code: 1, stderr: /tokens\.0\.rate: expected a rate[^]*tokens\.0\.addresses: expected an address/ });
+  t.match(await apply([]), { code: 0 });
 }); // prettier-ignore
 
 t.test('a revoked token never comes back, however it was revoked', async (t) => {

@@ -11,9 +11,12 @@ const MEANT: readonly (readonly [string, string])[] = [
   ...['Services', 'SERVICES[]', 'service', 'Service', 'service[]', 'service[0]', 'servics', 'servcies', 'servicess', 'xservices', 'Services[0]', 'services[a]', 'services[0][id]', 'services[', 'services[x', 'service_s'].map((name) => [name, 'services'] as const),
   ...['Service_ID', 'service_Id', 'serviceId', 'ServiceID', 'service-id', 'service_ids', 'service_id_', 'servce_id', 'serviceid', 'service_ids[]', 'service_ids[0]', 'service_id[x]'].map((name) => [name, 'service_id'] as const),
   ...['expires', 'Expires', 'expiry', 'expires_in', 'expiration', 'EXPIRATION', 'expiresAt', 'ExpiresAt', 'expires-at', 'expire_at', 'expired_at', 'expires_at_', 'Expires_At', 'expires_at[]', 'expires_at[0]', 'exipres_at', 'expires_ta', 'expires[]'].map((name) => [name, 'expires_at'] as const),
+  ...['Rate', 'rates', 'rte', 'rate[]', 'rate_limit', 'RateLimit'].map((name) => [name, 'rate'] as const),
+  ...['Addresses', 'address', 'adresses', 'addresses[a]', 'address[]', 'cidr', 'CIDRs'].map((name) => [name, 'addresses'] as const),
+  ...['suspend', 'Suspended', 'suspnded', 'suspended[]'].map((name) => [name, 'suspended'] as const),
 ]; // prettier-ignore
 /** Names that mean nothing here, and the one of a parameter that restricts nothing. */
-const IGNORED = ['names', 'Name', 'nam', 'name[]', 'sco', 'scoops', 'copes', 'servers', 'service_name', 'service_version', 'services_all', 'id', 'ids', 'expire', 'expiring', 'expires_on', 'expiration_date', 'created_at', 'grant_type', 'audience', 'rate', 'addresses', 'user', 'otp', '', '[]', '__proto__', 'constructor']; // prettier-ignore
+const IGNORED = ['names', 'Name', 'nam', 'name[]', 'sco', 'scoops', 'copes', 'servers', 'service_name', 'service_version', 'services_all', 'id', 'ids', 'expire', 'expiring', 'expires_on', 'expiration_date', 'created_at', 'grant_type', 'audience', 'user', 'otp', '', '[]', '__proto__', 'constructor']; // prettier-ignore
 
 const asForm = (name: string, value: string) => ({
   body: new URLSearchParams([...Object.entries(OWN), [name, value]]),
@@ -45,7 +48,7 @@ t.test('every other parameter is ignored as before, and so is null in JSON', asy
 });
 
 t.test('what is read is no near miss, in each form of a list', async (t) => {
-  for (const [name, value] of [['scope', 'global:read'], ['scope[]', 'global:read'], ['scope[0]', 'global:read'], ['services', 'SVC1'], ['services[]', 'SVC1'], ['services[0]', 'SVC1'], ['services[12]', 'SVC1'], ['service_id', 'SVC1'], ['service_id[]', 'SVC1'], ['expires_at', '2099-01-01T00:00:00Z'], ['name', 'x']] as const) {
+  for (const [name, value] of [['scope', 'global:read'], ['scope[]', 'global:read'], ['scope[0]', 'global:read'], ['services', 'SVC1'], ['services[]', 'SVC1'], ['services[0]', 'SVC1'], ['services[12]', 'SVC1'], ['service_id', 'SVC1'], ['service_id[]', 'SVC1'], ['expires_at', '2099-01-01T00:00:00Z'], ['rate', '600/1m'], ['addresses', '127.0.0.1'], ['addresses[]', '::1'], ['addresses[0]', '10.0.0.0/8'], ['suspended', 'false'], ['name', 'x']] as const) {
     t.equal((await send(url, '/tokens', asForm(name, value))).status, 200, name);
   }
 }); // prettier-ignore

@@ -197,7 +197,7 @@ t.test('completion, in the shells themselves', async (t) => {
   t.equal(bash.stderr.toString(), '');
   t.same(bash.stdout.toString().trim().split('\n'), [
     'token',
-    'list show create generate rotate revoke --help',
+    'list show create generate rotate suspend resume revoke --help',
     '--scope --services',
     'package.json',
     'bash zsh',

@@ -56,6 +56,9 @@ const cookie = await login('user');
 const limited = await token('superuser', { 'services[]': 'SVC1' });
 const owner = await token('superuser');
 const purge = await token('superuser', { scope: 'purge_all' });
+const elsewhere = await token('superuser', { addresses: '192.0.2.0/24' });
+const slow = await token('superuser', { rate: '1/1d' });
+await send(server.url, '/a', { headers: { 'Service-Key': slow } });
 const spent = await token('engineer');
 await send(server.url, '/a', { method: 'POST', headers: { 'Service-Key': spent } });
 const expiresAt = Math.ceil(Date.now() / 1000) * 1000 + 1000;
@@ -133,6 +136,8 @@ const REASONS: Record<Refusal['refusal'], Case | string> = {
     path: '/users/superuser',
     headers: { Cookie: await login('superuser') },
   },
+  address: { path: '/a', headers: { 'Service-Key': elsewhere } },
+  token_rate: { path: '/a', headers: { 'Service-Key': slow }, isUnexplained: true },
   rate_limited: {
     method: 'POST',
     path: '/a',

@@ -1,7 +1,9 @@
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import * as fc from 'fast-check';
 import t from 'tap';
 import { reportEndedOverlaps } from '../../src/accounts/ended-overlaps.js';
+import { changeToken } from '../../src/accounts/token-changes.js';
 import { tokenRevokedEvent } from '../../src/accounts/token-audit-events.js';
 import { type RotationCaller, TokenRotations } from '../../src/accounts/token-rotations.js';
 import type { AuditEvent } from '../../src/domain/audit.js';
@@ -20,6 +22,7 @@ const SETTINGS = {
   max_per_user: null, max_stored_per_user: 1_000, max_stored_per_customer: 10_000, max_lifetime: null,
   rotation: { overlap: 100 * SECOND, max_overlap: 1_000 * SECOND },
 }; // prettier-ignore
+const LIMITS = { rate: '5/1m', addresses: ['10.0.0.0/8', '::1'] };
 const OPERATOR: RotationCaller = { customerId: null, notAfter: null, refuse: () => undefined };
 
 async function begin(settings: object = {}) {
@@ -78,7 +81,7 @@ t.test('in every order of creating, rotating, revoking and expiring, exactly tho
       if (each.do === 'wait') now += each.seconds * SECOND;
       if (each.do === 'create') {
         const id = `P${(number += 1)}`;
-        const made = token(id, { name: id, services: ['S1'], scopes: ['purge_all'], createdAt: now, expiresAt: each.lifetime === null ? null : now + each.lifetime * SECOND });
+        const made = token(id, { name: id, services: ['S1'], scopes: ['purge_all'], restrictions: LIMITS, createdAt: now, expiresAt: each.lifetime === null ? null : now + each.lifetime * SECOND });
         await add(store, made);
         expect(made, each.lifetime);
       }
@@ -106,7 +109,7 @@ t.test('in every order of creating, rotating, revoking and expiring, exactly tho
         const found = (await store.tokens.find(one.digest))?.token;
         const works = found !== undefined && !isExpired(found, now);
         if (works !== (!one.revoked && now < one.endsAt)) throw new Error(`${one.id} ${works ? 'works' : 'is refused'}`);
-        if (found !== undefined && (found.scopes.join() !== 'purge_all' || found.services.join() !== 'S1')) throw new Error('wider than it was');
+        if (found !== undefined && (found.scopes.join() !== 'purge_all' || found.services.join() !== 'S1' || !isDeepStrictEqual(found.restrictions, LIMITS))) throw new Error('wider than it was');
         if (found !== undefined && isInOverlap(found, now) !== (one.rotated && works)) throw new Error('the overlap is not told');
       }
     }
@@ -150,6 +153,36 @@ t.test('what is no token that its holder could still use is not rotated', async 
   t.match(await rotate('T1', { ...OPERATOR, customerId: 'C2' }), { refusal: 'not_found' }, 'of another customer');
   t.match(await rotate('T1', { ...OPERATOR, refuse: () => ({ refusal: 'active_tokens' }) }), { refusal: 'active_tokens' });
   t.equal(await store.tokens.countInOverlap(NOW), 0);
+}); // prettier-ignore
+
+t.test('the replacement of a suspended token is suspended', async (t) => {
+  const { store, rotations } = await begin();
+  await add(store, token('T1', { restrictions: { suspended: true, rate: '5/1m' } }));
+  const made = await rotations.rotate('T1', { overlap: undefined }, OPERATOR, NOW);
+  t.match(made, { auditEvents: [{ event: 'token.created', target: { suspended: 'true', rate: '5/1m', predecessor_id: 'T1' } }, {}] });
+  for (const { token: each } of await store.tokens.listOfUser('U1')) t.strictSame(each.restrictions, { suspended: true, rate: '5/1m' }, each.id);
+}); // prettier-ignore
+
+t.test('a token in its overlap is suspended and resumed, and ends as it would have', async (t) => {
+  const { store, rotations } = await begin();
+  await add(store, token('T1'));
+  await rotations.rotate('T1', { overlap: '10' }, OPERATOR, NOW);
+  const rotated = (await store.tokens.get('T1'))?.token;
+  for (const suspended of [true, false]) {
+    const changed = await changeToken(store.tokens, 'T1', { suspended }, NOW);
+    t.match(changed, { expiresAt: NOW + 10 * SECOND, rotated: rotated?.rotated, restrictions: suspended ? { suspended } : undefined });
+    t.strictSame((await store.tokens.find('digest-T1'))?.token.restrictions, suspended ? { suspended } : undefined);
+  }
+  t.equal(await store.tokens.countInOverlap(NOW), 1);
+  t.match(await rotations.rotate('T1', { overlap: '5' }, OPERATOR, NOW), { rotation: { old: { expiresAt: NOW + 5 * SECOND } } }, 'rotated again after a change');
+}); // prettier-ignore
+
+t.test('a declared token is changed in its file only', async (t) => {
+  const { store } = await begin();
+  await store.directory.change({ declared: [token('D1', { declared: true })] }, NOW);
+  for (const change of [{ suspended: true }, { rate: '5/1m' }, {}])
+    t.match(await changeToken(store.tokens, 'D1', change, NOW), { refusal: 'grant', status: 422, detail: /declared in the directory file/ });
+  t.strictSame((await store.tokens.get('D1'))?.token, token('D1', { declared: true }), 'it is as it was');
 }); // prettier-ignore
 
 t.test('a replacement lasts no longer than a limit or its caller allows', async (t) => {

@@ -135,6 +135,9 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
     [['/tokens', form(right('twofactor'))], 400, 'grant', grant('2fa.verify', /one-time/), ['otp.refused']],
     [['/tokens', form(right('user', { scope: 'nothing' }))], 400, 'grant', grant('invalid_scope', /nothing/)],
     [['/tokens', form(right('user', { service_id: 'SVC9' }))], 422, 'grant', grant('Unprocessable Entity', /"SVC9" is unknown/)],
+    [['/tokens', form(right('user', { rate: '600/1m', addresses: '::1', suspended: 'true' }))], 200, 'answered', { rate: '600/1m', addresses: ['::1'], suspended: true }, ['login.succeeded', 'token.created']],
+    [['/tokens', form(right('user', { rate: '600' }))], 422, 'grant', grant('Unprocessable Entity', /a rate like 600\/1m/)],
+    [['/tokens', form(right('user', { addresses: '10.1.2.3/8' }))], 422, 'grant', grant('Unprocessable Entity', /addresses must be/)],
     [['/tokens', form(right('user', { expires_at: 'soon' }))], 422, 'grant', grant('Unprocessable Entity', /ISO 8601/)],
     [oneMore('/tokens', 'nobody2'), 429, 'login_throttled', {}, ['login.throttled']],
     [['/tokens', fromElsewhere(form(right('user')))], 403, 'cross_origin', {}, denied],
@@ -200,6 +203,16 @@ const ROWS: Record<EndpointName, readonly Row[]> = {
     [['/tokens/none', session], 404, 'not_found', { detail: "Cannot find token 'none'" }],
     ...(await sessionOnly('GET', '/tokens/none')),
     [['/tokens/none', plainSession], 403, 'role', {}, denied],
+  ],
+  update_token: [
+    [[`/tokens/${await newId('user')}`, { ...of('PATCH', session), json: { suspended: true, rate: '600/1m' } }], 200, 'answered', { suspended: true, rate: '600/1m', addresses: undefined }, ['token.changed']],
+    [[`/tokens/${await newId('user')}`, { ...of('PATCH', session), json: { rate: 'fast' } }], 422, 'grant', grant('Unprocessable Entity', /a rate like 600\/1m/)],
+    [[`/tokens/${await newId('user')}`, { ...of('PATCH', session), json: { scope: 'global' } }], 422, 'grant', grant('Unprocessable Entity', /not "scope"/)],
+    [[`/tokens/${await newId('user')}`, { ...of('PATCH', session), json: [] }], 400, 'malformed', { detail: /expected a body like/ }],
+    [[`/tokens/${othersId}`, { ...of('PATCH', session), json: {} }], 404, 'not_found', {}],
+    [[`/tokens/${await newId('user')}`, { ...of('PATCH', withCookie(await login('billing'))), json: {} }], 403, 'role', { detail: /customer_token:write/ }, denied],
+    [['/tokens/none', fromElsewhere({ ...of('PATCH', session), json: {} })], 403, 'cross_origin', {}, denied],
+    ...(await sessionOnly('PATCH', '/tokens/none')),
   ],
   revoke_token: [
     [[`/tokens/${await newId('engineer')}`, of('DELETE', session)], 204, 'answered', undefined, ['token.revoked']],
@@ -345,7 +358,7 @@ for (const { endpoint, takes } of served) {
     }
     const codes = Object.entries(endpoint.codes ?? {}).flatMap(([status, of]) => of.map((code) => `${status} ${code}`));
     const own = [...refusalsOf(takes, endpoint.method), ...(endpoint.refusals ?? [])].map((name) => String(REFUSALS[name].status));
-    const missing = [...codes, ...own].filter((each) => !seen.has(each) && !ANYWHERE.has(each) && !WITHOUT_ROW.has(`${endpoint.name} ${each}`));
+    const missing = [...codes, ...own].filter((each) => !seen.has(each) && !ANYWHERE.has(each) && !(each === '429' && hasRate(endpoint.method, takes)) && !WITHOUT_ROW.has(`${endpoint.name} ${each}`));
     t.same(missing, [], 'every declared refusal has a row');
     const redirects = endpoint.name.startsWith('oidc_') && endpoint.method === 'GET';
     t.ok(rows.some(([, status]) => status < 300 || (redirects && status === 303)), 'its success has a row');
@@ -365,6 +378,23 @@ const WITHOUT_ROW = new Set([
   'rotate_own_token 404',
   'create_token 401',
 ]);
+
+/** Whether a token's rate is counted there. */
+const hasRate = (method: string, takes: string) => takes !== 'nothing' && method !== 'DELETE';
+
+t.test('each endpoint that takes a credential refuses a token whose rate is used up, save those that revoke', async (t) => {
+  const slow = withKey(await token('superuser', { rate: '1/1d' }));
+  await request('/tokens/self', slow);
+  for (const { endpoint, path, takes } of served) {
+    if (takes === 'nothing') continue;
+    const sent = endpoint.method === 'POST' ? form({ password: PASSWORD }, slow) : of(endpoint.method, slow);
+    const { status } = await request(path.replace(/:\w+/, 'none'), sent);
+    if (endpoint.name === 'revoke_own_token') t.equal(status, 204);
+    else t.equal(status, hasRate(endpoint.method, takes) ? 429 : status === 404 ? 404 : 403, endpoint.name);
+    if (endpoint.name === 'revoke_own_token') Object.assign(slow, withKey(await token('superuser', { rate: '1/1d' })));
+    if (endpoint.name === 'revoke_own_token') await request('/tokens/self', slow);
+  }
+}); // prettier-ignore
 
 t.test('POST /tokens needs no login name with a credential that confirmed the password', async (t) => {
   const own = withCookie(await login('engineer'));

@@ -55,6 +55,13 @@ t.test('a token rotates what is within its scopes and services, and gives it no 
   t.equal(await rotate(await idOf({ 'services[]': 'SVC1' }, 'user'), limited), 403, "another user's");
   t.equal(await rotate(await idOf(), await token('superuser', { scope: 'global:read' })), 403, 'a token that may not write');
 
+  const slow = await token('superuser', { rate: '50/1m', addresses: '127.0.0.1' });
+  t.equal(await rotate(await idOf(), slow), 403, 'one without its limits');
+  t.equal(await rotate(await idOf({ rate: '60/1m', addresses: '127.0.0.1' }), slow), 403, 'a faster one');
+  t.equal(await rotate(await idOf({ rate: '50/1m', addresses: '127.0.0.0/8' }), slow), 403, 'one of more addresses');
+  t.equal(await rotate(await idOf({ rate: '50/1m', addresses: '127.0.0.1' }), slow), 200);
+  t.equal(await rotate(await idOf({ rate: '50/1m' }), global), 200, 'one with limits that the caller has not');
+
   const short = await token('superuser', { expires_at });
   const made = (await request(`/tokens/${await idOf()}/rotate`, withKey(short))).json;
   t.equal(Date.parse(made.expires_at), Date.parse(expires_at), 'no longer than the one that asks');

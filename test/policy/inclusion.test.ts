@@ -29,7 +29,7 @@ t.test('rules that include others allow everything that those allow', async (t) 
     options(20_000),
   );
   t.notOk(details.failed, told(details));
-  t.ok(included > 100, `${included} include the others`);
+  t.ok(included > details.numRuns / 5, `${included} include the others`);
 });
 
 t.test('what the built-in roles include', async (t) => {

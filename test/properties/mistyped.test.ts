@@ -5,9 +5,12 @@ import { parseBody } from '../../src/http/body.js';
 import { readCreateToken } from '../../src/endpoints/schema/requests.js';
 import { property, Share } from '../helpers/property.js';
 
-const RESTRICTIONS = ['scope', 'services', 'service_id', 'expires_at'];
+const RESTRICTIONS = ['scope', 'services', 'service_id', 'expires_at', 'rate', 'addresses', 'suspended'];
 const VALID = [...RESTRICTIONS, 'username', 'password', 'name'];
-const LISTED = ['scopes', 'service', 'expires', 'expiry', 'expires_in', 'expiration'];
+const LISTED = [
+  'scopes', 'service', 'expires', 'expiry', 'expires_in', 'expiration',
+  'rate_limit', 'ratelimit', 'address', 'cidr', 'cidrs', 'suspend',
+]; // prettier-ignore
 
 /** Optimal string alignment: the least number of characters added, left out, replaced, and neighbours that change places. */
 function distance(one: string, other: string): number {

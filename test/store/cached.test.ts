@@ -61,6 +61,10 @@ function slowStore(revocations: Revocations) {
         await state.beforeAnswer(token);
         return state.created;
       },
+      update: async (changed: Token) => {
+        state.tokens.set(changed.digest, { token: changed, owner: user('U1') });
+        return 'updated';
+      },
     },
     sessions: {
       find: async (digest: string) => {
@@ -144,6 +148,28 @@ t.test('the same for a change that this process makes', async (t) => {
   await early;
   t.equal(await cached.tokens.find('digest-A'), undefined);
   t.equal(await cached.tokens.find('digest-B'), undefined, 'without waiting for the push');
+});
+
+t.test('a token that this process or another one changes is read anew', async (t) => {
+  const { inner, cache, cached } = setUp();
+  cache.enable();
+  const limited = token('A', { updatedAt: NOW + 1, restrictions: { suspended: true } });
+  await cached.tokens.find('digest-A');
+  const release = inner.hold();
+  const early = cached.tokens.find('digest-B');
+  for (const each of [limited, { ...limited, id: 'B', digest: 'digest-B' }])
+    t.equal(await cached.tokens.update(each, NOW), 'updated');
+  release();
+  t.equal((await early)?.token.restrictions, undefined, 'it began before');
+  for (const id of ['A', 'B'])
+    t.match((await cached.tokens.find(`digest-${id}`))?.token.restrictions, { suspended: true }, id);
+  await cached.tokens.find('digest-C');
+  const { asked } = inner;
+  for (const name of [`suspended:${NOW}:C`, `changed:${NOW}:C`]) {
+    cache.ended([name]);
+    await cached.tokens.find('digest-C');
+  }
+  t.equal(inner.asked, asked + 2, 'who is told of it by name asks anew');
 });
 
 t.test('a change of a user concerns all of its tokens; one record serves them all', async (t) => {
@@ -466,3 +492,20 @@ t.test(
     await t.rejects(async () => cached.tokens.find('digest-C'), { message: 'away' });
   },
 );
+
+t.test('a forgotten rotation and a forgotten suspension of one token are both corrected, in either order', async (t) => {
+  const [ends, longer, suspended, earlier] = [`ends:${NOW + 5}:A`, `ends:${NOW + 9}:A`, `suspended:${NOW + 2}:A`, `suspended:${NOW + 1}:A`];
+  for (const names of [[ends, longer, suspended, earlier], [earlier, suspended, longer, ends]]) {
+    const revocations = new Revocations(null);
+    revocations.note(names);
+    const rate = { rate: '5/1m' };
+    const both = { expiresAt: NOW + 5, restrictions: { ...rate, suspended: true as const } };
+    t.strictSame(revocations.corrected(token('A', { restrictions: rate })), token('A', both), 'the earliest end');
+    const later = token('A', { updatedAt: NOW + 2, expiresAt: NOW + 3 });
+    t.equal(revocations.corrected(later), later, 'a record from after it, and one that ends before');
+    t.strictSame(revocations.corrected({ ...later, expiresAt: null }), { ...later, expiresAt: NOW + 5 });
+    t.equal(revocations.isSuperseded(later), false);
+    t.equal(revocations.isSuperseded(token('A', { updatedAt: NOW + 1 })), true, 'the latest change');
+    t.strictSame(revocations.corrected(token('B')), token('B'));
+  }
+}); // prettier-ignore

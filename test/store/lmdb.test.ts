@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { open } from 'lmdb';
 import t from 'tap';
 import { openLmdbStore } from '../../src/store/lmdb.js';
+import { RECORD_VERSION } from '../../src/store/records.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { storeContract } from './contract.js';
@@ -266,7 +267,7 @@ t.test('a newer format, a newer record, a damaged record and a damaged file', as
   const root = open({ path, maxDbs: 32, overlappingSync: false });
   const tokens = root.openDB<unknown, string>('tokens', {});
   root.transactionSync(() => {
-    tokens.putSync('digest-A', { ...token('A'), v: 3 });
+    tokens.putSync('digest-A', { ...token('A'), v: RECORD_VERSION + 1 });
     tokens.putSync('digest-B', 'garbage');
   });
   await root.close();

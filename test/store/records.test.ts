@@ -42,7 +42,7 @@ t.test('each kind of record comes back as it was, and never half', async (t) => 
   for (const [kind, read, value, required] of KINDS) {
     const stored = encode(value);
     const damaged = `a ${kind} record is damaged`;
-    t.equal(stored.v, 1, kind);
+    t.equal(stored.v, 1, `${kind}: older versions read it`);
     t.same(read(JSON.parse(JSON.stringify(stored))), value, kind);
     for (const name of required) {
       const { [name]: _, ...rest } = stored as Record<string, unknown>;
@@ -85,3 +85,17 @@ t.test('a field that an older Latchkey does not know makes a record one that it 
   }
   t.equal(encode(token('T1', { declared: undefined })).v, 1);
 });
+t.test('a token with limits has a form that older versions refuse, and without them the one that they read', async (t) => {
+  const limits = { suspended: true, rate: '600/1m', addresses: ['10.0.0.0/8', '::1'] } as const;
+  for (const restrictions of [limits, { suspended: true }, { rate: '1/1s' }, { addresses: ['::1'] }] as const) {
+    const stored = JSON.parse(JSON.stringify(encode(token('T1', { restrictions }))));
+    t.ok(stored.v > 1, 'a version from before limits refuses each record above 1');
+    t.same(tokenOf(stored), token('T1', { restrictions }));
+  }
+  const { v, ...plain } = JSON.parse(JSON.stringify(encode(token('T1', { restrictions: undefined }))));
+  t.same({ v, plain }, { v: 1, plain: token('T1') });
+  for (const wrong of [null, 'x', { suspended: false }, { suspended: 1 }, { rate: '600' }, { rate: 600 }, { addresses: '10.0.0.0/8' }, { addresses: ['10.0.0.1/8'] }, { addresses: [1] }, { hours: '9-17' }]) {
+    const stored = { ...encode(token('T1')), v: 2, restrictions: wrong };
+    t.equal(faultOf(() => tokenOf(stored)), 'a token record is damaged', JSON.stringify(wrong));
+  }
+}); // prettier-ignore

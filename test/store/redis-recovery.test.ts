@@ -72,6 +72,41 @@ t.test('what ended meanwhile is not made again', async (t) => {
   t.equal(redis.cli('EXISTS', '{latchkey:}session:S1'), '0', 'its owner has another password');
 }); // prettier-ignore
 
+t.test('a suspension that a master forgot is made again, and one that this process knows holds before', async (t) => {
+  const { redis, store, restore, revocations, creations } = await setUp(t);
+  const process = withRevocations(store, revocations, creations);
+  store.client.events = { adopt: async () => undefined, ended: (names) => revocations.note(names) };
+  const before = token('T9', { services: [], restrictions: { addresses: ['10.0.0.0/8'] } });
+  await store.tokens.create(before, user('U1'), NO_LIMITS, NOW);
+  const forget = () => redis.cli('SET', `{latchkey:}token:${before.digest}`, JSON.stringify({ ...before, v: 2 }));
+  const change = async (at: number, more: object) =>
+    process.tokens.update({ ...before, updatedAt: NOW + at, restrictions: { addresses: ['10.0.0.0/8'], ...more } }, NOW + at - 1);
+  t.equal(await change(1, { suspended: true }), 'updated');
+  t.same(revocations.names(), [`suspended:${NOW + 1}:T9`]);
+  forget();
+  const suspended = { restrictions: { suspended: true, addresses: ['10.0.0.0/8'] } };
+  t.match((await process.tokens.find(before.digest))?.token, suspended, 'whatever the store says');
+  t.match(await restore(), { reapplied: 1 });
+  t.strictSame((await store.tokens.find(before.digest))?.token, { ...before, updatedAt: NOW + 1, ...suspended });
+  t.match(await restore(), { reapplied: 0 }, 'once');
+  t.equal(await change(2, {}), 'updated', 'it is resumed');
+  t.equal((await process.tokens.find(before.digest))?.token.restrictions?.suspended, undefined);
+  t.match(await restore(), { reapplied: 0 }, 'and stays so');
+  forget();
+  t.match((await process.tokens.find(before.digest))?.token, suspended, 'where that was forgotten too, it is suspended');
+}); // prettier-ignore
+
+t.test('a token that was changed is written again as it was changed, or not at all', async (t) => {
+  const { store, restore, revocations, creations, digest } = await setUp(t);
+  const limited = token('T1', { updatedAt: NOW + 1, restrictions: { rate: '1/1m' } });
+  creations.replace(limited);
+  revocations.note([`changed:${NOW + 1}:T1`, `changed:${NOW + 1}:T2`]);
+  t.match(await restore(), { recovered: 2, lost: [] });
+  t.match(await store.tokens.find(digest('T1')), { token: limited });
+  const gone = await Promise.resolve(store.tokens.get('T2')).catch(() => undefined);
+  t.equal(gone, undefined, 'it was changed by another process');
+}); // prettier-ignore
+
 t.test(
   'a store that is used for the first time, or by a history that is known, is not refused',
   async (t) => {

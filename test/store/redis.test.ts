@@ -62,7 +62,7 @@ t.test('tokens of a store from before they were counted are counted at the next 
   await store.maintenance.close();
 }); // prettier-ignore
 
-t.test('a Redis whose memory is full refuses what adds, and takes what revokes, ends, locks and sets passwords', async (t) => {
+t.test('a Redis whose memory is full refuses what adds, and takes what revokes, suspends, ends, locks and sets passwords', async (t) => {
   const { url, cli } = await startRedis(t, '--maxmemory-policy', 'noeviction');
   const store = await openRedisStore(redisSettings({ url }));
   await store.maintenance.begin();
@@ -81,6 +81,8 @@ t.test('a Redis whose memory is full refuses what adds, and takes what revokes, 
   await t.rejects(store.maintenance.probeWrite(), full);
   t.strictSame(await store.directory.getUser('U1'), user('U1'));
 
+  const suspended = token('T2', { expiresAt: NOW + 1, updatedAt: NOW + 1, restrictions: { suspended: true } });
+  t.equal(await store.tokens.update(suspended, NOW), 'updated');
   t.strictSame(await store.tokens.revoke(['T1', 'L1']), []);
   t.strictSame(await store.tokens.listRevokedDigests(), ['digest-L1']);
   await store.tokens.addRevokedDigests(['digest-L2']);

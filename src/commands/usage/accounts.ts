@@ -1,4 +1,4 @@
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import {
   collect,
   configOption,
@@ -84,7 +84,7 @@ export function userCommand(): Command {
 
 /** `latchkey token ...`: looks at tokens, creates, rotates and revokes them, beside a running server. */
 export function tokenCommand(): Command {
-  const token = new Command('token').description('list, show, create, rotate and revoke API tokens, while a server runs or not');
+  const token = new Command('token').description('list, show, create, rotate, suspend and revoke API tokens, while a server runs or not');
   const add = (name: string, description: string) =>
     token.command(name).description(description).addOption(configOption()).addOption(jsonOption());
 
@@ -100,7 +100,10 @@ export function tokenCommand(): Command {
     .option('--name <name>', 'a name that says what it is for')
     .option('--scope <scopes>', 'scopes, separated by spaces (default: global)')
     .option('--services <ids>', 'services to limit it to, separated by commas', listOf)
-    .option('--expires-at <time>', 'when it expires, like 2030-01-31T12:00:00Z')
+    .addOption(new Option('--expires-at <time>', 'when it expires, like 2030-01-31T12:00:00Z').conflicts('expiresIn'))
+    .option('--expires-in <duration>', 'how long it lasts, like 12h or 90d')
+    .option('--rate <rate>', 'requests that it may make in a time, like 600/1m')
+    .option('--address <cidr>', 'an address or range like 10.0.0.0/8 that it is accepted from; can be repeated', collect)
     .action(async (options: CreateOptions) => (await tokenWork()).create(options));
   token
     .command('generate')
@@ -116,6 +119,12 @@ export function tokenCommand(): Command {
     .argument('<id>', 'the id of the token')
     .option('--overlap <duration>', 'how long the old token still works, like 24h (default: tokens.rotation.overlap)')
     .action(async (id: string, options: RotateOptions) => (await import('../rotate-token.js')).rotate(id, options));
+  add('suspend', 'refuse a token like an unknown one until resume; the next request with it is refused')
+    .argument('<id>', 'the id of the token')
+    .action(async (id: string, options: ReportOptions) => (await tokenWork()).setSuspended(id, true, options));
+  add('resume', 'undo suspend')
+    .argument('<id>', 'the id of the token')
+    .action(async (id: string, options: ReportOptions) => (await tokenWork()).setSuspended(id, false, options));
   add('revoke', 'revoke tokens, all or none; the next request with one is refused')
     .argument('[ids...]', 'ids of tokens')
     .option('--user <login>', 'every token of this user')

@@ -37,6 +37,7 @@ export function explainCommand(): Command {
     .option('--method <method>', 'the HTTP method', 'GET')
     .requiredOption('--path <target>', 'the request target with its query, like /service/S1')
     .option('--header <line>', 'a header, like "Origin: https://a"; can be repeated', collect)
+    .option('--address <ip>', 'the address that the connection comes from (default: 127.0.0.1)')
     .addOption(
       new Option('--key-file <file>', 'with the API token or legacy key in this file; - is standard input')
         .conflicts(['key', 'jwt', 'user', 'anonymous']),

@@ -18,6 +18,7 @@ import {
 } from './policy.js';
 import { rotationSchema } from './rotation.js';
 import { storeSchema } from './store.js';
+import { tokenLimitsSchema } from './token-limits.js';
 import { duration, durationBetween, positiveDuration, text, timeLimit, integer } from './units.js';
 import { upstreamSchema } from './upstream.js';
 
@@ -131,6 +132,14 @@ export const configSchema = z.strictObject({
       last_seen_interval: timeLimit
         .prefault('1s')
         .describe('How often last uses of tokens are written to the store, in one batch'),
+      warn_before: positiveDuration
+        .nullable()
+        .prefault(null)
+        .describe(
+          'From this long before the expiry of a token, answers name it in Service-Token-Expiration and the audit log has an entry; null is never',
+        )
+        .meta({ example: '14d' }),
+      limits: tokenLimitsSchema.prefault({}).describe('Limits of each token that names none of its own'),
     })
     .prefault({})
     .describe('API tokens'),

@@ -33,7 +33,7 @@ export const REFUSALS = {
   ExpectationFailed: { status: 417, description: '`Expect` asks for more than `100-continue`', schema: problem },
   Throttled: {
     status: 429,
-    description: 'Too many logins failed',
+    description: 'Too many logins failed, or the request rate of the token is used up',
     schema: problem,
     headers: ['Retry-After'],
   },
@@ -62,6 +62,8 @@ const EVERYWHERE: readonly RefusalName[] = [
 
 /** The refusals that follow from the credential that an endpoint takes, and from its method. */
 export function refusalsOf(takes: EndpointRule['takes'], method: string): RefusalName[] {
-  if (takes !== 'nothing') return [...EVERYWHERE, 'Unauthenticated', 'Forbidden'];
+  const withCredential: RefusalName[] = [...EVERYWHERE, 'Unauthenticated', 'Forbidden'];
+  // Nobody is kept from revoking by the rate of a token.
+  if (takes !== 'nothing') return method === 'DELETE' ? withCredential : [...withCredential, 'Throttled'];
   return method === 'GET' ? [...EVERYWHERE] : [...EVERYWHERE, 'Forbidden'];
 }

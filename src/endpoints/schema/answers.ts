@@ -44,6 +44,13 @@ const tokenFields = {
   updated_at: time,
   expires_at: time.nullable().describe('From this second on it is refused; null when it does not expire'),
   predecessor_id: z.string().optional().describe('The token that it replaced; only where a rotation made it'),
+  suspended: z.literal(true).optional().describe('Present while the token is suspended'),
+  rate: z.string().optional().describe('The request rate of the token; absent when it has none of its own'),
+  addresses: z
+    .array(z.string())
+    .readonly()
+    .optional()
+    .describe('Addresses and ranges that it is accepted from; absent when it has none of its own'),
 };
 
 /** A token as every answer after its creation shows it. */

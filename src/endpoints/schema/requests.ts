@@ -1,6 +1,11 @@
 import { z } from 'zod';
 import type { LoginAttempt } from '../../accounts/login.js';
-import { credentials, tokenParameters } from '../../accounts/parameters.js';
+import { credentials, readBy, tokenParameters } from '../../accounts/parameters.js';
+import {
+  type RestrictionChange,
+  restrictionChange,
+  restrictionParameters,
+} from '../../accounts/token-restrictions.js';
 import type { RotationRequest } from '../../accounts/token-rotations.js';
 import type { TokenRequest } from '../../accounts/tokens.js';
 import type { Refusal } from '../../domain/refusal.js';
@@ -31,6 +36,10 @@ export const createTokenRequest = named('CreateTokenRequest', {
   expires_at: expiresAt
     .meta({ format: 'date-time', examples: ['2030-01-31T12:00:00Z'] })
     .describe('ISO 8601 with `Z` or an offset; the token is refused from that second on'),
+  rate: restrictionParameters.rate.describe('Requests that the token may make in a time, 1s to 31d'),
+  'addresses[]': restrictionParameters.addresses.describe('Addresses and ranges of the clients that may use the token'),
+  addresses: restrictionParameters.addresses.describe('The same as `addresses[]`'),
+  suspended: restrictionParameters.suspended.describe('`true`: the token is refused until it is resumed'),
 }); // prettier-ignore
 
 /** Body of POST /tokens with a credential that confirmed the password lately: it says whose token it is. */
@@ -59,6 +68,9 @@ export const rotateTokenRequest = named('RotateTokenRequest', {
 
 /** Body of POST /sudo with a session of a login that an OpenID Connect provider asked for anew. */
 export const freshSudoRequest = named('FreshSudoRequest', {});
+
+/** Body of PATCH /tokens/:id. */
+export const updateTokenRequest = restrictionChange.register(NAMED, { id: 'UpdateTokenRequest' });
 
 /** Body of DELETE /tokens. */
 export const revokeTokensRequest = named('RevokeTokensRequest', {
@@ -89,6 +101,7 @@ export function readCreateToken({ params }: Body): {
 } {
   const { one, last, all, list, otherThan } = parametersOf<typeof createTokenRequest>(params);
   const scopes = list('scope');
+  const addresses = list('addresses');
   return {
     attempt: { login: one('username'), password: one('password') },
     namesUser: all('username').length > 0,
@@ -97,7 +110,15 @@ export function readCreateToken({ params }: Body): {
       scope: scopes.length === 0 ? undefined : scopes.join(' '),
       services: list('services', 'service_id'),
       expiresAt: last('expires_at'),
-      ignored: otherThan(['username', 'password', 'name', 'expires_at'], ['scope', 'services', 'service_id']),
+      restrictions: {
+        rate: last('rate'),
+        addresses: addresses.length === 0 ? undefined : addresses,
+        suspended: last('suspended') as 'true' | undefined,
+      },
+      ignored: otherThan(
+        ['username', 'password', 'name', 'expires_at', 'rate', 'suspended'],
+        ['scope', 'services', 'service_id', 'addresses'],
+      ),
     },
   };
 }
@@ -116,6 +137,14 @@ export function readRotateToken({ params }: Body): RotationRequest {
   const [overlap, ...others] = all('overlap');
   // Several are no number.
   return { overlap: others.length > 0 ? '' : overlap, ignored: otherThan(['overlap'], []) };
+}
+
+/** Reads the body of PATCH /tokens/:id. */
+export function readUpdateToken({ json }: Body): RestrictionChange | Refusal {
+  if (typeof json !== 'object' || json === null || Array.isArray(json))
+    return { refusal: 'malformed', detail: 'expected a body like {"suspended":true,"rate":"600/1m"}' };
+  const read = readBy(updateTokenRequest, json, { status: 422, code: 'Unprocessable Entity' });
+  return 'refusal' in read ? read : read.value;
 }
 
 /** Reads the body of DELETE /tokens: ids, each once. */

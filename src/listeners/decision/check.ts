@@ -117,7 +117,7 @@ export class CheckHandler extends RequestHandler {
     const fields = decisionHeaders.fields(head, identity);
     if (this.#protocol?.namesRemoved === true)
       fields.push('x-envoy-auth-headers-to-remove', decisionHeaders.removed(head, fields));
-    fields.push(...rateLimitFields(rateLimitNames, writes));
+    fields.push(...rateLimitFields(rateLimitNames, writes), ...this.expiryFields());
     this.answer({ status: 200, headers: fields }, 'allowed');
   }
 }

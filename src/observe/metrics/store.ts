@@ -9,6 +9,11 @@ export const lastSeenFailures = new Counter({
   help: 'Failed writes of last-seen data, which are retried.',
 });
 
+export const unsharedRates = new Counter({
+  name: 'latchkey_token_rate_lease_failures_total',
+  help: 'Failed attempts to share the request rate of a token; for a second the process limits the token alone.',
+});
+
 const cacheLookups = new Counts(
   'latchkey_cache_lookups_total',
   'Look-ups of tokens in the cache before a networked store.',
@@ -86,6 +91,13 @@ export const activeTokens = new Gauge({
 export const tokensInOverlap = new Gauge({
   name: 'latchkey_tokens_in_overlap',
   help: 'Rotated tokens that are still accepted beside their replacements, counted once a minute.',
+  aggregator: 'first',
+});
+
+export const expiringTokens = new Gauge({
+  name: 'latchkey_tokens_expiring',
+  help: 'Tokens in the store that expire within this time, counted once a minute.',
+  labelNames: ['within'] as const,
   aggregator: 'first',
 });
 

@@ -15,7 +15,7 @@ export function cachedStore(inner: Store, cache: TokenCache): Store {
 function cachedTokens(
   inner: Store['tokens'],
   cache: TokenCache,
-): Pick<Store['tokens'], 'find' | 'hasLegacyKeys' | 'create' | 'rotate' | 'revoke'> {
+): Pick<Store['tokens'], 'find' | 'hasLegacyKeys' | 'create' | 'rotate' | 'update' | 'revoke'> {
   return {
     find: (digest) => cache.findToken(digest),
     hasLegacyKeys: () => cache.legacyKeys.exist(),
@@ -42,6 +42,20 @@ function cachedTokens(
         return result;
       } finally {
         cache.drop({ digests });
+      }
+    },
+    update: async (token, basedOn) => {
+      const digests = [token.digest];
+      cache.drop({ digests });
+      cache.sending(digests);
+      let result;
+      try {
+        result = await inner.update(token, basedOn);
+        if (result !== 'updated') cache.notChanged(digests);
+        return result;
+      } finally {
+        cache.drop({ digests });
+        if (result === 'updated') cache.warm(digests);
       }
     },
     revoke: async (ids) => {

@@ -99,8 +99,9 @@ export class TokenCache {
       const rest = name.slice(name.indexOf(':') + 1);
       if (name.startsWith('token:')) this.#dropToken(this.#entries.digestOf(rest));
       else if (name.startsWith('legacy:')) this.#dropToken(rest);
-      else if (name.startsWith('ends:')) this.drop({ ids: [rest.slice(rest.indexOf(':') + 1)] });
       else if (name.startsWith('session:')) this.#bridge?.dropSession(rest);
+      else if (/^(?:ends|suspended|changed):/.test(name))
+        this.drop({ ids: [rest.slice(rest.indexOf(':') + 1)] });
       else if (name.startsWith('user:')) this.#owners.delete(rest.slice(rest.indexOf(':') + 1));
     }
   }

@@ -49,6 +49,10 @@ export interface Databases {
   readonly sudos: Database<Stored<{ readonly until: EpochMs }>, [string, string]>;
   /** Writes of a user in the hour that was counted last. */
   readonly writes: Database<{ readonly hour: EpochMs; readonly count: number }, string>;
+  /** Buckets of request rates by the token's id, as `takeFrom` leaves them. */
+  readonly rates: Database<number, string>;
+  /** Ids of tokens of whose expiry was told. */
+  readonly warned: Database<true, string>;
   /** `[customerId, serviceId]` */
   readonly servicesOf: Database<true, [string, string]>;
   /** `[customerId, userId]` */
@@ -106,6 +110,8 @@ export function openDatabases(path: string): Databases {
     knownAddresses: db('known_addresses'),
     sudos: db('sudos'),
     writes: db('writes_in_hour'),
+    rates: db('rates_of_tokens'),
+    warned: db('expiry_warnings'),
     servicesOf: db('services_of_customer'),
     usersOf: db('users_of_customer'),
     pendingDeletions: db('pending_deletions'),

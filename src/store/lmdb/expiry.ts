@@ -16,6 +16,11 @@ export function expiredRange(now: EpochMs): { start: ExpiryKey; end: ExpiryKey }
   return { start: [0, 'failure', ''], end: [now, LAST_KIND, ''] };
 }
 
+/** The keys of the index whose time lies behind one time, up to another one. */
+export function expiringRange(from: EpochMs, until: EpochMs): { start: ExpiryKey; end: ExpiryKey } {
+  return { start: [from, LAST_KIND, ''], end: [until, LAST_KIND, ''] };
+}
+
 /** Whether what expired is to be removed. @param tokensBefore tokens stay until their expiry lies before this */
 export function isDue([time, kind]: ExpiryKey, tokensBefore: EpochMs): boolean {
   return kind !== 'token' || time < tokensBefore;

@@ -1,10 +1,17 @@
-import type { TokenStore } from '../token-store.js';
-import { countExpired } from './expiry.js';
+import type { ExpiringToken, TokenStore } from '../token-store.js';
+import { countExpired, expiringRange } from './expiry.js';
 import type { Lists } from './lists.js';
 import type { LookUps } from './look-ups.js';
 import { readTokenWithUse } from './read.js';
 import { Overlaps, rotateToken } from './rotations.js';
-import { countLegacyKeys, countTokens, createToken, isNewDigest, revokeTokens } from './tokens.js';
+import {
+  countLegacyKeys,
+  countTokens,
+  createToken,
+  isNewDigest,
+  revokeTokens,
+  updateToken,
+} from './tokens.js';
 import type { Transactions } from './transactions.js';
 
 /** Tokens and legacy keys in the embedded store. */
@@ -20,6 +27,23 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
       return (await lists.countTokens(customerId)) >= count;
     },
     countActive: (now) => transactions.read((dbs) => countTokens(dbs) - countExpired(dbs, now)),
+    listExpiring: async (from, until) => {
+      const found: ExpiringToken[] = [];
+      await transactions.scan(
+        ({ expiry }) => expiry,
+        [expiringRange(from, until)],
+        (_dbs, [expiresAt, kind, id]) => {
+          if (kind === 'token') found.push({ id, expiresAt });
+        },
+      );
+      return found;
+    },
+    claimWarnings: async (ids) =>
+      transactions.write(({ tokenIds, warned }) => {
+        const fresh = ids.filter((id) => tokenIds.doesExist(id) && !warned.doesExist(id));
+        for (const id of fresh) warned.putSync(id, true);
+        return fresh;
+      }),
     create: async (token, owner, limits, now) =>
       transactions.write((dbs) => createToken(dbs, token, owner, limits, now)),
     rotate: async (rotation, owner, limits, now) =>
@@ -27,6 +51,8 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
     countInOverlap: (now) => overlaps.count(now),
     claimEndedOverlaps: (endedBefore, until, limit) => overlaps.claimEnded(endedBefore, until, limit),
     finishOverlaps: (ids) => overlaps.finish(ids),
+    // It adds nothing but a few bytes, and nobody is kept from suspending.
+    update: async (token, basedOn) => transactions.remove((dbs) => updateToken(dbs, token, basedOn)),
     revoke: async (ids) => transactions.remove((dbs) => revokeTokens(dbs, ids)),
     hasLegacyKeys: () => transactions.read(countLegacyKeys) > 0,
     filterNewDigests: (digests) =>

@@ -1,7 +1,7 @@
 import type { EpochMs } from '../../domain/time.js';
 import { isExpired, type Token, type TokenUse } from '../../domain/token.js';
 import { encode } from '../records.js';
-import { namesOfRevoked, type TokenLimits } from '../token-store.js';
+import { namesOfRevoked, type TokenLimits, type TokenUpdate } from '../token-store.js';
 import { countIndex, type Databases, indexRange } from './databases.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import { readToken, readUse, readUser } from './read.js';
@@ -38,6 +38,8 @@ export function addToken(dbs: Databases, token: Token): void {
 /** Removes a token with its indexes and its use. Run it in a write transaction. */
 export function removeToken(dbs: Databases, token: Token): void {
   dbs.uses.removeSync(token.id);
+  dbs.rates.removeSync(token.id);
+  dbs.warned.removeSync(token.id);
   dbs.tokenIds.removeSync(token.id);
   dbs.declared.removeSync(token.id);
   removeIndexed(dbs, token);
@@ -81,6 +83,15 @@ export function countedTokensOf(
   const active = activeTokensOf(dbs, userId, now);
   const inOverlap = active.filter((id) => dbs.overlaps.doesExist(id)).length;
   return { counted: active.length - inOverlap, inOverlap };
+}
+
+/** Replaces a token's record by one with the same digest and expiry. Run it in a write transaction. */
+export function updateToken(dbs: Databases, token: Token, basedOn: EpochMs): TokenUpdate {
+  const known = readToken(dbs, token.id);
+  if (known === undefined) return 'not_found';
+  if (known.updatedAt !== basedOn) return 'changed_meanwhile';
+  dbs.tokens.putSync(known.digest, encode(token));
+  return 'updated';
 }
 
 /** Removes expired tokens of a user, the first to end before the others, until one more fits. */

@@ -1,3 +1,4 @@
+import { takeFrom } from '../../domain/rate.js';
 import { HOUR_MS } from '../../domain/time.js';
 import type { UsageStore } from '../usage-store.js';
 import { recordSessionUse } from './sessions.js';
@@ -27,6 +28,13 @@ export function lmdbUsageStore(transactions: Transactions): UsageStore {
         const next = lasts ? { hour: known.hour, count: known.count + 1 } : { hour, count: 1 };
         writes.putSync(userId, next);
         return next.count;
+      }),
+    // It replaces a number, so it goes on when there is little room.
+    leaseRate: async (tokenId, rate, want) =>
+      transactions.remove(({ tokenIds, rates }) => {
+        const { granted, state, retryAfter } = takeFrom(rates.get(tokenId) ?? 0, rate, want, Date.now());
+        if (granted > 0 && tokenIds.doesExist(tokenId)) rates.putSync(tokenId, state);
+        return { granted, retryAfter };
       }),
   };
 }

@@ -48,6 +48,17 @@ local again = {
     redis.call('DEL', P('sudo:' .. id))
     return true
   end,
+  suspended = function(rest)
+    local at, id = string.match(rest, '^(%d+):(.*)$')
+    local token, text = tokenById(id or '')
+    if not token or token.updatedAt >= tonumber(at) then return false end
+    local restrictions = type(token.restrictions) == 'table' and token.restrictions or {}
+    restrictions.suspended = true
+    -- Behind the others, these members count; the whole record would lose what tells an empty list from an empty object.
+    local members = ',"restrictions":' .. cjson.encode(restrictions) .. ',"updatedAt":' .. at .. ',"v":2}'
+    redis.call('SET', P('token:' .. token.digest), string.sub(text, 1, -2) .. members)
+    return true
+  end,
 }
 for i = 2, #ARGV do
   local kind, rest = string.match(ARGV[i], '^(%a+):(.*)$')

@@ -1,5 +1,6 @@
 import { CHANGE } from './change-script.js';
 import { ATTEMPT_HELD_UNTIL, KNOWN_ADDRESSES, RESERVE_ATTEMPT, SETTLE_ATTEMPT } from './attempt-scripts.js';
+import { CLAIM_WARNINGS, LIST_EXPIRING } from './expiry-scripts.js';
 import {
   COUNT_WRITE,
   CREATE_SESSION,
@@ -12,6 +13,7 @@ import {
 import { COST_OF, PROBE_LINK, PROBE_WRITE, REMOVE_EXPIRED, SET_RESTORING } from './maintenance-scripts.js';
 import { marked } from './marks.js';
 import { PRELUDE } from './prelude.js';
+import { LEASE_RATE } from './rate-scripts.js';
 import { FIND, GET, GET_ALL, MEMBERS, READ_SESSIONS } from './read-scripts.js';
 import { BEGIN_RECOVERY, RECOVER } from './recovery-scripts.js';
 import { MISSING_TOKENS, READ_REVOCATIONS, REAPPLY } from './revocation-scripts.js';
@@ -29,6 +31,7 @@ import {
   RECORD_USES,
   REMOVE_TOKENS,
   REVOKE,
+  UPDATE_TOKEN,
 } from './token-scripts.js';
 
 /**
@@ -42,6 +45,7 @@ import {
  */
 const CHANGES = {
   addRevoked: ADD_REVOKED,
+  claimWarnings: CLAIM_WARNINGS,
   change: CHANGE,
   createSession: CREATE_SESSION,
   createToken: CREATE_TOKEN,
@@ -55,6 +59,7 @@ const CHANGES = {
   revoke: REVOKE,
   rotateToken: ROTATE_TOKEN,
   takeOtpStep: TAKE_OTP_STEP,
+  updateToken: UPDATE_TOKEN,
 } as const;
 
 /** The others read, or write what may be written again, or count: what may have been counted stays counted. */
@@ -76,6 +81,8 @@ const SCRIPTS = {
   get: GET,
   getAll: GET_ALL,
   knownAddresses: KNOWN_ADDRESSES,
+  leaseRate: LEASE_RATE,
+  listExpiring: LIST_EXPIRING,
   members: MEMBERS,
   missingTokens: MISSING_TOKENS,
   probe: GET,
@@ -109,6 +116,7 @@ const ENDING: ReadonlySet<ScriptName> = new Set([
   'endSessions',
   'revoke',
   'rotateToken',
+  'updateToken',
 ]);
 
 /** Whether the answer of a script is a pair of an answer and what ended. */

@@ -44,6 +44,21 @@ addToken(token, ARGV[2])
 return 'created'
 `;
 
+/** Replaces a token's record. The change is told by name, as what ends for good is. */
+export const UPDATE_TOKEN = `
+useReserve()
+local token = cjson.decode(ARGV[2])
+local known = tokenById(token.id)
+if not known then
+  ${REFUSE_IF_RECOVERING}
+  return 'not_found'
+end
+if known.updatedAt ~= tonumber(ARGV[3]) then return 'changed_meanwhile' end
+redis.call('SET', P('token:' .. known.digest), ARGV[2])
+noteEnd(ARGV[4])
+return 'updated'
+`;
+
 /** Tokens by id with their last uses; ids that are gone are left out. */
 export const READ_TOKENS = readingMany(`
   local _, text = tokenById(ARGV[i])

@@ -1,5 +1,6 @@
-import type { TokenCreation, TokenRotation, TokenStore } from '../token-store.js';
-import { batches } from './batches.js';
+import { nameOfChange } from '../revocations.js';
+import type { ExpiringToken, TokenCreation, TokenRotation, TokenStore, TokenUpdate } from '../token-store.js';
+import { BATCH, batches } from './batches.js';
 import type { RedisClient } from './client.js';
 import type { Reads } from './reads.js';
 import { ownerText, text, tokenFrom, tokensWithUses, userFrom } from './records.js';
@@ -28,6 +29,21 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
       return missing <= 0;
     },
     countActive: async (now) => (await client.script('countActive', now)) as number,
+    listExpiring: async (from, until) => {
+      const found: ExpiringToken[] = [];
+      for (let offset = 0; ; offset += BATCH) {
+        const rows = (await client.script('listExpiring', from, until, offset)) as string[];
+        for (let i = 0; i < rows.length; i += 2)
+          found.push({ id: rows[i] ?? '', expiresAt: Number(rows[i + 1]) });
+        if (rows.length < BATCH * 2) return found;
+      }
+    },
+    claimWarnings: async (ids, now) => {
+      const claimed: string[] = [];
+      for (const some of batches(ids))
+        claimed.push(...((await client.script('claimWarnings', now, ...some)) as string[]));
+      return claimed;
+    },
     create: async (token, owner, { active, stored }, now) => {
       const args = [text(token), ownerText(owner), active ?? '', stored ?? '', now] as const;
       return (await client.script('createToken', ...args)) as TokenCreation;
@@ -43,6 +59,8 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
     finishOverlaps: async (ids) => {
       for (const some of batches(ids)) await client.script('finishOverlaps', ...some);
     },
+    update: async (token, basedOn) =>
+      (await client.script('updateToken', text(token), basedOn, nameOfChange(token))) as TokenUpdate,
     revoke: async (ids) => {
       if (ids.length === 0) return [];
       return (await client.script('revoke', ...new Set(ids))) as string[];

@@ -14,5 +14,9 @@ export function redisUsageStore(client: RedisClient, reads: Reads): UsageStore {
     takeOtpStep: async (userId, step) => (await client.script('takeOtpStep', userId, step)) === 1,
     getOtpStep: async (userId) => Number((await reads.text(`otp:${userId}`)) ?? -1),
     countWrite: async (userId, hour) => (await client.script('countWrite', userId, hour)) as number,
+    leaseRate: async (tokenId, { count, per }, want) => {
+      const answer = (await client.script('leaseRate', tokenId, count, per, want)) as [number, string];
+      return { granted: answer[0], retryAfter: Number(answer[1]) };
+    },
   };
 }

@@ -9,6 +9,7 @@ import type { Token } from '../types.js';
 import { scopeTitles, serviceNames } from '../words.js';
 import { Problem } from './problem.js';
 import { Secret } from './secret.js';
+import { TokenLimits } from './token-limits.js';
 
 interface RotateReplacementProps {
   readonly old: Token;
@@ -61,6 +62,7 @@ export function RotateReplacement({ old, candidate }: RotateReplacementProps) {
             <dt>Services</dt>
             <dd>{serviceNames(old.services, caller.services)}</dd>
           </div>
+          <TokenLimits token={old} />
           <div>
             <dt>Expires</dt>
             <dd>{expiresAt === null ? 'Never' : formatMoment(expiresAt, Date.now())}</dd>

@@ -1,6 +1,7 @@
 import type { Token } from '../types.js';
 import { LastUse } from './last-use.js';
 import { Moment } from './moment.js';
+import { TokenLimits } from './token-limits.js';
 
 interface TokenFactsProps {
   readonly token: Token;
@@ -25,6 +26,7 @@ export function TokenFacts({ token, owner, now }: TokenFactsProps) {
           <code>{token.id}</code>
         </dd>
       </div>
+      <TokenLimits token={token} />
       <div>
         <dt>Created</dt>
         <dd>

@@ -3,6 +3,7 @@ import { LINKS } from '../routes.js';
 import type { Row, Sort, SortKey } from '../token-order.js';
 import { LastUse } from './last-use.js';
 import { Expiry, Moment } from './moment.js';
+import { LimitMarks } from './token-limits.js';
 
 interface TokenTableProps {
   readonly caption: string;
@@ -58,6 +59,7 @@ export function TokenTable(props: TokenTableProps) {
             <th role="rowheader" scope="row">
               <span class="name">{row.name}</span>
               {row.namesakes > 1 && <span class="mark warn">{row.namesakes} with this name</span>}
+              <LimitMarks token={row.token} />
               <span class="id" title="The token's id">
                 {row.token.id}
               </span>

@@ -18,14 +18,14 @@ export async function rotationsContract(check: Check): Promise<void> {
     store.tokens.rotate(each, owner, limits, NOW);
 
   await check('a rotation writes both tokens, after a restart too', async (t, first, reopen) => {
-    const before = token('T1', { services: ['S1'], serviceId: 'S1', expiresAt: NOW + 60_000, name: 'a "quoted", name' });
+    const before = token('T1', { services: ['S1'], serviceId: 'S1', expiresAt: NOW + 60_000, name: 'a "quoted", name', restrictions: { rate: '5/1m', addresses: ['::1'] } });
     await createToken(first, before, null, NOW);
     await first.usage.recordUses({ tokens: new Map([['T1', USE]]), sessions: new Map() });
     const made = rotation(before, 'T2');
     t.equal(await rotate(first, made), 'rotated');
     const store = await reopen();
-    t.strictSame(await store.tokens.get('T1'), { token: { ...before, updatedAt: NOW, expiresAt: NOW + 10_000, rotated: { to: 'T2', lifetime: 60_000 } }, use: USE });
-    t.strictSame((await store.tokens.find('digest-T2'))?.token, { ...token('T2'), services: ['S1'], serviceId: 'S1', name: before.name, expiresAt: NOW + 60_000, predecessorId: 'T1' });
+    t.strictSame(await store.tokens.get('T1'), { token: { ...before, updatedAt: NOW + 1, expiresAt: NOW + 10_000, rotated: { to: 'T2', lifetime: 60_000 } }, use: USE });
+    t.strictSame((await store.tokens.find('digest-T2'))?.token, { ...token('T2'), services: ['S1'], serviceId: 'S1', name: before.name, expiresAt: NOW + 60_000, predecessorId: 'T1', restrictions: before.restrictions });
     t.same([await store.tokens.countActive(NOW), await store.tokens.countInOverlap(NOW)], [2, 1]);
     t.equal((await store.tokens.listOfUser('U1')).length, 2);
     t.equal(await store.maintenance.removeExpired(NOW + 20_000, NOW + 20_000, 9), 1, 'the old one expires when it says');
@@ -50,6 +50,23 @@ export async function rotationsContract(check: Check): Promise<void> {
     await store.tokens.revoke(['T1']);
     t.equal(await rotate(store, made), 'changed', 'a revoked one');
     t.equal(await store.tokens.get('T1'), undefined, 'it is not written again');
+  }); // prettier-ignore
+
+  await check('a change and a rotation that were worked out from the same record: only one of them is written', async (t, store) => {
+    const before = token('T1');
+    await createToken(store, before, null, NOW);
+    const suspended = { ...before, restrictions: { suspended: true as const }, updatedAt: NOW + 1 };
+    const made = rotation(before, 'T2');
+    t.equal(await rotate(store, made), 'rotated');
+    t.equal(await store.tokens.update(suspended, before.updatedAt), 'changed_meanwhile', 'within the same millisecond');
+    t.strictSame((await store.tokens.find('digest-T1'))?.token, made.old);
+    const both = { ...made.old, restrictions: { suspended: true as const }, updatedAt: made.old.updatedAt + 1 };
+    t.equal(await store.tokens.update(both, made.old.updatedAt), 'updated', 'one in its overlap is suspended');
+    t.strictSame((await store.tokens.find('digest-T1'))?.token, both);
+    t.equal(await store.tokens.countInOverlap(NOW), 1);
+    t.equal(await rotate(store, rotation(made.old, 'T3')), 'changed');
+    t.equal(await rotate(store, rotation(both, 'T3')), 'rotated');
+    t.strictSame((await store.tokens.find('digest-T3'))?.token.restrictions, { suspended: true });
   }); // prettier-ignore
 
   await check('a token in its overlap leaves its place to its replacement, one for each', async (t, store) => {

@@ -84,6 +84,38 @@ export async function tokenStoreContract(check: Check): Promise<void> {
     );
   });
 
+  await check('a token is changed as it was read, and each reader sees the change', async (t, store, reopen) => {
+    await createToken(store, token('T1', { expiresAt: NOW + 50 }), null, NOW);
+    const change = (at: number, basedOn: number, restrictions?: Token['restrictions']) =>
+      store.tokens.update(token('T1', { expiresAt: NOW + 50, updatedAt: NOW + at, restrictions }), NOW + basedOn);
+    const limits = { suspended: true, rate: '5/1m', addresses: ['10.0.0.0/8'] } as const;
+    t.equal(await change(1, 0, limits), 'updated');
+    t.equal(await change(2, 0), 'changed_meanwhile', 'what was read is not what is there');
+    const found = [(await store.tokens.find('digest-T1'))?.token, (await store.tokens.get('T1'))?.token, (await store.tokens.listOfUser('U1'))[0]?.token];
+    for (const each of found) t.match(each, { updatedAt: NOW + 1, expiresAt: NOW + 50, restrictions: limits });
+    const both = await Promise.all([change(3, 1, { rate: '6/1m' }), change(4, 1, { rate: '7/1m' })]);
+    t.same(both.toSorted(), ['changed_meanwhile', 'updated'], 'of two at once one is made');
+    const again = await reopen();
+    t.match((await again.tokens.get('T1'))?.token.restrictions, { rate: both[0] === 'updated' ? '6/1m' : '7/1m' });
+    t.equal(await again.tokens.update(token('gone', { updatedAt: NOW + 1 }), NOW), 'not_found');
+    t.equal(await again.maintenance.removeExpired(NOW + 51, NOW + 51, 9), 1, 'its expiry is known as before');
+    t.equal(await again.tokens.find('digest-T1'), undefined);
+  }); // prettier-ignore
+
+  await check('tokens that expire soon are listed, and the warning of each is claimed once', async (t, store, reopen) => {
+    const times = { A: NOW, B: NOW + 1, C: NOW + 10, D: NOW + 11 } as const;
+    for (const [id, expiresAt] of Object.entries(times)) await createToken(store, token(id, { expiresAt }), null, NOW);
+    await createToken(store, token('never'), null, NOW);
+    await createSession(store, session('S1', { endsAt: NOW + 5 }));
+    t.same(await store.tokens.listExpiring(NOW, NOW + 10), [{ id: 'B', expiresAt: NOW + 1 }, { id: 'C', expiresAt: NOW + 10 }]);
+    const many = await Promise.all(Array.from({ length: 5 }, () => store.tokens.claimWarnings(['B', 'C', 'gone'], NOW)));
+    t.same(many.flat().toSorted(), ['B', 'C'], 'by one of those who ask at once');
+    const again = await reopen();
+    t.same(await again.tokens.claimWarnings(['B', 'C', 'D'], NOW), ['D'], 'after a restart too');
+    await again.tokens.revoke(['C']);
+    t.same(await again.tokens.listExpiring(NOW, NOW + 10), [{ id: 'B', expiresAt: NOW + 1 }]);
+  }); // prettier-ignore
+
   await check('tokens are listed by user and by customer', async (t, store) => {
     await createToken(store, token('A'), null, NOW);
     await createToken(store, token('B', { userId: 'U2' }), null, NOW);

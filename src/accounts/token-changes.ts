@@ -1,0 +1,45 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Refusal } from '../domain/refusal.js';
+import type { EpochMs } from '../domain/time.js';
+import type { Token } from '../domain/token.js';
+import { StoreUnavailable } from '../store/faults.js';
+import type { TokenStore } from '../store/token-store.js';
+import { type RestrictionChange, restrictionsAfter } from './token-restrictions.js';
+
+/** Others may change the same token meanwhile; so many times it is read again. */
+const MAX_TRIES = 20;
+
+const DECLARED: Refusal = {
+  refusal: 'grant',
+  status: 422,
+  code: 'Unprocessable Entity',
+  detail: 'The token is declared in the directory file; only the file changes it',
+};
+
+/**
+ * Changes the limits of a token. One that a directory file declares is refused: what is changed would not be in the file.
+ *
+ * @returns its record from then on, the one that was there when nothing changes; undefined when there is no such token
+ * @throws StoreUnavailable when others keep changing it
+ */
+export async function changeToken(
+  tokens: Pick<TokenStore, 'get' | 'update'>,
+  id: string,
+  change: RestrictionChange,
+  now: EpochMs,
+): Promise<Token | Refusal | undefined> {
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const found = await tokens.get(id);
+    if (found === undefined) return undefined;
+    const { token: before } = found;
+    if (before.declared) return DECLARED;
+    const restrictions = restrictionsAfter(before.restrictions, change);
+    // Who suspends one that is suspended may know of a suspension that the store forgot.
+    if (change.suspended === undefined && isDeepStrictEqual(restrictions, before.restrictions)) return before;
+    const after = { ...before, restrictions, updatedAt: Math.max(now, before.updatedAt + 1) };
+    const outcome = await tokens.update(after, before.updatedAt);
+    if (outcome === 'updated') return after;
+    if (outcome === 'not_found') return undefined;
+  }
+  throw new StoreUnavailable(`the token ${id} is being changed by others`);
+}

@@ -1,0 +1,149 @@
+import { LRUCache } from 'lru-cache';
+import { parseRate, type Rate, takeFrom } from '../domain/rate.js';
+import { Unavailable } from '../domain/unavailable.js';
+import type { UsageStore } from '../store/usage-store.js';
+
+/** A process leases this part of a token's rate at most, and one request at least. */
+const LARGEST_LEASE = 1 / 50;
+/** A lease that is used up sooner than this is followed by one twice as large. */
+const LEASE_LASTS_MS = 100;
+/** One that was refused asks the store again after this, or after the wait that it was told. */
+const SHORTEST_WAIT_MS = 10;
+/** While the store is unavailable it is asked this often. */
+const ASK_AGAIN_MS = 1_000;
+/** Tokens with a rate that are known; of the others the leased requests are given up. */
+const MAX_TOKENS = 20_000;
+
+/** One token's share of its rate in this process. Times are `performance.now()`. */
+interface Bucket {
+  readonly text: string;
+  readonly rate: Rate;
+  readonly largest: number;
+  /** Requests that were leased and not made yet. */
+  left: number;
+  /** Requests of the next lease. */
+  size: number;
+  leasedAt: number;
+  waiting: number;
+  /** Until then there is none. */
+  refusedUntil: number;
+  /** Until then the store is not asked, and {@link own} decides. */
+  aloneUntil: number;
+  /** State of a bucket of this process alone; null while the store answers. */
+  own: number | null;
+  leasing: Promise<void> | undefined;
+}
+
+/**
+ * Limits the request rate of tokens, for all processes that share a store.
+ *
+ * The bucket of a token is in the store. Each process leases requests from it in batches, and most requests cost a
+ * subtraction. What is leased was taken from the bucket, so the fleet admits too many only by what its processes hold: at
+ * most a fiftieth of the rate's count each, nothing for a count below 100. While the store is unavailable each process
+ * limits the token by itself, to the same rate.
+ */
+export class TokenRates {
+  readonly #usage: Pick<UsageStore, 'leaseRate'>;
+  readonly #onAlone: (error: unknown) => void;
+  readonly #buckets = new LRUCache<string, Bucket>({ max: MAX_TOKENS });
+
+  /** @param onAlone called when the store could not be asked */
+  constructor(usage: Pick<UsageStore, 'leaseRate'>, onAlone: (error: unknown) => void) {
+    this.#usage = usage;
+    this.#onAlone = onAlone;
+  }
+
+  /** Takes a request of a token with a rate like `600/1m`. @returns 0, or milliseconds after which to try again */
+  take(tokenId: string, text: string): number | Promise<number> {
+    const bucket = this.#bucketOf(tokenId, text);
+    if (bucket.left > 0) {
+      bucket.left -= 1;
+      return 0;
+    }
+    const now = performance.now();
+    if (now < bucket.aloneUntil) return takeAlone(bucket);
+    if (now < bucket.refusedUntil) return bucket.refusedUntil - now;
+    return this.#takeLeased(tokenId, bucket);
+  }
+
+  #bucketOf(tokenId: string, text: string): Bucket {
+    const known = this.#buckets.get(tokenId);
+    if (known?.text === text) return known;
+    const bucket = newBucket(text);
+    this.#buckets.set(tokenId, bucket);
+    return bucket;
+  }
+
+  async #takeLeased(tokenId: string, bucket: Bucket): Promise<number> {
+    bucket.waiting += 1;
+    try {
+      for (;;) {
+        await (bucket.leasing ??= this.#lease(tokenId, bucket));
+        if (bucket.left > 0) {
+          bucket.left -= 1;
+          return 0;
+        }
+        const now = performance.now();
+        if (now < bucket.aloneUntil) return takeAlone(bucket);
+        if (now < bucket.refusedUntil) return bucket.refusedUntil - now;
+      }
+    } finally {
+      bucket.waiting -= 1;
+    }
+  }
+
+  async #lease(tokenId: string, bucket: Bucket): Promise<void> {
+    try {
+      const { granted, retryAfter } = await this.#usage.leaseRate(
+        tokenId,
+        bucket.rate,
+        Math.max(bucket.size, bucket.waiting),
+      );
+      const now = performance.now();
+      bucket.own = null;
+      bucket.left += granted;
+      if (granted === 0) bucket.refusedUntil = now + Math.max(SHORTEST_WAIT_MS, retryAfter);
+      resize(bucket, now);
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
+      this.#onAlone(error);
+      bucket.aloneUntil = performance.now() + ASK_AGAIN_MS;
+    } finally {
+      bucket.leasing = undefined;
+    }
+  }
+}
+
+function newBucket(text: string): Bucket {
+  const rate = parseRate(text);
+  if (rate === undefined) throw new Error(`the rate ${text} is not valid`);
+  return {
+    text,
+    rate,
+    largest: Math.max(1, Math.floor(rate.count * LARGEST_LEASE)),
+    left: 0,
+    size: 1,
+    leasedAt: -Infinity,
+    waiting: 0,
+    refusedUntil: -Infinity,
+    aloneUntil: -Infinity,
+    own: null,
+    leasing: undefined,
+  };
+}
+
+function resize(bucket: Bucket, now: number): void {
+  const fast = now - bucket.leasedAt < LEASE_LASTS_MS;
+  bucket.size = fast ? Math.min(bucket.size * 2, bucket.largest) : Math.max(1, bucket.size >> 1);
+  bucket.leasedAt = now;
+}
+
+/** Takes a request from the bucket of this process, which begins with one lease in it. */
+function takeAlone(bucket: Bucket): number {
+  const { rate, largest } = bucket;
+  const now = performance.now();
+  const begun = bucket.own ?? now + (rate.per * (rate.count - largest)) / rate.count;
+  const { granted, state, retryAfter } = takeFrom(begun, rate, 1, now);
+  bucket.own = state;
+  return granted === 1 ? 0 : retryAfter;
+}

@@ -1,0 +1,63 @@
+import { z } from 'zod';
+import { parseRange } from '../domain/address-range.js';
+import { MAX_ADDRESSES } from '../domain/limits.js';
+import { parseRate, RATE_FORM } from '../domain/rate.js';
+import type { TokenRestrictions } from '../domain/token.js';
+
+const rate = z
+  .string('rate must be text')
+  .refine((text) => parseRate(text) !== undefined, `rate must be a rate ${RATE_FORM}`)
+  .meta({ examples: ['600/1m'] });
+
+const NOT_A_RANGE =
+  'addresses must be IP addresses and ranges like 10.0.0.0/8, without bits behind the prefix';
+
+const addresses = z
+  .array(
+    z.string(NOT_A_RANGE).refine((text) => parseRange(text) !== undefined, NOT_A_RANGE),
+    'addresses must be a list',
+  )
+  .min(1, 'addresses must name an address; leave it out for no limit')
+  .max(MAX_ADDRESSES, `More than ${MAX_ADDRESSES} addresses`)
+  .transform((texts) => [...new Set(texts)])
+  .meta({ examples: [['10.0.0.0/8', '192.0.2.7']] });
+
+/** The limits that a client may ask a new token to have, each value as text. */
+export const restrictionParameters = {
+  rate: rate.optional(),
+  addresses: addresses.optional(),
+  suspended: z.enum(['true', 'false'], 'suspended must be true or false').optional(),
+} as const;
+
+/** A change of a token's limits: what is absent stays, null takes the token's own away. */
+export const restrictionChange = z.strictObject(
+  {
+    suspended: z.boolean('suspended must be true or false').optional(),
+    rate: rate.nullable().optional(),
+    addresses: addresses.nullable().optional(),
+  },
+  {
+    error: (issue) =>
+      issue.code === 'unrecognized_keys'
+        ? `Only suspended, rate and addresses can be changed, not ${JSON.stringify(issue.keys[0])}`
+        : undefined,
+  },
+);
+
+export type RestrictionChange = z.output<typeof restrictionChange>;
+
+/** The limits of a token after a change; undefined when it has none. */
+export function restrictionsAfter(
+  before: TokenRestrictions | undefined,
+  change: RestrictionChange,
+): TokenRestrictions | undefined {
+  const suspended = change.suspended ?? before?.suspended ?? false;
+  const rate = change.rate === undefined ? before?.rate : change.rate;
+  const addresses = change.addresses === undefined ? before?.addresses : change.addresses;
+  const after = {
+    ...(suspended ? { suspended: true as const } : {}),
+    ...(rate == null ? {} : { rate }),
+    ...(addresses == null ? {} : { addresses }),
+  };
+  return Object.keys(after).length === 0 ? undefined : after;
+}

@@ -1,0 +1,34 @@
+import { z } from 'zod';
+import { parseRange } from '../../domain/address-range.js';
+import { MAX_ADDRESSES } from '../../domain/limits.js';
+import { parseRate, RATE_FORM } from '../../domain/rate.js';
+import { text } from './units.js';
+
+/** A request rate. */
+export const rate = text.refine((value) => parseRate(value) !== undefined, `expected a rate ${RATE_FORM}`);
+
+/** An address or a range of clients. */
+const address = text.refine(
+  (value) => parseRange(value) !== undefined,
+  'expected an address or a range like 10.0.0.0/8, without bits behind its prefix',
+);
+
+/** Where the clients of a token may be. */
+export const addresses = z
+  .array(address)
+  .min(1, 'expected an address or a range; without the list any is accepted')
+  .max(MAX_ADDRESSES, `expected at most ${MAX_ADDRESSES} addresses and ranges`);
+
+/** What a token gets that names none of its own. */
+export const tokenLimitsSchema = z.strictObject({
+  rate: rate
+    .nullable()
+    .default(null)
+    .describe('Requests of one token, like 600/1m; null is no limit')
+    .meta({ example: '600/1m' }),
+  addresses: addresses
+    .nullable()
+    .default(null)
+    .describe('Client addresses and ranges that tokens are accepted from; null is any')
+    .meta({ example: '[10.0.0.0/8]' }),
+});

@@ -1,0 +1,41 @@
+import { tokenChangedEvent } from '../accounts/token-audit-events.js';
+import { unlessUnknown } from '../accounts/unconfirmed.js';
+import { segmentAt } from '../domain/path.js';
+import { endpoint, subjectOf } from './endpoint.js';
+import { token } from './schema/answers.js';
+import { readUpdateToken, updateTokenRequest } from './schema/requests.js';
+import { tokenObject } from './token-object.js';
+
+/** Changes the limits of a token. A session is asked for, so that no token can widen itself. */
+export const updateToken = endpoint({
+  name: 'update_token',
+  method: 'PATCH',
+  path: '/tokens/:id',
+  takes: 'session',
+  action: 'token:write',
+  id: 'token',
+  othersAction: 'customer_token:write',
+  summary: 'Suspend, resume or limit a token',
+  description:
+    'What is absent stays as it is, and `null` takes a limit of its own away. A suspended token is refused like an ' +
+    "unknown one until it is resumed. Another user's token needs the action `customer_token:write` too.",
+  request: { schema: updateTokenRequest, types: ['application/json', 'application/merge-patch+json'] },
+  answer: token,
+  codes: { 422: ['Unprocessable Entity'] },
+  refusals: ['NotFound'],
+  handle: async (call, services) => {
+    const change = readUpdateToken(call.body);
+    if ('refusal' in change) return change;
+    const id = segmentAt(call.path, 1) ?? '';
+    const { customerId } = subjectOf(call).user;
+    const auditEvents = [tokenChangedEvent(id, change)];
+    const changed = await unlessUnknown(auditEvents, async () =>
+      services.tokens.change(id, change, call.now),
+    );
+    if (changed !== undefined && 'refusal' in changed) return changed;
+    const found = changed === undefined ? undefined : await services.tokens.get(id, customerId);
+    if (changed === undefined || found === undefined)
+      return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
+    return { status: 200, json: tokenObject({ ...found, token: changed }, customerId), auditEvents };
+  },
+});

@@ -1,0 +1,75 @@
+import type { TokenRates } from '../accounts/token-rates.js';
+import { type AddressRange, isInRanges, parseRange } from '../domain/address-range.js';
+import type { Subject } from '../domain/credential.js';
+import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { Refusal } from '../domain/refusal.js';
+import type { RequestHead } from '../http/head.js';
+
+/** What a token gets that names none of its own (`tokens.limits`). */
+export interface DefaultLimits {
+  readonly rate: string | null;
+  readonly addresses: readonly string[] | null;
+}
+
+/** Ranges as they are compared, and the address that was compared last: most tokens have one client. */
+interface CompiledRanges {
+  readonly ranges: readonly AddressRange[];
+  address: string;
+  isIn: boolean;
+}
+
+/**
+ * Judges the limits of one token: the addresses that it may be used from, and its request rate. That it is suspended is
+ * judged with the credential, because nobody may learn that there is such a token.
+ */
+export class TokenLimits {
+  readonly #defaults: DefaultLimits | undefined;
+  readonly #rates: Pick<TokenRates, 'take'> | null;
+  readonly #compiled = new WeakMap<readonly string[], CompiledRanges>();
+
+  /** @param rates null: no request is counted */
+  constructor(defaults: DefaultLimits, rates: Pick<TokenRates, 'take'> | null) {
+    const { rate, addresses } = defaults;
+    this.#defaults = rate === null && addresses === null ? undefined : defaults;
+    this.#rates = rates;
+  }
+
+  /** The same, but no request is counted. */
+  withoutRate(): TokenLimits {
+    return new TokenLimits(this.#defaults ?? { rate: null, addresses: null }, null);
+  }
+
+  /** Why a subject may not make a request now; undefined when it may. @param counts whether the rate applies to it */
+  refuse(subject: Subject, { client }: RequestHead, counts: boolean): MaybePromise<Refusal | undefined> {
+    if (subject.credential === 'session' || subject.credential === 'jwt') return undefined;
+    const { id, restrictions } = subject.token;
+    if (restrictions === undefined && this.#defaults === undefined) return undefined;
+    const addresses = restrictions?.addresses ?? this.#defaults?.addresses ?? null;
+    if (addresses !== null && !this.#isIn(addresses, client.address)) {
+      return { refusal: 'address', detail: `The token is not accepted from the address ${client.address}` };
+    }
+    const rate = restrictions?.rate ?? this.#defaults?.rate ?? null;
+    if (rate === null || this.#rates === null || !counts) return undefined;
+    const wait = this.#rates.take(id, rate);
+    return typeof wait === 'number' ? refusalOf(wait) : wait.then(refusalOf);
+  }
+
+  #isIn(addresses: readonly string[], address: string): boolean {
+    let compiled = this.#compiled.get(addresses);
+    if (compiled === undefined) {
+      const ranges = addresses.map(parseRange).filter((range) => range !== undefined);
+      compiled = { ranges, address: '', isIn: false };
+      this.#compiled.set(addresses, compiled);
+    }
+    if (compiled.address !== address) {
+      compiled.isIn = isInRanges(compiled.ranges, address);
+      compiled.address = address;
+    }
+    return compiled.isIn;
+  }
+}
+
+/** @param wait milliseconds; 0: none */
+function refusalOf(wait: number): Refusal | undefined {
+  return wait === 0 ? undefined : { refusal: 'token_rate', retryAfter: Math.max(1, Math.ceil(wait / 1000)) };
+}
