@@ -499,7 +499,7 @@ t.test('a forgotten rotation and a forgotten suspension of one token are both co
     const revocations = new Revocations(null);
     revocations.note(names);
     const rate = { rate: '5/1m' };
-    const both = { expiresAt: NOW + 5, restrictions: { ...rate, suspended: true } };
+    const both = { expiresAt: NOW + 5, restrictions: { ...rate, suspended: true as const } };
     t.strictSame(revocations.corrected(token('A', { restrictions: rate })), token('A', both), 'the earliest end');
     const later = token('A', { updatedAt: NOW + 2, expiresAt: NOW + 3 });
     t.equal(revocations.corrected(later), later, 'a record from after it, and one that ends before');
