@@ -56,14 +56,7 @@ export class TokenRates {
   /** Takes a request of a token with a rate like `600/1m`. @returns 0, or milliseconds after which to try again */
   take(tokenId: string, text: string): number | Promise<number> {
     const bucket = this.#bucketOf(tokenId, text);
-    if (bucket.left > 0) {
-      bucket.left -= 1;
-      return 0;
-    }
-    const now = performance.now();
-    if (now < bucket.aloneUntil) return takeAlone(bucket);
-    if (now < bucket.refusedUntil) return bucket.refusedUntil - now;
-    return this.#takeLeased(tokenId, bucket);
+    return takeKnown(bucket) ?? this.#takeLeased(tokenId, bucket);
   }
 
   #bucketOf(tokenId: string, text: string): Bucket {
@@ -79,13 +72,8 @@ export class TokenRates {
     try {
       for (;;) {
         await (bucket.leasing ??= this.#lease(tokenId, bucket));
-        if (bucket.left > 0) {
-          bucket.left -= 1;
-          return 0;
-        }
-        const now = performance.now();
-        if (now < bucket.aloneUntil) return takeAlone(bucket);
-        if (now < bucket.refusedUntil) return bucket.refusedUntil - now;
+        const wait = takeKnown(bucket);
+        if (wait !== undefined) return wait;
       }
     } finally {
       bucket.waiting -= 1;
@@ -136,6 +124,18 @@ function resize(bucket: Bucket, now: number): void {
   const fast = now - bucket.leasedAt < LEASE_LASTS_MS;
   bucket.size = fast ? Math.min(bucket.size * 2, bucket.largest) : Math.max(1, bucket.size >> 1);
   bucket.leasedAt = now;
+}
+
+/** What can be said without the store: 0, or milliseconds after which to try again; undefined when it has to be asked. */
+function takeKnown(bucket: Bucket): number | undefined {
+  if (bucket.left > 0) {
+    bucket.left -= 1;
+    return 0;
+  }
+  const now = performance.now();
+  if (now < bucket.aloneUntil) return takeAlone(bucket);
+  if (now < bucket.refusedUntil) return bucket.refusedUntil - now;
+  return undefined;
 }
 
 /** Takes a request from the bucket of this process, which begins with one lease in it. */

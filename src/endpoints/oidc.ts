@@ -43,17 +43,15 @@ export const oidc = {
       success: null,
       summary: null,
       answer: null,
-      handle: async (call, services) => {
+      handle: ofProvider(async (name, call, services) => {
         const { logins, pageUrl } = oidcOf(services);
-        const name = providerOf(call);
-        if (!logins.has(name)) return unknownProvider(name);
         const query = new URLSearchParams(call.head.query);
         const [returnTo, ...others] = query.getAll('return_to');
         const backTo = others.length > 0 ? undefined : returnTo;
         const begun = await logins.begin(name, backTo, query.get('fresh') === '1', call.now);
         if (typeof begun === 'string') return redirect(pageWith(services, begun, null));
         return redirect(begun.url, stateCookie(pageUrl, begun.cookie));
-      },
+      }),
     }),
     endpoint({
       name: 'oidc_callback',
@@ -64,14 +62,12 @@ export const oidc = {
       writes: true,
       summary: null,
       answer: null,
-      handle: async (call, services) => {
+      handle: ofProvider(async (name, call, services) => {
         const { logins, pageUrl } = oidcOf(services);
-        const name = providerOf(call);
-        if (!logins.has(name)) return unknownProvider(name);
         const cookie = readStateCookie(call.head, pageUrl);
         const ended = await logins.end(name, call.head.query, cookie, call.now);
         return endLogin(call, name, ended, services);
-      },
+      }),
     }),
     endpoint({
       name: 'oidc_logout',
@@ -82,12 +78,10 @@ export const oidc = {
       summary: null,
       answer: null,
       /** The session ended before, by `POST /logout`: a link alone must end nothing here. */
-      handle: async (call, services) => {
+      handle: ofProvider(async (name, _call, services) => {
         const { logins, pageUrl } = oidcOf(services);
-        const name = providerOf(call);
-        if (!logins.has(name)) return unknownProvider(name);
         return redirect((await logins.logoutUrl(name, pageUrl)) ?? services.page.path);
-      },
+      }),
     }),
     endpoint({
       name: 'oidc_backchannel_logout',
@@ -97,15 +91,13 @@ export const oidc = {
       success: null,
       summary: null,
       answer: null,
-      handle: async (call, services) => {
+      handle: ofProvider(async (name, call, services) => {
         const { logins } = oidcOf(services);
-        const name = providerOf(call);
-        if (!logins.has(name)) return unknownProvider(name);
         const token = call.body.params.one('logout_token') ?? '';
         const told = await logins.loggedOut(name, token, call.now);
         if (told === undefined) return { refusal: 'malformed', detail: 'The logout token does not hold' };
         return endSessions(name, told, services);
-      },
+      }),
     }),
   ],
 } as const satisfies Resource;
@@ -162,12 +154,16 @@ function oidcOf({ oidc }: EndpointServices): Oidc {
   return oidc;
 }
 
-function providerOf({ path }: Call): string {
-  return path.split('/').at(-2) ?? '';
-}
-
-function unknownProvider(name: string): Refusal {
-  return { refusal: 'not_found', detail: `There is no provider '${name}'` };
+/** A handler of one provider's endpoint, which refuses the name of none. */
+function ofProvider(
+  handle: (name: string, call: Call, services: EndpointServices) => Promise<Reply<undefined> | Refusal>,
+): (call: Call, services: EndpointServices) => Promise<Reply<undefined> | Refusal> {
+  return async (call, services) => {
+    const name = call.path.split('/').at(-2) ?? '';
+    if (!oidcOf(services).logins.has(name))
+      return { refusal: 'not_found', detail: `There is no provider '${name}'` };
+    return handle(name, call, services);
+  };
 }
 
 function redirect(location: string, ...cookies: string[]): Reply<undefined> {
