@@ -13,3 +13,9 @@ export async function until(holds: () => boolean | Promise<boolean>, what: strin
 export async function untilHourLasts(ms: number): Promise<void> {
   await until(() => HOUR_MS - (Date.now() % HOUR_MS) > ms, 'a new hour begins', ms + 15_000);
 }
+
+/** Waits until the second is over, in which tokens made so far say that they were created: lists go by the second. */
+export async function untilNextSecond(): Promise<void> {
+  const second = Math.floor(Date.now() / 1_000);
+  await until(() => Math.floor(Date.now() / 1_000) > second, 'the next second');
+}
