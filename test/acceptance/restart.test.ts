@@ -109,6 +109,49 @@ t.test('20 reloads and a replacement of all workers under load fail no request',
   t.same(await server.stop(), { code: 0, signal: null });
 }); // prettier-ignore
 
+/** Asks on so many new connections. @returns what became of each: a status, or the error's code */
+function askAnew(url: string, key: string, count: number): Promise<(number | string | undefined)[]> {
+  const ask = () =>
+    new Promise<number | string | undefined>((done) => {
+      const headers = { 'Service-Key': key };
+      request(`${url}/service/SVC1`, { agent: false, headers, timeout: 10_000 }, (res) =>
+        res.resume().on('end', () => done(res.statusCode)),
+      )
+        .on('timeout', () => done('no answer'))
+        .on('error', (error: NodeJS.ErrnoException) => done(error.code))
+        .end();
+    });
+  return Promise.all(Array.from({ length: count }, ask));
+}
+
+t.test('what a worker is given when it takes no more connections goes to another one', async (t) => {
+  const { url, server, token } = await startFixture(t, { workers: 4 });
+  const key = await token('superuser');
+  for (const leaving of workersOf(server.pid).slice(1)) {
+    process.kill(server.pid, 'SIGSTOP');
+    const asked = askAnew(url, key, 16);
+    await sleep(100);
+    process.kill(leaving, 'SIGTERM');
+    await sleep(300);
+    process.kill(server.pid, 'SIGCONT');
+    t.same(await asked, Array(16).fill(200));
+    await until(() => server.stdout().includes(`"worker_pid":${leaving},"code":0`), 'it ends');
+  }
+}); // prettier-ignore
+
+t.test('a worker that is killed keeps no client waiting that it had not taken yet', async (t) => {
+  const { url, server, token } = await startFixture(t, { workers: 2 });
+  const key = await token('superuser');
+  const [killed = 0, other = 0] = workersOf(server.pid);
+  process.kill(killed, 'SIGSTOP');
+  process.kill(other, 'SIGSTOP');
+  const asked = askAnew(url, key, 4);
+  await sleep(300);
+  process.kill(killed, 'SIGKILL');
+  process.kill(other, 'SIGCONT');
+  t.same((await asked).toSorted((a, b) => String(a).localeCompare(String(b))), [200, 200, 200, 'ECONNRESET']);
+}); // prettier-ignore
+
 t.test('of two servers one is stopped under load, by SIGTERM: connections that are kept fail no request', async (t) => {
   const { url, server, token } = await startFixture(t);
   const key = await token('superuser');

@@ -5,6 +5,7 @@ import { readMetrics, renderSum, servingWorkers } from '../../observe/metrics.js
 import { baseUrl } from '../../listeners/server.js';
 import { askWorker, sendConfig, onFinalMetrics } from './messages.js';
 import type { Serving } from './serving.js';
+import { closeUntaken } from './untaken.js';
 import { type MetricsSnapshot, WorkerMetrics } from './worker-metrics.js';
 
 const FIRST_RESPAWN_MS = 100;
@@ -65,6 +66,7 @@ export async function startPool(
   const fork = (): ClusterWorker => {
     const startedAt = Date.now();
     const worker = cluster.fork();
+    closeUntaken(worker);
     sendConfig(worker, () => {
       runs.set(worker, current);
       return current;

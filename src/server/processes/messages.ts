@@ -77,11 +77,22 @@ export function sendConfig(worker: ClusterWorker, current: () => LoadedConfig): 
   });
 }
 
-/** Tells the primary what this worker counted in all, as the last thing before it ends. */
+/**
+ * Tells the primary what this worker counted in all, as the last thing before it ends, and waits until the primary has it.
+ * What the primary sent before comes before its answer: among that are connections that it handed over when it did not
+ * know yet that this worker takes no more. Each is given back and goes to another worker; with a worker that just ends,
+ * it would stay open in the primary, and its client would wait for ever.
+ */
 export async function reportFinalMetrics(metrics: unknown): Promise<void> {
-  await new Promise<void>((sent) => {
-    if (process.send === undefined || !process.connected) sent();
-    else process.send({ [FINAL_METRICS]: metrics }, () => sent());
+  await new Promise<void>((received) => {
+    if (process.send === undefined || !process.connected) {
+      received();
+      return;
+    }
+    process.on('message', (message) => {
+      if (message === FINAL_METRICS) received();
+    });
+    process.send({ [FINAL_METRICS]: metrics });
   });
 }
 
@@ -89,7 +100,9 @@ export async function reportFinalMetrics(metrics: unknown): Promise<void> {
 export function onFinalMetrics(worker: ClusterWorker, received: (metrics: unknown) => void): void {
   worker.on('message', (message: { [FINAL_METRICS]?: unknown } | null) => {
     const metrics = message?.[FINAL_METRICS];
-    if (metrics !== undefined) received(metrics);
+    if (metrics === undefined) return;
+    received(metrics);
+    if (worker.isConnected()) worker.send(FINAL_METRICS);
   });
 }
 
