@@ -66,7 +66,7 @@ export function nextOf(left, running, durations) {
   if (running.length >= 2 * availableParallelism()) return undefined;
   /** @param {T} task */
   const load = ({ name }) => {
-    const { seconds, cpu } = durations[name] ?? { seconds: 1, cpu: 1 };
+    const { seconds, cpu } = durations[name] ?? UNKNOWN;
     return Math.min(1, cpu / seconds);
   };
   const free = availableParallelism() - running.reduce((sum, task) => sum + load(task), 0);
@@ -74,6 +74,7 @@ export function nextOf(left, running, durations) {
 }
 /** Most tests wait for another process at times, also those that compute. */
 const SLACK = 0.3;
+const UNKNOWN = { seconds: 1, cpu: 0.6 };
 
 function list() {
   const rows = Object.entries(readDurations()).toSorted(([, a], [, b]) => b.cpu - a.cpu);
