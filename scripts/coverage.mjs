@@ -4,8 +4,9 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { bundleOf } from '../test/loader/bundle.mjs';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { bundlePath } from '../test/loader/bundle.mjs';
+import { filesOf, tasksOf } from '../test/loader/tasks.mjs';
 
 /** @typedef {{ startOffset: number, endOffset: number, count: number }} Range */
 /** @typedef {{ url: string, functions: { ranges: Range[] }[] }} Script of V8's coverage */
@@ -22,24 +23,25 @@ const folder = mkdtempSync(join(tmpdir(), 'latchkey-coverage-'));
 try {
   const env = { ...process.env, NODE_V8_COVERAGE: folder };
   const { status } = spawnSync('npm', ['run', '--silent', 'test:unit'], { cwd: ROOT, env, stdio: 'inherit' });
-  await report();
+  report();
   process.exitCode = status ?? 1;
 } finally {
   rmSync(folder, { recursive: true });
 }
 
-async function report() {
+function report() {
   /**
-   * By source: whether each of its positions ran in some test file, and positions where something began that did not.
+   * By source: whether each of its positions ran in some test, and positions where something began that did not.
    *
    * @type {Sources}
    */
   const sources = new Map();
+  const bundles = new Set(tasksOf(filesOf(['unit'])).map(({ name }) => pathToFileURL(bundlePath(name)).href));
   for (const name of readdirSync(folder)) {
     /** @type {{ result: Script[] }} */
     const { result } = JSON.parse(readFileSync(join(folder, name), 'utf8'));
     for (const script of result) {
-      if (script.url.startsWith('file:') && script.url.endsWith('.test.ts')) await add(sources, script);
+      if (bundles.has(script.url)) add(sources, script);
     }
   }
   const files = [...sources].map(([file, { ran, skipped }]) => ({ file, ran, skipped })).toSorted((a, b) => (a.file < b.file ? -1 : 1));
@@ -58,14 +60,14 @@ async function report() {
 } // prettier-ignore
 
 /**
- * Adds what ran of one test file's bundle.
+ * Adds what ran of one bundle.
  *
  * @param {Sources} sources
  * @param {Script} script
  */
-async function add(sources, { url, functions }) {
+function add(sources, { url, functions }) {
   const file = fileURLToPath(url);
-  const bundle = await bundleOf(file);
+  const bundle = readFileSync(file, 'utf8');
   const segments = segmentsOf(bundle, dirname(file));
   const counts = new Int32Array(bundle.length).fill(1);
   const ranges = functions.flatMap((each) => each.ranges);

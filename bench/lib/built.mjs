@@ -16,6 +16,7 @@
  *   'store/cache/names': typeof import('../../src/store/cache/names.js'),
  *   'store/cache/token-cache': typeof import('../../src/store/cache/token-cache.js'),
  *   'store/lmdb': typeof import('../../src/store/lmdb.js'),
+ *   'store/lmdb/opening-lock': typeof import('../../src/store/lmdb/opening-lock.js'),
  *   'store/redis': typeof import('../../src/store/redis.js'),
  *   'store/redis/invalidation': typeof import('../../src/store/redis/invalidation.js'),
  *   'store/revocations': typeof import('../../src/store/revocations.js'),

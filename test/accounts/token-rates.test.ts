@@ -54,16 +54,17 @@ t.test(
   async (t) => {
     const store = sharedStore();
     const rates = new TokenRates(store, quiet);
+    // Nothing comes back while the test runs, however slowly it does.
     let inline = 0;
     for (let i = 0; i < 10_000; i++) {
-      const wait = rates.take('T', '10000/1h');
+      const wait = rates.take('T', '10000/31d');
       if (typeof wait === 'number') inline += 1;
       else await wait;
     }
     t.ok(store.asked < 100, `${store.asked} times for 10,000 requests`);
     t.ok(inline > 9_900, `${inline} without a promise`);
     const { asked } = store;
-    for (let i = 0; i < 1_000; i++) t.ok((await rates.take('T', '10000/1h')) > 0);
+    for (let i = 0; i < 1_000; i++) t.ok((await rates.take('T', '10000/31d')) > 0);
     t.ok(store.asked - asked <= 2, `${store.asked - asked} times for 1,000 refused ones`);
   },
 );

@@ -9,31 +9,42 @@ const CACHE = join(ROOT, 'node_modules/.cache/tests');
 // Below such a folder tap leaves its own lines out of the stacks that it shows.
 const TAP = join(CACHE, 'node_modules/@tapjs/tap.js');
 
+const OWN_TAP = join(import.meta.dirname, 'tap.mjs');
+
 /** Changes of these files outdate every bundle. */
-const ALWAYS = [fileURLToPath(import.meta.url), 'package.json', 'package-lock.json', 'tsconfig.json'];
+const ALWAYS = [
+  fileURLToPath(import.meta.url),
+  OWN_TAP,
+  'package.json',
+  'package-lock.json',
+  'tsconfig.json',
+];
+
+/** Most tests load it, and few at their start; so it is a bundle of its own. It keeps no state. */
+const APART = 'test/helpers/interface-check.ts';
 
 /** Packages of many small files, which load in a fraction of the time as part of a bundle. */
 const BUNDLED = new Set(['ajv', 'fast-check', 'otpauth', 'yaml', 'zod']);
 
 /**
- * The JavaScript of a test file with all that it imports, built anew when one of its sources changed.
+ * What one process runs: a test file, or several under a name of their own.
  *
- * @param {string} file
+ * @typedef {{ name: string, files: string[] }} Task files below test
  */
-export async function bundleOf(file) {
-  const kept = readBundle(file);
-  if (kept !== undefined) return kept;
-  await bundle([file]);
-  return readFileSync(placeOf(file).bundle, 'utf8');
+
+/** @param {string} name of a task */
+export function bundlePath(name) {
+  return join(CACHE, `${name.replaceAll(/[\\/]/g, '+')}.mjs`);
 }
 
 /**
- * Builds the bundles of test files that are not up to date.
+ * Builds the bundles of tasks that are not up to date: the JavaScript of all that their files import.
  *
- * @param {string[]} files
+ * @param {Task[]} tasks
  */
-export async function bundleAll(files) {
-  const outdated = files.filter((file) => readBundle(file) === undefined);
+export async function bundleAll(tasks) {
+  const all = [...tasks, { name: 'interface-check', files: [] }];
+  const outdated = all.filter(({ name, files }) => !isUpToDate(name, files));
   if (outdated.length > 0) await bundle(outdated);
 }
 
@@ -51,45 +62,68 @@ const OPTIONS = /** @type {const} */ ({
   logLevel: 'error',
 }); // prettier-ignore
 
-/** @param {string[]} files */
-async function bundle(files) {
+/** @param {Task[]} tasks */
+async function bundle(tasks) {
   const { build } = await import('esbuild');
   const { dependencies, devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
   const names = Object.keys({ ...dependencies, ...devDependencies });
   const { outputFiles, metafile } = await build({
     ...OPTIONS,
-    entryPoints: files,
-    outdir: ROOT,
-    outbase: ROOT,
+    entryPoints: tasks.map(({ name, files }) => ({ in: entryOf(name, files), out: bundlePath(name).slice(0, -4) })),
+    outdir: CACHE,
+    outExtension: { '.js': '.mjs' },
     external: names.filter((name) => !BUNDLED.has(name) && name !== 'tap'),
-    plugins: [apart, built, tapInOneFile, ownPlace, unmapped],
+    plugins: [together(tasks), apart, built, tapInOneFile, ownPlace, unmapped],
     metafile: true,
     sourcemap: 'inline',
     sourcesContent: false,
   });
-  const { outputFiles: tap } = await build({ ...OPTIONS, entryPoints: ['tap'], outfile: TAP });
+  const { outputFiles: tap } = await build({ ...OPTIONS, entryPoints: [OWN_TAP], outfile: TAP });
   write(TAP, tap[0].text);
   for (const { path, text } of outputFiles) {
-    const output = relative(ROOT, path);
-    const { entryPoint = '', inputs } = metafile.outputs[output];
-    const stamps = [...Object.keys(inputs), ...ALWAYS].map((source) => [source, stampOf(source)]);
-    const kept = placeOf(resolve(ROOT, entryPoint));
-    write(kept.bundle, text);
-    write(kept.sources, JSON.stringify({ root: ROOT, stamps }));
+    const { inputs } = metafile.outputs[relative(ROOT, path)];
+    const sources = Object.keys(inputs).filter((source) => !source.startsWith('together:'));
+    const stamps = [...sources, ...ALWAYS].map((source) => [source, stampOf(source)]);
+    const { files } = tasks.find(({ name }) => bundlePath(name) === path) ?? {};
+    write(path, text);
+    write(`${path}.json`, JSON.stringify({ root: ROOT, files, stamps }));
   }
+} // prettier-ignore
+
+/**
+ * @param {string} name
+ * @param {string[]} files
+ */
+function entryOf(name, files) {
+  if (files.length === 0) return APART;
+  return files.length === 1 ? `test/${files[0]}` : `together:${name}`;
 }
 
 /**
- * Most tests load it, and few at their start; so it is a bundle of its own. It keeps no state.
+ * Files that share a process run one after the other, each as a test of its own.
  *
- * @type {Plugin}
+ * @param {Task[]} tasks
+ * @returns {Plugin}
  */
+const together = (tasks) => ({
+  name: 'together',
+  setup(build) {
+    build.onResolve({ filter: /^together:/ }, ({ path }) => ({ path: path.slice(9), namespace: 'together' }));
+    build.onLoad({ filter: /.*/, namespace: 'together' }, ({ path }) => {
+      const files = tasks.find(({ name }) => name === path)?.files ?? [];
+      const calls = files.map((file) => `runFile('test/${file}', () => import('./test/${file}'));`);
+      return { contents: `import { runFile } from 'tap';\n${calls.join('\n')}`, resolveDir: ROOT };
+    });
+  },
+});
+
+/** @type {Plugin} */
 const apart = {
   name: 'apart',
   setup(build) {
-    build.onResolve({ filter: /\/interface-check\.js$/ }, ({ kind, path, resolveDir }) =>
+    build.onResolve({ filter: /\/interface-check\.js$/ }, ({ kind }) =>
       kind === 'dynamic-import'
-        ? { path: pathToFileURL(resolve(resolveDir, path.replace(/js$/, 'ts'))).href, external: true }
+        ? { path: pathToFileURL(bundlePath('interface-check')).href, external: true }
         : undefined,
     );
   },
@@ -158,25 +192,20 @@ const unmapped = {
   },
 };
 
-/** @param {string} file */
-function readBundle(file) {
+/**
+ * @param {string} task
+ * @param {string[]} files
+ */
+function isUpToDate(task, files) {
   try {
-    const kept = placeOf(file);
-    /** @type {{ root: string, stamps: [source: string, stamp: string][] }} */
-    const { root, stamps } = JSON.parse(readFileSync(kept.sources, 'utf8'));
-    if (root !== ROOT || stamps.some(([source, stamp]) => stampOf(source) !== stamp)) return undefined;
-    return readFileSync(kept.bundle, 'utf8');
+    /** @type {{ root: string, files: string[], stamps: [source: string, stamp: string][] }} */
+    const kept = JSON.parse(readFileSync(`${bundlePath(task)}.json`, 'utf8'));
+    return kept.root === ROOT && String(kept.files) === String(files) && kept.stamps.every(([source, stamp]) => stampOf(source) === stamp);
   } catch (error) {
-    if (/** @type {NodeJS.ErrnoException} */ (error).code === 'ENOENT') return undefined;
+    if (/** @type {NodeJS.ErrnoException} */ (error).code === 'ENOENT') return false;
     throw error;
   }
-}
-
-/** @param {string} file */
-function placeOf(file) {
-  const name = relative(ROOT, file).replaceAll(/[\\/]/g, '+');
-  return { bundle: join(CACHE, `${name}.js`), sources: join(CACHE, `${name}.sources.json`) };
-}
+} // prettier-ignore
 
 /** @param {string} source */
 function stampOf(source) {

@@ -1,10 +1,13 @@
 import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
-import { bundleOf } from './bundle.mjs';
+import { relative, resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { bundleAll, bundlePath } from './bundle.mjs';
+
+const TESTS = resolve(import.meta.dirname, '..');
 
 /**
- * Loads a test file in TypeScript as one bundle. The hooks of tap, which come behind this one, send the text of each
- * module to the thread of the test, for a coverage that is off; so packages are loaded here.
+ * Loads a test file in TypeScript as one bundle, for `npx tap`. Its own hooks, which come behind this one, send the text of
+ * each module to the thread of the test, for a coverage that is off; so packages are loaded here.
  *
  * @type {import('node:module').LoadHook}
  */
@@ -13,6 +16,9 @@ export async function load(url, context, nextLoad) {
     if (context.format !== 'module') return nextLoad(url, context);
     return { format: 'module', source: readFileSync(fileURLToPath(url)), shortCircuit: true };
   }
-  if (!url.endsWith('.ts')) return nextLoad(url, context);
-  return { format: 'module', source: await bundleOf(fileURLToPath(url)), shortCircuit: true };
+  if (!url.endsWith('.test.ts')) return nextLoad(url, context);
+  const name = relative(TESTS, fileURLToPath(url));
+  await bundleAll([{ name, files: [name] }]);
+  const source = `import ${JSON.stringify(pathToFileURL(bundlePath(name)).href)};`;
+  return { format: 'module', source, shortCircuit: true };
 }

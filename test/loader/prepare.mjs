@@ -1,22 +1,25 @@
 // Makes ready what test files load: tap's classes without the plugins that .taprc leaves out, the bundles, and the program
 // that tests start. Run by itself it does so for all of them, without running one.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundleAll } from './bundle.mjs';
 import { programOf } from './program.mjs';
+import { filesOf, tasksOf } from './tasks.mjs';
+
+/** @import { Task } from './bundle.mjs' */
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
 /**
- * @param {string[]} files test files, below test
+ * @param {Task[]} tasks
  * @param {boolean} program whether some of them start the program
  */
-export async function prepare(files, program) {
+export async function prepare(tasks, program) {
   buildTap();
-  await bundleAll(files.map((file) => join(ROOT, 'test', file)));
+  await bundleAll(tasks);
   // Without a build, the tests that start the program say so.
   if (program && existsSync(join(ROOT, 'dist/cli.js'))) programOf();
 }
@@ -33,10 +36,4 @@ function buildTap() {
   if (status !== 0) throw new Error('tap could not be built');
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const files = readdirSync(join(ROOT, 'test'), { recursive: true, encoding: 'utf8' });
-  await prepare(
-    files.filter((file) => file.endsWith('.test.ts')),
-    true,
-  );
-}
+if (process.argv[1] === fileURLToPath(import.meta.url)) await prepare(tasksOf(filesOf([])), true);

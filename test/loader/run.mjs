@@ -1,63 +1,38 @@
-// Runs test files side by side: node test/loader/run.mjs [TIER or FILE...]. Shows the output of a file that fails, and at the
+// Runs test files side by side: node test/loader/run.mjs [--record] [TIER or FILE...]. Shows the output of a file that fails, and at the
 // end tap's summary of all. tap's own runner does the same in twice the time: it hooks itself into each process for a
 // coverage that is off, and reads every line that a test writes.
 import { spawn } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
-import { dirname, join, relative, resolve } from 'node:path';
+import { resolve } from 'node:path';
+import { bundlePath } from './bundle.mjs';
+import { cpuOfEnded, nextOf, readDurations, writeDurations } from './durations.mjs';
 import { prepare } from './prepare.mjs';
+import { filesOf, tasksOf } from './tasks.mjs';
 
-/** @typedef {{ file: string, seconds: number, counts: Record<string, number>, fault: string | undefined, output: string }} Result */
+/** @import { Task } from './bundle.mjs' */
+/** @typedef {{ name: string, seconds: number, cpu: number, counts: Record<string, number>, fault: string | undefined, output: string }} Result */
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const DURATIONS = join(ROOT, 'node_modules/.cache/tests/durations.json');
-/** Most tests wait for another process at times. */
-const JOBS = availableParallelism() + 1;
-/** A file that takes longer ends itself; one that does not even do that is killed. */
-const FILE_SECONDS = 300;
+/** A task that takes longer ends itself; one that does not even do that is killed. */
+const TASK_SECONDS = 300;
 const GRACE_SECONDS = 30;
 
-/** Where the files of each tier begin. */
-const TIERS = new Map(
-  Object.entries({
-    unit: [
-      'accounts/', 'commands/', 'config/config.', 'config/restart.', 'domain/', 'endpoints/', 'gate/', 'http/', 'http1/',
-      'listeners/', 'observe/', 'pipeline/', 'policy/', 'properties/', 'store/records.', 'ui/', 'upstream/',
-    ],
-    e2e: ['acceptance/', 'browser/', 'clients/', 'docs/', 'examples/', 'helm/', 'image/'],
-    resilience: ['bench/', 'faults/', 'server/', 'store/'],
-    security: ['config/secrets.', 'hostile/'],
-  }),
-); // prettier-ignore
-
-/** @param {string[]} names tiers and files; all files when there is none */
-function filesOf(names) {
-  const all = readdirSync(join(ROOT, 'test'), { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.test.ts'));
-  const chosen = names.flatMap((name) => {
-    const starts = TIERS.get(name);
-    if (starts === undefined) return [relative(join(ROOT, 'test'), resolve(name))];
-    return all.filter((file) => starts.some((start) => file.startsWith(start)));
-  });
-  const unknown = chosen.find((file) => !all.includes(file));
-  if (unknown !== undefined) throw new Error(`test/${unknown} is no test file, and no tier of ${[...TIERS.keys()].join(', ')}`);
-  return names.length === 0 ? all : [...new Set(chosen)];
-} // prettier-ignore
-
 /**
- * Runs a file to its end.
+ * Runs a task to its end.
  *
- * @param {string} file below test
+ * @param {string} name
  * @returns {Promise<Result>}
  */
-async function run(file) {
+async function run(name) {
   const began = performance.now();
-  const args = ['--enable-source-maps', '--disable-warning=DEP0205', '--import=./test/loader/register.mjs', join('test', file)];
-  const env = { ...process.env, TAP: '1', TAP_TIMEOUT: String(FILE_SECONDS) };
+  const args = ['--enable-source-maps', bundlePath(name)];
+  const env = { ...process.env, TAP: '1', TAP_TIMEOUT: String(TASK_SECONDS) };
   const child = spawn(process.execPath, args, { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] });
   const timers = [
-    setTimeout(() => child.kill('SIGALRM'), (FILE_SECONDS + GRACE_SECONDS) * 1_000),
-    setTimeout(() => child.kill('SIGKILL'), (FILE_SECONDS + 2 * GRACE_SECONDS) * 1_000),
+    setTimeout(() => child.kill('SIGALRM'), (TASK_SECONDS + GRACE_SECONDS) * 1_000),
+    setTimeout(() => child.kill('SIGKILL'), (TASK_SECONDS + 2 * GRACE_SECONDS) * 1_000),
   ];
+  let cpu = 0;
+  child.once('exit', () => (cpu = cpuSinceLast()));
   /** @type {Buffer[]} */
   const chunks = [];
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (/** @type {Buffer} */ chunk) => chunks.push(chunk));
@@ -68,8 +43,17 @@ async function run(file) {
   let fault;
   if (code !== 0) fault = signal === null ? `ended with ${code}` : `ended by ${signal}`;
   else if (!('total' in counts)) fault = 'ended without a summary, or without an assertion';
-  return { file, seconds: (performance.now() - began) / 1_000, counts, fault, output };
+  return { name, seconds: (performance.now() - began) / 1_000, cpu, counts, fault, output };
 } // prettier-ignore
+
+let lastCpu = 0;
+
+/** The processor time of what ended since the last call: one task, as each is asked for when it ends. */
+function cpuSinceLast() {
+  const [last, now] = [lastCpu, cpuOfEnded()];
+  lastCpu = now;
+  return now - last;
+}
 
 /**
  * tap's summary, as in `# { total: 10, pass: 9, fail: 1 }`; empty when there is none.
@@ -84,54 +68,63 @@ function countsOf(output) {
   );
 }
 
-/** @returns {Record<string, number>} how long each file took the last time, in seconds */
-function readDurations() {
-  try {
-    return JSON.parse(readFileSync(DURATIONS, 'utf8'));
-  } catch {
-    return {};
-  }
-}
-
-/** @param {string[]} files */
-async function runAll(files) {
+/**
+ * @param {Task[]} tasks
+ * @param {boolean} record
+ */
+async function runAll(tasks, record) {
   const durations = readDurations();
   /** @type {Record<string, number>} */
   const counts = { total: 0, pass: 0 };
-  // The longest first, so that none is left when all others are done.
-  const left = files.toSorted((a, b) => (durations[b] ?? Infinity) - (durations[a] ?? Infinity));
-  let ended = 0;
-  const work = async () => {
-    for (let file = left.shift(); file !== undefined; file = left.shift()) {
-      const result = await run(file);
-      durations[file] = result.seconds;
-      for (const [name, count] of Object.entries(result.counts)) counts[name] = (counts[name] ?? 0) + count;
-      if (result.fault !== undefined && result.counts.fail === undefined)
-        counts.fail = (counts.fail ?? 0) + 1;
-      report((ended += 1), result);
-    }
-  };
-  await Promise.all(Array.from({ length: JOBS }, work));
-  mkdirSync(dirname(DURATIONS), { recursive: true });
-  writeFileSync(DURATIONS, JSON.stringify(durations));
+  const left = tasks.toSorted((a, b) => (durations[b.name]?.seconds ?? Infinity) - (durations[a.name]?.seconds ?? Infinity));
+  /** @type {Map<Task, Promise<void>>} */
+  const running = new Map();
+  const ended = () => tasks.length - left.length - running.size;
+  while (left.length + running.size > 0) {
+    for (let task = next(); task !== undefined; task = next()) start(task);
+    await Promise.race(running.values());
+  }
+  writeDurations(durations, record);
   return counts;
-}
+
+  function next() {
+    return nextOf(left, [...running.keys()], durations);
+  }
+
+  /** @param {Task} task */
+  function start(task) {
+    left.splice(left.indexOf(task), 1);
+    running.set(task, run(task.name).then((result) => {
+      running.delete(task);
+      const { name, seconds, cpu, fault } = result;
+      if (fault === undefined) durations[name] = { seconds, cpu };
+      for (const [what, count] of Object.entries(result.counts)) counts[what] = (counts[what] ?? 0) + count;
+      if (fault !== undefined && result.counts.fail === undefined) counts.fail = (counts.fail ?? 0) + 1;
+      report(ended(), result);
+    }));
+  }
+} // prettier-ignore
 
 /**
  * @param {number} number
  * @param {Result} result
  */
-function report(number, { file, seconds, counts, fault, output }) {
-  if (fault !== undefined) process.stdout.write(`# test/${file}\n${output}\n`);
-  const what = fault ?? Object.entries(counts).map(([name, count]) => `${count} ${name}`).join(', ');
-  process.stdout.write(`${fault === undefined ? 'ok' : 'not ok'} ${number} - test/${file}: ${what}, ${seconds.toFixed(1)} s\n`);
+function report(number, { name, seconds, cpu, counts, fault, output }) {
+  const title = name.endsWith('.ts') ? `test/${name}` : name;
+  if (fault !== undefined) process.stdout.write(`# ${title}\n${output}\n`);
+  const what = fault ?? Object.entries(counts).map(([kind, count]) => `${count} ${kind}`).join(', ');
+  process.stdout.write(`${fault === undefined ? 'ok' : 'not ok'} ${number} - ${title}: ${what}, ${seconds.toFixed(1)} s, ${cpu.toFixed(1)} s on a processor\n`);
 } // prettier-ignore
 
 const began = performance.now();
-const files = filesOf(process.argv.slice(2));
+const args = process.argv.slice(2);
+const files = filesOf(args.filter((arg) => arg !== '--record'));
+const tasks = tasksOf(files);
 const unit = new Set(filesOf(['unit']));
-await prepare(files, !files.every((file) => unit.has(file)));
-const counts = await runAll(files);
-process.stdout.write(`1..${files.length}\n# { ${Object.entries(counts).map(([name, count]) => `${name}: ${count}`).join(', ')} }\n`); // prettier-ignore
-process.stdout.write(`# time=${(performance.now() - began).toFixed(0)}ms\n`);
+await prepare(tasks, !files.every((file) => unit.has(file)));
+const counts = await runAll(tasks, args.includes('--record'));
+process.stdout.write(`1..${tasks.length}\n# { ${Object.entries(counts).map(([name, count]) => `${name}: ${count}`).join(', ')} }\n`); // prettier-ignore
+process.stdout.write(
+  `# time=${(performance.now() - began).toFixed(0)}ms, ${cpuOfEnded().toFixed(0)} s on a processor\n`,
+);
 if (counts.fail !== undefined || counts.total === 0) process.exitCode = 1;

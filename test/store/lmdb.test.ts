@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { statfsSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { open } from 'lmdb';
@@ -10,8 +11,9 @@ import { temporaryFolder } from '../helpers/latchkey.js';
 import { storeContract } from './contract.js';
 import { BASE, createToken, NOW, token, user } from './contract/records.js';
 
-/** A process of its own; it runs the built store, because a loader would take a second to start. */
+/** Processes of their own; they run the built store, because a loader would take a second to start. */
 const WRITER = join(import.meta.dirname, 'writer.mjs');
+const OPENER = join(import.meta.dirname, 'opener.mjs');
 
 t.test('the store contract', async (t) => {
   await storeContract(t, (t) => {
@@ -214,6 +216,36 @@ t.test('a revocation acknowledged by another process is seen by the very next lo
 function isEven(id: string): boolean {
   return Number(/\d+$/.exec(id)?.[0]) % 2 === 0;
 }
+
+/** Starts a process that opens the store and takes its time, and waits until it is about to; says when it had opened it. */
+async function startOpener(path: string): Promise<() => Promise<number>> {
+  const child = spawn(process.execPath, [OPENER, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let output = '';
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const ended = once(child, 'close');
+  await once(child.stdout, 'data');
+  return async () => {
+    await ended;
+    return Number(output.split('\n')[1]);
+  };
+}
+
+t.test('no process opens the store while another writes or opens it, which would undo what is written', async (t) => {
+  const path = join(temporaryFolder(t), 'store');
+  const store = openLmdbStore(path);
+  await store.directory.change(BASE, NOW);
+  for (const [what, act] of [
+    ['a write', () => store.usage.takeOtpStep('U1', 1)],
+    ['a removal', () => store.tokens.revoke(['T1'])],
+    ['another opening', () => openLmdbStore(path).maintenance.close()],
+  ] as const) {
+    const openedAt = await startOpener(path);
+    await act();
+    const doneAt = Date.now();
+    t.ok(doneAt >= (await openedAt()), `${what} waits for an opening`);
+  }
+  await store.maintenance.close();
+}); // prettier-ignore
 
 t.test('kill -9 between acknowledged writes: nothing is lost, nothing revoked comes back', async (t) => {
   const path = join(temporaryFolder(t), 'store');

@@ -10,6 +10,7 @@ import { costOfHash } from '../../domain/password-cost.js';
 import type { AttemptCount } from '../attempts.js';
 import type { Stored } from '../records.js';
 import { StoreUnavailable } from '../faults.js';
+import { OpeningLock } from './opening-lock.js';
 import { putStoreId, storeId } from './store-id.js';
 import { faultOfDataFile } from './verify.js';
 
@@ -33,6 +34,8 @@ export type Expiring = 'token' | 'session' | 'failure' | 'sudo' | 'known';
 /** The databases in one LMDB environment. Indexes hold `true`; what they index is in their keys. */
 export interface Databases {
   readonly root: RootDatabase;
+  /** Held while the environment is opened, and for each write. */
+  readonly openingLock: OpeningLock;
   readonly customers: Database<Stored<Customer>, string>;
   readonly services: Database<Stored<Service>, string>;
   readonly users: Database<Stored<User>, string>;
@@ -78,25 +81,38 @@ export interface Databases {
 
 /** Opens the environment in a folder, making it (mode 0700) the first time. */
 export function openDatabases(path: string): Databases {
-  let root: RootDatabase;
+  let openingLock: OpeningLock;
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 });
+    openingLock = new OpeningLock(path);
+  } catch (cause) {
+    throw unopened(path, cause);
+  }
+  try {
+    return openingLock.hold(() => openUnderLock(path, openingLock));
+  } catch (error) {
+    void openingLock.close();
+    throw error;
+  }
+}
+
+function openUnderLock(path: string, openingLock: OpeningLock): Databases {
+  let root: RootDatabase;
+  try {
     const fault = faultOfDataFile(join(path, 'data.mdb'));
     if (fault !== undefined) throw new Error(fault);
     // Without overlapping sync a commit returns when it is on disk, which is what an acknowledgement means here.
     root = open({ path, maxDbs: 32, overlappingSync: false, noSubdir: false });
     for (const file of ['data.mdb', 'lock.mdb']) chmodSync(join(path, file), 0o600);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new StoreUnavailable(`${path} cannot be opened as a store (${reason}); restore it from a backup`, {
-      cause,
-    });
+    throw unopened(path, cause);
   }
   const db = <V, K extends string | Uint8Array | [string, string] | [number, Expiring, string]>(
     name: string,
   ) => root.openDB<V, K>(name, {});
   const databases: Databases = {
     root,
+    openingLock,
     customers: db('customers'),
     services: db('services'),
     users: db('users'),
@@ -127,6 +143,13 @@ export function openDatabases(path: string): Databases {
   checkFormat(databases, path);
   completeMeta(databases);
   return databases;
+}
+
+function unopened(path: string, cause: unknown): StoreUnavailable {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new StoreUnavailable(`${path} cannot be opened as a store (${reason}); restore it from a backup`, {
+    cause,
+  });
 }
 
 function checkFormat({ root, meta }: Databases, path: string): void {

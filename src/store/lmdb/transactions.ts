@@ -94,7 +94,8 @@ export class Transactions {
     try {
       this.#requireUsable();
       this.#space.require(kind);
-      return this.#dbs.root.transactionSync(() => work(this.#dbs));
+      const { root, openingLock } = this.#dbs;
+      return openingLock.hold(() => root.transactionSync(() => work(this.#dbs)));
     } catch (error) {
       throw asUnavailable(error);
     }
@@ -129,6 +130,7 @@ export class Transactions {
 
   async close(): Promise<void> {
     await this.#dbs.root.close();
+    await this.#dbs.openingLock.close();
   }
 }
 

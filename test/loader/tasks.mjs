@@ -1,0 +1,66 @@
+// What the suite consists of: the files of each tier, and which of them share a process.
+import { readdirSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
+
+/** @import { Task } from './bundle.mjs' */
+
+const ROOT = resolve(import.meta.dirname, '../..');
+
+/** Where files begin that share a process: they load in a fraction of the time, and what they start ends with each file. */
+const TOGETHER = Object.entries({
+  'unit tests of requests': ['config/config.', 'config/restart.', 'endpoints/', 'gate/', 'pipeline/'],
+  'unit tests of accounts': ['accounts/', 'store/records.'],
+  'unit tests of bytes': ['http/', 'http1/', 'observe/'],
+  'unit tests of connections': ['listeners/', 'upstream/'],
+  'unit tests of values': ['commands/', 'domain/', 'policy/', 'properties/', 'ui/'],
+});
+
+/** Where the files of each tier begin. */
+const TIERS = new Map(
+  Object.entries({
+    unit: TOGETHER.flatMap(([, starts]) => starts),
+    e2e: ['acceptance/', 'browser/', 'clients/', 'docs/', 'examples/', 'helm/', 'image/'],
+    resilience: ['bench/', 'faults/', 'server/', 'store/'],
+    security: ['config/secrets.', 'hostile/'],
+  }),
+);
+
+/** @param {string[]} names tiers and files; all files when there is none */
+export function filesOf(names) {
+  const all = testFiles();
+  const chosen = names.flatMap((name) => {
+    const starts = TIERS.get(name);
+    if (starts === undefined) return [relative(join(ROOT, 'test'), resolve(name))];
+    return beginningWith(starts, all);
+  });
+  const unknown = chosen.find((file) => !all.includes(file));
+  if (unknown !== undefined) throw new Error(`test/${unknown} is no test file, and no tier of ${[...TIERS.keys()].join(', ')}`);
+  return names.length === 0 ? all : [...new Set(chosen)];
+} // prettier-ignore
+
+/**
+ * Files share a process only when all of them are to run: one that is named runs by itself.
+ *
+ * @param {string[]} files
+ * @returns {Task[]}
+ */
+export function tasksOf(files) {
+  const all = testFiles();
+  const shared = TOGETHER.map(([name, starts]) => ({ name, files: beginningWith(starts, all) }));
+  const tasks = shared.filter((task) => task.files.every((file) => files.includes(file)));
+  const alone = files.filter((file) => !tasks.some((task) => task.files.includes(file)));
+  return [...tasks, ...alone.map((file) => ({ name: file, files: [file] }))];
+}
+
+function testFiles() {
+  const names = readdirSync(join(ROOT, 'test'), { recursive: true, encoding: 'utf8' });
+  return names.filter((name) => name.endsWith('.test.ts')).toSorted();
+}
+
+/**
+ * @param {string[]} starts
+ * @param {string[]} files
+ */
+function beginningWith(starts, files) {
+  return files.filter((file) => starts.some((start) => file.startsWith(start)));
+}

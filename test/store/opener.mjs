@@ -1,0 +1,10 @@
+// A process of its own that opens a store, for half a second: prints a line when it begins, and the time when it is done.
+import { writeSync } from 'node:fs';
+import { built } from '../../bench/lib/built.mjs';
+
+const { OpeningLock } = await built('store/lmdb/opening-lock');
+new OpeningLock(process.argv[2] ?? '').hold(() => {
+  writeSync(1, 'begins\n');
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500);
+  writeSync(1, `${Date.now()}\n`);
+});
