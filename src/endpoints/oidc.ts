@@ -6,7 +6,7 @@ import type { AuditEvent } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Session } from '../domain/session.js';
 import type { User } from '../domain/user.js';
-import { cookieValues, formatSessionCookie } from '../http/cookies.js';
+import { cookieValues, formatSessionCookie, LOGIN_STATE_COOKIE } from '../http/cookies.js';
 import type { Reply } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import { beginSession } from './begin-session.js';
@@ -179,7 +179,7 @@ function pageWith({ page }: EndpointServices, failure: LoginFailure, returnTo: s
 
 /** A name with `__Host-` is set by this host alone, over TLS (RFC 6265bis 4.1.3.2). */
 function stateCookieName(pageUrl: string): string {
-  return pageUrl.startsWith('https:') ? '__Host-latchkey-login' : 'latchkey-login';
+  return pageUrl.startsWith('https:') ? `__Host-${LOGIN_STATE_COOKIE}` : LOGIN_STATE_COOKIE;
 }
 
 function stateCookie(pageUrl: string, value: string): string {

@@ -31,6 +31,7 @@ import { Gate } from '../gate/gate.js';
 import { createIdentify } from '../gate/identity.js';
 import { Ownership } from '../gate/ownership.js';
 import { TokenLimits } from '../gate/token-limits.js';
+import { LOGIN_STATE_COOKIE } from '../http/cookies.js';
 import { createClientReader } from '../http/client-address.js';
 import { createHeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
@@ -146,6 +147,7 @@ export function createRuntime(
   });
   const lasting = gate.forLasting();
 
+  const otherCookies = oidc === null ? [] : [LOGIN_STATE_COOKIE];
   const requestHeaderSettings: RequestHeaderSettings = {
     protectedNames: reserved.names,
     protectedPrefixes: reserved.prefixes,
@@ -153,6 +155,7 @@ export function createRuntime(
     bearer: config.interface.bearer,
     ...(issuers === null ? {} : { isOwnJwt: (jwt: string) => issuers.isOwn(jwt) }),
     sessionCookie: names.sessionCookie,
+    ownCookies: otherCookies,
     forwardCredentials: config.identity.forward_credentials,
     tracing: tracing !== undefined,
   };
@@ -192,8 +195,8 @@ export function createRuntime(
     homeOf: (host) => sites.homeOf(host),
     loginPage: endpointSettings(config).page,
     requestHeaders: createRequestHeaders(requestHeaderSettings),
-    forward: createForward({ sessionCookie: names.sessionCookie }),
-    upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),
+    forward: createForward({ ownCookies: [names.sessionCookie, ...otherCookies] }),
+    upgrade: createUpgrade({ ownCookies: [names.sessionCookie, ...otherCookies] }),
     decisionHeaders: createForwardAuthHeaders(requestHeaderSettings),
     upstreamOf: (name) => upstreamNamed(upstreams, name),
     defaultUpstream: defaultUpstream(config),
