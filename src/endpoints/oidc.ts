@@ -1,5 +1,5 @@
 import { LOGIN_TIME_MS } from '../accounts/oidc/login-states.js';
-import type { EndedLogin } from '../accounts/oidc/provider-logins.js';
+import type { EndedLogin, ProviderLogout } from '../accounts/oidc/provider-logins.js';
 import type { LoginFailure } from '../accounts/oidc/settings.js';
 import { unlessUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
@@ -121,6 +121,7 @@ async function endLogin(
   const { user, login } = result;
   const started = await sessions.start(user, head.client.address, head.userAgent, now, login);
   if (started === 'owner_changed') return failed('locked', user);
+  if (started === 'logged_out') return failed('logged_out', user);
   const events = [...auditEvents, succeededEvent(name, user)];
   if (result.fresh) {
     await sudoGrants.noteFreshLogin(started.session, user, now);
@@ -132,20 +133,23 @@ async function endLogin(
   return { ...redirect(returnTo ?? page.path, cookie, forget), auditEvents: all };
 }
 
-/** Ends the sessions that a provider ended, on every sidecar. */
+/** Ends the sessions that a provider ended, on every sidecar, those that are being made as well. */
 async function endSessions(
   name: string,
-  { userIds, sid }: { readonly userIds: readonly string[]; readonly sid: string | undefined },
+  { userIds, sids, noted, until, done }: ProviderLogout,
   { sessions, directory }: EndpointServices,
 ): Promise<Reply<undefined> | Refusal> {
   const auditEvents: AuditEvent[] = [];
+  // First, so that a session that is made meanwhile is either refused or found.
+  await sessions.noteLogouts(noted, until);
   for (const id of userIds) {
     const customerId = (await directory.getUser(id))?.customerId ?? '';
-    const ended = await unlessUnknown(auditEvents, async () => sessions.endOfProvider(id, name, sid));
+    const ended = await unlessUnknown(auditEvents, async () => sessions.endOfProvider(id, name, sids));
     if ('refusal' in ended) return ended;
     for (const each of ended)
       auditEvents.push(sessionEvent('session.ended', each, customerId, 'provider_logout'));
   }
+  await done();
   return { status: 200, auditEvents };
 }
 

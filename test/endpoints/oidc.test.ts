@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto';
 import type { JWTPayload } from 'jose';
 import t from 'tap';
 import { startInProcess, type Handled } from '../helpers/in-process.js';
+import { OutcomeUnknown } from '../../src/store/faults.js';
 import { IdentityProvider } from '../helpers/identity-provider.js';
 import { newPair } from '../helpers/key-server.js';
 import { until } from '../helpers/until.js';
@@ -394,6 +395,8 @@ t.test('a fresh login counts as the password that somebody does not have', async
 
 const passwordSession = () => server.login('engineer').then((cookie) => cookie.replace(/^[^=]+=/, ''));
 
+const LOGOUT_EVENT = 'http://schemas.openid.net/event/backchannel-logout';
+
 /** What is listed of the session that asks. */
 async function sessionOf(session: string): Promise<{ id: string }> {
   const { json } = await request('/_latchkey/sessions', withSession(session));
@@ -422,6 +425,16 @@ t.test('a provider ends sessions at once', async (t) => {
     ['no event', idp.logoutToken({ ...good, events: {} })],
     ['an ID token', idp.sign({ iss: idp.url, aud: 'latchkey', iat: now, exp: now + 60, jti: 'x', nonce: 'x', ...good })],
     ['with a nonce', idp.logoutToken({ ...good, nonce: 'x' })],
+    ['an event that is no object', idp.logoutToken({ ...good, events: { [LOGOUT_EVENT]: true } })],
+    ['an event that is a list', idp.logoutToken({ ...good, events: { [LOGOUT_EVENT]: [] } })],
+    ['events in a list', idp.logoutToken({ ...good, events: [LOGOUT_EVENT] })],
+    ['no expiry', idp.logoutToken({ ...good, exp: undefined })],
+    ['no time', idp.logoutToken({ ...good, iat: undefined })],
+    ['no id', idp.logoutToken({ ...good, jti: undefined })],
+    ['an id that is no text', idp.logoutToken({ ...good, jti: 5 })],
+    ['a subject that is no text', idp.logoutToken({ ...good, sub: ['ann'] })],
+    ['a session that is no text', idp.logoutToken({ ...good, sid: 1 })],
+    ['an empty session', idp.logoutToken({ ...good, sid: '' })],
     ['unsigned', idp.logoutToken(good).then((token) => `${part({ alg: 'none' })}.${token.split('.')[1]}.`)],
     ['HS256', Promise.resolve(hs256({ iss: idp.url, aud: 'latchkey', iat: now, jti: 'x', events: { 'http://schemas.openid.net/event/backchannel-logout': {} }, ...good }, 'secret'))],
   ];
@@ -442,6 +455,70 @@ t.test('a provider ends sessions at once', async (t) => {
   const four = (await logIn()).session;
   await logout(await idp.logoutToken({ sub: 'ann' }));
   t.same([await isOn(three), await isOn(four)], [false, false], 'all of a person');
+}); // prettier-ignore
+
+t.test('a logout token counts once, and again while it did not take effect', async (t) => {
+  const logout = (token: string) =>
+    request('/_latchkey/oidc/sso/backchannel-logout', { body: new URLSearchParams({ logout_token: token }) });
+  const { session } = await logIn();
+  const token = await idp.logoutToken({ sub: 'ann' });
+  const { end } = opened.store.sessions;
+  opened.store.sessions.end = () => Promise.reject(new OutcomeUnknown('no answer'));
+  t.equal((await logout(token)).status, 503);
+  opened.store.sessions.end = end;
+  t.ok(await whoIs(session), 'it went on');
+  t.equal((await logout(token)).status, 200, 'the provider tries again');
+  t.equal(await whoIs(session), undefined);
+  const next = (await logIn()).session;
+  t.equal((await logout(token)).status, 400, 'replayed');
+  t.ok(await whoIs(next), 'a later session goes on');
+});
+
+t.test('a logout while a login is under way leaves it without a session', async (t) => {
+  const logout = async (claims: JWTPayload) => {
+    const body = new URLSearchParams({ logout_token: await idp.logoutToken(claims) });
+    t.equal((await request('/_latchkey/oidc/sso/backchannel-logout', { body })).status, 200);
+  };
+  const rows: [claims: Record<string, unknown>, logout: JWTPayload, error: string | null][] = [
+    [{ sid: 'one' }, { sub: 'ann' }, 'logged_out'],
+    [{ sid: 'one' }, { sub: 'ann', sid: 'one' }, 'logged_out'],
+    [{ sid: 'one' }, { sid: 'one' }, 'logged_out'],
+    [{ sid: undefined }, { sub: 'ann' }, 'logged_out'],
+    [{ sid: undefined }, { sub: 'ann', sid: 'one' }, 'logged_out'],
+    [{ sid: 'one' }, { sub: 'ann', sid: 'two' }, null],
+    [{ sid: 'one' }, { sub: 'somebody' }, null],
+    [{ sid: undefined }, { sid: 'one' }, null],
+    // The provider issued the ID token after the logout: another clock than this one.
+    [{ sid: 'one', iat: nowSeconds() + 20 }, { sub: 'ann' }, 'logged_out'],
+  ];
+  for (const [claims, told, error] of rows) {
+    idp.claims = claims;
+    const what = JSON.stringify([claims, told]);
+    const before = await begin();
+    await logout(told);
+    const reply = await callback(idp.authorize(before.location), before.cookie);
+    t.equal(errorOf(reply), error, `before the callback: ${what}`);
+    t.equal('service.session' in cookiesOf(reply), error === null, what);
+    const during = await begin();
+    idp.idToken = async (made) => {
+      await logout(told);
+      return idp.sign(made);
+    };
+    t.equal(errorOf(await callback(idp.authorize(during.location), during.cookie)), error, `during it: ${what}`);
+    idp.idToken = undefined;
+    t.equal(errorOf((await logIn()).reply), null, `a login after it: ${what}`);
+  }
+  idp.claims = { sid: 'one', iat: nowSeconds() - 20 };
+  const { create } = opened.store.sessions;
+  await logout({ sub: 'ann' });
+  t.equal(errorOf((await logIn()).reply), 'logged_out', 'the ID token is older than the logout');
+  opened.store.sessions.create = async (...args) => {
+    opened.store.sessions.create = create;
+    await logout({ sub: 'ann' });
+    return create(...args);
+  };
+  idp.claims = {};
+  t.equal(errorOf((await logIn()).reply), 'logged_out', 'in the last moment');
 }); // prettier-ignore
 
 t.test('logging out leads on to the provider', async (t) => {

@@ -89,7 +89,7 @@ export class IdentityProvider {
   }
 
   /** A logout token, right but for what is given. */
-  logoutToken(claims: JWTPayload): Promise<string> {
+  logoutToken(claims: Record<string, unknown>): Promise<string> {
     const events = { 'http://schemas.openid.net/event/backchannel-logout': {} };
     const now = Math.floor(Date.now() / 1000);
     return this.sign(

@@ -1,10 +1,17 @@
 import type { AuditEvent } from '../../domain/audit.js';
+import {
+  type LoginUnderWay,
+  logoutsOfLogin,
+  type NotedLogout,
+  notedLogouts,
+} from '../../domain/provider-logout.js';
 import type { ProviderLogin } from '../../domain/session.js';
 import type { EpochMs } from '../../domain/time.js';
 import type { User } from '../../domain/user.js';
 import type { DirectoryStore } from '../../store/directory-store.js';
 import type { Claims } from './claims.js';
-import type { LoginStates } from './login-states.js';
+import { LOGIN_TIME_MS, type LoginStates } from './login-states.js';
+import type { LogoutTokens } from './logout-tokens.js';
 import { type Discovered, Provider } from './provider.js';
 import { idOfPerson, ProviderUsers } from './provider-users.js';
 import { LoginFailed, type LoginFailure, type ProviderSettings } from './settings.js';
@@ -29,21 +36,34 @@ export interface EndedLogin {
   readonly auditEvents: readonly AuditEvent[];
   readonly result:
     | { readonly failure: LoginFailure; readonly user: User | null }
-    | { readonly user: User; readonly login: ProviderLogin; readonly fresh: boolean };
+    | {
+        readonly user: User;
+        readonly login: ProviderLogin & { readonly underWay: LoginUnderWay };
+        readonly fresh: boolean;
+      };
 }
 
 /** Whose sessions a provider ended. */
-interface ProviderLogout {
+export interface ProviderLogout {
   readonly userIds: readonly string[];
-  /** The provider's own session; undefined: all of the user's. */
-  readonly sid: string | undefined;
+  /** The provider's own sessions, null for a login without any; undefined: all of the user's. */
+  readonly sids: readonly (string | null)[] | undefined;
+  /** What is kept of it for logins that are under way, and until when. */
+  readonly noted: readonly NotedLogout[];
+  readonly until: EpochMs;
+  /** Says that it took effect: from then on its token does not hold. */
+  readonly done: () => Promise<void>;
 }
+
+/** A login that began before a logout has ended when that is forgotten. */
+const LOGOUT_NOTED_MS = 1.5 * LOGIN_TIME_MS;
 
 /** Logins at OpenID Connect providers: the authorization code flow with PKCE, state and nonce (RFC 9700 2.1). */
 export class ProviderLogins {
   readonly #providers: ReadonlyMap<string, Provider>;
   readonly #states: LoginStates;
   readonly #directory: DirectoryStore;
+  readonly #logoutTokens: LogoutTokens;
   readonly #users: ProviderUsers;
   readonly #events: OidcEvents;
 
@@ -53,6 +73,7 @@ export class ProviderLogins {
     base: string,
     states: LoginStates,
     directory: DirectoryStore,
+    logoutTokens: LogoutTokens,
     events: OidcEvents,
   ) {
     const providers = settings.map((each) => {
@@ -62,6 +83,7 @@ export class ProviderLogins {
     this.#providers = new Map(providers);
     this.#states = states;
     this.#directory = directory;
+    this.#logoutTokens = logoutTokens;
     this.#users = new ProviderUsers(directory);
     this.#events = events;
   }
@@ -117,7 +139,7 @@ export class ProviderLogins {
         return ended({ failure: admission.failure, user }, auditEvents);
       }
       this.#events.loggedIn(name, 'succeeded');
-      const login = { name, sid: sidOf(claims) };
+      const login = loginOf(name, admission.user, claims, state.begunAt);
       return ended({ user: admission.user, login, fresh: state.fresh }, auditEvents);
     } catch (error) {
       return ended({ failure: this.#failureOf(name, error), user: null });
@@ -140,11 +162,22 @@ export class ProviderLogins {
     const { settings } = provider;
     const told = await provider.loggedOut(token, now);
     if (told === undefined) return undefined;
-    const { subject, sid } = told;
-    if (subject !== undefined) return { userIds: [idOfPerson(settings.issuer, subject)], sid };
-    const users = await this.#directory.listUsers(settings.customer_id);
-    const own = users.filter(({ provider: link }) => link?.issuer === settings.issuer);
-    return { userIds: own.map(({ id }) => id), sid };
+    const { subject, sid, jti, issuedAt } = told;
+    const { issuer } = settings;
+    if (await this.#logoutTokens.tookEffect(issuer, jti, now)) return undefined;
+    const userId = subject === undefined ? undefined : idOfPerson(issuer, subject);
+    return {
+      userIds: userId === undefined ? await this.#usersOf(settings) : [userId],
+      sids: sid === undefined ? undefined : userId === undefined ? [sid] : [sid, null],
+      noted: notedLogouts(name, { userId, sid }, issuedAt, now),
+      until: now + LOGOUT_NOTED_MS,
+      done: async () => this.#logoutTokens.note(issuer, jti, now),
+    };
+  }
+
+  async #usersOf({ customer_id: customerId, issuer }: ProviderSettings): Promise<string[]> {
+    const users = await this.#directory.listUsers(customerId);
+    return users.filter(({ provider: link }) => link?.issuer === issuer).map(({ id }) => id);
   }
 
   #named(name: string): Provider {
@@ -159,6 +192,12 @@ export class ProviderLogins {
     this.#events.loggedIn(name, error.failure, error);
     return error.failure;
   }
+}
+
+function loginOf(name: string, { id }: User, claims: Claims, begunAt: EpochMs) {
+  const sid = sidOf(claims);
+  const issuedAt = typeof claims['iat'] === 'number' ? claims['iat'] * 1000 : 0;
+  return { name, sid, underWay: { logouts: logoutsOfLogin(name, id, sid), issuedAt, begunAt } };
 }
 
 /** The provider's own session, when it names one. */

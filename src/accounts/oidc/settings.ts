@@ -24,6 +24,8 @@ export type LoginFailure =
   /** The login name is somebody else's. */
   | 'login_taken'
   | 'unknown_customer'
+  /** The provider ended the person's session while the login was under way. */
+  | 'logged_out'
   | 'locked';
 
 /** A login that came to nothing, as it is thrown. */

@@ -13,11 +13,15 @@ const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256
 /** Least milliseconds between two fetches of the keys, whatever key a logout token names. */
 const COOLDOWN_MS = 5_000;
 /** Seconds for which a logout token counts (OpenID Connect Back-Channel Logout 2.7 leaves it open). */
-const MAX_LOGOUT_AGE = 300;
+export const MAX_LOGOUT_AGE = 300;
 const LOGOUT_EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 
-/** Whom a provider logged out: a person, or one of the person's sessions there. At least one is told. */
+/** What a logout token says. */
 export interface LoggedOut {
+  /** The token's own id. */
+  readonly jti: string;
+  readonly issuedAt: EpochMs;
+  /** A person, or one of the person's sessions there; at least one is told. */
   readonly subject: string | undefined;
   readonly sid: string | undefined;
 }
@@ -50,7 +54,7 @@ export class SignedTokens {
    */
   async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | undefined> {
     try {
-      const options = { requiredClaims: ['iat', 'jti'], maxTokenAge: MAX_LOGOUT_AGE };
+      const options = { requiredClaims: ['iat', 'exp', 'jti'], maxTokenAge: MAX_LOGOUT_AGE };
       return loggedOutBy(await this.#verify(token, now, options));
     } catch (error) {
       if (error instanceof errors.JOSEError) return undefined;
@@ -72,9 +76,17 @@ export class SignedTokens {
 }
 
 /** An ID token has no such event, and a nonce where it has one: so none passes for a logout token. */
-function loggedOutBy({ events, nonce, sub, sid }: Claims): LoggedOut | undefined {
-  const isLogout = typeof events === 'object' && events !== null && Object.hasOwn(events, LOGOUT_EVENT);
-  const [subject, session] = [sub, sid].map((value) => (typeof value === 'string' ? value : undefined));
-  if (!isLogout || nonce !== undefined || (subject === undefined && session === undefined)) return undefined;
-  return { subject, sid: session };
+function loggedOutBy({ events, nonce, sub, sid, jti, iat }: Claims): LoggedOut | undefined {
+  const isLogout = isObject(events) && Object.hasOwn(events, LOGOUT_EVENT) && isObject(events[LOGOUT_EVENT]);
+  if (!isLogout || nonce !== undefined || !isName(jti) || typeof iat !== 'number') return undefined;
+  if (!isName(sub ?? sid) || !isName(sid ?? sub)) return undefined;
+  return { jti, issuedAt: iat * 1000, subject: sub as string | undefined, sid: sid as string | undefined };
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isName(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
 }
