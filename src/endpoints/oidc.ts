@@ -1,3 +1,4 @@
+import { throttled } from '../accounts/login-audit-events.js';
 import { LOGIN_TIME_MS } from '../accounts/oidc/login-states.js';
 import type { EndedLogin, ProviderLogout } from '../accounts/oidc/provider-logins.js';
 import type { LoginFailure } from '../accounts/oidc/settings.js';
@@ -48,7 +49,9 @@ export const oidc = {
         const query = new URLSearchParams(call.head.query);
         const [returnTo, ...others] = query.getAll('return_to');
         const backTo = others.length > 0 ? undefined : returnTo;
-        const begun = await logins.begin(name, backTo, query.get('fresh') === '1', call.now);
+        const { address } = call.head.client;
+        const begun = await logins.begin(name, backTo, query.get('fresh') === '1', address, call.now);
+        if (typeof begun === 'object' && 'wait' in begun) return tooEarly(begun.wait);
         if (typeof begun === 'string') return redirect(pageWith(services, begun, null));
         return redirect(begun.url, stateCookie(pageUrl, begun.cookie));
       }),
@@ -65,7 +68,7 @@ export const oidc = {
       handle: ofProvider(async (name, call, services) => {
         const { logins, pageUrl } = oidcOf(services);
         const cookie = readStateCookie(call.head, pageUrl);
-        const ended = await logins.end(name, call.head.query, cookie, call.now);
+        const ended = await logins.end(name, call.head.query, cookie, call.head.client.address, call.now);
         return endLogin(call, name, ended, services);
       }),
     }),
@@ -117,6 +120,7 @@ async function endLogin(
     ...redirect(pageWith(services, failure, returnTo), forget),
     auditEvents: [...auditEvents, failedEvent(name, failure, user)],
   });
+  if ('wait' in result) return tooEarly(result.wait);
   if ('failure' in result) return failed(result.failure, result.user);
   const { user, login } = result;
   const started = await sessions.start(user, head.client.address, head.userAgent, now, login);
@@ -131,6 +135,11 @@ async function endLogin(
   if ('refusal' in begun) return begun;
   const { cookie, auditEvents: all } = begun;
   return { ...redirect(returnTo ?? page.path, cookie, forget), auditEvents: all };
+}
+
+/** The browser keeps what it has of the login, and can come back with it. */
+function tooEarly(wait: number): Refusal {
+  return { refusal: 'login_throttled', retryAfter: wait, auditEvents: [throttled(wait)] };
 }
 
 /** Ends the sessions that a provider ended, on every sidecar, those that are being made as well. */

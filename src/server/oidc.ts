@@ -1,4 +1,5 @@
 import { LoginStates } from '../accounts/oidc/login-states.js';
+import { LoginLimits } from '../accounts/oidc/login-limits.js';
 import { LogoutTokens } from '../accounts/oidc/logout-tokens.js';
 import { type OidcEvents, ProviderLogins } from '../accounts/oidc/provider-logins.js';
 import type { Config } from '../config/schema/config.js';
@@ -28,6 +29,7 @@ export function openOidc(
       states,
       store.directory,
       new LogoutTokens(store.loginThrottle),
+      new LoginLimits(store.loginThrottle, login),
       createOidcEvents(log),
     ),
     pageUrl,

@@ -521,6 +521,71 @@ t.test('a logout while a login is under way leaves it without a session', async 
   t.equal(errorOf((await logIn()).reply), 'logged_out', 'in the last moment');
 }); // prettier-ignore
 
+t.test('answers that nobody gave are held up, by the network of the client', async (t) => {
+  const { request } = await startInProcess(t, {
+    login: { max_failures: 1, oidc: [providerOf('sso', idp.url)], public_url: 'https://api.example' },
+    listen: { trusted_proxies: ['127.0.0.1'] },
+  });
+  const from = (address: string, cookie = '') => ({ headers: { 'X-Forwarded-For': address, Cookie: cookie } });
+  const attempt = async (change: (query: URLSearchParams) => void, address: string) => {
+    const reply = await request('/_latchkey/oidc/sso/login', from(address));
+    const query = idp.authorize(String(reply.headers.location));
+    change(query);
+    const cookie = `${STATE}=${cookiesOf(reply)[STATE]}`;
+    const again = () => request(`/_latchkey/oidc/sso/callback?${query}`, from(address, cookie));
+    return { reply: await again(), again };
+  };
+  const guess = (query: URLSearchParams) => query.set('code', 'x');
+  const cancel = (query: URLSearchParams) => query.set('error', 'access_denied');
+  for (let i = 0; i < 20; i++) {
+    t.equal(errorOf((await attempt(cancel, '192.0.2.1')).reply), 'provider_refused', 'no guess');
+    t.equal(errorOf(await request('/_latchkey/oidc/sso/callback?code=x', from('192.0.2.1'))), 'not_begun', 'no login of this browser');
+    idp.claims = { groups: [] };
+    t.equal(errorOf((await attempt(() => undefined, '192.0.2.1')).reply), 'no_role', 'the provider knows who it is');
+    idp.claims = {};
+  }
+  for (let i = 0; i < 20; i++) t.equal(errorOf((await attempt(guess, '192.0.2.1')).reply), 'invalid_answer');
+  const asked = idp.asked.length;
+  const { reply, again } = await attempt(() => undefined, '192.0.2.1');
+  t.match(reply, { status: 429, headers: { 'retry-after': '1' }, json: { msg: 'Too many requests' } });
+  t.equal(reply.headers['set-cookie'], undefined, 'the browser keeps what it has');
+  t.match(reply.audit, [{ event: 'login.throttled', outcome: 'denied' }]);
+  t.equal(idp.asked.length, asked, 'the provider is not asked');
+  t.equal(errorOf((await attempt(() => undefined, '192.0.2.2')).reply), null, 'another network');
+  await until(async () => (await again()).headers.location === '/_latchkey/', 'it waits no longer');
+}); // prettier-ignore
+
+t.test('all requests of a network are bounded, and those that ask the provider at once', async (t) => {
+  const started = await startInProcess(t, {
+    login: { oidc: [providerOf('sso', other.url)], public_url: 'https://api.example' },
+  });
+  const { loginThrottle } = started.opened.store;
+  const { reserve } = loginThrottle;
+  const limits: unknown[] = [];
+  loginThrottle.reserve = async (asked, now) => {
+    limits.push(...asked);
+    return now + 4_500;
+  };
+  for (const path of ['login', 'callback?state=x']) {
+    const reply = await started.request(`/_latchkey/oidc/sso/${path}`);
+    t.match(reply, { status: 429, headers: { 'retry-after': '5' } }, path);
+    t.equal(reply.headers['set-cookie'], undefined);
+  }
+  const most = { key: 'oidc logins from 127.0.0.1', free: 10_000, stopAt: 10_000, forgetAfter: 300_000, forgetFrom: 'first' };
+  t.match(limits, [most, most]);
+  loginThrottle.reserve = reserve;
+  let answer = (): void => undefined;
+  const held = new Promise<void>((resolve) => (answer = resolve));
+  other.held = held;
+  const begin = () => started.request('/_latchkey/oidc/sso/login');
+  const waiting = Array.from({ length: 100 }, begin);
+  await until(() => other.asked.length > 0, 'the provider is asked');
+  t.match(await begin(), { status: 503, headers: { 'retry-after': /^\d+$/ }, json: { detail: 'Too many logins at once' } });
+  answer();
+  for (const reply of await Promise.all(waiting)) t.match(String(reply.headers.location), `${other.url}/authorize`);
+  t.equal((await begin()).status, 303, 'later there is room again');
+}); // prettier-ignore
+
 t.test('logging out leads on to the provider', async (t) => {
   const { headers } = await request('/_latchkey/oidc/sso/logout');
   const url = new URL(String(headers.location));

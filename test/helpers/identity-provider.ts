@@ -33,6 +33,8 @@ export class IdentityProvider {
   userInfo: object = {};
   metadata: object = {};
   away = false;
+  /** Answers wait for it. */
+  held: Promise<void> | undefined;
   /** Answers in the place of the right ones, by path. */
   answers: Partial<Record<string, Answer>> = {};
   /** Makes an ID token in the place of the one that is signed. */
@@ -60,7 +62,7 @@ export class IdentityProvider {
   /** Lets everything be as it was at the beginning. */
   tellTruth(): void {
     Object.assign(this, { claims: {}, userInfo: {}, metadata: {}, answers: {}, away: false });
-    Object.assign(this, { idToken: undefined, reusesCodes: false, published: [this.pair] });
+    Object.assign(this, { idToken: undefined, reusesCodes: false, held: undefined, published: [this.pair] });
   }
 
   #stop(): void {
@@ -101,6 +103,7 @@ export class IdentityProvider {
   async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const path = (req.url ?? '').split('?')[0] ?? '';
     this.asked.push(path);
+    await this.held;
     if (this.away) {
       req.socket.destroy();
       return;

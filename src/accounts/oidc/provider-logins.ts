@@ -10,7 +10,8 @@ import type { EpochMs } from '../../domain/time.js';
 import type { User } from '../../domain/user.js';
 import type { DirectoryStore } from '../../store/directory-store.js';
 import type { Claims } from './claims.js';
-import { LOGIN_TIME_MS, type LoginStates } from './login-states.js';
+import type { LoginLimits } from './login-limits.js';
+import { LOGIN_TIME_MS, type LoginState, type LoginStates } from './login-states.js';
 import type { LogoutTokens } from './logout-tokens.js';
 import { type Discovered, Provider } from './provider.js';
 import { idOfPerson, ProviderUsers } from './provider-users.js';
@@ -36,6 +37,8 @@ export interface EndedLogin {
   readonly auditEvents: readonly AuditEvent[];
   readonly result:
     | { readonly failure: LoginFailure; readonly user: User | null }
+    /** It came too early and was not looked at. Seconds. */
+    | { readonly wait: number }
     | {
         readonly user: User;
         readonly login: ProviderLogin & { readonly underWay: LoginUnderWay };
@@ -64,6 +67,7 @@ export class ProviderLogins {
   readonly #states: LoginStates;
   readonly #directory: DirectoryStore;
   readonly #logoutTokens: LogoutTokens;
+  readonly #limits: LoginLimits;
   readonly #users: ProviderUsers;
   readonly #events: OidcEvents;
 
@@ -74,6 +78,7 @@ export class ProviderLogins {
     states: LoginStates,
     directory: DirectoryStore,
     logoutTokens: LogoutTokens,
+    limits: LoginLimits,
     events: OidcEvents,
   ) {
     const providers = settings.map((each) => {
@@ -84,6 +89,7 @@ export class ProviderLogins {
     this.#states = states;
     this.#directory = directory;
     this.#logoutTokens = logoutTokens;
+    this.#limits = limits;
     this.#users = new ProviderUsers(directory);
     this.#events = events;
   }
@@ -97,16 +103,19 @@ export class ProviderLogins {
     return this.#providers.has(name);
   }
 
-  /** Begins a login. @param fresh the provider must ask for it anew */
+  /** Begins a login. @param fresh the provider must ask for it anew @param address IP address of the client */
   async begin(
     name: string,
     returnTo: string | undefined,
     fresh: boolean,
+    address: string,
     now: EpochMs,
-  ): Promise<BegunLogin | LoginFailure> {
+  ): Promise<BegunLogin | LoginFailure | { readonly wait: number }> {
+    const wait = await this.#limits.request(address, now);
+    if (wait > 0) return { wait };
     const state = this.#states.begin(returnTo, fresh, now);
     try {
-      const url = await this.#named(name).loginUrl(state, fresh);
+      const url = await this.#limits.ask(name, async () => this.#named(name).loginUrl(state, fresh));
       return { url, cookie: this.#states.seal(state, name) };
     } catch (error) {
       return this.#failureOf(name, error);
@@ -118,7 +127,13 @@ export class ProviderLogins {
    *
    * @param cookie what it kept since the beginning
    */
-  async end(name: string, query: string, cookie: string | undefined, now: EpochMs): Promise<EndedLogin> {
+  async end(
+    name: string,
+    query: string,
+    cookie: string | undefined,
+    address: string,
+    now: EpochMs,
+  ): Promise<EndedLogin> {
     const state = cookie === undefined ? undefined : this.#states.open(cookie, name, now);
     const ended = (result: EndedLogin['result'], auditEvents: readonly AuditEvent[] = []): EndedLogin => ({
       returnTo: state?.returnTo ?? null,
@@ -126,12 +141,18 @@ export class ProviderLogins {
       result,
     });
     try {
-      const isOwn = state !== undefined && new URLSearchParams(query).get('state') === state.state;
-      if (!isOwn || !(await this.#states.take(state, now)))
-        throw new LoginFailed('not_begun', 'this browser has no such login under way');
+      const early = await this.#limits.request(address, now);
+      if (early > 0) return ended({ wait: early });
+      // What another browser began counts as no failure: any page can send a browser here with that.
+      if (state === undefined || new URLSearchParams(query).get('state') !== state.state) throw notBegun();
+      const wait = await this.#limits.attempt(address, now);
+      if (wait > 0) return ended({ wait });
       const provider = this.#named(name);
-      const expected = { ...state, freshSince: state.fresh ? state.begunAt : null };
-      const claims = await provider.claimsOf(query, expected, now);
+      const claims = await this.#redeem(provider, query, state, now).catch(async (error: unknown) => {
+        if (!isGuess(error)) await this.#limits.release(address, now);
+        throw error;
+      });
+      await this.#limits.release(address, now);
       const admission = await this.#users.admit(claims, provider.settings, now);
       const { auditEvents, user } = admission;
       if ('failure' in admission) {
@@ -146,10 +167,16 @@ export class ProviderLogins {
     }
   }
 
+  async #redeem(provider: Provider, query: string, state: LoginState, now: EpochMs): Promise<Claims> {
+    if (!(await this.#states.take(state, now))) throw notBegun();
+    const expected = { ...state, freshSince: state.fresh ? state.begunAt : null };
+    return this.#limits.ask(provider.settings.name, async () => provider.claimsOf(query, expected, now));
+  }
+
   /** Where a browser goes to log out at the provider; undefined when there is no such place. */
   async logoutUrl(name: string, backTo: string): Promise<string | undefined> {
     try {
-      return await this.#named(name).logoutUrl(backTo);
+      return await this.#limits.ask(name, async () => this.#named(name).logoutUrl(backTo));
     } catch (error) {
       if (error instanceof LoginFailed) return undefined;
       throw error;
@@ -192,6 +219,17 @@ export class ProviderLogins {
     this.#events.loggedIn(name, error.failure, error);
     return error.failure;
   }
+}
+
+function notBegun(): LoginFailed {
+  return new LoginFailed('not_begun', 'this browser has no such login under way');
+}
+
+/** Whether an answer was made up, as far as anybody can tell. */
+function isGuess(error: unknown): boolean {
+  return (
+    error instanceof LoginFailed && (error.failure === 'not_begun' || error.failure === 'invalid_answer')
+  );
 }
 
 function loginOf(name: string, { id }: User, claims: Claims, begunAt: EpochMs) {
