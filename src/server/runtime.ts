@@ -1,5 +1,6 @@
 import { HttpAccounts } from '../accounts/http-accounts.js';
 import { JwtIssuers } from '../accounts/jwt/issuers.js';
+import { KeySets } from '../accounts/jwt/key-sets.js';
 import { LastSeen } from '../accounts/last-seen.js';
 import { Logins } from '../accounts/login.js';
 import { OneTimePasswords } from '../accounts/one-time-passwords.js';
@@ -80,6 +81,7 @@ export interface Runtime {
  * Builds the services of a configuration. It is the only place that does.
  *
  * @param readPage reads the files of the web page, which are there after a build only
+ * @param keySets those of the configuration before, in a process that had one
  */
 export function createRuntime(
   { config, lines }: LoadedConfig,
@@ -87,6 +89,7 @@ export function createRuntime(
   log: Log,
   tracing?: Tracing,
   readPage = readPageFiles,
+  keySets = new KeySets(),
 ): Runtime {
   const { store, passwords, sealer, audit } = opened;
   const logFault = createFaultLog(log);
@@ -122,7 +125,9 @@ export function createRuntime(
   const upstreams = openUpstreams(config, log);
 
   const issuers =
-    config.jwt_issuers.length === 0 ? null : new JwtIssuers(config.jwt_issuers, createJwtEvents(log));
+    config.jwt_issuers.length === 0
+      ? null
+      : new JwtIssuers(config.jwt_issuers, createJwtEvents(log), keySets);
 
   const oidc = openOidc(config, opened, log);
   const rates = new TokenRates(store.usage, (error) => {

@@ -29,14 +29,14 @@ function settingsOf(more: Partial<IssuerSettings> = {}): IssuerSettings {
   };
 } // prettier-ignore
 
-function open(more: Partial<IssuerSettings> = {}, ...source: ConstructorParameters<typeof JwtIssuers>[2][]) {
+function open(more: Partial<IssuerSettings> = {}, ...source: ConstructorParameters<typeof JwtIssuers>[3][]) {
   const outcomes: VerificationOutcome[] = [];
   const fetches: unknown[] = [];
   const events = {
     verified: (_: string, outcome: VerificationOutcome) => void outcomes.push(outcome),
     fetched: (_: string, error: unknown) => void fetches.push(error),
   };
-  return { issuers: new JwtIssuers([settingsOf(more)], events, ...source), outcomes, fetches };
+  return { issuers: new JwtIssuers([settingsOf(more)], events, undefined, ...source), outcomes, fetches };
 }
 
 t.test('which claims fit a rule', async (t) => {
