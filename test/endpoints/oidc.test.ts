@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto';
+import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import type { JWTPayload } from 'jose';
 import t from 'tap';
 import { startInProcess, type Handled } from '../helpers/in-process.js';
@@ -230,6 +230,47 @@ const ATTACKS: Attack[] = [
   ['mix-up: an ID token of another issuer', 'invalid_answer', withClaims({ iss: other.url })],
   ['another audience', 'invalid_answer', withClaims({ aud: 'somebody' })],
   ['several audiences, and the token is for another one', 'invalid_answer', withClaims({ aud: ['latchkey', 'somebody'], azp: 'somebody' })],
+  ['several audiences, and nobody in particular', 'invalid_answer', withClaims({ aud: ['latchkey', 'somebody'] })],
+  ['an authorized party that is another', 'invalid_answer', withClaims({ azp: 'somebody' })],
+  ['issued in the future', 'invalid_answer', withClaims({ iat: nowSeconds() + 90 })],
+  ['issued long ago', 'invalid_answer', withClaims({ iat: nowSeconds() - 400 })],
+  ['a time of issue as text', 'invalid_answer', withClaims({ iat: 'now' })],
+  ['no time of issue', 'invalid_answer', withClaims({ iat: undefined })],
+  ['an expiry as text', 'invalid_answer', withClaims({ exp: String(nowSeconds() + 60) })],
+  ['a subject that is a number', 'invalid_answer', withClaims({ sub: 5 })],
+  ['a time of login as text', 'invalid_answer', async () => {
+    idp.claims = { auth_time: String(nowSeconds()) };
+    return (await logIn('?fresh=1')).reply;
+  }],
+  ['an unknown critical extension', 'invalid_answer', withToken((claims) => idp.sign(claims, { crit: ['b64'], b64: true }))],
+  ['an answer in a JWT', 'invalid_answer', withQuery((query) => query.set('response', 'x.y.z'))],
+  ['an ID token in the query', 'invalid_answer', withQuery((query) => query.set('id_token', 'x.y.z'))],
+  ['another type of access token', 'invalid_answer', async () => {
+    idp.answers['/token'] = { json: { access_token: 'at', token_type: 'MAC', id_token: await idp.sign({}) } };
+    return (await logIn()).reply;
+  }],
+  ['a key set with a weak key', 'invalid_answer', async () => {
+    const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 1024 });
+    const jwk = { ...publicKey.export({ format: 'jwk' }), kid: 'weak', alg: 'RS256' };
+    idp.published = [{ ...idp.pair, jwk, kid: 'weak' }];
+    idp.idToken = (claims) => {
+      const text = `${part({ alg: 'RS256', kid: 'weak' })}.${part({ ...claims })}`;
+      return `${text}.${sign('sha256', Buffer.from(text), privateKey).toString('base64url')}`;
+    };
+    const fresh = await startOther({});
+    const begun = await fresh('/_latchkey/oidc/sso/login');
+    const cookie = `${STATE}=${cookiesOf(begun)[STATE]}`;
+    const path = `/_latchkey/oidc/sso/callback?${idp.authorize(String(begun.headers.location))}`;
+    return fresh(path, { headers: { Cookie: cookie } });
+  }],
+  ['a key set with half a key', 'invalid_answer', async () => {
+    idp.published = [{ ...idp.pair, jwk: { kty: 'RSA', kid: 'one', alg: 'RS256' } }];
+    const fresh = await startOther({});
+    const begun = await fresh('/_latchkey/oidc/sso/login');
+    const cookie = `${STATE}=${cookiesOf(begun)[STATE]}`;
+    const path = `/_latchkey/oidc/sso/callback?${idp.authorize(String(begun.headers.location))}`;
+    return fresh(path, { headers: { Cookie: cookie } });
+  }],
   ['another nonce', 'invalid_answer', withClaims({ nonce: 'x' })],
   ['no nonce', 'invalid_answer', withClaims({ nonce: undefined })],
   ['expired', 'invalid_answer', withClaims({ exp: nowSeconds() - 40 })],

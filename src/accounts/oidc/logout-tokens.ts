@@ -2,10 +2,10 @@ import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../domain/time.js';
 import type { AttemptLimit } from '../../store/attempts.js';
 import type { LoginThrottleStore } from '../../store/login-throttle-store.js';
-import { MAX_LOGOUT_AGE } from './signed.js';
+import { MAX_TOKEN_AGE } from './signed.js';
 
 /** Longer than a logout token counts, on whichever side a clock is off. */
-const REMEMBERED_MS = 2 * MAX_LOGOUT_AGE * 1000;
+const REMEMBERED_MS = 2 * MAX_TOKEN_AGE * 1000;
 
 /**
  * Logout tokens that took effect, which count once in the fleet (OpenID Connect Back-Channel Logout 2.6, 8). One is noted

@@ -1,4 +1,3 @@
-import { errors } from 'jose';
 import type { EpochMs } from '../../domain/time.js';
 import { Unavailable } from '../../domain/unavailable.js';
 import { KeySet } from '../jwt/key-set.js';
@@ -12,8 +11,8 @@ const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256
 
 /** Least milliseconds between two fetches of the keys, whatever key a logout token names. */
 const COOLDOWN_MS = 5_000;
-/** Seconds for which a logout token counts (OpenID Connect Back-Channel Logout 2.7 leaves it open). */
-export const MAX_LOGOUT_AGE = 300;
+/** Seconds for which what a provider signed counts. It sends both kinds of tokens as soon as it made them. */
+export const MAX_TOKEN_AGE = 300;
 const LOGOUT_EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 
 /** What a logout token says. */
@@ -36,15 +35,18 @@ export class SignedTokens {
     this.#keys = new KeySet(source, () => undefined, undefined, COOLDOWN_MS);
   }
 
-  /** The claims of an ID token. @throws LoginFailed */
+  /** The claims of an ID token (OpenID Connect Core 3.1.3.7, save the nonce). @throws LoginFailed */
   async claimsOf(idToken: string, now: EpochMs): Promise<Claims> {
-    try {
-      return await this.#verify(idToken, now, { requiredClaims: ['exp', 'iat', 'sub'] });
-    } catch (cause) {
-      if (!(cause instanceof Unavailable || cause instanceof errors.JOSEError)) throw cause;
+    const required = { requiredClaims: ['exp', 'iat', 'sub'], maxTokenAge: MAX_TOKEN_AGE };
+    const claims = await this.#verify(idToken, now, required).catch((cause: unknown) => {
       const failure = cause instanceof Unavailable ? 'provider_unavailable' : 'invalid_answer';
-      throw new LoginFailed(failure, `the ID token does not hold: ${cause.message}`, { cause });
-    }
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new LoginFailed(failure, `the ID token does not hold: ${reason}`, { cause });
+    });
+    const { azp } = claims;
+    if (azp !== undefined && azp !== this.#settings.client_id)
+      throw new LoginFailed('invalid_answer', 'the claim azp names another client');
+    return claims;
   }
 
   /**
@@ -54,11 +56,11 @@ export class SignedTokens {
    */
   async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | undefined> {
     try {
-      const options = { requiredClaims: ['iat', 'exp', 'jti'], maxTokenAge: MAX_LOGOUT_AGE };
+      const options = { requiredClaims: ['iat', 'exp', 'jti'], maxTokenAge: MAX_TOKEN_AGE };
       return loggedOutBy(await this.#verify(token, now, options));
     } catch (error) {
-      if (error instanceof errors.JOSEError) return undefined;
-      throw error;
+      if (error instanceof Unavailable) throw error;
+      return undefined;
     }
   }
 
