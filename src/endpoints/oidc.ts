@@ -113,7 +113,7 @@ async function endLogin(
   services: EndpointServices,
 ): Promise<Reply<undefined> | Refusal> {
   const { sessions, sudoGrants, page } = services;
-  const { pageUrl } = oidcOf(services);
+  const { logins, pageUrl } = oidcOf(services);
   const { head, now } = call;
   const forget = stateCookie(pageUrl, '');
   const failed = (failure: LoginFailure, user: User | null) => ({
@@ -124,14 +124,20 @@ async function endLogin(
   if ('failure' in result) return failed(result.failure, result.user);
   const { user, login } = result;
   const started = await sessions.start(user, head.client.address, head.userAgent, now, login);
-  if (started === 'owner_changed') return failed('locked', user);
-  if (started === 'logged_out') return failed('logged_out', user);
+  if (typeof started === 'string') {
+    const failure = started === 'logged_out' ? started : 'locked';
+    logins.count(name, failure);
+    return failed(failure, user);
+  }
+  logins.count(name, 'succeeded');
   const events = [...auditEvents, succeededEvent(name, user)];
   if (result.fresh) {
     await sudoGrants.noteFreshLogin(started.session, user, now);
     events.push(freshEvent(started.session, user));
   }
-  const begun = await beginSession(call, user, started, services, events);
+  // The browser came back to the address of the page, whoever ends its TLS.
+  const secure = head.client.secure || pageUrl.startsWith('https:');
+  const begun = await beginSession(call, user, started, services, events, secure);
   if ('refusal' in begun) return begun;
   const { cookie, auditEvents: all } = begun;
   return { ...redirect(returnTo ?? page.path, cookie, forget), auditEvents: all };

@@ -185,6 +185,7 @@ export function createRuntime(
       identify: hasSudo || oidc !== null ? (head, now) => gate.identify(head, now) : null,
       signingKeys: keys,
       sessionCookie: names.sessionCookie,
+      takesBearer: config.interface.bearer || issuers !== null,
       oidc,
       page: {
         files: ui.enabled ? readPage(names.otp, oidc !== null) : null,

@@ -93,6 +93,7 @@ t.test('a login makes a user and a session, and leads back', async (t) => {
   const done = await callback(idp.authorize(location), cookie);
   t.match(done, { status: 303, headers: { location: '/reports?year=1' } });
   t.same(done.audit.map(({ event }) => event), ['user.created', 'login.succeeded', 'session.started']);
+  t.match(done.headers['set-cookie'], [/^service\.session=[^;]+; Path=\/; Max-Age=43200; HttpOnly; SameSite=Lax; Secure$/, /./]);
   const { [STATE]: state, 'service.session': session = '' } = cookiesOf(done);
   t.equal(state, '', 'the state is forgotten');
   const user = await whoIs(session);

@@ -159,7 +159,6 @@ export class ProviderLogins {
         this.#events.loggedIn(name, admission.failure);
         return ended({ failure: admission.failure, user }, auditEvents);
       }
-      this.#events.loggedIn(name, 'succeeded');
       const login = loginOf(name, admission.user, claims, state.begunAt);
       return ended({ user: admission.user, login, fresh: state.fresh }, auditEvents);
     } catch (error) {
@@ -171,6 +170,11 @@ export class ProviderLogins {
     if (!(await this.#states.take(state, now))) throw notBegun();
     const expected = { ...state, freshSince: state.fresh ? state.begunAt : null };
     return this.#limits.ask(provider.settings.name, async () => provider.claimsOf(query, expected, now));
+  }
+
+  /** Counts a login that was let in, by whether it gave a session. */
+  count(name: string, outcome: 'succeeded' | LoginFailure): void {
+    this.#events.loggedIn(name, outcome);
   }
 
   /** Where a browser goes to log out at the provider; undefined when there is no such place. */
