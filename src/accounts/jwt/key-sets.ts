@@ -17,10 +17,13 @@ export class KeySets {
     return known;
   }
 
-  /** Forgets the keys of issuers that are not among these. */
-  keepOnly(issuers: readonly KeySettings[]): void {
+  /** Forgets the keys of issuers that are not among these, and has those of the others fetched again. */
+  reload(issuers: readonly KeySettings[]): void {
     const kept = new Set(issuers.map(keyOf));
-    for (const key of this.#sets.keys()) if (!kept.has(key)) this.#sets.delete(key);
+    for (const [key, set] of this.#sets) {
+      if (kept.has(key)) set.expire();
+      else this.#sets.delete(key);
+    }
   }
 }
 

@@ -107,7 +107,7 @@ export async function startWorker(
           retiring.add(ending);
           runtime.retire();
           runtime = prepared;
-          keySets.keepOnly(next.config.jwt_issuers);
+          keySets.reload(next.config.jwt_issuers);
           log.level = next.config.log.level;
           if (server instanceof TlsServer && next.certificate !== null)
             server.useCertificate(next.certificate);
