@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type JWTPayload, SignJWT } from 'jose';
 import { listenOnLoopback } from './http.js';
 import { newPair, type Pair } from './key-server.js';
+import { rememberSecret } from './secrets.js';
 
 /** What a code was given for. */
 interface Grant {
@@ -74,6 +75,7 @@ export class IdentityProvider {
   authorize(location: string): URLSearchParams {
     const { searchParams: asked } = new URL(location);
     const code = randomUUID();
+    rememberSecret(code);
     this.#codes.set(code, {
       nonce: asked.get('nonce'),
       challenge: asked.get('code_challenge'),
@@ -168,7 +170,9 @@ export class IdentityProvider {
       ...this.claims,
     } as JWTPayload;
     const idToken = await (this.idToken?.(claims) ?? this.sign(claims));
-    return { json: { access_token: 'at', token_type: 'Bearer', expires_in: 60, id_token: idToken } };
+    const [accessToken, refreshToken] = [randomUUID(), randomUUID()];
+    for (const secret of [accessToken, refreshToken, idToken]) rememberSecret(secret);
+    return { json: { access_token: accessToken, refresh_token: refreshToken, token_type: 'Bearer', expires_in: 60, id_token: idToken } };
   } // prettier-ignore
 }
 

@@ -1,7 +1,7 @@
 import { errors, jwtVerify, type JWTVerifyOptions } from 'jose';
 import type { EpochMs } from '../../domain/time.js';
 import { Unavailable } from '../../domain/unavailable.js';
-import type { Claims } from './decode.js';
+import { type Claims, isEvent } from './decode.js';
 import { type FetchEnded, KeySet } from './key-set.js';
 import type { KeySets } from './key-sets.js';
 import { createKeySource, type KeySource } from './key-source.js';
@@ -39,7 +39,8 @@ export function createVerifier(
   return {
     claimsOf: async (jwt, now) => {
       try {
-        return await verifiedClaims(keys, jwt, { ...options, currentDate: new Date(now) });
+        const claims = await verifiedClaims(keys, jwt, { ...options, currentDate: new Date(now) });
+        return isEvent(claims) ? 'invalid' : claims;
       } catch (error) {
         if (error instanceof Unavailable) throw error;
         return error instanceof errors.JWTExpired ? 'expired' : 'invalid';
