@@ -504,7 +504,7 @@ t.test('a logout token counts once, and again while it did not take effect', asy
     request('/_latchkey/oidc/sso/backchannel-logout', { body: new URLSearchParams({ logout_token: token }) });
   const { session } = await logIn();
   const token = await idp.logoutToken({ sub: 'ann' });
-  const { end } = opened.store.sessions;
+  const end = opened.store.sessions.end.bind(opened.store.sessions);
   opened.store.sessions.end = () => Promise.reject(new OutcomeUnknown('no answer'));
   t.equal((await logout(token)).status, 503);
   opened.store.sessions.end = end;
@@ -551,7 +551,7 @@ t.test('a logout while a login is under way leaves it without a session', async 
     t.equal(errorOf((await logIn()).reply), null, `a login after it: ${what}`);
   }
   idp.claims = { sid: 'one', iat: nowSeconds() - 20 };
-  const { create } = opened.store.sessions;
+  const create = opened.store.sessions.create.bind(opened.store.sessions);
   await logout({ sub: 'ann' });
   t.equal(errorOf((await logIn()).reply), 'logged_out', 'the ID token is older than the logout');
   opened.store.sessions.create = async (...args) => {
@@ -602,7 +602,7 @@ t.test('all requests of a network are bounded, and those that ask the provider a
     login: { oidc: [providerOf('sso', other.url)], public_url: 'https://api.example' },
   });
   const { loginThrottle } = started.opened.store;
-  const { reserve } = loginThrottle;
+  const reserve = loginThrottle.reserve.bind(loginThrottle);
   const limits: unknown[] = [];
   loginThrottle.reserve = async (asked, now) => {
     limits.push(...asked);
