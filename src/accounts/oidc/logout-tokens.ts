@@ -2,7 +2,7 @@ import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../domain/time.js';
 import type { AttemptLimit } from '../../store/attempts.js';
 import type { LoginThrottleStore } from '../../store/login-throttle-store.js';
-import { MAX_TOKEN_AGE } from './signed.js';
+import { MAX_TOKEN_AGE } from './settings.js';
 
 /** Longer than a logout token counts, on whichever side a clock is off. */
 const REMEMBERED_MS = 2 * MAX_TOKEN_AGE * 1000;

@@ -6,6 +6,9 @@ export type ProviderSettings = Config['login']['oidc'][number];
 /** Seconds that the clock of a provider may be off. */
 export const CLOCK_SKEW_SECONDS = 30;
 
+/** Seconds for which what a provider signed counts. It sends both kinds of tokens as soon as it made them. */
+export const MAX_TOKEN_AGE = 300;
+
 /** Why a login at a provider came to nothing. The web page has a sentence for each. */
 export type LoginFailure =
   /** The provider can't be asked. */

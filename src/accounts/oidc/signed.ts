@@ -4,15 +4,13 @@ import { KeySet } from '../jwt/key-set.js';
 import type { KeySource } from '../jwt/key-source.js';
 import { verifiedClaims } from '../jwt/verifier.js';
 import type { Claims } from './claims.js';
-import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
+import { CLOCK_SKEW_SECONDS, LoginFailed, MAX_TOKEN_AGE, type ProviderSettings } from './settings.js';
 
 /** Signatures with a private key: never "none", and no secret that the client could sign with too. */
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']; // prettier-ignore
 
 /** Least milliseconds between two fetches of the keys, whatever key a logout token names. */
 const COOLDOWN_MS = 5_000;
-/** Seconds for which what a provider signed counts. It sends both kinds of tokens as soon as it made them. */
-export const MAX_TOKEN_AGE = 300;
 const LOGOUT_EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 
 /** What a logout token says. */
