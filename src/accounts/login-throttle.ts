@@ -109,21 +109,15 @@ export class LoginThrottle {
     const { account: login, address } = knownAddress(attempted);
     const known = (await this.#store.listKnownAddresses(login, now)).includes(address);
     const account = this.#failures(known ? knownKey(login, address) : accountKey(login), free);
-    const [network = '', ...wider] = networksOf(attempted.address);
-    const networks = [
-      this.#failures(`address:${network}`, free * PER_NETWORK),
-      ...wider.map((each, i) => this.#failures(`address:${each}`, free * (IPV6_NETWORKS[i + 1]?.times ?? 1))),
-    ];
+    const networks = networkFailures('address:', attempted.address, this.#settings);
     const codes = attempted.hasCode ? [this.#wrongCodes(login)] : [];
-    const rates = [rate(`logins:${login}`, PER_ACCOUNT_IN_WINDOW), rate(`logins from ${network}`, PER_NETWORK_IN_WINDOW)];
+    const rates = [rate(`logins:${login}`, PER_ACCOUNT_IN_WINDOW), networkRate('logins from ', attempted.address)];
     return { account, networks, code: codes.map(({ key }) => key), limits: [account, ...networks, ...codes, ...rates] };
   } // prettier-ignore
 
   #failures(key: string, free: number): AttemptLimit {
-    const { lockout } = this.#settings;
-    const forgetAfter = Math.max(lockout * FORGET_AFTER_WAITS, MINUTE_MS);
-    return { key, free, longestWait: lockout, stopAt: Number.MAX_SAFE_INTEGER, forgetAfter, forgetFrom: 'latest' };
-  } // prettier-ignore
+    return failures(key, free, this.#settings);
+  }
 
   #wrongCodes(login: string): AttemptLimit {
     const { max_failures: free, lockout: longestWait } = this.#settings;
@@ -143,6 +137,24 @@ export async function clearThrottle(store: LoginThrottleStore, login: string, no
   ];
   await store.settle({ clear, release: [] }, now);
 }
+
+/** Limits of the failed logins from the networks of an address. @param kind what they are counted under */
+export function networkFailures(kind: string, address: string, settings: ThrottleSettings): AttemptLimit[] {
+  return networksOf(address).map((each, i) => {
+    const times = IPV6_NETWORKS[i]?.times ?? PER_NETWORK;
+    return failures(`${kind}${each}`, settings.max_failures * times, settings);
+  });
+}
+
+/** The limit of all logins from the network of an address, right ones as well. */
+export function networkRate(kind: string, address: string): AttemptLimit {
+  return rate(`${kind}${networksOf(address)[0]}`, PER_NETWORK_IN_WINDOW);
+}
+
+function failures(key: string, free: number, { lockout }: ThrottleSettings): AttemptLimit {
+  const forgetAfter = Math.max(lockout * FORGET_AFTER_WAITS, MINUTE_MS);
+  return { key, free, longestWait: lockout, stopAt: Number.MAX_SAFE_INTEGER, forgetAfter, forgetFrom: 'latest' };
+} // prettier-ignore
 
 function rate(key: string, most: number): AttemptLimit {
   return {
@@ -173,6 +185,7 @@ const accountKey = (account: string) => `account:${account}`;
 const codesKey = (account: string) => `codes:${account}`;
 const knownKey = (account: string, address: string) => `known:${address}:${account}`;
 
-function seconds(until: EpochMs, now: EpochMs): number {
+/** Whole seconds until a time; 0 when it has passed. */
+export function seconds(until: EpochMs, now: EpochMs): number {
   return Math.max(0, Math.ceil((until - now) / 1000));
 }

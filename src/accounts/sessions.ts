@@ -1,6 +1,7 @@
 import type { Config } from '../config/schema/config.js';
 import { digestOf, newId, newSessionId, SESSION_ID_LENGTH } from '../domain/secret.js';
 import { recordedClient } from '../domain/limits.js';
+import type { LoginUnderWay, NotedLogout } from '../domain/provider-logout.js';
 import { isSessionOn, type ProviderLogin, type Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
@@ -37,15 +38,29 @@ export class Sessions {
    * Starts a session under a new secret, unless the user changed since it was verified. The secret is shown to the client
    * and kept nowhere. With as many sessions as a user may have, those that were used longest ago end.
    *
-   * @param provider the login at an OpenID Connect provider that it comes from
+   * @param provider the login at an OpenID Connect provider that it comes from; a logout that the provider told of since
+   *   then leaves it without a session
    */
+  start(
+    user: User,
+    ip: string,
+    userAgent: string | undefined,
+    now: EpochMs,
+  ): Promise<StartedSession | 'owner_changed'>;
+  start(
+    user: User,
+    ip: string,
+    userAgent: string | undefined,
+    now: EpochMs,
+    provider: ProviderLogin & { readonly underWay: LoginUnderWay },
+  ): Promise<StartedSession | 'owner_changed' | 'logged_out'>;
   async start(
     user: User,
     ip: string,
     userAgent: string | undefined,
     now: EpochMs,
-    provider?: ProviderLogin,
-  ): Promise<StartedSession | 'owner_changed'> {
+    provider?: ProviderLogin & { readonly underWay: LoginUnderWay },
+  ): Promise<StartedSession | 'owner_changed' | 'logged_out'> {
     const secret = newSessionId();
     const session: Session = {
       digest: digestOf(secret),
@@ -56,10 +71,11 @@ export class Sessions {
       lastSeenAt: now,
       idleEndsAt: now + this.#settings.idle_timeout,
       ...recordedClient(ip, userAgent),
-      ...(provider === undefined ? {} : { provider }),
+      ...(provider === undefined ? {} : { provider: { name: provider.name, sid: provider.sid } }),
     };
-    const ended = await this.#store.create(session, user, this.#settings.max_per_user);
-    return ended === 'owner_changed' ? ended : { session, secret, ended };
+    const { max_per_user: most } = this.#settings;
+    const ended = await this.#store.create(session, user, most, provider?.underWay);
+    return typeof ended === 'string' ? ended : { session, secret, ended };
   }
 
   /** Finds a session that is still on; undefined for one that is unknown, ended, idle too long or too old. */
@@ -95,12 +111,25 @@ export class Sessions {
     return ended ? session : undefined;
   }
 
-  /** Ends the sessions of a user that a provider made, all or those of one of its own sessions, and returns them. */
-  async endOfProvider(userId: string, provider: string, sid: string | undefined): Promise<Session[]> {
+  /** Keeps logouts from a login that is under way until a time. Those sessions that are there end by `endOfProvider`. */
+  async noteLogouts(logouts: readonly NotedLogout[], until: EpochMs): Promise<void> {
+    await this.#store.noteLogouts(logouts, until);
+  }
+
+  /**
+   * Ends the sessions of a user that a provider made, and returns them.
+   *
+   * @param sids the provider's own sessions that ended, null for a login without any; undefined: all of them
+   */
+  async endOfProvider(
+    userId: string,
+    provider: string,
+    sids: readonly (string | null)[] | undefined,
+  ): Promise<Session[]> {
     const ended: Session[] = [];
     for (const session of await this.#store.listOfUser(userId)) {
       if (session.provider?.name !== provider) continue;
-      if (sid !== undefined && session.provider.sid !== sid) continue;
+      if (sids !== undefined && !sids.includes(session.provider.sid)) continue;
       if (await this.#store.end(session.digest)) ended.push(session);
     }
     return ended;

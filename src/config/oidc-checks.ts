@@ -1,3 +1,4 @@
+import { LOGIN_STATE_COOKIE } from '../http/cookies.js';
 import type { Add } from './fault.js';
 import { suggestion } from './nearest.js';
 import type { Config } from './schema/config.js';
@@ -15,6 +16,9 @@ export function checkOidc(config: Config, add: Add): void {
   const { host } = config.interface.ui;
   if (publicUrl !== null && host !== null && new URL(publicUrl).host !== host.toLowerCase())
     add(['login', 'public_url'], `login.public_url: is not on interface.ui.host, where the web page is; write https://${host}`);
+  const { session_cookie: cookie } = config.interface;
+  if (cookie?.replace(/^__(?:host|secure)-/i, '').toLowerCase() === LOGIN_STATE_COOKIE)
+    add(['interface', 'session_cookie'], 'interface.session_cookie: login.oidc has a cookie of this name; write another one');
   const { store } = config;
   if (store.type === 'redis' && store.sealing_key === null)
     add(['store', 'sealing_key'], 'store.sealing_key: is required with login.oidc; "openssl rand -hex 32" makes one');

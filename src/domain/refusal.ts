@@ -62,6 +62,7 @@ export type Refusal =
       readonly status: 400 | 401 | 403 | 422;
       readonly code: GrantCode;
       readonly detail: string;
+      readonly bearer?: BearerChallenge;
       /** For the audit log; no part of the answer. */
       readonly auditEvents?: readonly AuditEvent[];
     }

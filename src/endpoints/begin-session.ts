@@ -12,6 +12,7 @@ import { sessionEvent } from './session-audit-events.js';
  * Ends the session that a browser held before the one that was started for it, whoever set that one (session fixation).
  *
  * @param before audit events of the login
+ * @param secure whether the browser's connection is TLS
  * @returns the cookie of the new session and all audit events, or the refusal where the end is not confirmed
  */
 export async function beginSession(
@@ -20,6 +21,7 @@ export async function beginSession(
   { session, secret, ended }: StartedSession,
   { sessions, sessionCookie }: Pick<EndpointServices, 'sessions' | 'sessionCookie'>,
   before: readonly AuditEvent[],
+  secure = head.client.secure,
 ): Promise<{ readonly cookie: string; readonly auditEvents: readonly AuditEvent[] } | Refusal> {
   const auditEvents = [...before, sessionEvent('session.started', session, customerId)];
   for (const other of ended)
@@ -32,6 +34,6 @@ export async function beginSession(
       return { ...unconfirmed, auditEvents: [...auditEvents, ...unknown([event])] };
     auditEvents.push(event);
   }
-  const cookie = { name: sessionCookie, value: secret, maxAge: sessions.maxAge, secure: head.client.secure };
+  const cookie = { name: sessionCookie, value: secret, maxAge: sessions.maxAge, secure };
   return { cookie: formatSessionCookie(cookie), auditEvents };
 }

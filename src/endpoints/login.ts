@@ -38,7 +38,7 @@ export const login = {
       headers: ['Set-Cookie'],
       codes: { 400: ['invalid_request', 'account_locked', '2fa.verify'], 401: ['invalid_grant'] },
       refusals: ['Throttled'],
-      handle: async ({ head, body, now }, { logins, sessions, directory, sessionCookie }) => {
+      handle: async ({ head, body, now }, { logins, sessions, directory, sessionCookie, takesBearer }) => {
         const { client } = head;
         const given = readLogin(body);
         if (given.login === undefined && body.params.all('username').length > 0) return WRONG_NAME;
@@ -47,7 +47,8 @@ export const login = {
           401,
           (user) => sessions.start(user, client.address, head.userAgent, now),
         );
-        if ('refusal' in checked) return checked;
+        if ('refusal' in checked)
+          return checked.refusal === 'grant' && takesBearer ? { ...checked, bearer: 'taken' } : checked;
         const { user } = checked;
         const customer = await directory.getCustomer(user.customerId);
         const services = { sessions, sessionCookie };

@@ -1,12 +1,13 @@
+import { throttled } from '../accounts/login-audit-events.js';
 import { LOGIN_TIME_MS } from '../accounts/oidc/login-states.js';
-import type { EndedLogin } from '../accounts/oidc/provider-logins.js';
+import type { EndedLogin, ProviderLogout } from '../accounts/oidc/provider-logins.js';
 import type { LoginFailure } from '../accounts/oidc/settings.js';
 import { unlessUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Session } from '../domain/session.js';
 import type { User } from '../domain/user.js';
-import { cookieValues, formatSessionCookie } from '../http/cookies.js';
+import { cookieValues, formatSessionCookie, LOGIN_STATE_COOKIE } from '../http/cookies.js';
 import type { Reply } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import { beginSession } from './begin-session.js';
@@ -48,7 +49,9 @@ export const oidc = {
         const query = new URLSearchParams(call.head.query);
         const [returnTo, ...others] = query.getAll('return_to');
         const backTo = others.length > 0 ? undefined : returnTo;
-        const begun = await logins.begin(name, backTo, query.get('fresh') === '1', call.now);
+        const { address } = call.head.client;
+        const begun = await logins.begin(name, backTo, query.get('fresh') === '1', address, call.now);
+        if (typeof begun === 'object' && 'wait' in begun) return tooEarly(begun.wait);
         if (typeof begun === 'string') return redirect(pageWith(services, begun, null));
         return redirect(begun.url, stateCookie(pageUrl, begun.cookie));
       }),
@@ -65,7 +68,7 @@ export const oidc = {
       handle: ofProvider(async (name, call, services) => {
         const { logins, pageUrl } = oidcOf(services);
         const cookie = readStateCookie(call.head, pageUrl);
-        const ended = await logins.end(name, call.head.query, cookie, call.now);
+        const ended = await logins.end(name, call.head.query, cookie, call.head.client.address, call.now);
         return endLogin(call, name, ended, services);
       }),
     }),
@@ -110,42 +113,58 @@ async function endLogin(
   services: EndpointServices,
 ): Promise<Reply<undefined> | Refusal> {
   const { sessions, sudoGrants, page } = services;
-  const { pageUrl } = oidcOf(services);
+  const { logins, pageUrl } = oidcOf(services);
   const { head, now } = call;
   const forget = stateCookie(pageUrl, '');
   const failed = (failure: LoginFailure, user: User | null) => ({
     ...redirect(pageWith(services, failure, returnTo), forget),
     auditEvents: [...auditEvents, failedEvent(name, failure, user)],
   });
+  if ('wait' in result) return tooEarly(result.wait);
   if ('failure' in result) return failed(result.failure, result.user);
   const { user, login } = result;
   const started = await sessions.start(user, head.client.address, head.userAgent, now, login);
-  if (started === 'owner_changed') return failed('locked', user);
+  if (typeof started === 'string') {
+    const failure = started === 'logged_out' ? started : 'locked';
+    logins.count(name, failure);
+    return failed(failure, user);
+  }
+  logins.count(name, 'succeeded');
   const events = [...auditEvents, succeededEvent(name, user)];
   if (result.fresh) {
     await sudoGrants.noteFreshLogin(started.session, user, now);
     events.push(freshEvent(started.session, user));
   }
-  const begun = await beginSession(call, user, started, services, events);
+  // The browser came back to the address of the page, whoever ends its TLS.
+  const secure = head.client.secure || pageUrl.startsWith('https:');
+  const begun = await beginSession(call, user, started, services, events, secure);
   if ('refusal' in begun) return begun;
   const { cookie, auditEvents: all } = begun;
   return { ...redirect(returnTo ?? page.path, cookie, forget), auditEvents: all };
 }
 
-/** Ends the sessions that a provider ended, on every sidecar. */
+/** The browser keeps what it has of the login, and can come back with it. */
+function tooEarly(wait: number): Refusal {
+  return { refusal: 'login_throttled', retryAfter: wait, auditEvents: [throttled(wait)] };
+}
+
+/** Ends the sessions that a provider ended, on every sidecar, those that are being made as well. */
 async function endSessions(
   name: string,
-  { userIds, sid }: { readonly userIds: readonly string[]; readonly sid: string | undefined },
+  { userIds, sids, noted, until, done }: ProviderLogout,
   { sessions, directory }: EndpointServices,
 ): Promise<Reply<undefined> | Refusal> {
   const auditEvents: AuditEvent[] = [];
+  // First, so that a session that is made meanwhile is either refused or found.
+  await sessions.noteLogouts(noted, until);
   for (const id of userIds) {
     const customerId = (await directory.getUser(id))?.customerId ?? '';
-    const ended = await unlessUnknown(auditEvents, async () => sessions.endOfProvider(id, name, sid));
+    const ended = await unlessUnknown(auditEvents, async () => sessions.endOfProvider(id, name, sids));
     if ('refusal' in ended) return ended;
     for (const each of ended)
       auditEvents.push(sessionEvent('session.ended', each, customerId, 'provider_logout'));
   }
+  await done();
   return { status: 200, auditEvents };
 }
 
@@ -179,7 +198,7 @@ function pageWith({ page }: EndpointServices, failure: LoginFailure, returnTo: s
 
 /** A name with `__Host-` is set by this host alone, over TLS (RFC 6265bis 4.1.3.2). */
 function stateCookieName(pageUrl: string): string {
-  return pageUrl.startsWith('https:') ? '__Host-latchkey-login' : 'latchkey-login';
+  return pageUrl.startsWith('https:') ? `__Host-${LOGIN_STATE_COOKIE}` : LOGIN_STATE_COOKIE;
 }
 
 function stateCookie(pageUrl: string, value: string): string {

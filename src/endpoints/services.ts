@@ -29,6 +29,8 @@ export interface EndpointServices {
   /** null when there are no assertions. */
   readonly signingKeys: KeyRing | null;
   readonly sessionCookie: string;
+  /** Whether `Authorization: Bearer` is a credential, which a 401 says. */
+  readonly takesBearer: boolean;
   /** null without OpenID Connect providers. */
   readonly oidc: OidcSettings | null;
   readonly page: PageSettings;

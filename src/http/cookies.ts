@@ -1,3 +1,6 @@
+/** The cookie of a login at a provider that is under way; over TLS browsers get it with `__Host-` in front. */
+export const LOGIN_STATE_COOKIE = 'latchkey-login';
+
 const [SEMICOLON, SPACE, TAB, NO_BREAK_SPACE] = [0x3b, 0x20, 0x09, 0xa0];
 
 /**

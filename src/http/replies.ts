@@ -77,8 +77,9 @@ export function refusalReply(refusal: Refusal): Reply {
     case 'active_tokens':
       return problem(400, 'Bad request', 'user has active API tokens');
     case 'grant': {
-      const { status, code, detail } = refusal;
-      return { status, json: { msg: code, code, detail } };
+      const { status, code, detail, bearer } = refusal;
+      const json = { msg: code, code, detail };
+      return status === 401 ? challenge(bearer, json) : { status, json };
     }
     case 'login_throttled':
       return {

@@ -1,4 +1,6 @@
 import { LoginStates } from '../accounts/oidc/login-states.js';
+import { LoginLimits } from '../accounts/oidc/login-limits.js';
+import { LogoutTokens } from '../accounts/oidc/logout-tokens.js';
 import { type OidcEvents, ProviderLogins } from '../accounts/oidc/provider-logins.js';
 import type { Config } from '../config/schema/config.js';
 import { mapMaybe } from '../domain/maybe-promise.js';
@@ -21,7 +23,15 @@ export function openOidc(
   const pageUrl = `${origin}${ui.path}`;
   const states = new LoginStates(sealer, store.loginThrottle);
   return {
-    logins: new ProviderLogins(providers, pageUrl, states, store.directory, createOidcEvents(log)),
+    logins: new ProviderLogins(
+      providers,
+      pageUrl,
+      states,
+      store.directory,
+      new LogoutTokens(store.loginThrottle),
+      new LoginLimits(store.loginThrottle, login),
+      createOidcEvents(log),
+    ),
     pageUrl,
     hasPasswords: () =>
       directory.http !== null || mapMaybe(store.directory.getPasswordCost(), (cost) => cost > 0),

@@ -1,5 +1,6 @@
 import { HttpAccounts } from '../accounts/http-accounts.js';
 import { JwtIssuers } from '../accounts/jwt/issuers.js';
+import { KeySets } from '../accounts/jwt/key-sets.js';
 import { LastSeen } from '../accounts/last-seen.js';
 import { Logins } from '../accounts/login.js';
 import { OneTimePasswords } from '../accounts/one-time-passwords.js';
@@ -31,6 +32,7 @@ import { Gate } from '../gate/gate.js';
 import { createIdentify } from '../gate/identity.js';
 import { Ownership } from '../gate/ownership.js';
 import { TokenLimits } from '../gate/token-limits.js';
+import { LOGIN_STATE_COOKIE } from '../http/cookies.js';
 import { createClientReader } from '../http/client-address.js';
 import { createHeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
@@ -79,6 +81,7 @@ export interface Runtime {
  * Builds the services of a configuration. It is the only place that does.
  *
  * @param readPage reads the files of the web page, which are there after a build only
+ * @param keySets those of the configuration before, in a process that had one
  */
 export function createRuntime(
   { config, lines }: LoadedConfig,
@@ -86,6 +89,7 @@ export function createRuntime(
   log: Log,
   tracing?: Tracing,
   readPage = readPageFiles,
+  keySets = new KeySets(),
 ): Runtime {
   const { store, passwords, sealer, audit } = opened;
   const logFault = createFaultLog(log);
@@ -121,7 +125,9 @@ export function createRuntime(
   const upstreams = openUpstreams(config, log);
 
   const issuers =
-    config.jwt_issuers.length === 0 ? null : new JwtIssuers(config.jwt_issuers, createJwtEvents(log));
+    config.jwt_issuers.length === 0
+      ? null
+      : new JwtIssuers(config.jwt_issuers, createJwtEvents(log), keySets);
 
   const oidc = openOidc(config, opened, log);
   const rates = new TokenRates(store.usage, (error) => {
@@ -146,6 +152,7 @@ export function createRuntime(
   });
   const lasting = gate.forLasting();
 
+  const otherCookies = oidc === null ? [] : [LOGIN_STATE_COOKIE];
   const requestHeaderSettings: RequestHeaderSettings = {
     protectedNames: reserved.names,
     protectedPrefixes: reserved.prefixes,
@@ -153,6 +160,7 @@ export function createRuntime(
     bearer: config.interface.bearer,
     ...(issuers === null ? {} : { isOwnJwt: (jwt: string) => issuers.isOwn(jwt) }),
     sessionCookie: names.sessionCookie,
+    ownCookies: otherCookies,
     forwardCredentials: config.identity.forward_credentials,
     tracing: tracing !== undefined,
   };
@@ -177,6 +185,7 @@ export function createRuntime(
       identify: hasSudo || oidc !== null ? (head, now) => gate.identify(head, now) : null,
       signingKeys: keys,
       sessionCookie: names.sessionCookie,
+      takesBearer: config.interface.bearer || issuers !== null,
       oidc,
       page: {
         files: ui.enabled ? readPage(names.otp, oidc !== null) : null,
@@ -192,8 +201,8 @@ export function createRuntime(
     homeOf: (host) => sites.homeOf(host),
     loginPage: endpointSettings(config).page,
     requestHeaders: createRequestHeaders(requestHeaderSettings),
-    forward: createForward({ sessionCookie: names.sessionCookie }),
-    upgrade: createUpgrade({ sessionCookie: names.sessionCookie }),
+    forward: createForward({ ownCookies: [names.sessionCookie, ...otherCookies] }),
+    upgrade: createUpgrade({ ownCookies: [names.sessionCookie, ...otherCookies] }),
     decisionHeaders: createForwardAuthHeaders(requestHeaderSettings),
     upstreamOf: (name) => upstreamNamed(upstreams, name),
     defaultUpstream: defaultUpstream(config),

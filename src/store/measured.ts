@@ -43,6 +43,7 @@ const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Oper
     create: 'write',
     end: 'write',
     endOfUser: 'write',
+    noteLogouts: 'write',
     grantSudo: 'write',
     hasSudo: 'read',
   },

@@ -21,8 +21,8 @@ const BATCH = 500;
 const BATCH_BYTES = 256 * 1024;
 
 /**
- * Every record of a store, owners before what they own, each once. Counts of failed logins and of writes, and sudos are
- * left behind: they are over after minutes.
+ * Every record of a store, owners before what they own, each once. Counts of failed logins and of writes, sudos and
+ * logouts of providers are left behind: they are over after minutes.
  */
 export async function* recordsOf(store: Store): AsyncGenerator<StoreRecord> {
   for (const digest of await store.tokens.listRevokedDigests()) yield { kind: 'revoked', value: digest };
@@ -138,7 +138,7 @@ async function writeBatch(
 
 async function addSession(store: Store, session: Session, owners: ReadonlyMap<string, User>): Promise<void> {
   const owner = owners.get(session.userId);
-  if (owner === undefined || (await store.sessions.create(session, owner, null)) === 'owner_changed')
+  if (owner === undefined || typeof (await store.sessions.create(session, owner, null)) === 'string')
     throw new Error(`the user ${session.userId} has changed meanwhile; run it again`);
 }
 

@@ -50,9 +50,9 @@ export function withRevocations(inner: Store, revocations: Revocations, creation
           if (found === undefined || revocations.hasSession(digest)) return undefined;
           return { session: found.session, owner: corrected(found.owner) };
         }),
-      create: async (record, owner, maxPerUser) => {
-        const result = await sessions.create(record, owner, maxPerUser);
-        if (result !== 'owner_changed') creations.note({ kind: 'session', record, owner });
+      create: async (record, owner, maxPerUser, login) => {
+        const result = await sessions.create(record, owner, maxPerUser, login);
+        if (typeof result !== 'string') creations.note({ kind: 'session', record, owner });
         return result;
       },
     },

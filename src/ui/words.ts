@@ -61,6 +61,7 @@ const LOGIN_FAILURES: Readonly<Record<string, string>> = {
   email_unverified: 'Your e-mail address is not verified at the identity provider.',
   no_role: 'Your account at the identity provider gives you no role here. Ask whoever runs this service.',
   login_taken: 'Your login name belongs to another account here. Ask whoever runs this service.',
+  logged_out: 'The identity provider ended your session while you logged in. Log in again.',
   locked: 'This account is locked. Ask whoever runs this service to unlock it.',
 };
 

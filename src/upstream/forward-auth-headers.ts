@@ -9,7 +9,12 @@ import {
   OVERRIDES,
   ProtectedFields,
 } from '../http/protected-fields.js';
-import { authorizationFilter, type RequestHeaderSettings, withoutCookie } from './request-headers.js';
+import {
+  authorizationFilter,
+  type RequestHeaderSettings,
+  withheldCookies,
+  withoutCookies,
+} from './request-headers.js';
 
 /** What the decision port tells a proxy that forwards a request by itself. */
 export interface ForwardAuthHeaders {
@@ -69,7 +74,8 @@ export const FORWARDED_NAMES: readonly string[] = [
 
 /** Does for a proxy in front what `request-headers.ts` does for forwarded requests. */
 export function createForwardAuthHeaders(settings: RequestHeaderSettings): ForwardAuthHeaders {
-  const { protectedNames, credentialNames, sessionCookie, forwardCredentials } = settings;
+  const { protectedNames, credentialNames, forwardCredentials } = settings;
+  const withheld = withheldCookies(settings);
   const protectedFields = new ProtectedFields(settings);
   const isForwarded = authorizationFilter(settings);
   const identityNames = new Set(protectedNames.map(lowerCase));
@@ -95,7 +101,7 @@ export function createForwardAuthHeaders(settings: RequestHeaderSettings): Forwa
       const out = [...identity];
       const authorization = firstField(head.fields, AUTHORIZATION);
       if (authorization !== undefined && isForwarded(authorization)) out.push('Authorization', authorization);
-      const cookie = cookieFor(head.fields, forwardCredentials ? undefined : sessionCookie);
+      const cookie = cookieFor(head.fields, withheld);
       if (cookie !== '') out.push('Cookie', cookie);
       return out;
     },
@@ -121,13 +127,12 @@ function lowerCase(name: string): string {
   return name.toLowerCase();
 }
 
-/** The client's cookies as one field (RFC 6265 5.4 joins with "; "), without the session cookie. */
-function cookieFor(fields: readonly string[], sessionCookie: string | undefined): string {
+/** The client's cookies as one field (RFC 6265 5.4 joins with "; "), without some. */
+function cookieFor(fields: readonly string[], withheld: readonly string[]): string {
   let cookies = '';
   for (let i = 0; i < fields.length; i += 2) {
     if ((fields[i] as string).toLowerCase() !== 'cookie') continue;
-    const value = fields[i + 1] as string;
-    const kept = sessionCookie === undefined ? value : withoutCookie(value, sessionCookie);
+    const kept = withoutCookies(fields[i + 1] as string, withheld);
     if (kept !== '') cookies = cookies === '' ? kept : `${cookies}; ${kept}`;
   }
   return cookies;

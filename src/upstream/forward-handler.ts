@@ -22,7 +22,7 @@ class ForwardHandler
   implements ResponseHandler, ConnectionWaiter, TimeoutListener, Uploading, Following, InFlight
 {
   readonly #request: ForwardRequest;
-  readonly #sessionCookie: string;
+  readonly #ownCookies: readonly string[];
   connection: UpstreamExchange | undefined;
   #upload: Upload | undefined;
   readonly #response: ResponseWriter;
@@ -35,9 +35,9 @@ class ForwardHandler
   #firstByteAt: number | null = null;
   #over = false;
 
-  constructor(request: ForwardRequest, sessionCookie: string) {
+  constructor(request: ForwardRequest, ownCookies: readonly string[]) {
     this.#request = request;
-    this.#sessionCookie = sessionCookie;
+    this.#ownCookies = ownCookies;
     const { req, res, upstream } = request;
     this.#response = new ResponseWriter(req, res, upstream.settings.idle_timeout);
     this.#timeout = new UpstreamTimeout(upstream, this);
@@ -99,7 +99,7 @@ class ForwardHandler
     res.writeHead(
       status,
       reason,
-      responseHeaders(status, raw, responseFields, this.#sessionCookie, allowsServiceWorker, cors),
+      responseHeaders(status, raw, responseFields, this.#ownCookies, allowsServiceWorker, cors),
     );
     this.#status = status;
     process.nextTick(flushHead, this);
@@ -236,9 +236,9 @@ function flushHead(handler: ForwardHandler): void {
 }
 
 /** Makes the forwarder. */
-export function createForward({ sessionCookie }: { readonly sessionCookie: string }): Forward {
+export function createForward({ ownCookies }: { readonly ownCookies: readonly string[] }): Forward {
   return (request) => {
-    const handler = new ForwardHandler(request, sessionCookie);
+    const handler = new ForwardHandler(request, ownCookies);
     handler.start();
     return handler;
   };

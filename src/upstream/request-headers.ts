@@ -6,8 +6,10 @@ import { foldName, ProtectedFields, type ProtectedNames } from '../http/protecte
 
 /** What the configuration adds to the fields that no client gets through. */
 export interface RequestHeaderSettings extends ProtectedNames {
-  /** Exact name of the session cookie. */
+  /** Exact name of the session cookie. With `forwardCredentials` the upstream gets it. */
   readonly sessionCookie: string;
+  /** Exact names of Latchkey's other cookies. No upstream ever gets one. */
+  readonly ownCookies: readonly string[];
   readonly forwardCredentials: boolean;
   /** Tokens are taken as `Authorization: Bearer`. Where they are not, no token is forwarded as a credential. */
   readonly bearer: boolean;
@@ -38,6 +40,7 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
   const { forwardCredentials, tracing } = settings;
   const isForwarded = authorizationFilter(settings);
   const fields = new ProtectedFields(settings);
+  const withheld = withheldCookies(settings);
   const forwarded = new Set(forwardCredentials ? settings.credentialNames.map(lowerCase) : []);
   const treat = (name: string): Treatment => {
     if (forwarded.has(lowerCase(name))) return 'keep';
@@ -46,7 +49,7 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
     if (folded === TRACEPARENT) return tracing ? 'drop' : 'trace';
     if (folded === 'tracestate') return 'trace';
     if (folded === AUTHORIZATION) return 'authorization';
-    return folded === 'cookie' && !forwardCredentials ? 'cookie' : 'keep';
+    return folded === 'cookie' && withheld.length > 0 ? 'cookie' : 'keep';
   };
   const remembered = new Map<string, Known>();
 
@@ -73,7 +76,7 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
       } else if (treatment === 'authorization') {
         if (isForwarded(value)) out.push(name, value);
       } else {
-        const cookies = withoutCookie(value, settings.sessionCookie);
+        const cookies = withoutCookies(value, withheld);
         if (cookies !== '') out.push(name, cookies);
       }
     }
@@ -106,13 +109,29 @@ function connectionOptions(connection: string): Set<string> | undefined {
   return new Set(connection.split(',').map((option) => option.trim().toLowerCase()));
 }
 
-/** The Cookie field without the session cookie; the bytes of the others stay. */
+/** Exact names of the cookies that no upstream gets, at whatever entrance. */
+export function withheldCookies({
+  forwardCredentials,
+  sessionCookie,
+  ownCookies,
+}: Pick<RequestHeaderSettings, 'forwardCredentials' | 'sessionCookie' | 'ownCookies'>): readonly string[] {
+  return forwardCredentials ? ownCookies : [sessionCookie, ...ownCookies];
+}
+
+/** The Cookie field without some cookies; the bytes of the others stay. */
+export function withoutCookies(field: string, names: readonly string[]): string {
+  let left = field;
+  for (let i = 0; i < names.length; i++) left = withoutCookie(left, names[i] as string);
+  return left;
+}
+
+/** The Cookie field without one cookie; the bytes of the others stay. */
 export function withoutCookie(field: string, name: string): string {
   if (!field.includes(name)) return field;
   const kept: string[] = [];
   let from = 0;
   for (const [start, end] of pairsWith(field, name)) {
-    if (!isSessionCookie(field.slice(start, end), name)) continue;
+    if (!isCookie(field.slice(start, end), name)) continue;
     if (start > from) kept.push(field.slice(from, start - 1));
     from = end + 1;
   }
@@ -121,7 +140,7 @@ export function withoutCookie(field: string, name: string): string {
 }
 
 /** Whether a pair sets this cookie, also by the prefixed names that browsers treat apart. */
-function isSessionCookie(pair: string, name: string): boolean {
+function isCookie(pair: string, name: string): boolean {
   if (!pair.includes(name)) return false;
   const equals = pair.indexOf('=');
   const found = (equals < 0 ? pair : pair.slice(0, equals)).trim();

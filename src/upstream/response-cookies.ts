@@ -2,17 +2,19 @@
 const PREFIX = /^__(?:host-http|host|http|secure)-/;
 
 /**
- * Whether some browser takes a Set-Cookie value for one that sets the session cookie.
+ * Whether some browser takes a Set-Cookie value for one that sets a cookie of Latchkey's own.
  *
  * A cookie without a name counts: browsers send its value alone, and that may read `service.session=...`. Names are compared
  * without case, space and control characters, which browsers differ in.
  */
-export function mayBeSessionCookie(setCookie: string, sessionCookie: string): boolean {
+export function mayBeOwnCookie(setCookie: string, ownCookies: readonly string[]): boolean {
   const equals = setCookie.indexOf('=');
   const semicolon = setCookie.indexOf(';');
   if (equals < 0 || (semicolon >= 0 && semicolon < equals)) return true;
   const name = foldCookieName(setCookie.slice(0, equals));
-  return name === '' || name.replace(PREFIX, '') === sessionCookie.toLowerCase().replace(PREFIX, '');
+  if (name === '') return true;
+  const bare = name.replace(PREFIX, '');
+  return ownCookies.some((own) => own.toLowerCase().replace(PREFIX, '') === bare);
 }
 
 function foldCookieName(name: string): string {

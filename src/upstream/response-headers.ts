@@ -2,7 +2,7 @@ import type { CorsAnswer } from '../domain/cors.js';
 import { addVary, firstField } from '../http/fields.js';
 import { foldName } from '../http/protected-fields.js';
 import { InvalidUpstreamResponse } from './faults.js';
-import { mayBeSessionCookie, withoutCookieClearing } from './response-cookies.js';
+import { mayBeOwnCookie, withoutCookieClearing } from './response-cookies.js';
 
 /** Fields of an answer that concern one connection only (RFC 9110 7.6.1). Node frames the answer itself. */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
@@ -87,7 +87,7 @@ function treat(name: string): Treatment {
  * @param status those that end with their head have no length (RFC 9110 8.6; of a 304 it would be another answer's)
  * @param raw names and values as received
  * @param added fields of Latchkey's own; the upstream's of the same names are dropped
- * @param sessionCookie an upstream never sets, clears or shadows the session cookie
+ * @param ownCookies names of Latchkey's cookies, which an upstream never sets, clears or shadows
  * @param allowsServiceWorker whether the answer may be the script of a service worker, and widen its scope
  * @param cors what replaces the upstream's own CORS fields; null leaves them
  * @throws InvalidUpstreamResponse for framing that two readers could take differently
@@ -96,7 +96,7 @@ export function responseHeaders(
   status: number,
   raw: readonly string[],
   added: readonly string[],
-  sessionCookie: string,
+  ownCookies: readonly string[],
   allowsServiceWorker = false,
   cors: CorsAnswer | null = null,
 ): string[] {
@@ -123,7 +123,7 @@ export function responseHeaders(
         if (status < 200 || isBodiless(status)) continue;
         break;
       case 'set-cookie':
-        if (mayBeSessionCookie(value, sessionCookie)) continue;
+        if (mayBeOwnCookie(value, ownCookies)) continue;
         break;
       case 'clear-site-data': {
         const rest = withoutCookieClearing(value);

@@ -41,15 +41,15 @@ export type Upgrade = (request: UpgradeRequest) => void;
  * The upstream gets a request made from the authorized head, on a connection that is open already, and nothing of the client's bytes
  * before its 101. An answer that opens no WebSocket is a refusal.
  */
-export function createUpgrade({ sessionCookie }: { readonly sessionCookie: string }): Upgrade {
+export function createUpgrade({ ownCookies }: { readonly ownCookies: readonly string[] }): Upgrade {
   const tunnels = new Tunnels();
-  return (request) => new Handshake(request, tunnels, sessionCookie).start();
+  return (request) => new Handshake(request, tunnels, ownCookies).start();
 }
 
 class Handshake implements ConnectionWaiter {
   readonly #request: UpgradeRequest;
   readonly #tunnels: Tunnels;
-  readonly #sessionCookie: string;
+  readonly #ownCookies: readonly string[];
   readonly #retries: RetryState;
   /** Held until the tunnel is over. */
   #permit: Permit | undefined;
@@ -59,10 +59,10 @@ class Handshake implements ConnectionWaiter {
   #limit: NodeJS.Timeout | undefined;
   #over = false;
 
-  constructor(request: UpgradeRequest, tunnels: Tunnels, sessionCookie: string) {
+  constructor(request: UpgradeRequest, tunnels: Tunnels, ownCookies: readonly string[]) {
     this.#request = request;
     this.#tunnels = tunnels;
-    this.#sessionCookie = sessionCookie;
+    this.#ownCookies = ownCookies;
     this.#retries = new RetryState(request.upstream);
   }
 
@@ -214,7 +214,7 @@ class Handshake implements ConnectionWaiter {
       this.#refuseAnswer(answer, `did not open the WebSocket: ${fault}`);
       return undefined;
     }
-    const fields = responseHeaders(101, answer.rawHeaders, responseFields, this.#sessionCookie);
+    const fields = responseHeaders(101, answer.rawHeaders, responseFields, this.#ownCookies);
     this.#finish(101);
     return fields;
   }

@@ -203,6 +203,15 @@ t.test('switched off it is no credential, and still no upstream gets a token', a
   }
 }); // prettier-ignore
 
+t.test('every 401 names the schemes that are taken, a failed login as well', async (t) => {
+  const without = await startFixture(t, { interface: { bearer: false } });
+  const wrong = { body: new URLSearchParams({ user: 'nobody@example.com', password: 'x' }) };
+  for (const [at, challenge] of [[url, 'Bearer realm="api", ApiKey realm="api"'], [without.url, 'ApiKey realm="api"']] as const) {
+    for (const sent of [await send(at, '/login', wrong), await send(at, '/tokens'), await send(at, '/x'), await send(at, '/logout', { method: 'POST' })])
+      t.match([sent.status, sent.headers['www-authenticate']], [401, challenge]);
+  }
+}); // prettier-ignore
+
 t.test('credentials that are forwarded include it', async (t) => {
   const { entrances, forwarded, token } = await setUp(t, { identity: { forward_credentials: true } });
   const secret = await token('superuser');

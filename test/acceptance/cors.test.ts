@@ -319,3 +319,35 @@ t.test('a reload puts it in force and takes it away', async (t) => {
   await reload({});
   t.equal((await preflight()).status, 401);
 }); // prettier-ignore
+
+t.test('a page on a host of its own: each host answers by its own routes', async (t) => {
+  const PAGE = 'login.example';
+  const ui = { host: PAGE };
+  const pages = { '/own': [404, APP], '/a': [404, APP], '/_latchkey/': [200, APP], '/tokens': [401, APP], '/a/%c0%ae': [400, APP] } as const;
+  const others = { '/own': [201, PARTNER], '/a': [401, APP], '/_latchkey/': [401, APP], '/tokens': [401, APP], '/a/%c0%ae': [400, APP] } as const;
+  const { tls: _tls, ...listen } = base.listen;
+  const started = await start(t, writeConfig(temporaryFolder(t), { ...base, listen, decision: undefined, interface: { ui }, cors: CORS }));
+  for (const [Host, paths] of [[PAGE, pages], ['api.example', others], [`${PAGE}:81`, others]] as const) {
+    for (const [path, [status, allowed]] of Object.entries(paths)) {
+      for (const Origin of [APP, PARTNER, EVIL, `http://${PAGE}`, 'null']) {
+        const reply = await send(started.url, path, { headers: { Host, Origin } });
+        t.equal(reply.status, status, `${Host}${path} from ${Origin}`);
+        t.equal(corsOf(reply)['access-control-allow-origin'], Origin === allowed ? Origin : undefined, `${Host}${path} from ${Origin}`);
+        t.ok(varyOf(reply).includes('origin'), `${Host}${path} varies`);
+        const asks = { Host, Origin, 'Access-Control-Request-Method': 'GET' };
+        const preflight = await send(started.url, path, { method: 'OPTIONS', headers: asks });
+        if (path === '/a/%c0%ae') continue;
+        t.equal(preflight.status, 204, `a preflight of ${Host}${path}`);
+        t.equal(corsOf(preflight)['access-control-allow-origin'], Origin === allowed ? Origin : undefined, `a preflight of ${Host}${path} from ${Origin}`);
+      }
+    }
+  }
+  const without = await start(t, writeConfig(temporaryFolder(t), { ...base, listen, decision: undefined, interface: { ui } }));
+  for (const Host of [PAGE, 'api.example']) {
+    for (const path of ['/own', '/tokens', '/_latchkey/', '/nothing', '/a/%c0%ae']) {
+      const reply = await send(without.url, path, { headers: { Host, Origin: PARTNER } });
+      const expected = Host !== PAGE && path === '/own' ? PARTNER : undefined;
+      t.equal(corsOf(reply)['access-control-allow-origin'], expected, `only the route has CORS: ${Host}${path}`);
+    }
+  }
+}); // prettier-ignore

@@ -159,6 +159,34 @@ t.test('a reload takes other issuers', async (t) => {
   t.same([await ask(reader), await ask(other)], [401, 200], 'also for one that was remembered');
 }); // prettier-ignore
 
+t.test('a reload while the issuer is away leaves its keys known, unless its settings change', async (t) => {
+  const away = await KeyServer.start(t, await newPair('away'));
+  const fixture = await startFixture(t, { jwt_issuers: [{ ...ISSUER, issuer: away.url }] });
+  const ask = async () => (await send(fixture.url, '/x', { headers: { Authorization: `Bearer ${await away.sign({})}` } })).status;
+  const reload = async (from: string, to: string) => {
+    writeFileSync(fixture.configFile, readFileSync(fixture.configFile, 'utf8').replace(from, to));
+    t.equal((await send(fixture.server.admin, '/-/reload', { method: 'POST' })).status, 200);
+  };
+  t.equal(await ask(), 200);
+  away.behaviour = 'error';
+  await reload('role: user', 'role: billing');
+  t.equal(await ask(), 200);
+  await reload('audience: latchkey', 'audience: other');
+  t.equal(await ask(), 401);
+  await reload('audience: other', 'audience: latchkey');
+  t.equal(await ask(), 200);
+  away.behaviour = 'keys';
+  const [withdrawn] = away.published;
+  away.published = [await newPair('next')];
+  await reload('role: billing', 'role: user');
+  const signedBefore = await away.sign({}, withdrawn);
+  t.equal((await send(fixture.url, '/x', { headers: { Authorization: `Bearer ${signedBefore}` } })).status, 401, 'a reload drops a key that was withdrawn');
+  t.equal(await ask(), 200);
+  away.behaviour = 'error';
+  await reload('name: ci', 'name: other');
+  t.equal(await ask(), 503);
+}); // prettier-ignore
+
 t.test('without issuers a JWT is no credential and passes untouched', async (t) => {
   const { url, upstream, token } = await startFixture(t, { routes: [{ path: '/open', auth: 'none' }] });
   const Authorization = `Bearer ${main}`;

@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto';
+import { createHmac, generateKeyPairSync, KeyObject, sign } from 'node:crypto';
 import { exportSPKI, importJWK } from 'jose';
 import t from 'tap';
 import { JwtIssuers, type VerificationOutcome } from '../../src/accounts/jwt/issuers.js';
@@ -29,14 +29,14 @@ function settingsOf(more: Partial<IssuerSettings> = {}): IssuerSettings {
   };
 } // prettier-ignore
 
-function open(more: Partial<IssuerSettings> = {}, ...source: ConstructorParameters<typeof JwtIssuers>[2][]) {
+function open(more: Partial<IssuerSettings> = {}, ...source: ConstructorParameters<typeof JwtIssuers>[3][]) {
   const outcomes: VerificationOutcome[] = [];
   const fetches: unknown[] = [];
   const events = {
     verified: (_: string, outcome: VerificationOutcome) => void outcomes.push(outcome),
     fetched: (_: string, error: unknown) => void fetches.push(error),
   };
-  return { issuers: new JwtIssuers([settingsOf(more)], events, ...source), outcomes, fetches };
+  return { issuers: new JwtIssuers([settingsOf(more)], events, undefined, ...source), outcomes, fetches };
 }
 
 t.test('which claims fit a rule', async (t) => {
@@ -148,6 +148,92 @@ t.test('attacks', async (t) => {
   const { issuers: strict } = open({ algorithms: ['ES256'] });
   t.equal(await strict.verify(held['RSA'] ?? '', Date.now()), undefined, 'an algorithm that is not configured');
   issuer.published = [pair];
+}); // prettier-ignore
+
+/** Signs exact texts of a header and of claims, right but for what they say. */
+function signText(header: string, claims: string, key: Pair = pair): string {
+  const signed = [header, claims].map((text) => Buffer.from(text).toString('base64url')).join('.');
+  const options = { key: KeyObject.from(key.privateKey), dsaEncoding: 'ieee-p1363' } as const;
+  return `${signed}.${sign('sha256', Buffer.from(signed), options).toString('base64url')}`;
+}
+
+t.test('attacks whose signature is right', async (t) => {
+  const { issuers } = open({ algorithms: ['ES256', 'RS256', 'EdDSA'] });
+  const verify = (jwt: string) => issuers.verify(jwt, Date.now());
+  const head = { alg: 'ES256', kid: 'one' };
+  const claims = { iss: issuer.url, aud: 'latchkey', sub: 'repo:acme/x', exp: at() + 60 };
+  const make = (header: object, more: object = {}) =>
+    signText(JSON.stringify({ ...head, ...header }), JSON.stringify({ ...claims, ...more }));
+  const body = (more: string) => signText(JSON.stringify(head), `${JSON.stringify(claims).slice(0, -1)},${more}}`);
+  t.ok(await verify(make({})), 'it is right as it is');
+  t.ok(await verify(make({ typ: 'JWT', jku: `${issuer.url}/evil`, x5u: `${issuer.url}/evil`, jwk: pair.jwk })), 'what it says of keys is ignored');
+  t.ok(await verify(make({}, { exp: at() + 60.5, aud: ['x', 'latchkey'] })), 'a fraction of a second');
+  const refused: Record<string, string> = {
+    'an unknown critical extension': make({ crit: ['x'], x: 1 }),
+    'an empty list of critical extensions': make({ crit: [] }),
+    'critical extensions that are no list': make({ crit: 'exp' }),
+    'a critical extension that is not there': make({ crit: ['b64'] }),
+    'a payload that is not encoded': make({ crit: ['b64'], b64: false }),
+    'no algorithm': make({ alg: undefined }),
+    'an algorithm in another case': make({ alg: 'es256' }),
+    'an algorithm that is a list': make({ alg: ['ES256'] }),
+    'another algorithm than its signature': make({ alg: 'ES384' }),
+    'a name of a key that is no text': make({ kid: { $ne: '' } }),
+    'a name of a key of another object': make({ kid: '__proto__' }),
+    'a compressed payload': make({ zip: 'DEF', enc: 'A128GCM' , crit: ['zip'] }),
+    'a negative end': make({}, { exp: -1 }),
+    'an end of zero': make({}, { exp: 0 }),
+    'an end that is true': make({}, { exp: true }),
+    'an end that is a list': make({}, { exp: [at() + 60] }),
+    'an end that is null': make({}, { exp: null }),
+    'a beginning as text': make({}, { nbf: String(at() - 60) }),
+    'a time of issue as text': make({}, { iat: 'now' }),
+    'a logout token': make({ typ: 'logout+jwt' }, { events: { 'http://schemas.openid.net/event/backchannel-logout': {} } }),
+    'an end given twice, the last one over': body(`"exp":${at() - 60}`),
+    'an issuer given twice': body('"iss":"https://another.example"'),
+    'an audience that is an object': make({}, { aud: { latchkey: true } }),
+    'a list of lists as audience': make({}, { aud: [['latchkey']] }),
+    'a prototype as claims': signText(JSON.stringify(head), JSON.stringify(claims).replace('"sub":', '"__proto__":{},"x":')),
+    'a header that is a list': signText('["ES256"]', JSON.stringify(claims)),
+    'claims nested too deep': body(`"x":${'['.repeat(65)}${']'.repeat(65)}`),
+    'claims without number': body(`"x":[${'1,'.repeat(1_100)}1]`),
+  };
+  for (const [what, jwt] of Object.entries(refused)) t.equal(await verify(jwt), undefined, what);
+  t.ok(await verify(body('"exp":1e999')), 'an end beyond all numbers is far away');
+  const jwe = [...Array(5).keys()].map(() => 'eyJhbGciOiJkaXIifQ').join('.');
+  t.equal(await verify(jwe), undefined, 'an encrypted JWT');
+  t.notOk(issuer.asked.some((path) => path.includes('evil')), 'nothing is fetched that a JWT names');
+}); // prettier-ignore
+
+t.test('keys that must not be used', async (t) => {
+  const small = generateKeyPairSync('rsa', { modulusLength: 1024 });
+  const rsa = await newPair('rsa', 'RS256');
+  const p384 = await newPair('p384', 'ES384');
+  const signed = async (jwk: object, key: Pair | null = pair) => {
+    const { issuers } = open({ jwks: { url: 'https://issuer.example' } }, () => async () => ({ keys: [jwk] as never }));
+    const text = [JSON.stringify({ alg: key?.algorithm ?? 'RS256', kid: 'one' }), JSON.stringify({ iss: issuer.url, aud: 'latchkey', sub: 'repo:acme/x', exp: at() + 60 })] as const;
+    const privateKey = key === null ? small.privateKey : KeyObject.from(key.privateKey);
+    const input = text.map((each) => Buffer.from(each).toString('base64url')).join('.');
+    const signature = sign('sha256', Buffer.from(input), { key: privateKey, dsaEncoding: 'ieee-p1363' });
+    return issuers.verify(`${input}.${signature.toString('base64url')}`, Date.now());
+  };
+  t.ok(await signed(pair.jwk), 'it is right as it is');
+  t.ok(await signed({ ...rsa.jwk, kid: 'one' }, rsa), 'and with RSA');
+  const { use: _use, alg: _alg, ...bare } = pair.jwk;
+  t.ok(await signed(bare), 'without use and algorithm');
+  const rows: [string, object, (Pair | null)?][] = [
+    ['a key to encrypt with', { ...pair.jwk, use: 'enc' }],
+    ['operations without verify', { ...bare, key_ops: ['sign'] }],
+    ['a key of another algorithm', { ...pair.jwk, alg: 'ES384' }],
+    ['a key of another curve', { ...p384.jwk, kid: 'one', alg: 'ES256' }],
+    ['a key on no curve', { ...pair.jwk, y: pair.jwk.x }],
+    ['a key without its parts', { kty: 'EC', kid: 'one', crv: 'P-256' }],
+    ['a secret', { kty: 'oct', kid: 'one', k: 'AAAA', alg: 'ES256' }],
+    ['a key for agreement', { kty: 'OKP', crv: 'X25519', x: 'AAAA', kid: 'one' }],
+    ['RSA of 1024 bits', { ...small.publicKey.export({ format: 'jwk' }), kid: 'one', alg: 'RS256' }, null],
+    ['an RSA key without its parts', { kty: 'RSA', kid: 'one' }, rsa],
+  ];
+  for (const [what, jwk, key] of rows) t.equal(await signed(jwk, key), undefined, what);
 }); // prettier-ignore
 
 t.test('an issuer that is not known costs no fetch', async (t) => {

@@ -342,6 +342,7 @@ t.test('identity providers: what they need, and what they refer to', async (t) =
       ['an issuer twice', login(twice), ['6:56: login.oidc.1.issuer: given twice']],
       ['an issuer without TLS', login(provider().replace('https://idp', 'http://idp')), ['5:38: login.oidc.0.issuer: expected an https:// URL; http:// only of a loopback address']],
       ['a name with a slash', login(provider().replace('sso', 'a/b')), ['5:15: login.oidc.0.name: expected a name of up to 32 lower-case letters, digits and "-"']],
+      ['a session cookie of that name', `${login(provider())}interface: { session_cookie: __Host-latchkey-login }`, ['6:30: interface.session_cookie: login.oidc has a cookie of this name; write another one']],
       ['no page', `${login(provider())}interface: { ui: { enabled: false } }`, ['6:29: interface.ui.enabled: login.oidc needs the web page']],
       ['a page elsewhere', `${login(provider())}interface: { ui: { host: login.example } }`, ['3:15: login.public_url: is not on interface.ui.host, where the web page is; write https://login.example']],
       ['Redis without a key', `${login(provider())}store: { type: redis, url: 'redis://127.0.0.1' }`, ['6:8: store.sealing_key: is required with login.oidc; "openssl rand -hex 32" makes one']],

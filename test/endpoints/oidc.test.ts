@@ -1,7 +1,8 @@
-import { createHmac } from 'node:crypto';
+import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import type { JWTPayload } from 'jose';
 import t from 'tap';
 import { startInProcess, type Handled } from '../helpers/in-process.js';
+import { OutcomeUnknown } from '../../src/store/faults.js';
 import { IdentityProvider } from '../helpers/identity-provider.js';
 import { newPair } from '../helpers/key-server.js';
 import { until } from '../helpers/until.js';
@@ -92,6 +93,7 @@ t.test('a login makes a user and a session, and leads back', async (t) => {
   const done = await callback(idp.authorize(location), cookie);
   t.match(done, { status: 303, headers: { location: '/reports?year=1' } });
   t.same(done.audit.map(({ event }) => event), ['user.created', 'login.succeeded', 'session.started']);
+  t.match(done.headers['set-cookie'], [/^service\.session=[^;]+; Path=\/; Max-Age=43200; HttpOnly; SameSite=Lax; Secure$/, /./]);
   const { [STATE]: state, 'service.session': session = '' } = cookiesOf(done);
   t.equal(state, '', 'the state is forgotten');
   const user = await whoIs(session);
@@ -229,6 +231,47 @@ const ATTACKS: Attack[] = [
   ['mix-up: an ID token of another issuer', 'invalid_answer', withClaims({ iss: other.url })],
   ['another audience', 'invalid_answer', withClaims({ aud: 'somebody' })],
   ['several audiences, and the token is for another one', 'invalid_answer', withClaims({ aud: ['latchkey', 'somebody'], azp: 'somebody' })],
+  ['several audiences, and nobody in particular', 'invalid_answer', withClaims({ aud: ['latchkey', 'somebody'] })],
+  ['an authorized party that is another', 'invalid_answer', withClaims({ azp: 'somebody' })],
+  ['issued in the future', 'invalid_answer', withClaims({ iat: nowSeconds() + 90 })],
+  ['issued long ago', 'invalid_answer', withClaims({ iat: nowSeconds() - 400 })],
+  ['a time of issue as text', 'invalid_answer', withClaims({ iat: 'now' })],
+  ['no time of issue', 'invalid_answer', withClaims({ iat: undefined })],
+  ['an expiry as text', 'invalid_answer', withClaims({ exp: String(nowSeconds() + 60) })],
+  ['a subject that is a number', 'invalid_answer', withClaims({ sub: 5 })],
+  ['a time of login as text', 'invalid_answer', async () => {
+    idp.claims = { auth_time: String(nowSeconds()) };
+    return (await logIn('?fresh=1')).reply;
+  }],
+  ['an unknown critical extension', 'invalid_answer', withToken((claims) => idp.sign(claims, { crit: ['b64'], b64: true }))],
+  ['an answer in a JWT', 'invalid_answer', withQuery((query) => query.set('response', 'x.y.z'))],
+  ['an ID token in the query', 'invalid_answer', withQuery((query) => query.set('id_token', 'x.y.z'))],
+  ['another type of access token', 'invalid_answer', async () => {
+    idp.answers['/token'] = { json: { access_token: 'at', token_type: 'MAC', id_token: await idp.sign({}) } };
+    return (await logIn()).reply;
+  }],
+  ['a key set with a weak key', 'invalid_answer', async () => {
+    const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 1024 });
+    const jwk = { ...publicKey.export({ format: 'jwk' }), kid: 'weak', alg: 'RS256' };
+    idp.published = [{ ...idp.pair, jwk, kid: 'weak' }];
+    idp.idToken = (claims) => {
+      const text = `${part({ alg: 'RS256', kid: 'weak' })}.${part({ ...claims })}`;
+      return `${text}.${sign('sha256', Buffer.from(text), privateKey).toString('base64url')}`;
+    };
+    const fresh = await startOther({});
+    const begun = await fresh('/_latchkey/oidc/sso/login');
+    const cookie = `${STATE}=${cookiesOf(begun)[STATE]}`;
+    const path = `/_latchkey/oidc/sso/callback?${idp.authorize(String(begun.headers.location))}`;
+    return fresh(path, { headers: { Cookie: cookie } });
+  }],
+  ['a key set with half a key', 'invalid_answer', async () => {
+    idp.published = [{ ...idp.pair, jwk: { kty: 'RSA', kid: 'one', alg: 'RS256' } }];
+    const fresh = await startOther({});
+    const begun = await fresh('/_latchkey/oidc/sso/login');
+    const cookie = `${STATE}=${cookiesOf(begun)[STATE]}`;
+    const path = `/_latchkey/oidc/sso/callback?${idp.authorize(String(begun.headers.location))}`;
+    return fresh(path, { headers: { Cookie: cookie } });
+  }],
   ['another nonce', 'invalid_answer', withClaims({ nonce: 'x' })],
   ['no nonce', 'invalid_answer', withClaims({ nonce: undefined })],
   ['expired', 'invalid_answer', withClaims({ exp: nowSeconds() - 40 })],
@@ -394,6 +437,8 @@ t.test('a fresh login counts as the password that somebody does not have', async
 
 const passwordSession = () => server.login('engineer').then((cookie) => cookie.replace(/^[^=]+=/, ''));
 
+const LOGOUT_EVENT = 'http://schemas.openid.net/event/backchannel-logout';
+
 /** What is listed of the session that asks. */
 async function sessionOf(session: string): Promise<{ id: string }> {
   const { json } = await request('/_latchkey/sessions', withSession(session));
@@ -422,6 +467,16 @@ t.test('a provider ends sessions at once', async (t) => {
     ['no event', idp.logoutToken({ ...good, events: {} })],
     ['an ID token', idp.sign({ iss: idp.url, aud: 'latchkey', iat: now, exp: now + 60, jti: 'x', nonce: 'x', ...good })],
     ['with a nonce', idp.logoutToken({ ...good, nonce: 'x' })],
+    ['an event that is no object', idp.logoutToken({ ...good, events: { [LOGOUT_EVENT]: true } })],
+    ['an event that is a list', idp.logoutToken({ ...good, events: { [LOGOUT_EVENT]: [] } })],
+    ['events in a list', idp.logoutToken({ ...good, events: [LOGOUT_EVENT] })],
+    ['no expiry', idp.logoutToken({ ...good, exp: undefined })],
+    ['no time', idp.logoutToken({ ...good, iat: undefined })],
+    ['no id', idp.logoutToken({ ...good, jti: undefined })],
+    ['an id that is no text', idp.logoutToken({ ...good, jti: 5 })],
+    ['a subject that is no text', idp.logoutToken({ ...good, sub: ['ann'] })],
+    ['a session that is no text', idp.logoutToken({ ...good, sid: 1 })],
+    ['an empty session', idp.logoutToken({ ...good, sid: '' })],
     ['unsigned', idp.logoutToken(good).then((token) => `${part({ alg: 'none' })}.${token.split('.')[1]}.`)],
     ['HS256', Promise.resolve(hs256({ iss: idp.url, aud: 'latchkey', iat: now, jti: 'x', events: { 'http://schemas.openid.net/event/backchannel-logout': {} }, ...good }, 'secret'))],
   ];
@@ -442,6 +497,135 @@ t.test('a provider ends sessions at once', async (t) => {
   const four = (await logIn()).session;
   await logout(await idp.logoutToken({ sub: 'ann' }));
   t.same([await isOn(three), await isOn(four)], [false, false], 'all of a person');
+}); // prettier-ignore
+
+t.test('a logout token counts once, and again while it did not take effect', async (t) => {
+  const logout = (token: string) =>
+    request('/_latchkey/oidc/sso/backchannel-logout', { body: new URLSearchParams({ logout_token: token }) });
+  const { session } = await logIn();
+  const token = await idp.logoutToken({ sub: 'ann' });
+  const end = opened.store.sessions.end.bind(opened.store.sessions);
+  opened.store.sessions.end = () => Promise.reject(new OutcomeUnknown('no answer'));
+  t.equal((await logout(token)).status, 503);
+  opened.store.sessions.end = end;
+  t.ok(await whoIs(session), 'it went on');
+  t.equal((await logout(token)).status, 200, 'the provider tries again');
+  t.equal(await whoIs(session), undefined);
+  const next = (await logIn()).session;
+  t.equal((await logout(token)).status, 400, 'replayed');
+  t.ok(await whoIs(next), 'a later session goes on');
+});
+
+t.test('a logout while a login is under way leaves it without a session', async (t) => {
+  const logout = async (claims: JWTPayload) => {
+    const body = new URLSearchParams({ logout_token: await idp.logoutToken(claims) });
+    t.equal((await request('/_latchkey/oidc/sso/backchannel-logout', { body })).status, 200);
+  };
+  const rows: [claims: Record<string, unknown>, logout: JWTPayload, error: string | null][] = [
+    [{ sid: 'one' }, { sub: 'ann' }, 'logged_out'],
+    [{ sid: 'one' }, { sub: 'ann', sid: 'one' }, 'logged_out'],
+    [{ sid: 'one' }, { sid: 'one' }, 'logged_out'],
+    [{ sid: undefined }, { sub: 'ann' }, 'logged_out'],
+    [{ sid: undefined }, { sub: 'ann', sid: 'one' }, 'logged_out'],
+    [{ sid: 'one' }, { sub: 'ann', sid: 'two' }, null],
+    [{ sid: 'one' }, { sub: 'somebody' }, null],
+    [{ sid: undefined }, { sid: 'one' }, null],
+    // The provider issued the ID token after the logout: another clock than this one.
+    [{ sid: 'one', iat: nowSeconds() + 20 }, { sub: 'ann' }, 'logged_out'],
+  ];
+  for (const [claims, told, error] of rows) {
+    idp.claims = claims;
+    const what = JSON.stringify([claims, told]);
+    const before = await begin();
+    await logout(told);
+    const reply = await callback(idp.authorize(before.location), before.cookie);
+    t.equal(errorOf(reply), error, `before the callback: ${what}`);
+    t.equal('service.session' in cookiesOf(reply), error === null, what);
+    const during = await begin();
+    idp.idToken = async (made) => {
+      await logout(told);
+      return idp.sign(made);
+    };
+    t.equal(errorOf(await callback(idp.authorize(during.location), during.cookie)), error, `during it: ${what}`);
+    idp.idToken = undefined;
+    t.equal(errorOf((await logIn()).reply), null, `a login after it: ${what}`);
+  }
+  idp.claims = { sid: 'one', iat: nowSeconds() - 20 };
+  const create = opened.store.sessions.create.bind(opened.store.sessions);
+  await logout({ sub: 'ann' });
+  t.equal(errorOf((await logIn()).reply), 'logged_out', 'the ID token is older than the logout');
+  opened.store.sessions.create = async (...args) => {
+    opened.store.sessions.create = create;
+    await logout({ sub: 'ann' });
+    return create(...args);
+  };
+  idp.claims = {};
+  t.equal(errorOf((await logIn()).reply), 'logged_out', 'in the last moment');
+}); // prettier-ignore
+
+t.test('answers that nobody gave are held up, by the network of the client', async (t) => {
+  const { request } = await startInProcess(t, {
+    login: { max_failures: 1, oidc: [providerOf('sso', idp.url)], public_url: 'https://api.example' },
+    listen: { trusted_proxies: ['127.0.0.1'] },
+  });
+  const from = (address: string, cookie = '') => ({ headers: { 'X-Forwarded-For': address, Cookie: cookie } });
+  const attempt = async (change: (query: URLSearchParams) => void, address: string) => {
+    const reply = await request('/_latchkey/oidc/sso/login', from(address));
+    const query = idp.authorize(String(reply.headers.location));
+    change(query);
+    const cookie = `${STATE}=${cookiesOf(reply)[STATE]}`;
+    const again = () => request(`/_latchkey/oidc/sso/callback?${query}`, from(address, cookie));
+    return { reply: await again(), again };
+  };
+  const guess = (query: URLSearchParams) => query.set('code', 'x');
+  const cancel = (query: URLSearchParams) => query.set('error', 'access_denied');
+  for (let i = 0; i < 20; i++) {
+    t.equal(errorOf((await attempt(cancel, '192.0.2.1')).reply), 'provider_refused', 'no guess');
+    t.equal(errorOf(await request('/_latchkey/oidc/sso/callback?code=x', from('192.0.2.1'))), 'not_begun', 'no login of this browser');
+    idp.claims = { groups: [] };
+    t.equal(errorOf((await attempt(() => undefined, '192.0.2.1')).reply), 'no_role', 'the provider knows who it is');
+    idp.claims = {};
+  }
+  for (let i = 0; i < 20; i++) t.equal(errorOf((await attempt(guess, '192.0.2.1')).reply), 'invalid_answer');
+  const asked = idp.asked.length;
+  const { reply, again } = await attempt(() => undefined, '192.0.2.1');
+  t.match(reply, { status: 429, headers: { 'retry-after': '1' }, json: { msg: 'Too many requests' } });
+  t.equal(reply.headers['set-cookie'], undefined, 'the browser keeps what it has');
+  t.match(reply.audit, [{ event: 'login.throttled', outcome: 'denied' }]);
+  t.equal(idp.asked.length, asked, 'the provider is not asked');
+  t.equal(errorOf((await attempt(() => undefined, '192.0.2.2')).reply), null, 'another network');
+  await until(async () => (await again()).headers.location === '/_latchkey/', 'it waits no longer');
+}); // prettier-ignore
+
+t.test('all requests of a network are bounded, and those that ask the provider at once', async (t) => {
+  const started = await startInProcess(t, {
+    login: { oidc: [providerOf('sso', other.url)], public_url: 'https://api.example' },
+  });
+  const { loginThrottle } = started.opened.store;
+  const reserve = loginThrottle.reserve.bind(loginThrottle);
+  const limits: unknown[] = [];
+  loginThrottle.reserve = async (asked, now) => {
+    limits.push(...asked);
+    return now + 4_500;
+  };
+  for (const path of ['login', 'callback?state=x']) {
+    const reply = await started.request(`/_latchkey/oidc/sso/${path}`);
+    t.match(reply, { status: 429, headers: { 'retry-after': '5' } }, path);
+    t.equal(reply.headers['set-cookie'], undefined);
+  }
+  const most = { key: 'oidc logins from 127.0.0.1', free: 10_000, stopAt: 10_000, forgetAfter: 300_000, forgetFrom: 'first' };
+  t.match(limits, [most, most]);
+  loginThrottle.reserve = reserve;
+  let answer = (): void => undefined;
+  const held = new Promise<void>((resolve) => (answer = resolve));
+  other.held = held;
+  const begin = () => started.request('/_latchkey/oidc/sso/login');
+  const waiting = Array.from({ length: 100 }, begin);
+  await until(() => other.asked.length > 0, 'the provider is asked');
+  t.match(await begin(), { status: 503, headers: { 'retry-after': /^\d+$/ }, json: { detail: 'Too many logins at once' } });
+  answer();
+  for (const reply of await Promise.all(waiting)) t.match(String(reply.headers.location), `${other.url}/authorize`);
+  t.equal((await begin()).status, 303, 'later there is room again');
 }); // prettier-ignore
 
 t.test('logging out leads on to the provider', async (t) => {

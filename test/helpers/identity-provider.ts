@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type JWTPayload, SignJWT } from 'jose';
 import { listenOnLoopback } from './http.js';
 import { newPair, type Pair } from './key-server.js';
+import { rememberSecret } from './secrets.js';
 
 /** What a code was given for. */
 interface Grant {
@@ -33,6 +34,8 @@ export class IdentityProvider {
   userInfo: object = {};
   metadata: object = {};
   away = false;
+  /** Answers wait for it. */
+  held: Promise<void> | undefined;
   /** Answers in the place of the right ones, by path. */
   answers: Partial<Record<string, Answer>> = {};
   /** Makes an ID token in the place of the one that is signed. */
@@ -60,7 +63,7 @@ export class IdentityProvider {
   /** Lets everything be as it was at the beginning. */
   tellTruth(): void {
     Object.assign(this, { claims: {}, userInfo: {}, metadata: {}, answers: {}, away: false });
-    Object.assign(this, { idToken: undefined, reusesCodes: false, published: [this.pair] });
+    Object.assign(this, { idToken: undefined, reusesCodes: false, held: undefined, published: [this.pair] });
   }
 
   #stop(): void {
@@ -72,6 +75,7 @@ export class IdentityProvider {
   authorize(location: string): URLSearchParams {
     const { searchParams: asked } = new URL(location);
     const code = randomUUID();
+    rememberSecret(code);
     this.#codes.set(code, {
       nonce: asked.get('nonce'),
       challenge: asked.get('code_challenge'),
@@ -89,7 +93,7 @@ export class IdentityProvider {
   }
 
   /** A logout token, right but for what is given. */
-  logoutToken(claims: JWTPayload): Promise<string> {
+  logoutToken(claims: Record<string, unknown>): Promise<string> {
     const events = { 'http://schemas.openid.net/event/backchannel-logout': {} };
     const now = Math.floor(Date.now() / 1000);
     return this.sign(
@@ -101,6 +105,7 @@ export class IdentityProvider {
   async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const path = (req.url ?? '').split('?')[0] ?? '';
     this.asked.push(path);
+    await this.held;
     if (this.away) {
       req.socket.destroy();
       return;
@@ -165,7 +170,9 @@ export class IdentityProvider {
       ...this.claims,
     } as JWTPayload;
     const idToken = await (this.idToken?.(claims) ?? this.sign(claims));
-    return { json: { access_token: 'at', token_type: 'Bearer', expires_in: 60, id_token: idToken } };
+    const [accessToken, refreshToken] = [randomUUID(), randomUUID()];
+    for (const secret of [accessToken, refreshToken, idToken]) rememberSecret(secret);
+    return { json: { access_token: accessToken, refresh_token: refreshToken, token_type: 'Bearer', expires_in: 60, id_token: idToken } };
   } // prettier-ignore
 }
 

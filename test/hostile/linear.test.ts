@@ -66,6 +66,7 @@ const requestHeaderSettings = {
   protectedPrefixes: ['x-auth-'],
   credentialNames: ['Service-Key', 'Service-OTP'],
   sessionCookie: NAMES.sessionCookie,
+  ownCookies: ['latchkey-login'],
   forwardCredentials: false,
   bearer: true,
   isOwnJwt: () => false,
@@ -268,13 +269,13 @@ const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true;
     tokens: [...COOKIES, ...LISTS],
     run: (text) => {
       const raw = ['Set-Cookie', text, 'Connection', text, 'Content-Type', text, 'Service-Worker-Allowed', text];
-      responseHeaders(200, raw, ['X-Request-Id', 'x'], NAMES.sessionCookie);
+      responseHeaders(200, raw, ['X-Request-Id', 'x'], [NAMES.sessionCookie, 'latchkey-login']);
       responseTrailers(raw, ['X-Request-Id', 'x']);
     },
   },
   'Vary of an answer': {
     tokens: [...LISTS, 'Origi', '*'],
-    run: (text) => void responseHeaders(200, ['Vary', text], [], NAMES.sessionCookie, false, CORS.answerTo(undefined)),
+    run: (text) => void responseHeaders(200, ['Vary', text], [], [NAMES.sessionCookie, 'latchkey-login'], false, CORS.answerTo(undefined)),
   },
   'the headers of a preflight': {
     tokens: [...LISTS, 'x-a'],
@@ -284,7 +285,7 @@ const TOKENS: Readonly<Record<string, { tokens: readonly string[]; pairs?: true;
     tokens: ['a', 'Set-Cookie', 'Connection'],
     run: (text) => {
       const fields = Array.from({ length: text.length / 16 }, (_, i) => [text.slice(0, 10), `x-${i}`]).flat();
-      responseHeaders(200, fields, ['X-Request-Id', 'x'], NAMES.sessionCookie);
+      responseHeaders(200, fields, ['X-Request-Id', 'x'], [NAMES.sessionCookie, 'latchkey-login']);
     },
   },
   'a line of a log': { tokens: ['\u200b', '\u0007', 'a', '\u2028', 'é'], run: (text) => void printable(text) },

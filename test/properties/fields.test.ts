@@ -113,6 +113,7 @@ const NAMES = {
 const requestHeaders = createRequestHeaders({
   ...NAMES,
   sessionCookie: 'service.session',
+  ownCookies: [],
   forwardCredentials: false,
   bearer: true,
   tracing: false,

@@ -5,8 +5,9 @@ import { forEachRow } from '../helpers/table.js';
 import { property } from '../helpers/property.js';
 
 const SESSION = 'service.session';
+const OWN = [SESSION, 'latchkey-login'];
 const through = (name: string, value: string, status = 200) =>
-  responseHeaders(status, [name, value], [], SESSION);
+  responseHeaders(status, [name, value], [], OWN);
 
 /** Anything that browsers skip, or take for nothing, in front of a name and behind it. */
 const skipped = fc
@@ -17,16 +18,23 @@ const anyCase = (text: string, bits: number) =>
   Array.from(text, (each, i) => ((bits >> (i % 30)) & 1 ? each.toUpperCase() : each.toLowerCase())).join('');
 
 property(
-  'no spelling of the session cookie, and no cookie without a name, is set by an upstream',
+  "no spelling of a cookie of Latchkey's own, and no cookie without a name, is set by an upstream",
   2_000,
-  fc.tuple(skipped, prefix, skipped, fc.nat(), fc.constantFrom('=x', '=', '=x; Path=/', ' =x')),
-  ([before, start, behind, bits, rest]) => {
+  fc.tuple(
+    skipped,
+    prefix,
+    fc.constantFrom(...OWN),
+    skipped,
+    fc.nat(),
+    fc.constantFrom('=x', '=', '=x; Path=/', ' =x'),
+  ),
+  ([before, start, own, behind, bits, rest]) => {
     for (const value of [
-      `${before}${anyCase(start + SESSION, bits)}${behind}${rest}`,
-      `${before}=${SESSION}=evil`,
-      `${before}${SESSION}`,
-      `${before}${SESSION}; a=b`,
-      `${before};${SESSION}=evil`,
+      `${before}${anyCase(start + own, bits)}${behind}${rest}`,
+      `${before}=${own}=evil`,
+      `${before}${own}`,
+      `${before}${own}; a=b`,
+      `${before};${own}=evil`,
     ])
       if (through('Set-Cookie', value).length > 0) throw new Error(JSON.stringify(value));
   },
@@ -79,7 +87,7 @@ t.test('CORS fields of the upstream are replaced where Latchkey has CORS, and le
   const own = ['access-control-allow-origin', '*', 'Access-Control-Allow-Credentials', 'true', 'ACCESS-CONTROL-EXPOSE-HEADERS', 'X-A', 'Access-Control-Max-Age', '5', 'Access-Control-Allow-Private-Network', 'true'];
   const kept = ['X-A', 'Access-Control: no', 'Access_Control-Allow-Origin', '*'];
   const said = ['Access-Control-Allow-Origin', 'https://app.example'];
-  const answer = (cors: { fields: string[]; varies: boolean } | null) => responseHeaders(200, [...own, ...kept], [], SESSION, false, cors);
+  const answer = (cors: { fields: string[]; varies: boolean } | null) => responseHeaders(200, [...own, ...kept], [], OWN, false, cors);
   t.same(answer(null), [...own, ...kept], 'untouched');
   t.same(answer({ fields: said, varies: false }), [...kept, ...said]);
   t.same(answer({ fields: [], varies: true }), [...kept, 'Vary', 'Origin'], 'a page that is not allowed');
@@ -102,7 +110,7 @@ t.test('Vary names Origin once, in the list that is there', (t) => {
       [['Connection', 'vary', 'Vary', 'Accept'], ['Vary', 'Origin']],
       [['Content-Type', 'text/javascript'], ['Content-Type', 'text/javascript', 'Vary', 'Service-Worker, Origin']],
     ],
-    ([raw, expected]) => t.same(responseHeaders(200, raw, [], SESSION, false, { fields: [], varies: true }), expected),
+    ([raw, expected]) => t.same(responseHeaders(200, raw, [], OWN, false, { fields: [], varies: true }), expected),
   );
   t.end();
 }); // prettier-ignore

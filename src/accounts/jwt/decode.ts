@@ -11,6 +11,11 @@ export function unverifiedClaims(jwt: string): Claims | undefined {
   return objectIn(jwt, 1);
 }
 
+/** Whether claims tell of an event, as those of a logout token do: then they are nobody's credential (RFC 8417 4.5). */
+export function isEvent({ events }: Claims): boolean {
+  return events !== undefined;
+}
+
 /** The algorithm that a JWT says it is signed with; undefined when it says none. */
 export function unverifiedAlgorithm(jwt: string): string | undefined {
   const alg = objectIn(jwt, 0)?.['alg'];

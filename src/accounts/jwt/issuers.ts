@@ -4,6 +4,7 @@ import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../domain/time.js';
 import { Unavailable } from '../../domain/unavailable.js';
 import { type Claims, unverifiedClaims } from './decode.js';
+import { KeySets } from './key-sets.js';
 import type { KeySource } from './key-source.js';
 import { type IssuerSettings, subjectOf } from './subjects.js';
 import type { Verifier } from './verifier.js';
@@ -43,17 +44,23 @@ interface Remembered {
 export class JwtIssuers {
   readonly #issuers: ReadonlyMap<string, Issuer>;
   readonly #events: JwtEvents;
+  readonly #keySets: KeySets;
   readonly #sourceOf: ((settings: IssuerSettings) => KeySource) | undefined;
   readonly #known = new LRUCache<string, Remembered>({ max: MAX_REMEMBERED });
   readonly #pending = new Map<string, Promise<JwtSubject | undefined>>();
 
-  /** @param sourceOf where the keys of an issuer come from; by default what its settings say */
+  /**
+   * @param keySets where their keys are kept
+   * @param sourceOf where the keys of an issuer come from; by default what its settings say
+   */
   constructor(
     issuers: readonly IssuerSettings[],
     events: JwtEvents,
+    keySets: KeySets = new KeySets(),
     sourceOf?: (settings: IssuerSettings) => KeySource,
   ) {
     this.#events = events;
+    this.#keySets = keySets;
     this.#sourceOf = sourceOf;
     this.#issuers = new Map(issuers.map((settings) => [settings.issuer, { settings, verifier: undefined }]));
   }
@@ -112,6 +119,6 @@ export class JwtIssuers {
   async #open(settings: IssuerSettings): Promise<Verifier> {
     const { createVerifier } = await import('./verifier.js');
     const fetched = (error: unknown): void => this.#events.fetched(settings.name, error);
-    return createVerifier(settings, fetched, this.#sourceOf?.(settings));
+    return createVerifier(settings, fetched, this.#keySets, this.#sourceOf?.(settings));
   }
 }

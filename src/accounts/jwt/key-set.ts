@@ -65,6 +65,13 @@ export class KeySet {
     throw this.#isFailing ? unavailable() : new errors.JWKSNoMatchingKey();
   };
 
+  /** Has the keys fetched again at the next request, which waits for them; while that fails, those known go on. */
+  expire(): void {
+    this.#fetchedAt = -Infinity;
+    this.#triedAt = -Infinity;
+    this.#isFailing = false;
+  }
+
   async #refresh(): Promise<void> {
     const age = this.#clock() - this.#fetchedAt;
     if (age >= REFRESH_MS && this.#mayFetch()) void this.#fetch();

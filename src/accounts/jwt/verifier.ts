@@ -1,8 +1,9 @@
 import { errors, jwtVerify, type JWTVerifyOptions } from 'jose';
 import type { EpochMs } from '../../domain/time.js';
 import { Unavailable } from '../../domain/unavailable.js';
-import type { Claims } from './decode.js';
+import { type Claims, isEvent } from './decode.js';
 import { type FetchEnded, KeySet } from './key-set.js';
+import type { KeySets } from './key-sets.js';
 import { createKeySource, type KeySource } from './key-source.js';
 import type { IssuerSettings } from './subjects.js';
 
@@ -16,13 +17,18 @@ export interface Verifier {
   readonly claimsOf: (jwt: string, now: EpochMs) => Promise<Claims | 'invalid' | 'expired'>;
 }
 
-/** Makes the verifier of an issuer. Keys and algorithms come from its settings alone, never from a JWT's own header. */
+/**
+ * Makes the verifier of an issuer. Keys and algorithms come from its settings alone, never from a JWT's own header.
+ *
+ * @param keySets where its keys are kept
+ */
 export function createVerifier(
-  { issuer, audience, algorithms, clock_skew: skew, jwks }: IssuerSettings,
+  { name, issuer, audience, algorithms, clock_skew: skew, jwks }: IssuerSettings,
   fetched: FetchEnded,
+  keySets: KeySets,
   source: KeySource = createKeySource(issuer, jwks),
 ): Verifier {
-  const keys = new KeySet(source, fetched);
+  const keys = keySets.of({ name, issuer, jwks }, () => new KeySet(source, fetched));
   const options = {
     issuer,
     audience,
@@ -33,7 +39,8 @@ export function createVerifier(
   return {
     claimsOf: async (jwt, now) => {
       try {
-        return await verifiedClaims(keys, jwt, { ...options, currentDate: new Date(now) });
+        const claims = await verifiedClaims(keys, jwt, { ...options, currentDate: new Date(now) });
+        return isEvent(claims) ? 'invalid' : claims;
       } catch (error) {
         if (error instanceof Unavailable) throw error;
         return error instanceof errors.JWTExpired ? 'expired' : 'invalid';

@@ -11,7 +11,7 @@ import type { Proofs } from './client.js';
 export const LOGIN_TIME_MS = 10 * 60_000;
 
 /** A login that a browser began and did not end yet. */
-interface LoginState extends Proofs {
+export interface LoginState extends Proofs {
   /** Where the browser goes afterwards; null: to the web page. */
   readonly returnTo: string | null;
   /** The provider has to ask for the login anew. */

@@ -1,10 +1,18 @@
 import type { AuditEvent } from '../../domain/audit.js';
+import {
+  type LoginUnderWay,
+  logoutsOfLogin,
+  type NotedLogout,
+  notedLogouts,
+} from '../../domain/provider-logout.js';
 import type { ProviderLogin } from '../../domain/session.js';
 import type { EpochMs } from '../../domain/time.js';
 import type { User } from '../../domain/user.js';
 import type { DirectoryStore } from '../../store/directory-store.js';
 import type { Claims } from './claims.js';
-import type { LoginStates } from './login-states.js';
+import type { LoginLimits } from './login-limits.js';
+import { LOGIN_TIME_MS, type LoginState, type LoginStates } from './login-states.js';
+import type { LogoutTokens } from './logout-tokens.js';
 import { type Discovered, Provider } from './provider.js';
 import { idOfPerson, ProviderUsers } from './provider-users.js';
 import { LoginFailed, type LoginFailure, type ProviderSettings } from './settings.js';
@@ -29,21 +37,37 @@ export interface EndedLogin {
   readonly auditEvents: readonly AuditEvent[];
   readonly result:
     | { readonly failure: LoginFailure; readonly user: User | null }
-    | { readonly user: User; readonly login: ProviderLogin; readonly fresh: boolean };
+    /** It came too early and was not looked at. Seconds. */
+    | { readonly wait: number }
+    | {
+        readonly user: User;
+        readonly login: ProviderLogin & { readonly underWay: LoginUnderWay };
+        readonly fresh: boolean;
+      };
 }
 
 /** Whose sessions a provider ended. */
-interface ProviderLogout {
+export interface ProviderLogout {
   readonly userIds: readonly string[];
-  /** The provider's own session; undefined: all of the user's. */
-  readonly sid: string | undefined;
+  /** The provider's own sessions, null for a login without any; undefined: all of the user's. */
+  readonly sids: readonly (string | null)[] | undefined;
+  /** What is kept of it for logins that are under way, and until when. */
+  readonly noted: readonly NotedLogout[];
+  readonly until: EpochMs;
+  /** Says that it took effect: from then on its token does not hold. */
+  readonly done: () => Promise<void>;
 }
+
+/** A login that began before a logout has ended when that is forgotten. */
+const LOGOUT_NOTED_MS = 1.5 * LOGIN_TIME_MS;
 
 /** Logins at OpenID Connect providers: the authorization code flow with PKCE, state and nonce (RFC 9700 2.1). */
 export class ProviderLogins {
   readonly #providers: ReadonlyMap<string, Provider>;
   readonly #states: LoginStates;
   readonly #directory: DirectoryStore;
+  readonly #logoutTokens: LogoutTokens;
+  readonly #limits: LoginLimits;
   readonly #users: ProviderUsers;
   readonly #events: OidcEvents;
 
@@ -53,6 +77,8 @@ export class ProviderLogins {
     base: string,
     states: LoginStates,
     directory: DirectoryStore,
+    logoutTokens: LogoutTokens,
+    limits: LoginLimits,
     events: OidcEvents,
   ) {
     const providers = settings.map((each) => {
@@ -62,6 +88,8 @@ export class ProviderLogins {
     this.#providers = new Map(providers);
     this.#states = states;
     this.#directory = directory;
+    this.#logoutTokens = logoutTokens;
+    this.#limits = limits;
     this.#users = new ProviderUsers(directory);
     this.#events = events;
   }
@@ -75,16 +103,19 @@ export class ProviderLogins {
     return this.#providers.has(name);
   }
 
-  /** Begins a login. @param fresh the provider must ask for it anew */
+  /** Begins a login. @param fresh the provider must ask for it anew @param address IP address of the client */
   async begin(
     name: string,
     returnTo: string | undefined,
     fresh: boolean,
+    address: string,
     now: EpochMs,
-  ): Promise<BegunLogin | LoginFailure> {
+  ): Promise<BegunLogin | LoginFailure | { readonly wait: number }> {
+    const wait = await this.#limits.request(address, now);
+    if (wait > 0) return { wait };
     const state = this.#states.begin(returnTo, fresh, now);
     try {
-      const url = await this.#named(name).loginUrl(state, fresh);
+      const url = await this.#limits.ask(name, async () => this.#named(name).loginUrl(state, fresh));
       return { url, cookie: this.#states.seal(state, name) };
     } catch (error) {
       return this.#failureOf(name, error);
@@ -96,7 +127,13 @@ export class ProviderLogins {
    *
    * @param cookie what it kept since the beginning
    */
-  async end(name: string, query: string, cookie: string | undefined, now: EpochMs): Promise<EndedLogin> {
+  async end(
+    name: string,
+    query: string,
+    cookie: string | undefined,
+    address: string,
+    now: EpochMs,
+  ): Promise<EndedLogin> {
     const state = cookie === undefined ? undefined : this.#states.open(cookie, name, now);
     const ended = (result: EndedLogin['result'], auditEvents: readonly AuditEvent[] = []): EndedLogin => ({
       returnTo: state?.returnTo ?? null,
@@ -104,30 +141,46 @@ export class ProviderLogins {
       result,
     });
     try {
-      const isOwn = state !== undefined && new URLSearchParams(query).get('state') === state.state;
-      if (!isOwn || !(await this.#states.take(state, now)))
-        throw new LoginFailed('not_begun', 'this browser has no such login under way');
+      const early = await this.#limits.request(address, now);
+      if (early > 0) return ended({ wait: early });
+      // What another browser began counts as no failure: any page can send a browser here with that.
+      if (state === undefined || new URLSearchParams(query).get('state') !== state.state) throw notBegun();
+      const wait = await this.#limits.attempt(address, now);
+      if (wait > 0) return ended({ wait });
       const provider = this.#named(name);
-      const expected = { ...state, freshSince: state.fresh ? state.begunAt : null };
-      const claims = await provider.claimsOf(query, expected, now);
+      const claims = await this.#redeem(provider, query, state, now).catch(async (error: unknown) => {
+        if (!isGuess(error)) await this.#limits.release(address, now);
+        throw error;
+      });
+      await this.#limits.release(address, now);
       const admission = await this.#users.admit(claims, provider.settings, now);
       const { auditEvents, user } = admission;
       if ('failure' in admission) {
         this.#events.loggedIn(name, admission.failure);
         return ended({ failure: admission.failure, user }, auditEvents);
       }
-      this.#events.loggedIn(name, 'succeeded');
-      const login = { name, sid: sidOf(claims) };
+      const login = loginOf(name, admission.user, claims, state.begunAt);
       return ended({ user: admission.user, login, fresh: state.fresh }, auditEvents);
     } catch (error) {
       return ended({ failure: this.#failureOf(name, error), user: null });
     }
   }
 
+  async #redeem(provider: Provider, query: string, state: LoginState, now: EpochMs): Promise<Claims> {
+    if (!(await this.#states.take(state, now))) throw notBegun();
+    const expected = { ...state, freshSince: state.fresh ? state.begunAt : null };
+    return this.#limits.ask(provider.settings.name, async () => provider.claimsOf(query, expected, now));
+  }
+
+  /** Counts a login that was let in, by whether it gave a session. */
+  count(name: string, outcome: 'succeeded' | LoginFailure): void {
+    this.#events.loggedIn(name, outcome);
+  }
+
   /** Where a browser goes to log out at the provider; undefined when there is no such place. */
   async logoutUrl(name: string, backTo: string): Promise<string | undefined> {
     try {
-      return await this.#named(name).logoutUrl(backTo);
+      return await this.#limits.ask(name, async () => this.#named(name).logoutUrl(backTo));
     } catch (error) {
       if (error instanceof LoginFailed) return undefined;
       throw error;
@@ -140,11 +193,22 @@ export class ProviderLogins {
     const { settings } = provider;
     const told = await provider.loggedOut(token, now);
     if (told === undefined) return undefined;
-    const { subject, sid } = told;
-    if (subject !== undefined) return { userIds: [idOfPerson(settings.issuer, subject)], sid };
-    const users = await this.#directory.listUsers(settings.customer_id);
-    const own = users.filter(({ provider: link }) => link?.issuer === settings.issuer);
-    return { userIds: own.map(({ id }) => id), sid };
+    const { subject, sid, jti, issuedAt } = told;
+    const { issuer } = settings;
+    if (await this.#logoutTokens.tookEffect(issuer, jti, now)) return undefined;
+    const userId = subject === undefined ? undefined : idOfPerson(issuer, subject);
+    return {
+      userIds: userId === undefined ? await this.#usersOf(settings) : [userId],
+      sids: sid === undefined ? undefined : userId === undefined ? [sid] : [sid, null],
+      noted: notedLogouts(name, { userId, sid }, issuedAt, now),
+      until: now + LOGOUT_NOTED_MS,
+      done: async () => this.#logoutTokens.note(issuer, jti, now),
+    };
+  }
+
+  async #usersOf({ customer_id: customerId, issuer }: ProviderSettings): Promise<string[]> {
+    const users = await this.#directory.listUsers(customerId);
+    return users.filter(({ provider: link }) => link?.issuer === issuer).map(({ id }) => id);
   }
 
   #named(name: string): Provider {
@@ -159,6 +223,23 @@ export class ProviderLogins {
     this.#events.loggedIn(name, error.failure, error);
     return error.failure;
   }
+}
+
+function notBegun(): LoginFailed {
+  return new LoginFailed('not_begun', 'this browser has no such login under way');
+}
+
+/** Whether an answer was made up, as far as anybody can tell. */
+function isGuess(error: unknown): boolean {
+  return (
+    error instanceof LoginFailed && (error.failure === 'not_begun' || error.failure === 'invalid_answer')
+  );
+}
+
+function loginOf(name: string, { id }: User, claims: Claims, begunAt: EpochMs) {
+  const sid = sidOf(claims);
+  const issuedAt = typeof claims['iat'] === 'number' ? claims['iat'] * 1000 : 0;
+  return { name, sid, underWay: { logouts: logoutsOfLogin(name, id, sid), issuedAt, begunAt } };
 }
 
 /** The provider's own session, when it names one. */

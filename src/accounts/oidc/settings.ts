@@ -6,6 +6,9 @@ export type ProviderSettings = Config['login']['oidc'][number];
 /** Seconds that the clock of a provider may be off. */
 export const CLOCK_SKEW_SECONDS = 30;
 
+/** Seconds for which what a provider signed counts. It sends both kinds of tokens as soon as it made them. */
+export const MAX_TOKEN_AGE = 300;
+
 /** Why a login at a provider came to nothing. The web page has a sentence for each. */
 export type LoginFailure =
   /** The provider can't be asked. */
@@ -24,6 +27,8 @@ export type LoginFailure =
   /** The login name is somebody else's. */
   | 'login_taken'
   | 'unknown_customer'
+  /** The provider ended the person's session while the login was under way. */
+  | 'logged_out'
   | 'locked';
 
 /** A login that came to nothing, as it is thrown. */

@@ -1,23 +1,24 @@
-import { errors } from 'jose';
 import type { EpochMs } from '../../domain/time.js';
 import { Unavailable } from '../../domain/unavailable.js';
 import { KeySet } from '../jwt/key-set.js';
 import type { KeySource } from '../jwt/key-source.js';
 import { verifiedClaims } from '../jwt/verifier.js';
 import type { Claims } from './claims.js';
-import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
+import { CLOCK_SKEW_SECONDS, LoginFailed, MAX_TOKEN_AGE, type ProviderSettings } from './settings.js';
 
 /** Signatures with a private key: never "none", and no secret that the client could sign with too. */
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']; // prettier-ignore
 
 /** Least milliseconds between two fetches of the keys, whatever key a logout token names. */
 const COOLDOWN_MS = 5_000;
-/** Seconds for which a logout token counts (OpenID Connect Back-Channel Logout 2.7 leaves it open). */
-const MAX_LOGOUT_AGE = 300;
 const LOGOUT_EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 
-/** Whom a provider logged out: a person, or one of the person's sessions there. At least one is told. */
+/** What a logout token says. */
 export interface LoggedOut {
+  /** The token's own id. */
+  readonly jti: string;
+  readonly issuedAt: EpochMs;
+  /** A person, or one of the person's sessions there; at least one is told. */
   readonly subject: string | undefined;
   readonly sid: string | undefined;
 }
@@ -32,15 +33,18 @@ export class SignedTokens {
     this.#keys = new KeySet(source, () => undefined, undefined, COOLDOWN_MS);
   }
 
-  /** The claims of an ID token. @throws LoginFailed */
+  /** The claims of an ID token (OpenID Connect Core 3.1.3.7, save the nonce). @throws LoginFailed */
   async claimsOf(idToken: string, now: EpochMs): Promise<Claims> {
-    try {
-      return await this.#verify(idToken, now, { requiredClaims: ['exp', 'iat', 'sub'] });
-    } catch (cause) {
-      if (!(cause instanceof Unavailable || cause instanceof errors.JOSEError)) throw cause;
+    const required = { requiredClaims: ['exp', 'iat', 'sub'], maxTokenAge: MAX_TOKEN_AGE };
+    const claims = await this.#verify(idToken, now, required).catch((cause: unknown) => {
       const failure = cause instanceof Unavailable ? 'provider_unavailable' : 'invalid_answer';
-      throw new LoginFailed(failure, `the ID token does not hold: ${cause.message}`, { cause });
-    }
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new LoginFailed(failure, `the ID token does not hold: ${reason}`, { cause });
+    });
+    const { azp } = claims;
+    if (azp !== undefined && azp !== this.#settings.client_id)
+      throw new LoginFailed('invalid_answer', 'the claim azp names another client');
+    return claims;
   }
 
   /**
@@ -50,11 +54,11 @@ export class SignedTokens {
    */
   async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | undefined> {
     try {
-      const options = { requiredClaims: ['iat', 'jti'], maxTokenAge: MAX_LOGOUT_AGE };
+      const options = { requiredClaims: ['iat', 'exp', 'jti'], maxTokenAge: MAX_TOKEN_AGE };
       return loggedOutBy(await this.#verify(token, now, options));
     } catch (error) {
-      if (error instanceof errors.JOSEError) return undefined;
-      throw error;
+      if (error instanceof Unavailable) throw error;
+      return undefined;
     }
   }
 
@@ -72,9 +76,17 @@ export class SignedTokens {
 }
 
 /** An ID token has no such event, and a nonce where it has one: so none passes for a logout token. */
-function loggedOutBy({ events, nonce, sub, sid }: Claims): LoggedOut | undefined {
-  const isLogout = typeof events === 'object' && events !== null && Object.hasOwn(events, LOGOUT_EVENT);
-  const [subject, session] = [sub, sid].map((value) => (typeof value === 'string' ? value : undefined));
-  if (!isLogout || nonce !== undefined || (subject === undefined && session === undefined)) return undefined;
-  return { subject, sid: session };
+function loggedOutBy({ events, nonce, sub, sid, jti, iat }: Claims): LoggedOut | undefined {
+  const isLogout = isObject(events) && Object.hasOwn(events, LOGOUT_EVENT) && isObject(events[LOGOUT_EVENT]);
+  if (!isLogout || nonce !== undefined || !isName(jti) || typeof iat !== 'number') return undefined;
+  if (!isName(sub ?? sid) || !isName(sid ?? sub)) return undefined;
+  return { jti, issuedAt: iat * 1000, subject: sub as string | undefined, sid: sid as string | undefined };
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isName(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
 }

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { KeySets } from '../../accounts/jwt/key-sets.js';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
 import { readUpstreamLoads, unreadableRequests } from '../../observe/metrics/requests.js';
@@ -44,7 +45,9 @@ export async function startWorker(
   log: Log,
   tracing?: Tracing,
 ): Promise<Worker> {
-  let runtime = createRuntime(loaded, opened, log, tracing);
+  const keySets = new KeySets();
+  const build = (of: LoadedConfig) => createRuntime(of, opened, log, tracing, undefined, keySets);
+  let runtime = build(loaded);
   watchAddresses(() => runtime.addresses());
   readUpstreamLoads(() => runtime.loads());
   let draining = false;
@@ -97,13 +100,14 @@ export async function startWorker(
     url,
     decisionUrl,
     prepare: (next) => {
-      const prepared = createRuntime(next, opened, log, tracing);
+      const prepared = build(next);
       return {
         commit: () => {
           const ending = retire(runtime).finally(() => retiring.delete(ending));
           retiring.add(ending);
           runtime.retire();
           runtime = prepared;
+          keySets.reload(next.config.jwt_issuers);
           log.level = next.config.log.level;
           if (server instanceof TlsServer && next.certificate !== null)
             server.useCertificate(next.certificate);

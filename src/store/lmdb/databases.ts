@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Database, open, type RootDatabase } from 'lmdb';
+import type { NotedLogout } from '../../domain/provider-logout.js';
 import type { Session } from '../../domain/session.js';
 import type { SigningKeys } from '../../domain/signing-key.js';
 import type { EpochMs } from '../../domain/time.js';
@@ -28,8 +29,14 @@ export interface KnownAddress {
   readonly until: EpochMs;
 }
 
+/** A logout that a provider told of. */
+export interface StoredLogout extends Omit<NotedLogout, 'name'> {
+  /** When it is forgotten. */
+  readonly until: EpochMs;
+}
+
 /** What the expiry index points at. */
-export type Expiring = 'token' | 'session' | 'failure' | 'sudo' | 'known';
+export type Expiring = 'token' | 'session' | 'failure' | 'sudo' | 'known' | 'logout';
 
 /** The databases in one LMDB environment. Indexes hold `true`; what they index is in their keys. */
 export interface Databases {
@@ -48,6 +55,8 @@ export interface Databases {
   /** Login attempts by what they are counted under. */
   readonly attempts: Database<Stored<AttemptCount>, string>;
   readonly knownAddresses: Database<Stored<{ readonly addresses: readonly KnownAddress[] }>, string>;
+  /** Logouts of providers by their names. */
+  readonly logouts: Database<Stored<StoredLogout>, string>;
   /** `[userId, id of a token or session]` */
   readonly sudos: Database<Stored<{ readonly until: EpochMs }>, [string, string]>;
   /** Writes of a user in the hour that was counted last. */
@@ -124,6 +133,7 @@ function openUnderLock(path: string, openingLock: OpeningLock): Databases {
     otpSteps: db('otp_steps'),
     attempts: db('login_failures'),
     knownAddresses: db('known_addresses'),
+    logouts: db('provider_logouts'),
     sudos: db('sudos'),
     writes: db('writes_in_hour'),
     rates: db('rates_of_tokens'),

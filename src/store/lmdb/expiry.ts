@@ -1,6 +1,7 @@
 import type { EpochMs } from '../../domain/time.js';
 import type { Databases, Expiring } from './databases.js';
 import { removeCount, removeKnownAddresses } from './attempts.js';
+import { removeLogout } from './provider-logouts.js';
 import { readToken } from './read.js';
 import { removeSession } from './sessions.js';
 import { removeExpiredSudo } from './sudo-grants.js';
@@ -55,6 +56,9 @@ function remove(dbs: Databases, kind: Expiring, id: string): void {
       break;
     case 'known':
       removeKnownAddresses(dbs, id);
+      break;
+    case 'logout':
+      removeLogout(dbs, id);
       break;
     case 'sudo':
       removeExpiredSudo(dbs, id);

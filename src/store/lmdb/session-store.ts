@@ -2,6 +2,7 @@ import { isAsVerified } from '../../domain/user.js';
 import type { SessionStore } from '../session-store.js';
 import type { Lists } from './lists.js';
 import type { LookUps } from './look-ups.js';
+import { noteLogouts } from './provider-logouts.js';
 import { readUser } from './read.js';
 import { createSession, endSessions, removeSession } from './sessions.js';
 import { addSudo, hasSudo } from './sudo-grants.js';
@@ -12,8 +13,9 @@ export function lmdbSessionStore(transactions: Transactions, lookUps: LookUps, l
   return {
     find: (digest) => transactions.read(() => lookUps.session(digest)),
     listOfUser: (userId) => lists.sessions(userId),
-    create: async (session, owner, maxPerUser) =>
-      transactions.write((dbs) => createSession(dbs, session, owner, maxPerUser)),
+    create: async (session, owner, maxPerUser, login) =>
+      transactions.write((dbs) => createSession(dbs, session, owner, maxPerUser, login)),
+    noteLogouts: async (logouts, until) => transactions.remove((dbs) => noteLogouts(dbs, logouts, until)),
     end: async (digest) => transactions.remove((dbs) => removeSession(dbs, digest)),
     endOfUser: async (userId, except) => transactions.remove((dbs) => endSessions(dbs, userId, except)),
     grantSudo: async (owner, credentialId, until) =>

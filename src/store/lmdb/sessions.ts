@@ -1,8 +1,11 @@
+import type { LoginUnderWay } from '../../domain/provider-logout.js';
 import { type Session, sessionOverAt } from '../../domain/session.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import type { SessionUse } from '../../domain/token.js';
 import { encode } from '../records.js';
+import type { SessionCreation } from '../session-store.js';
 import { countIndex, type Databases, listIndex } from './databases.js';
+import { isLoggedOut } from './provider-logouts.js';
 import { readSession, readUser } from './read.js';
 
 /** Adds a session within the owner's limit; returns those that ended for it. Run it in a write transaction. */
@@ -11,8 +14,10 @@ export function createSession(
   session: Session,
   owner: VerifiedOwner,
   maxPerUser: number | null,
-): readonly Session[] | 'owner_changed' {
+  login?: LoginUnderWay,
+): SessionCreation {
   if (!isAsVerified(readUser(dbs, owner.id), owner)) return 'owner_changed';
+  if (login !== undefined && isLoggedOut(dbs, login)) return 'logged_out';
   // One of the same digest is written over, with its entry in the index.
   removeSession(dbs, session.digest);
   const ended = endLeastUsed(dbs, session.userId, maxPerUser);

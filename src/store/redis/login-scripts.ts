@@ -4,6 +4,13 @@
 export const CREATE_SESSION = `
 local session = cjson.decode(ARGV[2])
 if not isAsVerified(cjson.decode(ARGV[3])) then return 'owner_changed' end
+if ARGV[5] ~= '' then
+  local login = cjson.decode(ARGV[5])
+  for _, name in ipairs(login.logouts) do
+    local noted = redis.call('HMGET', P('logout:' .. name), 'issuedAt', 'receivedAt')
+    if noted[1] and (login.issuedAt < tonumber(noted[1]) or login.begunAt <= tonumber(noted[2])) then return 'logged_out' end
+  end
+end
 local limit, answer = tonumber(ARGV[4]), {}
 removeSession(session.digest)
 if limit and redis.call('SCARD', P('sessions:' .. session.userId)) >= limit then
@@ -26,6 +33,21 @@ if limit and redis.call('SCARD', P('sessions:' .. session.userId)) >= limit then
 end
 addSession(session, ARGV[2])
 return answer
+`;
+
+/** Of two of one name the later one counts. They are removed in the background. */
+export const NOTE_LOGOUTS = `
+useReserve()
+for _, logout in ipairs(cjson.decode(ARGV[2])) do
+  local key = P('logout:' .. logout.name)
+  for _, field in ipairs({'issuedAt', 'receivedAt'}) do
+    local before = tonumber(redis.call('HGET', key, field) or 0)
+    redis.call('HSET', key, field, string.format('%.0f', math.max(before, logout[field])))
+  end
+  local before = tonumber(redis.call('ZSCORE', P('expiry:others'), 'logout:' .. logout.name) or 0)
+  redis.call('ZADD', P('expiry:others'), math.max(before, tonumber(ARGV[3])), 'logout:' .. logout.name)
+end
+return 0
 `;
 
 export const END_SESSION = `

@@ -7,6 +7,7 @@ import {
   END_SESSION,
   END_SESSIONS,
   GRANT_SUDO,
+  NOTE_LOGOUTS,
   READ_SUDO,
   TAKE_OTP_STEP,
 } from './login-scripts.js';
@@ -75,6 +76,7 @@ const SCRIPTS = {
   countInOverlap: COUNT_IN_OVERLAP,
   countWrite: COUNT_WRITE,
   finishOverlaps: FINISH_OVERLAPS,
+  noteLogouts: NOTE_LOGOUTS,
   filterNew: FILTER_NEW,
   filterRevoked: FILTER_REVOKED,
   find: FIND,

@@ -14,10 +14,15 @@ export function redisSessionStore(client: RedisClient, reads: Reads): SessionSto
         : { session: sessionFrom(found[0], found[2]), owner: userFrom(found[1]) };
     },
     listOfUser: async (userId) => reads.sessions(await reads.members(`sessions:${userId}`)),
-    create: async (session, owner, maxPerUser) => {
-      const args = [text(session), ownerText(owner), maxPerUser ?? ''] as const;
-      const ended = (await client.script('createSession', ...args)) as string[] | 'owner_changed';
-      return ended === 'owner_changed' ? ended : sessionsWithUses(ended);
+    create: async (session, owner, maxPerUser, login) => {
+      const under = login === undefined ? '' : JSON.stringify(login);
+      const args = [text(session), ownerText(owner), maxPerUser ?? '', under] as const;
+      const ended = (await client.script('createSession', ...args)) as
+        string[] | 'owner_changed' | 'logged_out';
+      return typeof ended === 'string' ? ended : sessionsWithUses(ended);
+    },
+    noteLogouts: async (logouts, until) => {
+      await client.script('noteLogouts', JSON.stringify(logouts), until);
     },
     end: async (digest) => (await client.script('endSession', digest)) === 1,
     endOfUser: async (userId, except) => (await client.script('endSessions', userId, except ?? '')) as number,

@@ -96,6 +96,32 @@ export async function sessionStoreContract(check: Check): Promise<void> {
     }
   }); // prettier-ignore
 
+  await check('a login that a logout ended gives no session, and another one does', async (t, store, reopen) => {
+    const login = { logouts: ['all', 'one'], issuedAt: NOW, begunAt: NOW };
+    const create = (more: Partial<typeof login> = {}, from = store) =>
+      from.sessions.create(session('D1'), user('U1'), null, { ...login, ...more });
+    const note = (name: string, issuedAt: number, receivedAt: number) =>
+      store.sessions.noteLogouts([{ name, issuedAt, receivedAt }], NOW + 60_000);
+    t.same(await create(), []);
+    await note('other', NOW + 9, NOW + 9);
+    t.same(await create(), [], 'of another name');
+    await note('one', NOW, NOW - 1);
+    t.same(await create(), [], 'before it, in the same second of the provider');
+    await note('one', NOW - 9, NOW);
+    t.equal(await create(), 'logged_out', 'in the same moment');
+    t.same(await create({ begunAt: NOW + 1 }), [], 'begun after it');
+    await note('all', NOW + 1, 0);
+    t.equal(await create({ begunAt: NOW + 1 }), 'logged_out', 'issued before it');
+    await note('all', 0, 0);
+    const again = await reopen();
+    t.equal(await create({ begunAt: NOW + 1 }, again), 'logged_out', 'an earlier one that comes later changes nothing');
+    t.same(await create({ begunAt: NOW + 1, issuedAt: NOW + 1 }, again), []);
+    t.same(await again.sessions.create(session('D2'), user('U1'), null), [], 'a login with a password has no part in it');
+    await again.sessions.endOfUser('U1');
+    t.equal(await again.maintenance.removeExpired(NOW + 60_000, NOW, 9), 3);
+    t.same(await create({}, again), [], 'forgotten');
+  }); // prettier-ignore
+
   await check('a session is over when it was idle, however often that moved', async (t, store) => {
     await createSession(store, session('D1', { endsAt: NOW + 1_000, idleEndsAt: NOW + 100 }));
     await createSession(store, session('D2', { endsAt: NOW + 1_000, idleEndsAt: NOW + 100 }));
