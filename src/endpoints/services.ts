@@ -1,3 +1,4 @@
+import type { FleetReceipts } from '../accounts/fleet-receipts.js';
 import type { Logins } from '../accounts/login.js';
 import type { ProviderLogins } from '../accounts/oidc/provider-logins.js';
 import type { Sessions } from '../accounts/sessions.js';
@@ -22,6 +23,7 @@ export interface EndpointServices {
   readonly sessions: Sessions;
   readonly tokens: Tokens;
   readonly rotations: TokenRotations;
+  readonly receipts: Pick<FleetReceipts, 'collect'>;
   readonly ownership: Ownership;
   readonly sudoGrants: SudoGrants;
   /** Whose credential a request has; null when there is no `POST /sudo`. */
