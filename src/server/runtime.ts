@@ -117,7 +117,7 @@ export function createRuntime(
   const logins = new Logins(accounts, new LoginThrottle(store.loginThrottle, config.login), (outcome) =>
     loginChecks.inc({ outcome }),
   );
-  const ownership = new Ownership(tokens, policy);
+  const ownership = new Ownership(tokens, policy, config.tokens.limits);
   const { assertion } = config.identity;
   const keys = openKeyRing(config, opened, (error) =>
     logFault(error, 'signing keys could not be reloaded; known keys stay in use'),

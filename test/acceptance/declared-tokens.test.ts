@@ -53,7 +53,20 @@ const audited = (event: string, id: string) =>
     .filter((entry) => entry.event === event && entry.target?.token_id === id);
 
 t.test('token generate prints a secret once and an entry that declares its digest', async (t) => {
-  const limits = ['--name', 'ci job', '--scope', 'purge_all purge_select', '--services', 'SVC1,SVC2'];
+  const limits = [
+    '--name',
+    'ci job',
+    '--scope',
+    'purge_all purge_select',
+    '--services',
+    'SVC1,SVC2',
+    '--rate',
+    '600/1m',
+    '--address',
+    '10.0.0.0/8',
+    '--address',
+    '::1',
+  ];
   const { code, stdout, stderr } = await run(['token', 'generate', '--user', 'engineer', ...limits, '--expires-at', '2030-01-31T12:00:00Z']); // prettier-ignore
   const [secret = '', empty, ...yaml] = stdout.split('\n');
   rememberSecret(secret);
