@@ -60,6 +60,8 @@ interface PageSettings {
   readonly scopes: Readonly<Record<string, DescribedRules>>;
   /** Milliseconds; null when tokens may last for ever. */
   readonly maxLifetime: number | null;
+  /** Milliseconds before its expiry from which on a token is marked; null when nothing says so. */
+  readonly warnBefore: number | null;
   /** Milliseconds. */
   readonly rotation: { readonly overlap: number; readonly max_overlap: number };
   /** Milliseconds without a request after which a session ends. */

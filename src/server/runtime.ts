@@ -197,6 +197,7 @@ export function createRuntime(
         keyName: names.key,
         scopes: config.policy.scopes,
         maxLifetime: config.tokens.max_lifetime,
+        warnBefore,
         rotation: config.tokens.rotation,
         idleTimeout: config.sessions.idle_timeout,
       },

@@ -62,22 +62,26 @@ const rangeOf = fc.oneof(
   fc.tuple(v4, fc.integer({ min: 0, max: 32 })),
   fc.tuple(v6, fc.integer({ min: 0, max: 128 })),
 );
+const withinCases = fc.record({
+  wide: fc.array(rangeOf, { maxLength: 3 }),
+  narrow: rangeOf,
+  address: fc.oneof(v4, v6),
+});
 
 /** The range of an address and a prefix; its address is cut to the prefix. */
 function cut([address, bits]: [string, number]) {
-  const { bytes } = parseRange(address) as { bytes: number[] };
-  const kept = bytes.map((byte, i) => byte & ~(0xff >> Math.min(8, Math.max(0, bits - i * 8))) & 0xff);
-  return { bytes: kept, bits };
+  const bytes = parseRange(address)?.bytes ?? [];
+  return {
+    bytes: bytes.map((byte, i) => byte & ~(0xff >> Math.min(8, Math.max(0, bits - i * 8))) & 0xff),
+    bits,
+  };
 }
 
-property(
-  'a range within others has no address that they have not',
-  fc.property(fc.array(rangeOf, { maxLength: 3 }), rangeOf, fc.oneof(v4, v6), (wide, narrow, address) => {
-    const [others, one] = [wide.map(cut), cut(narrow)];
-    if (!includesRanges(others, one)) return;
-    if (isInRanges([one], address) && !isInRanges(others, address)) throw new Error('wider');
-  }),
-);
+property('a range within others has no address that they have not', 20_000, withinCases, ({ wide, narrow, address }) => {
+  const [others, one] = [wide.map(cut), cut(narrow)];
+  if (!includesRanges(others, one)) return;
+  if (isInRanges([one], address) && !isInRanges(others, address)) throw new Error('wider');
+}); // prettier-ignore
 
 t.test('ranges within ranges', async (t) => {
   const includes = (wide: string[], narrow: string) => includesRanges(ranges(...wide), ranges(narrow)[0] as never);

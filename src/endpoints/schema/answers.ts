@@ -138,6 +138,7 @@ export const caller = named('Caller', {
   scopes: z.array(z.object({ name: z.string(), title: z.string(), description: z.string() })),
   rotation: z.object({ overlap: seconds, max_overlap: seconds }).describe('How long a rotated token is still accepted'),
   max_lifetime: seconds.nullable().describe('Seconds that a token may last; null when there is no limit'),
+  warn_before: seconds.nullable().describe('Seconds before its expiry from which on a token is marked; null when the configuration does not say'),
   key_field: z.string().describe('Name of the header that carries a token'),
 }); // prettier-ignore
 
