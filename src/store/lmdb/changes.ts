@@ -155,7 +155,7 @@ function putUsers(dbs: Databases, users: readonly User[], rehashed: ReadonlySet<
     if (user.deletionPending) dbs.pendingDeletions.putSync(user.id, true);
     else dbs.pendingDeletions.removeSync(user.id);
     const old = before[i];
-    if (user.locked && old?.locked === false) noteEnded(dbs, `user:${user.updatedAt}:${user.id}`);
+    if (old !== undefined) noteEnded(dbs, `user:${user.updatedAt}:${user.id}`);
     if (old !== undefined && endsSessions(old, user, rehashed.has(user.id))) endSessions(dbs, user.id);
   });
   const cost = Math.max(0, ...users.map(({ passwordHash }) => costOfHash(passwordHash)));
