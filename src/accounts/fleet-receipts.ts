@@ -79,33 +79,40 @@ export class FleetReceipts {
   }
 
   /** Those that are live. Where the store can't tell, those that this process knew last. */
-  async #members(until: number): Promise<LiveMember[]> {
+  async #members(until: number): Promise<FoundMembers> {
     const { members, self } = this.#known();
-    const known = async () => {
-      await sleep(Math.max(0, until - performance.now()), undefined, { ref: false });
-      return members;
-    };
+    const late = new AbortController();
+    const timeout = sleep(Math.max(0, until - performance.now()), undefined, late);
     const listed = Promise.resolve(this.#store.list()).catch((error: unknown) => {
-      if (error instanceof StoreUnavailable) return members;
+      if (error instanceof StoreUnavailable) return undefined;
       throw error;
     });
-    const found = await Promise.race([listed, known()]);
-    return self === null || found.some(({ id }) => id === self.id) ? [...found] : [...found, self];
+    const found = await Promise.race([listed, timeout]).finally(() => late.abort());
+    const all = found ?? members;
+    const isListed = self === null || all.some(({ id }) => id === self.id);
+    return { all: isListed ? all : [...all, self], listed: found ?? [] };
   }
+}
+
+/** The processes that are waited for. */
+interface FoundMembers {
+  readonly all: readonly LiveMember[];
+  /** Those of which the store said just now that they are live. */
+  readonly listed: readonly LiveMember[];
 }
 
 /** The processes that have not answered yet. */
 class Pending {
   readonly #sidecars: ReadonlyMap<string, MissingSidecar>;
   readonly #waiting: Map<string, LiveMember>;
+  readonly #listed: readonly LiveMember[];
   readonly #startedAt = performance.now();
   #slowest: number | null = null;
 
-  constructor(members: readonly LiveMember[]) {
-    this.#waiting = new Map(members.map((member) => [member.id, member]));
-    this.#sidecars = new Map(
-      members.map((each) => [each.sidecar, { name: each.name, heartbeatAge: each.age }]),
-    );
+  constructor({ all, listed }: FoundMembers) {
+    this.#waiting = new Map(all.map((member) => [member.id, member]));
+    this.#sidecars = new Map(all.map((each) => [each.sidecar, { name: each.name, heartbeatAge: each.age }]));
+    this.#listed = listed;
   }
 
   get isOver(): boolean {
@@ -116,11 +123,11 @@ class Pending {
     for (const id of ids) if (this.#waiting.delete(id)) this.#slowest = ms;
   }
 
-  /** A process that left, which is not one whose heartbeats only stopped. */
+  /** Notes who left: who is not live any more though its heartbeats are not too old. */
   compare(live: readonly LiveMember[], ms: number): void {
     const elapsed = performance.now() - this.#startedAt;
     const ids = new Set(live.map(({ id }) => id));
-    const left = [...this.#waiting.values()].filter(({ id, age }) => !ids.has(id) && age + elapsed < LIVE_MS - LIST_MS);
+    const left = this.#listed.filter(({ id, age }) => !ids.has(id) && age + elapsed < LIVE_MS - LIST_MS);
     this.note(left.map(({ id }) => id), ms);
   } // prettier-ignore
 
