@@ -252,3 +252,18 @@ t.test('streams of what ended end at once: of each kind of credential, and of no
   t.same(await endedBy(['token:T1'], false, -10), { ended: ['token'], asked: 1 }, 'let in before, a stream only after');
   t.same(await endedBy(['token:T1'], false, 1_000), { ended: [], asked: 0 }, 'what began after it was let in after it');
 }); // prettier-ignore
+
+t.test('a revocation is in the audit log before anybody waits for the fleet', async (t) => {
+  const events: string[] = [];
+  const { request, token } = await startInProcess(t, {}, {
+    opened: ({ store, audit }) => ({
+      store: { ...store, fleet: { ...store.fleet, list: () => (events.push('waits'), []) } },
+      audit: { ...audit, record: ({ event }) => void events.push(String(event)) },
+    }),
+  });
+  const headers = { 'Service-Key': await token('user') };
+  events.length = 0;
+  const reply = await request('/tokens/self?wait=fleet', { method: 'DELETE', headers });
+  t.match(reply, { status: 200, json: { slowest_ms: null } });
+  t.same(events, ['token.revoked', 'waits']);
+}); // prettier-ignore
