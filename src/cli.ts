@@ -10,7 +10,7 @@ import {
   tokenCommand,
   userCommand,
 } from './commands/usage/accounts.js';
-import { demoCommand, healthcheckCommand, serveCommand } from './commands/usage/serving.js';
+import { demoCommand, fleetCommand, healthcheckCommand, serveCommand } from './commands/usage/serving.js';
 import { completionCommand } from './commands/completion.js';
 import { WrongUsage } from './commands/terminal/failure.js';
 import { ConfigError, formatFault } from './config/fault.js';
@@ -29,6 +29,7 @@ const program = new Command('latchkey')
   .addCommand(serveCommand())
   .addCommand(demoCommand())
   .addCommand(healthcheckCommand())
+  .addCommand(fleetCommand())
   .commandsGroup('Configuration and policy:')
   .addCommand(checkCommand())
   .addCommand(explainCommand())

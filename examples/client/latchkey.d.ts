@@ -422,6 +422,8 @@ export interface components {
       };
       /** @description Seconds that a token may last; null when there is no limit */
       max_lifetime: number | null;
+      /** @description Seconds before its expiry from which on a token is marked; null when the configuration does not say */
+      warn_before: number | null;
       /** @description Name of the header that carries a token */
       key_field: string;
     };
@@ -575,6 +577,19 @@ export interface components {
        */
       updated_at: string;
       deleted_at: null;
+    };
+    FleetReceipt: {
+      /** @description How many were up when the token was revoked */
+      sidecars: number;
+      /** @description Milliseconds until the last of those that have dropped the token was known to; null when none has */
+      slowest_ms: number | null;
+      /** @description Those that have not confirmed that they dropped it */
+      missing?: {
+        /** @description Host and port */
+        name: string;
+        /** @description Milliseconds between its latest heartbeat and the revocation */
+        heartbeat_age_ms: number;
+      }[];
     };
     LoggedIn: {
       user: {
@@ -904,6 +919,8 @@ export interface components {
     };
   };
   parameters: {
+    /** @description With `fleet` the answer comes when every sidecar has dropped the token and ended its streams */
+    Wait: 'fleet';
     /** @description The one-time password of an account with two-factor authentication */
     OneTimePassword: string;
   };
@@ -1173,7 +1190,10 @@ export interface operations {
   };
   revokeTokens: {
     parameters: {
-      query?: never;
+      query?: {
+        /** @description With `fleet` the answer comes when every sidecar has dropped the token and ended its streams */
+        wait?: components['parameters']['Wait'];
+      };
       header?: never;
       path?: never;
       cookie?: never;
@@ -1185,6 +1205,28 @@ export interface operations {
       };
     };
     responses: {
+      /** @description Done, and every sidecar has dropped it (`wait=fleet`) */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['FleetReceipt'];
+        };
+      };
+      /** @description Done, and some sidecars have not confirmed that (`wait=fleet`) */
+      202: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['FleetReceipt'];
+        };
+      };
       /** @description Done */
       204: {
         headers: {
@@ -1202,6 +1244,30 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      /** @description `Unprocessable Entity` */
+      422: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': {
+            /**
+             * @description The same as `code`
+             * @enum {string}
+             */
+            msg: 'Unprocessable Entity';
+            /**
+             * @description What is wrong, for programs
+             * @enum {string}
+             */
+            code: 'Unprocessable Entity';
+            /** @description What exactly is wrong, for people */
+            detail: string;
+          };
+        };
+      };
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1278,13 +1344,38 @@ export interface operations {
   };
   revokeOwnToken: {
     parameters: {
-      query?: never;
+      query?: {
+        /** @description With `fleet` the answer comes when every sidecar has dropped the token and ended its streams */
+        wait?: components['parameters']['Wait'];
+      };
       header?: never;
       path?: never;
       cookie?: never;
     };
     requestBody?: never;
     responses: {
+      /** @description Done, and every sidecar has dropped it (`wait=fleet`) */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['FleetReceipt'];
+        };
+      };
+      /** @description Done, and some sidecars have not confirmed that (`wait=fleet`) */
+      202: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['FleetReceipt'];
+        };
+      };
       /** @description Done */
       204: {
         headers: {
@@ -1302,6 +1393,30 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      /** @description `Unprocessable Entity` */
+      422: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': {
+            /**
+             * @description The same as `code`
+             * @enum {string}
+             */
+            msg: 'Unprocessable Entity';
+            /**
+             * @description What is wrong, for programs
+             * @enum {string}
+             */
+            code: 'Unprocessable Entity';
+            /** @description What exactly is wrong, for people */
+            detail: string;
+          };
+        };
+      };
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];
@@ -1345,7 +1460,10 @@ export interface operations {
   };
   revokeToken: {
     parameters: {
-      query?: never;
+      query?: {
+        /** @description With `fleet` the answer comes when every sidecar has dropped the token and ended its streams */
+        wait?: components['parameters']['Wait'];
+      };
       header?: never;
       path: {
         id: string;
@@ -1354,6 +1472,28 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
+      /** @description Done, and every sidecar has dropped it (`wait=fleet`) */
+      200: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['FleetReceipt'];
+        };
+      };
+      /** @description Done, and some sidecars have not confirmed that (`wait=fleet`) */
+      202: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['FleetReceipt'];
+        };
+      };
       /** @description Done */
       204: {
         headers: {
@@ -1371,6 +1511,30 @@ export interface operations {
       413: components['responses']['TooLarge'];
       414: components['responses']['TargetTooLong'];
       417: components['responses']['ExpectationFailed'];
+      /** @description `Unprocessable Entity` */
+      422: {
+        headers: {
+          'X-Request-Id': components['headers']['X-Request-Id'];
+          'Cache-Control': components['headers']['Cache-Control'];
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': {
+            /**
+             * @description The same as `code`
+             * @enum {string}
+             */
+            msg: 'Unprocessable Entity';
+            /**
+             * @description What is wrong, for programs
+             * @enum {string}
+             */
+            code: 'Unprocessable Entity';
+            /** @description What exactly is wrong, for people */
+            detail: string;
+          };
+        };
+      };
       431: components['responses']['HeadTooLarge'];
       500: components['responses']['Fault'];
       503: components['responses']['Unavailable'];

@@ -12,6 +12,8 @@ export interface GenerateOptions {
   readonly scope?: string;
   readonly services?: string[];
   readonly expiresAt?: string;
+  readonly rate?: string;
+  readonly address?: string[];
   readonly json?: true;
 }
 
@@ -22,6 +24,8 @@ const OPTIONS: Readonly<Record<string, string>> = {
   scope: '--scope',
   services: '--services',
   expires_at: '--expires-at',
+  rate: '--rate',
+  addresses: '--address',
 };
 
 /** Makes a secret and the entry of a directory file that declares its token. It reads and writes nothing. */
@@ -45,7 +49,7 @@ export function generate(options: GenerateOptions): void {
 }
 
 function entryOf(
-  { user, name, scope, services, expiresAt }: GenerateOptions,
+  { user, name, scope, services, expiresAt, rate, address }: GenerateOptions,
   secret: string,
 ): DeclaredTokenEntry {
   return {
@@ -56,5 +60,7 @@ function entryOf(
     scope: (scope ?? 'global').split(' ').filter((each) => each !== ''),
     ...(services === undefined ? {} : { services }),
     ...(expiresAt === undefined ? {} : { expires_at: expiresAt }),
+    ...(rate === undefined ? {} : { rate }),
+    ...(address === undefined ? {} : { addresses: address }),
   };
 }

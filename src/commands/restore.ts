@@ -100,10 +100,10 @@ function ownAuditLog(to: string | null): string[] {
 function withoutEnded(
   records: readonly StoreRecord[],
   revoked: ReadonlySet<string>,
-  { tokens, sessions, expiries, unreadable }: Ended,
+  { tokens, sessions, expiries, suspended, unreadable }: Ended,
 ): { wanted: StoreRecord[]; skipped: string } {
   const wanted: StoreRecord[] = [];
-  const counts = { keys: 0, tokens: 0, sessions: 0 };
+  const counts = { keys: 0, tokens: 0, sessions: 0, suspended: 0 };
   for (const record of records) {
     if (record.kind === 'token' && revoked.has(record.value.digest)) counts.keys += 1;
     else if (record.kind === 'token' && tokens.has(record.value.id)) {
@@ -111,13 +111,18 @@ function withoutEnded(
       // No directory file brings it back either.
       wanted.push(...namesOfRevoked(record.value).map((value): StoreRecord => ({ kind: 'revoked', value })));
     } else if (record.kind === 'session' && sessions.has(record.value.id)) counts.sessions += 1;
-    else wanted.push(record.kind === 'token' ? withExpiry(record, expiries.get(record.value.id)) : record);
+    else if (record.kind === 'token') {
+      const isSuspended = suspended.has(record.value.id);
+      if (isSuspended) counts.suspended += 1;
+      wanted.push(withSuspension(withExpiry(record, expiries.get(record.value.id)), isSuspended));
+    } else wanted.push(record);
   }
   const lines = [
     counts.keys > 0 ? `${counts.keys} legacy keys stay revoked, as this store knows` : '',
     counts.tokens + counts.sessions > 0
       ? `${counts.tokens} tokens stay revoked and ${counts.sessions} sessions ended, as the audit log tells`
       : '',
+    counts.suspended > 0 ? `${counts.suspended} tokens stay suspended, as the audit log tells` : '',
     unreadable > 0
       ? `warning: ${unreadable} lines of the audit log tell of what ended and cannot be read`
       : '',
@@ -176,8 +181,19 @@ function openSealed(record: StoreRecord, sealer: Sealer): void {
   for (const key of record.value.keys) sealer.open(key.sealedKey, ownerOf(key));
 }
 
+type TokenRecord = Extract<StoreRecord, { kind: 'token' }>;
+
 /** A token that was rotated since the backup expires when the rotation said. */
-function withExpiry(record: Extract<StoreRecord, { kind: 'token' }>, at: EpochMs | undefined): StoreRecord {
+function withExpiry(record: TokenRecord, at: EpochMs | undefined): TokenRecord {
   if (at === undefined || at >= (record.value.expiresAt ?? Infinity)) return record;
   return { ...record, value: { ...record.value, expiresAt: at } };
+}
+
+/** A token that was suspended since the backup stays so. */
+function withSuspension(record: TokenRecord, isSuspended: boolean): TokenRecord {
+  if (!isSuspended) return record;
+  return {
+    ...record,
+    value: { ...record.value, restrictions: { ...record.value.restrictions, suspended: true } },
+  };
 }

@@ -13,6 +13,8 @@ import {
 import type { Tracing } from '../observe/tracing.js';
 import { readVersion } from '../observe/version.js';
 import { startAdmin } from '../server/admin.js';
+import { noteDeath } from '../server/fleet/membership.js';
+import { ownSidecar } from '../server/fleet/sidecar.js';
 import { startTracing, storeObserver } from '../server/observing.js';
 import { startPool } from '../server/processes/cluster.js';
 import { ProviderWatch } from '../server/provider-watch.js';
@@ -104,7 +106,9 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
   await checkSigningKeys(config, opened);
   const count = workersOf(loaded);
   const serving =
-    count === 1 ? await startAlone(loaded, opened, log, tracing) : await startWorkers(loaded, count, sink);
+    count === 1
+      ? await startAlone(loaded, opened, log, tracing)
+      : await startWorkers(loaded, count, opened, sink);
   tellCertificate(loaded.certificate, log);
   const reloader = new Reloader(loaded, opened, serving, options.env ?? process.env, log);
   const cleaning = startCleaning(opened, log, () => reloader.current.config.tokens);
@@ -239,8 +243,15 @@ async function startAlone(
   };
 }
 
-async function startWorkers(loaded: LoadedConfig, count: number, sink: LogSink): Promise<Serving> {
-  return startPool(loaded, count, sink.log, () => {
+async function startWorkers(
+  loaded: LoadedConfig,
+  count: number,
+  { store }: OpenedStore,
+  sink: LogSink,
+): Promise<Serving> {
+  ownSidecar();
+  const died = (pid: number): void => noteDeath(store.fleet, pid);
+  return startPool(loaded, count, sink.log, died, () => {
     sink.log.fatal('workers keep dying; giving up');
     void sink.flush().finally(() => process.exit(1));
   });

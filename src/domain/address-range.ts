@@ -33,6 +33,14 @@ export function isInRanges(ranges: readonly AddressRange[], address: string): bo
   return bytes.length > 0 && ranges.some((range) => isIn(range, bytes));
 }
 
+/** Whether a range lies in one of some others. */
+export function includesRanges(
+  ranges: readonly (AddressRange | undefined)[],
+  { bytes, bits }: AddressRange,
+): boolean {
+  return ranges.some((range) => range !== undefined && range.bits <= bits && isIn(range, bytes));
+}
+
 function isIn({ bytes, bits }: AddressRange, address: readonly number[]): boolean {
   if (address.length !== bytes.length) return false;
   const whole = bits >> 3;

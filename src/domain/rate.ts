@@ -23,6 +23,11 @@ export function parseRate(text: string): Rate | undefined {
   return rate.count <= MAX_COUNT && rate.per <= MAX_PER ? rate : undefined;
 }
 
+/** Whether no client gets more requests through at the narrow rate than at the wide one: neither at once nor in the long run. */
+export function includesRate(wide: Rate, narrow: Rate): boolean {
+  return narrow.count <= wide.count && narrow.count * wide.per <= wide.count * narrow.per;
+}
+
 /** What a bucket gives. */
 export interface Grant {
   /** So many requests may be made; 0: none now. */

@@ -40,6 +40,7 @@ export interface Resource {
 export interface Endpoint<
   Name extends string = string,
   Answer extends z.ZodType | null = z.ZodType | null,
+  Receipt extends z.ZodType = z.ZodType,
 > extends Partial<Pick<EndpointRule, 'id' | 'othersAction' | 'success' | 'takesJwt' | 'writes'>> {
   /** Label of metrics, and in camel case the id of the operation. */
   readonly name: Name;
@@ -56,6 +57,8 @@ export interface Endpoint<
   readonly otp?: true;
   /** The JSON of its success; null when there is none. */
   readonly answer: Answer;
+  /** The JSON of its success with `?wait=fleet`, where it takes that. */
+  readonly receipt?: Receipt;
   /** Headers of its success besides those of every answer. */
   readonly headers?: readonly HeaderName[];
   /** The codes of its refusals, by status. */
@@ -65,7 +68,7 @@ export interface Endpoint<
   readonly handle: (
     call: Call,
     services: EndpointServices,
-  ) => Promise<Reply<Answer extends z.ZodType ? z.output<Answer> : undefined> | Refusal>;
+  ) => Promise<Reply<Answer extends z.ZodType ? z.output<Answer> : z.output<Receipt> | undefined> | Refusal>;
 }
 
 /** The body that an endpoint takes. */
@@ -93,9 +96,11 @@ export interface Call {
 }
 
 /** Declares an endpoint: its name stays a literal type, and `handle` has to answer with what `answer` says. */
-export function endpoint<const Name extends string, Answer extends z.ZodType | null>(
-  declaration: Endpoint<Name, Answer>,
-): Endpoint<Name, Answer> {
+export function endpoint<
+  const Name extends string,
+  Answer extends z.ZodType | null,
+  Receipt extends z.ZodType = z.ZodNever,
+>(declaration: Endpoint<Name, Answer, Receipt>): Endpoint<Name, Answer, Receipt> {
   return declaration;
 }
 

@@ -71,7 +71,7 @@ export const page = {
       takes: 'session',
       summary: 'Tell who is logged in, and what applies to that user',
       answer: caller,
-      handle: async (call, { directory, policy, oidc, sudoGrants, page: { keyName, scopes, maxLifetime, rotation, idleTimeout } }) => {
+      handle: async (call, { directory, policy, oidc, sudoGrants, page: { keyName, scopes, maxLifetime, warnBefore, rotation, idleTimeout } }) => {
         const subject = sessionOf(call);
         const { user } = subject;
         const may = (action: string) => policy.decide(subject, action, null).allowed;
@@ -95,6 +95,7 @@ export const page = {
             scopes: Object.entries(scopes).map(([name, rules]) => describeScope(name, rules)),
             rotation: { overlap: Math.floor(rotation.overlap / 1000), max_overlap: Math.floor(rotation.max_overlap / 1000) },
             max_lifetime: maxLifetime === null ? null : Math.floor(maxLifetime / 1000),
+            warn_before: warnBefore === null ? null : Math.floor(warnBefore / 1000),
             key_field: keyName,
           } satisfies Caller,
         };

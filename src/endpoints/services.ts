@@ -1,3 +1,4 @@
+import type { FleetReceipts } from '../accounts/fleet-receipts.js';
 import type { Logins } from '../accounts/login.js';
 import type { ProviderLogins } from '../accounts/oidc/provider-logins.js';
 import type { Sessions } from '../accounts/sessions.js';
@@ -22,6 +23,7 @@ export interface EndpointServices {
   readonly sessions: Sessions;
   readonly tokens: Tokens;
   readonly rotations: TokenRotations;
+  readonly receipts: Pick<FleetReceipts, 'collect'>;
   readonly ownership: Ownership;
   readonly sudoGrants: SudoGrants;
   /** Whose credential a request has; null when there is no `POST /sudo`. */
@@ -58,6 +60,8 @@ interface PageSettings {
   readonly scopes: Readonly<Record<string, DescribedRules>>;
   /** Milliseconds; null when tokens may last for ever. */
   readonly maxLifetime: number | null;
+  /** Milliseconds before its expiry from which on a token is marked; null when nothing says so. */
+  readonly warnBefore: number | null;
   /** Milliseconds. */
   readonly rotation: { readonly overlap: number; readonly max_overlap: number };
   /** Milliseconds without a request after which a session ends. */

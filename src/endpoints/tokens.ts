@@ -7,7 +7,13 @@ import { jsonList } from '../http/json-list.js';
 import type { Reply } from '../http/replies.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import { type Call, endpoint, type EndpointSettings, type Resource, subjectOf } from './endpoint.js';
-import { createdToken, token, type TokenObject } from './schema/answers.js';
+import {
+  createdToken,
+  fleetReceipt,
+  type FleetReceiptObject,
+  token,
+  type TokenObject,
+} from './schema/answers.js';
 import {
   createFreshTokenRequest,
   createOwnTokenRequest,
@@ -17,6 +23,7 @@ import {
   revokeTokensRequest,
 } from './schema/requests.js';
 import type { EndpointServices } from './services.js';
+import { readWait, receiptReply } from './fleet-wait.js';
 import { checkFreshLogin } from './fresh-login.js';
 import { updateToken } from './token-limits.js';
 import { createdTokenObject, tokenObject } from './token-object.js';
@@ -115,6 +122,7 @@ export const tokens = {
       summary: 'Revoke several tokens, all of them or none',
       request: { schema: revokeTokensRequest, types: ['application/json', 'application/vnd.api+json'] },
       answer: null,
+      receipt: fleetReceipt,
       refusals: ['NotFound'],
       /** The ids are in the body, so they are judged here. */
       handle: async (call, services) => {
@@ -124,7 +132,7 @@ export const tokens = {
           const refusal = await services.ownership.refuseToken(id, subjectOf(call), 'customer_token:write');
           if (refusal !== undefined) return refusal;
         }
-        return revoke(read.ids, services);
+        return revoke(read.ids, call, services);
       },
     }),
     endpoint({
@@ -151,8 +159,9 @@ export const tokens = {
       takes: 'token',
       summary: 'Revoke the token that asks',
       answer: null,
+      receipt: fleetReceipt,
       refusals: ['NotFound'],
-      handle: async (call, services) => revoke([ownId(call)], services),
+      handle: async (call, services) => revoke([ownId(call)], call, services),
     }),
     endpoint({
       name: 'show_token',
@@ -179,8 +188,9 @@ export const tokens = {
       summary: 'Revoke a token',
       description: "Another user's token needs the action `customer_token:write` too.",
       answer: null,
+      receipt: fleetReceipt,
       refusals: ['NotFound'],
-      handle: async (call, services) => revoke([segmentAt(call.path, 1) ?? ''], services),
+      handle: async (call, services) => revoke([segmentAt(call.path, 1) ?? ''], call, services),
     }),
     ...rotationEndpoints,
   ],
@@ -195,13 +205,20 @@ async function sudoUser({ head, now }: Call, { identify, sudoGrants }: EndpointS
 
 async function revoke(
   ids: readonly string[],
-  { tokens }: EndpointServices,
-): Promise<Reply<undefined> | Refusal> {
+  { head }: Call,
+  services: EndpointServices,
+): Promise<Reply<FleetReceiptObject> | Refusal> {
+  const { tokens } = services;
+  const wait = readWait(head);
+  if ('refusal' in wait) return wait;
   const auditEvents = await tokens.revocationEvents(ids);
+  const sentAt = performance.now();
   const revoked = await unlessUnknown(auditEvents, async () => tokens.revoke(ids));
   if ('refusal' in revoked) return revoked;
   const [missing] = revoked;
-  return missing === undefined ? { status: 204, auditEvents } : notFound(missing);
+  if (missing !== undefined) return notFound(missing);
+  const revokedAll = { status: 204, auditEvents };
+  return wait.fleet ? { ...revokedAll, after: async () => receiptReply(sentAt, services) } : revokedAll;
 }
 
 async function show(id: string, { customerId }: User, { tokens }: EndpointServices): Promise<Reply<TokenObject> | Refusal> {

@@ -1,20 +1,25 @@
-import { isDeepStrictEqual } from 'node:util';
+import { includesRanges, parseRange } from '../domain/address-range.js';
 import type { Subject } from '../domain/credential.js';
+import { includesRate, parseRate } from '../domain/rate.js';
 import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Tokens } from '../accounts/tokens.js';
 import { limitedDetail, type Policy } from '../policy/decide.js';
+import { type DefaultLimits, NO_DEFAULTS } from './token-limits.js';
 import { policyRefusal } from './policy-refusal.js';
 
 /** Decides about records that built-in endpoints name by id: one's own are free, others' need an action of their own. */
 export class Ownership {
   readonly #tokens: Pick<Tokens, 'get'>;
   readonly #policy: Policy;
+  readonly #defaults: DefaultLimits;
 
-  constructor(tokens: Pick<Tokens, 'get'>, policy: Policy) {
+  /** @param defaults the limits of a token that has none of its own */
+  constructor(tokens: Pick<Tokens, 'get'>, policy: Policy, defaults = NO_DEFAULTS) {
     this.#tokens = tokens;
     this.#policy = policy;
+    this.#defaults = defaults;
   }
 
   /** Refuses a token that is not there, is another customer's, or is another user's without leave for `action`. */
@@ -31,7 +36,11 @@ export class Ownership {
     if (owner.id !== subject.user.id && !this.#policy.roleIncludes(role, owner.role))
       return { refusal: 'role', action, detail: `The role ${role} may not do everything that the role ${owner.role} may` };
     if (subject.credential === 'session') return undefined;
-    if (this.#policy.tokenIncludes(subject.token, token) && isLimitedLike(subject.token, token)) return undefined;
+    // The limits of tokens do not apply to JWTs.
+    const isLimited =
+      subject.credential === 'jwt' ||
+      includesLimits(limitsOf(subject.token, this.#defaults), limitsOf(token, this.#defaults));
+    if (isLimited && this.#policy.tokenIncludes(subject.token, token)) return undefined;
     return { refusal: 'scope', action, detail: 'The token that asks may not do everything that this token may' };
   } // prettier-ignore
 
@@ -52,10 +61,23 @@ export class Ownership {
   }
 }
 
-/** Whether a token has each limit of another one's own. */
-function isLimitedLike({ restrictions: own }: Token, { restrictions }: Token): boolean {
+/** The limits that a token is judged by: its own, and where it has none those that every token gets. */
+function limitsOf({ restrictions }: Token, defaults: DefaultLimits): DefaultLimits {
+  return {
+    rate: restrictions?.rate ?? defaults.rate,
+    addresses: restrictions?.addresses ?? defaults.addresses,
+  };
+}
+
+/** Whether a token with the narrow limits may do no more than one with the wide ones. In doubt it says no. */
+function includesLimits(wide: DefaultLimits, narrow: DefaultLimits): boolean {
+  if (wide.rate !== null) {
+    const [a, b] = [parseRate(wide.rate), parseRate(narrow.rate ?? '')];
+    if (a === undefined || b === undefined || !includesRate(a, b)) return false;
+  }
+  if (wide.addresses === null) return true;
+  const [a, b] = [wide.addresses, narrow.addresses].map((texts) => texts?.map(parseRange));
   return (
-    (own?.rate === undefined || own.rate === restrictions?.rate) &&
-    (own?.addresses === undefined || isDeepStrictEqual(own.addresses, restrictions?.addresses))
+    a !== undefined && b !== undefined && b.every((range) => range !== undefined && includesRanges(a, range))
   );
 }

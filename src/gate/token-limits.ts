@@ -11,6 +11,8 @@ export interface DefaultLimits {
   readonly addresses: readonly string[] | null;
 }
 
+export const NO_DEFAULTS: DefaultLimits = { rate: null, addresses: null };
+
 /** Ranges as they are compared, and the address that was compared last: most tokens have one client. */
 interface CompiledRanges {
   readonly ranges: readonly AddressRange[];
@@ -36,7 +38,7 @@ export class TokenLimits {
 
   /** The same, but no request is counted. */
   withoutRate(): TokenLimits {
-    return new TokenLimits(this.#defaults ?? { rate: null, addresses: null }, null);
+    return new TokenLimits(this.#defaults ?? NO_DEFAULTS, null);
   }
 
   /** Why a subject may not make a request now; undefined when it may. @param counts whether the rate applies to it */

@@ -13,6 +13,8 @@ export interface Reply<Json = unknown> {
   readonly text?: string;
   /** For the audit log; no part of what is sent. */
   readonly auditEvents?: readonly AuditEvent[];
+  /** What is sent instead, once the audit events are written: something has to be waited for first. */
+  readonly after?: () => Promise<Reply<Json>>;
   /** Seconds that anybody may keep it; without this it is never stored. */
   readonly maxAge?: number;
   /** A body that is no JSON: a file of the web page. */

@@ -2,6 +2,7 @@ import type { IncomingRequest, OutgoingResponse, ParsedRequest, Serve } from '..
 import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
+import type { Subject } from '../domain/credential.js';
 import type { Admitted, Verdict } from '../gate/gate.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
 import { parseBody } from '../http/body.js';
@@ -135,7 +136,8 @@ class HttpRequestHandler extends RequestHandler implements Stream {
     if ('refusal' in answer) this.refuse(answer);
     else {
       auditor.record(answer.auditEvents, this.record);
-      this.answer(withHeaders(answer, this.expiryFields()), 'answered');
+      const last = answer.after === undefined ? answer : await answer.after();
+      this.answer(withHeaders(last, this.expiryFields()), 'answered');
     }
   }
 
@@ -203,6 +205,14 @@ class HttpRequestHandler extends RequestHandler implements Stream {
 
   get head(): RequestHead {
     return this.record.head as RequestHead;
+  }
+
+  get subject(): Subject | null {
+    return this.record.subject;
+  }
+
+  get startedAt(): number {
+    return this.record.startedAt;
   }
 }
 

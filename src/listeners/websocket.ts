@@ -117,6 +117,8 @@ class HandshakeHandler extends RequestHandler {
     const socket = this.#socket;
     const stream: Stream = {
       head,
+      subject: record.subject,
+      startedAt: record.startedAt,
       abort: (reason) => {
         services.log.info(
           { request_id: record.requestId, detail: reason.refusal },

@@ -1,13 +1,20 @@
+import type { Subject } from '../domain/credential.js';
 import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 import { guarded } from '../domain/guarded.js';
 import { openStreams } from '../observe/metrics.js';
 import { LinkedQueue, type Node } from '../domain/linked-queue.js';
+import type { Ended } from '../store/endings.js';
+import { keysOf, RecentEnds } from './recent-ends.js';
 
 /** A request or WebSocket that was let in and is still under way. */
 export interface Stream {
   readonly head: RequestHead;
+  /** Who it was let in for. */
+  readonly subject: Subject | null;
+  /** `performance.now()` when its request began. */
+  readonly startedAt: number;
   /** Breaks it off: its credential no longer holds, or that could not be asked in time. */
   abort(reason: Refusal): void;
 }
@@ -28,10 +35,13 @@ const TICKS = 10;
  *
  * Each stream is asked about when half of the interval has passed since it last held. A store that can't be asked is asked
  * again until the whole interval has passed; then the stream ends. So none lasts longer than the interval.
+ *
+ * What is known to have ended ({@link StreamRevalidator.ended}) ends at once.
  */
 export class StreamRevalidator {
   /** By `performance.now()`. */
   readonly #streams = new LinkedQueue<Stream>();
+  readonly #recent = new RecentEnds();
   readonly #asking = new Set<WatchedStream>();
   readonly #interval: () => number;
   readonly #recheck: Recheck;
@@ -51,11 +61,32 @@ export class StreamRevalidator {
   }
 
   watch(stream: Stream): WatchedStream {
-    return this.#streams.add(stream, performance.now());
+    const watched = this.#streams.add(stream, performance.now());
+    // It ended between the look at the credential and now. Whoever watches it has yet to begin it.
+    if (this.#recent.hasEndedSince(stream.subject, stream.startedAt))
+      setImmediate(() => void (watched.isOver || this.#ask(watched)));
+    return watched;
   }
 
   end(watched: WatchedStream): void {
     this.#streams.remove(watched);
+  }
+
+  /**
+   * Ends the streams of what ended for good, and asks about those of what changed.
+   *
+   * @param ended null: anything may have ended
+   * @param lasting whether to look at what becomes a stream later, too
+   */
+  ended(ended: Ended | null, lasting: boolean): void {
+    if (ended !== null && lasting) this.#recent.note(ended, performance.now());
+    for (const watched of this.#streams.heldBefore(Infinity)) {
+      // The end of one may have ended it.
+      if (watched.isOver) continue;
+      const effect = ended === null ? 'changed' : effectOn(watched.member, ended);
+      if (effect === 'over') this.#abort(watched, { refusal: 'unauthenticated' });
+      else if (effect === 'changed') this.#ask(watched);
+    }
   }
 
   close(): void {
@@ -106,4 +137,9 @@ export class StreamRevalidator {
     // The others are looked at all the same.
     guarded(() => watched.member.abort(reason), this.#fault)();
   }
+}
+
+function effectOn({ subject }: Stream, ended: Ended): 'over' | 'changed' | undefined {
+  const effects = subject === null ? [] : keysOf(subject).map((key) => ended.get(key));
+  return effects.includes('over') ? 'over' : effects.find((effect) => effect !== undefined);
 }

@@ -1,3 +1,4 @@
+import { FleetReceipts, type KnownFleet } from '../accounts/fleet-receipts.js';
 import { HttpAccounts } from '../accounts/http-accounts.js';
 import { JwtIssuers } from '../accounts/jwt/issuers.js';
 import { KeySets } from '../accounts/jwt/key-sets.js';
@@ -80,6 +81,7 @@ export interface Runtime {
 /**
  * Builds the services of a configuration. It is the only place that does.
  *
+ * @param fleet what this process knows of the fleet
  * @param readPage reads the files of the web page, which are there after a build only
  * @param keySets those of the configuration before, in a process that had one
  */
@@ -88,6 +90,7 @@ export function createRuntime(
   opened: OpenedStore,
   log: Log,
   tracing?: Tracing,
+  fleet: () => KnownFleet = () => ALONE,
   readPage = readPageFiles,
   keySets = new KeySets(),
 ): Runtime {
@@ -114,7 +117,7 @@ export function createRuntime(
   const logins = new Logins(accounts, new LoginThrottle(store.loginThrottle, config.login), (outcome) =>
     loginChecks.inc({ outcome }),
   );
-  const ownership = new Ownership(tokens, policy);
+  const ownership = new Ownership(tokens, policy, config.tokens.limits);
   const { assertion } = config.identity;
   const keys = openKeyRing(config, opened, (error) =>
     logFault(error, 'signing keys could not be reloaded; known keys stay in use'),
@@ -180,6 +183,7 @@ export function createRuntime(
       sessions,
       tokens,
       rotations: new TokenRotations(store, config.tokens),
+      receipts: new FleetReceipts(store.fleet, fleet),
       ownership,
       sudoGrants: new SudoGrants(store.sessions),
       identify: hasSudo || oidc !== null ? (head, now) => gate.identify(head, now) : null,
@@ -193,6 +197,7 @@ export function createRuntime(
         keyName: names.key,
         scopes: config.policy.scopes,
         maxLifetime: config.tokens.max_lifetime,
+        warnBefore,
         rotation: config.tokens.rotation,
         idleTimeout: config.sessions.idle_timeout,
       },
@@ -248,6 +253,9 @@ export function createRuntime(
     },
   };
 }
+
+/** A process that is no member of a fleet. */
+const ALONE: KnownFleet = { members: [], self: null };
 
 /** What the configuration was checked to have. */
 function required(value: string | null): string {

@@ -2,6 +2,8 @@ import { type CopyFault, CopyWatch } from './lmdb/copies.js';
 import { type Databases, openDatabases } from './lmdb/databases.js';
 import { lmdbDirectoryStore } from './lmdb/directory-store.js';
 import { DiskSpace } from './lmdb/disk-space.js';
+import { EndedLog } from './lmdb/ended-log.js';
+import { lmdbFleetStore } from './lmdb/fleet-store.js';
 import { Lists } from './lmdb/lists.js';
 import { lmdbLoginThrottleStore } from './lmdb/login-throttle-store.js';
 import { LookUps } from './lmdb/look-ups.js';
@@ -11,6 +13,7 @@ import { readSigningKeys, removeSigningKeys, replaceSigningKeys } from './lmdb/s
 import { lmdbTokenStore } from './lmdb/token-store.js';
 import { Transactions } from './lmdb/transactions.js';
 import { lmdbUsageStore } from './lmdb/usage-store.js';
+import type { Endings } from './endings.js';
 import type { Store } from './store.js';
 
 /**
@@ -18,11 +21,18 @@ import type { Store } from './store.js';
  *
  * @param minFree bytes that must be free on its disk for a write (`store.min_free`)
  * @param onCopyFault given by a server, which notices copies that are put in the place of the folder
+ * @param endings given by a process that serves: what ends in the store, by whichever process, is told there
  */
-export function openLmdbStore(path: string, minFree = 0, onCopyFault?: (fault: CopyFault) => void): Store {
+export function openLmdbStore(
+  path: string,
+  minFree = 0,
+  onCopyFault?: (fault: CopyFault) => void,
+  endings?: Endings,
+): Store {
   const dbs = openDatabases(path);
   const transactions = new Transactions(dbs, new DiskSpace(path, minFree));
   const copyWatch = onCopyFault && watchForCopies(path, dbs, transactions, onCopyFault);
+  const endedLog = endings && new EndedLog(transactions, endings);
   const lists = new Lists(transactions);
   const lookUps = new LookUps(dbs);
   return {
@@ -36,7 +46,9 @@ export function openLmdbStore(path: string, minFree = 0, onCopyFault?: (fault: C
       replace: async (next) => transactions.write((open) => replaceSigningKeys(open, next)),
       remove: async () => transactions.remove(removeSigningKeys),
     },
+    fleet: lmdbFleetStore(path, transactions),
     maintenance: lmdbMaintenance(transactions, async () => {
+      endedLog?.close();
       copyWatch?.close();
       await transactions.close();
     }),

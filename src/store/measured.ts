@@ -68,6 +68,7 @@ const KINDS: { readonly [P in keyof Store]: Readonly<Record<keyof Store[P], Oper
     leaseRate: 'write',
   },
   signingKeys: { get: 'read', replace: 'write', remove: 'write' },
+  fleet: { beat: null, list: null, leave: null, ask: null, answer: null, answers: null },
   maintenance: {
     begin: null,
     isRestoring: 'read',

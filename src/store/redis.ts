@@ -1,5 +1,6 @@
 import { RedisClient } from './redis/client.js';
 import { redisDirectoryStore } from './redis/directory-store.js';
+import { redisFleetStore } from './redis/fleet-store.js';
 import { redisLoginThrottleStore } from './redis/login-throttle-store.js';
 import { redisMaintenance } from './redis/maintenance.js';
 import { Reads } from './redis/reads.js';
@@ -42,6 +43,7 @@ export function redisStore(client: RedisClient): RedisStore {
       replace: async (next) => (await client.script('replaceSigningKeys', text(next))) === 1,
       remove: async () => (await client.script('removeSigningKeys')) === 1,
     },
+    fleet: redisFleetStore(client),
     maintenance: redisMaintenance(client, reads),
   };
 }

@@ -1,4 +1,5 @@
 import type { DirectoryStore } from './directory-store.js';
+import type { FleetStore } from './fleet-store.js';
 import type { LoginThrottleStore } from './login-throttle-store.js';
 import type { Maintenance } from './maintenance.js';
 import type { SessionStore } from './session-store.js';
@@ -29,5 +30,6 @@ export interface Store {
   readonly loginThrottle: LoginThrottleStore;
   readonly usage: UsageStore;
   readonly signingKeys: SigningKeyStore;
+  readonly fleet: FleetStore;
   readonly maintenance: Maintenance;
 }

@@ -65,7 +65,7 @@ export interface TokenStore {
    * `Maintenance.removeExpired`: a store may take for an expired token what else expired since then.
    */
   countActive(now: EpochMs): MaybePromise<number>;
-  /** Tokens that expire after `from`, and at `until` at the latest. */
+  /** Tokens that expire after `from`, and at `until` at the latest. Rotated ones, which have a replacement, are left out. */
   listExpiring(from: EpochMs, until: EpochMs): MaybePromise<ExpiringToken[]>;
   /** Which of some tokens nobody claimed before: whoever claims one tells of its expiry. The check and the claim are one step. */
   claimWarnings(ids: readonly string[], now: EpochMs): Promise<string[]>;

@@ -30,6 +30,13 @@ export interface NewToken {
   readonly addresses?: readonly string[] | undefined;
 }
 
+/** What is changed of a token's limits: what is absent stays, null takes a limit away. */
+export interface LimitChange {
+  readonly suspended?: boolean;
+  readonly rate?: string | null;
+  readonly addresses?: readonly string[] | null;
+}
+
 /** What somebody proves to be the caller with. */
 export interface Proof {
   readonly login: string;
@@ -40,10 +47,14 @@ export interface Proof {
 
 interface Call {
   readonly form?: URLSearchParams;
+  /** A body of JSON, in place of a form. */
+  readonly json?: unknown;
   readonly headers?: Record<string, string>;
   /** A 401 is about the password that was sent and not about the session. */
   readonly checksPassword?: boolean;
 }
+
+const JSON_BODY = { 'Content-Type': 'application/json' };
 
 const TIMEOUT_MS = 20_000;
 
@@ -60,14 +71,14 @@ export function lastAnswerAt(): number {
   return answeredAt;
 }
 
-async function call<T>(method: string, path: string, { form, headers, checksPassword }: Call = {}): Promise<Result<T>> {
+async function call<T>(method: string, path: string, { form, json, headers, checksPassword }: Call = {}): Promise<Result<T>> {
   let response: Response;
   let text: string;
   try {
     response = await fetch(path, {
       method,
-      headers: { Accept: 'application/json', ...headers },
-      body: form ?? null,
+      headers: { Accept: 'application/json', ...(json === undefined ? {} : JSON_BODY), ...headers },
+      body: json === undefined ? (form ?? null) : JSON.stringify(json),
       cache: 'no-store',
       redirect: 'error',
       signal: AbortSignal.timeout(TIMEOUT_MS),
@@ -143,6 +154,10 @@ export const listPeople = () => call<Person[]>('GET', 'people');
 export const getToken = (id: string) => call<Token>('GET', `/tokens/${encodeURIComponent(id)}`);
 
 export const revokeToken = (id: string) => call<undefined>('DELETE', `/tokens/${encodeURIComponent(id)}`);
+
+/** Changes the limits of a token, and answers with it as it is from then on. */
+export const updateToken = (id: string, change: LimitChange) =>
+  call<Token>('PATCH', `/tokens/${encodeURIComponent(id)}`, { json: change });
 
 /**
  * Creates a token. Its answer is the only one that has the secret.

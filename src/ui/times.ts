@@ -2,7 +2,7 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 
-/** An expiry that is nearer than this is marked. */
+/** An expiry that is nearer than this is marked, where the configuration does not say. */
 const SOON = 7 * DAY;
 
 const LOCALE = 'en-GB';
@@ -43,12 +43,22 @@ export function formatDistance(at: number, now: number): string {
 /** How a token's expiry stands. */
 export type ExpiryState = 'never' | 'later' | 'soon' | 'past';
 
-/** Says how an expiry stands. @param expiresAt as the token has it */
-export function expiryState(expiresAt: string | null, now: number): ExpiryState {
+/** How long before its expiry a token is marked, in milliseconds. @param seconds as the configuration says; null: it does not */
+export function warnBeforeOf(seconds: number | null): number {
+  return seconds === null ? SOON : seconds * 1000;
+}
+
+/**
+ * Says how an expiry stands.
+ *
+ * @param expiresAt as the token has it
+ * @param warnBefore milliseconds before it from which on it is soon
+ */
+export function expiryState(expiresAt: string | null, warnBefore: number, now: number): ExpiryState {
   if (expiresAt === null) return 'never';
   const left = Date.parse(expiresAt) - now;
   if (left <= 0) return 'past';
-  return left <= SOON ? 'soon' : 'later';
+  return left <= warnBefore ? 'soon' : 'later';
 }
 
 /** The last second of a day as a date input gives it, in the reader's zone; NaN when it is no day. */

@@ -64,20 +64,26 @@ function ownName({ user_id: owner, name }: Token): string {
   return `${owner}\n${name}`;
 }
 
-/** Narrows and orders rows. Rows that are alike keep the newest first. */
-export function arrange(rows: readonly Row[], filter: Filter, sort: Sort, now: number): Row[] {
+/** Narrows and orders rows. Rows that are alike keep the newest first. @param warnBefore as for `expiryState` */
+export function arrange(
+  rows: readonly Row[],
+  filter: Filter,
+  sort: Sort,
+  warnBefore: number,
+  now: number,
+): Row[] {
   const wanted = filter.text.trim().toLowerCase();
   const sign = sort.descending ? -1 : 1;
   return rows
-    .filter((row) => row.haystack.includes(wanted) && isShown(row.token, filter.show, now))
+    .filter((row) => row.haystack.includes(wanted) && isShown(row.token, filter.show, warnBefore, now))
     .toSorted(
       (a, b) =>
         sign * compare(a, b, sort.key) || Date.parse(b.token.created_at) - Date.parse(a.token.created_at),
     );
 }
 
-function isShown(token: Token, show: Show, now: number): boolean {
-  const state = expiryState(token.expires_at, now);
+function isShown(token: Token, show: Show, warnBefore: number, now: number): boolean {
+  const state = expiryState(token.expires_at, warnBefore, now);
   switch (show) {
     case 'all':
       return true;

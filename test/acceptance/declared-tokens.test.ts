@@ -53,7 +53,20 @@ const audited = (event: string, id: string) =>
     .filter((entry) => entry.event === event && entry.target?.token_id === id);
 
 t.test('token generate prints a secret once and an entry that declares its digest', async (t) => {
-  const limits = ['--name', 'ci job', '--scope', 'purge_all purge_select', '--services', 'SVC1,SVC2'];
+  const limits = [
+    '--name',
+    'ci job',
+    '--scope',
+    'purge_all purge_select',
+    '--services',
+    'SVC1,SVC2',
+    '--rate',
+    '600/1m',
+    '--address',
+    '10.0.0.0/8',
+    '--address',
+    '::1',
+  ];
   const { code, stdout, stderr } = await run(['token', 'generate', '--user', 'engineer', ...limits, '--expires-at', '2030-01-31T12:00:00Z']); // prettier-ignore
   const [secret = '', empty, ...yaml] = stdout.split('\n');
   rememberSecret(secret);
@@ -71,12 +84,16 @@ t.test('token generate prints a secret once and an entry that declares its diges
     scope: ['purge_all', 'purge_select'],
     services: ['SVC1', 'SVC2'],
     expires_at: '2030-01-31T12:00:00Z',
+    rate: '600/1m',
+    addresses: ['10.0.0.0/8', '::1'],
   });
   for (const [args, said] of [
     [['--user', 'a b'], /--user: expected an id/],
     [['--user', 'U', '--scope', ' '], /--scope: expected at least one scope/],
     [['--user', 'U', '--services', ','], /--services: expected at least one service/],
     [['--user', 'U', '--expires-at', 'soon'], /--expires-at: expected a time like/],
+    [['--user', 'U', '--rate', '600'], /--rate: expected a rate like/],
+    [['--user', 'U', '--address', '10.1.2.3/8'], /--address: expected an address or a range/],
     [['--user', 'U', '--name', 'a\u0007b'], /--name: expected at most 255 characters/],
     [[], /--user/],
   ] as const)

@@ -37,9 +37,19 @@ async function contentOf(path: string) {
   return { tokens, sessions, fresh };
 }
 
+/** Ids of the tokens that are suspended in a store. */
+async function suspendedIn(path: string) {
+  const store = openLmdbStore(path);
+  const tokens = (await store.tokens.listOfUser('U1')).map((each) => each.token);
+  await store.maintenance.close();
+  return tokens.filter(({ restrictions }) => restrictions?.suspended === true).map(({ id }) => id);
+}
+
 t.test('what audit logs tell of as revoked or ended stays so', async (t) => {
   t.match(await run(['token', 'revoke', 'A', 'K', '--config', audited]), { code: 0 });
   t.match(await run(['session', 'revoke', 'id-X', '--config', audited]), { code: 0 });
+  for (const [verb, id] of [['suspend', 'B'], ['suspend', 'OLD'], ['resume', 'OLD']] as const)
+    t.match(await run(['token', verb, id, '--config', audited]), { code: 0 });
   const entry = (more: object) => `${JSON.stringify({ event: 'token.revoked', ...more })}\n`;
   appendFileSync(join(folder, 'audit.jsonl'), entry({ outcome: 'unknown', target: { token_id: 'C' } }));
   const other = join(temporaryFolder(t), 'server.log');
@@ -58,6 +68,8 @@ t.test('what audit logs tell of as revoked or ended stays so', async (t) => {
   const { code, stdout, stderr } = await run(['store', 'restore', backup, '--config', audited, '--audit', other]);
   t.match({ code, stdout }, { code: 0, stdout: /^10 records restored\n$/ });
   t.match(stderr, /4 tokens stay revoked and 1 sessions ended, as the audit log tells/);
+  t.match(stderr, /\n1 tokens stay suspended, as the audit log tells\n/);
+  t.strictSame(await suspendedIn(path), ['B']);
   t.match(stderr, /warning: 1 lines of the audit log tell of what ended and cannot be read/);
   t.match(stderr, /the backup: made .*, active tokens: 1, sessions: 1\nwarning: everything is as it was at /);
   t.strictSame(await contentOf(path), { tokens: ['B', 'OLD'], sessions: ['Y'], fresh: ['digest-A'] }, 'no directory file brings the key back');

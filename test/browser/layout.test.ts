@@ -37,6 +37,9 @@ for (const colorScheme of ['light', 'dark'] as const) {
     await page.goto(`${PAGE}#/tokens`);
     await page.getByRole('button', { name: `Revoke ${long}` }).click();
     await look('dialog');
+    await page.getByRole('button', { name: 'Keep it' }).click();
+    await page.getByRole('button', { name: `Limits of ${long}` }).click();
+    await look('limits');
     t.equal(await page.evaluate('getComputedStyle(document.querySelector("dialog")).animationName'), 'none', 'no motion');
     t.same(faults, []);
   }); // prettier-ignore

@@ -276,3 +276,80 @@ t.test('1,000 tokens: fifty at first, more on demand, found by their words', asy
   await page.getByLabel('Filter tokens').fill('token 999');
   t.equal(await page.getByRole('rowheader').count(), 1);
 }); // prettier-ignore
+
+t.test('limits are set, and a token is suspended and resumed, by whoever may revoke it', async (t) => {
+  const { json } = await create('billing', { name: 'limited' });
+  const key = { headers: { 'Service-Key': json.access_token as string } };
+  const status = async () => (await send(url, '/tokens/self', key)).status;
+  const { page, faults } = await enter(t, 'superuser');
+  await page.getByRole('link', { name: 'Organisation' }).click();
+  const row = page.getByRole('row', { name: /limited/ });
+  const open = () => page.getByRole('button', { name: 'Limits of limited' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Limits of limited' });
+  await open();
+  t.match(await dialog.textContent(), json.id);
+  t.same(await accessibilityFaults(page), []);
+  await dialog.getByLabel('Request rate').fill('600');
+  await dialog.getByLabel('Addresses').fill('127.0.0.0/8, 192.0.2.7');
+  await dialog.getByRole('button', { name: 'Save limits' }).click();
+  await dialog.getByRole('alert').getByText(/rate must be a rate like/).waitFor();
+  t.equal(await dialog.getByLabel('Addresses').inputValue(), '127.0.0.0/8, 192.0.2.7', 'what was filled in stays');
+  t.same(await accessibilityFaults(page), [], 'with a fault');
+  await dialog.getByLabel('Request rate').fill('600/1m');
+  await dialog.getByRole('button', { name: 'Save limits' }).click();
+  await page.getByRole('status').getByText('The limits of limited are saved.').waitFor();
+  t.match(await row.textContent(), /600\/1m.*2 addresses/);
+  t.match((await send(url, '/tokens/self', key)).json, { rate: '600/1m', addresses: ['127.0.0.0/8', '192.0.2.7'] });
+
+  await open();
+  await dialog.getByRole('button', { name: 'Suspend token' }).click();
+  await page.getByRole('status').getByText('The token limited is suspended: it is refused until you resume it.').waitFor();
+  t.match(await row.textContent(), /Suspended.*600\/1m/);
+  t.equal(await status(), 401);
+  await open();
+  await dialog.getByRole('button', { name: 'Resume token' }).click();
+  await page.getByRole('status').getByText('The token limited is accepted again.').waitFor();
+  t.equal(await status(), 200);
+  await open();
+  await dialog.getByLabel('Request rate').fill('');
+  await dialog.getByLabel('Addresses').fill(' ');
+  await dialog.getByRole('button', { name: 'Save limits' }).click();
+  await page.getByRole('status').getByText('The limits of limited are saved.').waitFor();
+  t.notMatch(await row.textContent(), /600|addresses/);
+  t.notHas((await send(url, '/tokens/self', key)).json, { rate: String });
+  await open();
+  await send(url, '/tokens/self', { method: 'DELETE', ...key });
+  await dialog.getByRole('button', { name: 'Save limits' }).click();
+  await page.getByRole('status').getByText('The token limited was revoked elsewhere.').waitFor();
+  t.equal(await row.count(), 0);
+
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await logIn(page, 'billing', PASSWORD);
+  await page.getByRole('link', { name: 'Organisation' }).click();
+  await page.getByRole('heading', { name: 'Tokens of the organisation' }).waitFor();
+  await create('superuser', { name: 'untouched' });
+  await page.reload();
+  await page.getByRole('row', { name: /untouched/ }).waitFor();
+  t.equal(await page.getByRole('button', { name: 'Limits of untouched' }).count(), 0, 'who may not revoke it sets no limits');
+  t.same(faults, []);
+}); // prettier-ignore
+
+t.test('an expiry is marked as early as the configuration warns of it', async (t) => {
+  const warned = await startFixture(t, { tokens: { warn_before: '20d' } });
+  const inDays = (days: number) => new Date(Date.now() + days * DAY).toISOString();
+  await warned.create('superuser', { name: 'near', expires_at: inDays(15) });
+  await warned.create('superuser', { name: 'far', expires_at: inDays(25) });
+  const { page, faults } = await visit(t, browser, `${warned.url}/_latchkey/`);
+  await logIn(page, 'superuser', PASSWORD);
+  await page.getByRole('row', { name: /near/ }).getByText('Expires in 14 days').waitFor();
+  t.equal(
+    await page
+      .getByRole('row', { name: /far/ })
+      .getByText(/Expires in/)
+      .count(),
+    0,
+  );
+  await page.getByLabel('Show').selectOption('Expiring soon');
+  await page.getByRole('status').getByText('1 of 2 tokens').waitFor();
+  t.same(faults, []);
+});

@@ -1,7 +1,7 @@
 import { BlockList, isIPv6 } from 'node:net';
 import * as fc from 'fast-check';
 import t from 'tap';
-import { isInRanges, parseRange } from '../../src/domain/address-range.js';
+import { includesRanges, isInRanges, parseRange } from '../../src/domain/address-range.js';
 import { property, Share } from '../helpers/property.js';
 
 const ranges = (...texts: string[]) =>
@@ -57,3 +57,36 @@ property('ranges are those of node:net', 20_000, cases, ({ address, near, bits, 
 t.test('both outcomes were tried', async (t) => {
   t.ok(inside.part > 0.2 && inside.part < 0.9, String(inside.part));
 });
+
+const rangeOf = fc.oneof(
+  fc.tuple(v4, fc.integer({ min: 0, max: 32 })),
+  fc.tuple(v6, fc.integer({ min: 0, max: 128 })),
+);
+const withinCases = fc.record({
+  wide: fc.array(rangeOf, { maxLength: 3 }),
+  narrow: rangeOf,
+  address: fc.oneof(v4, v6),
+});
+
+/** The range of an address and a prefix; its address is cut to the prefix. */
+function cut([address, bits]: [string, number]) {
+  const bytes = parseRange(address)?.bytes ?? [];
+  return {
+    bytes: bytes.map((byte, i) => byte & ~(0xff >> Math.min(8, Math.max(0, bits - i * 8))) & 0xff),
+    bits,
+  };
+}
+
+property('a range within others has no address that they have not', 20_000, withinCases, ({ wide, narrow, address }) => {
+  const [others, one] = [wide.map(cut), cut(narrow)];
+  if (!includesRanges(others, one)) return;
+  if (isInRanges([one], address) && !isInRanges(others, address)) throw new Error('wider');
+}); // prettier-ignore
+
+t.test('ranges within ranges', async (t) => {
+  const includes = (wide: string[], narrow: string) => includesRanges(ranges(...wide), ranges(narrow)[0] as never);
+  for (const [wide, narrow] of [[['10.0.0.0/8'], '10.1.0.0/16'], [['10.0.0.0/8'], '10.0.0.0/8'], [['::1', '10.0.0.0/8'], '10.1.2.3'], [['0.0.0.0/0'], '192.0.2.7']] as const)
+    t.equal(includes([...wide], narrow), true, `${narrow} in ${wide.join()}`);
+  for (const [wide, narrow] of [[['10.1.0.0/16'], '10.0.0.0/8'], [['10.0.0.0/8'], '11.0.0.0/16'], [['10.0.0.0/8'], '::1'], [['0.0.0.0/0'], '::/0'], [[], '::1']] as const)
+    t.equal(includes([...wide], narrow), false, `${narrow} not in ${wide.join()}`);
+}); // prettier-ignore

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { parseRate, takeFrom } from '../../src/domain/rate.js';
+import { includesRate, parseRate, takeFrom } from '../../src/domain/rate.js';
 import { property } from '../helpers/property.js';
 
 t.test('what a rate looks like', async (t) => {
@@ -8,6 +8,17 @@ t.test('what a rate looks like', async (t) => {
     t.same(parseRate(text), { count, per }, text);
   for (const text of ['', '600', '600/m', '600/1', '0/1m', '600/0m', '-1/1m', '1.5/1m', '600/1M', '600/1ms', ' 600/1m', '600/1m ', '600 / 1m', '1000001/1m', '600/32d', '600/99999d', '0600/1m', '600/1m/1m', '1e3/1m', '９/1m'])
     t.equal(parseRate(text), undefined, JSON.stringify(text));
+}); // prettier-ignore
+
+t.test('a rate within another one: neither at once nor in the long run more', async (t) => {
+  const includes = (wide: string, narrow: string) => {
+    const [a, b] = [parseRate(wide), parseRate(narrow)];
+    return a !== undefined && b !== undefined && includesRate(a, b);
+  };
+  for (const [wide, narrow] of [['600/1m', '600/1m'], ['600/1m', '10/1s'], ['600/1m', '599/1m'], ['60/1m', '60/1h'], ['5/90s', '3/60s']] as const)
+    t.equal(includes(wide, narrow), true, `${narrow} in ${wide}`);
+  for (const [wide, narrow] of [['600/1m', '601/1m'], ['10/1s', '600/1m'], ['600/1m', '11/1s'], ['60/1h', '60/1m'], ['5/90s', '4/60s']] as const)
+    t.equal(includes(wide, narrow), false, `${narrow} not in ${wide}`);
 }); // prettier-ignore
 
 /** Requests at times that go on, each wanting some. */

@@ -62,6 +62,23 @@ t.test('a token rotates what is within its scopes and services, and gives it no 
   t.equal(await rotate(await idOf({ rate: '50/1m', addresses: '127.0.0.1' }), slow), 200);
   t.equal(await rotate(await idOf({ rate: '50/1m' }), global), 200, 'one with limits that the caller has not');
 
+  const limits = { rate: '50/1m', addresses: ['127.0.0.0/8'] };
+  const bound = await startInProcess(t, { interface: { token_endpoints: 'session_or_token' }, tokens: { limits } });
+  const byDefault = await bound.token('superuser');
+  const ofBound = async (params: Record<string, string>) => (await bound.create('superuser', params)).json.id as string;
+  const rotateBound = async (params: Record<string, string>) => status(bound.request, `/tokens/${await ofBound(params)}/rotate`, withKey(byDefault));
+  for (const [params, expected] of [
+    [{}, 200],
+    [{ rate: '50/1m', addresses: '127.0.0.1' }, 200],
+    [{ rate: '49/1m' }, 200],
+    [{ rate: '51/1m' }, 403],
+    [{ rate: '50/59s' }, 403],
+    [{ addresses: '126.0.0.0/7' }, 403],
+    [{ addresses: '::1' }, 403],
+  ] as [Record<string, string>, number][])
+    t.equal(await rotateBound(params), expected, `bound by the limits that every token gets: ${JSON.stringify(params)}`);
+  t.equal(await status(bound.request, '/tokens/self/rotate', withKey(await bound.token('superuser', { rate: '500/1m', addresses: '127.0.0.1' }))), 200, 'itself, whatever its limits');
+
   const short = await token('superuser', { expires_at });
   const made = (await request(`/tokens/${await idOf()}/rotate`, withKey(short))).json;
   t.equal(Date.parse(made.expires_at), Date.parse(expires_at), 'no longer than the one that asks');

@@ -1,57 +1,13 @@
-import { createServer, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { WebSocket, WebSocketServer } from 'ws';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, send } from '../helpers/http.js';
+import { send } from '../helpers/http.js';
 import { startRedis } from '../helpers/redis.js';
+import { openBoth, startStreams } from '../helpers/streams.js';
 
 /** The bound that is set here, and what the machine may take on top. */
 const BOUND_MS = 1_000;
 const SLACK_MS = 4_000;
-
-/** An upstream whose answers and WebSockets go on until somebody ends them. */
-async function startStreams(t: { teardown: (fn: () => void) => void }) {
-  const upstream = createServer((_req, res) => {
-    res.writeHead(200, { 'Content-Type': 'text/event-stream' });
-    const timer = setInterval(() => res.write('data: x\n\n'), 50);
-    res.on('close', () => clearInterval(timer));
-  });
-  const sockets = new WebSocketServer({ server: upstream });
-  sockets.on('connection', (socket) => {
-    const timer = setInterval(() => socket.send('x'), 50);
-    socket.on('close', () => clearInterval(timer)).on('error', () => undefined);
-  });
-  const url = await listenOnLoopback(upstream);
-  t.teardown(() => {
-    upstream.close();
-    upstream.closeAllConnections();
-    for (const socket of sockets.clients) socket.terminate();
-  });
-  return url;
-}
-
-/** Opens an event stream and a WebSocket; says when each ended and whether it looked whole. */
-function openBoth(url: string, headers: Record<string, string>) {
-  const startedAt = Date.now();
-  const events = new Promise<{ ms: number; whole: boolean }>((resolve, reject) => {
-    request(`${url}/events`, { headers, agent: false }, (res) => {
-      if (res.statusCode !== 200) reject(new Error(`${res.statusCode}`));
-      res.resume().on('error', () => undefined);
-      res.on('close', () => resolve({ ms: Date.now() - startedAt, whole: res.complete }));
-    })
-      .on('error', reject)
-      .end();
-  });
-  const socket = new WebSocket(`${url.replace('http', 'ws')}/socket`, { headers });
-  const tunnel = new Promise<{ ms: number }>((resolve, reject) => {
-    socket.on('close', () => resolve({ ms: Date.now() - startedAt })).on('error', reject);
-  });
-  let over = 0;
-  void events.then(() => over++);
-  void tunnel.then(() => over++);
-  return { events, tunnel, over: () => over, end: () => socket.terminate() };
-}
 
 t.test('what a credential opened ends when it no longer holds', async (t) => {
   const upstream = await startStreams(t);

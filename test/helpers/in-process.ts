@@ -66,7 +66,7 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
   };
   const log = pino({ level: 'info' }, output.destination);
   await applyDirectoryFile(loaded, opened, log);
-  const runtime = createRuntime(loaded, opened, log, undefined, () => PAGE);
+  const runtime = createRuntime(loaded, opened, log, undefined, undefined, () => PAGE);
   const services = { ...runtime.services, forward: output.forward };
   const streams = new StreamRevalidator(() => runtime.streamRecheck, runtime.recheck, () => undefined);
   const listener = createRequestListener(() => ({ ...services, ...replaced.services?.(services) }), streams);

@@ -4,6 +4,7 @@ import type { Refusal } from '../../src/domain/refusal.js';
 import { Unavailable } from '../../src/domain/unavailable.js';
 import { Simulator } from '../../src/pipeline/simulate.js';
 import { type Recheck, StreamRevalidator } from '../../src/pipeline/streams.js';
+import { endedByName } from '../../src/store/endings.js';
 import { OutcomeUnknown, StoreUnavailable } from '../../src/store/faults.js';
 import type { Store } from '../../src/store/store.js';
 import { PASSWORD } from '../helpers/fixture.js';
@@ -181,7 +182,7 @@ t.test('streams: one that would not be let in any more ends, and so does one tha
     t.teardown(() => revalidator.close());
     const ended: Refusal[] = [];
     const began = performance.now();
-    const stream = { head: {} as never, abort: (reason: Refusal) => void ended.push(reason) };
+    const stream = { head: {} as never, subject: null, startedAt: 0, abort: (reason: Refusal) => void ended.push(reason) };
     const watched = revalidator.watch(stream);
     return { revalidator, watched, ended, faults, stream, age: () => performance.now() - began };
   };
@@ -202,8 +203,67 @@ t.test('streams: one that would not be let in any more ends, and so does one tha
   kept.revalidator.end(kept.watched);
   const broken = watch(() => ({ refusal: 'unauthenticated' }));
   broken.stream.abort = () => { throw new Error('in abort'); };
-  const other = { head: {} as never, abort: () => void broken.ended.push({ refusal: 'fault' }) };
+  const other = { head: {} as never, subject: null, startedAt: 0, abort: () => void broken.ended.push({ refusal: 'fault' }) };
   broken.revalidator.watch(other);
   await until(() => broken.ended.length > 0 && broken.faults.length > 0, 'the other one ends all the same');
   t.match(broken.faults, [{ message: 'in abort' }]);
+}); // prettier-ignore
+
+t.test('streams of what ended end at once: of each kind of credential, and of nobody else', async (t) => {
+  const user = { id: 'U1' };
+  const subjects = {
+    token: { credential: 'token', user, token: { id: 'T1', digest: 'D1' } },
+    other: { credential: 'token', user: { id: 'U2' }, token: { id: 'T2', digest: 'D2' } },
+    session: { credential: 'session', user, session: { digest: 'S1' } },
+    jwt: { credential: 'jwt', user, token: { id: 'T1', digest: 'D1' } },
+    nobody: null,
+  };
+  /** Which of them end, and how often it is asked about one, when these names are told. */
+  const endedBy = async (names: readonly string[] | null, holds: boolean, lateStart?: number) => {
+    let asked = 0;
+    const recheck = (): Refusal | undefined => {
+      asked += 1;
+      return holds ? undefined : { refusal: 'unauthenticated' };
+    };
+    const revalidator = new StreamRevalidator(() => 60_000, recheck, (error) => t.fail(String(error)));
+    t.teardown(() => revalidator.close());
+    const ended: string[] = [];
+    const watch = (startedAt: number) => {
+      for (const [name, subject] of Object.entries(subjects))
+        revalidator.watch({ head: {} as never, subject: subject as never, startedAt, abort: () => void ended.push(name) });
+    };
+    const before = performance.now();
+    if (lateStart === undefined) watch(before);
+    revalidator.ended(names && endedByName(names), true);
+    if (lateStart !== undefined) watch(before + lateStart);
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+    return { ended, asked };
+  };
+  t.same(await endedBy(['token:T1'], true), { ended: ['token'], asked: 0 }, 'revoked: nobody has to be asked');
+  t.same(await endedBy(['legacy:D1'], true), { ended: ['token'], asked: 0 });
+  t.same(await endedBy(['session:S1'], true), { ended: ['session'], asked: 0 });
+  for (const name of ['suspended:5:T1', 'changed:5:T1', 'ends:5:T1']) {
+    t.same(await endedBy([name], false), { ended: ['token'], asked: 1 }, name);
+    t.same(await endedBy([name], true), { ended: [], asked: 1 }, `${name}, which holds`);
+  }
+  t.same(await endedBy(['user:5:U1'], false), { ended: ['token', 'session'], asked: 2 });
+  t.same(await endedBy(['token:T1', 'changed:5:T1'], true), { ended: ['token'], asked: 0 }, 'what is over counts');
+  t.same(await endedBy(null, false), { ended: ['token', 'other', 'session', 'jwt', 'nobody'], asked: 5 }, 'anything may have ended');
+  t.same(await endedBy(['token:T1'], false, -10), { ended: ['token'], asked: 1 }, 'let in before, a stream only after');
+  t.same(await endedBy(['token:T1'], false, 1_000), { ended: [], asked: 0 }, 'what began after it was let in after it');
+}); // prettier-ignore
+
+t.test('a revocation is in the audit log before anybody waits for the fleet', async (t) => {
+  const events: string[] = [];
+  const { request, token } = await startInProcess(t, {}, {
+    opened: ({ store, audit }) => ({
+      store: { ...store, fleet: { ...store.fleet, list: () => (events.push('waits'), []) } },
+      audit: { ...audit, record: ({ event }) => void events.push(String(event)) },
+    }),
+  });
+  const headers = { 'Service-Key': await token('user') };
+  events.length = 0;
+  const reply = await request('/tokens/self?wait=fleet', { method: 'DELETE', headers });
+  t.match(reply, { status: 200, json: { slowest_ms: null } });
+  t.same(events, ['token.revoked', 'waits']);
 }); // prettier-ignore

@@ -2,6 +2,7 @@ import type { Test } from 'tap';
 import type { Store } from '../../src/store/store.js';
 import type { Check } from './contract/check.js';
 import { directoryStoreContract } from './contract/directory-store.js';
+import { fleetStoreContract } from './contract/fleet-store.js';
 import { loginThrottleStoreContract } from './contract/login-throttle-store.js';
 import { maintenanceContract } from './contract/maintenance.js';
 import { BASE, NOW } from './contract/records.js';
@@ -17,6 +18,7 @@ const CONTRACTS: Readonly<Record<keyof Store, (check: Check) => Promise<void>>> 
   loginThrottle: loginThrottleStoreContract,
   usage: usageStoreContract,
   signingKeys: signingKeyStoreContract,
+  fleet: fleetStoreContract,
   maintenance: maintenanceContract,
 };
 

@@ -1,13 +1,15 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { statfsSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { readdirSync, statfsSync, statSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { open } from 'lmdb';
 import t from 'tap';
+import { Endings } from '../../src/store/endings.js';
 import { openLmdbStore } from '../../src/store/lmdb.js';
 import { RECORD_VERSION } from '../../src/store/records.js';
 import { StoreUnavailable } from '../../src/store/faults.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
 import { storeContract } from './contract.js';
 import { BASE, createToken, NOW, token, user } from './contract/records.js';
 
@@ -378,4 +380,47 @@ t.test('what older records hold besides is not read', async (t) => {
   t.strictSame((await again.tokens.find('digest-T1'))?.token, token('T1'));
   t.strictSame((await again.tokens.listOfUser('U1')).map((each) => each.token), [token('T1')]);
   await again.maintenance.close();
+}); // prettier-ignore
+
+t.test('a process whose heartbeat is old is not live, and its file is removed', async (t) => {
+  const path = join(temporaryFolder(t), 'store');
+  const store = openLmdbStore(path);
+  const member = (id: string) => ({ id, sidecar: id, name: id, pid: 1, version: '1', configHash: 'x', startedAt: 0, linkAge: null });
+  for (const id of ['A', 'B', 'C', 'D']) await store.fleet.beat(member(id));
+  const seconds = Number(process.hrtime.bigint() / 1_000_000_000n);
+  const file = (id: string) => join(path, 'fleet', id);
+  utimesSync(file('A'), seconds - 13, seconds - 13);
+  utimesSync(file('B'), seconds + 100, seconds + 100);
+  writeFileSync(file('C'), '{');
+  t.equal(statSync(file('D')).mode & 0o777, 0o600);
+  t.same((await store.fleet.list()).map(({ id }) => id), ['D'], 'nor is one from before the machine was restarted, or one that cannot be read');
+  await store.fleet.beat(member('D'));
+  t.same(readdirSync(join(path, 'fleet')).filter((name) => 'AB'.includes(name)), []);
+  await store.fleet.beat(member('A'));
+  t.same((await store.fleet.list()).map(({ id }) => id), ['A', 'D'], 'one that goes on is live again');
+  await store.maintenance.close();
+}); // prettier-ignore
+
+t.test('what ends is told to other processes in order; when it is too much, anything may have ended', async (t) => {
+  const path = join(temporaryFolder(t), 'store');
+  const writer = openLmdbStore(path);
+  await writer.directory.change(BASE, NOW);
+  const ids = Array.from({ length: 1_100 }, (_, i) => `T${i}`);
+  await writer.directory.change({ tokens: ids.map((id) => token(id)) }, NOW);
+  const endings = new Endings();
+  const told: unknown[] = [];
+  endings.listen({ ended: (what) => told.push(what === null ? null : [...what]), asked: (question) => told.push(question) });
+  const reader = openLmdbStore(path, 0, undefined, endings);
+  await writer.tokens.revoke(['T0']);
+  await writer.fleet.ask('Q1');
+  await until(() => told.length === 2, 'both are told');
+  t.same(told.splice(0), [[['token:T0', 'over']], 'Q1']);
+  await writer.tokens.revoke(ids.slice(1));
+  await writer.fleet.ask('Q2');
+  await until(() => told.includes(null), 'it is told');
+  t.same(told.splice(0)[0], null);
+  await writer.fleet.ask('Q3');
+  await until(() => told.includes('Q3'), 'the next question is told');
+  await reader.maintenance.close();
+  await writer.maintenance.close();
 }); // prettier-ignore

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { openQuestions } from '../../src/store/redis/fleet-store.js';
 import { openRedisStore } from '../../src/store/redis.js';
 import { redisSettings, startCluster, startRedis, startSentinel } from '../helpers/redis.js';
 import { storeContract } from './contract.js';
@@ -106,5 +107,24 @@ t.test('what older records hold besides is not read', async (t) => {
   cli('SET', '{latchkey:}token:digest-T1', JSON.stringify({ ...token('T1'), customerId: 'C9', v: 1 }));
   t.strictSame((await store.tokens.find('digest-T1'))?.token, token('T1'));
   t.strictSame((await store.tokens.listOfUser('U1')).map((each) => each.token), [token('T1')]);
+  await store.maintenance.close();
+}); // prettier-ignore
+
+t.test('a process whose heartbeat is old is not live, by the clock of Redis', async (t) => {
+  const { url, cli } = await startRedis(t);
+  const store = await openRedisStore(redisSettings({ url }));
+  await store.maintenance.begin();
+  const member = (id: string) => ({ id, sidecar: id, name: id, pid: 1, version: '1', configHash: 'x', startedAt: 0, linkAge: 5 });
+  for (const id of ['A', 'B']) await store.fleet.beat(member(id));
+  cli('ZINCRBY', '{latchkey:}fleet:beats', '-13000', 'A');
+  t.same((await store.fleet.list()).map(({ id }) => id), ['B']);
+  await store.fleet.beat(member('B'));
+  t.equal(cli('HKEYS', '{latchkey:}fleet'), 'B');
+  await store.fleet.answer('none', 'A');
+  t.equal(cli('EXISTS', '{latchkey:}fleet:answers:none'), '0', 'an answer to no question is not kept');
+  await store.fleet.ask('Q');
+  await store.fleet.answer('Q', 'A');
+  t.same(await openQuestions(store.client), ['Q']);
+  for (const key of ['fleet_ask:Q', 'fleet:answers:Q']) t.ok(Number(cli('PTTL', `{latchkey:}${key}`)) > 0, `${key} goes by itself`);
   await store.maintenance.close();
 }); // prettier-ignore

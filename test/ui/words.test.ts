@@ -2,7 +2,15 @@ import t from 'tap';
 import { expiryOf, expiryPresets, firstPreset, toExpiresAt } from '../../src/ui/expiry-choice.js';
 import { findReplacement, overlapChoices, rotationState } from '../../src/ui/rotation.js';
 import { readRoute } from '../../src/ui/routes.js';
-import { DAY, endOfDay, expiryState, formatDistance, formatMoment, formatUtc } from '../../src/ui/times.js';
+import {
+  DAY,
+  endOfDay,
+  expiryState,
+  formatDistance,
+  formatMoment,
+  formatUtc,
+  warnBeforeOf,
+} from '../../src/ui/times.js';
 import type { Token } from '../../src/ui/types.js';
 import { describeClient, explainFailure } from '../../src/ui/words.js';
 import { forEachRow } from '../helpers/table.js';
@@ -29,10 +37,12 @@ t.test('moments and distances', async (t) => {
 
 t.test('expiry: how it stands, and what can be chosen', async (t) => {
   const at = (ms: number) => new Date(NOW + ms).toISOString();
-  t.equal(expiryState(null, NOW), 'never');
-  t.equal(expiryState(at(0), NOW), 'past');
-  t.equal(expiryState(at(7 * DAY), NOW), 'soon');
-  t.equal(expiryState(at(7 * DAY + 1), NOW), 'later');
+  t.equal(expiryState(null, 7 * DAY, NOW), 'never');
+  t.equal(expiryState(at(0), 7 * DAY, NOW), 'past');
+  t.equal(expiryState(at(7 * DAY), 7 * DAY, NOW), 'soon');
+  t.equal(expiryState(at(7 * DAY + 1), 7 * DAY, NOW), 'later');
+  t.equal(expiryState(at(7 * DAY + 1), warnBeforeOf(14 * 86_400), NOW), 'soon', 'as the configuration says');
+  t.equal(warnBeforeOf(null), 7 * DAY);
   const values = (limit: number | null) => expiryPresets(limit).map(({ value }) => value);
   t.same(values(null), ['7', '30', '90', '365', 'date', 'longest']);
   t.same(values(30 * 86_400), ['7', '30', 'date', 'longest']);

@@ -113,6 +113,8 @@ export function tokenCommand(): Command {
     .option('--scope <scopes>', 'scopes, separated by spaces (default: global)')
     .option('--services <ids>', 'services to limit it to, separated by commas', listOf)
     .option('--expires-at <time>', 'when it expires, like 2030-01-31T12:00:00Z')
+    .option('--rate <rate>', 'requests that it may make in a time, like 600/1m')
+    .option('--address <cidr>', 'an address or range like 10.0.0.0/8 that it is accepted from; can be repeated', collect)
     .addOption(jsonOption())
     .action(async (options: GenerateOptions) => (await import('../generate-token.js')).generate(options));
   add('rotate', 'replace a token by a new one and print its secret, which is shown only once; both work for a while')

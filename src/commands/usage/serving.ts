@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander';
-import { configOption } from '../terminal/options.js';
+import { configOption, jsonOption, type ReportOptions } from '../terminal/options.js';
 import type { DemoOptions } from '../demo.js';
 
 const MAX_PORT = 65_535;
@@ -50,4 +50,20 @@ export function healthcheckCommand(): Command {
     .description('exit with 0 if the server of this configuration is ready')
     .addOption(configOption())
     .action(async (options: { config: string }) => (await import('../healthcheck.js')).healthcheck(options));
+}
+
+/** `latchkey fleet`: lists the sidecars on the store of a configuration. */
+export function fleetCommand(): Command {
+  return new Command('fleet')
+    .description('list the sidecars that are up, by their heartbeats in the store')
+    .addOption(configOption())
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+HEARTBEAT is how long ago a sidecar wrote its last heartbeat; after 12 seconds without one it is not listed. LINK is how long
+before that heartbeat it was last certain to receive change notifications of a networked store. A sidecar with several
+workers is listed once, with the oldest of their times. Exits with 1 when the sidecars run different configurations.`,
+    )
+    .action(async (options: ReportOptions) => (await import('../fleet.js')).listFleet(options));
 }

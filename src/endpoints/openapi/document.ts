@@ -53,6 +53,13 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
       responses,
       headers: HEADERS,
       parameters: {
+        Wait: {
+          name: 'wait',
+          in: 'query',
+          description:
+            'With `fleet` the answer comes when every sidecar has dropped the token and ended its streams',
+          schema: { type: 'string', enum: ['fleet'] },
+        },
         OneTimePassword: {
           name: settings.otpName,
           in: 'header',
@@ -88,6 +95,7 @@ function describe({ endpoint, path, takes }: ServedEndpoint, tag: string, { endp
   const description = [endpoint.description ?? [], needs].flat().join(' ');
   const parameters = [
     ...[...path.matchAll(/:(\w+)/g)].map(([, each]) => ({ name: each, in: 'path', required: true, schema: { type: 'string' } })),
+    ...(endpoint.receipt === undefined ? [] : [{ $ref: '#/components/parameters/Wait' }]),
     ...(otp === true ? [{ $ref: '#/components/parameters/OneTimePassword' }] : []),
   ];
   return {
@@ -140,20 +148,30 @@ function securityOf(takes: ServedEndpoint['takes'], optional: boolean, bearer: b
   }
 }
 
-function success({ answer, headers = [] }: Endpoint): Json {
+function success({ answer, receipt, headers = [] }: Endpoint): Json {
   const fields = { headers: headerRefs([...ALWAYS, ...headers]) };
-  if (answer === null) return { 204: { description: 'Done', ...fields } };
+  const waited = receipt && { ...fields, content: content([JSON_TYPE], schemaRef(receipt)) };
+  if (answer === null)
+    return {
+      204: { description: 'Done', ...fields },
+      ...(waited && {
+        200: { description: 'Done, and every sidecar has dropped it (`wait=fleet`)', ...waited },
+        202: { description: 'Done, and some sidecars have not confirmed that (`wait=fleet`)', ...waited },
+      }),
+    };
   return {
     200: { description: 'Done', ...fields, content: content([JSON_TYPE], schemaRef(answer)) },
   };
 }
 
+const WRONG_WAIT: Endpoint['codes'] = { 422: ['Unprocessable Entity'] };
+
 /** The refusals by status. Where a status has codes and a refusal without one, the body is either. */
-function refusals({ method, codes = {}, refusals = [] }: Endpoint, takes: ServedEndpoint['takes']) {
+function refusals({ method, receipt, codes = receipt && WRONG_WAIT, refusals = [] }: Endpoint, takes: ServedEndpoint['takes']) {
   const found: Record<number, Json> = {};
   for (const name of [...refusalsOf(takes, method), ...refusals])
     found[REFUSALS[name].status] = { $ref: `#/components/responses/${name}` };
-  for (const [status, some] of Object.entries(codes)) {
+  for (const [status, some] of Object.entries(codes ?? {})) {
     const plain = Object.values(REFUSALS).find((each) => found[each.status] !== undefined && each.status === Number(status));
     found[Number(status)] = coded(some, plain);
   }

@@ -68,6 +68,29 @@ export const createdToken = named('CreatedToken', {
   access_token: z.string().describe('The secret. No other answer ever holds it'),
 });
 
+/** The answer to a revocation with `?wait=fleet`. */
+export const fleetReceipt = named('FleetReceipt', {
+  sidecars: z.int().min(0).describe('How many were up when the token was revoked'),
+  slowest_ms: z
+    .int()
+    .min(0)
+    .nullable()
+    .describe(
+      'Milliseconds until the last of those that have dropped the token was known to; null when none has',
+    ),
+  missing: z
+    .array(
+      z.object({
+        name: z.string().describe('Host and port'),
+        heartbeat_age_ms: z.int().describe('Milliseconds between its latest heartbeat and the revocation'),
+      }),
+    )
+    .optional()
+    .describe('Those that have not confirmed that they dropped it'),
+});
+
+export type FleetReceiptObject = z.output<typeof fleetReceipt>;
+
 /** A login session of the caller. */
 export const session = named('Session', {
   id: id.describe('Names the session; it is not what the cookie carries'),
@@ -115,6 +138,7 @@ export const caller = named('Caller', {
   scopes: z.array(z.object({ name: z.string(), title: z.string(), description: z.string() })),
   rotation: z.object({ overlap: seconds, max_overlap: seconds }).describe('How long a rotated token is still accepted'),
   max_lifetime: seconds.nullable().describe('Seconds that a token may last; null when there is no limit'),
+  warn_before: seconds.nullable().describe('Seconds before its expiry from which on a token is marked; null when the configuration does not say'),
   key_field: z.string().describe('Name of the header that carries a token'),
 }); // prettier-ignore
 

@@ -70,10 +70,14 @@ export const clockSkew = new Gauge({
 });
 
 let aliveAt: number | null = null;
+/** Milliseconds since this process would have received a change notification; null without a networked store. */
+export function linkAge(): number | null {
+  return aliveAt === null ? null : Math.round(performance.now() - aliveAt);
+}
 gaugeOnDemand(
   'latchkey_invalidation_link_age_seconds',
   'Time since the link for change notifications of a networked store was last seen to work; 0 for the embedded store.',
-  () => (aliveAt === null ? 0 : (performance.now() - aliveAt) / 1000),
+  () => (linkAge() ?? 0) / 1000,
   { aggregator: 'max' },
 );
 

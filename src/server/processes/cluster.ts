@@ -22,12 +22,14 @@ const RELOAD_TIMEOUT_MS = 10_000;
 /**
  * Starts `count` copies of this process as workers on one port and replaces each one that dies.
  *
+ * @param died called with the process id of a worker that ended, however it did
  * @param onCrashLoop called when workers keep dying and no more are started
  */
 export async function startPool(
   loaded: LoadedConfig,
   count: number,
   log: Log,
+  died: (pid: number) => void,
   onCrashLoop: () => void,
 ): Promise<Serving> {
   let current = loaded;
@@ -79,6 +81,7 @@ export async function startPool(
     onFinalMetrics(worker, (metrics) => workerMetrics.note(worker, metrics as MetricsSnapshot));
     worker.once('exit', (code, signal) => {
       workerMetrics.depart(worker);
+      if (worker.process.pid !== undefined) died(worker.process.pid);
       serving.delete(worker);
       runs.delete(worker);
       servingWorkers.set(serving.size);

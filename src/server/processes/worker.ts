@@ -10,6 +10,8 @@ import type { Serve } from '../../http/exchange.js';
 import { createPublicServer, listen, type PublicServer } from '../../listeners/server.js';
 import { createRequestListener, refusalOutside } from '../../listeners/http.js';
 import { createDecisionListener, createDecisionServer } from '../../listeners/decision/server.js';
+import { configHash } from '../../config/hash.js';
+import { Membership, nameOf } from '../fleet/membership.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import type { OpenedStore } from '../stores/open-store.js';
 import { StreamRevalidator } from '../../pipeline/streams.js';
@@ -46,8 +48,12 @@ export async function startWorker(
   tracing?: Tracing,
 ): Promise<Worker> {
   const keySets = new KeySets();
-  const build = (of: LoadedConfig) => createRuntime(of, opened, log, tracing, undefined, keySets);
-  let runtime = build(loaded);
+  const { store, endings } = opened;
+  const { port } = loaded.config.listen;
+  const member = new Membership(store.fleet, endings, log, configHash(loaded), port);
+  const runtimeOf = (each: LoadedConfig): Runtime =>
+    createRuntime(each, opened, log, tracing, () => member.known, undefined, keySets);
+  let runtime = runtimeOf(loaded);
   watchAddresses(() => runtime.addresses());
   readUpstreamLoads(() => runtime.loads());
   let draining = false;
@@ -58,6 +64,8 @@ export async function startWorker(
     (head, now) => runtime.recheck(head, now),
     fault,
   );
+  endings.listen({ ended: (what, lasting) => streams.ended(what, lasting) });
+  await member.join();
   const { limits, listen: address, decision: decisionAddress } = loaded.config;
   const untilDrained =
     (serve: Serve): Serve =>
@@ -89,6 +97,7 @@ export async function startWorker(
     decision === null || decisionAddress === null
       ? null
       : await listen(decision, decisionAddress.host, decisionAddress.port);
+  member.update({ name: nameOf(url.slice(url.lastIndexOf(':') + 1)) });
   const retire = (old: Runtime): Promise<void> =>
     whenUnused(old, () => closed)
       .then(() => old.close())
@@ -100,7 +109,7 @@ export async function startWorker(
     url,
     decisionUrl,
     prepare: (next) => {
-      const prepared = build(next);
+      const prepared = runtimeOf(next);
       return {
         commit: () => {
           const ending = retire(runtime).finally(() => retiring.delete(ending));
@@ -108,6 +117,7 @@ export async function startWorker(
           runtime.retire();
           runtime = prepared;
           keySets.reload(next.config.jwt_issuers);
+          member.update({ configHash: configHash(next) });
           log.level = next.config.log.level;
           if (server instanceof TlsServer && next.certificate !== null)
             server.useCertificate(next.certificate);
@@ -123,6 +133,7 @@ export async function startWorker(
       ]);
       closed = true;
       streams.close();
+      await member.leave();
       await Promise.all([...retiring, runtime.close()]);
     },
   };

@@ -15,10 +15,12 @@ import { cachedStore } from '../../store/cache/cached-store.js';
 import { CACHED_NAMES } from '../../store/cache/names.js';
 import { TokenCache } from '../../store/cache/token-cache.js';
 import { Creations } from '../../store/creations.js';
+import { changedByKey, endedByName, type Endings } from '../../store/endings.js';
 import { measured, type OnOperation } from '../../store/measured.js';
 import { openRedisStore, redisStore } from '../../store/redis.js';
 import { howRedisMayLose } from '../../store/redis/begin.js';
 import { RedisClient } from '../../store/redis/client.js';
+import { openQuestions, QUESTION } from '../../store/redis/fleet-store.js';
 import { type HistoryChange, learnRevocations, restoreHistory } from '../../store/redis/history.js';
 import { InvalidationLink } from '../../store/redis/invalidation.js';
 import { RevocationFiles } from '../../store/revocation-file.js';
@@ -39,13 +41,13 @@ const MAX_SKEW_MS = 5_000;
 export async function openNetworkedStore(
   config: Config,
   settings: Settings,
-  server: { readonly log: Log; readonly onOperation: OnOperation } | undefined,
+  server: { readonly log: Log; readonly onOperation: OnOperation; readonly endings: Endings } | undefined,
 ): Promise<{ store: Store; close: () => Promise<void> }> {
   if (server === undefined) {
     const redis = await openRedisStore(settings);
     return { store: redis, close: () => redis.maintenance.close() };
   }
-  const { log, onOperation } = server;
+  const { log, onOperation, endings } = server;
   const failure = config.on_store_failure;
   const revocations = new Revocations(openRevocationFiles(settings.revocations, log));
   const creations = new Creations(revocations);
@@ -73,6 +75,12 @@ export async function openNetworkedStore(
   const ended = (names: readonly string[]): void => {
     revocations.note(names);
     cache.ended(names);
+    endings.ended(endedByName(names));
+  };
+  /** Names of what ended while no notifications were received; what the cache holds now was read later. */
+  const missed = (names: readonly string[]): void => {
+    revocations.note(names);
+    endings.ended(endedByName(names));
   };
   const memory = { revocations, creations, recovers: settings.acknowledge !== null };
   let known = false;
@@ -95,7 +103,7 @@ export async function openNetworkedStore(
   };
   noteLinkAlive();
   let skewed = false;
-  const link = new InvalidationLink(client, settings, [...CACHED_NAMES, REVOCATION], {
+  const link = new InvalidationLink(client, settings, [...CACHED_NAMES, REVOCATION, QUESTION], {
     up: (until) => {
       said = false;
       storeLinksUp.set(1);
@@ -103,10 +111,12 @@ export async function openNetworkedStore(
       cache.enable(until);
       log.info('receiving store change notifications; cache enabled');
       warnOfLoss(client, log);
-      learnRevocations(client, revocations, learned).then(
-        (latest) => (learned = latest),
-        () => undefined,
-      );
+      learnRevocations(client, missed, learned)
+        .then(async (latest) => {
+          learned = latest;
+          for (const question of await openQuestions(client)) endings.asked(question);
+        })
+        .catch(() => undefined);
     },
     alive: (until) => {
       noteLinkAlive();
@@ -133,7 +143,12 @@ export async function openNetworkedStore(
     changed: (names) => {
       const revoked = names?.filter((name) => name.startsWith(REVOCATION)) ?? [];
       if (revoked.length > 0) ended(revoked.map((name) => name.slice(REVOCATION.length)));
-      cache.changed(names);
+      if (names?.every((name) => name.startsWith(QUESTION)) !== true) {
+        cache.changed(names);
+        endings.ended(names && changedByKey(names), false);
+      }
+      for (const name of names ?? [])
+        if (name.startsWith(QUESTION)) endings.asked(name.slice(QUESTION.length));
     },
   });
   return {

@@ -9,6 +9,8 @@ import type { Destination } from '../../observe/destination.js';
 import type { Log } from '../../observe/log.js';
 import { createLogThrottle } from '../../observe/log-throttle.js';
 import { HashingProcess } from '../processes/hashing.js';
+import { Endings } from '../../store/endings.js';
+import type { CopyFault } from '../../store/lmdb/copies.js';
 import { measured, type OnOperation } from '../../store/measured.js';
 import type { Store } from '../../store/store.js';
 import { logCopyFault } from './copy-faults.js';
@@ -16,6 +18,8 @@ import { logCopyFault } from './copy-faults.js';
 /** The store of a configuration, with what belongs to it. */
 export interface OpenedStore {
   readonly store: Store;
+  /** What ends in the store, by whichever process; only a process that serves is told. */
+  readonly endings: Endings;
   readonly passwords: Passwords;
   readonly sealer: Sealer;
   readonly directory: DirectoryApplier;
@@ -44,13 +48,15 @@ export interface ServerProcess {
  */
 export async function openStore(config: Config, server?: ServerProcess): Promise<OpenedStore> {
   const audit = openAudit(config, server);
-  const { store, close } = await openConfiguredStore(config, server);
+  const endings = new Endings();
+  const { store, close } = await openConfiguredStore(config, endings, server);
   const { max_concurrent_hashes: concurrency } = config.login;
   const hashing = server?.serves === true ? openHashing(concurrency, server.log) : null;
   const passwords = new Passwords(hashing ?? localHasher, concurrency);
   const sealer = new Sealer(sealingKey(config));
   return {
     store,
+    endings,
     passwords,
     sealer,
     // A queue of its own: strangers who log in must not keep a reload from being checked.
@@ -92,16 +98,23 @@ function sealingKey({ store }: Config): Buffer | null {
 
 async function openConfiguredStore(
   config: Config,
+  endings: Endings,
   server: ServerProcess | undefined,
 ): Promise<{ store: Store; close: () => Promise<void> }> {
   // Either takes long to load, and only one of them is needed.
   if (config.store.type === 'lmdb') {
     const { openLmdbStore } = await import('../../store/lmdb.js');
     const { path, min_free: minFree } = config.store;
-    const lmdb = openLmdbStore(path, minFree, server && ((fault) => logCopyFault(fault, path, server.log)));
-    const store = server?.serves === true ? measured(lmdb, server.onOperation) : lmdb;
+    const serves = server?.serves === true;
+    const onCopyFault = server && ((fault: CopyFault) => logCopyFault(fault, path, server.log));
+    const lmdb = openLmdbStore(path, minFree, onCopyFault, serves ? endings : undefined);
+    const store = serves ? measured(lmdb, server.onOperation) : lmdb;
     return { store, close: () => lmdb.maintenance.close() };
   }
   const { openNetworkedStore } = await import('./networked-store.js');
-  return openNetworkedStore(config, config.store, server?.serves === true ? server : undefined);
+  return openNetworkedStore(
+    config,
+    config.store,
+    server?.serves === true ? { ...server, endings } : undefined,
+  );
 }

@@ -1,9 +1,11 @@
 import type { EpochMs } from '../../domain/time.js';
+import type { Token } from '../../domain/token.js';
 import { loginKey, type User } from '../../domain/user.js';
 import { encode } from '../records.js';
 import type { ChangeRefused, Changes } from '../directory-store.js';
 import { costOfHash } from '../../domain/password-cost.js';
 import { countIndex, type Databases, listIndex, PASSWORD_COST } from './databases.js';
+import { noteEnded } from './ended-log.js';
 import { putDeclared, refuseTaken, revokeDeclared } from './declared-tokens.js';
 import { readService, readToken, readUser } from './read.js';
 import { removeSession } from './sessions.js';
@@ -26,7 +28,7 @@ export function applyChanges(dbs: Databases, changes: Changes, now: EpochMs): Ch
   if (refused !== undefined) return refused;
   for (const id of changes.removeTokens ?? []) {
     const token = readToken(dbs, id);
-    if (token !== undefined) removeToken(dbs, token);
+    if (token !== undefined) endToken(dbs, token);
   }
   for (const id of changes.revokeDeclared ?? []) revokeDeclared(dbs, id);
   for (const id of changes.removeUsers ?? []) removeUser(dbs, id);
@@ -153,6 +155,7 @@ function putUsers(dbs: Databases, users: readonly User[], rehashed: ReadonlySet<
     if (user.deletionPending) dbs.pendingDeletions.putSync(user.id, true);
     else dbs.pendingDeletions.removeSync(user.id);
     const old = before[i];
+    if (old !== undefined) noteEnded(dbs, `user:${user.updatedAt}:${user.id}`);
     if (old !== undefined && endsSessions(old, user, rehashed.has(user.id))) endSessions(dbs, user.id);
   });
   const cost = Math.max(0, ...users.map(({ passwordHash }) => costOfHash(passwordHash)));
@@ -173,7 +176,7 @@ function removeUser(dbs: Databases, id: string): void {
   endSessions(dbs, id);
   for (const tokenId of listIndex(dbs.tokensOf, id)) {
     const token = readToken(dbs, tokenId);
-    if (token !== undefined) removeToken(dbs, token);
+    if (token !== undefined) endToken(dbs, token);
   }
   dbs.otpSteps.removeSync(id);
   dbs.writes.removeSync(id);
@@ -181,6 +184,12 @@ function removeUser(dbs: Databases, id: string): void {
   dbs.usersOf.removeSync([user.customerId, id]);
   dbs.pendingDeletions.removeSync(id);
   dbs.users.removeSync(id);
+}
+
+/** Removes a token that is not remembered as revoked: the same one may be imported again. */
+function endToken(dbs: Databases, token: Token): void {
+  removeToken(dbs, token);
+  noteEnded(dbs, `token:${token.id}`);
 }
 
 function endSessions(dbs: Databases, userId: string): void {

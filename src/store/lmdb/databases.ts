@@ -83,6 +83,8 @@ export interface Databases {
   readonly declared: Database<true, string>;
   /** Digests of legacy keys, and names of declared tokens, that were revoked, so that none comes back. */
   readonly revoked: Database<true, string>;
+  /** What ended lately, by a number that grows (`ended-log.ts`). */
+  readonly ended: Database<string, number>;
   /** One record with all keys. */
   readonly signingKeys: Database<Stored<SigningKeys>, string>;
   readonly meta: Database<number, string | Uint8Array>;
@@ -116,7 +118,7 @@ function openUnderLock(path: string, openingLock: OpeningLock): Databases {
   } catch (cause) {
     throw unopened(path, cause);
   }
-  const db = <V, K extends string | Uint8Array | [string, string] | [number, Expiring, string]>(
+  const db = <V, K extends string | number | Uint8Array | [string, string] | [number, Expiring, string]>(
     name: string,
   ) => root.openDB<V, K>(name, {});
   const databases: Databases = {
@@ -147,6 +149,7 @@ function openUnderLock(path: string, openingLock: OpeningLock): Databases {
     overlaps: db('overlaps'),
     declared: db('declared_tokens'),
     revoked: db('revoked_legacy_keys'),
+    ended: db('ended'),
     signingKeys: db('signing_keys'),
     meta: db('meta'),
   };

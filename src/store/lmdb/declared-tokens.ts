@@ -1,7 +1,9 @@
 import type { Token } from '../../domain/token.js';
 import type { ChangeRefused, Changes } from '../directory-store.js';
+import { nameOfChange } from '../revocations.js';
 import { namesOfRevoked } from '../token-store.js';
 import type { Databases } from './databases.js';
+import { noteEnded } from './ended-log.js';
 import { readToken } from './read.js';
 import { addToken, replaceToken, revokeToken } from './tokens.js';
 
@@ -23,6 +25,7 @@ export function putDeclared(dbs: Databases, token: Token): void {
   const before = readToken(dbs, token.id);
   if (before === undefined) return addToken(dbs, token);
   replaceToken(dbs, before, token);
+  noteEnded(dbs, nameOfChange(token));
   if (before.digest !== token.digest) dbs.revoked.putSync(before.digest, true);
 }
 

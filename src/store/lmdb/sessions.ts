@@ -6,6 +6,7 @@ import { encode } from '../records.js';
 import type { SessionCreation } from '../session-store.js';
 import { countIndex, type Databases, listIndex } from './databases.js';
 import { isLoggedOut } from './provider-logouts.js';
+import { noteEnded } from './ended-log.js';
 import { readSession, readUser } from './read.js';
 
 /** Adds a session within the owner's limit; returns those that ended for it. Run it in a write transaction. */
@@ -49,6 +50,7 @@ export function removeSession(dbs: Databases, digest: string): boolean {
   const session = readSession(dbs, digest);
   if (session === undefined) return false;
   dbs.sessions.removeSync(digest);
+  noteEnded(dbs, `session:${digest}`);
   dbs.sessionsOf.removeSync([session.userId, digest]);
   dbs.expiry.removeSync([sessionOverAt(session), 'session', digest]);
   return true;

@@ -32,8 +32,8 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
       await transactions.scan(
         ({ expiry }) => expiry,
         [expiringRange(from, until)],
-        (_dbs, [expiresAt, kind, id]) => {
-          if (kind === 'token') found.push({ id, expiresAt });
+        ({ overlaps: rotated }, [expiresAt, kind, id]) => {
+          if (kind === 'token' && !rotated.doesExist(id)) found.push({ id, expiresAt });
         },
       );
       return found;

@@ -1,8 +1,10 @@
 import type { EpochMs } from '../../domain/time.js';
 import { isExpired, type Token, type TokenUse } from '../../domain/token.js';
 import { encode } from '../records.js';
+import { nameOfChange } from '../revocations.js';
 import { namesOfRevoked, type TokenLimits, type TokenUpdate } from '../token-store.js';
 import { countIndex, type Databases, indexRange } from './databases.js';
+import { noteEnded } from './ended-log.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import { readToken, readUse, readUser } from './read.js';
 
@@ -91,6 +93,7 @@ export function updateToken(dbs: Databases, token: Token, basedOn: EpochMs): Tok
   if (known === undefined) return 'not_found';
   if (known.updatedAt !== basedOn) return 'changed_meanwhile';
   dbs.tokens.putSync(known.digest, encode(token));
+  noteEnded(dbs, nameOfChange(token));
   return 'updated';
 }
 
@@ -138,6 +141,7 @@ export function revokeTokens(dbs: Databases, ids: readonly string[]): string[] {
 /** Removes a token for good. Run it in a write transaction. */
 export function revokeToken(dbs: Databases, token: Token): void {
   removeToken(dbs, token);
+  noteEnded(dbs, `token:${token.id}`);
   for (const name of namesOfRevoked(token)) dbs.revoked.putSync(name, true);
 }
 

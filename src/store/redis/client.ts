@@ -24,7 +24,17 @@ const CONFIRM_AGAIN_MS = 100;
  */
 const PATIENCE_MS = 5_000;
 /** Asked for each request, or again and again: those get an answer at once. */
-const IMPATIENT: ReadonlySet<ScriptName> = new Set(['find', 'leaseRate', 'probe', 'probeWrite', 'probeLink']);
+const IMPATIENT: ReadonlySet<ScriptName> = new Set([
+  'find',
+  'leaseRate',
+  'probe',
+  'probeWrite',
+  'probeLink',
+  'fleetBeat',
+  'fleetList',
+  'fleetAnswer',
+  'fleetAnswers',
+]);
 /** An answer that took longer counts only when the master was confirmed behind it: it may have been stopped meanwhile. */
 const PROMPT_MS = 250;
 

@@ -93,15 +93,16 @@ function creationText({ kind, record, owner }: Creation): string {
 /**
  * Reads what ended in the store while this process received no notifications.
  *
+ * @param learned called with the names
  * @param since time of Redis, in seconds, from which on to ask
  * @returns the time of the latest one
  */
-export async function learnRevocations(client: RedisClient, revocations: Revocations, since: number): Promise<number> {
+export async function learnRevocations(client: RedisClient, learned: (names: string[]) => void, since: number): Promise<number> {
   let latest = since;
   for (let offset = 0; ; offset += BATCH) {
     const found = (await client.script('readRevocations', since, offset)) as string[];
     const names = found.filter((_, i) => i % 2 === 0);
-    revocations.note(names);
+    learned(names);
     latest = Math.max(latest, ...found.filter((_, i) => i % 2 === 1).map(Number));
     if (names.length < BATCH) return latest;
   }

@@ -2,6 +2,15 @@ import { CHANGE } from './change-script.js';
 import { ATTEMPT_HELD_UNTIL, KNOWN_ADDRESSES, RESERVE_ATTEMPT, SETTLE_ATTEMPT } from './attempt-scripts.js';
 import { CLAIM_WARNINGS, LIST_EXPIRING } from './expiry-scripts.js';
 import {
+  FLEET_ANSWER,
+  FLEET_ANSWERS,
+  FLEET_ASK,
+  FLEET_BEAT,
+  FLEET_LEAVE,
+  FLEET_LIST,
+  FLEET_QUESTIONS,
+} from './fleet-scripts.js';
+import {
   COUNT_WRITE,
   CREATE_SESSION,
   END_SESSION,
@@ -77,6 +86,13 @@ const SCRIPTS = {
   countWrite: COUNT_WRITE,
   finishOverlaps: FINISH_OVERLAPS,
   noteLogouts: NOTE_LOGOUTS,
+  fleetAnswer: FLEET_ANSWER,
+  fleetAnswers: FLEET_ANSWERS,
+  fleetAsk: FLEET_ASK,
+  fleetBeat: FLEET_BEAT,
+  fleetLeave: FLEET_LEAVE,
+  fleetList: FLEET_LIST,
+  fleetQuestions: FLEET_QUESTIONS,
   filterNew: FILTER_NEW,
   filterRevoked: FILTER_REVOKED,
   find: FIND,

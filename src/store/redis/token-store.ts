@@ -32,10 +32,11 @@ export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
     listExpiring: async (from, until) => {
       const found: ExpiringToken[] = [];
       for (let offset = 0; ; offset += BATCH) {
-        const rows = (await client.script('listExpiring', from, until, offset)) as string[];
+        const answer = await client.script('listExpiring', from, until, offset);
+        const [count, rows] = answer as [number, string[]];
         for (let i = 0; i < rows.length; i += 2)
           found.push({ id: rows[i] ?? '', expiresAt: Number(rows[i + 1]) });
-        if (rows.length < BATCH * 2) return found;
+        if (count < BATCH) return found;
       }
     },
     claimWarnings: async (ids, now) => {

@@ -10,9 +10,16 @@ export function Moment({ time, now }: { readonly time: string; readonly now: num
   );
 }
 
+interface ExpiryProps {
+  readonly time: string | null;
+  /** Milliseconds before it from which on it is marked. */
+  readonly warnBefore: number;
+  readonly now: number;
+}
+
 /** When a token expires, with a mark when that is soon or past. The mark is a word, not only a colour. */
-export function Expiry({ time, now }: { readonly time: string | null; readonly now: number }) {
-  const state = expiryState(time, now);
+export function Expiry({ time, warnBefore, now }: ExpiryProps) {
+  const state = expiryState(time, warnBefore, now);
   if (time === null) return <span class="quiet">Never</span>;
   return (
     <span class="stack">

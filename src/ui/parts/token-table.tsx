@@ -12,8 +12,11 @@ interface TokenTableProps {
   readonly onSort: (sort: Sort) => void;
   readonly withOwner: boolean;
   readonly now: number;
+  /** Milliseconds before its expiry from which on a token is marked. */
+  readonly warnBefore: number;
   readonly mayRotate: (row: Row) => boolean;
   readonly mayRevoke: (row: Row) => boolean;
+  readonly onLimits: (row: Row) => void;
   readonly onRevoke: (row: Row) => void;
 }
 
@@ -28,7 +31,19 @@ const FIRST_DESCENDING: Record<SortKey, boolean> = {
  * The roles are written out because a browser may forget them when the style lays a table out as cards.
  */
 export function TokenTable(props: TokenTableProps) {
-  const { caption, rows, sort, onSort, withOwner, now, mayRotate, mayRevoke, onRevoke } = props;
+  const {
+    caption,
+    rows,
+    sort,
+    onSort,
+    withOwner,
+    now,
+    warnBefore,
+    mayRotate,
+    mayRevoke,
+    onLimits,
+    onRevoke,
+  } = props;
   const heading = (key: SortKey, label: string) => (
     <SortHeading sortKey={key} label={label} sort={sort} onSort={onSort} />
   );
@@ -74,7 +89,7 @@ export function TokenTable(props: TokenTableProps) {
               <LastUse token={row.token} now={now} />
             </Cell>
             <Cell label="Expires">
-              <Expiry time={row.token.expires_at} now={now} />
+              <Expiry time={row.token.expires_at} warnBefore={warnBefore} now={now} />
             </Cell>
             <td role="cell" class="actions">
               {mayRotate(row) && (
@@ -85,6 +100,16 @@ export function TokenTable(props: TokenTableProps) {
                 >
                   Rotate
                 </a>
+              )}
+              {mayRevoke(row) && (
+                <button
+                  type="button"
+                  class="button small"
+                  aria-label={`Limits of ${fullName(row)}`}
+                  onClick={() => onLimits(row)}
+                >
+                  Limits
+                </button>
               )}
               {mayRevoke(row) && (
                 <button

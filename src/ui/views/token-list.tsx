@@ -4,11 +4,13 @@ import { useApp } from '../app-context.js';
 import { focusHeading } from '../focus.js';
 import { useLoaded, useNow } from '../loading.js';
 import { Problem } from '../parts/problem.js';
+import { LimitsDialog } from '../parts/limits-dialog.js';
 import { RevokeDialog } from '../parts/revoke-dialog.js';
 import { TokenTable } from '../parts/token-table.js';
 import { Toolbar } from '../parts/toolbar.js';
 import { LINKS } from '../routes.js';
 import { arrange, type Filter, type Row, type Sort, toRows } from '../token-order.js';
+import { warnBeforeOf } from '../times.js';
 import type { Person, Token } from '../types.js';
 
 /** Rows that are shown at first, and added at a time. */
@@ -28,18 +30,31 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
   const [sort, setSort] = useState<Sort>({ key: 'created', descending: true });
   const [shown, setShown] = useState(PAGE);
   const [revoking, setRevoking] = useState<Row | null>(null);
+  const [limiting, setLimiting] = useState<Row | null>(null);
+  const warnBefore = warnBeforeOf(caller.warn_before);
   const now = useNow();
   const rows = useMemo(
     () => (list.value === undefined ? [] : toRows(list.value.tokens, { people: list.value.people, scopes, services })),
     [list.value, scopes, services],
   ); // prettier-ignore
-  const arranged = useMemo(() => arrange(rows, filter, sort, now), [rows, filter, sort, now]);
+  const arranged = useMemo(
+    () => arrange(rows, filter, sort, warnBefore, now),
+    [rows, filter, sort, warnBefore, now],
+  );
 
   const revoked = (row: Row, message: string) => {
     setRevoking(null);
     list.update(({ tokens, people }) => ({ people, tokens: tokens.filter(({ id }) => id !== row.token.id) }));
     announce(message);
     focusHeading();
+  };
+  const changed = (row: Row, token: Token | undefined, message: string) => {
+    setLimiting(null);
+    list.update(({ tokens, people }) => ({
+      people,
+      tokens: tokens.flatMap((each) => (each.id === row.token.id ? (token ?? []) : each)),
+    }));
+    announce(message);
   };
   const isOwn = (row: Row) => row.token.user_id === caller.user.id;
 
@@ -95,8 +110,10 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
               onSort={setSort}
               withOwner={whose === 'organisation'}
               now={now}
+              warnBefore={warnBefore}
               mayRotate={(row) => whose === 'own' && isOwn(row) && may.revoke_tokens}
               mayRevoke={(row) => may.revoke_tokens && (isOwn(row) || may.revoke_customer_tokens)}
+              onLimits={setLimiting}
               onRevoke={setRevoking}
             />
           )}
@@ -118,6 +135,15 @@ export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' })
             </div>
           )}
         </>
+      )}
+      {limiting !== null && (
+        <LimitsDialog
+          token={limiting.token}
+          owner={isOwn(limiting) ? undefined : limiting.owner}
+          now={now}
+          onClose={() => setLimiting(null)}
+          onChanged={(token, message) => changed(limiting, token, message)}
+        />
       )}
       {revoking !== null && (
         <RevokeDialog

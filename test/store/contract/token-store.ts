@@ -1,3 +1,4 @@
+import { rotationOf } from '../../../src/domain/rotation.js';
 import type { Token } from '../../../src/domain/token.js';
 import type { Check } from './check.js';
 import { declaredTokensContract } from './declared-tokens.js';
@@ -115,6 +116,18 @@ export async function tokenStoreContract(check: Check): Promise<void> {
     await again.tokens.revoke(['C']);
     t.same(await again.tokens.listExpiring(NOW, NOW + 10), [{ id: 'B', expiresAt: NOW + 1 }]);
   }); // prettier-ignore
+
+  await check('a rotated token is not listed as one that expires soon', async (t, store, reopen) => {
+    const before = token('T1', { expiresAt: NOW + 60_000 });
+    await createToken(store, before, null, NOW);
+    const terms = { id: 'T2', digest: 'digest-T2', overlap: 10_000, maxLifetime: null, notAfter: null };
+    const made = rotationOf(before, terms, NOW);
+    t.equal(await store.tokens.rotate(made, user('U1'), { active: null, stored: null }, NOW), 'rotated');
+    const tokens = Array.from({ length: 1_100 }, (_, i) => token(`R${i}`, { expiresAt: NOW + 20_000 }));
+    t.equal(await store.directory.change({ tokens }, NOW), undefined);
+    const ids = (await (await reopen()).tokens.listExpiring(NOW, NOW + 100_000)).map(({ id }) => id);
+    t.same([ids.length, ids.includes('T1'), ids.includes('T2')], [1_101, false, true]);
+  });
 
   await check('tokens are listed by user and by customer', async (t, store) => {
     await createToken(store, token('A'), null, NOW);

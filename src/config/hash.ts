@@ -1,0 +1,11 @@
+import { createHash } from 'node:crypto';
+import type { LoadedConfig } from './load.js';
+import { maskSecrets } from './mask.js';
+
+/** A short digest of a configuration, without its secrets: sidecars with the same one run the same configuration. */
+export function configHash(loaded: Pick<LoadedConfig, 'config' | 'written'>): string {
+  return createHash('sha256')
+    .update(JSON.stringify(maskSecrets(loaded)))
+    .digest('hex')
+    .slice(0, 12);
+}

@@ -1,0 +1,95 @@
+import { Endings, endedByName } from '../endings.js';
+import type { Databases } from './databases.js';
+import type { Transactions } from './transactions.js';
+
+/** So many entries are kept. A process reads them every few milliseconds. */
+const KEPT = 1_000;
+/** How often a process looks for new ones: a look takes 4 µs. */
+const LOOK_MS = 25;
+const QUESTION = 'ask:';
+const ANSWER = 'answer:';
+
+/** Appends names of what ended (`revocations.ts`), for the other processes. Run it in a write transaction. */
+export function noteEnded({ ended }: Databases, ...names: readonly string[]): void {
+  let last = lastOf(ended);
+  for (const name of names) {
+    last += 1;
+    ended.putSync(last, name);
+    ended.removeSync(last - KEPT);
+  }
+}
+
+/** Appends a question. Run it in a write transaction. */
+export function noteQuestion(dbs: Databases, question: string): void {
+  noteEnded(dbs, QUESTION + question);
+}
+
+/** Appends an answer to a question. Run it in a write transaction. */
+export function noteAnswer(dbs: Databases, question: string, member: string): void {
+  noteEnded(dbs, `${ANSWER}${question}:${member}`);
+}
+
+/** Who answered a question lately. */
+export function answersTo({ ended }: Databases, question: string): string[] {
+  const start = `${ANSWER}${question}:`;
+  const members = new Set<string>();
+  for (const { value } of ended.getRange({}))
+    if (value.startsWith(start)) members.add(value.slice(start.length));
+  return [...members];
+}
+
+/** Tells a process what is appended from now on. The embedded store pushes nothing, so it is looked for. */
+export class EndedLog {
+  readonly #transactions: Transactions;
+  readonly #endings: Endings;
+  readonly #timer: NodeJS.Timeout;
+  #last: number;
+
+  constructor(transactions: Transactions, endings: Endings) {
+    this.#transactions = transactions;
+    this.#endings = endings;
+    this.#last = transactions.read(({ ended }) => lastOf(ended));
+    this.#timer = setInterval(() => this.#look(), LOOK_MS).unref();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #look(): void {
+    let names: string[] | null;
+    try {
+      names = this.#transactions.read((dbs) => this.#readNew(dbs));
+    } catch {
+      // A store that can't be read lets nobody in, and what lasts ends when it is rechecked.
+      return;
+    }
+    if (names === null) this.#endings.ended(null);
+    else this.#tell(names);
+  }
+
+  /** Null when some are gone already. */
+  #readNew({ ended }: Databases): string[] | null {
+    const last = lastOf(ended);
+    if (last === this.#last) return [];
+    const from = this.#last;
+    this.#last = last;
+    const names = [...ended.getRange({ start: from + 1 })].map(({ value }) => value);
+    return last - from > KEPT ? null : names;
+  }
+
+  /** A question comes behind what ended before it. */
+  #tell(names: readonly string[]): void {
+    this.#endings.ended(endedByName(names.filter((name) => !isTalk(name))));
+    for (const name of names) if (name.startsWith(QUESTION)) this.#endings.asked(name.slice(QUESTION.length));
+  }
+}
+
+function isTalk(name: string): boolean {
+  return name.startsWith(QUESTION) || name.startsWith(ANSWER);
+}
+
+function lastOf(ended: Databases['ended']): number {
+  const [last = 0] = ended.getKeys({ reverse: true, limit: 1 });
+  return last;
+}

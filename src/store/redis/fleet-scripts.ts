@@ -1,0 +1,72 @@
+import { LIVE_MS } from '../fleet-store.js';
+
+/** A question that nobody waits for any more is forgotten after this time. */
+const QUESTION_MS = 15_000;
+
+/** The clock of Redis, in milliseconds, and a function that removes processes which are gone. */
+const FLEET = `
+local function fleetNow()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+`;
+
+/** Writes a heartbeat: the id and the record of a process. */
+export const FLEET_BEAT = `
+${FLEET}
+useReserve()
+local now = fleetNow()
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('fleet:beats'), '-inf', now - ${LIVE_MS})) do
+  redis.call('HDEL', P('fleet'), id)
+  redis.call('ZREM', P('fleet:beats'), id)
+end
+redis.call('HSET', P('fleet'), ARGV[2], ARGV[3])
+redis.call('ZADD', P('fleet:beats'), now, ARGV[2])
+return 1
+`;
+
+/** The records of the live processes, each with the milliseconds since its heartbeat. */
+export const FLEET_LIST = `
+${FLEET}
+local now, found = fleetNow(), {}
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('fleet:beats'), now - ${LIVE_MS}, '+inf')) do
+  local text = redis.call('HGET', P('fleet'), id)
+  if text then
+    found[#found + 1] = text
+    found[#found + 1] = now - tonumber(redis.call('ZSCORE', P('fleet:beats'), id))
+  end
+end
+return found
+`;
+
+export const FLEET_LEAVE = `
+redis.call('HDEL', P('fleet'), ARGV[2])
+return redis.call('ZREM', P('fleet:beats'), ARGV[2])
+`;
+
+/** Writes the key of a question, of which every link is notified behind what ended before. */
+export const FLEET_ASK = `
+${FLEET}
+useReserve()
+local now = fleetNow()
+redis.call('ZREMRANGEBYSCORE', P('fleet:questions'), '-inf', now - ${QUESTION_MS})
+redis.call('ZADD', P('fleet:questions'), now, ARGV[2])
+redis.call('SET', P('fleet_ask:' .. ARGV[2]), '', 'PX', ${QUESTION_MS})
+return 1
+`;
+
+/** Notes who answers a question, unless there is none. */
+export const FLEET_ANSWER = `
+if redis.call('EXISTS', P('fleet_ask:' .. ARGV[2])) == 0 then return 0 end
+useReserve()
+redis.call('SADD', P('fleet:answers:' .. ARGV[2]), ARGV[3])
+return redis.call('PEXPIRE', P('fleet:answers:' .. ARGV[2]), ${QUESTION_MS})
+`;
+
+export const FLEET_ANSWERS = `return redis.call('SMEMBERS', P('fleet:answers:' .. ARGV[2]))`;
+
+/** Questions that somebody may wait for. */
+export const FLEET_QUESTIONS = `
+${FLEET}
+return redis.call('ZRANGEBYSCORE', P('fleet:questions'), fleetNow() - ${QUESTION_MS}, '+inf')
+`;

@@ -1,0 +1,29 @@
+import type { FleetStore, LiveMember, Member } from '../fleet-store.js';
+import type { RedisClient } from './client.js';
+
+/** The names of keys that ask every process whether it has dropped what ended begin with it. */
+export const QUESTION = 'fleet_ask:';
+
+/** The processes of a fleet in Redis, whose clock says how old heartbeats are. */
+export function redisFleetStore(client: RedisClient): FleetStore {
+  return {
+    beat: async (member) => void (await client.script('fleetBeat', member.id, JSON.stringify(member))),
+    list: async () => membersFrom((await client.script('fleetList')) as (string | number)[]),
+    leave: async (id) => void (await client.script('fleetLeave', id)),
+    ask: async (question) => void (await client.script('fleetAsk', question)),
+    answer: async (question, member) => void (await client.script('fleetAnswer', question, member)),
+    answers: async (question) => (await client.script('fleetAnswers', question)) as string[],
+  };
+}
+
+/** Questions that may still be waited for. */
+export async function openQuestions(client: RedisClient): Promise<string[]> {
+  return (await client.script('fleetQuestions')) as string[];
+}
+
+function membersFrom(rows: readonly (string | number)[]): LiveMember[] {
+  const found: LiveMember[] = [];
+  for (let i = 0; i < rows.length; i += 2)
+    found.push({ ...(JSON.parse(String(rows[i])) as Member), age: Number(rows[i + 1]) });
+  return found.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+}

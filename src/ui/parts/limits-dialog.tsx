@@ -1,0 +1,99 @@
+import { useRef, useState } from 'preact/hooks';
+import { type Failure, type LimitChange, updateToken } from '../api.js';
+import type { Token } from '../types.js';
+import { nameOf } from '../words.js';
+import { Dialog } from './dialog.js';
+import { Field, valueOf } from './field.js';
+import { Problem } from './problem.js';
+import { TokenFacts } from './token-facts.js';
+
+interface LimitsDialogProps {
+  readonly token: Token;
+  /** Whose it is; undefined when it is the caller's. */
+  readonly owner?: string | undefined;
+  readonly now: number;
+  readonly onClose: () => void;
+  /** @param token as it is from now on; undefined when it is not there any more */
+  readonly onChanged: (token: Token | undefined, message: string) => void;
+}
+
+/** Sets the request rate and the addresses of a token, suspends it and resumes it. */
+export function LimitsDialog({ token, owner, now, onClose, onChanged }: LimitsDialogProps) {
+  const form = useRef<HTMLFormElement>(null);
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<Failure>();
+  const name = nameOf(token);
+  const isSuspended = token.suspended === true;
+  const change = async (wanted: LimitChange, message: string) => {
+    setBusy(true);
+    setFailure(undefined);
+    const result = await updateToken(token.id, wanted);
+    if (result.ok) onChanged(result.value, message);
+    else if (result.failure.kind === 'refused' && result.failure.status === 404)
+      onChanged(undefined, `The token ${name} was revoked elsewhere.`);
+    else {
+      setBusy(false);
+      setFailure(result.failure);
+    }
+  };
+  const save = async (event: Event) => {
+    event.preventDefault();
+    if (form.current !== null && !busy)
+      await change(readLimits(form.current), `The limits of ${name} are saved.`);
+  };
+  return (
+    <Dialog title={`Limits of ${name}`} onClose={busy ? () => undefined : onClose}>
+      <TokenFacts token={token} owner={owner} now={now} />
+      <form ref={form} method="post" noValidate onSubmit={(event) => void save(event)}>
+        <Field
+          label="Request rate"
+          name="rate"
+          hint="Requests in a time, like 600/1m. Empty: no limit of its own."
+          value={token.rate ?? ''}
+          autoComplete="off"
+          spellcheck={false}
+        />
+        <Field
+          label="Addresses"
+          name="addresses"
+          hint="IP addresses and ranges like 10.0.0.0/8 that it is accepted from, separated by spaces. Empty: no limit of its own."
+          value={(token.addresses ?? []).join(' ')}
+          autoComplete="off"
+          spellcheck={false}
+        />
+        {failure !== undefined && failure.kind !== 'ended' && <Problem failure={failure} />}
+        <div class="buttons">
+          <button type="button" class="button" disabled={busy} onClick={onClose}>
+            Cancel
+          </button>
+          <button
+            type="button"
+            class={isSuspended ? 'button' : 'button bad'}
+            disabled={busy}
+            onClick={() => void change({ suspended: !isSuspended }, suspension(name, !isSuspended))}
+          >
+            {isSuspended ? 'Resume token' : 'Suspend token'}
+          </button>
+          <button type="submit" class="button main" disabled={busy}>
+            Save limits
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+/** Both limits as the form has them; an empty one is taken away. */
+function readLimits(form: HTMLFormElement): LimitChange {
+  const rate = valueOf(form, 'rate').trim();
+  const addresses = valueOf(form, 'addresses')
+    .split(/[\s,]+/)
+    .filter((each) => each !== '');
+  return { rate: rate === '' ? null : rate, addresses: addresses.length === 0 ? null : addresses };
+}
+
+function suspension(name: string, suspended: boolean): string {
+  return suspended
+    ? `The token ${name} is suspended: it is refused until you resume it.`
+    : `The token ${name} is accepted again.`;
+}

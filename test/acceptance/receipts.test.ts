@@ -1,0 +1,240 @@
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { client, startFixture } from '../helpers/fixture.js';
+import { type Reply, send } from '../helpers/http.js';
+import { run, start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
+import { startProxy } from '../helpers/proxy.js';
+import { startRedis } from '../helpers/redis.js';
+import { openBoth, startStreams } from '../helpers/streams.js';
+import { until } from '../helpers/until.js';
+
+const SEALING_KEY = 'a1'.repeat(32);
+/** Streams would last so long if nothing but the recheck ended them. */
+const proxy = { stream_recheck: '10m' };
+/** Far below the time that an answer waits for the last sidecar. */
+const PROMPT_MS = 4_000;
+
+type Caller = Awaited<ReturnType<typeof startFixture>> | ReturnType<typeof client>;
+
+const portOf = (url: string) => url.slice(url.lastIndexOf(':') + 1);
+const namesOf = (reply: Reply) =>
+  (reply.json.missing as { name: string }[] | undefined)?.map(({ name }) => portOf(name));
+
+/** The id of a new token with its secret. */
+async function newToken(caller: Caller) {
+  const { json } = await caller.create('superuser');
+  return { id: json.id as string, headers: { 'Service-Key': json.access_token as string } };
+}
+
+async function revoke(caller: Caller, path: string, more: object = {}) {
+  const Cookie = await caller.login('superuser');
+  return send(caller.url, path, { method: 'DELETE', headers: { Cookie }, ...more });
+}
+
+/** Streams with one token on some servers, all of them open. */
+async function openOn(t: Test, callers: readonly Caller[], headers: Record<string, string>) {
+  const opened = callers.map(({ url }) => openBoth(url, headers));
+  for (const each of opened) {
+    t.teardown(each.end);
+    each.events.catch(() => undefined);
+    each.tunnel.catch(() => undefined);
+  }
+  await until(() => opened.every((each) => each.open() === 2), 'all are open');
+  return { over: () => opened.reduce((sum, each) => sum + each.over(), 0), all: 2 * opened.length };
+}
+
+/** Three sidecars on one Redis, the third one behind a proxy that can be cut. */
+async function startThree(t: Test) {
+  const redis = await startRedis(t);
+  const link = await startProxy(t, redis.port);
+  const upstream = await startStreams(t);
+  const settings = (url: string) => ({ upstream, proxy, store: { type: 'redis', url, sealing_key: SEALING_KEY, command_timeout: '500ms' } });
+  const first = await startFixture(t, settings(redis.url));
+  const others = [];
+  for (const url of [redis.url, link.url]) {
+    const server = await start(t, writeConfig(temporaryFolder(t), settings(url)));
+    others.push({ ...client(server.url), server });
+  }
+  const [second, third] = others;
+  if (second === undefined || third === undefined) throw new Error('not started');
+  return { first, second, third, link, redis };
+} // prettier-ignore
+
+t.test('three sidecars on one Redis', async (t) => {
+  const { first, second, third, link } = await startThree(t);
+  const all = [first, second, third];
+
+  await t.test('the answer comes when all have dropped the token and ended its streams', async (t) => {
+    const other = await newToken(first);
+    const lasting = await openOn(t, all, other.headers);
+    for (const path of ['/tokens/ID', '/tokens', '/tokens/self']) {
+      const { id, headers } = await newToken(first);
+      const streams = await openOn(t, all, headers);
+      const body = JSON.stringify({ data: [{ type: 'token', id }] });
+      const askedAt = performance.now();
+      const reply =
+        path === '/tokens/self'
+          ? await send(first.url, '/tokens/self?wait=fleet', { method: 'DELETE', headers })
+          : await revoke(first, `${path.replace('ID', id)}?wait=fleet`, path === '/tokens' ? { body, headers: { Cookie: await first.login('superuser'), 'Content-Type': 'application/json' } } : {});
+      const ms = performance.now() - askedAt;
+      t.same([reply.status, reply.json], [200, { sidecars: 3, slowest_ms: reply.json.slowest_ms }], path);
+      t.ok(reply.json.slowest_ms > 0 && reply.json.slowest_ms <= ms + 1, `${reply.json.slowest_ms} of ${ms} ms`);
+      t.ok(ms < PROMPT_MS, `${ms.toFixed(1)} ms`);
+      await until(() => streams.over() === streams.all, 'the clients see their streams end', 1_000);
+      for (const { url } of all) t.equal((await send(url, '/x', { headers })).status, 401);
+    }
+    t.equal(lasting.over(), 0, "another token's streams go on");
+  });
+
+  await t.test('without wait it answers as ever, and streams end at once all the same', async (t) => {
+    const { id, headers } = await newToken(first);
+    const streams = await openOn(t, all, headers);
+    const reply = await revoke(first, `/tokens/${id}`);
+    t.same([reply.status, reply.text], [204, '']);
+    await until(() => streams.over() === streams.all, 'streams end', PROMPT_MS);
+  });
+
+  await t.test('another wait is refused before anything is revoked', async (t) => {
+    const { id, headers } = await newToken(first);
+    for (const query of ['wait=all', 'wait=', 'wait', 'wait=fleet&wait=fleet', 'wait=FLEET']) {
+      const reply = await revoke(first, `/tokens/${id}?${query}`);
+      t.match(reply, { status: 422, json: { detail: /^wait must be "fleet"/ } }, query);
+    }
+    t.equal((await send(second.url, '/tokens/self', { headers })).status, 200);
+    t.equal((await revoke(first, `/tokens/${id}?waits=x`)).status, 204, 'other parameters are ignored');
+    t.equal((await revoke(first, `/tokens/${id}?wait=fleet`)).status, 404, 'there is nothing to wait for');
+  });
+
+  await t.test('streams of a suspended token, of a locked user and of a narrowed one end at once', async (t) => {
+    const limits = [{ suspended: true }, { addresses: ['192.0.2.1'] }];
+    for (const change of limits) {
+      const { id, headers } = await newToken(first);
+      const streams = await openOn(t, all, headers);
+      const Cookie = await first.login('superuser');
+      const sent = { method: 'PATCH', headers: { Cookie, 'Content-Type': 'application/json' } };
+      const unrelated = await send(second.url, `/tokens/${id}`, { ...sent, body: JSON.stringify({ rate: '600/1m' }) });
+      t.equal(unrelated.status, 200);
+      t.equal(streams.over(), 0, 'another limit, which the streams keep to');
+      t.equal((await send(second.url, `/tokens/${id}`, { ...sent, body: JSON.stringify(change) })).status, 200);
+      await until(() => streams.over() === streams.all, `streams end: ${JSON.stringify(change)}`, PROMPT_MS);
+    }
+    const { json } = await first.create('engineer');
+    const streams = await openOn(t, all, { 'Service-Key': json.access_token });
+    const locked = await run(['user', 'lock', 'engineer@example.com', '--config', first.configFile]);
+    t.equal(locked.code, 0);
+    await until(() => streams.over() === streams.all, 'streams of a locked user end', PROMPT_MS);
+    await run(['user', 'unlock', 'engineer@example.com', '--config', first.configFile]);
+  });
+
+  await t.test('the command lists them', async (t) => {
+    const { code, stdout } = await run(['fleet', '--json', '--config', first.configFile]);
+    const listed = JSON.parse(stdout) as { sidecars: Record<string, unknown>[] };
+    t.same(listed.sidecars.map(({ name }) => portOf(String(name))).toSorted(), all.map(({ url }) => portOf(url)).toSorted());
+    t.match(listed.sidecars, all.map(() => ({ workers: 1, version: String, config_hash: /^[0-9a-f]{12}$/, started_at: String, heartbeat_age_ms: Number, link_age_ms: Number })));
+    t.equal(code, 1, 'only the first applies a directory, and the third reaches Redis elsewhere');
+    const text = await run(['fleet', '--config', first.configFile]);
+    t.match(text.stdout, /^NAME +VERSION +CONFIG +WORKERS +STARTED +HEARTBEAT +LINK\n/);
+    t.match(text.stderr, /run different configurations/);
+    await until(async () => /^latchkey_fleet_sidecars 3$/m.test((await send(second.server.admin, '/metrics')).text), 'the metric');
+    t.match((await send(second.server.admin, '/metrics')).text, /^latchkey_fleet_configurations 3$/m);
+    await until(() => first.server.stdout().includes('"msg":"sidecars run different configurations"'), 'the log tells');
+  });
+
+  await t.test('one that is stopped is named, and drops the token when it goes on', async (t) => {
+    const { id, headers } = await newToken(first);
+    const streams = await openOn(t, all, headers);
+    process.kill(second.server.pid, 'SIGSTOP');
+    t.teardown(() => process.kill(second.server.pid, 'SIGCONT'));
+    const reply = await revoke(first, `/tokens/${id}?wait=fleet`);
+    t.equal(reply.status, 202);
+    t.match(reply.json, { sidecars: 3, slowest_ms: Number, missing: [{ heartbeat_age_ms: Number }] });
+    t.same(namesOf(reply), [portOf(second.url)]);
+    t.equal(streams.over(), 4, 'the others have ended theirs');
+    process.kill(second.server.pid, 'SIGCONT');
+    await until(() => streams.over() === streams.all, 'its streams end', PROMPT_MS);
+  });
+
+  await t.test('one that is cut off from Redis is named, and drops the token when it is back', async (t) => {
+    const { id, headers } = await newToken(first);
+    const streams = await openOn(t, all, headers);
+    link.refuse();
+    const reply = await revoke(first, `/tokens/${id}?wait=fleet`);
+    t.equal(reply.status, 202);
+    t.same(namesOf(reply), [portOf(third.url)]);
+    link.open();
+    await until(() => streams.over() === streams.all, 'its streams end', 3 * PROMPT_MS);
+    const again = await newToken(first);
+    await until(async () => (await send(third.url, '/tokens/self', { headers: again.headers })).status === 200, 'it serves');
+    t.equal((await revoke(first, `/tokens/${again.id}?wait=fleet`)).status, 200);
+  });
+
+  await t.test('one that ends in order is not waited for; one that is killed while it is waited for is named', async (t) => {
+    await third.server.stop('SIGTERM');
+    const early = await newToken(first);
+    t.match(await revoke(first, `/tokens/${early.id}?wait=fleet`), { status: 200, json: { sidecars: 2 } });
+    const { id } = await newToken(first);
+    process.kill(second.server.pid, 'SIGSTOP');
+    const waiting = revoke(first, `/tokens/${id}?wait=fleet`);
+    await second.server.stop('SIGKILL');
+    const reply = await waiting;
+    t.equal(reply.status, 202);
+    t.same(namesOf(reply), [portOf(second.url)]);
+    t.match(first.server.stdout(), /"event":"token.revoked"/, 'each revocation is in the audit log');
+  });
+}); // prettier-ignore
+
+t.test('two workers on the embedded store', async (t) => {
+  const upstream = await startStreams(t);
+  const fixture = await startFixture(t, { upstream, proxy, workers: 2 });
+  const { server } = fixture;
+
+  await t.test('they are one sidecar, and both have ended their streams', async (t) => {
+    const { id, headers } = await newToken(fixture);
+    // Connections are spread over the workers.
+    const streams = await openOn(t, Array.from({ length: 6 }, () => fixture), headers);
+    const reply = await revoke(fixture, `/tokens/${id}?wait=fleet`);
+    t.same([reply.status, reply.json], [200, { sidecars: 1, slowest_ms: reply.json.slowest_ms }]);
+    await until(() => streams.over() === streams.all, 'streams end', 1_000);
+  }); // prettier-ignore
+
+  await t.test('a revocation by the command line ends streams', async (t) => {
+    const { id, headers } = await newToken(fixture);
+    const streams = await openOn(t, Array.from({ length: 4 }, () => fixture), headers);
+    t.equal((await run(['token', 'suspend', id, '--config', fixture.configFile])).code, 0);
+    await until(() => streams.over() === streams.all, 'suspended', PROMPT_MS);
+    const { code, stdout } = await run(['fleet', '--json', '--config', fixture.configFile]);
+    t.match(JSON.parse(stdout), { sidecars: [{ workers: 2, link_age_ms: null }] });
+    t.equal(code, 0, 'one configuration');
+  }); // prettier-ignore
+
+  await t.test('a worker that died is not waited for', async (t) => {
+    const [worker = 0] = workersOf(server.pid);
+    process.kill(worker, 'SIGKILL');
+    await until(() => server.stdout().includes('"msg":"worker died"'), 'it is gone');
+    const { id } = await newToken(fixture);
+    t.match(await revoke(fixture, `/tokens/${id}?wait=fleet`), { status: 200, json: { sidecars: 1 } });
+  });
+});
+
+t.test('two sidecars on one embedded store', async (t) => {
+  const upstream = await startStreams(t);
+  const path = join(temporaryFolder(t), 'store');
+  const settings = { upstream, proxy, store: { type: 'lmdb', path } };
+  const first = await startFixture(t, settings);
+  const server = await start(t, writeConfig(temporaryFolder(t), settings));
+  const second = client(server.url);
+  const before = await newToken(first);
+  const streams = await openOn(t, [first, second], before.headers);
+  const reply = await revoke(first, `/tokens/${before.id}?wait=fleet`);
+  t.match(reply, { status: 200, json: { sidecars: 2, slowest_ms: Number } });
+  await until(() => streams.over() === streams.all, 'streams end', 1_000);
+  const { id, headers } = await newToken(first);
+  const last = await openOn(t, [first, second], headers);
+  process.kill(server.pid, 'SIGSTOP');
+  t.teardown(() => process.kill(server.pid, 'SIGCONT'));
+  const waited = await revoke(first, `/tokens/${id}?wait=fleet`);
+  t.equal(waited.status, 202);
+  t.same(namesOf(waited), [portOf(server.url)]);
+  process.kill(server.pid, 'SIGCONT');
+  await until(() => last.over() === last.all, 'its streams end when it goes on', PROMPT_MS);
+});

@@ -1,0 +1,78 @@
+import t from 'tap';
+import { FleetReceipts } from '../../src/accounts/fleet-receipts.js';
+import { StoreUnavailable } from '../../src/store/faults.js';
+import { type FleetStore, LIVE_MS, type LiveMember } from '../../src/store/fleet-store.js';
+
+const WAIT_MS = 600;
+
+const member = (id: string, more: Partial<LiveMember> = {}): LiveMember => ({
+  id,
+  sidecar: id,
+  name: `${id}:8080`,
+  pid: 1,
+  version: '1',
+  configHash: 'x',
+  startedAt: 0,
+  linkAge: null,
+  age: 100,
+  ...more,
+});
+
+/** A fleet whose members answer after some milliseconds; undefined: never. */
+function fleetOf(members: LiveMember[], answerAfter: Record<string, number | undefined>, more: Partial<FleetStore> = {}): FleetStore {
+  const answered = new Set<string>();
+  return {
+    beat: async () => undefined,
+    list: () => members,
+    leave: async () => undefined,
+    ask: async () => {
+      for (const [id, ms] of Object.entries(answerAfter))
+        if (ms !== undefined) setTimeout(() => answered.add(id), ms);
+    },
+    answer: async () => undefined,
+    answers: () => [...answered],
+    ...more,
+  };
+} // prettier-ignore
+
+const unknown = { members: [], self: null };
+const collect = (store: FleetStore, known = unknown as ConstructorParameters<typeof FleetReceipts>[1] extends () => infer K ? K : never) =>
+  new FleetReceipts(store, () => known, WAIT_MS).collect(performance.now()); // prettier-ignore
+
+t.test('a sidecar has dropped it when all of its processes have, and the slowest counts', async (t) => {
+  const members = [member('A'), member('B1', { sidecar: 'B', name: 'B:8080' }), member('B2', { sidecar: 'B', name: 'B:8080' })];
+  const { slowestMs, ...rest } = await collect(fleetOf(members, { A: 10, B1: 20, B2: 150 }));
+  t.same(rest, { sidecars: 2, missing: [] });
+  t.ok(slowestMs !== null && slowestMs >= 150 && slowestMs < WAIT_MS, `${slowestMs} ms`);
+  const late = await collect(fleetOf(members, { A: 10, B1: 20 }));
+  t.match(late, { sidecars: 2, slowestMs: Number, missing: [{ name: 'B:8080', heartbeatAge: 100 }] });
+  t.same(await collect(fleetOf([member('A')], {})), { sidecars: 1, slowestMs: null, missing: [{ name: 'A:8080', heartbeatAge: 100 }] });
+  t.same(await collect(fleetOf([], {})), { sidecars: 0, slowestMs: null, missing: [] });
+}); // prettier-ignore
+
+t.test('one that leaves is not waited for; one whose heartbeats only stop is', async (t) => {
+  for (const [age, isMissing] of [[100, false], [LIVE_MS - 100, true]] as const) {
+    let members = [member('A'), member('B', { age })];
+    setTimeout(() => (members = [member('A')]), 50);
+    const receipt = await collect(fleetOf([], { A: 10 }, { list: () => members }));
+    t.same(receipt.missing.map(({ name }) => name), isMissing ? ['B:8080'] : [], `${age} ms old`);
+  }
+}); // prettier-ignore
+
+t.test('a store that cannot tell: those that were known are missing, and so is the one that asks', async (t) => {
+  const down = () => {
+    throw new StoreUnavailable('down');
+  };
+  const known = { members: [member('A'), member('B')], self: member('B') };
+  const gone = { list: async () => down(), ask: async () => down(), answers: down };
+  t.match(await collect(fleetOf([], {}, gone), known), { sidecars: 2, slowestMs: null, missing: [{ name: 'A:8080' }, { name: 'B:8080' }] });
+  const hanging = { list: () => new Promise<LiveMember[]>(() => undefined) };
+  t.match(await collect(fleetOf([], {}, hanging), known), { sidecars: 2, missing: [{}, {}] }, 'one that does not answer');
+  let failures = 3;
+  const back = { ask: async () => (failures-- > 0 ? down() : undefined), answers: () => ['A', 'B'] };
+  t.match(await collect(fleetOf([member('A')], {}, back), known), { sidecars: 2, missing: [] }, 'one that is back in time');
+  const lapsed = { members: [], self: member('B') };
+  t.match(await collect(fleetOf([member('A')], { A: 5 }), lapsed), { sidecars: 2, missing: [{ name: 'B:8080' }] }, 'its own heartbeat is missing');
+  const broken = { ask: async () => { throw new TypeError('a fault'); } };
+  await t.rejects(collect(fleetOf([member('A')], {}, broken)), TypeError);
+}); // prettier-ignore
