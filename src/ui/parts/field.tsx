@@ -1,7 +1,7 @@
 import type { InputHTMLAttributes } from 'preact';
 import { useId } from 'preact/hooks';
 
-type Passed = 'value' | 'inputMode' | 'autoComplete' | 'autoCapitalize' | 'spellcheck' | 'readOnly' | 'maxLength' | 'min' | 'max' | 'onInput'; // prettier-ignore
+type Passed = 'value' | 'defaultValue' | 'inputMode' | 'autoComplete' | 'autoCapitalize' | 'spellcheck' | 'readOnly' | 'maxLength' | 'min' | 'max' | 'onInput'; // prettier-ignore
 
 interface FieldProps extends Pick<InputHTMLAttributes, Passed> {
   readonly type?: 'text' | 'password' | 'date';

@@ -49,7 +49,7 @@ export function LimitsDialog({ token, owner, now, onClose, onChanged }: LimitsDi
           label="Request rate"
           name="rate"
           hint="Requests in a time, like 600/1m. Empty: no limit of its own."
-          value={token.rate ?? ''}
+          defaultValue={token.rate ?? ''}
           autoComplete="off"
           spellcheck={false}
         />
@@ -57,7 +57,7 @@ export function LimitsDialog({ token, owner, now, onClose, onChanged }: LimitsDi
           label="Addresses"
           name="addresses"
           hint="IP addresses and ranges like 10.0.0.0/8 that it is accepted from, separated by spaces. Empty: no limit of its own."
-          value={(token.addresses ?? []).join(' ')}
+          defaultValue={(token.addresses ?? []).join(' ')}
           autoComplete="off"
           spellcheck={false}
         />
