@@ -11,7 +11,7 @@ const LAYERS = [
   ['config', 'upstream'],
   ['endpoints'],
   ['gate'],
-  ['accounts'],
+  ['accounts', 'webhooks'],
   ['http1'],
   ['store', 'policy', 'http'],
   ['observe'],

@@ -9,6 +9,7 @@ import {
   storeCommand,
   tokenCommand,
   userCommand,
+  webhookCommand,
 } from './commands/usage/accounts.js';
 import { demoCommand, fleetCommand, healthcheckCommand, serveCommand } from './commands/usage/serving.js';
 import { completionCommand } from './commands/completion.js';
@@ -41,6 +42,7 @@ const program = new Command('latchkey')
   .addCommand(sessionCommand())
   .addCommand(hashPasswordCommand())
   .addCommand(storeCommand())
+  .addCommand(webhookCommand())
   .commandsGroup('Your shell:')
   .addCommand(completionCommand())
   .addHelpText('after', '\nRun "latchkey COMMAND --help" for details. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.'); // prettier-ignore

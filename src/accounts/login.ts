@@ -34,6 +34,10 @@ export interface LoggedIn<Granted> {
 /** Makes what a user who proved to be it asks for, unless the user's record changed since it was verified. */
 export type Grant<Granted> = (user: User) => Promise<Granted | Refusal | 'owner_changed'>;
 
+/** A user's next login has to wait for so many seconds. */
+export type OnLockedOut = (user: User, wait: number) => Promise<void>;
+
+type Failed = Exclude<Checked, { verdict: 'right' }>;
 type WrongStatus = 400 | 401 | 403;
 
 const OTHER_USER = {
@@ -53,13 +57,21 @@ export class Logins {
   readonly #accounts: Accounts;
   readonly #throttle: LoginThrottle;
   readonly #onOutcome: (outcome: string) => void;
+  readonly #onLockedOut: OnLockedOut;
   readonly #perAccount = new Map<string, ReturnType<typeof pLimit>>();
 
   /**
    * @param onOutcome called with how each check ended: `succeeded`, the code or tag of its refusal, or `unavailable` when it
    * could not be made
+   * @param onLockedOut asked before a failed login is answered after which the next one has to wait
    */
-  constructor(accounts: Accounts, throttle: LoginThrottle, onOutcome: (outcome: string) => void) {
+  constructor(
+    accounts: Accounts,
+    throttle: LoginThrottle,
+    onOutcome: (outcome: string) => void,
+    onLockedOut: OnLockedOut = async () => undefined,
+  ) {
+    this.#onLockedOut = onLockedOut;
     this.#accounts = accounts;
     this.#throttle = throttle;
     this.#onOutcome = onOutcome;
@@ -129,14 +141,14 @@ export class Logins {
       const { login, password, otp } = attempt;
       const checked = await this.#accounts.check({ login, password, otp });
       ending = endingOf(checked);
-      if (checked.verdict !== 'right') return await refuse(checked, reserved, wrongStatus);
+      if (checked.verdict !== 'right') return await this.#refuse(checked, reserved, wrongStatus);
       const { user } = checked;
       // The name may have gone to somebody else since the credential was looked up.
       if (attempt.caller !== undefined && user.id !== attempt.caller.id) return OTHER_USER;
       const granted = await grant(user);
       if (granted === 'owner_changed') {
         ending = undefined;
-        return await refuse({ verdict: 'wrong', user }, reserved, wrongStatus);
+        return await this.#refuse({ verdict: 'wrong', user }, reserved, wrongStatus);
       }
       ending = 'let_in';
       await this.#accounts.loggedIn(user, password).catch(ignoreUnavailable);
@@ -146,6 +158,14 @@ export class Logins {
       // What can't be taken back stays counted, which keeps nobody out for long.
       if (ending !== undefined) await reserved.settle(ending, Date.now()).catch(ignoreUnavailable);
     }
+  }
+
+  async #refuse(checked: Failed, reserved: Reservation, wrongStatus: WrongStatus): Promise<Refusal> {
+    const counts =
+      checked.verdict === 'wrong' || (checked.verdict === 'needs_otp' && checked.otp !== 'missing');
+    const wait = counts ? await reserved.nextWait(Date.now()) : 0;
+    if (wait > 0 && checked.user !== null) await this.#onLockedOut(checked.user, wait);
+    return { ...refusedGrant(...refusalOf(checked, wrongStatus)), auditEvents: failedLogin(checked, wait) };
   }
 
   async #oneAtATime<T>(key: string, work: () => Promise<T>): Promise<T> {
@@ -173,26 +193,16 @@ function endingOf(checked: Checked): Ending | undefined {
   }
 }
 
-async function refuse(
-  checked: Exclude<Checked, { verdict: 'right' }>,
-  reserved: Reservation,
-  wrongStatus: WrongStatus,
-): Promise<Refusal> {
-  switch (checked.verdict) {
-    case 'wrong': {
-      const auditEvents = failedLogin(checked, await reserved.nextWait(Date.now()));
-      const detail = 'The username and password combination is wrong';
-      return { ...refusedGrant(wrongStatus, 'invalid_grant', detail), auditEvents };
-    }
+function refusalOf({ verdict }: Failed, wrongStatus: WrongStatus): Parameters<typeof refusedGrant> {
+  switch (verdict) {
+    case 'wrong':
+      return [wrongStatus, 'invalid_grant', 'The username and password combination is wrong'];
     case 'locked':
-      return { ...refusedGrant(400, 'account_locked', 'The account is locked'), auditEvents: failedLogin(checked, 0) };
-    case 'needs_otp': {
-      const wait = checked.otp === 'missing' ? 0 : await reserved.nextWait(Date.now());
-      const auditEvents = failedLogin(checked, wait);
-      return { ...refusedGrant(400, '2fa.verify', 'Invalid one-time password'), auditEvents };
-    }
+      return [400, 'account_locked', 'The account is locked'];
+    case 'needs_otp':
+      return [400, '2fa.verify', 'Invalid one-time password'];
   }
-} // prettier-ignore
+}
 
 function tooEarly(wait: number): Refusal {
   return { refusal: 'login_throttled', retryAfter: wait, auditEvents: [throttled(wait)] };

@@ -33,6 +33,7 @@ import { checkSigningKeys } from '../server/stores/signing-keys.js';
 import { watchFiles } from '../server/reload/watch.js';
 import { startWorker } from '../server/processes/worker.js';
 import { tuneHeap } from '../server/processes/heap.js';
+import { Webhooks } from '../server/webhooks.js';
 
 const APPLY_RETRY_MS = 1_000;
 
@@ -110,7 +111,11 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
       ? await startAlone(loaded, opened, log, tracing)
       : await startWorkers(loaded, count, opened, sink);
   tellCertificate(loaded.certificate, log);
-  const reloader = new Reloader(loaded, opened, serving, options.env ?? process.env, log);
+  const webhooks: Webhooks = new Webhooks(opened, () => reloader.current.config, log);
+  const reloader = new Reloader(loaded, opened, serving, options.env ?? process.env, log, () =>
+    webhooks.refresh(),
+  );
+  webhooks.refresh();
   const cleaning = startCleaning(opened, log, () => reloader.current.config.tokens);
   const restarter = new Restarter(serving, log);
   const watching = watchFiles(
@@ -146,6 +151,8 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
       },
       reload: () => reloader.reload('POST /-/reload'),
       config: () => maskSecrets(reloader.current),
+      webhooks: () => webhooks.report(),
+      resendWebhooks: (endpoint, ids) => webhooks.resend(endpoint, ids),
       restartWorkers: () => restarter.restart('POST /-/restart-workers'),
     },
     log,
@@ -157,7 +164,7 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
       log.info('draining');
       clearInterval(cleaning);
       clearInterval(watching);
-      await serving.drain();
+      await Promise.all([serving.drain(), webhooks.stop()]);
       opened.audit.record({ event: 'server.stopped', outcome: 'success', actor: null });
       admin.server.close();
       admin.server.closeAllConnections();

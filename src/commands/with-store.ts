@@ -21,6 +21,8 @@ export async function withStore<T>(
     );
   }
   const opened = await openStore(loaded.config);
+  // What comes from a backup or from another store is nothing new.
+  if (create === 'restore') opened.store.webhooks.subscribe([]);
   try {
     if (create !== false) await opened.store.maintenance.begin(create === 'restore' ? create : undefined);
     return await work(opened);

@@ -16,6 +16,7 @@ import type { Path } from './positions.js';
 import type { Source } from './source.js';
 import { tlsFileFaults } from './tls-files.js';
 import { checkUpstreams } from './upstream-checks.js';
+import { checkWebhooks } from './webhook-checks.js';
 
 /** What no single value shows: names that refer to others, values that contradict each other, files. */
 export function crossCheck(config: Config, source: Source): Fault[] {
@@ -40,6 +41,7 @@ export function crossCheck(config: Config, source: Source): Fault[] {
   checkIdentity(config, add);
   checkJwtIssuers(config, add);
   checkOidc(config, add);
+  checkWebhooks(config, add);
   return faults;
 }
 

@@ -25,6 +25,7 @@ type AuditEventName =
   | 'user.deleted'
   | 'store.restored'
   | 'signing_keys.removed'
+  | 'webhooks.resent'
   | 'server.started'
   | 'server.stopped';
 

@@ -21,6 +21,10 @@ export interface AdminViews {
   readonly ready: ReadyCheck;
   readonly reload: () => Promise<Reloaded>;
   readonly restartWorkers: () => Promise<Restarted>;
+  /** What waits to be sent, and what was given up. */
+  readonly webhooks: () => Promise<unknown>;
+  /** Sends what was given up again; undefined when there is no such endpoint. */
+  readonly resendWebhooks: (endpoint: string | undefined, ids: readonly string[] | null) => Promise<unknown>;
   /** The configuration that serves, without its secrets. */
   readonly config: () => unknown;
 }
@@ -62,10 +66,10 @@ async function answer(
   metrics: () => Promise<MetricsPage>,
 ): Promise<void> {
   req.resume();
-  const path = (req.url ?? '').split('?', 1)[0] ?? '';
+  const [path = '', query = ''] = (req.url ?? '').split('?', 2);
   const task = TASKS.get(path);
   if (task !== undefined && req.method === 'POST') {
-    await task(res, views);
+    await task(res, views, new URLSearchParams(query));
   } else if (task !== undefined || (req.method !== 'GET' && req.method !== 'HEAD')) {
     const detail = `the admin port takes GET, and POST at ${TASK_PATHS}`;
     sendJson(res, 405, { msg: 'Method not allowed', detail });
@@ -79,21 +83,29 @@ async function answer(
     sendMetrics(res, await metrics());
   } else if (path === '/-/config') {
     sendJson(res, 200, views.config());
+  } else if (path === '/-/webhooks') {
+    sendJson(res, 200, await views.webhooks());
   } else {
-    const detail = `the admin port has /healthz, /readyz, /metrics, /-/config, and POST at ${TASK_PATHS}`;
+    const detail = `the admin port has /healthz, /readyz, /metrics, /-/config, /-/webhooks, and POST at ${TASK_PATHS}`;
     sendJson(res, 404, { msg: 'Record not found', detail });
   }
 }
 
 /** What the admin port does when it is asked by POST. */
-const TASKS: ReadonlyMap<string, (res: ServerResponse, views: AdminViews) => Promise<void>> = new Map([
-  ['/-/reload', async (res: ServerResponse, views: AdminViews) => sendReloaded(res, await views.reload())],
-  [
-    '/-/restart-workers',
-    async (res: ServerResponse, views: AdminViews) => sendRestarted(res, await views.restartWorkers()),
-  ],
-]);
-const TASK_PATHS = [...TASKS.keys()].join(' and ');
+const TASKS = new Map<string, (res: ServerResponse, views: AdminViews, query: URLSearchParams) => Promise<void>>([
+  ['/-/reload', async (res, views) => sendReloaded(res, await views.reload())],
+  ['/-/restart-workers', async (res, views) => sendRestarted(res, await views.restartWorkers())],
+  ['/-/webhooks/resend', resendWebhooks],
+]); // prettier-ignore
+const TASK_PATHS = [...TASKS.keys()].join(', ').replace(/, ([^,]*)$/, ' and $1');
+
+/** `endpoint` and `id` name what is meant; all without them. */
+async function resendWebhooks(res: ServerResponse, views: AdminViews, query: URLSearchParams): Promise<void> {
+  const ids = query.getAll('id');
+  const resent = await views.resendWebhooks(query.get('endpoint') ?? undefined, ids.length > 0 ? ids : null);
+  if (resent !== undefined) sendJson(res, 200, { resent });
+  else sendJson(res, 404, { msg: 'Record not found', detail: 'there is no such endpoint; see /-/webhooks' });
+}
 
 function sendRestarted(res: ServerResponse, { fault }: Restarted): void {
   if (fault === null) sendJson(res, 200, { restarted: true });

@@ -1,9 +1,11 @@
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect, type LookupFunction } from 'node:net';
 import { createKeySource } from '../accounts/jwt/key-source.js';
 import type { ProviderSettings } from '../accounts/oidc/settings.js';
 import { addressesOf } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
+import { endpointOf } from '../webhooks/endpoint.js';
+import { pinnedLookup, systemResolve } from '../webhooks/pinned-lookup.js';
 
 /** Something that a configuration needs from the network. */
 interface OnlineCheck {
@@ -15,8 +17,8 @@ interface OnlineCheck {
 
 const CONNECT_TIMEOUT_MS = 5_000;
 
-/** What a configuration needs from the network besides the store: upstreams, issuers of JWTs, identity providers. */
-export function onlineChecks({ upstreams, jwt_issuers: issuers, login }: Config): OnlineCheck[] {
+/** What a configuration needs from the network besides the store: upstreams, issuers of JWTs, identity providers, webhooks. */
+export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks }: Config): OnlineCheck[] {
   return [
     ...Object.entries(upstreams).flatMap(([name, upstream]) =>
       addressesOf(upstream).map((url) => ({
@@ -31,6 +33,10 @@ export function onlineChecks({ upstreams, jwt_issuers: issuers, login }: Config)
     ...login.oidc.map((provider) => ({
       name: `login.oidc ${provider.name}`,
       run: async () => checkProvider(provider),
+    })),
+    ...webhooks.map(endpointOf).map(({ id, url, allowPrivate }) => ({
+      name: `webhooks ${id}`,
+      run: async () => connectTo(new URL(url), pinnedLookup(systemResolve, allowPrivate)),
     })),
   ];
 }
@@ -47,9 +53,13 @@ function needKeys(keys: readonly unknown[]): void {
 }
 
 /** An upstream may answer anything to a request that it does not expect, so none is sent. */
-async function connectTo({ hostname, port, protocol }: URL): Promise<void> {
+async function connectTo({ hostname, port, protocol }: URL, lookup?: LookupFunction): Promise<void> {
   const host = hostname.replace(/^\[|\]$/g, '');
-  const socket = connect({ host, port: Number(port) || (protocol === 'https:' ? 443 : 80) });
+  const socket = connect({
+    host,
+    port: Number(port) || (protocol === 'https:' ? 443 : 80),
+    ...(lookup === undefined ? {} : { lookup }),
+  });
   try {
     await once(socket, 'connect', { signal: AbortSignal.timeout(CONNECT_TIMEOUT_MS) });
   } finally {

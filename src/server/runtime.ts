@@ -114,8 +114,12 @@ export function createRuntime(
   const source = http === null ? null : new HttpAccounts(store.directory, http);
   const accounts =
     source ?? new StoredAccounts(store.directory, passwords, new OneTimePasswords(store.usage, sealer));
-  const logins = new Logins(accounts, new LoginThrottle(store.loginThrottle, config.login), (outcome) =>
-    loginChecks.inc({ outcome }),
+  const logins = new Logins(
+    accounts,
+    new LoginThrottle(store.loginThrottle, config.login),
+    (outcome) => loginChecks.inc({ outcome }),
+    async ({ id: userId, customerId }, retryAfter) =>
+      store.webhooks.queueLocked({ userId, reason: 'failed_logins', retryAfter }, customerId, Date.now()),
   );
   const ownership = new Ownership(tokens, policy, config.tokens.limits);
   const { assertion } = config.identity;

@@ -14,6 +14,7 @@ import { lmdbTokenStore } from './lmdb/token-store.js';
 import { Transactions } from './lmdb/transactions.js';
 import { lmdbUsageStore } from './lmdb/usage-store.js';
 import type { Endings } from './endings.js';
+import { lmdbWebhookStore } from './lmdb/webhook-store.js';
 import type { Store } from './store.js';
 
 /**
@@ -47,6 +48,7 @@ export function openLmdbStore(
       remove: async () => transactions.remove(removeSigningKeys),
     },
     fleet: lmdbFleetStore(path, transactions),
+    webhooks: lmdbWebhookStore(transactions, dbs.outbox),
     maintenance: lmdbMaintenance(transactions, async () => {
       endedLog?.close();
       copyWatch?.close();

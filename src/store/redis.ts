@@ -9,6 +9,7 @@ import { redisSessionStore } from './redis/session-store.js';
 import type { RedisSettings } from './redis/settings.js';
 import { redisTokenStore } from './redis/token-store.js';
 import { redisUsageStore } from './redis/usage-store.js';
+import { redisWebhookStore } from './redis/webhook-store.js';
 import type { Store } from './store.js';
 
 /** The store that several sidecars share, with the client that it uses. */
@@ -44,6 +45,7 @@ export function redisStore(client: RedisClient): RedisStore {
       remove: async () => (await client.script('removeSigningKeys')) === 1,
     },
     fleet: redisFleetStore(client),
+    webhooks: redisWebhookStore(client),
     maintenance: redisMaintenance(client, reads),
   };
 }

@@ -6,6 +6,7 @@ import type { SessionStore } from './session-store.js';
 import type { SigningKeyStore } from './signing-key-store.js';
 import type { TokenStore } from './token-store.js';
 import type { UsageStore } from './usage-store.js';
+import type { WebhookStore } from './webhook-store.js';
 
 /**
  * Where accounts, tokens and sessions are kept, by what a caller needs.
@@ -31,5 +32,6 @@ export interface Store {
   readonly usage: UsageStore;
   readonly signingKeys: SigningKeyStore;
   readonly fleet: FleetStore;
+  readonly webhooks: WebhookStore;
   readonly maintenance: Maintenance;
 }

@@ -217,6 +217,13 @@ t.test('docs/metrics.md has each metric with its type and labels, and no other',
         // test/acceptance/oidc.test.ts has these.
         'latchkey_oidc_logins_total',
         'latchkey_oidc_discoveries_total',
+        // test/acceptance/webhooks.test.ts has these.
+        'latchkey_webhook_deliveries_total',
+        'latchkey_webhook_queued',
+        'latchkey_webhook_oldest_seconds',
+        'latchkey_webhook_dead_letters',
+        'latchkey_webhook_endpoint_disabled',
+        'latchkey_webhook_dropped_total',
       ].includes(name)
     )
       continue;

@@ -172,7 +172,7 @@ t.test('what is shown of a configuration says what the file says', async (t) => 
 t.test('a directory expands secrets only', async (t) => {
   const names = ['password_hash', 'password', 'otp_secret', 'key', 'key_sha256', 'secret_sha256'];
   t.same(secretKeys(directorySchema).toSorted(), names.toSorted());
-  t.same(secretKeys(configSchema).toSorted(), ['client_secret', 'password', 'sealing_key']);
+  t.same(secretKeys(configSchema).toSorted(), ['client_secret', 'password', 'sealing_key', 'secret']);
   for (const { path, value, with: put } of placesOf(DIRECTORY)) {
     if (typeof value !== 'string') continue;
     const key = path.split('.').at(-1) ?? '';

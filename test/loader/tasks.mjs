@@ -20,7 +20,7 @@ const TIERS = new Map(
   Object.entries({
     unit: TOGETHER.flatMap(([, starts]) => starts),
     e2e: ['acceptance/', 'browser/', 'clients/', 'docs/', 'examples/', 'helm/', 'image/'],
-    resilience: ['bench/', 'faults/', 'server/', 'store/'],
+    resilience: ['bench/', 'faults/', 'server/', 'store/', 'webhooks/'],
     security: ['config/secrets.', 'hostile/'],
   }),
 );

@@ -10,6 +10,7 @@ import { sessionStoreContract } from './contract/session-store.js';
 import { signingKeyStoreContract } from './contract/signing-key-store.js';
 import { tokenStoreContract } from './contract/token-store.js';
 import { usageStoreContract } from './contract/usage-store.js';
+import { webhookStoreContract } from './contract/webhook-store.js';
 
 const CONTRACTS: Readonly<Record<keyof Store, (check: Check) => Promise<void>>> = {
   tokens: tokenStoreContract,
@@ -19,6 +20,7 @@ const CONTRACTS: Readonly<Record<keyof Store, (check: Check) => Promise<void>>> 
   usage: usageStoreContract,
   signingKeys: signingKeyStoreContract,
   fleet: fleetStoreContract,
+  webhooks: webhookStoreContract,
   maintenance: maintenanceContract,
 };
 

@@ -11,11 +11,13 @@ import type { ApplyOptions } from '../apply.js';
 import type { RestoreOptions } from '../restore.js';
 import type { RotateOptions } from '../rotate-token.js';
 import type { SessionOptions } from '../session.js';
+import type { WebhookOptions } from '../webhook.js';
 import type { GenerateOptions } from '../generate-token.js';
 import type { CreateOptions } from '../token.js';
 
 // The work of a command is loaded when it is called.
 const sessionWork = async () => import('../session.js');
+const webhookWork = async () => import('../webhook.js');
 const storeWork = async () => import('../store.js');
 const tokenWork = async () => import('../token.js');
 const userWork = async () => import('../user.js');
@@ -147,6 +149,23 @@ export function sessionCommand(): Command {
     .option('--user <login>', 'every session of this user')
     .action(async (ids: string[], options: SessionOptions) => (await sessionWork()).revoke(ids, options));
   return session;
+} // prettier-ignore
+
+/** `latchkey webhook ...`: looks at webhooks that wait or were given up, and sends them again. */
+export function webhookCommand(): Command {
+  const webhook = new Command('webhook').description('list queued webhooks and dead letters, send them again, test endpoints');
+  const add = (name: string, description: string) =>
+    webhook.command(name).description(description).addOption(configOption()).addOption(jsonOption());
+  add('list', 'list endpoints with what waits for them, and dead letters')
+    .action(async (options: ReportOptions) => (await webhookWork()).list(options));
+  add('resend', 'queue dead letters again; an endpoint that answered 410 is enabled')
+    .argument('[ids...]', 'ids of dead letters (default: all)')
+    .option('--endpoint <id>', 'only those of this endpoint, as list shows it')
+    .action(async (ids: string[], options: WebhookOptions) => (await webhookWork()).resend(ids, options));
+  add('test', 'send a signed event of type webhook.test to each endpoint, and print what it answers')
+    .option('--endpoint <id>', 'only to this endpoint, as list shows it')
+    .action(async (options: WebhookOptions) => (await webhookWork()).test(options));
+  return webhook;
 } // prettier-ignore
 
 /** `latchkey store ...`: moves what a store holds to another store, to a file, and back. */

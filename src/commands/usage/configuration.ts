@@ -10,7 +10,7 @@ export function checkCommand(): Command {
     .description('validate a configuration and print each fault as FILE:LINE:COLUMN: message')
     .addOption(configOption())
     .option('--expect <file>', 'also test a table of requests, and print those with another decision than expected')
-    .option('--online', 'also ask whether the store, upstreams, issuers of JWTs and identity providers answer')
+    .option('--online', 'also ask whether the store, upstreams, issuers of JWTs, identity providers and webhooks answer')
     .addHelpText(
       'after',
       `

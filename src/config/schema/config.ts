@@ -21,6 +21,7 @@ import { storeSchema } from './store.js';
 import { tokenLimitsSchema } from './token-limits.js';
 import { duration, durationBetween, positiveDuration, text, timeLimit, integer } from './units.js';
 import { upstreamSchema } from './upstream.js';
+import { webhooksSchema } from './webhooks.js';
 
 /** The configuration file: types, checks, defaults and JSON Schema come from here. */
 export const configSchema = z.strictObject({
@@ -150,6 +151,10 @@ export const configSchema = z.strictObject({
   jwt_issuers: jwtIssuersSchema
     .default([])
     .describe('Other issuers whose JWTs are credentials as `Authorization: Bearer`; none unless set'),
+  webhooks: webhooksSchema
+    .default([])
+    .describe('Endpoints that are told what happens to tokens and logins; none unless set')
+    .meta({ example: '[{ url: https://hooks.example/latchkey, secret: "${file:/run/secrets/webhook}" }]' }),
   rate_limit: z
     .strictObject({
       writes_per_hour: integer(1, 1_000_000_000)

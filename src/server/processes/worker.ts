@@ -18,6 +18,7 @@ import { StreamRevalidator } from '../../pipeline/streams.js';
 import { TlsServer } from '../../listeners/tls.js';
 import { createUpgradeListener } from '../../listeners/websocket.js';
 import type { Refusal } from '../../domain/refusal.js';
+import { subscriptionsOf } from '../../webhooks/endpoint.js';
 
 const IDLE_SWEEP_MS = 50;
 /**
@@ -118,6 +119,7 @@ export async function startWorker(
           runtime = prepared;
           keySets.reload(next.config.jwt_issuers);
           member.update({ configHash: configHash(next) });
+          opened.store.webhooks.subscribe(subscriptionsOf(next.config));
           log.level = next.config.log.level;
           if (server instanceof TlsServer && next.certificate !== null)
             server.useCertificate(next.certificate);

@@ -10,6 +10,7 @@ import type { Serving } from '../processes/serving.js';
 import { checkSigningKeys } from '../stores/signing-keys.js';
 import type { OpenedStore } from '../stores/open-store.js';
 import { OutcomeUnknown, StoreUnusable } from '../../store/faults.js';
+import { subscriptionsOf } from '../../webhooks/endpoint.js';
 import { tellCertificate } from './certificate.js';
 import { applyDirectory, DirectoryRefused, isPassing } from './directory-file.js';
 import { readDirectory } from './read-directory.js';
@@ -35,18 +36,24 @@ export class Reloader {
   readonly #serving: Serving;
   readonly #env: NodeJS.ProcessEnv;
   readonly #log: Log;
+  readonly #onReloaded: () => void;
   #running: Promise<unknown> = Promise.resolve();
   #retry: NodeJS.Timeout | undefined;
   #postponed = 0;
 
-  /** @param env what the file's `${NAME}` expand to */
+  /**
+   * @param env what the file's `${NAME}` expand to
+   * @param onReloaded called when another configuration serves
+   */
   constructor(
     current: LoadedConfig,
     opened: OpenedStore,
     serving: Serving,
     env: NodeJS.ProcessEnv,
     log: Log,
+    onReloaded: () => void = () => undefined,
   ) {
+    this.#onReloaded = onReloaded;
     this.#current = current;
     this.#opened = opened;
     this.#serving = serving;
@@ -83,6 +90,8 @@ export class Reloader {
       }
       await prepared.commit();
       this.#current = next;
+      this.#opened.store.webhooks.subscribe(subscriptionsOf(next.config));
+      this.#onReloaded();
       this.#log.level = next.config.log.level;
       setReloaded(true);
       this.#postponed = 0;

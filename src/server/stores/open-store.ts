@@ -13,6 +13,7 @@ import { Endings } from '../../store/endings.js';
 import type { CopyFault } from '../../store/lmdb/copies.js';
 import { measured, type OnOperation } from '../../store/measured.js';
 import type { Store } from '../../store/store.js';
+import { subscriptionsOf } from '../../webhooks/endpoint.js';
 import { logCopyFault } from './copy-faults.js';
 
 /** The store of a configuration, with what belongs to it. */
@@ -50,6 +51,7 @@ export async function openStore(config: Config, server?: ServerProcess): Promise
   const audit = openAudit(config, server);
   const endings = new Endings();
   const { store, close } = await openConfiguredStore(config, endings, server);
+  store.webhooks.subscribe(subscriptionsOf(config));
   const { max_concurrent_hashes: concurrency } = config.login;
   const hashing = server?.serves === true ? openHashing(concurrency, server.log) : null;
   const passwords = new Passwords(hashing ?? localHasher, concurrency);

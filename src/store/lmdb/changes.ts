@@ -7,6 +7,7 @@ import { costOfHash } from '../../domain/password-cost.js';
 import { countIndex, type Databases, listIndex, PASSWORD_COST } from './databases.js';
 import { noteEnded } from './ended-log.js';
 import { putDeclared, refuseTaken, revokeDeclared } from './declared-tokens.js';
+import { tellUserLocked } from './webhook-events.js';
 import { readService, readToken, readUser } from './read.js';
 import { removeSession } from './sessions.js';
 import { removeSudoGrantsOf } from './sudo-grants.js';
@@ -157,6 +158,7 @@ function putUsers(dbs: Databases, users: readonly User[], rehashed: ReadonlySet<
     const old = before[i];
     if (old !== undefined) noteEnded(dbs, `user:${user.updatedAt}:${user.id}`);
     if (old !== undefined && endsSessions(old, user, rehashed.has(user.id))) endSessions(dbs, user.id);
+    if (old?.locked === false && user.locked) tellUserLocked(dbs, user);
   });
   const cost = Math.max(0, ...users.map(({ passwordHash }) => costOfHash(passwordHash)));
   if (cost > (dbs.meta.get(PASSWORD_COST) ?? 0)) dbs.meta.putSync(PASSWORD_COST, cost);

@@ -12,6 +12,7 @@ import type { AttemptCount } from '../attempts.js';
 import type { Stored } from '../records.js';
 import { StoreUnavailable } from '../faults.js';
 import { OpeningLock } from './opening-lock.js';
+import { Outbox } from './outbox.js';
 import { putStoreId, storeId } from './store-id.js';
 import { faultOfDataFile } from './verify.js';
 
@@ -88,6 +89,8 @@ export interface Databases {
   /** One record with all keys. */
   readonly signingKeys: Database<Stored<SigningKeys>, string>;
   readonly meta: Database<number, string | Uint8Array>;
+  /** Webhooks that wait to be sent. */
+  readonly outbox: Outbox;
 }
 
 /** Opens the environment in a folder, making it (mode 0700) the first time. */
@@ -152,6 +155,7 @@ function openUnderLock(path: string, openingLock: OpeningLock): Databases {
     ended: db('ended'),
     signingKeys: db('signing_keys'),
     meta: db('meta'),
+    outbox: new Outbox(db('webhooks')),
   };
   checkFormat(databases, path);
   completeMeta(databases);

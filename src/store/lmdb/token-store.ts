@@ -2,7 +2,8 @@ import type { ExpiringToken, TokenStore } from '../token-store.js';
 import { countExpired, expiringRange } from './expiry.js';
 import type { Lists } from './lists.js';
 import type { LookUps } from './look-ups.js';
-import { readTokenWithUse } from './read.js';
+import { tellExpiring } from './webhook-events.js';
+import { readToken, readTokenWithUse } from './read.js';
 import { Overlaps, rotateToken } from './rotations.js';
 import {
   countLegacyKeys,
@@ -39,9 +40,13 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
       return found;
     },
     claimWarnings: async (ids) =>
-      transactions.write(({ tokenIds, warned }) => {
+      transactions.write((dbs) => {
+        const { tokenIds, warned } = dbs;
         const fresh = ids.filter((id) => tokenIds.doesExist(id) && !warned.doesExist(id));
-        for (const id of fresh) warned.putSync(id, true);
+        for (const id of fresh) {
+          warned.putSync(id, true);
+          if (dbs.outbox.subscriptions.length > 0) tellExpiring(dbs, readToken(dbs, id));
+        }
         return fresh;
       }),
     create: async (token, owner, limits, now) =>

@@ -6,6 +6,7 @@ import { namesOfRevoked, type TokenLimits, type TokenUpdate } from '../token-sto
 import { countIndex, type Databases, indexRange } from './databases.js';
 import { noteEnded } from './ended-log.js';
 import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
+import { tellCreated, tellRemoved, tellReplaced } from './webhook-events.js';
 import { readToken, readUse, readUser } from './read.js';
 
 /** As bytes, because every key that is no access token asks for it and a text is written into the store's key slowly. */
@@ -26,8 +27,13 @@ export function countTokens(dbs: Databases): number {
   return (dbs.tokens.getStats() as { entryCount: number }).entryCount;
 }
 
-/** Writes a token with its indexes. Run it in a write transaction. */
+/** Adds a token with its indexes. Run it in a write transaction. */
 export function addToken(dbs: Databases, token: Token): void {
+  putIndexed(dbs, token);
+  tellCreated(dbs, token);
+}
+
+function putIndexed(dbs: Databases, token: Token): void {
   dbs.tokens.putSync(token.digest, encode(token));
   dbs.tokenIds.putSync(token.id, token.digest);
   dbs.tokensOf.putSync([token.userId, token.id], token.expiresAt);
@@ -39,6 +45,7 @@ export function addToken(dbs: Databases, token: Token): void {
 
 /** Removes a token with its indexes and its use. Run it in a write transaction. */
 export function removeToken(dbs: Databases, token: Token): void {
+  tellRemoved(dbs, token);
   dbs.uses.removeSync(token.id);
   dbs.rates.removeSync(token.id);
   dbs.warned.removeSync(token.id);
@@ -50,7 +57,8 @@ export function removeToken(dbs: Databases, token: Token): void {
 /** Writes a token over its record as it was, which keeps its last use. Run it in a write transaction. */
 export function replaceToken(dbs: Databases, before: Token, token: Token): void {
   removeIndexed(dbs, before);
-  addToken(dbs, token);
+  putIndexed(dbs, token);
+  tellReplaced(dbs, before, token);
 }
 
 function removeIndexed(dbs: Databases, token: Token): void {

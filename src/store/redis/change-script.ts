@@ -140,12 +140,16 @@ for _, user in ipairs(c.users) do
     redis.call('DEL', P('sudo:' .. user.id))
   end
   if old and new.locked and not old.locked then
+    tellUserLocked(new)
     noteEnd('user:' .. string.format('%.0f', new.updatedAt) .. ':' .. user.id)
   end
 end
 for _, text in ipairs(c.tokens) do
   local token = cjson.decode(text)
-  if isNew(token.digest) then addToken(token, text) end
+  if isNew(token.digest) then
+    addToken(token, text)
+    tellCreated(token, text)
+  end
 end
 for _, each in ipairs(c.declared) do putDeclared(cjson.decode(each.text), each.text) end
 return ''

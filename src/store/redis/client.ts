@@ -2,11 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Redis, ReplyError } from 'ioredis';
 import { newId } from '../../domain/secret.js';
 import { OutcomeUnknown, StoreUnavailable } from '../faults.js';
+import type { WebhookSubscription } from '../webhook-store.js';
 import { Acknowledgement } from './acknowledge.js';
 import { BEGIN } from './maintenance-scripts.js';
 import { answerIn, CONFIRM, GIVEN_UP, MARK_MS } from './marks.js';
 import { type Adopt, Master } from './master.js';
-import { runScript } from './run-script.js';
+import { runScript, type Scripts, scriptsFor } from './run-script.js';
 import { endsSomething, isChange, type ScriptName } from './scripts.js';
 import type { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
@@ -59,6 +60,7 @@ export class RedisClient {
   /** What happens with a session, for whoever keeps what was revoked. */
   events: ClientEvents = { adopt: async () => undefined, ended: () => undefined };
   readonly #master: Master;
+  #scripts: Scripts = scriptsFor([]);
   readonly #commandTimeout: number;
   readonly #changeTimeout: number;
   /** How long whatever is no look-up may take, milliseconds. */
@@ -77,6 +79,11 @@ export class RedisClient {
     this.#master = new Master(settings, this.key('meta'), (session, forgetful) =>
       this.events.adopt(session, forgetful),
     );
+  }
+
+  /** From now on changes queue the events that these ask for. */
+  set subscriptions(subscriptions: readonly WebhookSubscription[]) {
+    this.#scripts = scriptsFor(subscriptions);
   }
 
   /** The connection that commands take now. @throws StoreUnavailable */
@@ -136,12 +143,13 @@ export class RedisClient {
     const keys = [this.key('meta')];
     if (!isChange(name))
       return this.command(
-        async (connection) => runScript(connection, name, keys, [this.prefix, ...args]),
+        async (connection) => runScript(connection, this.#scripts[name], keys, [this.prefix, ...args]),
         IMPATIENT.has(name) ? this.#commandTimeout : this.#patience,
       );
     const mark = this.key(`done:${newId()}`);
+    const script = this.#scripts[name];
     const run = ({ changes }: MasterSession) =>
-      runScript(changes, name, [...keys, mark], [this.prefix, ...args], this.#changeTimeout);
+      runScript(changes, script, [...keys, mark], [this.prefix, ...args], this.#changeTimeout);
     const answer = await this.#change({ name, mark, run });
     if (!endsSomething(name)) return answer;
     const [result, ended] = answer as [unknown, string[]];
@@ -151,7 +159,7 @@ export class RedisClient {
 
   /** Runs a script that changes nothing, or may run twice, on a session that is not in use yet. */
   async scriptOn(session: MasterSession, name: ScriptName, ...args: (string | number)[]): Promise<unknown> {
-    return runScript(session.commands, name, [this.key('meta')], [this.prefix, ...args]);
+    return runScript(session.commands, this.#scripts[name], [this.key('meta')], [this.prefix, ...args]);
   }
 
   async #change(change: Change): Promise<unknown> {

@@ -17,6 +17,7 @@ local function putDeclared(token, text)
   local before = tokenById(token.id)
   if before then removeIndexed(before) end
   addToken(token, text)
+  if before then tellReplaced(before, token, text) else tellCreated(token, text) end
   if before and before.digest ~= token.digest then forbid(before.digest) end
 end
 local function revokeDeclared(id)

@@ -22,6 +22,7 @@ local claimed = {}
 for i = 3, #ARGV do
   local left = expiryOf(ARGV[i]) - tonumber(ARGV[2])
   if left ~= math.huge and redis.call('SET', P('warned:' .. ARGV[i]), '', 'NX', 'PX', string.format('%.0f', math.max(0, left) + 86400000)) then
+    tellExpiring(ARGV[i])
     claimed[#claimed + 1] = ARGV[i]
   end
 end

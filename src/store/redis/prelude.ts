@@ -1,7 +1,15 @@
 import { REMEMBERED_SECONDS } from './revocation-scripts.js';
 
-/** Functions that several scripts use: `P` prefixes a key, and tokens are written and removed with their indexes. */
-export const PRELUDE = `
+/**
+ * Functions that several scripts use: `P` prefixes a key, and tokens are written and removed with their indexes.
+ *
+ * @param webhooks the functions that queue events (`webhook-events.ts`)
+ */
+export function prelude(webhooks: string): string {
+  return `${BEGINNING}${webhooks}${RECORDS}`;
+}
+
+const BEGINNING = `
 local prefix = ARGV[1]
 local function P(name) return prefix .. name end
 if redis.call('EXISTS', P('meta')) == 0 then
@@ -16,6 +24,9 @@ local function tokenById(id)
   local text = redis.call('GET', P('token:' .. digest))
   return text and cjson.decode(text), text
 end
+`;
+
+const RECORDS = `
 local function addToken(token, text)
   redis.call('SET', P('token:' .. token.digest), text)
   redis.call('SET', P('id:' .. token.id), token.digest)
@@ -36,6 +47,7 @@ local function removeIndexed(token)
   if token.kind == 'legacy_key' then redis.call('DECR', P('legacy_keys')) end
 end
 local function removeToken(token)
+  tellRemoved(token)
   removeIndexed(token)
   redis.call('HDEL', P('uses'), token.id)
   redis.call('SREM', P('declared'), token.id)

@@ -38,6 +38,7 @@ local again = {
   token = function(token, text, owner)
     if not recovering or not isNew(token.digest) or not isOfOwner(owner) then return false end
     addToken(token, text)
+    tellCreated(token, text)
     return true
   end,
   session = function(session, text, owner)

@@ -35,6 +35,7 @@ local again = {
     local shorter = string.gsub(text, '"expiresAt":[^,}]+', '"expiresAt":' .. at, 1)
     removeIndexed(token)
     addToken(cjson.decode(shorter), shorter)
+    tellReplaced(token, cjson.decode(shorter), shorter)
     return true
   end,
   session = function(digest) return removeSession(digest) == 1 end,

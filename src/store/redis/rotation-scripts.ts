@@ -27,7 +27,10 @@ end
 if stored and not removeExcess(owner.id, stored, now) then return 'full' end
 removeIndexed(found)
 addToken(old, ARGV[3])
-addToken(cjson.decode(ARGV[4]), ARGV[4])
+tellReplaced(before, old, ARGV[3])
+local replacement = cjson.decode(ARGV[4])
+addToken(replacement, ARGV[4])
+tellCreated(replacement, ARGV[4])
 noteEnd('ends:' .. string.format('%.0f', old.expiresAt) .. ':' .. old.id)
 return 'rotated'
 `;

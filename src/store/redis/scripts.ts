@@ -22,7 +22,7 @@ import {
 } from './login-scripts.js';
 import { COST_OF, PROBE_LINK, PROBE_WRITE, REMOVE_EXPIRED, SET_RESTORING } from './maintenance-scripts.js';
 import { marked } from './marks.js';
-import { PRELUDE } from './prelude.js';
+import { prelude } from './prelude.js';
 import { LEASE_RATE } from './rate-scripts.js';
 import { FIND, GET, GET_ALL, MEMBERS, READ_SESSIONS } from './read-scripts.js';
 import { BEGIN_RECOVERY, RECOVER } from './recovery-scripts.js';
@@ -43,6 +43,17 @@ import {
   REVOKE,
   UPDATE_TOKEN,
 } from './token-scripts.js';
+import { NO_WEBHOOKS, QUEUE_EXPIRED, QUEUE_LOCKED } from './webhook-events.js';
+import {
+  ACQUIRE_WEBHOOKS,
+  KEEP_WEBHOOKS,
+  READ_DEAD_WEBHOOKS,
+  READ_DUE_WEBHOOKS,
+  READ_WEBHOOKS,
+  RELEASE_WEBHOOKS,
+  RESEND_WEBHOOKS,
+  SETTLE_WEBHOOK,
+} from './webhook-scripts.js';
 
 /**
  * The Lua scripts of the Redis store. Each is one atomic step. KEYS[1] is any key of the deployment, which
@@ -63,9 +74,11 @@ const CHANGES = {
   endSessions: END_SESSIONS,
   grantSudo: GRANT_SUDO,
   importTokens: IMPORT_TOKENS,
+  queueLocked: QUEUE_LOCKED,
   removeSigningKeys: REMOVE_SIGNING_KEYS,
   removeTokens: REMOVE_TOKENS,
   replaceSigningKeys: REPLACE_SIGNING_KEYS,
+  resendWebhooks: RESEND_WEBHOOKS,
   revoke: REVOKE,
   rotateToken: ROTATE_TOKEN,
   takeOtpStep: TAKE_OTP_STEP,
@@ -75,6 +88,14 @@ const CHANGES = {
 /** The others read, or write what may be written again, or count: what may have been counted stays counted. */
 const SCRIPTS = {
   ...CHANGES,
+  acquireWebhooks: ACQUIRE_WEBHOOKS,
+  keepWebhooks: KEEP_WEBHOOKS,
+  queueExpired: QUEUE_EXPIRED,
+  readDeadWebhooks: READ_DEAD_WEBHOOKS,
+  readDueWebhooks: READ_DUE_WEBHOOKS,
+  readWebhooks: READ_WEBHOOKS,
+  releaseWebhooks: RELEASE_WEBHOOKS,
+  settleWebhook: SETTLE_WEBHOOK,
   readSessions: READ_SESSIONS,
   setRestoring: SET_RESTORING,
   countTokens: COUNT_TOKENS,
@@ -142,8 +163,29 @@ export function endsSomething(name: ScriptName): boolean {
   return ENDING.has(name);
 }
 
-/** A script with the functions that it uses. */
-export function scriptText(name: ScriptName): string {
+/** Scripts that may change something that webhooks tell of. */
+const TELLING: ReadonlySet<ScriptName> = new Set([
+  'change',
+  'claimWarnings',
+  'createToken',
+  'importTokens',
+  'queueExpired',
+  'queueLocked',
+  'reapply',
+  'recover',
+  'removeExpired',
+  'removeTokens',
+  'revoke',
+  'rotateToken',
+]);
+
+/** Whether a script is another one where somebody subscribed to webhooks. */
+export function tellsWebhooks(name: ScriptName): boolean {
+  return TELLING.has(name);
+}
+
+/** A script with the functions that it uses. @param webhooks those that queue events */
+export function scriptText(name: ScriptName, webhooks = NO_WEBHOOKS): string {
   const script = (name === 'change' ? COST_OF : '') + SCRIPTS[name];
-  return PRELUDE + (isChange(name) ? marked(script, endsSomething(name)) : script);
+  return prelude(webhooks) + (isChange(name) ? marked(script, endsSomething(name)) : script);
 }

@@ -41,6 +41,7 @@ if not isAsVerified(cjson.decode(ARGV[3])) then return 'owner_changed' end
 if limit and countedTokens(token.userId, now) >= limit then return 'limit_reached' end
 if stored and not removeExcess(token.userId, stored, now) then return 'full' end
 addToken(token, ARGV[2])
+tellCreated(token, ARGV[2])
 return 'created'
 `;
 
@@ -105,7 +106,11 @@ export const IMPORT_TOKENS = `
 local added = {}
 for i = 2, #ARGV do
   local token = cjson.decode(ARGV[i])
-  if isNew(token.digest) then addToken(token, ARGV[i]) added[#added + 1] = token.id end
+  if isNew(token.digest) then
+    addToken(token, ARGV[i])
+    tellCreated(token, ARGV[i])
+    added[#added + 1] = token.id
+  end
 end
 return added
 `;

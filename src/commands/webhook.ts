@@ -1,0 +1,88 @@
+import { type LoadedConfig, loadConfig } from '../config/load.js';
+import { newId } from '../domain/secret.js';
+import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
+import { resendWebhooks, webhookReport } from '../webhooks/report.js';
+import { recordOperation } from './record-operation.js';
+import { CommandFailed } from './terminal/failure.js';
+import type { ReportOptions } from './terminal/options.js';
+import { renderTable, report } from './terminal/output.js';
+import { withStore } from './with-store.js';
+
+export interface WebhookOptions extends ReportOptions {
+  readonly endpoint?: string;
+}
+
+/** Prints what waits for each endpoint, and what was given up. */
+export async function list(options: ReportOptions): Promise<void> {
+  const loaded = loadConfig(options.config);
+  await withStore(loaded, async ({ store }) => {
+    const ids = endpointsOf(loaded).map(({ id }) => id);
+    const { endpoints, dead_letters: dead } = await webhookReport(store.webhooks, ids);
+    const rows = endpoints.map((each) => [
+      each.endpoint,
+      String(each.queued),
+      String(each.dead_letters),
+      stateOf(each),
+      each.last_success_at ?? '',
+      each.last_error ?? '',
+    ]);
+    const deadRows = dead.map((each) => [each.id, each.endpoint, each.type, each.subject, each.failed_at ?? '', each.error]);
+    const tables = [
+      rows.length === 0
+        ? 'no webhooks'
+        : await renderTable(['ENDPOINT', 'QUEUED', 'DEAD', 'STATE', 'LAST SUCCESS', 'LAST ERROR'], rows),
+      ...(deadRows.length === 0
+        ? []
+        : [await renderTable(['DEAD LETTER', 'ENDPOINT', 'TYPE', 'SUBJECT', 'GIVEN UP', 'ERROR'], deadRows)]),
+    ];
+    report(options, { endpoints, dead_letters: dead }, tables.join('\n').trimEnd());
+  });
+} // prettier-ignore
+
+function stateOf({ configured, disabled_at: disabledAt }: { configured: boolean; disabled_at: string | null }): string {
+  if (!configured) return 'not configured';
+  return disabledAt === null ? 'enabled' : 'disabled (410)';
+} // prettier-ignore
+
+/** Queues dead letters again, all or some, and enables their endpoints. */
+export async function resend(ids: readonly string[], options: WebhookOptions): Promise<void> {
+  const loaded = loadConfig(options.config);
+  await withStore(loaded, async (opened) => {
+    const configured = endpointsOf(loaded).map(({ id }) => id);
+    const { webhooks } = opened.store;
+    const resent = await resendWebhooks(webhooks, configured, options.endpoint, ids.length > 0 ? ids : null);
+    if (resent === undefined)
+      throw new CommandFailed(`there is no endpoint ${options.endpoint}; "latchkey webhook list" shows them`);
+    for (const target of resent)
+      recordOperation(opened, { event: 'webhooks.resent', outcome: 'success', target });
+    const count = resent.reduce((sum, each) => sum + each.resent, 0);
+    if (ids.length > 0 && count === 0) throw new CommandFailed('there are no such dead letters');
+    report(options, { resent }, `${count} queued again`);
+  });
+}
+
+/** Sends one signed event of type `webhook.test` to each endpoint, past the queue, and prints what it answered. */
+export async function test(options: WebhookOptions): Promise<void> {
+  const { deliver } = await import('../webhooks/deliver.js');
+  const all = endpointsOf(loadConfig(options.config));
+  const chosen = all.filter(({ id }) => options.endpoint === undefined || id === options.endpoint);
+  if (chosen.length === 0) {
+    const which = options.endpoint === undefined ? 'webhooks' : `the endpoint ${options.endpoint}`;
+    throw new CommandFailed(`the configuration does not name ${which}`);
+  }
+  const body = JSON.stringify({ type: 'webhook.test', timestamp: new Date().toISOString(), data: {} });
+  const results = await Promise.all(
+    chosen.map(async (endpoint) => {
+      const message = { id: `msg_${newId()}`, body };
+      const { status, error } = await deliver(endpoint, message, new AbortController().signal);
+      return { endpoint: endpoint.id, delivered: error === null, status, error };
+    }),
+  );
+  const lines = results.map(({ endpoint, status, error }) => `${endpoint}: ${error ?? `delivered (${status})`}`);
+  report(options, { results }, lines.join('\n'));
+  if (results.some(({ delivered }) => !delivered)) process.exitCode = 1;
+} // prettier-ignore
+
+function endpointsOf({ config }: LoadedConfig): WebhookEndpoint[] {
+  return config.webhooks.map(endpointOf);
+}

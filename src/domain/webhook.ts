@@ -1,0 +1,79 @@
+import { formatTime, type EpochMs } from './time.js';
+import type { Token, TokenUse } from './token.js';
+
+/** What webhooks tell of, as `docs/webhooks.md` describes it. */
+export const WEBHOOK_EVENTS = [
+  'token.created',
+  'token.revoked',
+  'token.expiring',
+  'token.expired',
+  'login.locked',
+] as const;
+
+export type WebhookEventType = (typeof WEBHOOK_EVENTS)[number];
+
+/** An event as it waits in the store, the same in every store. Texts are records as JSON. */
+export interface StoredWebhookEvent {
+  /** The same at each attempt (`webhook-id`). */
+  readonly id: string;
+  readonly type: WebhookEventType;
+  readonly at: EpochMs;
+  /** Whom the order holds for: `token:ID` or `user:ID`. */
+  readonly subject: string;
+  readonly customerId?: string | null;
+  /** The token's record. */
+  readonly token?: string;
+  /** The token's last use. */
+  readonly use?: string;
+  readonly locked?: LockedLogin;
+}
+
+/** Why the next login of a user is refused. */
+export interface LockedLogin {
+  readonly userId: string;
+  /** Too many failed logins, or a change of the user's record. */
+  readonly reason: 'failed_logins' | 'user_locked';
+  /** Seconds until the next try counts; null: until somebody unlocks the user. */
+  readonly retryAfter: number | null;
+}
+
+/** The body of a webhook. It holds ids and times: no secret, no digest, and no name that somebody typed. */
+export function payloadOf(event: StoredWebhookEvent): string {
+  return JSON.stringify({
+    type: event.type,
+    timestamp: new Date(event.at).toISOString(),
+    data: dataOf(event),
+  });
+}
+
+function dataOf({ type, subject, customerId = null, token, use, locked }: StoredWebhookEvent): object {
+  if (locked !== undefined) {
+    const { userId, reason, retryAfter } = locked;
+    return { user_id: userId, customer_id: customerId, reason, retry_after: retryAfter };
+  }
+  // A record of a newer form is told with what is known of it.
+  const record = parsed<Token>(token);
+  const used = parsed<TokenUse>(use);
+  const lastUsed = used?.at === undefined ? null : formatTime(used.at);
+  return {
+    token_id: record?.id ?? subject.slice(subject.indexOf(':') + 1),
+    user_id: record?.userId ?? null,
+    customer_id: customerId,
+    scope: record?.scopes ?? [],
+    services: record?.services ?? [],
+    created_at: record?.createdAt === undefined ? null : formatTime(record.createdAt),
+    expires_at: record?.expiresAt == null ? null : formatTime(record.expiresAt),
+    ...(type === 'token.created' ? {} : { last_used_at: lastUsed }),
+    ...(record?.predecessorId === undefined ? {} : { predecessor_id: record.predecessorId }),
+    ...(record?.rotated === undefined ? {} : { successor_id: record.rotated.to }),
+  };
+}
+
+function parsed<T>(text: string | undefined): Partial<T> | undefined {
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text) as Partial<T>;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,54 @@
+import { Counter, Gauge } from 'prom-client';
+
+export const webhookDeliveries = new Counter({
+  name: 'latchkey_webhook_deliveries_total',
+  help: 'Attempts to deliver a webhook by this process, by how they ended.',
+  labelNames: ['endpoint', 'outcome'] as const,
+});
+
+export const webhookDrops = new Counter({
+  name: 'latchkey_webhook_dropped_total',
+  help: 'Webhooks that were dropped because a queue was full, counted by the process that sends.',
+  labelNames: ['endpoint', 'queue'] as const,
+});
+
+export const webhookSender = new Gauge({
+  name: 'latchkey_webhook_sender',
+  help: 'Whether this process is the one of the fleet that sends webhooks.',
+  aggregator: 'max',
+});
+
+const queued = gauge('latchkey_webhook_queued', 'Webhooks in the store that wait to be delivered.');
+const oldest = gauge(
+  'latchkey_webhook_oldest_seconds',
+  'Age of the oldest webhook that waits; 0: none waits.',
+);
+const dead = gauge('latchkey_webhook_dead_letters', 'Webhooks in the store that were given up.');
+const disabled = gauge(
+  'latchkey_webhook_endpoint_disabled',
+  'Whether an endpoint gets nothing, because it answered 410.',
+);
+
+/** What the store knows of an endpoint. */
+export interface WebhookGauges {
+  readonly endpoint: string;
+  readonly queued: number;
+  readonly oldestSeconds: number;
+  readonly dead: number;
+  readonly disabled: boolean;
+}
+
+/** Shows these endpoints, and no others any more. */
+export function setWebhookGauges(endpoints: readonly WebhookGauges[]): void {
+  for (const each of [queued, oldest, dead, disabled]) each.reset();
+  for (const { endpoint, ...values } of endpoints) {
+    queued.set({ endpoint }, values.queued);
+    oldest.set({ endpoint }, values.oldestSeconds);
+    dead.set({ endpoint }, values.dead);
+    disabled.set({ endpoint }, Number(values.disabled));
+  }
+}
+
+function gauge(name: string, help: string): Gauge<'endpoint'> {
+  return new Gauge({ name, help, labelNames: ['endpoint'] as const, aggregator: 'max' });
+}

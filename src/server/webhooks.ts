@@ -1,0 +1,112 @@
+import type { Config } from '../config/schema/config.js';
+import type { Log } from '../observe/log.js';
+import { setWebhookGauges, webhookDrops, webhookSender } from '../observe/metrics/webhooks.js';
+import type { EndpointStatus } from '../store/webhook-store.js';
+import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
+import { resendWebhooks, webhookReport } from '../webhooks/report.js';
+import { type Deliver, WebhookSender } from '../webhooks/sender.js';
+import type { OpenedStore } from './stores/open-store.js';
+import { createSenderEvents } from './webhook-events.js';
+
+/** What the store knows of endpoints is read this often. */
+const STATUS_MS = 5_000;
+/** At a stop, attempts under way have this long; the next sender repeats those that have no answer by then. */
+const STOP_MS = 3_000;
+
+/** Loaded when something is sent. */
+const deliver: Deliver = async (...args) => (await import('../webhooks/deliver.js')).deliver(...args);
+
+/** Sends webhooks in this process while it is the one of the fleet that does, and tells of them. */
+export class Webhooks {
+  readonly #opened: Pick<OpenedStore, 'store' | 'audit'>;
+  readonly #config: () => Pick<Config, 'webhooks'>;
+  readonly #log: Log;
+  #endpoints: readonly WebhookEndpoint[] = [];
+  #sends = false;
+  #running: { readonly sender: WebhookSender; readonly timer: NodeJS.Timeout } | undefined;
+  #seen = new Map<string, EndpointStatus>();
+
+  /** @param config as it is now */
+  constructor(
+    opened: Pick<OpenedStore, 'store' | 'audit'>,
+    config: () => Pick<Config, 'webhooks'>,
+    log: Log,
+  ) {
+    this.#opened = opened;
+    this.#config = config;
+    this.#log = log;
+  }
+
+  /** Takes over the endpoints of the configuration. Nothing runs before there is one. */
+  refresh(): void {
+    this.#endpoints = this.#config().webhooks.map(endpointOf);
+    if (this.#endpoints.length === 0) setWebhookGauges([]);
+    if (this.#running !== undefined || this.#endpoints.length === 0) return;
+    const events = createSenderEvents(this.#log);
+    const sender = new WebhookSender(this.#opened.store.webhooks, () => this.#endpoints, deliver, {
+      ...events,
+      sending: (sends) => {
+        this.#sends = sends;
+        webhookSender.set(Number(sends));
+        events.sending(sends);
+      },
+    });
+    const look = () => void this.#look().catch(events.failed);
+    this.#running = { sender, timer: setInterval(look, STATUS_MS).unref() };
+    look();
+    sender.start();
+  }
+
+  /** What waits, and what was given up. */
+  async report() {
+    const ids = this.#endpoints.map(({ id }) => id);
+    return { sender: this.#sends, ...(await webhookReport(this.#opened.store.webhooks, ids)) };
+  }
+
+  /** Queues dead letters again. @param endpoint absent: all; @param ids null: all. Undefined: there is no such endpoint */
+  async resend(endpoint: string | undefined, ids: readonly string[] | null) {
+    const configured = this.#endpoints.map(({ id }) => id);
+    const resent = await resendWebhooks(this.#opened.store.webhooks, configured, endpoint, ids);
+    for (const each of resent ?? [])
+      this.#opened.audit.note({ event: 'webhooks.resent', outcome: 'success', target: each, actor: null });
+    return resent;
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#running?.timer);
+    await this.#running?.sender.stop(STOP_MS);
+  }
+
+  async #look(): Promise<void> {
+    if (this.#endpoints.length === 0) return;
+    const statuses = await this.#opened.store.webhooks.status();
+    const configured = new Set(this.#endpoints.map(({ id }) => id));
+    const shown = statuses.filter(({ endpoint }) => configured.has(endpoint));
+    const now = Date.now();
+    setWebhookGauges(
+      shown.map(({ endpoint, queued, oldestAt, dead, disabledAt }) => ({
+        endpoint,
+        queued,
+        oldestSeconds: oldestAt === null ? 0 : Math.max(0, now - oldestAt) / 1000,
+        dead,
+        disabled: disabledAt !== null,
+      })),
+    );
+    for (const status of shown) this.#tellDrops(status);
+    this.#seen = new Map(shown.map((status) => [status.endpoint, status]));
+  }
+
+  /** Drops since the last look: all processes look, and the one that sends tells. */
+  #tellDrops({ endpoint, dropped, deadDropped }: EndpointStatus): void {
+    const before = this.#seen.get(endpoint);
+    if (before === undefined || !this.#sends) return;
+    const [events, dead] = [dropped - before.dropped, deadDropped - before.deadDropped];
+    if (events > 0) webhookDrops.inc({ endpoint, queue: 'waiting' }, events);
+    if (dead > 0) webhookDrops.inc({ endpoint, queue: 'dead_letters' }, dead);
+    if (events > 0 || dead > 0)
+      this.#log.error(
+        { endpoint, events, dead_letters: dead },
+        'webhooks dropped; queue of the endpoint full',
+      );
+  }
+}

@@ -1,0 +1,83 @@
+import { newId } from '../../domain/secret.js';
+import type { EpochMs } from '../../domain/time.js';
+import { isExpired, type Token } from '../../domain/token.js';
+import type { User } from '../../domain/user.js';
+import type { LockedLogin, StoredWebhookEvent, WebhookEventType } from '../../domain/webhook.js';
+import { encode, type Stored } from '../records.js';
+import { EXPIRY_LOOK_BACK_MS, MAX_QUEUED } from '../webhook-store.js';
+import type { Databases } from './databases.js';
+import { append, endpointState } from './outbox.js';
+import { readUse, readUser } from './read.js';
+
+/** Run these in a write transaction. Without a subscription they do nothing. */
+export function tellCreated(dbs: Databases, token: Token): void {
+  tell(dbs, 'token.created', token, Date.now());
+}
+
+/** A token's record is about to go: it was revoked, unless its time was up. */
+export function tellRemoved(dbs: Databases, token: Token): void {
+  if (dbs.outbox.subscriptions.length === 0) return;
+  const now = Date.now();
+  if (!isExpired(token, now)) tell(dbs, 'token.revoked', token, now);
+  else if (!isExpired(token, toldUntil(dbs, now))) tell(dbs, 'token.expired', token, now);
+}
+
+/** A token got another expiry: one that lies before those that are still to be told. */
+export function tellReplaced(dbs: Databases, before: Token, token: Token): void {
+  if (dbs.outbox.subscriptions.length === 0) return;
+  const now = Date.now();
+  const until = toldUntil(dbs, now);
+  if (isExpired(token, until) && !isExpired(before, until)) tell(dbs, 'token.expired', token, now);
+}
+
+export function tellExpiring(dbs: Databases, token: Token | undefined): void {
+  if (token !== undefined) tell(dbs, 'token.expiring', token, Date.now());
+}
+
+export function tellExpired(dbs: Databases, token: Token | undefined): void {
+  if (token !== undefined) tell(dbs, 'token.expired', token, Date.now());
+}
+
+/** A user became locked. */
+export function tellUserLocked(dbs: Databases, { id: userId, customerId }: User): void {
+  tellLocked(dbs, { userId, reason: 'user_locked', retryAfter: null }, customerId, Date.now());
+}
+
+export function tellLocked(dbs: Databases, locked: LockedLogin, customerId: string, at: EpochMs): void {
+  enqueue(dbs, 'login.locked', at, { subject: `user:${locked.userId}`, customerId, locked });
+}
+
+/** Expiries up to then are told. Before anybody told any, those of the past are. */
+export function toldUntil({ outbox }: Databases, now: EpochMs): EpochMs {
+  return Math.max(outbox.get(['expired_until']) ?? now, now - EXPIRY_LOOK_BACK_MS);
+}
+
+function tell(dbs: Databases, type: WebhookEventType, token: Token, at: EpochMs): void {
+  if (!dbs.outbox.subscriptions.some(({ events }) => events.includes(type))) return;
+  const use = readUse(dbs, token.id);
+  enqueue(dbs, type, at, {
+    subject: `token:${token.id}`,
+    customerId: readUser(dbs, token.userId)?.customerId ?? null,
+    token: JSON.stringify(token),
+    ...(use === null ? {} : { use: JSON.stringify(use) }),
+  });
+}
+
+function enqueue(
+  { outbox }: Databases,
+  type: WebhookEventType,
+  at: EpochMs,
+  content: Omit<StoredWebhookEvent, 'id' | 'type' | 'at'>,
+): void {
+  let event: Stored<StoredWebhookEvent> | undefined;
+  for (const { endpoint, events } of outbox.subscriptions) {
+    if (!events.includes(type)) continue;
+    const state = endpointState(outbox, endpoint);
+    if (state.queued >= MAX_QUEUED) {
+      outbox.put(['endpoint', endpoint], { ...state, dropped: state.dropped + 1 });
+      continue;
+    }
+    event ??= encode<StoredWebhookEvent>({ id: `msg_${newId()}`, type, at, ...content });
+    append(outbox, endpoint, event);
+  }
+}

@@ -1,0 +1,142 @@
+import { EXPIRY_LOOK_BACK_MS, MAX_QUEUED, type WebhookSubscription } from '../webhook-store.js';
+
+/** What scripts call where nobody subscribed. */
+export const NO_WEBHOOKS = `
+local function tellCreated() end
+local function tellRemoved() end
+local function tellReplaced() end
+local function tellExpiring() end
+local function tellUserLocked() end
+`;
+
+/**
+ * Functions that queue events in the step that makes them. The subscriptions are a part of the text, so that scripts of a
+ * Latchkey without webhooks ask for nothing.
+ */
+export function webhookFunctions(subscriptions: readonly WebhookSubscription[]): string {
+  if (subscriptions.length === 0) return NO_WEBHOOKS;
+  const table = subscriptions.map(
+    ({ endpoint, events }) =>
+      `{${luaText(endpoint)}, {${events.map((event) => `[${luaText(event)}] = true`).join(', ')}}}`,
+  );
+  return `local subscriptions = {${table.join(', ')}}\n${TELL}`;
+}
+
+function luaText(text: string): string {
+  return JSON.stringify(text.replace(/[^\x20-\x7e]/g, ''));
+}
+
+/**
+ * Of the keys of an endpoint, \`due\` has subjects by when their first event is sent, or by their turn: a number below every
+ * time, so that no two clocks have to agree. \`order\` has ids by when they happened.
+ */
+export const APPEND = `
+local function nextTurn() return redis.call('INCR', P('webhooks:number')) end
+local function appendEvent(endpoint, subject, text, id, at)
+  local base = 'webhooks:' .. endpoint
+  redis.call('SADD', P('webhooks:endpoints'), endpoint)
+  redis.call('RPUSH', P(base .. ':queue:' .. subject), text)
+  redis.call('ZADD', P(base .. ':order'), at, id)
+  redis.call('ZADD', P(base .. ':due'), 'NX', nextTurn(), subject)
+end
+`;
+
+const TELL = `
+${APPEND}
+local function webhookTime()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+-- Expiries up to then are told.
+local function toldUntil(now)
+  return math.max(tonumber(redis.call('GET', P('webhooks:expired_until')) or now), now - ${EXPIRY_LOOK_BACK_MS})
+end
+local function queueEvent(kind, subject, content)
+  local text, id, at
+  for _, each in ipairs(subscriptions) do
+    if each[2][kind] then
+      local base = 'webhooks:' .. each[1]
+      if redis.call('ZCARD', P(base .. ':order')) >= ${MAX_QUEUED} then
+        redis.call('SADD', P('webhooks:endpoints'), each[1])
+        redis.call('HINCRBY', P(base .. ':state'), 'dropped', 1)
+      else
+        if not text then
+          at = webhookTime()
+          id = string.format('msg_%.0f_%.0f', at, nextTurn())
+          content.v, content.id, content.type, content.at, content.subject = 1, id, kind, at, subject
+          text = cjson.encode(content)
+        end
+        appendEvent(each[1], subject, text, id, at)
+      end
+    end
+  end
+end
+local function isTold(kind)
+  for _, each in ipairs(subscriptions) do if each[2][kind] then return true end end
+  return false
+end
+local function tellToken(kind, token, text)
+  if not isTold(kind) then return end
+  local owner = read(P('user:' .. token.userId))
+  queueEvent(kind, 'token:' .. token.id, {
+    token = text or redis.call('GET', P('token:' .. token.digest)) or nil,
+    customerId = owner and owner.customerId or nil,
+    use = redis.call('HGET', P('uses'), token.id) or nil,
+  })
+end
+local function expiryTime(token) return type(token.expiresAt) == 'number' and token.expiresAt or math.huge end
+local function tellCreated(token, text) tellToken('token.created', token, text) end
+-- Its record is about to go: it was revoked, unless its time was up.
+local function tellRemoved(token)
+  local now = webhookTime()
+  if expiryTime(token) > now then tellToken('token.revoked', token)
+  elseif expiryTime(token) > toldUntil(now) then tellToken('token.expired', token) end
+end
+-- It got another expiry: one that lies before those that are still to be told.
+local function tellReplaced(before, token, text)
+  local now = webhookTime()
+  local told = toldUntil(now)
+  if expiryTime(token) <= told and expiryTime(before) > told then tellToken('token.expired', token, text) end
+end
+local function tellExpiring(id)
+  local digest = redis.call('GET', P('id:' .. id))
+  local text = digest and redis.call('GET', P('token:' .. digest))
+  if text then tellToken('token.expiring', cjson.decode(text), text) end
+end
+local function tellUserLocked(user)
+  local locked = {userId = user.id, reason = 'user_locked', retryAfter = cjson.null}
+  queueEvent('login.locked', 'user:' .. user.id, {customerId = user.customerId, locked = locked})
+end
+`;
+
+/** A text of JSON that tells who is locked, and the customer. */
+export const QUEUE_LOCKED = `
+local locked = cjson.decode(ARGV[2])
+queueEvent('login.locked', 'user:' .. locked.userId, {customerId = ARGV[3], locked = locked})
+return 0
+`;
+
+/** Times of expiry that one step tells of, all tokens of a time together: the next one goes on behind it. */
+const EXPIRED_BATCH = 200;
+
+export const QUEUE_EXPIRED = `
+useReserve()
+if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return 0 end
+local now = webhookTime()
+local told = toldUntil(now)
+local rows = redis.call('ZRANGEBYSCORE', P('expiry:tokens'), string.format('(%.0f', told), now, 'WITHSCORES', 'LIMIT', 0, ${EXPIRED_BATCH})
+local function tellExpired(id)
+  local token, text = tokenById(id)
+  if token then tellToken('token.expired', token, text) end
+end
+if #rows < ${2 * EXPIRED_BATCH} then
+  for i = 1, #rows, 2 do tellExpired(rows[i]) end
+  redis.call('SET', P('webhooks:expired_until'), string.format('%.0f', now))
+  return 0
+end
+local last = rows[#rows]
+for i = 1, #rows, 2 do if rows[i + 1] ~= last then tellExpired(rows[i]) end end
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('expiry:tokens'), last, last)) do tellExpired(id) end
+redis.call('SET', P('webhooks:expired_until'), last)
+return 1
+`;

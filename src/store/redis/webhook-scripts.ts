@@ -1,0 +1,118 @@
+import { FORGET_ENDPOINT_MS, MAX_DEAD } from '../webhook-store.js';
+import { APPEND } from './webhook-events.js';
+
+/** Takes or renews the lease: the holder, and its time. Its name begins with a number that grows with each holder. */
+export const ACQUIRE_WEBHOOKS = `
+useReserve()
+local key = P('webhooks:lease')
+local name = redis.call('GET', key)
+if name and string.match(name, '^%d+:(.*)$') ~= ARGV[2] then return false end
+name = name or string.format('%.0f:%s', redis.call('INCR', P('webhooks:leases')), ARGV[2])
+redis.call('SET', key, name, 'PX', ARGV[3])
+return name
+`;
+
+export const RELEASE_WEBHOOKS = `
+if redis.call('GET', P('webhooks:lease')) == ARGV[2] then redis.call('DEL', P('webhooks:lease')) end
+return 0
+`;
+
+/** The lease, the endpoint, the time and how many. Returns events and how often each was sent, in turn. */
+export const READ_DUE_WEBHOOKS = `
+if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return false end
+local base, found = 'webhooks:' .. ARGV[3], {}
+if redis.call('HGET', P(base .. ':state'), 'disabledAt') then return found end
+for _, subject in ipairs(redis.call('ZRANGEBYSCORE', P(base .. ':due'), '-inf', ARGV[4], 'LIMIT', 0, ARGV[5])) do
+  found[#found + 1] = redis.call('LINDEX', P(base .. ':queue:' .. subject), 0)
+  found[#found + 1] = redis.call('HGET', P(base .. ':attempts'), subject) or '0'
+end
+return found
+`;
+
+/** The lease, the endpoint, the subject, the id, the time and the outcome as JSON. */
+export const SETTLE_WEBHOOK = `
+useReserve()
+if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return 0 end
+local base, subject, now, outcome = 'webhooks:' .. ARGV[3], ARGV[4], ARGV[6], cjson.decode(ARGV[7])
+local queue, state = P(base .. ':queue:' .. subject), P(base .. ':state')
+local head = redis.call('LINDEX', queue, 0)
+if not head or cjson.decode(head).id ~= ARGV[5] then return 0 end
+local attempts = redis.call('HINCRBY', P(base .. ':attempts'), subject, 1)
+if outcome.kind == 'delivered' then redis.call('HSET', state, 'lastSuccessAt', now)
+else redis.call('HSET', state, 'lastFailureAt', now, 'lastError', outcome.error) end
+if outcome.kind == 'failed' then
+  redis.call('ZADD', P(base .. ':due'), outcome.retryAt, subject)
+  if outcome.disable then redis.call('HSET', state, 'disabledAt', now) end
+  return 1
+end
+redis.call('LPOP', queue)
+redis.call('ZREM', P(base .. ':order'), ARGV[5])
+redis.call('HDEL', P(base .. ':attempts'), subject)
+if redis.call('LLEN', queue) > 0 then redis.call('ZADD', P(base .. ':due'), redis.call('INCR', P('webhooks:number')), subject)
+else redis.call('ZREM', P(base .. ':due'), subject) end
+if outcome.kind == 'dead' then
+  local dead = P(base .. ':dead')
+  if redis.call('LLEN', dead) >= ${MAX_DEAD} then
+    redis.call('LPOP', dead)
+    redis.call('HINCRBY', state, 'deadDropped', 1)
+  end
+  redis.call('RPUSH', dead, cjson.encode({event = head, attempts = attempts, failedAt = tonumber(now), error = outcome.error}))
+end
+return 1
+`;
+
+/** The lease, the time and the endpoints that are known. */
+export const KEEP_WEBHOOKS = `
+if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return 0 end
+local now, known = tonumber(ARGV[3]), {}
+for i = 4, #ARGV do known[ARGV[i]] = true end
+for _, endpoint in ipairs(redis.call('SMEMBERS', P('webhooks:endpoints'))) do
+  local base = 'webhooks:' .. endpoint
+  local at = tonumber(redis.call('HGET', P(base .. ':state'), 'keptAt') or now)
+  if known[endpoint] or at >= now - ${FORGET_ENDPOINT_MS} then
+    redis.call('HSET', P(base .. ':state'), 'keptAt', string.format('%.0f', known[endpoint] and now or at))
+  else
+    for _, subject in ipairs(redis.call('ZRANGE', P(base .. ':due'), 0, -1)) do redis.call('DEL', P(base .. ':queue:' .. subject)) end
+    for _, kind in ipairs({':due', ':order', ':attempts', ':dead', ':state'}) do redis.call('DEL', P(base .. kind)) end
+    redis.call('SREM', P('webhooks:endpoints'), endpoint)
+  end
+end
+return 1
+`;
+
+/** Of each endpoint: its id, how many wait, when the oldest happened, how many dead letters, and its state. */
+export const READ_WEBHOOKS = `
+local found = {}
+for _, endpoint in ipairs(redis.call('SMEMBERS', P('webhooks:endpoints'))) do
+  local base = 'webhooks:' .. endpoint
+  local oldest = redis.call('ZRANGE', P(base .. ':order'), 0, 0, 'WITHSCORES')
+  found[#found + 1] = {
+    endpoint, redis.call('ZCARD', P(base .. ':order')), oldest[2] or '', redis.call('LLEN', P(base .. ':dead')),
+    redis.call('HGETALL', P(base .. ':state')),
+  }
+end
+return found
+`;
+
+export const READ_DEAD_WEBHOOKS = `return redis.call('LRANGE', P('webhooks:' .. ARGV[2] .. ':dead'), 0, -1)`;
+
+/** The endpoint, whether all are meant, and ids. */
+export const RESEND_WEBHOOKS = `
+${APPEND}
+local endpoint, all, wanted, count = ARGV[2], ARGV[3] == 'all', {}, 0
+local base = 'webhooks:' .. endpoint
+for i = 4, #ARGV do wanted[ARGV[i]] = true end
+for _, text in ipairs(redis.call('LRANGE', P(base .. ':dead'), 0, -1)) do
+  local event = cjson.decode(cjson.decode(text).event)
+  if all or wanted[event.id] then
+    redis.call('LREM', P(base .. ':dead'), 1, text)
+    appendEvent(endpoint, event.subject, cjson.decode(text).event, event.id, event.at)
+    count = count + 1
+  end
+end
+redis.call('HDEL', P(base .. ':state'), 'disabledAt')
+for _, subject in ipairs(redis.call('ZRANGE', P(base .. ':due'), 0, -1)) do
+  redis.call('ZADD', P(base .. ':due'), nextTurn(), subject)
+end
+return count
+`;

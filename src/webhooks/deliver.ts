@@ -1,0 +1,104 @@
+import { Webhook } from 'standardwebhooks';
+import { Agent, request } from 'undici';
+import { readVersion } from '../observe/version.js';
+import { readRetryAfter } from './backoff.js';
+import type { WebhookEndpoint } from './endpoint.js';
+import { AddressRefused, pinnedLookup, refuseLiteral, type Resolve, systemResolve } from './pinned-lookup.js';
+
+/** Bytes of the fields of an answer that are read. Its body is not. */
+const MAX_HEAD = 16 * 1024;
+
+const USER_AGENT = `Latchkey/${readVersion()}`;
+
+/** What is sent, and under which id. */
+export interface Message {
+  readonly id: string;
+  readonly body: string;
+}
+
+/** How an attempt ended. */
+export interface Answer {
+  /** Null when there was none. */
+  readonly status: number | null;
+  /** Why it counts as failed; null: it was delivered. */
+  readonly error: string | null;
+  /** Milliseconds that the endpoint asked for. */
+  readonly retryAfter: number | null;
+}
+
+/** What a connection is made with, besides the endpoint. */
+export interface Network {
+  readonly resolve: Resolve;
+  /** Authorities to trust in place of the system's (PEM). */
+  readonly ca?: string;
+}
+
+/**
+ * Sends a message once. Only 2xx is success; no redirect is followed, no proxy asked, and nothing read behind the head of
+ * the answer. Each attempt has a connection of its own, to the address that was judged for it.
+ *
+ * @param signal ends the attempt
+ */
+export async function deliver(
+  endpoint: WebhookEndpoint,
+  message: Message,
+  signal: AbortSignal,
+  { resolve, ca }: Network = { resolve: systemResolve },
+): Promise<Answer> {
+  const url = new URL(endpoint.url);
+  const within = AbortSignal.timeout(endpoint.timeout);
+  const dispatcher = new Agent({
+    connect: {
+      timeout: endpoint.timeout,
+      lookup: pinnedLookup(resolve, endpoint.allowPrivate),
+      ...(ca === undefined ? {} : { ca }),
+    },
+    maxHeaderSize: MAX_HEAD,
+    pipelining: 0,
+  });
+  try {
+    refuseLiteral(url.hostname, endpoint.allowPrivate);
+    if (url.protocol !== 'https:' && !endpoint.allowPrivate) throw new AddressRefused('it is not https://');
+    const { statusCode, headers, body } = await request(url, {
+      dispatcher,
+      method: 'POST',
+      headers: headersOf(endpoint, message, new Date()),
+      body: message.body,
+      signal: AbortSignal.any([within, signal]),
+    });
+    // What is left of the answer ends with its connection.
+    body.on('error', () => undefined);
+    const delivered = statusCode >= 200 && statusCode < 300;
+    const [asked] = [headers['retry-after']].flat();
+    return {
+      status: statusCode,
+      error: delivered ? null : `it answered ${statusCode}`,
+      retryAfter: readRetryAfter(asked, Date.now()),
+    };
+  } catch (error) {
+    const reason = within.aborted ? `no answer within ${endpoint.timeout} ms` : reasonOf(error);
+    return { status: null, error: reason, retryAfter: null };
+  } finally {
+    void dispatcher.destroy();
+  }
+}
+
+/** The fields of a message (Standard Webhooks). The time is that of the attempt. */
+function headersOf({ secrets }: WebhookEndpoint, { id, body }: Message, now: Date): Record<string, string> {
+  return {
+    'content-type': 'application/json',
+    'user-agent': USER_AGENT,
+    'webhook-id': id,
+    'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
+    'webhook-signature': secrets.map((secret) => new Webhook(secret).sign(id, now, body)).join(' '),
+  };
+}
+
+/** In few words, without what the other side sent. */
+function reasonOf(error: unknown): string {
+  if (error instanceof AddressRefused) return error.message;
+  const { code, errors } = error as NodeJS.ErrnoException & { errors?: readonly NodeJS.ErrnoException[] };
+  const known = code ?? errors?.[0]?.code;
+  if (known !== undefined) return `it cannot be reached (${known})`;
+  return error instanceof Error ? error.message.slice(0, 200) : 'it cannot be reached';
+}

@@ -1,0 +1,36 @@
+import { createHash } from 'node:crypto';
+import type { Config } from '../config/schema/config.js';
+import type { WebhookSubscription } from '../store/webhook-store.js';
+
+type Settings = Config['webhooks'][number];
+
+/** Where events are sent. */
+export interface WebhookEndpoint {
+  /** A name for metrics, logs and commands: the host, and a part of the URL's digest. The rest of a URL may be secret. */
+  readonly id: string;
+  readonly url: string;
+  /** The newest first. */
+  readonly secrets: readonly string[];
+  readonly allowPrivate: boolean;
+  /** Milliseconds. */
+  readonly timeout: number;
+  readonly maxAttempts: number;
+}
+
+export function endpointOf(settings: Settings): WebhookEndpoint {
+  const url = new URL(settings.url);
+  const digest = createHash('sha256').update(url.href).digest('hex');
+  return {
+    id: `${url.host}/${digest.slice(0, 8)}`,
+    url: url.href,
+    secrets: [settings.secret].flat(),
+    allowPrivate: settings.allow_private,
+    timeout: settings.timeout,
+    maxAttempts: settings.max_attempts,
+  };
+}
+
+/** What the store queues for the endpoints of a configuration. */
+export function subscriptionsOf({ webhooks }: Pick<Config, 'webhooks'>): WebhookSubscription[] {
+  return webhooks.map((settings) => ({ endpoint: endpointOf(settings).id, events: settings.events }));
+}

@@ -1,0 +1,55 @@
+import { join } from 'node:path';
+import t from 'tap';
+import type { AuditLog } from '../../src/observe/audit.js';
+import type { Log } from '../../src/observe/log.js';
+import { renderMetrics } from '../../src/observe/metrics.js';
+import { Webhooks } from '../../src/server/webhooks.js';
+import { openLmdbStore } from '../../src/store/lmdb.js';
+import { endpointOf } from '../../src/webhooks/endpoint.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
+import { newWebhookSecret } from '../helpers/webhook-receiver.js';
+
+t.test('what is dropped is logged and counted by the process that sends', async (t) => {
+  const store = openLmdbStore(join(temporaryFolder(t), 'store'));
+  const lines: object[] = [];
+  const note = (fields: object | string, msg?: string) =>
+    lines.push(typeof fields === 'string' ? { msg: fields } : { ...fields, msg });
+  const log = { info: note, warn: note, error: note } as unknown as Log;
+  const audit = { note: () => undefined } as unknown as AuditLog;
+  const webhook = {
+    url: 'https://127.0.0.1:1/',
+    secret: newWebhookSecret(),
+    events: ['token.created' as const],
+    allow_private: true,
+    timeout: 1_000,
+    max_attempts: 1,
+  };
+  let looks = 0;
+  const { id } = endpointOf(webhook);
+  const status = () => {
+    looks += 1;
+    const counts = { queued: 10_000, dead: 1_000, dropped: 7 * looks, deadDropped: looks };
+    const times = { oldestAt: 1, disabledAt: null, lastSuccessAt: null, lastFailureAt: null };
+    return [{ endpoint: id, ...counts, ...times, lastError: null }];
+  };
+  const opened = { store: { ...store, webhooks: { ...store.webhooks, status } }, audit };
+  const webhooks = new Webhooks(opened, () => ({ webhooks: [webhook] }), log);
+  t.teardown(async () => {
+    await webhooks.stop();
+    await store.maintenance.close();
+  });
+  webhooks.refresh();
+  const dropped = () => lines.find((line) => (line as { msg: string }).msg.startsWith('webhooks dropped'));
+  await until(() => dropped() !== undefined, 'it is logged');
+  t.same(dropped(), {
+    endpoint: id,
+    events: 7,
+    dead_letters: 1,
+    msg: 'webhooks dropped; queue of the endpoint full',
+  });
+  const { text } = await renderMetrics();
+  t.match(text, `latchkey_webhook_dropped_total{endpoint="${id}",queue="waiting"} 7`);
+  t.match(text, `latchkey_webhook_dropped_total{endpoint="${id}",queue="dead_letters"} 1`);
+  t.match(text, `latchkey_webhook_queued{endpoint="${id}"} 10000`);
+});

@@ -1,0 +1,153 @@
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { WEBHOOK_EVENTS } from '../../src/domain/webhook.js';
+import { StoreUnavailable } from '../../src/store/faults.js';
+import { openLmdbStore } from '../../src/store/lmdb.js';
+import type { WebhookStore } from '../../src/store/webhook-store.js';
+import type { Answer } from '../../src/webhooks/deliver.js';
+import { type Deliver, WebhookSender } from '../../src/webhooks/sender.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
+import { BASE, createToken, NOW, token } from '../store/contract/records.js';
+
+const ENDPOINT = {
+  id: 'e',
+  url: 'https://hook.example/',
+  secrets: [],
+  allowPrivate: false,
+  timeout: 1_000,
+  maxAttempts: 3,
+};
+const DELIVERED: Answer = { status: 204, error: null, retryAfter: null };
+const FAILED: Answer = { status: 500, error: 'it answered 500', retryAfter: null };
+
+/** A sender on a store of its own. @param change replaces operations of the store */
+async function startSender(t: Test, deliver: Deliver, change: (store: WebhookStore) => Partial<WebhookStore> = () => ({})) {
+  const store = openLmdbStore(join(temporaryFolder(t), 'store'));
+  await store.directory.change(BASE, NOW);
+  store.webhooks.subscribe([{ endpoint: 'e', events: WEBHOOK_EVENTS }]);
+  const told: string[] = [];
+  const sender = new WebhookSender({ ...store.webhooks, ...change(store.webhooks) }, () => [ENDPOINT], deliver, {
+    attempted: (_endpoint, { event }, _answer, { kind }) => told.push(`${event.type} ${event.subject} ${kind}`),
+    sending: (sends) => told.push(sends ? 'sends' : 'sends no more'),
+    failed: (error) => told.push((error as Error).message),
+  });
+  t.teardown(async () => {
+    await sender.stop(100);
+    await store.maintenance.close();
+  });
+  sender.start();
+  return { store, sender, told };
+} // prettier-ignore
+
+t.test(
+  'of one token one event is sent at a time, of several tokens four at once, one while it fails',
+  async (t) => {
+    let answer = DELIVERED;
+    const open = new Map<string, () => void>();
+    const { store } = await startSender(t, (_endpoint, { body }) => {
+      const { type, data } = JSON.parse(body) as { type: string; data: { token_id: string } };
+      return new Promise((resolve) => {
+        open.set(`${type} ${data.token_id}`, () => resolve(answer));
+      });
+    });
+    const answerAll = (): void => {
+      for (const [name, end] of open) if (open.delete(name)) end();
+    };
+    await createToken(store, token('T1'), null, NOW);
+    await store.tokens.revoke(['T1']);
+    await until(() => open.size === 1, 'it is sent');
+    await new Promise((wait) => setTimeout(wait, 300));
+    t.same([...open.keys()], ['token.created T1']);
+    answerAll();
+    await until(() => open.has('token.revoked T1'), 'the next one is sent');
+    for (const id of ['A', 'B', 'C', 'D', 'E']) await createToken(store, token(id), null, NOW);
+    await until(() => open.size === 4, 'four at once');
+    await new Promise((wait) => setTimeout(wait, 300));
+    t.equal(open.size, 4);
+    answer = FAILED;
+    answerAll();
+    await until(() => open.size > 0, 'others are sent');
+    await new Promise((wait) => setTimeout(wait, 300));
+    t.equal(open.size, 1, 'one at a time while the endpoint fails');
+    answer = DELIVERED;
+    const emptied = async () => {
+      answerAll();
+      return (await store.webhooks.status())[0]?.queued === 0;
+    };
+    await until(emptied, 'everything is delivered', 10_000);
+  },
+);
+
+t.test('an outcome that cannot be noted is noted later, and the event is not sent again', async (t) => {
+  let sent = 0;
+  let failures = 3;
+  const { store, told } = await startSender(
+    t,
+    async () => {
+      sent += 1;
+      return DELIVERED;
+    },
+    (inner) => ({
+      settle: async (...args) => {
+        if (failures-- > 0) throw new StoreUnavailable('the disk is full');
+        return inner.settle(...args);
+      },
+    }),
+  );
+  await createToken(store, token('T1'), null, NOW);
+  await until(() => told.includes('token.created token:T1 delivered'), 'it is noted');
+  t.equal(sent, 1);
+  t.equal(told.filter((each) => each === 'the disk is full').length, 3);
+});
+
+t.test('a process that loses the lease ends what is under way, and notes nothing', async (t) => {
+  let holds = true;
+  let ended = 0;
+  const { store, told } = await startSender(
+    t,
+    async (_endpoint, _message, signal) => {
+      await new Promise<void>((resolve) => {
+        signal.addEventListener('abort', () => resolve());
+      });
+      ended += 1;
+      return DELIVERED;
+    },
+    (inner) => ({ acquire: async (...args) => (holds ? inner.acquire(...args) : null) }),
+  );
+  await createToken(store, token('T1'), null, NOW);
+  await until(async () => (await store.webhooks.status())[0]?.queued === 1 && told.includes('sends'), 'it sends');
+  await new Promise((wait) => setTimeout(wait, 400));
+  holds = false;
+  await until(() => ended === 1, 'the attempt is ended');
+  await until(() => told.includes('sends no more'), 'it says so');
+  t.same(told, ['sends', 'sends no more']);
+  t.equal((await store.webhooks.status())[0]?.queued, 1, 'the event stays for the next sender');
+}); // prettier-ignore
+
+t.test('a sender that stops gives the lease to the next one at once', async (t) => {
+  const { store, sender, told } = await startSender(t, async () => DELIVERED);
+  await until(() => told.includes('sends'), 'it sends');
+  t.equal(await store.webhooks.acquire('other', 1_000), null);
+  await sender.stop(1_000);
+  t.match(await store.webhooks.acquire('other', 1_000), /:other$/);
+});
+
+t.test('what fails for good becomes a dead letter, 410 disables, Retry-After is waited for', async (t) => {
+  const answers: Answer[] = [
+    { status: 503, error: 'it answered 503', retryAfter: 0 },
+    FAILED,
+    { status: 404, error: 'it answered 404', retryAfter: null },
+    { status: 410, error: 'it answered 410', retryAfter: null },
+  ];
+  const { store, told } = await startSender(t, async () => answers.shift() ?? DELIVERED);
+  await createToken(store, token('T1'), null, NOW);
+  await until(() => told.length === 4, 'it is given up', 10_000);
+  t.same(told.slice(1), ['token.created token:T1 failed', 'token.created token:T1 failed', 'token.created token:T1 dead']);
+  t.match(await store.webhooks.listDead('e'), [{ attempts: 3, error: 'it answered 404' }]);
+  await store.tokens.revoke(['T1']);
+  await until(async () => (await store.webhooks.status())[0]?.disabledAt !== null, 'it is disabled');
+  await createToken(store, token('T2'), null, NOW);
+  await new Promise((wait) => setTimeout(wait, 400));
+  t.equal(told.length, 5, 'nothing more is sent');
+}); // prettier-ignore
