@@ -292,7 +292,9 @@ function typeOf(schema) {
 function defaultOf(path, { default: value }, required, long) {
   if (value === undefined) return required ? '**required**' : 'not set';
   const text = flow(value);
-  if (text.length <= LONG) return code(typeof value === 'string' ? value : text);
+  // A member of a list has no place in the file without the keys that it requires.
+  if (text.length <= LONG || path.some((key) => key.endsWith('[]')))
+    return code(typeof value === 'string' ? value : text);
   long.push(`${code(path.join('.'))}, built in:\n\n\`\`\`yaml\n${builtIn(path, value)}\n\`\`\`\n`);
   return 'see below';
 }
