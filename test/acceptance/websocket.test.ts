@@ -1,9 +1,9 @@
 import { createServer } from 'node:http';
-import { connect } from 'node:net';
 import t from 'tap';
 import { WebSocket, WebSocketServer } from 'ws';
 import { startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback, sendRaw } from '../helpers/http.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 
 const upgrades: { url: string | undefined; headers: Record<string, unknown> }[] = [];
 const requests: (string | undefined)[] = [];
@@ -130,9 +130,7 @@ t.test(
       t.match(answer, /^HTTP\/1\.1 200 /);
       t.notMatch(answer, /h2c|AAMAAABk/);
     }
-    const { hostname, port } = new URL(url);
-    const socket = connect(Number(port), hostname);
-    socket.write(`GET /h2c HTTP/1.1\r\n${h2c.replace(Key, 'bad')}\r\n`);
+    const { socket } = openRaw(url, { bytes: `GET /h2c HTTP/1.1\r\n${h2c.replace(Key, 'bad')}\r\n` });
     const first = await new Promise<Buffer>((done) => socket.once('data', done));
     t.match(first.toString(), /^HTTP\/1\.1 401 /, 'and judged as any other');
     socket.destroy();

@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync, statfsSync, writeFileSync } from 'node:fs';
-import { connect, createServer as createTcpServer } from 'node:net';
+import { createServer as createTcpServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -8,6 +8,7 @@ import { makeClock } from '../helpers/clock.js';
 import { client, directory, otpAt, PASSWORD } from '../helpers/fixture.js';
 import { listenOnLoopback, send, startUpstream } from '../helpers/http.js';
 import { type StartOptions, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 import { freePort } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 
@@ -178,9 +179,8 @@ t.test('50 slow readers of 100 MiB each with a small heap', async (t) => {
     Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, 'utf8'))?.[1]) / 1024;
   const before = rss();
   const sockets = Array.from({ length: 50 }, () => {
-    const socket = connect(Number(new URL(url).port), '127.0.0.1');
-    socket.on('error', () => undefined).write(`GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n\r\n`);
-    return socket.pause();
+    const bytes = `GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n\r\n`;
+    return openRaw(url, { reads: false, bytes }).socket;
   });
   await sleep(1_500);
   const grown = rss() - before;

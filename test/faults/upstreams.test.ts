@@ -1,9 +1,10 @@
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
-import { connect, createServer as createTcpServer } from 'node:net';
+import { createServer as createTcpServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
 import { listenOnLoopback, send } from '../helpers/http.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
 let behave: (req: IncomingMessage, res: ServerResponse) => void = (_req, res) => res.end('ok');
@@ -48,14 +49,13 @@ t.test('requests wait for a connection in turn, for so long, and only so many', 
   arrived = 0;
   const busy = [get('/1'), get('/2')];
   await until(() => arrived === 2, 'both connections are taken');
-  const gone = connect(Number(new URL(url).port), '127.0.0.1');
-  gone.write(`GET /gone HTTP/1.1\r\n${head}\r\n`);
+  const gone = openRaw(url, { bytes: `GET /gone HTTP/1.1\r\n${head}\r\n` });
   await sleep(100);
   const waiting = [get('/3'), get('/4')];
   await sleep(100);
   const full = await get('/5');
   t.match(full, { status: 503, headers: { 'retry-after': '1' }, json: { detail: /Too many requests wait/ } });
-  gone.destroy();
+  gone.socket.destroy();
   await sleep(50);
   const paths: (string | undefined)[] = [];
   behave = (req, res) => {
@@ -86,9 +86,7 @@ t.test('a client that stops reading is let go after idle_timeout', async (t) => 
       more();
     };
   });
-  const socket = connect(Number(new URL(url).port), '127.0.0.1');
-  socket.pause();
-  socket.write(`GET /x HTTP/1.1\r\n${head}\r\n`);
+  const { socket } = openRaw(url, { reads: false, bytes: `GET /x HTTP/1.1\r\n${head}\r\n` });
   const startedAt = Date.now();
   await ended;
   t.ok(Date.now() - startedAt < 20_000);

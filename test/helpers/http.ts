@@ -1,7 +1,8 @@
 import { createServer, type IncomingHttpHeaders, request, type Server } from 'node:http';
 import { request as requestOverTls } from 'node:https';
-import { type AddressInfo, connect } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { checkExchange } from './interface.js';
+import { openRaw } from './raw-client.mjs';
 import { rememberSecretsOf } from './secrets.js';
 
 /** An answer with its body as text and, when it is JSON, as a value. */
@@ -123,20 +124,16 @@ const ANSWER_MS = 20_000;
  * @param answers how many those are, with interim ones
  */
 export function sendRaw(base: string, bytes: string, quietMs = 300, answers = 1): Promise<string> {
-  const { hostname, port } = new URL(base);
   return new Promise((resolve) => {
-    const socket = connect(Number(port), hostname);
-    let got = '';
+    const { socket, text } = openRaw(base, { bytes });
     const finish = () => {
       clearTimeout(timer);
       socket.destroy();
-      resolve(got);
+      resolve(text());
     };
     let timer = setTimeout(finish, ANSWER_MS);
-    socket.on('connect', () => socket.write(Buffer.from(bytes, 'latin1')));
-    socket.on('data', (chunk: Buffer) => {
-      got += chunk.toString('latin1');
-      if ((got.match(/HTTP\/1\.1 \d/g)?.length ?? 0) < answers) return;
+    socket.on('data', () => {
+      if ((text().match(/HTTP\/1\.1 \d/g)?.length ?? 0) < answers) return;
       clearTimeout(timer);
       timer = setTimeout(finish, quietMs);
     });
