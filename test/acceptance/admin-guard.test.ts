@@ -71,9 +71,10 @@ t.test('nothing from another origin or site, by whatever field says so', async (
 }); // prettier-ignore
 
 t.test('HTTP/1.0 without Host is a probe and no browser', async (t) => {
-  const { text, closed } = openRaw(admin, { bytes: 'GET /healthz HTTP/1.0\r\n\r\n' });
-  await closed;
-  t.match(text(), /^HTTP\/1\.1 200 /);
+  const client = openRaw(admin, { bytes: 'GET /healthz HTTP/1.0\r\n\r\n' });
+  await client.closed;
+  t.equal(client.error, undefined);
+  t.match(client.text(), /^HTTP\/1\.1 200 /);
 });
 
 t.test('a page elsewhere has a browser ask in vain', async (t) => {

@@ -1,11 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { createServer, request, type IncomingMessage, type ServerResponse } from 'node:http';
-import { createServer as createTcpServer, type Socket } from 'node:net';
+import { request, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, send, sendRaw } from '../helpers/http.js';
+import { send, sendRaw, serveHttp, serveTcp } from '../helpers/http.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
@@ -15,24 +15,15 @@ let behave: (req: IncomingMessage, res: ServerResponse) => void = (_req, res) =>
 let behaveRaw: (socket: Socket, heads: () => number) => void = (socket) => socket.destroy();
 let rawRequests = 0;
 
-const upstream = createServer({ keepAliveTimeout: 1_000 }, (req, res) => behave(req, res));
+const { url: upstreamUrl, server: upstream } = await serveHttp(t, (req, res) => behave(req, res), {
+  keepAliveTimeout: 1_000,
+});
 upstream.on('checkContinue', (req: IncomingMessage, res: ServerResponse) => behave(req, res));
-const upstreamUrl = await listenOnLoopback(upstream);
-const rawSockets = new Set<Socket>();
-const raw = createTcpServer((socket) => {
-  rawSockets.add(socket);
-  socket.on('error', () => undefined).on('close', () => rawSockets.delete(socket));
+const { url: rawUrl } = await serveTcp(t, (socket) => {
   socket.once('data', () => {
     rawRequests += 1;
     behaveRaw(socket, () => rawRequests);
   });
-});
-const rawUrl = await listenOnLoopback(raw);
-t.teardown(() => {
-  upstream.close();
-  upstream.closeAllConnections();
-  raw.close();
-  for (const socket of rawSockets) socket.destroy();
 });
 // A port that nobody listens on, and that no other test is given meanwhile.
 const goneUrl = 'http://127.0.0.1:1';

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { constants } from 'node:http2';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -7,7 +7,7 @@ import { selfSigned } from '../helpers/certificates.js';
 import { negativeSeries, underWay } from '../helpers/counts.js';
 import { startFixture } from '../helpers/fixture.js';
 import { block, DATA, END_HEADERS, frame, FrameConnection, HEADERS, RST_STREAM, uint32 } from '../helpers/frames.js'; // prettier-ignore
-import { freshMetrics, listenOnLoopback, send } from '../helpers/http.js';
+import { freshMetrics, send, serveHttp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
@@ -35,14 +35,9 @@ const behaviours: Record<string, (req: IncomingMessage, res: ServerResponse) => 
   },
 };
 let arrived = 0;
-const upstream = createServer((req, res) => {
+const { url: upstreamUrl } = await serveHttp(t, (req, res) => {
   arrived += 1;
   behaviours[req.url ?? '']?.(req, res);
-});
-const upstreamUrl = await listenOnLoopback(upstream);
-t.teardown(() => {
-  upstream.close();
-  upstream.closeAllConnections();
 });
 
 const api = { url: upstreamUrl, max_connections: SIZE, max_waiting: WAITING, wait_timeout: '300ms', idle_timeout: '500ms', retries: 0 }; // prettier-ignore

@@ -1,9 +1,9 @@
-import { createServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { exchange } from '../helpers/exchange.js';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback } from '../helpers/http.js';
+import { serveTcp } from '../helpers/http.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
@@ -46,8 +46,7 @@ const ENDINGS: Readonly<Record<string, string>> = {
 let first = '';
 let big: ((socket: Socket) => void) | undefined;
 let answers = 0;
-const upstream = createServer((socket) => {
-  socket.on('error', () => undefined);
+const { url: upstreamUrl } = await serveTcp(t, (socket) => {
   socket.on('data', (data) => {
     if (big !== undefined) return big(socket);
     // A body that comes behind its head is no request.
@@ -61,13 +60,12 @@ const upstream = createServer((socket) => {
 const fixture = await startFixture(t, {
   upstream: undefined,
   upstreams: {
-    api: { url: await listenOnLoopback(upstream), max_connections: 1, retries: 0, idle_timeout: '5s' },
+    api: { url: upstreamUrl, max_connections: 1, retries: 0, idle_timeout: '5s' },
   },
   default_route: { auth: 'none' },
   routes: [{ path: '/x', auth: 'none' }],
 });
 const { url, server } = fixture;
-t.teardown(() => upstream.close());
 
 const BODY = 'Content-Length: 4\r\n\r\nbody';
 const NEXT: readonly [string, string][] = [['GET', '\r\n'], ['POST', BODY], ['DELETE', BODY]]; // prettier-ignore

@@ -1,11 +1,11 @@
-import { createServer, type ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { selfSigned } from '../helpers/certificates.js';
 import { startFixture } from '../helpers/fixture.js';
 import { block, DATA, END_HEADERS, END_STREAM, frame, FrameConnection, HEADERS, PING, SETTINGS } from '../helpers/frames.js'; // prettier-ignore
-import { listenOnLoopback } from '../helpers/http.js';
+import { serveHttp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
@@ -16,14 +16,9 @@ const LATE_MS = 4_000;
 /** How long the rest of an unread body may take. */
 const REST_MS = 10_000;
 
-const upstream = createServer((req, res: ServerResponse) => {
+const { url: upstreamUrl } = await serveHttp(t, (req, res: ServerResponse) => {
   res.end('early');
   req.resume();
-});
-const upstreamUrl = await listenOnLoopback(upstream);
-t.teardown(() => {
-  upstream.close();
-  upstream.closeAllConnections();
 });
 const config = {
   upstream: upstreamUrl,

@@ -1,12 +1,11 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync, statfsSync, writeFileSync } from 'node:fs';
-import { createServer as createTcpServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { makeClock } from '../helpers/clock.js';
 import { client, directory, otpAt, PASSWORD } from '../helpers/fixture.js';
-import { listenOnLoopback, send, startUpstream } from '../helpers/http.js';
+import { send, serveTcp, startUpstream } from '../helpers/http.js';
 import { type StartOptions, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { freePort } from '../helpers/redis.js';
@@ -156,8 +155,7 @@ t.test('a clock that is set back or forward', async (t) => {
 
 t.test('50 slow readers of 100 MiB each with a small heap', async (t) => {
   const size = 100 * 1024 * 1024;
-  const upstream = createTcpServer((socket) => {
-    socket.on('error', () => undefined);
+  const { url: upstreamUrl } = await serveTcp(t, (socket) => {
     socket.once('data', () => {
       socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${size}\r\n\r\n`);
       const chunk = Buffer.alloc(256 * 1024);
@@ -168,7 +166,6 @@ t.test('50 slow readers of 100 MiB each with a small heap', async (t) => {
       more();
     });
   });
-  const upstreamUrl = await listenOnLoopback(upstream);
   const { server, url, token } = await serve(
     t,
     { upstream: upstreamUrl },
@@ -186,6 +183,5 @@ t.test('50 slow readers of 100 MiB each with a small heap', async (t) => {
   const grown = rss() - before;
   t.equal((await send(server.admin, '/healthz')).status, 200);
   for (const socket of sockets) socket.destroy();
-  upstream.close();
   t.ok(grown < 100, `${Math.round(grown)} MiB`);
 });

@@ -1,9 +1,9 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback } from '../helpers/http.js';
+import { serveHttp } from '../helpers/http.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 
 /** Both limits, in ms, and the pause of whoever is slow but not too slow. */
@@ -21,8 +21,7 @@ const AT_ONCE = 4 * 1024 * 1024;
 type Behaviour = (req: IncomingMessage, res: ServerResponse) => unknown;
 
 let behave: Behaviour;
-const upstream = createServer((req, res) => void behave(req, res));
-const address = await listenOnLoopback(upstream);
+const { url: address } = await serveHttp(t, (req, res) => void behave(req, res));
 const { url, token, server } = await startFixture(t, {
   upstream: undefined,
   upstreams: {
@@ -35,8 +34,6 @@ const { url, token, server } = await startFixture(t, {
 const key = await token('superuser');
 t.teardown(async () => {
   await server.stop('SIGKILL');
-  upstream.close();
-  upstream.closeAllConnections();
 });
 
 interface Seen {

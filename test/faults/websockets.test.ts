@@ -1,11 +1,11 @@
-import { createServer, type IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { underWay } from '../helpers/counts.js';
 import { startFixture } from '../helpers/fixture.js';
-import { freshMetrics, listenOnLoopback, send } from '../helpers/http.js';
+import { freshMetrics, send, serveHttp } from '../helpers/http.js';
 import { openRaw, type RawClient } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 import { acceptOf } from '../helpers/wire.mjs';
@@ -35,7 +35,7 @@ const behaviours: Record<string, Behaviour> = {
 }; // prettier-ignore
 let open = 0;
 let deaf = 0;
-const upstream = createServer((_req, res) => res.end('ok'));
+const { url: upstreamUrl, server: upstream } = await serveHttp(t, (_req, res) => res.end('ok'));
 upstream.on('connection', (socket: Socket) => {
   open += 1;
   socket.on('close', () => (open -= 1));
@@ -44,11 +44,6 @@ upstream.on('upgrade', (req, socket) => {
   socket.on('error', () => undefined);
   if (req.url !== '/deaf') socket.on('end', () => socket.end()).resume();
   behaviours[req.url ?? '']?.(req, socket);
-});
-const upstreamUrl = await listenOnLoopback(upstream);
-t.teardown(() => {
-  upstream.close();
-  upstream.closeAllConnections();
 });
 const { url, token, server } = await startFixture(t, {
   upstream: undefined,

@@ -57,7 +57,8 @@ export function abandon(port, bytes, ms) {
 
 /**
  * A raw upstream that reads requests strictly and answers each with 200. A request that can't be read is kept as a
- * fault and its connection closed. Where the target holds `switch` it becomes a tunnel that echoes.
+ * fault and its connection closed. Where the target holds `switch` it becomes a tunnel that echoes. It is no `serveTcp`
+ * because the fuzzer runs it too, without tap.
  */
 export async function startStrictUpstream() {
   const seen = { requests: [], faults: [], tunnelled: [], cut: [] };

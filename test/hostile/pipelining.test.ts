@@ -1,24 +1,19 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, send, sendRaw } from '../helpers/http.js';
+import { send, sendRaw, serveHttp } from '../helpers/http.js';
 import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
 /** Requests that arrived, and when each was answered. */
 let arrived: string[] = [];
 let behave: (req: IncomingMessage, res: ServerResponse) => void = (_req, res) => res.end('ok');
-const upstream = createServer((req, res) => {
+const { url: upstreamUrl, server: upstream } = await serveHttp(t, (req, res) => {
   arrived.push(`${req.method} ${req.url}`);
   behave(req, res);
 });
 upstream.on('checkContinue', (req: IncomingMessage, res: ServerResponse) => behave(req, res));
-const upstreamUrl = await listenOnLoopback(upstream);
-t.teardown(() => {
-  upstream.close();
-  upstream.closeAllConnections();
-});
 const { url, token, server } = await startFixture(t, { upstream: upstreamUrl });
 const key = await token('superuser');
 const head = (line: string) => `${line} HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n`;
