@@ -1,11 +1,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { parseDocument } from 'yaml';
 import { ConfigError } from '../../src/config/fault.js';
 import { loadConfigToServe } from '../../src/config/load.js';
 import { FULL, placesOf } from '../config/mutations.js';
+import { serveTcp } from '../helpers/http.js';
 import { run, start, temporaryFolder } from '../helpers/latchkey.js';
 import { forEachRow } from '../helpers/table.js';
 
@@ -121,10 +121,8 @@ t.test('configurations of edge values that are accepted start', { timeout: 600_0
 }); // prettier-ignore
 
 t.test('a port that somebody else has is told without the values of the configuration', async (t) => {
-  const taken = createServer().listen(0, '127.0.0.1');
-  await new Promise((done) => taken.once('listening', done));
-  t.teardown(() => taken.close());
-  const { port } = taken.address() as { port: number };
+  const taken = await serveTcp(t, () => undefined);
+  const port = Number(new URL(taken.url).port);
   writeFileSync(file, `${UP}listen: { host: 127.0.0.1, port: ${port} }\nadmin: { port: 0 }\nstore: { type: lmdb, path: ${join(folder, 'd')} }`);
   t.match(await run(['serve', '--config', file]), { code: 1, stderr: `port ${port} is in use already` });
 }); // prettier-ignore

@@ -1,9 +1,9 @@
-import { connect } from 'node:net';
 import t from 'tap';
 import { startChromium } from '../helpers/chromium.js';
 import { startFixture } from '../helpers/fixture.js';
 import { exchange } from '../helpers/exchange.js';
 import { freshMetrics, send, startUpstream } from '../helpers/http.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 
 const { server } = await startFixture(t, { admin: { port: 0, hosts: ['Metrics.Example.com'] } });
 const { admin } = server;
@@ -71,12 +71,10 @@ t.test('nothing from another origin or site, by whatever field says so', async (
 }); // prettier-ignore
 
 t.test('HTTP/1.0 without Host is a probe and no browser', async (t) => {
-  const text = await new Promise<string>((done) => {
-    const socket = connect(Number(port), '127.0.0.1', () => socket.write('GET /healthz HTTP/1.0\r\n\r\n'));
-    let got = '';
-    socket.on('data', (chunk: Buffer) => (got += chunk.toString())).on('close', () => done(got));
-  });
-  t.match(text, /^HTTP\/1\.1 200 /);
+  const client = openRaw(admin, { bytes: 'GET /healthz HTTP/1.0\r\n\r\n' });
+  await client.closed;
+  t.equal(client.error, undefined);
+  t.match(client.text(), /^HTTP\/1\.1 200 /);
 });
 
 t.test('a page elsewhere has a browser ask in vain', async (t) => {

@@ -1,14 +1,13 @@
-import { createServer } from 'node:http';
-import { createServer as createTcpServer } from 'node:net';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { stringify } from 'yaml';
 import { selfSigned } from '../helpers/certificates.js';
 import { client, directory, PASSWORD, startFixture } from '../helpers/fixture.js';
-import { freshMetrics, listenOnLoopback, type Reply, send, sendRaw, type Sent } from '../helpers/http.js';
+import { freshMetrics, type Reply, send, sendRaw, type Sent, serveHttp } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { freePort } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 
 const APP = 'https://app.example';
@@ -20,7 +19,7 @@ const PREFLIGHT_VARY = 'Origin, Access-Control-Request-Method, Access-Control-Re
 /** The API answers with CORS fields of its own, a trailer among them; `/never` and `?hold` get no answer. */
 const asked: string[] = [];
 const held: (() => void)[] = [];
-const api = createServer((req, res) => {
+const { url } = await serveHttp(t, (req, res) => {
   asked.push(`${req.method} ${req.url}`);
   req.resume();
   if (req.url === '/never' || req.url?.endsWith('?hold') === true) {
@@ -37,19 +36,14 @@ const api = createServer((req, res) => {
   res.addTrailers({ 'Access-Control-Allow-Origin': '*', 'X-Sum': '1' });
   res.end('{}');
 });
-const dead = createTcpServer();
-const url = await listenOnLoopback(api);
 const upstreams = {
   api: { url },
-  dead: { url: await listenOnLoopback(dead), retries: 0 },
+  dead: { url: `http://127.0.0.1:${await freePort()}`, retries: 0 },
   slow: { url, response_timeout: '300ms', retries: 0 },
   full: { url, max_connections: 1, max_waiting: 0, retries: 0 },
 };
-dead.close();
 t.teardown(() => {
   for (const end of held) end();
-  api.close();
-  api.closeAllConnections();
 });
 
 const folder = temporaryFolder(t);

@@ -1,12 +1,10 @@
-import { createServer } from 'node:http';
-import { createServer as createTcpServer } from 'node:net';
 import t, { type Test as T } from 'tap';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { refusalReply } from '../../src/http/replies.js';
 import type { EndpointName } from '../../src/endpoints/endpoints.js';
 import { exchange, type WireReply } from '../helpers/exchange.js';
 import { LEGACY_KEY, PASSWORD, startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, send } from '../helpers/http.js';
+import { send, serveHttp, serveTcp } from '../helpers/http.js';
 import { freePort } from '../helpers/redis.js';
 import { until, untilHourLasts } from '../helpers/until.js';
 
@@ -17,17 +15,12 @@ import { until, untilHourLasts } from '../helpers/until.js';
 
 /** Upstreams that fail in each way. */
 async function startFailing(t: T) {
-  const silent = createServer(() => undefined);
-  const broken = createTcpServer((socket) => socket.on('error', () => undefined).end('HTTP/1.1 200 OK\r\nA\r\n\r\n'));
-  t.teardown(() => {
-    silent.close();
-    silent.closeAllConnections();
-    broken.close();
-  });
+  const { url: silentUrl } = await serveHttp(t, () => undefined);
+  const { url: brokenUrl } = await serveTcp(t, (socket) => socket.end('HTTP/1.1 200 OK\r\nA\r\n\r\n'));
   return {
     gone: { url: `http://127.0.0.1:${await freePort()}`, connect_timeout: '1s' },
-    silent: { url: await listenOnLoopback(silent), response_timeout: '300ms' },
-    broken: { url: await listenOnLoopback(broken) },
+    silent: { url: silentUrl, response_timeout: '300ms' },
+    broken: { url: brokenUrl },
   };
 } // prettier-ignore
 

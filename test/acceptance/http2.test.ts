@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ClientHttp2Session, constants } from 'node:http2';
 import { request } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,7 +10,7 @@ import { Agent } from 'undici';
 import { WebSocket, WebSocketServer } from 'ws';
 import { selfSigned } from '../helpers/certificates.js';
 import { LEGACY_KEY, PASSWORD, startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, type Reply, send, type Sent } from '../helpers/http.js';
+import { type Reply, send, type Sent, serveHttp } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
@@ -64,7 +64,7 @@ const ANSWERS: Readonly<Record<string, (req: IncomingMessage, res: ServerRespons
   '/unread': (req) => req.pause(),
 }; // prettier-ignore
 
-const upstream = createServer((req, res) => {
+const { url: upstreamUrl, server: upstream } = await serveHttp(t, (req, res) => {
   const entry = { req, res, bytes: 0, whole: false };
   arrived.push(entry);
   const path = (req.url ?? '').split('?', 1)[0] ?? '';
@@ -113,12 +113,6 @@ function shown({ status, headers, text }: Reply) {
 
 const folder = temporaryFolder(t);
 const tls = selfSigned(folder, 'one');
-const upstreamUrl = await listenOnLoopback(upstream);
-t.teardown(() => {
-  upstream.close();
-  upstream.closeAllConnections();
-  for (const client of sockets.clients) client.terminate();
-});
 const settings = {
   upstream: upstreamUrl,
   proxy: { stream_recheck: '1s' },

@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs';
-import { createServer } from 'node:http';
 import { join } from 'node:path';
 import t from 'tap';
 import { newAccessToken } from '../../src/domain/secret.js';
 import { startCollector } from '../helpers/collector.js';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, send, sendRaw } from '../helpers/http.js';
+import { send, sendRaw, serveHttp } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { rememberSecret } from '../helpers/secrets.js';
 import { forEachRow } from '../helpers/table.js';
@@ -72,12 +71,8 @@ t.test('a token that stands where none belongs is in no log, audit log, span or 
 }); // prettier-ignore
 
 t.test('the address of an account source is told without its credentials', async (t) => {
-  const source = createServer((_req, res) => void res.writeHead(500).end());
-  const base = new URL(await listenOnLoopback(source));
-  t.teardown(() => {
-    source.close();
-    source.closeAllConnections();
-  });
+  const { url: sourceUrl } = await serveHttp(t, (_req, res) => void res.writeHead(500).end());
+  const base = new URL(sourceUrl);
   const key = newAccessToken();
   for (const secret of ['source-query-key', key]) rememberSecret(secret);
   const http = { url: `http://${base.host}/users/check?key=source-query-key&token=${key}` };

@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { parse, stringify } from 'yaml';
@@ -11,6 +10,7 @@ import { runs } from '../helpers/debian.js';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { start, temporaryFolder } from '../helpers/latchkey.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 import { startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 
@@ -64,17 +64,15 @@ const scrape = async (admin: string) => {
 
 /** Sends many requests in a row on each of some connections, and resolves when all are answered or their connection is gone. */
 async function flood(url: string, connections: number, each: number, line: () => string): Promise<void> {
-  const one = () =>
-    new Promise<void>((done) => {
-      let answers = 0;
-      const socket = connect(Number(new URL(url).port), '127.0.0.1');
-      socket.on('data', (chunk: Buffer) => {
-        answers += chunk.toString('latin1').match(/HTTP\/1\.1 \d/g)?.length ?? 0;
-        if (answers >= each) socket.destroy();
-      });
-      socket.on('close', () => done()).on('error', () => undefined);
-      socket.write(Array.from({ length: each }, line).join(''));
-    });
+  const one = () => {
+    let answers = 0;
+    const onData = (chunk: Buffer) => {
+      answers += chunk.toString('latin1').match(/HTTP\/1\.1 \d/g)?.length ?? 0;
+      if (answers >= each) socket.destroy();
+    };
+    const { socket, closed } = openRaw(url, { onData, bytes: Array.from({ length: each }, line).join('') });
+    return closed;
+  };
   await Promise.all(Array.from({ length: connections }, one));
 }
 
@@ -149,17 +147,13 @@ t.test('requests, upstreams, logins and the process', async (t) => {
   }); // prettier-ignore
 
   await t.test('one render a second serves everybody, and those who do not read hold nobody', async (t) => {
-    const lazy = Array.from({ length: 50 }, () => {
-      const socket = connect(Number(new URL(server.admin).port), '127.0.0.1');
-      socket.on('error', () => undefined).pause();
-      socket.write('GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(20));
-      return socket;
-    });
+    const bytes = 'GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(20);
+    const lazy = Array.from({ length: 50 }, () => openRaw(server.admin, { reads: false, bytes }));
     const texts = await Promise.all(Array.from({ length: 50 }, () => scrape(server.admin)));
     t.ok(new Set(texts).size <= 10, `${new Set(texts).size} different ones for 50 that asked`);
     t.equal((await send(server.admin, '/healthz')).status, 200);
     t.equal((await send(url, '/status')).status, 200);
-    for (const socket of lazy) socket.destroy();
+    for (const { socket } of lazy) socket.destroy();
   });
 
   await t.test('tokens that work are counted at the start', async (t) => {

@@ -1,13 +1,14 @@
 import { makeClock } from '../helpers/clock.js';
 import { execFileSync, spawn } from 'node:child_process';
-import { createServer, type ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { parse, stringify } from 'yaml';
 import { client, directory, PASSWORD, startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, send } from '../helpers/http.js';
+import { send, serveHttp } from '../helpers/http.js';
 import { start, temporaryFolder, workersOf, writeConfig } from '../helpers/latchkey.js';
+import { freePort } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
@@ -133,19 +134,8 @@ t.test(
 t.test(
   'SIGTERM: not ready at once, what is in flight is finished, last uses are written, exit 0',
   async (t) => {
-    const slow = createServer();
     let held: ServerResponse | undefined;
-    const arrived = new Promise<void>((done) => {
-      slow.on('request', (_req, res) => {
-        held = res;
-        done();
-      });
-    });
-    const slowUrl = await listenOnLoopback(slow);
-    t.teardown(() => {
-      slow.close();
-      slow.closeAllConnections();
-    });
+    const { url: slowUrl } = await serveHttp(t, (_req, res) => void (held = res));
     const { url, server, create, configFile } = await startFixture(t, {
       upstream: slowUrl,
       tokens: { last_seen_interval: '1h' },
@@ -154,7 +144,7 @@ t.test(
     const pending = send(url, '/slow', {
       headers: { 'Service-Key': made.access_token, 'User-Agent': 'last' },
     });
-    await arrived;
+    await until(() => held !== undefined, 'it is in flight');
     const stopped = server.stop('SIGTERM');
     await until(async () => (await send(server.admin, '/readyz')).status === 503, 'it is not ready');
     await t.rejects(send(url, '/x'), 'nothing new is accepted');
@@ -269,7 +259,7 @@ t.test('no secret is in the store, and only digests of tokens and sessions are',
 
 t.test('nginx as the upstream', async (t) => {
   const folder = temporaryFolder(t);
-  const port = new URL(await freeUrl()).port;
+  const port = await freePort();
   writeFileSync(
     join(folder, 'nginx.conf'),
     `daemon off; user root; pid ${folder}/pid; error_log ${folder}/error.log; worker_processes 1;
@@ -300,13 +290,6 @@ t.test('nginx as the upstream', async (t) => {
     "an error of the upstream is the upstream's",
   );
 });
-
-async function freeUrl(): Promise<string> {
-  const server = createServer();
-  const url = await listenOnLoopback(server);
-  await new Promise((done) => server.close(done));
-  return url;
-}
 
 /** Starts nginx from Debian's packages, installing it when it is missing and that is allowed. */
 function startNginx(t: { teardown: (fn: () => void) => void }, folder: string): boolean {

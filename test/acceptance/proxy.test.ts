@@ -1,11 +1,12 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { createServer, request, type IncomingMessage, type ServerResponse } from 'node:http';
-import { connect, createServer as createTcpServer, type Socket } from 'node:net';
+import { request, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, send, sendRaw } from '../helpers/http.js';
+import { send, sendRaw, serveHttp, serveTcp } from '../helpers/http.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
 /** What the upstream does with the next request; each case sets its own. */
@@ -14,24 +15,15 @@ let behave: (req: IncomingMessage, res: ServerResponse) => void = (_req, res) =>
 let behaveRaw: (socket: Socket, heads: () => number) => void = (socket) => socket.destroy();
 let rawRequests = 0;
 
-const upstream = createServer({ keepAliveTimeout: 1_000 }, (req, res) => behave(req, res));
+const { url: upstreamUrl, server: upstream } = await serveHttp(t, (req, res) => behave(req, res), {
+  keepAliveTimeout: 1_000,
+});
 upstream.on('checkContinue', (req: IncomingMessage, res: ServerResponse) => behave(req, res));
-const upstreamUrl = await listenOnLoopback(upstream);
-const rawSockets = new Set<Socket>();
-const raw = createTcpServer((socket) => {
-  rawSockets.add(socket);
-  socket.on('error', () => undefined).on('close', () => rawSockets.delete(socket));
+const { url: rawUrl } = await serveTcp(t, (socket) => {
   socket.once('data', () => {
     rawRequests += 1;
     behaveRaw(socket, () => rawRequests);
   });
-});
-const rawUrl = await listenOnLoopback(raw);
-t.teardown(() => {
-  upstream.close();
-  upstream.closeAllConnections();
-  raw.close();
-  for (const socket of rawSockets) socket.destroy();
 });
 // A port that nobody listens on, and that no other test is given meanwhile.
 const goneUrl = 'http://127.0.0.1:1';
@@ -251,16 +243,16 @@ t.test('an answer that breaks off is never seen as a whole one', async (t) => {
 });
 
 t.test('a client that goes away ends the upstream request at once', async (t) => {
-  const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname);
+  const client = openRaw(url);
   const closed = new Promise<void>((done) => {
     behave = (req) => {
       req.socket.on('close', done);
-      socket.destroy();
+      client.socket.destroy();
     };
   });
-  socket.write(`GET /gone-away HTTP/1.1\r\nHost: a\r\nService-Key: ${headers['Service-Key']}\r\n\r\n`);
+  client.write(`GET /gone-away HTTP/1.1\r\nHost: a\r\nService-Key: ${headers['Service-Key']}\r\n\r\n`);
   await closed;
+  t.equal(client.error, undefined);
   const record = () =>
     server
       .stdout()
@@ -288,21 +280,14 @@ t.test(
     behave = (_req, res) => void res.writeHead(413).end('no');
     const rest = 999_000;
     const head = `POST /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\nService-Key: ${headers['Service-Key']}\r\nContent-Length: ${rest + 4}\r\n\r\nhalf`;
-    const socket = connect(Number(new URL(url).port), new URL(url).hostname);
-    const faults: Error[] = [];
-    let text = '';
-    socket
-      .on('error', (error) => faults.push(error))
-      .on('data', (chunk: Buffer) => (text += chunk.toString()));
-    const closed = new Promise((resolve) => socket.on('close', resolve));
-    socket.write(head);
-    await until(() => text.includes('\r\nno\r\n'), 'the answer');
+    const client = openRaw(url, { bytes: head });
+    await until(() => client.text().includes('\r\nno\r\n'), 'the answer');
     await sleep(100);
-    t.equal(socket.readyState, 'open');
-    socket.write(Buffer.alloc(rest, 'x'));
-    await closed;
-    t.match(text, /^HTTP\/1\.1 413 /);
-    t.same(faults, []);
+    t.equal(client.socket.readyState, 'open');
+    client.write(Buffer.alloc(rest, 'x'));
+    await client.closed;
+    t.match(client.text(), /^HTTP\/1\.1 413 /);
+    t.equal(client.error, undefined);
   },
 );
 
@@ -321,16 +306,15 @@ t.test('a slow reader of a large answer costs no memory', async (t) => {
     };
     more();
   };
-  const { hostname, port } = new URL(url);
   const before = rssOf(server.pid);
-  const sockets = Array.from({ length: 10 }, () => {
-    const socket = connect(Number(port), hostname);
-    socket.write(`GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${headers['Service-Key']}\r\n\r\n`);
-    return socket.pause();
-  });
+  const bytes = `GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${headers['Service-Key']}\r\n\r\n`;
+  const clients = Array.from({ length: 10 }, () => openRaw(url, { reads: false, bytes }));
   await new Promise((wait) => setTimeout(wait, 600));
   const grown = rssOf(server.pid) - before;
-  for (const socket of sockets) socket.destroy();
+  for (const { socket, error } of clients) {
+    t.equal(error, undefined);
+    socket.destroy();
+  }
   t.ok(grown < 100, `${grown} MiB for ten readers of 100 MiB each`);
 });
 

@@ -1,10 +1,10 @@
 import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { createServer, type ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { parse, stringify } from 'yaml';
 import { client, directory, startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, send, startUpstream } from '../helpers/http.js';
+import { send, serveHttp, startUpstream } from '../helpers/http.js';
 import { start, temporaryFolder } from '../helpers/latchkey.js';
 
 const wait = (ms: number) => new Promise((done) => setTimeout(done, ms));
@@ -214,14 +214,8 @@ t.test('a swapped symbolic link is a changed file, as Kubernetes mounts a Config
 });
 
 t.test('traffic does not notice a reload, and what is in flight ends by the rules it began with', async (t) => {
-  const slow = createServer();
   const held: ServerResponse[] = [];
-  slow.on('request', (req, res) => void (req.url === '/slow' ? held.push(res) : res.end('ok')));
-  const upstream = await listenOnLoopback(slow);
-  t.teardown(() => {
-    slow.close();
-    slow.closeAllConnections();
-  });
+  const { url: upstream } = await serveHttp(t, (req, res) => void (req.url === '/slow' ? held.push(res) : res.end('ok')));
   const server = await changeable(t, { upstream, workers: 2 });
   const headers = { 'Service-Key': await server.token('superuser') };
   const pending = send(server.url, '/slow', { headers });

@@ -1,9 +1,10 @@
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import t from 'tap';
 import { BodyBudget } from '../../src/http/read-body.js';
 import { startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
 const MIB = 1024 * 1024;
@@ -12,19 +13,16 @@ t.test('bodies of strangers are bounded together, in bytes and in number', async
   const { url, create, token } = await startFixture(t, { limits: { body_size: '16MiB', body_timeout: '60s' } });
   const headers = { 'Service-Key': await token('superuser') };
   const revoked = await token('superuser');
-  const port = Number(new URL(url).port);
   const sockets: Socket[] = [];
   t.teardown(() => sockets.forEach((socket) => socket.destroy()));
   /** A login whose body does not end. Resolves to its answer, if one comes. */
   const begin = async (path: string, bytes: number) => {
-    const socket = connect(port, '127.0.0.1');
+    const { socket, text } = openRaw(url);
     sockets.push(socket);
-    let answer = '';
-    socket.on('data', (chunk: Buffer) => (answer += chunk.toString())).on('error', () => undefined);
     await once(socket, 'connect');
     socket.write(`POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${16 * MIB}\r\n\r\n`);
     socket.write(Buffer.alloc(bytes, 32));
-    return () => answer;
+    return text;
   };
   const endAll = async () => {
     for (const socket of sockets.splice(0)) socket.destroy();

@@ -1,10 +1,9 @@
-import { createServer } from 'node:http';
 import t from 'tap';
 import { selfSigned } from '../helpers/certificates.js';
 import { directory, startFixture } from '../helpers/fixture.js';
 import { exchange } from '../helpers/exchange.js';
 import { PROXIES } from '../helpers/checks.js';
-import { listenOnLoopback, send } from '../helpers/http.js';
+import { send, serveHttp } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { forEachRow } from '../helpers/table.js';
@@ -88,15 +87,10 @@ t.test('a handshake is no way around it', async (t) => {
 });
 
 t.test('an answer never widens the scope of a worker, and no cache takes a script for one', async (t) => {
-  const upstream = createServer((req, res) => {
+  const { url: base } = await serveHttp(t, (req, res) => {
     const type = new URL(req.url ?? '', 'http://a').searchParams.get('type') ?? 'text/plain';
     res.writeHead(200, ['Content-Type', type, 'Service-Worker-Allowed', '/', 'service-worker-allowed', '/x', 'Vary', 'Accept', 'Connection', 'Vary']);
     res.end('x');
-  });
-  const base = await listenOnLoopback(upstream);
-  t.teardown(() => {
-    upstream.close();
-    upstream.closeAllConnections();
   });
   const configFile = writeConfig(temporaryFolder(t), { upstream: base, routes: ROUTES }, await directory());
   const { url } = await start(t, configFile);

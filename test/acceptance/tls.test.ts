@@ -9,9 +9,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import type { ClientHttp2Session } from 'node:http2';
-import { connect as connectPlain, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls';
+import type { ConnectionOptions, TLSSocket } from 'node:tls';
 import t from 'tap';
 import { parse, stringify } from 'yaml';
 import { type ConfigError, formatFault } from '../../src/config/fault.js';
@@ -21,6 +20,7 @@ import { LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { freshMetrics, send, sendRaw } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { run, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
 const folder = temporaryFolder(t);
@@ -31,12 +31,11 @@ const key = { 'Service-Key': LEGACY_KEY };
 
 /** Shakes hands and says what came of it. Under TLS 1.3 a server refuses a client behind that client's end of it. */
 function shakeHands(url: string, options: ConnectionOptions = {}): Promise<{ socket: TLSSocket; name: string }> {
-  const { port } = new URL(url);
   return new Promise((resolve, reject) => {
-    const socket = connectTls({ port: Number(port), host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['http/1.1'], ...options });
+    const bytes = 'GET /status HTTP/1.1\r\nHost: a\r\n\r\n';
+    const socket = openRaw(url, { bytes, tls: options }).socket as TLSSocket;
     socket.on('error', reject).on('close', () => reject(new Error('closed')));
     socket.on('data', () => resolve({ socket, name: socket.getPeerCertificate().subject.CN as string }));
-    socket.write('GET /status HTTP/1.1\r\nHost: a\r\n\r\n');
   });
 } // prettier-ignore
 
@@ -203,16 +202,15 @@ t.test('client certificates: none, or one of another authority, ends the handsha
 });
 
 /** Sends bytes that are no TLS and says when the connection ends. */
-function talkPlain(url: string, bytes: Buffer | string): Promise<{ got: string; ms: number }> {
+async function talkPlain(url: string, bytes: Buffer | string): Promise<{ got: string; ms: number }> {
   const startedAt = Date.now();
-  return new Promise((resolve) => {
-    const socket = connectPlain(Number(new URL(url).port), '127.0.0.1');
-    let got = '';
-    socket.on('data', (chunk) => (got += chunk.toString('latin1'))).on('error', () => undefined);
-    socket.on('close', () => resolve({ got, ms: Date.now() - startedAt }));
-    socket.write(bytes);
-  });
+  const { text, closed } = openRaw(portOf(url), { bytes });
+  await closed;
+  return { got: text(), ms: Date.now() - startedAt };
 }
+
+/** Where no TLS is spoken, whatever the URL says. */
+const portOf = (url: string) => Number(new URL(url).port);
 
 const PROXY_V2 = Buffer.from('0d0a0d0a000d0a515549540a2111000c7f0000017f000001303901bb', 'hex');
 
@@ -229,23 +227,17 @@ t.test('what is no handshake is closed; slow ones count and end', async (t) => {
   const failed = await metric(server.admin, 'latchkey_tls_handshake_failures_total');
   t.ok(failed >= 4);
   t.notMatch(server.stdout(), /"level":[456]0/, 'nobody fills the log with them');
-  const slow: Socket[] = [];
-  const ended: Promise<unknown>[] = [];
-  for (let i = 0; i < 8; i++) {
-    const socket = connectPlain(Number(new URL(url).port), '127.0.0.1').on('error', () => undefined);
-    ended.push(new Promise((done) => socket.on('close', done)));
-    // The beginning of a handshake whose rest never comes.
-    socket.write(Buffer.from('16030100c8', 'hex'));
-    slow.push(socket.resume());
-  }
+  // The beginning of a handshake whose rest never comes.
+  const bytes = Buffer.from('16030100c8', 'hex');
+  const slow = Array.from({ length: 8 }, () => openRaw(portOf(url), { bytes }));
   await until(async () => (await metric(server.admin, 'latchkey_connections')) === 8, 'they count');
   await t.rejects(nameOf(url), 'the limit holds for them');
   t.equal(await metric(server.admin, 'latchkey_connections_refused_total'), 1);
-  await Promise.all(ended);
+  await Promise.all(slow.map(({ closed }) => closed));
   await until(async () => (await metric(server.admin, 'latchkey_connections')) === 0, 'and end in time');
   t.equal(await nameOf(url), 'one');
   // The end of the server may meet it before it was accepted.
-  slow.push(connectPlain(Number(new URL(url).port), '127.0.0.1').on('error', () => undefined));
+  openRaw(portOf(url), { reads: false });
   t.equal((await server.stop()).code, 0, 'nor do they hold a drain up');
 }); // prettier-ignore
 

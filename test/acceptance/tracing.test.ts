@@ -1,12 +1,11 @@
 import { once } from 'node:events';
-import { createServer } from 'node:http';
 import t, { type Test } from 'tap';
 import { WebSocket, WebSocketServer } from 'ws';
 import { selfSigned } from '../helpers/certificates.js';
 import { PROXIES } from '../helpers/checks.js';
 import { startCollector } from '../helpers/collector.js';
 import { directory, PASSWORD, startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, send, sendRaw, startUpstream } from '../helpers/http.js';
+import { send, sendRaw, serveHttp, startUpstream } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { INSTALLED, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { startRedis } from '../helpers/redis.js';
@@ -124,16 +123,10 @@ t.test('the spans of requests', async (t) => {
 
 t.test('a WebSocket: its handshake has the same spans, and an upstream that refuses is told as failed', async (t) => {
   const collector = await startCollector(t);
-  const http = createServer((_req, res) => void res.writeHead(500).end());
+  const { url: upstream, server: http } = await serveHttp(t, (_req, res) => void res.writeHead(500).end());
   const sockets = new WebSocketServer({ server: http, path: '/ws' });
   const got: (string | undefined)[] = [];
   sockets.on('connection', (_socket, req) => got.push(req.headers['traceparent'] as string));
-  const upstream = await listenOnLoopback(http);
-  t.teardown(() => {
-    for (const client of sockets.clients) client.terminate();
-    http.close();
-    http.closeAllConnections();
-  });
   const { url, server, token } = await startFixture(t, { upstream, tracing: { otlp: `${collector.url}/v1/traces` } });
   const headers = { 'Service-Key': await token('engineer'), traceparent: parent(TRACE, '01') };
   const socket = new WebSocket(`${url.replace('http', 'ws')}/ws`, { headers });

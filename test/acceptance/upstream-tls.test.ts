@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import type { IncomingMessage } from 'node:http';
-import { createServer, type ServerOptions } from 'node:https';
+import type { IncomingMessage, RequestListener } from 'node:http';
+import type { ServerOptions } from 'node:https';
 import type { TLSSocket } from 'node:tls';
 import { join } from 'node:path';
 import t from 'tap';
@@ -10,7 +10,7 @@ import { ConfigError, formatFault } from '../../src/config/fault.js';
 import { loadConfig } from '../../src/config/load.js';
 import { needPackages, runs } from '../helpers/debian.js';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, send } from '../helpers/http.js';
+import { send, serveHttp } from '../helpers/http.js';
 import { temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
@@ -55,10 +55,12 @@ function note(req: IncomingMessage): void {
 
 /** An https server that speaks WebSocket too; its port. */
 async function startTls(name: string, more: ServerOptions = {}): Promise<string> {
-  const server = createServer({ cert: pem(`${name}.pem`), key: pem(`${name}.key`), ...more }, (req, res) => {
+  const answer: RequestListener = (req, res) => {
     if (req.headers['user-agent'] !== 'latchkey-health-check') note(req);
     res.end('secret place');
-  });
+  };
+  const options = { cert: pem(`${name}.pem`), key: pem(`${name}.key`), ...more };
+  const { url, server } = await serveHttp(t, answer, options);
   server.on('tlsClientError', () => undefined);
   server.on('upgrade', (req, socket, head) => {
     note(req);
@@ -66,11 +68,7 @@ async function startTls(name: string, more: ServerOptions = {}): Promise<string>
       ws.on('message', (data: Buffer) => ws.send(data.toString())),
     );
   });
-  t.teardown(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const { port } = new URL(await listenOnLoopback(server));
+  const { port } = new URL(url);
   server.on('secureConnection', () => connections.set(port, (connections.get(port) ?? 0) + 1));
   return port;
 }

@@ -8,13 +8,13 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import { createServer as createTcpServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { join, resolve } from 'node:path';
 import * as fc from 'fast-check';
 import t from 'tap';
 import { WebSocket, WebSocketServer } from 'ws';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, send, startUpstream } from '../helpers/http.js';
+import { listenOnLoopback, send, serveHttp, serveTcp, startUpstream } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { options, told } from '../helpers/property.js';
 import { freePort } from '../helpers/redis.js';
@@ -23,7 +23,7 @@ import { until } from '../helpers/until.js';
 type Behaviour = (req: IncomingMessage, res: ServerResponse) => void;
 const folder = temporaryFolder(t);
 
-/** An address whose behaviour each case sets. */
+/** An address whose behaviour each case sets. By hand: it listens when its case wants it to, and where. */
 class Node {
   behave: Behaviour = (_req, res) => res.end('ok');
   readonly requests: IncomingMessage[] = [];
@@ -55,16 +55,15 @@ class Node {
 class RawNode {
   behave: (socket: Socket) => void = (socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok');
   arrived = 0;
-  readonly server = createTcpServer((socket) => {
-    socket.on('error', () => undefined);
-    socket.on('data', () => {
-      this.arrived += 1;
-      this.behave(socket);
-    });
-  });
 
-  constructor() {
-    t.teardown(() => void this.server.close());
+  async listen(): Promise<string> {
+    const { url } = await serveTcp(t, (socket) =>
+      socket.on('data', () => {
+        this.arrived += 1;
+        this.behave(socket);
+      }),
+    );
+    return url;
   }
 }
 
@@ -116,7 +115,7 @@ const config = {
     checked: { urls: addresses.checked.map((url) => `${url}/base`), health_check: healthCheck() },
     lonely: { url: await lonely.listen(), health_check: healthCheck() },
     gone: { urls: ports.gone.map(loopback) },
-    raw: { urls: await Promise.all(raw.map(({ server }) => listenOnLoopback(server))) },
+    raw: { urls: await Promise.all(raw.map((node) => node.listen())) },
     once: { urls: [loopback(ports.gone[0]), echo.url], retries: 0 },
     named: { url: addresses.named, host: 'api.internal:8443' },
     preserved: { url: addresses.named, host: 'preserve' },
@@ -552,11 +551,15 @@ dns.lookup = (name, options, done) => {
 };`,
     );
     const counted = () => readFileSync(lookups, 'utf8').length;
-    const old = createServer((_req, res) => res.end('old'));
-    const port = Number(new URL(await listenOnLoopback(old)).port);
+    const { url: oldUrl } = await serveHttp(t, (_req, res) => res.end('old'));
+    const port = Number(new URL(oldUrl).port);
+    // By hand: at another address of loopback, with the same port.
     const next = createServer((_req, res) => res.end('new'));
     await new Promise<void>((done) => void next.listen(port, '127.0.0.2', done));
-    t.teardown(() => [old, next].forEach((each) => each.close() && each.closeAllConnections()));
+    t.teardown(() => {
+      next.close();
+      next.closeAllConnections();
+    });
     writeFileSync(table, '"127.0.0.1"');
     const other = writeConfig(temporaryFolder(t), {
       upstream: `http://api.test:${port}`,

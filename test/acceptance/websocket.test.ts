@@ -1,13 +1,12 @@
-import { createServer } from 'node:http';
-import { connect } from 'node:net';
 import t from 'tap';
 import { WebSocket, WebSocketServer } from 'ws';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, sendRaw } from '../helpers/http.js';
+import { sendRaw, serveHttp } from '../helpers/http.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 
 const upgrades: { url: string | undefined; headers: Record<string, unknown> }[] = [];
 const requests: (string | undefined)[] = [];
-const upstream = createServer((req, res) => {
+const { url: upstreamUrl, server: upstream } = await serveHttp(t, (req, res) => {
   requests.push(req.url);
   res.end(
     JSON.stringify({
@@ -28,12 +27,6 @@ upstream.on('upgrade', (req, socket, head) => {
   sockets.handleUpgrade(req, socket, head, (ws) =>
     ws.on('message', (data, binary) => ws.send(data, { binary })),
   );
-});
-const upstreamUrl = await listenOnLoopback(upstream);
-t.teardown(() => {
-  upstream.close();
-  upstream.closeAllConnections();
-  for (const client of sockets.clients) client.terminate();
 });
 const { url, token, login } = await startFixture(t, { upstream: upstreamUrl });
 const Key = await token('superuser');
@@ -130,9 +123,7 @@ t.test(
       t.match(answer, /^HTTP\/1\.1 200 /);
       t.notMatch(answer, /h2c|AAMAAABk/);
     }
-    const { hostname, port } = new URL(url);
-    const socket = connect(Number(port), hostname);
-    socket.write(`GET /h2c HTTP/1.1\r\n${h2c.replace(Key, 'bad')}\r\n`);
+    const { socket } = openRaw(url, { bytes: `GET /h2c HTTP/1.1\r\n${h2c.replace(Key, 'bad')}\r\n` });
     const first = await new Promise<Buffer>((done) => socket.once('data', done));
     t.match(first.toString(), /^HTTP\/1\.1 401 /, 'and judged as any other');
     socket.destroy();

@@ -1,21 +1,16 @@
-import { createServer } from 'node:http';
 import type { Page } from 'playwright-core';
 import t from 'tap';
 import { startChromium } from '../helpers/chromium.js';
 import { directory, client } from '../helpers/fixture.js';
-import { listenOnLoopback, send, startUpstream } from '../helpers/http.js';
+import { send, serveHttp, startUpstream } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 
 /** A page of an origin of its own. */
 async function startApp(): Promise<string> {
-  const app = createServer((_req, res) => {
+  const { url } = await serveHttp(t, (_req, res) => {
     res.writeHead(200, { 'Content-Type': 'text/html' }).end('<!doctype html><title>app</title>');
   });
-  t.teardown(() => {
-    app.close();
-    app.closeAllConnections();
-  });
-  return listenOnLoopback(app);
+  return url;
 }
 
 const [app, other] = [await startApp(), await startApp()];

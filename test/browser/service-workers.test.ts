@@ -1,9 +1,8 @@
-import { createServer } from 'node:http';
 import type { BrowserContext, Page } from 'playwright-core';
 import t from 'tap';
 import { startChromium } from '../helpers/chromium.js';
 import { directory, PASSWORD } from '../helpers/fixture.js';
-import { listenOnLoopback, send } from '../helpers/http.js';
+import { send, serveHttp } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 
 /** What a script of the guarded application sends itself when it saw a request of the page. */
@@ -24,7 +23,7 @@ const SPY = `
 async function startHostile(t: Parameters<typeof temporaryFolder>[0]) {
   const stolen: string[] = [];
   const asked: string[] = [];
-  const server = createServer((req, res) => {
+  const { url } = await serveHttp(t, (req, res) => {
     asked.push(req.url ?? '');
     const chunks: Buffer[] = [];
     req.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -46,11 +45,6 @@ async function startHostile(t: Parameters<typeof temporaryFolder>[0]) {
         );
       } else res.end(script ? SPY : '<!doctype html><title>app</title>');
     });
-  });
-  const url = await listenOnLoopback(server);
-  t.teardown(() => {
-    server.close();
-    server.closeAllConnections();
   });
   return { url, stolen, asked };
 }

@@ -1,5 +1,5 @@
-import { createServer, type IncomingMessage } from 'node:http';
-import { listenOnLoopback } from '../helpers/http.js';
+import type { IncomingMessage } from 'node:http';
+import { serveHttp } from '../helpers/http.js';
 
 /** A request as the upstream got it, without what only frames it. */
 interface Asked {
@@ -51,7 +51,7 @@ function purgedKeys({ headers }: IncomingMessage, body: string) {
 /** Starts the API behind Latchkey. */
 export async function startApi(t: { teardown: (fn: () => void) => void }) {
   const asked: Asked[] = [];
-  const server = createServer((req, res) => {
+  const { url } = await serveHttp(t, (req, res) => {
     const chunks: Buffer[] = [];
     req.on('data', (chunk: Buffer) => chunks.push(chunk));
     req.on('end', () => {
@@ -71,11 +71,6 @@ export async function startApi(t: { teardown: (fn: () => void) => void }) {
       res.writeHead(answer === undefined ? 404 : 200, { 'Content-Type': 'application/json' });
       res.end(JSON.stringify(answer?.(req, body) ?? { msg: 'Record not found', detail: line }));
     });
-  });
-  const url = await listenOnLoopback(server);
-  t.teardown(() => {
-    server.close();
-    server.closeAllConnections();
   });
   return { url, asked };
 }

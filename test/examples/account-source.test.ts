@@ -1,12 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
 import { join } from 'node:path';
 import { Secret, TOTP } from 'otpauth';
 import t, { type Test } from 'tap';
 import { parse } from 'yaml';
 import { client, PASSWORD } from '../helpers/fixture.js';
-import { listenOnLoopback, send, startUpstream } from '../helpers/http.js';
+import { send, serveHttp, startUpstream } from '../helpers/http.js';
 import { run, type Running, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 import { talk } from '../helpers/wire.mjs';
@@ -237,7 +236,7 @@ async function scripted(t: Test) {
   let next: [number, unknown] = [500, {}];
   let hanging = false;
   const asked: { login: string; password: string; otp: string | null }[] = [];
-  const server: Server = createServer((req, res) => {
+  const { url } = await serveHttp(t, (req, res) => {
     let text = '';
     req.on('data', (chunk: Buffer) => (text += chunk.toString()));
     req.on('end', () => {
@@ -247,11 +246,6 @@ async function scripted(t: Test) {
       res.writeHead(status, { Location: '/elsewhere' }).end(typeof body === 'string' ? body : JSON.stringify(body));
     });
   }); // prettier-ignore
-  const url = await listenOnLoopback(server);
-  t.teardown(() => {
-    server.close();
-    server.closeAllConnections();
-  });
   return {
     url,
     asked,

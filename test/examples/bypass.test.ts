@@ -1,17 +1,17 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { NEVER_FORWARDED } from '../../src/http/protected-fields.js';
 import { FORWARDED_NAMES } from '../../src/upstream/forward-auth-headers.js';
 import { block, END_HEADERS, END_STREAM, frame, HEADERS, SETTINGS } from '../helpers/frames.js';
-import { accepts, startFront } from '../helpers/front.js';
+import { startFront } from '../helpers/front.js';
 import { sendRaw, startUpstream } from '../helpers/http.js';
 import { openHttp2 } from '../helpers/http2.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { startNghttpx } from '../helpers/nghttpx.js';
+import { accepts, openRaw } from '../helpers/raw-client.mjs';
 import { freePort } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 
@@ -38,12 +38,8 @@ const FORGED = Buffer.concat([
 /** Asks for another protocol, and goes on in HTTP/2 once there is an answer. Returns what came back at first. */
 function upgradeTo(url: string, request: string): Promise<string> {
   return new Promise((done) => {
-    const socket = connect(
-      Number(new URL(url).port),
-      '127.0.0.1',
-      () => void socket.write(request, 'latin1'),
-    );
     let answer = '';
+    const { socket } = openRaw(url, { bytes: request });
     const finish = () => {
       socket.destroy();
       done(answer);

@@ -162,6 +162,7 @@ for (const proxy of ['nginx', 'caddy'] as const) {
         t.ok(reply.status >= 500, `${path}: ${reply.status}`);
         t.same(received, []);
       }
+      // By hand: at the port that Latchkey had.
       const other = createServer((_req, res) => res.writeHead(status, { 'X-Auth-User-Id': 'U1' }).end());
       let status = 500;
       await new Promise<void>((done) => void other.listen(Number(new URL(latchkey.decision).port), '127.0.0.1', done));

@@ -21,7 +21,7 @@ t.test('hostile requests at every example program', async (t) => {
 });
 
 const ACCOUNTS = readFileSync('examples/account-source/accounts.mjs', 'utf8');
-/** Answers each head that it sees, and so what stands in a body as well. */
+/** A program: it answers each head that it sees, and so what stands in a body as well. */
 const NO_BODIES = `
 import { createServer } from 'node:net';
 const server = createServer((socket) => socket.on('error', () => {}).on('data', (bytes) => {

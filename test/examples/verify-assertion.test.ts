@@ -1,12 +1,11 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { exportJWK, generateKeyPair, type JSONWebKeySet, SignJWT } from 'jose';
 import t, { type Test } from 'tap';
 import { parse } from 'yaml';
 import { client, directory } from '../helpers/fixture.js';
-import { listenOnLoopback, send } from '../helpers/http.js';
+import { send, serveHttp } from '../helpers/http.js';
 import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { needPackages, runs } from '../helpers/debian.js';
 import { until } from '../helpers/until.js';
@@ -77,16 +76,12 @@ async function startIssuer(t: Test) {
   ];
   let fetched = 0;
   let status = 200;
-  const server = createServer((_req, res) => {
+  const { url: serverUrl } = await serveHttp(t, (_req, res) => {
     fetched += 1;
     res.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify({ keys }));
   });
-  t.teardown(() => {
-    server.close();
-    server.closeAllConnections();
-  });
   return {
-    url: await listenOnLoopback(server),
+    url: serverUrl,
     pairs,
     keys,
     fetched: () => fetched,
@@ -164,17 +159,13 @@ t.test('behind Latchkey, all of them through rotations of its keys', async (t) =
   const commands = Object.values(PROGRAMS).map((prepare) => prepare(t)).filter((command) => command !== undefined);
   // An address for the keys before the server that publishes them is there.
   const forward = { to: '' };
-  const relay = createServer((req, res) => {
+  const { url: relayUrl } = await serveHttp(t, (req, res) => {
     send(forward.to, req.url ?? '').then(
       ({ status, text }) => res.writeHead(status, { 'Content-Type': 'application/json' }).end(text),
       () => res.destroy(),
     );
   });
-  const jwks = `${await listenOnLoopback(relay)}/.well-known/jwks.json`;
-  t.teardown(() => {
-    relay.close();
-    relay.closeAllConnections();
-  });
+  const jwks = `${relayUrl}/.well-known/jwks.json`;
   const urls = await Promise.all(commands.map((command) => startExample(t, command, jwks)));
   const upstreams = Object.fromEntries(urls.map((url, i) => [`u${i}`, { url }]));
   const config = writeConfig(temporaryFolder(t), {

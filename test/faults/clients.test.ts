@@ -1,10 +1,11 @@
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hash } from '@node-rs/argon2';
 import t from 'tap';
 import { client, directory, PASSWORD } from '../helpers/fixture.js';
 import { send, sendRaw, startUpstream } from '../helpers/http.js';
 import { type Running, start, type StartOptions, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
 type Test = { teardown: (fn: () => void | Promise<void>) => void };
@@ -19,16 +20,12 @@ async function serve(t: Test, config: object, options: StartOptions = {}, accoun
 
 /** Opens connections and sends the same bytes on each. */
 function open(url: string, count: number, bytes: string) {
-  const { hostname, port } = new URL(url);
   const closed = { count: 0, answers: [] as string[] };
   const sockets = Array.from({ length: count }, () => {
-    const socket = connect(Number(port), hostname);
-    let got = '';
-    socket.on('connect', () => socket.write(bytes)).on('error', () => undefined);
-    socket.on('data', (chunk: Buffer) => (got += chunk.toString('latin1')));
+    const { socket, text } = openRaw(url, { bytes });
     socket.on('close', () => {
       closed.count += 1;
-      closed.answers.push(got);
+      closed.answers.push(text());
     });
     return socket;
   });

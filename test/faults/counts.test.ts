@@ -1,15 +1,15 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { constants } from 'node:http2';
-import { connect as connectPlain, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { selfSigned } from '../helpers/certificates.js';
 import { negativeSeries, underWay } from '../helpers/counts.js';
 import { startFixture } from '../helpers/fixture.js';
 import { block, DATA, END_HEADERS, frame, FrameConnection, HEADERS, RST_STREAM, uint32 } from '../helpers/frames.js'; // prettier-ignore
-import { freshMetrics, listenOnLoopback, send } from '../helpers/http.js';
+import { freshMetrics, send, serveHttp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
 /** Connections to the upstream, and requests that may wait for one. */
@@ -35,14 +35,9 @@ const behaviours: Record<string, (req: IncomingMessage, res: ServerResponse) => 
   },
 };
 let arrived = 0;
-const upstream = createServer((req, res) => {
+const { url: upstreamUrl } = await serveHttp(t, (req, res) => {
   arrived += 1;
   behaviours[req.url ?? '']?.(req, res);
-});
-const upstreamUrl = await listenOnLoopback(upstream);
-t.teardown(() => {
-  upstream.close();
-  upstream.closeAllConnections();
 });
 
 const api = { url: upstreamUrl, max_connections: SIZE, max_waiting: WAITING, wait_timeout: '300ms', idle_timeout: '500ms', retries: 0 }; // prettier-ignore
@@ -73,14 +68,12 @@ const RESETS: readonly [string, number | null][] = [
 ];
 
 async function overHttp1(fixture: typeof plain, path: string, end: (typeof ENDINGS)[number][1]) {
-  const port = Number(new URL(fixture.url).port);
-  const socket = fixture === plain ? connectPlain(port, '127.0.0.1') : connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['http/1.1'] }); // prettier-ignore
-  socket.on('error', () => undefined).resume();
-  socket.write(
+  const { socket, write } = openRaw(fixture.url);
+  write(
     `POST ${path} HTTP/1.1\r\nHost: a\r\nService-Key: ${keyOf(fixture)}\r\nContent-Length: 20\r\n\r\n${'x'.repeat(10)}`,
   );
   await sleep(60);
-  if (!socket.destroyed) end((bytes) => void socket.write(bytes), socket);
+  if (!socket.destroyed) end(write, socket);
   await sleep(40);
   return socket;
 }

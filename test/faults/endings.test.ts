@@ -1,9 +1,10 @@
-import { connect, createServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { exchange } from '../helpers/exchange.js';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback } from '../helpers/http.js';
+import { serveTcp } from '../helpers/http.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
 const CHUNKED = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n';
@@ -45,8 +46,7 @@ const ENDINGS: Readonly<Record<string, string>> = {
 let first = '';
 let big: ((socket: Socket) => void) | undefined;
 let answers = 0;
-const upstream = createServer((socket) => {
-  socket.on('error', () => undefined);
+const { url: upstreamUrl } = await serveTcp(t, (socket) => {
   socket.on('data', (data) => {
     if (big !== undefined) return big(socket);
     // A body that comes behind its head is no request.
@@ -60,14 +60,12 @@ const upstream = createServer((socket) => {
 const fixture = await startFixture(t, {
   upstream: undefined,
   upstreams: {
-    api: { url: await listenOnLoopback(upstream), max_connections: 1, retries: 0, idle_timeout: '5s' },
+    api: { url: upstreamUrl, max_connections: 1, retries: 0, idle_timeout: '5s' },
   },
   default_route: { auth: 'none' },
   routes: [{ path: '/x', auth: 'none' }],
 });
 const { url, server } = fixture;
-t.teardown(() => upstream.close());
-const port = Number(new URL(url).port);
 
 const BODY = 'Content-Length: 4\r\n\r\nbody';
 const NEXT: readonly [string, string][] = [['GET', '\r\n'], ['POST', BODY], ['DELETE', BODY]]; // prettier-ignore
@@ -115,19 +113,20 @@ t.test('an answer without a length that breaks never looks whole', async (t) => 
 
 /** Reads an answer so slowly that all of it stands behind the client. */
 async function readSlowly(step: number): Promise<number> {
-  const socket = connect(port, '127.0.0.1');
-  socket.on('error', () => undefined);
   let got = 0;
   let over = false;
-  socket.on('close', () => (over = true));
-  socket.write('GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n');
-  socket.pause();
-  await sleep(150);
-  socket.on('data', (chunk: Buffer) => {
-    got += chunk.length;
-    socket.pause();
-    setTimeout(() => socket.resume(), step);
+  const bytes = 'GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
+  const { socket } = openRaw(url, {
+    bytes,
+    reads: false,
+    onData: (chunk) => {
+      got += chunk.length;
+      socket.pause();
+      setTimeout(() => socket.resume(), step);
+    },
   });
+  socket.on('close', () => (over = true));
+  await sleep(150);
   socket.resume();
   await until(() => over, 'the answer ends');
   return got;

@@ -1,13 +1,13 @@
-import { createServer, type ServerResponse } from 'node:http';
-import { connect as connectPlain, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
+import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { selfSigned } from '../helpers/certificates.js';
 import { startFixture } from '../helpers/fixture.js';
 import { block, DATA, END_HEADERS, END_STREAM, frame, FrameConnection, HEADERS, PING, SETTINGS } from '../helpers/frames.js'; // prettier-ignore
-import { listenOnLoopback } from '../helpers/http.js';
+import { serveHttp } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
 const KEEP_ALIVE_MS = 1_500;
@@ -16,14 +16,9 @@ const LATE_MS = 4_000;
 /** How long the rest of an unread body may take. */
 const REST_MS = 10_000;
 
-const upstream = createServer((req, res: ServerResponse) => {
+const { url: upstreamUrl } = await serveHttp(t, (req, res: ServerResponse) => {
   res.end('early');
   req.resume();
-});
-const upstreamUrl = await listenOnLoopback(upstream);
-t.teardown(() => {
-  upstream.close();
-  upstream.closeAllConnections();
 });
 const config = {
   upstream: upstreamUrl,
@@ -36,14 +31,8 @@ const tls = selfSigned(temporaryFolder(t), 'one');
 const plain = await startFixture(t, config);
 const secure = await startFixture(t, { ...config, listen: { host: '127.0.0.1', port: 0, tls } });
 
-function open(base: string): Socket {
-  const { port, protocol } = new URL(base);
-  const socket =
-    protocol === 'https:'
-      ? connectTls({ port: Number(port), host: '127.0.0.1', rejectUnauthorized: false })
-      : connectPlain(Number(port), '127.0.0.1');
-  return socket.on('error', () => undefined);
-}
+/** A connection whose client names no protocol, where there is TLS. */
+const open = (base: string) => openRaw(base, { tls: { ALPNProtocols: [] } }).socket;
 
 /** Milliseconds from the first answer to the end of a connection on which something is written again and again. */
 async function endsAfter(socket: Socket, first: string, again: string, every: number): Promise<number> {

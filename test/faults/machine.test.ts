@@ -1,13 +1,13 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync, statfsSync, writeFileSync } from 'node:fs';
-import { connect, createServer as createTcpServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { makeClock } from '../helpers/clock.js';
 import { client, directory, otpAt, PASSWORD } from '../helpers/fixture.js';
-import { listenOnLoopback, send, startUpstream } from '../helpers/http.js';
+import { send, serveTcp, startUpstream } from '../helpers/http.js';
 import { type StartOptions, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 import { freePort } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 
@@ -155,8 +155,7 @@ t.test('a clock that is set back or forward', async (t) => {
 
 t.test('50 slow readers of 100 MiB each with a small heap', async (t) => {
   const size = 100 * 1024 * 1024;
-  const upstream = createTcpServer((socket) => {
-    socket.on('error', () => undefined);
+  const { url: upstreamUrl } = await serveTcp(t, (socket) => {
     socket.once('data', () => {
       socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${size}\r\n\r\n`);
       const chunk = Buffer.alloc(256 * 1024);
@@ -167,7 +166,6 @@ t.test('50 slow readers of 100 MiB each with a small heap', async (t) => {
       more();
     });
   });
-  const upstreamUrl = await listenOnLoopback(upstream);
   const { server, url, token } = await serve(
     t,
     { upstream: upstreamUrl },
@@ -178,14 +176,12 @@ t.test('50 slow readers of 100 MiB each with a small heap', async (t) => {
     Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, 'utf8'))?.[1]) / 1024;
   const before = rss();
   const sockets = Array.from({ length: 50 }, () => {
-    const socket = connect(Number(new URL(url).port), '127.0.0.1');
-    socket.on('error', () => undefined).write(`GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n\r\n`);
-    return socket.pause();
+    const bytes = `GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n\r\n`;
+    return openRaw(url, { reads: false, bytes }).socket;
   });
   await sleep(1_500);
   const grown = rss() - before;
   t.equal((await send(server.admin, '/healthz')).status, 200);
   for (const socket of sockets) socket.destroy();
-  upstream.close();
   t.ok(grown < 100, `${Math.round(grown)} MiB`);
 });

@@ -1,33 +1,31 @@
-import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
-import { connect, createServer as createTcpServer } from 'node:net';
+import { type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, send } from '../helpers/http.js';
+import { send, serveHttp, serveTcp } from '../helpers/http.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
 let behave: (req: IncomingMessage, res: ServerResponse) => void = (_req, res) => res.end('ok');
 let arrived = 0;
-const upstream = createServer({ keepAliveTimeout: 200 }, (req, res) => {
-  arrived += 1;
-  behave(req, res);
-});
+const { url: upstreamUrl } = await serveHttp(
+  t,
+  (req, res) => {
+    arrived += 1;
+    behave(req, res);
+  },
+  { keepAliveTimeout: 200 },
+);
 /** Answers each request with exact bytes and keeps the connection. */
 let bytes = '';
 let asked: object[] = [];
-const raw = createTcpServer((socket) => {
-  socket.on('error', () => undefined);
+const { url: rawUrl, server: raw } = await serveTcp(t, (socket) => {
   socket.on('data', () => {
     asked.push(socket);
     socket.write(Buffer.from(bytes, 'latin1'));
   });
 });
-const urls = { upstream: await listenOnLoopback(upstream), raw: await listenOnLoopback(raw) };
-t.teardown(() => {
-  upstream.close();
-  upstream.closeAllConnections();
-  raw.close();
-});
+const urls = { upstream: upstreamUrl, raw: rawUrl };
 const { url, token, server } = await startFixture(t, {
   upstream: undefined,
   upstreams: {
@@ -48,14 +46,14 @@ t.test('requests wait for a connection in turn, for so long, and only so many', 
   arrived = 0;
   const busy = [get('/1'), get('/2')];
   await until(() => arrived === 2, 'both connections are taken');
-  const gone = connect(Number(new URL(url).port), '127.0.0.1');
-  gone.write(`GET /gone HTTP/1.1\r\n${head}\r\n`);
+  const gone = openRaw(url, { bytes: `GET /gone HTTP/1.1\r\n${head}\r\n` });
   await sleep(100);
   const waiting = [get('/3'), get('/4')];
   await sleep(100);
   const full = await get('/5');
   t.match(full, { status: 503, headers: { 'retry-after': '1' }, json: { detail: /Too many requests wait/ } });
-  gone.destroy();
+  t.equal(gone.error, undefined);
+  gone.socket.destroy();
   await sleep(50);
   const paths: (string | undefined)[] = [];
   behave = (req, res) => {
@@ -86,14 +84,13 @@ t.test('a client that stops reading is let go after idle_timeout', async (t) => 
       more();
     };
   });
-  const socket = connect(Number(new URL(url).port), '127.0.0.1');
-  socket.pause();
-  socket.write(`GET /x HTTP/1.1\r\n${head}\r\n`);
+  const client = openRaw(url, { reads: false, bytes: `GET /x HTTP/1.1\r\n${head}\r\n` });
   const startedAt = Date.now();
   await ended;
   t.ok(Date.now() - startedAt < 20_000);
   await until(() => /"outcome":"aborted_by_client"/.test(server.stdout()), 'it is told');
-  socket.destroy();
+  t.equal(client.error, undefined);
+  client.socket.destroy();
 });
 
 t.test('an upstream that closes idle connections costs no request', async (t) => {

@@ -1,9 +1,10 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { connect } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback } from '../helpers/http.js';
+import { serveHttp } from '../helpers/http.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 
 /** Both limits, in ms, and the pause of whoever is slow but not too slow. */
 const LIMIT = 600;
@@ -20,8 +21,7 @@ const AT_ONCE = 4 * 1024 * 1024;
 type Behaviour = (req: IncomingMessage, res: ServerResponse) => unknown;
 
 let behave: Behaviour;
-const upstream = createServer((req, res) => void behave(req, res));
-const address = await listenOnLoopback(upstream);
+const { url: address } = await serveHttp(t, (req, res) => void behave(req, res));
 const { url, token, server } = await startFixture(t, {
   upstream: undefined,
   upstreams: {
@@ -34,8 +34,6 @@ const { url, token, server } = await startFixture(t, {
 const key = await token('superuser');
 t.teardown(async () => {
   await server.stop('SIGKILL');
-  upstream.close();
-  upstream.closeAllConnections();
 });
 
 interface Seen {
@@ -47,24 +45,19 @@ interface Seen {
 /** Sends a request whose body `write` sends, and reads the answer by `read`. */
 async function ask(
   what: { path?: string; fields?: string; write?: (send: (text: string) => boolean) => Promise<void> },
-  read: (socket: ReturnType<typeof connect>) => void = () => undefined,
+  read: (socket: Socket) => void = () => undefined,
 ): Promise<Seen> {
-  const socket = connect(Number(new URL(url).port), '127.0.0.1');
-  socket.on('error', () => undefined);
   const startedAt = performance.now();
-  let text = '';
-  const closed = new Promise<Seen>((done) => {
-    socket.on('data', (chunk) => (text += chunk.toString('latin1')));
-    socket.on('close', () => done({ text, ms: performance.now() - startedAt }));
-  });
+  const { socket, text, write, closed } = openRaw(url);
+  const seen = closed.then(() => ({ text: text(), ms: performance.now() - startedAt }));
   const method = what.write === undefined ? 'GET' : 'POST';
-  socket.write(
+  write(
     `${method} ${what.path ?? '/x'} HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\nConnection: close\r\n${what.fields ?? ''}\r\n`,
   );
   read(socket);
   const gaveUp = setTimeout(() => socket.destroy(), GIVE_UP);
-  await what.write?.((part) => socket.write(part));
-  const seen = await closed;
+  await what.write?.(write);
+  await closed;
   clearTimeout(gaveUp);
   return seen;
 }

@@ -1,11 +1,12 @@
-import { createServer, type IncomingMessage } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { underWay } from '../helpers/counts.js';
 import { startFixture } from '../helpers/fixture.js';
-import { freshMetrics, listenOnLoopback, send } from '../helpers/http.js';
+import { freshMetrics, send, serveHttp } from '../helpers/http.js';
+import { openRaw, type RawClient } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 import { acceptOf } from '../helpers/wire.mjs';
 
@@ -34,7 +35,7 @@ const behaviours: Record<string, Behaviour> = {
 }; // prettier-ignore
 let open = 0;
 let deaf = 0;
-const upstream = createServer((_req, res) => res.end('ok'));
+const { url: upstreamUrl, server: upstream } = await serveHttp(t, (_req, res) => res.end('ok'));
 upstream.on('connection', (socket: Socket) => {
   open += 1;
   socket.on('close', () => (open -= 1));
@@ -43,11 +44,6 @@ upstream.on('upgrade', (req, socket) => {
   socket.on('error', () => undefined);
   if (req.url !== '/deaf') socket.on('end', () => socket.end()).resume();
   behaviours[req.url ?? '']?.(req, socket);
-});
-const upstreamUrl = await listenOnLoopback(upstream);
-t.teardown(() => {
-  upstream.close();
-  upstream.closeAllConnections();
 });
 const { url, token, server } = await startFixture(t, {
   upstream: undefined,
@@ -63,26 +59,17 @@ const Key = await token('superuser');
 const headers = { 'Service-Key': Key };
 t.teardown(async () => void (await server.stop('SIGKILL')));
 
-interface Asked {
-  readonly socket: Socket;
-  readonly got: () => string;
-}
-
-/** Asks for a WebSocket. What comes back is found in `got`. */
-function ask(path: string): Asked {
-  const socket = connect(Number(new URL(url).port), '127.0.0.1');
-  let got = '';
-  socket.on('data', (chunk) => (got += chunk)).on('error', () => undefined);
-  socket.write(
+/** Asks for a WebSocket. What comes back is found in `text`. */
+function ask(path: string): RawClient {
+  const bytes =
     `GET ${path} HTTP/1.1\r\nHost: a\r\nService-Key: ${Key}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
-      `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${KEY}\r\n\r\n`,
-  );
-  return { socket, got: () => got };
+    `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${KEY}\r\n\r\n`;
+  return openRaw(url, { bytes });
 }
 
-async function status(asked: Asked): Promise<string> {
-  await until(() => asked.got().includes('\r\n\r\n'), 'an answer');
-  return asked.got().slice(9, 12);
+async function status(asked: RawClient): Promise<string> {
+  await until(() => asked.text().includes('\r\n\r\n'), 'an answer');
+  return asked.text().slice(9, 12);
 }
 
 t.test('open WebSockets take up connections, and whoever comes then waits in turn', async (t) => {
@@ -93,15 +80,15 @@ t.test('open WebSockets take up connections, and whoever comes then waits in tur
   await sleep(100);
   const full = ask('/accept');
   t.equal(await status(full), '503', 'only so many wait');
-  t.match(full.got(), /Too many requests wait/);
+  t.match(full.text(), /Too many requests wait/);
   t.equal((await send(url, '/x', { headers })).status, 503, 'requests and WebSockets wait in one queue');
   t.equal(await status(waiting), '503', 'for so long');
-  t.match(waiting.got(), /waited too long/);
-  t.match(waiting.got(), /retry-after: 1/i);
+  t.match(waiting.text(), /waited too long/);
+  t.match(waiting.text(), /retry-after: 1/i);
   t.equal(open, SIZE, 'no connection beyond the limit');
   const next = ask('/accept');
   await sleep(100);
-  t.equal(next.got(), '');
+  t.equal(next.text(), '');
   taken[0]?.socket.destroy();
   t.equal(await status(next), '101', 'when one ends the next one goes on');
   const gone = ask('/accept');
@@ -158,12 +145,9 @@ t.test('a refused handshake does not keep its connection', async (t) => {
   const refused = [ask('/refuse'), ask('/echo')];
   for (const each of refused) t.equal(await status(each), '502');
   await until(() => refused.every(({ socket }) => socket.destroyed), 'their connections are closed');
-  const silent = connect({ port: Number(new URL(url).port), host: '127.0.0.1', allowHalfOpen: true });
-  silent.write('CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n');
-  silent.resume();
-  const over = new Promise((done) => silent.once('error', done).once('close', done));
+  const silent = openRaw(url, { halfOpen: true, bytes: 'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n' });
   const probe = setInterval(() => silent.write('x'), 500);
-  await over;
+  await silent.closed;
   clearInterval(probe);
   t.pass('nor does one that its client keeps open');
 });

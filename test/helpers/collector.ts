@@ -1,5 +1,4 @@
-import { createServer } from 'node:http';
-import { listenOnLoopback } from './http.js';
+import { serveHttp } from './http.js';
 
 /** A span as a collector gets it. */
 interface CollectedSpan {
@@ -45,7 +44,7 @@ export async function startCollector(t: { teardown: (fn: () => void) => void }, 
   const bodies: string[] = [];
   const resources: Readonly<Record<string, unknown>>[] = [];
   const seen = { requests: 0 };
-  const server = createServer((req, res) => {
+  const { url } = await serveHttp(t, (req, res) => {
     seen.requests += 1;
     if (!answers) return;
     const chunks: Buffer[] = [];
@@ -63,11 +62,6 @@ export async function startCollector(t: { teardown: (fn: () => void) => void }, 
       }
       res.writeHead(200, { 'Content-Type': 'application/json' }).end('{}');
     });
-  });
-  const url = await listenOnLoopback(server);
-  t.teardown(() => {
-    server.close();
-    server.closeAllConnections();
   });
   const ofTrace = (traceId: string) => spans.filter((span) => span.traceId === traceId);
   return { url, spans, bodies, resources, seen, ofTrace };

@@ -1,4 +1,4 @@
-import { connect } from 'node:net';
+import { openRaw } from './raw-client.mjs';
 import { rememberSecretsOf } from './secrets.js';
 
 /** An answer as it came over the wire. */
@@ -24,24 +24,20 @@ const WAIT_MS = 15_000;
  * @throws when the connection ends, or nothing more comes, before the answer is whole
  */
 export function exchange(base: string, bytes: string, isHead = false): Promise<WireReply> {
-  const { hostname, port } = new URL(base);
   return new Promise((resolve, reject) => {
-    const socket = connect(Number(port), hostname);
-    let got = '';
+    const { socket, text } = openRaw(base, { bytes });
     const finish = (error?: Error, reply?: WireReply) => {
       clearTimeout(timer);
       socket.destroy();
       if (reply !== undefined) resolve(reply);
-      else reject(error ?? new Error(`no whole answer: ${JSON.stringify(got)}`));
+      else reject(error ?? new Error(`no whole answer: ${JSON.stringify(text())}`));
     };
     const timer = setTimeout(finish, WAIT_MS);
-    socket.on('connect', () => socket.write(Buffer.from(bytes, 'latin1')));
-    socket.on('data', (chunk: Buffer) => {
-      got += chunk.toString('latin1');
-      const reply = readReply(got, isHead, false);
+    socket.on('data', () => {
+      const reply = readReply(text(), isHead, false);
       if (reply !== undefined) finish(undefined, reply);
     });
-    socket.on('end', () => finish(undefined, readReply(got, isHead, true)));
+    socket.on('end', () => finish(undefined, readReply(text(), isHead, true)));
     socket.on('error', (error) => finish(error));
   });
 }

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { connect, type TLSSocket } from 'node:tls';
+import type { Socket } from 'node:net';
+import { openRaw, type RawClient } from './raw-client.mjs';
 
 /** Types of frames (RFC 9113 6). */
 export const DATA = 0;
@@ -97,27 +98,27 @@ function statusOf(payload: Buffer): number {
 
 /** A connection of HTTP/2 whose frames are written by hand. */
 export class FrameConnection {
-  readonly socket: TLSSocket;
+  readonly socket: Socket;
   readonly frames: Frame[] = [];
-  ended = false;
   #rest = Buffer.alloc(0);
 
-  private constructor(socket: TLSSocket) {
-    this.socket = socket;
-    socket.on('data', (chunk: Buffer) => this.#read(chunk));
-    socket
-      .on('error', () => undefined)
-      .on('close', () => (this.ended = true))
-      .on('end', () => (this.ended = true));
+  readonly #client: RawClient;
+
+  private constructor(url: string) {
+    const tls = { ALPNProtocols: ['h2'] };
+    this.#client = openRaw(url, { tls, onData: (chunk) => this.#read(chunk) });
+    this.socket = this.#client.socket;
+  }
+
+  get ended(): boolean {
+    return this.#client.ended;
   }
 
   /** Connects and says the preface. @param settings payload of the first SETTINGS */
   static async open(t: { teardown: (fn: () => void) => void }, url: string, settings = Buffer.alloc(0)) {
-    const { port } = new URL(url);
-    const socket = connect({ port: Number(port), host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2'] });
-    t.teardown(() => socket.destroy());
-    await once(socket, 'secureConnect');
-    const connection = new FrameConnection(socket);
+    const connection = new FrameConnection(url);
+    t.teardown(() => connection.socket.destroy());
+    await once(connection.socket, 'secureConnect');
     connection.write(Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(SETTINGS, 0, 0, settings));
     return connection;
   } // prettier-ignore

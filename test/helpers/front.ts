@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import { needPackages, runs } from './debian.js';
 import { type Running, start, temporaryFolder } from './latchkey.js';
+import { accepts } from './raw-client.mjs';
 import { freePort } from './redis.js';
 import { until } from './until.js';
 
@@ -90,15 +90,4 @@ export async function startFront(
   });
   await until(() => accepts(port), `${proxy} accepts connections`, 30_000);
   return { url: `http://127.0.0.1:${port}`, latchkey };
-}
-
-/** Whether something listens on a loopback port. */
-export async function accepts(port: number): Promise<boolean> {
-  return new Promise((answer) => {
-    const socket = connect(port, '127.0.0.1', () => {
-      socket.destroy();
-      answer(true);
-    });
-    socket.on('error', () => answer(false));
-  });
 }

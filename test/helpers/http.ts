@@ -1,7 +1,19 @@
-import { createServer, type IncomingHttpHeaders, request, type Server } from 'node:http';
-import { request as requestOverTls } from 'node:https';
-import { type AddressInfo, connect } from 'node:net';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  request,
+  type RequestListener,
+  type Server,
+} from 'node:http';
+import { createServer as createTlsServer, request as requestOverTls, type ServerOptions } from 'node:https';
+import {
+  type AddressInfo,
+  createServer as createTcpServer,
+  type Server as TcpServer,
+  type Socket,
+} from 'node:net';
 import { checkExchange } from './interface.js';
+import { openRaw } from './raw-client.mjs';
 import { rememberSecretsOf } from './secrets.js';
 
 /** An answer with its body as text and, when it is JSON, as a value. */
@@ -123,20 +135,16 @@ const ANSWER_MS = 20_000;
  * @param answers how many those are, with interim ones
  */
 export function sendRaw(base: string, bytes: string, quietMs = 300, answers = 1): Promise<string> {
-  const { hostname, port } = new URL(base);
   return new Promise((resolve) => {
-    const socket = connect(Number(port), hostname);
-    let got = '';
+    const { socket, text } = openRaw(base, { bytes });
     const finish = () => {
       clearTimeout(timer);
       socket.destroy();
-      resolve(got);
+      resolve(text());
     };
     let timer = setTimeout(finish, ANSWER_MS);
-    socket.on('connect', () => socket.write(Buffer.from(bytes, 'latin1')));
-    socket.on('data', (chunk: Buffer) => {
-      got += chunk.toString('latin1');
-      if ((got.match(/HTTP\/1\.1 \d/g)?.length ?? 0) < answers) return;
+    socket.on('data', () => {
+      if ((text().match(/HTTP\/1\.1 \d/g)?.length ?? 0) < answers) return;
       clearTimeout(timer);
       timer = setTimeout(finish, quietMs);
     });
@@ -154,11 +162,9 @@ export interface Received {
 }
 
 /** A real upstream that remembers what it received and answers 200 with it as JSON. */
-export async function startUpstream(t: {
-  teardown: (fn: () => void) => void;
-}): Promise<{ url: string; received: Received[]; server: Server }> {
+export async function startUpstream(t: Test): Promise<{ url: string; received: Received[]; server: Server }> {
   const received: Received[] = [];
-  const server = createServer((req, res) => {
+  const { url, server } = await serveHttp(t, (req, res) => {
     const chunks: Buffer[] = [];
     req.on('data', (chunk: Buffer) => chunks.push(chunk));
     req.on('end', () => {
@@ -168,12 +174,46 @@ export async function startUpstream(t: {
       res.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(entry));
     });
   });
-  const url = await listenOnLoopback(server);
+  return { url, received, server };
+}
+
+type Test = { teardown: (fn: () => void) => void };
+
+/**
+ * Serves HTTP on loopback until the test ends, whatever is open then.
+ *
+ * @param options of Node's server: with `cert` it speaks TLS, whatever the URL says
+ */
+export async function serveHttp(
+  t: Test,
+  answer: RequestListener,
+  options: ServerOptions = {},
+): Promise<{ url: string; server: Server }> {
+  const server =
+    options.cert === undefined ? createServer(options, answer) : createTlsServer(options, answer);
+  return { url: await serve(t, server), server };
+}
+
+/** Serves TCP on loopback until the test ends, whatever is open then. @param meet gets each connection; its errors are none */
+export async function serveTcp(
+  t: Test,
+  meet: (socket: Socket) => void,
+): Promise<{ url: string; server: TcpServer }> {
+  const server = createTcpServer((socket) => meet(socket.on('error', () => undefined)));
+  return { url: await serve(t, server), server };
+}
+
+async function serve(t: Test, server: TcpServer): Promise<string> {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
   t.teardown(() => {
     server.close();
-    server.closeAllConnections();
+    for (const socket of sockets) socket.destroy();
   });
-  return { url, received, server };
+  return listenOnLoopback(server);
 }
 
 /** Listens on a free loopback port and returns the base URL. */

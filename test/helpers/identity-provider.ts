@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type JWTPayload, SignJWT } from 'jose';
-import { listenOnLoopback } from './http.js';
+import { serveHttp } from './http.js';
 import { newPair, type Pair } from './key-server.js';
 import { rememberSecret } from './secrets.js';
 
@@ -24,7 +24,6 @@ const CLIENT = 'latchkey';
  */
 export class IdentityProvider {
   readonly url: string;
-  readonly #server: Server;
   readonly #codes = new Map<string, Grant>();
   pair: Pair;
   published: readonly Pair[];
@@ -44,19 +43,17 @@ export class IdentityProvider {
   reusesCodes = false;
   readonly asked: string[] = [];
 
-  private constructor(url: string, server: Server, pair: Pair) {
+  private constructor(url: string, pair: Pair) {
     this.url = url;
-    this.#server = server;
     this.pair = pair;
     this.published = [pair];
   }
 
   static async start(t: { teardown: (fn: () => void) => void }, algorithm = 'RS256'): Promise<IdentityProvider> {
     let answer = (_req: IncomingMessage, res: ServerResponse): unknown => res.writeHead(503).end();
-    const server = createServer((req, res) => void answer(req, res));
-    const provider = new IdentityProvider(await listenOnLoopback(server), server, await newPair('one', algorithm));
+    const { url } = await serveHttp(t, (req, res) => void answer(req, res));
+    const provider = new IdentityProvider(url, await newPair('one', algorithm));
     answer = (req, res) => provider.#answer(req, res);
-    t.teardown(() => provider.#stop());
     return provider;
   } // prettier-ignore
 
@@ -64,11 +61,6 @@ export class IdentityProvider {
   tellTruth(): void {
     Object.assign(this, { claims: {}, userInfo: {}, metadata: {}, answers: {}, away: false });
     Object.assign(this, { idToken: undefined, reusesCodes: false, held: undefined, published: [this.pair] });
-  }
-
-  #stop(): void {
-    this.#server.close();
-    this.#server.closeAllConnections();
   }
 
   /** What the browser brings back of the address that it was sent to. */

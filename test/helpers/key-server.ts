@@ -1,6 +1,6 @@
-import { createServer, type RequestListener, type Server } from 'node:http';
+import type { RequestListener, Server } from 'node:http';
 import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose';
-import { listenOnLoopback } from './http.js';
+import { serveHttp } from './http.js';
 
 /** How a key server answers. */
 export type Behaviour =
@@ -41,13 +41,9 @@ export class KeyServer {
 
   static async start(t: { teardown: (fn: () => void) => void }, pair: Pair): Promise<KeyServer> {
     let answer: RequestListener = (_req, res) => res.writeHead(503).end();
-    const server = createServer((req, res) => answer(req, res));
-    const keyServer = new KeyServer(await listenOnLoopback(server), server, pair);
+    const { url, server } = await serveHttp(t, (req, res) => answer(req, res));
+    const keyServer = new KeyServer(url, server, pair);
     answer = keyServer.#answer;
-    t.teardown(() => {
-      server.close();
-      server.closeAllConnections();
-    });
     return keyServer;
   }
 

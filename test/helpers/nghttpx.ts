@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { needPackages, runs } from './debian.js';
-import { accepts } from './front.js';
+import { accepts } from './raw-client.mjs';
 import { temporaryFolder } from './latchkey.js';
 import { freePort } from './redis.js';
 import { until } from './until.js';

@@ -1,6 +1,9 @@
 import { connect, createServer, type Socket } from 'node:net';
 
-/** A TCP proxy on loopback whose connections can be cut, or go quiet without a sign, as behind a lost network. */
+/**
+ * A TCP proxy on loopback whose connections can be cut, or go quiet without a sign, as behind a lost network. Its sockets are
+ * made by hand: they come in pairs, each of which ends the other.
+ */
 export async function startProxy(t: { teardown: (fn: () => void) => void }, port: number) {
   let mode: 'open' | 'quiet' | 'mute' | 'refusing' = 'open';
   let trigger: string | undefined;

@@ -130,7 +130,7 @@ export function redisSettings(more: Partial<RedisSettings>): RedisSettings {
   };
 }
 
-/** A loopback port that is free now. */
+/** A loopback port that is free now: what listens there ends before the test begins. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((done) => void server.listen(0, '127.0.0.1', done));

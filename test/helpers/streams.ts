@@ -1,24 +1,18 @@
-import { createServer, request } from 'node:http';
+import { request } from 'node:http';
 import { WebSocket, WebSocketServer } from 'ws';
-import { listenOnLoopback } from './http.js';
+import { serveHttp } from './http.js';
 
 /** An upstream whose answers and WebSockets go on until somebody ends them. */
 export async function startStreams(t: { teardown: (fn: () => void) => void }) {
-  const upstream = createServer((_req, res) => {
+  const { url, server } = await serveHttp(t, (_req, res) => {
     res.writeHead(200, { 'Content-Type': 'text/event-stream' });
     const timer = setInterval(() => res.write('data: x\n\n'), 50);
     res.on('close', () => clearInterval(timer));
   });
-  const sockets = new WebSocketServer({ server: upstream });
+  const sockets = new WebSocketServer({ server });
   sockets.on('connection', (socket) => {
     const timer = setInterval(() => socket.send('x'), 50);
     socket.on('close', () => clearInterval(timer)).on('error', () => undefined);
-  });
-  const url = await listenOnLoopback(upstream);
-  t.teardown(() => {
-    upstream.close();
-    upstream.closeAllConnections();
-    for (const socket of sockets.clients) socket.terminate();
   });
   return url;
 }

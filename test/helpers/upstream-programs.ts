@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import { needPackages, runs } from './debian.js';
 import { temporaryFolder } from './latchkey.js';
+import { accepts } from './raw-client.mjs';
 import { freePort } from './redis.js';
 import { until } from './until.js';
 
@@ -98,14 +98,4 @@ export async function startUpstreamProgram(t: Test, program: UpstreamProgram): P
   });
   await until(() => accepts(port), `${program} accepts connections`, 30_000);
   return `http://127.0.0.1:${port}`;
-}
-
-function accepts(port: number): Promise<boolean> {
-  return new Promise((answer) => {
-    const socket = connect(port, '127.0.0.1', () => {
-      socket.destroy();
-      answer(true);
-    });
-    socket.on('error', () => answer(false));
-  });
 }

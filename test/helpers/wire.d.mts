@@ -31,5 +31,5 @@ export function startStrictUpstream(): Promise<{
   reset: () => void;
   close: () => void;
 }>;
-export function abandon(port: number, bytes: Buffer, ms: number): Promise<void>;
+export function abandon(port: number, bytes: Buffer, ms: number): Promise<unknown>;
 export function acceptOf(key: string | undefined): string;

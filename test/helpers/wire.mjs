@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
-import { connect, createServer } from 'node:net';
+import { createServer } from 'node:net';
 
+import { openRaw } from './raw-client.mjs';
 import { readRequest, valuesOf } from './strict.mjs';
 
 /**
@@ -15,33 +16,30 @@ import { readRequest, valuesOf } from './strict.mjs';
  */
 export function talk(port, pieces, { enough, quietMs = 1_000, settleMs = 0, end = false } = {}) {
   return new Promise((resolve) => {
-    const socket = connect({ port, host: '127.0.0.1', noDelay: true });
-    const chunks = [];
+    const client = openRaw(port);
+    const { socket } = client;
     let over = false;
     const finish = (ended) => {
       if (over) return;
       over = true;
       clearTimeout(timer);
       socket.destroy();
-      resolve({ bytes: Buffer.concat(chunks), ended });
+      resolve({ bytes: client.bytes(), ended });
     };
     const timer = setTimeout(() => finish(false), quietMs);
     let next = 0;
     const write = () => {
       if (over || next >= pieces.length) return;
-      socket.write(pieces[next++]);
+      client.write(pieces[next++]);
       if (next < pieces.length) setImmediate(write);
       else if (end) socket.end();
     };
     socket.on('connect', write);
-    socket.on('data', (chunk) => {
-      chunks.push(chunk);
+    socket.on('data', () => {
       timer.refresh();
-      if (enough !== undefined && enough(Buffer.concat(chunks))) setTimeout(() => finish(false), settleMs);
+      if (enough?.(client.bytes())) setTimeout(() => finish(false), settleMs);
     });
-    socket.on('end', () => finish(true));
-    socket.on('error', () => finish(true));
-    socket.on('close', () => finish(true));
+    for (const event of ['end', 'error', 'close']) socket.on(event, () => finish(true));
   });
 }
 
@@ -52,19 +50,15 @@ export function acceptOf(key) {
 
 /** Sends bytes and resets the connection so many milliseconds later. */
 export function abandon(port, bytes, ms) {
-  return new Promise((resolve) => {
-    const socket = connect({ port, host: '127.0.0.1', noDelay: true });
-    socket.on('connect', () => {
-      socket.write(bytes);
-      setTimeout(() => socket.resetAndDestroy(), ms);
-    });
-    socket.on('error', () => undefined).on('close', resolve);
-  });
+  const { socket, closed } = openRaw(port, { bytes });
+  socket.on('connect', () => setTimeout(() => socket.resetAndDestroy(), ms));
+  return closed;
 }
 
 /**
  * A raw upstream that reads requests strictly and answers each with 200. A request that can't be read is kept as a
- * fault and its connection closed. Where the target holds `switch` it becomes a tunnel that echoes.
+ * fault and its connection closed. Where the target holds `switch` it becomes a tunnel that echoes. It is no `serveTcp`
+ * because the fuzzer runs it too, without tap.
  */
 export async function startStrictUpstream() {
   const seen = { requests: [], faults: [], tunnelled: [], cut: [] };

@@ -1,5 +1,5 @@
-import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { openRaw, type RawClient } from '../helpers/raw-client.mjs';
 import type { Recorder } from './recorder.js';
 
 /**
@@ -115,24 +115,22 @@ interface Exchange {
 }
 
 function exchange(each: AttackCase, server: string, values: Values): Promise<Exchange> {
-  const { hostname, port } = new URL(server);
   return new Promise((resolve) => {
-    const socket = connect(Number(port), hostname);
+    const client = openRaw(server);
+    const { socket } = client;
     const startedAt = Date.now();
     let firstAt = 0;
-    let text = '';
     const finish = (end: Exchange['end']) => {
       clearTimeout(timer);
       socket.destroy();
-      resolve({ text, end, ms: (firstAt === 0 ? Date.now() : firstAt) - startedAt });
+      resolve({ text: client.text(), end, ms: (firstAt === 0 ? Date.now() : firstAt) - startedAt });
     };
     // Every case is answered or closed; a busy machine may take its time to.
     let timer = setTimeout(() => finish('timeout'), SLOW_MS);
-    const answers = () => text.match(/HTTP\/1\.[01] (?:[2-5]\d\d|101)/g)?.length ?? 0;
-    socket.once('connect', () => void send(socket, substitute(each.raw, values)));
-    socket.on('data', (chunk: Buffer) => {
+    const answers = () => client.text().match(/HTTP\/1\.[01] (?:[2-5]\d\d|101)/g)?.length ?? 0;
+    socket.once('connect', () => void send(client, substitute(each.raw, values)));
+    socket.on('data', () => {
       if (firstAt === 0) firstAt = Date.now();
-      text += chunk.toString('latin1');
       if (each.slow === true || answers() < (each.min_responses ?? 0)) return;
       clearTimeout(timer);
       timer = setTimeout(() => finish('timeout'), QUIET_MS);
@@ -141,7 +139,7 @@ function exchange(each: AttackCase, server: string, values: Values): Promise<Exc
   });
 }
 
-async function send(socket: ReturnType<typeof connect>, raw: string): Promise<void> {
+async function send({ socket, write }: RawClient, raw: string): Promise<void> {
   const whole = raw.replace(/\{\{REPEAT:(\d+):([\s\S]*?)\}\}/g, (_, times: string, text: string) =>
     text.repeat(Number(times)),
   );
@@ -149,7 +147,7 @@ async function send(socket: ReturnType<typeof connect>, raw: string): Promise<vo
     const pause = /^\{\{PAUSE:(\d+)/.exec(part)?.[1];
     if (pause !== undefined) await sleep(Number(pause));
     else if (part === '{{HALFCLOSE}}') socket.end();
-    else if (part !== '' && !socket.destroyed) socket.write(Buffer.from(part, 'latin1'));
+    else if (part !== '' && !socket.destroyed) write(part);
   }
 }
 

@@ -1,8 +1,7 @@
-import { createServer } from 'node:http';
 import * as fc from 'fast-check';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback } from '../helpers/http.js';
+import { serveHttp } from '../helpers/http.js';
 import { options, Share, told } from '../helpers/property.js';
 import { readAnswers } from '../helpers/strict.mjs';
 import { talk } from '../helpers/wire.mjs';
@@ -25,7 +24,6 @@ const NOT_CARRIED =
 
 const direct = await startRecorder();
 const upstream = await startRecorder();
-t.teardown(() => [direct, upstream].forEach(({ close }) => close()));
 const { url, token } = await startFixture(t, {
   upstream: upstream.url,
   // Where a body belongs is another question than how it is framed.
@@ -37,7 +35,7 @@ const ports = { direct: Number(new URL(direct.url).port), latchkey: Number(new U
 /** A plain server of node's that keeps what it received and answers 200. */
 async function startRecorder() {
   const received: Received[] = [];
-  const server = createServer((req, res) => {
+  const { url: serverUrl } = await serveHttp(t, (req, res) => {
     const chunks: Buffer[] = [];
     req.on('data', (chunk: Buffer) => chunks.push(chunk));
     req.on('end', () => {
@@ -50,13 +48,9 @@ async function startRecorder() {
     });
   });
   return {
-    url: await listenOnLoopback(server),
+    url: serverUrl,
     /** What was received since this was called last. */
     take: () => received.splice(0),
-    close: () => {
-      server.close();
-      server.closeAllConnections();
-    },
   };
 }
 

@@ -1,10 +1,10 @@
-import { connect } from 'node:net';
 import t from 'tap';
 import { selfSigned } from '../helpers/certificates.js';
 import { startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 
 /*
  * What is no request in one reading is none at any entrance: HTTP/1.1, HTTP/2, a WebSocket handshake, each form of the
@@ -31,21 +31,17 @@ const session = await openHttp2(t, overTls.url);
 
 /** The status of exact bytes; the handshake of a WebSocket when asked for. */
 function statusOf(target: string, host: string, more = ''): Promise<number> {
-  const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {
-    const socket = connect(Number(port), hostname, () =>
-      socket.write(`GET ${target} HTTP/1.1\r\nHost: ${host}\r\n${more}\r\n`),
-    );
-    let got = '';
-    socket.on('data', (chunk: Buffer) => {
-      got += chunk.toString('latin1');
-      const [, status] = /^HTTP\/1\.1 (\d{3}) /.exec(got) ?? [];
+    const bytes = Buffer.from(`GET ${target} HTTP/1.1\r\nHost: ${host}\r\n${more}\r\n`);
+    const { socket, text } = openRaw(url, { bytes });
+    socket.on('data', () => {
+      const [, status] = /^HTTP\/1\.1 (\d{3}) /.exec(text()) ?? [];
       if (status === undefined) return;
       socket.destroy();
       resolve(Number(status));
     });
     socket.on('error', reject);
-    socket.on('end', () => reject(new Error(`no answer: ${got}`)));
+    socket.on('end', () => reject(new Error(`no answer: ${text()}`)));
   });
 }
 

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { connect } from 'node:tls';
 import t from 'tap';
 import { selfSigned } from '../helpers/certificates.js';
 import { LEGACY_KEY, startFixture } from '../helpers/fixture.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
 const ROUNDS = 12;
@@ -97,6 +97,8 @@ t.test('a GOAWAY names no stream, so that it frees none that is being read', asy
   t.same(reset[0], [3, 7], 'REFUSED_STREAM: it may be sent again elsewhere');
 }); // prettier-ignore
 
+const H2 = { ALPNProtocols: ['h2'] };
+
 interface Frame {
   readonly type: number;
   readonly stream: number;
@@ -105,11 +107,10 @@ interface Frame {
 
 /** The frames of a connection until its server ends it. */
 async function framesOf(url: string, bytes: string): Promise<Frame[]> {
-  const to = { host: '127.0.0.1', port: Number(new URL(url).port), rejectUnauthorized: false, ALPNProtocols: ['h2'] };
-  const socket = connect(to, () => socket.write(Buffer.from(bytes, 'latin1')));
-  const chunks: Buffer[] = [];
-  for await (const chunk of socket) chunks.push(chunk as Buffer);
-  const received = Buffer.concat(chunks);
+  const client = openRaw(url, { bytes, tls: H2 });
+  await client.closed;
+  if (client.error !== undefined) throw client.error;
+  const received = client.bytes();
   const frames: Frame[] = [];
   for (let at = 0; at + 9 <= received.length;) {
     const length = received.readUIntBE(at, 3);
@@ -119,13 +120,8 @@ async function framesOf(url: string, bytes: string): Promise<Frame[]> {
   return frames;
 } // prettier-ignore
 
-function sendAndReset(url: string, bytes: string, afterMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    const to = { host: '127.0.0.1', port: Number(new URL(url).port), rejectUnauthorized: false, ALPNProtocols: ['h2'] };
-    const socket = connect(to, () => {
-      socket.write(Buffer.from(bytes, 'latin1'));
-      setTimeout(() => socket.destroy(), afterMs);
-    });
-    socket.on('error', () => undefined).on('close', () => resolve()).resume();
-  });
-} // prettier-ignore
+function sendAndReset(url: string, bytes: string, afterMs: number): Promise<unknown> {
+  const { socket, closed } = openRaw(url, { bytes, tls: H2 });
+  socket.once('secureConnect', () => setTimeout(() => socket.destroy(), afterMs));
+  return closed;
+}

@@ -1,17 +1,16 @@
-import { createServer } from 'node:http';
 import t from 'tap';
 import { WebSocket, WebSocketServer } from 'ws';
 import { selfSigned } from '../helpers/certificates.js';
 import { PROXIES } from '../helpers/checks.js';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, send } from '../helpers/http.js';
+import { send, serveHttp } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { FREE, PROTECTED, SEPARATORS, spelledWith, variableOf } from './protected-names.js';
 
 /** The raw fields of what reached the upstream last. */
 let arrived: readonly string[] = [];
-const upstream = createServer((req, res) => {
+const { url: upstreamUrl, server: upstream } = await serveHttp(t, (req, res) => {
   arrived = req.rawHeaders;
   res.end('ok');
 });
@@ -19,11 +18,6 @@ const sockets = new WebSocketServer({ server: upstream });
 sockets.on('connection', (socket, req) => {
   arrived = req.rawHeaders;
   socket.close();
-});
-const upstreamUrl = await listenOnLoopback(upstream);
-t.teardown(() => {
-  upstream.close();
-  upstream.closeAllConnections();
 });
 const { cert, key } = selfSigned(temporaryFolder(t), 'latchkey');
 const { url, server, token } = await startFixture(t, {

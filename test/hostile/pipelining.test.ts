@@ -1,24 +1,19 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { connect } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, send, sendRaw } from '../helpers/http.js';
+import { send, sendRaw, serveHttp } from '../helpers/http.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
 /** Requests that arrived, and when each was answered. */
 let arrived: string[] = [];
 let behave: (req: IncomingMessage, res: ServerResponse) => void = (_req, res) => res.end('ok');
-const upstream = createServer((req, res) => {
+const { url: upstreamUrl, server: upstream } = await serveHttp(t, (req, res) => {
   arrived.push(`${req.method} ${req.url}`);
   behave(req, res);
 });
 upstream.on('checkContinue', (req: IncomingMessage, res: ServerResponse) => behave(req, res));
-const upstreamUrl = await listenOnLoopback(upstream);
-t.teardown(() => {
-  upstream.close();
-  upstream.closeAllConnections();
-});
 const { url, token, server } = await startFixture(t, { upstream: upstreamUrl });
 const key = await token('superuser');
 const head = (line: string) => `${line} HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n`;
@@ -77,16 +72,11 @@ t.test('a body that turns bad when its answer has begun ends the connection', as
     res.write('x'.repeat(700));
   };
   const chunk = `${head('POST /a')}Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n`;
-  const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname);
-  let got = '';
-  socket.on('data', (data: Buffer) => (got += data.toString())).on('error', () => undefined);
-  const closed = new Promise((done) => socket.on('close', done));
-  socket.write(chunk);
+  const { write, text, closed } = openRaw(url, { bytes: chunk });
   await sleep(200);
-  socket.write('zz\r\n');
+  write('zz\r\n');
   await closed;
-  t.equal(outline(got), `[200]${'x'.repeat(700)}`);
+  t.equal(outline(text()), `[200]${'x'.repeat(700)}`);
 });
 
 t.test('a handshake waits for the answer of the request before it, and CONNECT ends the connection', async (t) => {
@@ -110,12 +100,8 @@ t.test('a handshake waits for the answer of the request before it, and CONNECT e
 t.test('requests behind an answer that ends the connection are not served', async (t) => {
   // A body that is not read ends the connection behind its answer, which takes a moment.
   const refused = 'POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n';
-  const { hostname, port } = new URL(url);
   for (let i = 0; i < 60; i++) {
-    const socket = connect(Number(port), hostname).on('error', () => undefined);
-    socket.resume();
-    const closed = new Promise((done) => socket.on('close', done));
-    socket.write(`${refused}abc${head('PUT /evil')}\r\n`);
+    const { socket, closed } = openRaw(url, { bytes: `${refused}abc${head('PUT /evil')}\r\n` });
     const more = setInterval(() => socket.destroyed || socket.write(`${head('PUT /evil')}\r\n`), i % 3);
     setTimeout(() => (i % 2 === 0 ? socket.resetAndDestroy() : socket.end()), 5 + (i % 20));
     await closed;
@@ -128,20 +114,22 @@ t.test('requests behind an answer that ends the connection are not served', asyn
 t.test('requests that wait for an answer are not read without end, and none is lost', async (t) => {
   const waiting: ServerResponse[] = [];
   behave = (_req, res) => void waiting.push(res);
-  const socket = connect(Number(new URL(url).port), '127.0.0.1');
-  let answers = 0;
-  socket.on('data', (data: Buffer) => (answers += data.toString().match(/HTTP\/1\.1 200/g)?.length ?? 0));
   const request = `${head('GET /x')}X-Filler: ${'x'.repeat(8_000)}\r\n\r\n`;
   const sent = 3_000;
-  socket.write(request.repeat(sent));
+  let answers = 0;
+  const client = openRaw(url, {
+    bytes: request.repeat(sent),
+    onData: (data) => (answers += data.toString().match(/HTTP\/1\.1 200/g)?.length ?? 0),
+  });
   await until(() => arrived.length === 1, 'the first one', 5_000);
   await sleep(300);
   t.equal(arrived.length, 1);
-  t.ok(socket.writableLength > 0, 'not all was taken');
+  t.ok(client.socket.writableLength > 0, 'not all was taken');
   behave = (_req, res) => res.end();
   waiting[0]?.end();
   await until(() => answers === sent, 'all answers', 60_000);
-  socket.destroy();
+  t.equal(client.error, undefined);
+  client.socket.destroy();
 });
 
 t.test('connections that are reset at any moment', async (t) => {
@@ -154,14 +142,9 @@ t.test('connections that are reset at any moment', async (t) => {
     'garbage\r\n\r\n',
     'POST /login HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nab',
   ];
-  const { hostname, port } = new URL(url);
   for (let i = 0; i < 600; i++) {
-    const socket = connect(Number(port), hostname);
-    socket.on('error', () => undefined);
-    socket.on('connect', () => {
-      socket.write(kinds[i % kinds.length] ?? '');
-      setTimeout(() => socket.resetAndDestroy(), i % 7);
-    });
+    const { socket } = openRaw(url, { reads: false, bytes: kinds[i % kinds.length] ?? '' });
+    socket.on('connect', () => setTimeout(() => socket.resetAndDestroy(), i % 7));
     if (i % 20 === 0) await sleep(5);
   }
   await sleep(300);

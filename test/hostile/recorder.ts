@@ -1,5 +1,5 @@
-import { createServer, type Socket } from 'node:net';
-import { listenOnLoopback } from '../helpers/http.js';
+import type { Socket } from 'node:net';
+import { serveTcp } from '../helpers/http.js';
 
 /**
  * An upstream that records what it receives, framed strictly by RFC 9112, and answers each request with 200.
@@ -22,7 +22,7 @@ export async function startRecorder(t: { teardown: (fn: () => void) => void }): 
   let heads = '';
   let requests: string[] = [];
   const rest = new Map<Socket, string>();
-  const server = createServer((socket) => {
+  const { url } = await serveTcp(t, (socket) => {
     let pending = '';
     socket.on('error', () => socket.destroy());
     socket.on('close', () => rest.delete(socket));
@@ -38,11 +38,6 @@ export async function startRecorder(t: { teardown: (fn: () => void) => void }): 
       }
       rest.set(socket, pending);
     });
-  });
-  const url = await listenOnLoopback(server);
-  t.teardown(() => {
-    server.close();
-    for (const socket of rest.keys()) socket.destroy();
   });
   return {
     url,

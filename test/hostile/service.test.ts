@@ -1,4 +1,3 @@
-import { createServer } from 'node:http';
 import { request } from 'node:https';
 import t from 'tap';
 import { syntheticSession, syntheticToken } from '../../src/commands/synthetic-subject.js';
@@ -8,7 +7,7 @@ import { openLmdbStore } from '../../src/store/lmdb.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { PROXIES } from '../helpers/checks.js';
 import { startFixture } from '../helpers/fixture.js';
-import { listenOnLoopback, send } from '../helpers/http.js';
+import { send, serveHttp } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { forEachRow } from '../helpers/table.js';
@@ -18,7 +17,7 @@ import { SEPARATORS } from './protected-names.js';
 let arrived: { target: string; fields: readonly string[] } | undefined;
 const note = (req: { url?: string | undefined; rawHeaders: string[] }) =>
   void (arrived = { target: req.url ?? '', fields: req.rawHeaders });
-const upstream = createServer((req, res) => {
+const { url: upstreamUrl, server: upstream } = await serveHttp(t, (req, res) => {
   note(req);
   res.end('ok');
 });
@@ -26,11 +25,6 @@ upstream.on('upgrade', (req, socket) => {
   note(req);
   socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n');
 }); // prettier-ignore
-const upstreamUrl = await listenOnLoopback(upstream);
-t.teardown(() => {
-  upstream.close();
-  upstream.closeAllConnections();
-});
 const { cert, key } = selfSigned(temporaryFolder(t), 'latchkey');
 const fixture = await startFixture(t, {
   upstream: upstreamUrl,

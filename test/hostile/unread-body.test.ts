@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -8,6 +7,7 @@ import { needPackages, runs } from '../helpers/debian.js';
 import { exchange } from '../helpers/exchange.js';
 import { startFixture } from '../helpers/fixture.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { accepts } from '../helpers/raw-client.mjs';
 import { freePort } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 
@@ -63,15 +63,6 @@ const PROGRAMS: Readonly<Record<string, Start>> = {
   },
 }; // prettier-ignore
 
-const isOpen = (port: number) =>
-  new Promise<boolean>((resolve) => {
-    const socket = connect(port, '127.0.0.1', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.on('error', () => resolve(false));
-  });
-
 const SMUGGLED =
   'GET /smuggled HTTP/1.1\r\nHost: a\r\nX-Auth-User-Id: admin\r\nX-Auth-Role: superuser\r\nConnection: keep-alive\r\n\r\n';
 
@@ -82,7 +73,7 @@ for (const [program, startProgram] of Object.entries(PROGRAMS))
     const port = await freePort();
     const child = startProgram(folder, port, log);
     t.teardown(() => void child.kill('SIGKILL'));
-    await until(() => isOpen(port), program);
+    await until(() => accepts(port), program);
     const { url, token } = await startFixture(t, {
       upstream: `http://127.0.0.1:${port}`,
       routes: [

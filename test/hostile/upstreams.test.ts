@@ -1,9 +1,8 @@
-import { createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import tap from 'tap';
 import { selfSigned } from '../helpers/certificates.js';
 import { startFixture } from '../helpers/fixture.js';
-import { freshMetrics, listenOnLoopback, sendRaw } from '../helpers/http.js';
+import { freshMetrics, sendRaw, serveTcp } from '../helpers/http.js';
 import { openHttp2, sendHttp2 } from '../helpers/http2.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { forEachRow } from '../helpers/table.js';
@@ -16,18 +15,16 @@ const t = tap;
 let answer: (head: string) => string = () => '';
 let open = 0;
 let behind = '';
-const upstream = createServer((socket: Socket) => {
+const { url: upstreamUrl } = await serveTcp(t, (socket) => {
   let asked = false;
   open += 1;
-  socket.on('error', () => undefined).on('close', () => (open -= 1));
+  socket.on('close', () => (open -= 1));
   socket.on('data', (chunk) => {
     if (asked) behind += chunk.toString('latin1');
     else socket.write(Buffer.from(answer(chunk.toString('latin1')), 'latin1'));
     asked ||= /upgrade: websocket/i.test(chunk.toString('latin1'));
   });
 });
-const upstreamUrl = await listenOnLoopback(upstream);
-t.teardown(() => void upstream.close());
 const settings = { url: upstreamUrl, response_timeout: '1s', idle_timeout: '1s', retries: 0 };
 const shared = {
   upstream: undefined,

@@ -144,6 +144,7 @@ function build() {
   return image;
 }
 
+// By hand: no test, so without the helpers, which need tap.
 async function freePort() {
   const server = createServer();
   server.listen(0, '127.0.0.1');

@@ -1,9 +1,8 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { connect as connectTcp, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
-import { connect as connectTls } from 'node:tls';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import t from 'tap';
@@ -12,6 +11,7 @@ import { createPublicServer, listen, type PortHandlers } from '../../src/listene
 import { createUpgradeListener } from '../../src/listeners/websocket.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
+import { openRaw } from '../helpers/raw-client.mjs';
 import { until } from '../helpers/until.js';
 
 setFlagsFromString('--expose-gc');
@@ -83,11 +83,8 @@ function listenersOf(socket: Duplex | undefined): Record<string, number> {
 }
 
 async function open(url: string): Promise<Socket> {
-  const { protocol, port } = new URL(url);
-  const to = { host: '127.0.0.1', port: Number(port) };
-  if (protocol === 'http:') return connectTcp(to);
-  const socket = connectTls({ ...to, rejectUnauthorized: false, ALPNProtocols: ['http/1.1'] });
-  await once(socket, 'secureConnect');
+  const { socket } = openRaw(url);
+  await once(socket, url.startsWith('https:') ? 'secureConnect' : 'connect');
   return socket;
 }
 

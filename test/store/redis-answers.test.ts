@@ -1,4 +1,3 @@
-import { createServer } from 'node:net';
 import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
 import { RedisClient } from '../../src/store/redis/client.js';
@@ -7,7 +6,7 @@ import { MasterSession } from '../../src/store/redis/session.js';
 import { SCRIPT_NAMES, scriptText } from '../../src/store/redis/scripts.js';
 import { openRedisStore, type RedisStore } from '../../src/store/redis.js';
 import { OutcomeUnknown, StoreUnavailable } from '../../src/store/faults.js';
-import { listenOnLoopback } from '../helpers/http.js';
+import { serveTcp } from '../helpers/http.js';
 import { startProxy } from '../helpers/proxy.js';
 import { redisSettings, type RedisServer, startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
@@ -240,22 +239,19 @@ t.test('a server that is cut off without a sign is not waited for once another o
 
 t.test('a sentinel that is lost in the middle of a subscription is subscribed to again', async (t) => {
   let subscriptions = 0;
-  const server = createServer((socket) => {
-    socket
-      .on('error', () => undefined)
-      .on('data', (bytes) => {
-        if (!/subscribe/i.test(bytes.toString())) return;
-        subscriptions += 1;
-        socket.write('*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n');
-        if (subscriptions > 1) socket.destroy();
-        else setTimeout(() => socket.destroy(), 50);
-      });
+  const { url: serverUrl } = await serveTcp(t, (socket) => {
+    socket.on('data', (bytes) => {
+      if (!/subscribe/i.test(bytes.toString())) return;
+      subscriptions += 1;
+      socket.write('*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n');
+      if (subscriptions > 1) socket.destroy();
+      else setTimeout(() => socket.destroy(), 50);
+    });
   });
-  const { host } = new URL(await listenOnLoopback(server));
+  const { host } = new URL(serverUrl);
   const sentinels = new Sentinels({ master: 'm', nodes: [host] }, redisSettings({}), () => undefined);
   t.teardown(() => {
     sentinels.close();
-    server.close();
   });
   // A rejection that nobody handles fails the test.
   await until(() => subscriptions > 3, 'it was subscribed to each time');

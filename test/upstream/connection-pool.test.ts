@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage } from 'node:http';
-import { createServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import { CHUNKED } from '../../src/http1/write.js';
 import { Address } from '../../src/upstream/address.js';
@@ -10,7 +10,7 @@ import type {
   UpstreamExchange,
   UpstreamRequest,
 } from '../../src/upstream/upstream-request.js';
-import { listenOnLoopback } from '../helpers/http.js';
+import { serveTcp } from '../helpers/http.js';
 import { GET } from '../helpers/upstream-request.js';
 import { until } from '../helpers/until.js';
 
@@ -58,18 +58,15 @@ class Recorder implements ResponseHandler {
 async function startUpstream(t: Test, serve: (socket: Socket, request: string, index: number) => void) {
   const sockets: Socket[] = [];
   const requests: string[] = [];
-  const server = createServer((socket) => {
+  const { url: serverUrl } = await serveTcp(t, (socket) => {
     const index = sockets.push(socket) - 1;
-    socket.on('error', () => undefined).on('data', (bytes) => {
+    socket.on('data', (bytes) => {
       requests.push(bytes.toString('latin1'));
       serve(socket, bytes.toString('latin1'), index);
     });
   });
-  const address = new Address(await listenOnLoopback(server), { connect_timeout: 2_000, tls: null });
-  t.teardown(() => {
-    server.close();
-    address.pool.destroy();
-  });
+  const address = new Address(serverUrl, { connect_timeout: 2_000, tls: null });
+  t.teardown(() => address.pool.destroy());
   const send = (request: Partial<UpstreamRequest> = {}) => {
     const recorder = new Recorder();
     address.pool.dispatch({ ...GET, ...request }, recorder);

@@ -1,8 +1,8 @@
-import { createServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import t from 'tap';
 import { Address } from '../../src/upstream/address.js';
 import type { ResponseHandler, UpstreamExchange } from '../../src/upstream/upstream-request.js';
-import { listenOnLoopback } from '../helpers/http.js';
+import { serveTcp } from '../helpers/http.js';
 import { GET } from '../helpers/upstream-request.js';
 
 /** Takes an answer piece by piece: pauses its connection behind each, and goes on a moment later. */
@@ -51,17 +51,14 @@ const ENDS: readonly [string, (socket: Socket) => void][] = [
 
 t.test('a paused connection may end in any way', async (t) => {
   let answer: (socket: Socket) => void = () => undefined;
-  const server = createServer((socket) => {
-    socket.on('error', () => undefined).on('data', () => answer(socket));
+  const { url: serverUrl } = await serveTcp(t, (socket) => {
+    socket.on('data', () => answer(socket));
   });
-  const address = new Address(await listenOnLoopback(server), {
+  const address = new Address(serverUrl, {
     connect_timeout: 2_000,
     tls: null,
   });
-  t.teardown(() => {
-    server.close();
-    address.pool.destroy();
-  });
+  t.teardown(() => address.pool.destroy());
   for (const head of HEADS)
     for (const [about, end] of ENDS) {
       if (about === 'stays' && !head.includes('Length')) continue;
@@ -82,14 +79,11 @@ t.test('a paused connection may end in any way', async (t) => {
 });
 
 t.test('a connection that was paused behind the last byte of an answer takes the next request', async (t) => {
-  const server = createServer((socket) => {
-    socket.on('error', () => undefined).on('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'));
+  const { url: serverUrl } = await serveTcp(t, (socket) => {
+    socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'));
   });
-  const address = new Address(await listenOnLoopback(server), { connect_timeout: 2_000, tls: null });
-  t.teardown(() => {
-    server.close();
-    address.pool.destroy();
-  });
+  const address = new Address(serverUrl, { connect_timeout: 2_000, tls: null });
+  t.teardown(() => address.pool.destroy());
   for (let i = 0; i < 2; i++)
     t.equal(await new Promise((done) => address.pool.dispatch(GET, new SlowReader(done))), 'complete');
 }); // prettier-ignore
