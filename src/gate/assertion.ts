@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { type KeyRing, type Signer, signingUnavailable } from '../accounts/signing-keys.js';
 import type { MaybePromise } from '../domain/maybe-promise.js';
@@ -13,6 +14,17 @@ export interface AssertionSettings {
   readonly idleTimeout: number;
   readonly sessionScope: string;
 }
+
+/** The request that a bound assertion is for. */
+export interface BoundRequest {
+  readonly method: string;
+  /** As the upstream receives it, with its query. */
+  readonly target: string;
+  readonly requestId: string;
+}
+
+/** A bound assertion is verified when its request arrives, so it lives no longer than clocks and networks need. */
+export const MAX_BOUND_TTL = 10_000;
 
 /** Subjects whose assertion is kept; about 2 KiB each. */
 const MAX_KEPT = 10_000;
@@ -48,6 +60,19 @@ export class Assertions {
     const signer = this.#keys.signer(now);
     if (signer !== undefined) return this.#signedBy(signer, subject, now);
     return this.#keys.findSigner(now).then((found) => this.#signedBy(found, subject, now));
+  }
+
+  /** The assertion of a subject for one request only. @throws Unavailable: then the request goes nowhere */
+  async boundTo(request: BoundRequest, subject: Subject, now: EpochMs): Promise<string> {
+    const signer = this.#keys.signer(now) ?? (await this.#keys.findSigner(now));
+    const issuedAt = Math.floor(now / 1000);
+    const ttl = Math.min(this.#settings.ttl, MAX_BOUND_TTL);
+    const end = Math.min(issuedAt * 1000 + ttl, this.#endOf(subject, now));
+    const claims = this.#claimsOf(subject, issuedAt, Math.floor(end / 1000));
+    claims['htm'] = request.method;
+    claims['htu'] = createHash('sha256').update(request.target, 'latin1').digest('base64url');
+    claims['rid'] = request.requestId;
+    return sign(signer, claims);
   }
 
   #signedBy(signer: Signer, subject: Subject, now: EpochMs): MaybePromise<string> {

@@ -3,7 +3,7 @@ import type { Subject } from '../domain/credential.js';
 import { SubjectMemo } from '../domain/subject-memo.js';
 import type { EpochMs } from '../domain/time.js';
 import { asPropertyName } from '../http/fields.js';
-import type { Assertions } from './assertion.js';
+import type { Assertions, BoundRequest } from './assertion.js';
 
 /** Name of each injected field by what it says; null leaves it out (`identity.headers`). */
 export interface IdentityNames {
@@ -20,9 +20,14 @@ export interface IdentityNames {
 /**
  * The fields that say who is calling, with the signed assertion when there is one. A promise only when it has to be signed.
  *
+ * @param request what the assertion is bound to; null where it is not
  * @throws Unavailable: then the request goes nowhere
  */
-export type Identify = (subject: Subject, now: EpochMs) => MaybePromise<readonly string[]>;
+export type Identify = (
+  subject: Subject,
+  now: EpochMs,
+  request: BoundRequest | null,
+) => MaybePromise<readonly string[]>;
 
 /** Makes the one function that every entrance tells the upstream by. @param assertion null when none is signed */
 export function createIdentify(
@@ -33,9 +38,9 @@ export function createIdentify(
   const built = new SubjectMemo((subject) => identityFields(subject, names, sessionScope));
   if (assertion === null) return (subject) => built.of(subject);
   const { header, assertions } = assertion;
-  return (subject, now) => {
+  return (subject, now, request) => {
     const fields = built.of(subject);
-    const jwt = assertions.of(subject, now);
+    const jwt = request === null ? assertions.of(subject, now) : assertions.boundTo(request, subject, now);
     return mapMaybe(jwt, (text) => [...fields, header, text]);
   };
 }
