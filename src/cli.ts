@@ -13,7 +13,6 @@ import {
 } from './commands/usage/accounts.js';
 import { demoCommand, fleetCommand, healthcheckCommand, serveCommand } from './commands/usage/serving.js';
 import { mintCommand } from './commands/usage/testing.js';
-import { demoCommand, healthcheckCommand, serveCommand } from './commands/usage/serving.js';
 import { completionCommand } from './commands/completion.js';
 import { WrongUsage } from './commands/terminal/failure.js';
 import { ConfigError, formatFault } from './config/fault.js';

@@ -116,7 +116,7 @@ for (const [i, name] of FRAMEWORKS.entries()) {
     t.match(inside, { status: 200, json: { login: 'ada ö', role: 'user' } }, 'forged headers beside a good assertion');
     const { headers, rawHeaders } = inside.json as { headers: Record<string, string>; rawHeaders: string[] };
     const folded = (each: string) => each.toLowerCase().replaceAll(/[^a-z0-9]/g, '-');
-    const identity = (pairs: [string, string][]) => pairs.filter(([each]) => /^x-auth-(?!assertion)/.test(folded(each))).toSorted();
+    const identity = (pairs: [string, string][]) => pairs.filter(([each]) => /^x-auth-(?!assertion)/.test(folded(each))).toSorted(([a], [b]) => (a < b ? -1 : 1));
     const expected = [['x-auth-credential', 'session'], ['x-auth-customer-id', 'C1'], ['x-auth-login', 'ada%20%C3%B6'], ['x-auth-role', 'user'], ['x-auth-scope', 'global'], ['x-auth-user-id', 'U1']];
     t.same(identity(Object.entries(headers)), expected);
     const raw = rawHeaders.flatMap((each, n): [string, string][] => (n % 2 === 0 ? [[each.toLowerCase(), rawHeaders[n + 1] ?? '']] : []));

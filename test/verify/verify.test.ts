@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
-import fc from 'fast-check';
+import { assert, asyncProperty, constantFrom, integer, nat, record } from 'fast-check';
 import { exportJWK, generateKeyPair, type JSONWebKeySet, SignJWT } from 'jose';
 import t from 'tap';
 import {
@@ -31,10 +31,8 @@ const claims = (more: object = {}) => ({
   iss: ISSUER, aud: 'api', sub: 'U1', customer_id: 'C1', login: 'ada', role: 'engineer', scope: 'global', credential: 'token', token_id: 'T1',
   iat: now(), exp: now() + 60, ...more,
 }); // prettier-ignore
-const sign = (
-  more: object = {},
-  { kid = 'good' as string | null, alg = 'EdDSA', key = pairs.good.privateKey } = {},
-) =>
+type Signed = { kid?: string | null; alg?: string; key?: CryptoKey };
+const sign = (more: object = {}, { kid = 'good', alg = 'EdDSA', key = pairs.good.privateKey }: Signed = {}) =>
   new SignJWT(claims(more))
     .setProtectedHeader({ alg, typ: 'JWT', ...(kid === null ? {} : { kid }) })
     .sign(key);
@@ -151,14 +149,14 @@ t.test('a bound assertion is of no use once a byte of its request changes', asyn
   t.equal(await ask(method, target, rid), 'U1');
   const values = [method, target, rid];
   const codes = ['assertion_method', 'assertion_target', 'assertion_request_id'];
-  const change = fc.record({
-    which: fc.nat(2),
-    at: fc.nat(),
-    kind: fc.constantFrom('replace', 'insert', 'remove', 'case'),
-    byte: fc.integer({ min: 0x21, max: 0xff }),
+  const change = record({
+    which: nat(2),
+    at: nat(),
+    kind: constantFrom('replace', 'insert', 'remove', 'case'),
+    byte: integer({ min: 0x21, max: 0xff }),
   });
-  await fc.assert(
-    fc.asyncProperty(change, async ({ which, at, kind, byte }) => {
+  await assert(
+    asyncProperty(change, async ({ which, at, kind, byte }) => {
       const value = values[which] as string;
       const i = at % (kind === 'insert' ? value.length + 1 : value.length);
       const each = value.charAt(i);
