@@ -48,6 +48,22 @@ export default {
       })),
     ),
     {
+      name: 'verify-alone',
+      comment: 'src/verify runs in upstreams; of all else it takes names of headers',
+      severity: 'error',
+      from: { path: '^src/verify/' },
+      to: {
+        path: '^src/',
+        pathNot: '^src/(verify/|domain/identity-fields|http/protected-fields|config/schema/identity-presets)',
+      },
+    },
+    {
+      name: 'verify-for-upstreams',
+      severity: 'error',
+      from: { path: '^src/(?!verify/)' },
+      to: { path: '^src/verify/' },
+    },
+    {
       name: 'ui-alone',
       comment: 'src/ui runs in browsers; of all else it takes the types of answers only',
       severity: 'error',

@@ -12,6 +12,7 @@ import {
   webhookCommand,
 } from './commands/usage/accounts.js';
 import { demoCommand, fleetCommand, healthcheckCommand, serveCommand } from './commands/usage/serving.js';
+import { mintCommand } from './commands/usage/testing.js';
 import { completionCommand } from './commands/completion.js';
 import { WrongUsage } from './commands/terminal/failure.js';
 import { ConfigError, formatFault } from './config/fault.js';
@@ -43,6 +44,8 @@ const program = new Command('latchkey')
   .addCommand(hashPasswordCommand())
   .addCommand(storeCommand())
   .addCommand(webhookCommand())
+  .commandsGroup('Tests of your API:')
+  .addCommand(mintCommand())
   .commandsGroup('Your shell:')
   .addCommand(completionCommand())
   .addHelpText('after', '\nRun "latchkey COMMAND --help" for details. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.'); // prettier-ignore

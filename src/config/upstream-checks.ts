@@ -36,6 +36,16 @@ function checkUpstream(config: Config, name: string, add: Add): void {
     const first = origins.indexOf(origin);
     if (first < i) fault(['urls', i], `the address is given in urls.${first} already`);
   });
+  const { assertion } = config.identity;
+  if (assertion.enabled && assertion.bind === 'request') {
+    const paths = addresses.map(({ pathname }) => pathname.replace(/\/+$/, ''));
+    const other = paths.findIndex((path) => path !== paths[0]);
+    if (other >= 0)
+      fault(
+        ['urls', other],
+        'has another path than urls.0; assertions that are bound to a request need one path',
+      );
+  }
   if (tls === null) return;
   if (!addresses.some(({ protocol }) => protocol === 'https:')) {
     fault(['tls'], 'none of the addresses is an https:// URL; write https:// or remove tls');

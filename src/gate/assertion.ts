@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { type KeyRing, type Signer, signingUnavailable } from '../accounts/signing-keys.js';
 import type { MaybePromise } from '../domain/maybe-promise.js';
@@ -13,6 +14,17 @@ export interface AssertionSettings {
   readonly idleTimeout: number;
   readonly sessionScope: string;
 }
+
+/** The request that a bound assertion is for. */
+export interface BoundRequest {
+  readonly method: string;
+  /** As the upstream receives it, with its query. */
+  readonly target: string;
+  readonly requestId: string;
+}
+
+/** A bound assertion is verified when its request arrives, so it lives no longer than clocks and networks need. */
+const MAX_BOUND_TTL = 10_000;
 
 /** Subjects whose assertion is kept; about 2 KiB each. */
 const MAX_KEPT = 10_000;
@@ -50,6 +62,16 @@ export class Assertions {
     return this.#keys.findSigner(now).then((found) => this.#signedBy(found, subject, now));
   }
 
+  /** The assertion of a subject for one request only. @throws Unavailable: then the request goes nowhere */
+  async boundTo(request: BoundRequest, subject: Subject, now: EpochMs): Promise<string> {
+    const signer = this.#keys.signer(now) ?? (await this.#keys.findSigner(now));
+    const issuedAt = Math.floor(now / 1000);
+    const ttl = Math.min(this.#settings.ttl, MAX_BOUND_TTL);
+    const end = Math.min(issuedAt * 1000 + ttl, this.#endOf(subject, now));
+    const claims = assertionClaims(subject, this.#settings, issuedAt, Math.floor(end / 1000));
+    return sign(signer, { ...claims, ...boundClaims(request) });
+  }
+
   #signedBy(signer: Signer, subject: Subject, now: EpochMs): MaybePromise<string> {
     const id = subject.credential === 'session' ? subject.session.digest : subject.token.digest;
     const known = this.#kept.get(id);
@@ -59,7 +81,7 @@ export class Assertions {
     const wanted = issuedAt * 1000 + this.#settings.ttl;
     const end = Math.min(wanted, this.#endOf(subject, now));
     const expiresAt = Math.floor(end / 1000);
-    const jwt = sign(signer, this.#claimsOf(subject, issuedAt, expiresAt));
+    const jwt = sign(signer, assertionClaims(subject, this.#settings, issuedAt, expiresAt));
     // A new one of a credential that ends before would be valid no longer.
     const freshUntil = end < wanted ? expiresAt * 1000 : expiresAt * 1000 - this.#settings.ttl / 2;
     const entry: Entry = { subject, kid: signer.kid, signedAt: now, freshUntil, jwt };
@@ -78,26 +100,37 @@ export class Assertions {
     if (subject.credential !== 'session') return subject.token.expiresAt ?? Infinity;
     return Math.min(subject.session.endsAt, now + this.#settings.idleTimeout);
   }
+}
 
-  #claimsOf(subject: Subject, issuedAt: number, expiresAt: number): Record<string, unknown> {
-    const { issuer, audience, sessionScope } = this.#settings;
-    const { user, credential } = subject;
-    const token = subject.credential === 'session' ? undefined : subject.token;
-    return {
-      iss: issuer,
-      aud: audience,
-      sub: user.id,
-      iat: issuedAt,
-      exp: expiresAt,
-      customer_id: user.customerId,
-      login: user.login,
-      role: user.role,
-      scope: token === undefined ? sessionScope : token.scopes.join(' '),
-      ...(token === undefined || token.services.length === 0 ? {} : { services: token.services }),
-      credential,
-      ...(token === undefined || credential === 'jwt' ? {} : { token_id: token.id }),
-    };
-  }
+/** What an assertion says about a subject. @param issuedAt,expiresAt in seconds */
+export function assertionClaims(
+  subject: Subject,
+  { issuer, audience, sessionScope }: Pick<AssertionSettings, 'issuer' | 'audience' | 'sessionScope'>,
+  issuedAt: number,
+  expiresAt: number,
+): Record<string, unknown> {
+  const { user, credential } = subject;
+  const token = subject.credential === 'session' ? undefined : subject.token;
+  return {
+    iss: issuer,
+    aud: audience,
+    sub: user.id,
+    iat: issuedAt,
+    exp: expiresAt,
+    customer_id: user.customerId,
+    login: user.login,
+    role: user.role,
+    scope: token === undefined ? sessionScope : token.scopes.join(' '),
+    ...(token === undefined || token.services.length === 0 ? {} : { services: token.services }),
+    credential,
+    ...(token === undefined || credential === 'jwt' ? {} : { token_id: token.id }),
+  };
+}
+
+/** What binds an assertion to its request. The target is hashed, for it may be long. */
+export function boundClaims({ method, target, requestId }: BoundRequest): Record<string, string> {
+  const htu = createHash('sha256').update(target, 'latin1').digest('base64url');
+  return { htm: method, htu, rid: requestId };
 }
 
 async function sign(signer: Signer, claims: Record<string, unknown>): Promise<string> {

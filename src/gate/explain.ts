@@ -1,5 +1,6 @@
 import type { ExplainedJwt } from '../accounts/jwt/explain-jwt.js';
 import type { Subject } from '../domain/credential.js';
+import type { IdentityNames } from '../domain/identity-fields.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type EpochMs, formatTime } from '../domain/time.js';
 import { refusalReply } from '../http/replies.js';
@@ -9,7 +10,7 @@ import { nearMisses } from '../policy/nearby.js';
 import type { Route } from '../policy/route.js';
 import type { ConfigPosition } from '../policy/rules.js';
 import { Gate, type GateServices, type Verdict } from './gate.js';
-import { type IdentityNames, identityFields } from './identity.js';
+import { identityFields } from './identity.js';
 import { isRefused, serviceOf } from './service.js';
 
 /** The way of one request through the gate, as plain values; `latchkey explain --json` prints it. */

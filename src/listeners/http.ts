@@ -3,6 +3,7 @@ import { isRead } from '../domain/methods.js';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Subject } from '../domain/credential.js';
+import type { BoundRequest } from '../gate/assertion.js';
 import type { Admitted, Verdict } from '../gate/gate.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
 import { parseBody } from '../http/body.js';
@@ -15,6 +16,7 @@ import { rateLimitFields } from '../pipeline/rate-limit-fields.js';
 import { noteRoute } from '../pipeline/record.js';
 import { RequestHandler } from '../pipeline/request-handler.js';
 import type { Services } from '../pipeline/services.js';
+import type { Route } from '../policy/route.js';
 import type { Stream, StreamRevalidator, WatchedStream } from '../pipeline/streams.js';
 import type { InFlight, ForwardOutcome } from '../upstream/forward-request.js';
 
@@ -139,6 +141,10 @@ class HttpRequestHandler extends RequestHandler implements Stream {
       const last = answer.after === undefined ? answer : await answer.after();
       this.answer(withHeaders(last, this.expiryFields()), 'answered');
     }
+  }
+
+  protected override boundRequest(head: RequestHead, route: Route): BoundRequest {
+    return this.forwardedRequest(head, route);
   }
 
   protected allow(

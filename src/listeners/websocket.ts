@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
+import type { BoundRequest } from '../gate/assertion.js';
 import type { Admitted, Verdict } from '../gate/gate.js';
 import type { ParsedRequest } from '../http/exchange.js';
 import type { Reply } from '../http/replies.js';
@@ -10,6 +11,7 @@ import { writeRawReply } from '../http/write-reply.js';
 import { openWebSockets } from '../observe/metrics/requests.js';
 import { RequestHandler } from '../pipeline/request-handler.js';
 import type { Services } from '../pipeline/services.js';
+import type { Route } from '../policy/route.js';
 import type { Stream, StreamRevalidator } from '../pipeline/streams.js';
 import { refuseHandshake } from '../upstream/handshake.js';
 
@@ -72,6 +74,10 @@ class HandshakeHandler extends RequestHandler {
 
   protected answerEndpoint(): void {
     this.refuse(NOT_A_WEBSOCKET);
+  }
+
+  protected override boundRequest(head: RequestHead, route: Route): BoundRequest {
+    return this.forwardedRequest(head, route);
   }
 
   protected allow(head: RequestHead, { route, subject }: Admitted, identity: readonly string[]): void {

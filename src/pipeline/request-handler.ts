@@ -1,4 +1,6 @@
+import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
+import type { BoundRequest } from '../gate/assertion.js';
 import type { Admitted, Verdict } from '../gate/gate.js';
 import { type Reply, refusalReply, withHeaders } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
@@ -114,7 +116,8 @@ export abstract class RequestHandler {
 
   #identify(head: RequestHead, admitted: Admitted): void {
     const { subject } = admitted;
-    const identity = subject === null ? NOBODY : this.services.identify(subject, Date.now());
+    const bound = this.services.bindsAssertions ? this.boundRequest(head, admitted.route) : null;
+    const identity = subject === null ? NOBODY : this.services.identify(subject, Date.now(), bound);
     if (!(identity instanceof Promise)) this.allow(head, admitted, identity);
     else
       identity
@@ -123,6 +126,24 @@ export abstract class RequestHandler {
           else this.allow(head, admitted, fields);
         })
         .catch((error: unknown) => this.fault(error));
+  }
+
+  /** What an assertion is bound to: the request that was judged, where another proxy forwards it. */
+  protected boundRequest({ method, target }: RequestHead, _route: Route): BoundRequest {
+    return { method, target, requestId: this.record.requestId };
+  }
+
+  /** The same where Latchkey forwards: with the target as the upstream receives it. */
+  protected forwardedRequest({ method, target }: RequestHead, route: Route): BoundRequest {
+    const { services, record } = this;
+    const { addresses } = services.upstreamOf(route.upstream ?? services.defaultUpstream);
+    // The configuration was checked: all addresses have the same path.
+    const prefix = addresses[0]?.prefix ?? '';
+    return {
+      method,
+      target: prefix + withoutSegments(target, route.strippedSegments),
+      requestId: record.requestId,
+    };
   }
 
   /** What the answer says of the expiry of the token that asks, flat. */

@@ -33,6 +33,8 @@ export interface Services {
   readonly upgrade: Upgrade;
   readonly decisionHeaders: ForwardAuthHeaders;
   readonly identify: Identify;
+  /** Assertions are bound to their request (`identity.assertion.bind`). */
+  readonly bindsAssertions: boolean;
   readonly rateLimitNames: RateLimitNames;
   /** null: no answer names an expiry. */
   readonly expiryWarning: ExpiryWarning | null;

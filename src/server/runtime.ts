@@ -231,6 +231,7 @@ export function createRuntime(
             }),
           },
     ),
+    bindsAssertions: assertion.enabled && assertion.bind === 'request',
     expiryWarning: warnBefore === null ? null : { name: names.tokenExpiration, before: warnBefore },
     rateLimitNames: { remaining: names.rateLimitRemaining, reset: names.rateLimitReset },
     log,

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
@@ -58,4 +58,8 @@ t.test('the package installs elsewhere and runs', async (t) => {
   const command = join(folder, 'node_modules/.bin/latchkey');
   t.equal((await shell(command, ['--version'])).stdout, `${version}\n`);
   t.match((await shell(command, ['schema'])).stdout, /"upstreams"/);
+  const program = 'import("latchkey/verify").then((verify) => console.log(Object.keys(verify).join()))';
+  const { stdout } = await shell(process.execPath, ['-e', program], { cwd: folder });
+  t.match(stdout, /expressMiddleware,.*verifyAssertion/, 'upstreams import it');
+  t.ok(existsSync(join(folder, 'node_modules/latchkey/dist/verify/index.d.ts')), 'with its types');
 });

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -111,7 +112,8 @@ for (const [language, prepare] of Object.entries(PROGRAMS)) {
     }
     const { url, pairs, keys, fetched, answer } = await startIssuer(t);
     const upstream = await startExample(t, command, url);
-    const ask = async (assertion?: string) => (await send(upstream, '/', { headers: assertion === undefined ? {} : { 'X-Auth-Assertion': assertion } })).status;
+    const ask = async (assertion?: string | string[], target = '/', more: Record<string, string | string[]> = {}) =>
+      (await send(upstream, target, { headers: assertion === undefined ? more : { 'X-Auth-Assertion': assertion, ...more } })).status;
     const sign = (more: object = {}, { kid = 'good', alg = 'EdDSA', key = pairs.good.privateKey } = {}) =>
       new SignJWT(claims(more)).setProtectedHeader({ alg, kid, typ: 'JWT' }).sign(key);
     const good = await sign();
@@ -145,6 +147,20 @@ for (const [language, prepare] of Object.entries(PROGRAMS)) {
       ['nobody', await sign({ sub: undefined })],
     ];
     for (const [name, assertion] of rows) t.equal(await ask(assertion), 401, name);
+    const bound = (target: string, method = 'GET') =>
+      sign({ htm: method, htu: createHash('sha256').update(target).digest('base64url'), rid: 'r1' });
+    const id = { 'X-Request-Id': 'r1' };
+    t.equal(await ask([good, good]), 401, 'twice');
+    t.equal(await ask(await sign({ dev: true })), 401, 'made for tests');
+    for (const target of ['/a', '/a%20b/%7Ec?q=%2F&&=', '//a//b', '/a?'])
+      t.equal(await ask(await bound(target), target, id), 200, `bound to ${target}`);
+    t.equal(await ask(await bound('/a'), '/b', id), 401, 'another target');
+    t.equal(await ask(await bound('/a'), '/a?', id), 401, 'another query');
+    t.equal(await ask(await bound('/a', 'POST'), '/a', id), 401, 'another method');
+    t.equal(await ask(await bound('/a'), '/a', { 'X-Request-Id': 'r2' }), 401, 'another request id');
+    t.equal(await ask(await bound('/a'), '/a', { 'X-Request-Id': ['r1', 'r1'] }), 401, 'two request ids');
+    t.equal(await ask(await bound('/a'), '/a'), 401, 'no request id');
+    t.equal(await ask(await sign({ htm: 'GET' }), '/a', id), 401, 'bound by its method only');
     const before = fetched();
     for (let i = 0; i < 30; i++) await ask(await sign({}, { kid: `made-up-${i}` }));
     t.ok(fetched() - before < 15, `made-up names of keys: ${fetched() - before} fetches for 30`);

@@ -30,6 +30,7 @@ func main() {
 	verifier := &Verifier{
 		Issuer:   setting("ISSUER", "https://auth.example.com"),
 		Audience: setting("AUDIENCE", "example-api"),
+		Bound:    setting("BOUND", "") == "required",
 		Keys: &Keys{
 			URL:    setting("JWKS_URL", "http://127.0.0.1:8080/.well-known/jwks.json"),
 			MaxAge: time.Duration(maxAge) * time.Second,
@@ -41,7 +42,7 @@ func main() {
 	}
 	fmt.Printf("listening on http://%s\n", listener.Addr())
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		caller, err := verifier.Verify(r.Header.Get("X-Auth-Assertion"))
+		caller, err := verifier.Verify(r)
 		switch {
 		case err == nil:
 			answer(w, http.StatusOK, map[string]any{"hello": caller["login"], "caller": caller})

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net/http"
 	"strings"
 	"time"
 )
@@ -27,11 +28,52 @@ type Claims map[string]any
 type Verifier struct {
 	Issuer   string
 	Audience string
-	Keys     *Keys
+	// Bound accepts only assertions that are bound to their request (identity.assertion.bind).
+	Bound bool
+	Keys  *Keys
 }
 
-// Verify returns the claims of an assertion, or ErrRefused if it is not valid.
-func (v *Verifier) Verify(assertion string) (Claims, error) {
+// Verify returns the claims of a request's assertion, or ErrRefused if it is not valid.
+func (v *Verifier) Verify(r *http.Request) (Claims, error) {
+	assertions := r.Header["X-Auth-Assertion"]
+	if len(assertions) != 1 {
+		return nil, refused("there is not one assertion")
+	}
+	claims, err := v.verifyToken(assertions[0])
+	if err != nil {
+		return nil, err
+	}
+	if _, dev := claims["dev"]; dev {
+		return nil, refused("it was made for tests")
+	}
+	if v.Bound || claims.areBound() {
+		return claims, claims.checkRequest(r)
+	}
+	return claims, nil
+}
+
+func (c Claims) areBound() bool {
+	for _, name := range []string{"htm", "htu", "rid"} {
+		if _, bound := c[name]; bound {
+			return true
+		}
+	}
+	return false
+}
+
+// checkRequest compares a bound assertion with the method, the target as it was received, and the id
+// of a request.
+func (c Claims) checkRequest(r *http.Request) error {
+	digest := sha256.Sum256([]byte(r.RequestURI))
+	ids := r.Header["X-Request-Id"]
+	if c["htm"] != r.Method || c["htu"] != base64.RawURLEncoding.EncodeToString(digest[:]) ||
+		len(ids) != 1 || c["rid"] != ids[0] {
+		return refused("it is for another request")
+	}
+	return nil
+}
+
+func (v *Verifier) verifyToken(assertion string) (Claims, error) {
 	parts := strings.Split(assertion, ".")
 	if len(parts) != 3 {
 		return nil, refused("it has not three parts")

@@ -1,4 +1,5 @@
 // An upstream that trusts only Latchkey's signed assertion. Needs: npm install jose
+import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 import { createRemoteJWKSet, errors, jwtVerify } from 'jose';
 
@@ -8,6 +9,7 @@ const {
   ISSUER = 'https://auth.example.com',
   AUDIENCE = 'example-api',
   JWKS_MAX_AGE = '300', // seconds; what Latchkey's Cache-Control says
+  BOUND, // required: accept only assertions that are bound to their request
 } = process.env;
 
 // Fetches the keys when they are too old, and when an assertion names an unknown key. The latter at
@@ -21,8 +23,10 @@ const keys = createRemoteJWKSet(new URL(JWKS_URL), {
 // jose's error when it cannot fetch the keys, which says nothing about an assertion.
 const NO_KEYS = new Set(['ERR_JOSE_GENERIC', 'ERR_JWKS_TIMEOUT']);
 
-/** The claims of an assertion. Throws if it is not valid. */
-async function verify(assertion) {
+/** The claims of a request's assertion. Throws if it is not valid. */
+async function verify(req) {
+  const [assertion = '', ...more] = req.headersDistinct['x-auth-assertion'] ?? [];
+  if (more.length > 0) throw new errors.JWTInvalid('several assertions');
   const { payload } = await jwtVerify(assertion, keys, {
     algorithms: ['EdDSA', 'ES256'], // never "none", never a shared secret
     issuer: ISSUER,
@@ -32,14 +36,25 @@ async function verify(assertion) {
     maxTokenAge: '1h',
     clockTolerance: 5, // seconds that the clocks of both machines may differ
   });
+  if (payload.dev !== undefined) throw new errors.JWTInvalid('it was made for tests');
+  const isBound = ['htm', 'htu', 'rid'].some((name) => payload[name] !== undefined);
+  if ((isBound || BOUND === 'required') && !isFor(req, payload))
+    throw new errors.JWTInvalid('it is for another request');
   return payload;
+}
+
+/** Whether a bound assertion is for this request: its method, its target as it was received, and its id. */
+function isFor({ method, url, headersDistinct }, { htm, htu, rid }) {
+  const ids = headersDistinct['x-request-id'] ?? [];
+  const digest = createHash('sha256').update(url, 'latin1').digest('base64url');
+  return htm === method && htu === digest && ids.length === 1 && ids[0] === rid;
 }
 
 async function serve(req, res) {
   const answer = (status, body) =>
     res.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body));
   try {
-    const caller = await verify(req.headers['x-auth-assertion'] ?? '');
+    const caller = await verify(req);
     answer(200, { hello: caller.login, caller });
   } catch (error) {
     // Without the keys the signature cannot be checked, so the assertion is not trusted.

@@ -3,6 +3,8 @@
 
 Needs PyJWT and cryptography: apt-get install python3-jwt python3-cryptography, or pip install "pyjwt[crypto]".
 """
+import base64
+import hashlib
 import json
 import os
 import threading
@@ -18,6 +20,8 @@ ISSUER = os.environ.get("ISSUER", "https://auth.example.com")
 AUDIENCE = os.environ.get("AUDIENCE", "example-api")
 # In seconds; Latchkey's Cache-Control.
 JWKS_MAX_AGE = float(os.environ.get("JWKS_MAX_AGE", "300"))
+# Accept only assertions that are bound to their request (identity.assertion.bind).
+BOUND = os.environ.get("BOUND") == "required"
 # An unknown key is fetched at most this often, so that made-up names do not flood Latchkey.
 COOLDOWN = 5.0
 # Never "none", never a shared secret.
@@ -60,11 +64,11 @@ class Keys:
 KEYS = Keys(JWKS_URL)
 
 
-def verify(assertion):
-    """Returns the claims of an assertion. Raises KeysUnavailable, or anything else when it does not hold."""
+def verify(assertion, method, target, request_ids):
+    """Returns the claims of a request's assertion. Raises KeysUnavailable, or anything else when it does not hold."""
     kid = jwt.get_unverified_header(assertion).get("kid")
     key, algorithm = KEYS.find(kid)
-    return jwt.decode(
+    claims = jwt.decode(
         assertion,
         key,
         algorithms=[algorithm],  # the one of the key, whatever the assertion says
@@ -73,6 +77,14 @@ def verify(assertion):
         leeway=5,  # seconds that the clocks of both machines may differ
         options={"require": ["iss", "aud", "exp", "iat", "sub"]},
     )
+    if "dev" in claims:
+        raise jwt.InvalidTokenError("it was made for tests")
+    if BOUND or not {"htm", "htu", "rid"}.isdisjoint(claims):
+        digest = hashlib.sha256(target.encode("latin-1")).digest()
+        htu = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        if claims.get("htm") != method or claims.get("htu") != htu or [claims.get("rid")] != request_ids:
+            raise jwt.InvalidTokenError("it is for another request")
+    return claims
 
 
 class Upstream(BaseHTTPRequestHandler):
@@ -90,7 +102,11 @@ class Upstream(BaseHTTPRequestHandler):
         if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
             self.close_connection = True
         try:
-            caller = verify(self.headers.get("X-Auth-Assertion", ""))
+            # Several are refused: another reader may take the other one.
+            (assertion,) = self.headers.get_all("X-Auth-Assertion", [])
+            # The target as it was received: self.path has two slashes at its beginning made one.
+            target = self.requestline.split(" ")[1]
+            caller = verify(assertion, self.command, target, self.headers.get_all("X-Request-Id", []))
         except KeysUnavailable:
             self.answer(503, {"error": "the keys cannot be fetched"})
         except Exception as error:

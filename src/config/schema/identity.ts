@@ -31,7 +31,14 @@ const assertionSchema = z.strictObject({
   // An assertion can't be taken back, so its life is short.
   ttl: durationBetween(1_000, 3_600_000, 'expected 1s to 1h')
     .prefault('60s')
-    .describe('How long an assertion is valid; at most as long as its token or session'),
+    .describe(
+      'How long an assertion is valid; at most as long as its token or session, and 10s where it is bound',
+    ),
+  bind: z
+    .enum(['request'], 'expected request')
+    .nullable()
+    .default(null)
+    .describe('request: sign an assertion for each request, which is of no use for another one'),
   algorithm: z
     .enum(['EdDSA', 'ES256'], 'expected EdDSA or ES256')
     .default('EdDSA')

@@ -1,0 +1,171 @@
+import { createPrivateKey, createPublicKey, type KeyObject, randomUUID } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { loadDirectory } from '../config/directory.js';
+import { directoryRules } from '../config/directory-rules.js';
+import { loadConfig } from '../config/load.js';
+import { compilePolicy } from '../config/policy.js';
+import { identityPreset } from '../config/schema/identity-presets.js';
+import { positiveDuration } from '../config/schema/units.js';
+import type { Subject } from '../domain/credential.js';
+import type { IdentityNames } from '../domain/identity-fields.js';
+import type { SigningAlgorithm } from '../domain/signing-key.js';
+import { loginKey, type User } from '../domain/user.js';
+import { assertionClaims, boundClaims } from '../gate/assertion.js';
+import { identityFields } from '../gate/identity.js';
+import { syntheticSession, syntheticToken } from './synthetic-subject.js';
+import { CommandFailed, WrongUsage } from './terminal/failure.js';
+import { report } from './terminal/output.js';
+
+/** Options of `latchkey mint`. */
+export interface MintOptions {
+  readonly as?: string;
+  readonly scope?: string;
+  readonly services?: string[];
+  readonly key?: string;
+  readonly config?: string;
+  readonly role?: string;
+  readonly customer?: string;
+  readonly issuer?: string;
+  readonly audience?: string;
+  readonly expiresIn: string;
+  readonly method: string;
+  readonly path?: string;
+  readonly requestId?: string;
+  readonly headers?: true;
+  readonly jwks?: true;
+  readonly json?: true;
+}
+
+/** What Latchkey's configuration says, or its defaults. */
+interface Settings {
+  readonly issuer: string | null;
+  readonly audience: string | null;
+  readonly header: string;
+  readonly names: IdentityNames;
+  readonly sessionScope: string;
+  readonly users: readonly Pick<User, 'id' | 'customerId' | 'login' | 'role'>[];
+}
+
+const DEFAULT_CONFIG = 'latchkey.yaml';
+/** The longest that verifiers accept. */
+const MAX_LIFE_MS = 3_600_000;
+
+/** Prints an assertion, plain headers or a key set for the tests of an upstream. It asks no server and no store. */
+export async function mint(options: MintOptions): Promise<void> {
+  const key = options.key === undefined ? undefined : readKey(options.key);
+  if (options.jwks === true) {
+    if (key === undefined) throw new WrongUsage('mint --jwks: name the key with --key FILE');
+    process.stdout.write(`${JSON.stringify({ keys: [await publicKeyOf(key)] }, null, 2)}\n`);
+    return;
+  }
+  if (options.as === undefined) throw new WrongUsage('mint: name a user with --as LOGIN');
+  const settings = readSettings(options);
+  const subject = subjectOf(options.as, options, settings);
+  const fields = identityFields(subject, settings.names, settings.sessionScope);
+  const requestId = options.requestId ?? randomUUID();
+  const headers = [...fields, ...(options.path === undefined ? [] : ['X-Request-Id', requestId])];
+  const claims = key === undefined ? undefined : claimsOf(subject, options, settings, requestId);
+  const assertion = key === undefined || claims === undefined ? undefined : await sign(key, claims);
+  if (assertion !== undefined) headers.push(settings.header, assertion);
+  const lines = headers.flatMap((name, i) => (i % 2 === 0 ? [`${name}: ${headers[i + 1]}`] : []));
+  const pairs = headers.flatMap((name, i) => (i % 2 === 0 ? [[name, headers[i + 1] ?? '']] : []));
+  report(
+    options,
+    { dev: true, assertion, claims, headers: Object.fromEntries(pairs) },
+    assertion === undefined || options.headers === true ? lines.join('\n') : assertion,
+  );
+}
+
+function readSettings({ config: given, issuer, audience }: MintOptions): Settings {
+  const file = given ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : undefined);
+  if (file === undefined) {
+    const names = identityPreset('latchkey').headers as IdentityNames;
+    const header = 'X-Auth-Assertion';
+    return { issuer: issuer ?? null, audience: audience ?? null, header, names, sessionScope: 'global', users: [] };
+  }
+  const { config, lines } = loadConfig(file);
+  const { assertion, headers } = config.identity;
+  const { file: directory } = config.directory;
+  return {
+    issuer: issuer ?? assertion.issuer,
+    audience: audience ?? assertion.audience,
+    header: assertion.header,
+    names: headers,
+    sessionScope: compilePolicy(config, lines).policy.sessionScope,
+    users: directory === null ? [] : usersOf(loadDirectory(directory, process.env, directoryRules(config))),
+  };
+} // prettier-ignore
+
+function usersOf({ users }: ReturnType<typeof loadDirectory>): Settings['users'] {
+  return users.map(({ id, customer_id: customerId, login, role }) => ({ id, customerId, login, role }));
+}
+
+/** A user of the directory file, or one that the options describe: with a session, or a token if it is limited. */
+function subjectOf(name: string, { role, customer, scope, services }: MintOptions, { users }: Settings): Subject {
+  const found = users.find(({ id, login }) => id === name || loginKey(login) === loginKey(name));
+  if (found === undefined && role === undefined)
+    throw new CommandFailed(`no directory file declares the user ${name}; name one that it does, or add --role`);
+  const user: User = {
+    id: found?.id ?? name,
+    customerId: customer ?? found?.customerId ?? 'dev',
+    login: found?.login ?? name,
+    role: role ?? found?.role ?? '',
+    name,
+    passwordHash: null,
+    otpSecret: null,
+    locked: false,
+    createdAt: 0,
+    updatedAt: 0,
+  };
+  if (scope === undefined && services === undefined) return syntheticSession(user);
+  const subject = syntheticToken(user, scope ?? 'global', services ?? []);
+  return { ...subject, token: { ...subject.token, id: 'dev' } };
+} // prettier-ignore
+
+function claimsOf(subject: Subject, options: MintOptions, settings: Settings, requestId: string) {
+  const { issuer, audience, sessionScope } = settings;
+  if (issuer === null) throw new WrongUsage('mint: name the issuer with --issuer, or a configuration that has one with --config');
+  if (audience === null) throw new WrongUsage('mint: name the audience with --audience, or a configuration that has one with --config');
+  const life = positiveDuration.safeParse(options.expiresIn);
+  if (!life.success || life.data > MAX_LIFE_MS) throw new WrongUsage('mint --expires-in: expected a duration up to 1h, like 5m');
+  const issuedAt = Math.floor(Date.now() / 1000);
+  const expiresAt = issuedAt + Math.ceil(life.data / 1000);
+  const { method, path } = options;
+  return {
+    ...assertionClaims(subject, { issuer, audience, sessionScope }, issuedAt, expiresAt),
+    ...(path === undefined ? {} : boundClaims({ method, target: path, requestId })),
+    dev: true,
+  };
+} // prettier-ignore
+
+function readKey(file: string): KeyObject {
+  let key: KeyObject;
+  try {
+    key = createPrivateKey(readFileSync(file));
+  } catch (cause) {
+    throw new CommandFailed(
+      `${file} is no readable private key; "openssl genpkey -algorithm ed25519 -out ${file}" makes one`,
+      { cause },
+    );
+  }
+  algorithmOf(key);
+  return key;
+}
+
+function algorithmOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): SigningAlgorithm {
+  if (asymmetricKeyType === 'ed25519') return 'EdDSA';
+  if (asymmetricKeyType === 'ec' && asymmetricKeyDetails?.namedCurve === 'prime256v1') return 'ES256';
+  throw new CommandFailed('the key is neither an Ed25519 nor a P-256 key, so nothing can be signed with it');
+}
+
+async function publicKeyOf(key: KeyObject) {
+  const { calculateJwkThumbprint, exportJWK } = await import('jose');
+  const jwk = await exportJWK(createPublicKey(key));
+  return { ...jwk, kid: await calculateJwkThumbprint(jwk), alg: algorithmOf(key), use: 'sig' };
+}
+
+async function sign(key: KeyObject, claims: Record<string, unknown>): Promise<string> {
+  const { SignJWT } = await import('jose');
+  const { kid, alg } = await publicKeyOf(key);
+  return new SignJWT(claims).setProtectedHeader({ alg, kid, typ: 'JWT' }).sign(key);
+}

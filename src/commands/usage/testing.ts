@@ -1,0 +1,37 @@
+import { Command } from 'commander';
+import type { MintOptions } from '../mint.js';
+import { jsonOption, listOf } from '../terminal/options.js';
+
+/** `latchkey mint`: makes what the tests of an upstream send in the place of Latchkey. */
+export function mintCommand(): Command {
+  return new Command('mint')
+    .description('print an assertion or identity headers for the tests of an upstream')
+    .option('--as <login>', 'the user: a login or id of the directory file, or any name with --role')
+    .option('--scope <scopes>', 'as a token with these scopes, separated by spaces (default with --services: global)')
+    .option('--services <ids>', 'as a token that is limited to these services, separated by commas', listOf)
+    .option('--key <file>', 'sign with this private key (PEM); without it, plain headers are printed')
+    .option('--config <file>', 'the configuration with the issuer, audience, header names and directory file (default: latchkey.yaml, if there is one)')
+    .option('--role <role>', 'the role, for a user that no directory file declares')
+    .option('--customer <id>', 'the customer, for a user that no directory file declares (default: dev)')
+    .option('--issuer <url>', 'the issuer (default: that of the configuration)')
+    .option('--audience <name>', 'the audience (default: that of the configuration)')
+    .option('--expires-in <duration>', 'how long it is valid, 1h at most', '1h')
+    .option('--path <target>', 'bind it to a request with this target')
+    .option('--method <method>', 'the method of that request', 'GET')
+    .option('--request-id <id>', 'the X-Request-Id of that request (default: a random one)')
+    .option('--headers', 'print all headers with the assertion, one a line')
+    .option('--jwks', 'print the key set that verifies what --key signs')
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+Examples:
+  openssl genpkey -algorithm ed25519 -out dev.pem
+  latchkey mint --jwks --key dev.pem > dev-keys.json
+  latchkey mint --as ada@example.com --scope global:read --services S1 --key dev.pem
+  curl -H "X-Auth-Assertion: $(latchkey mint --as ada@example.com --key dev.pem)" http://127.0.0.1:3000/
+
+An assertion is marked "dev": true. Verifiers refuse it unless they are told otherwise (allowDev of latchkey/verify).`,
+    )
+    .action(async (options: MintOptions) => (await import('../mint.js')).mint(options));
+} // prettier-ignore

@@ -1,0 +1,46 @@
+import { IDENTITY_FACTS, type IdentityFact, identityPreset } from '../config/schema/identity-presets.js';
+import { factFields } from '../domain/identity-fields.js';
+import { foldName } from '../http/protected-fields.js';
+import { type AssertionClaims, DEFAULT_HEADER, type VerifyOptions } from './options.js';
+
+type Settings = Pick<VerifyOptions, 'preset' | 'headers' | 'header'>;
+
+/** Which fields an upstream must not believe, and those that a valid assertion stands for. */
+export interface IdentityHeaders {
+  /** Whether some reader takes a field for one of identity, or for the assertion or request id in another spelling. */
+  readonly isReplaced: (name: string) => boolean;
+  /** The fields that Latchkey sends beside this assertion: names and values, in turn. */
+  readonly of: (claims: AssertionClaims) => string[];
+}
+
+/** Makes {@link IdentityHeaders} of what Latchkey is configured with. */
+export function identityHeaders({ preset = 'latchkey', headers = {}, header = DEFAULT_HEADER }: Settings): IdentityHeaders {
+  const { headers: defaults, reserved, reservedPrefixes } = identityPreset(preset);
+  const names = Object.fromEntries(
+    IDENTITY_FACTS.map((fact) => {
+      const given = headers[fact];
+      return [fact, given === undefined ? (defaults[fact] ?? null) : given];
+    }),
+  ) as Record<IdentityFact, string | null>;
+  const sent = Object.values(names).filter((name) => name !== null);
+  const kept = new Set([header.toLowerCase(), 'x-request-id']);
+  const replaced = new Set([...sent, ...Object.values(defaults), ...reserved, ...kept].map(foldName));
+  return {
+    isReplaced: (name) => {
+      if (kept.has(name.toLowerCase())) return false;
+      const folded = foldName(name);
+      return replaced.has(folded) || reservedPrefixes.some((prefix) => folded.startsWith(prefix));
+    },
+    of: (claims) =>
+      factFields(names, {
+        user_id: claims.sub,
+        customer_id: claims.customer_id,
+        login: claims.login,
+        role: claims.role,
+        scope: claims.scope,
+        services: claims.services?.join(',') ?? '',
+        credential: claims.credential,
+        token_id: claims.token_id ?? '',
+      }),
+  };
+} // prettier-ignore

@@ -1,0 +1,110 @@
+import { type AssertionRefused, KeysUnavailable, type RefusalBody } from './errors.js';
+import { type IdentityHeaders, identityHeaders } from './identity.js';
+import type { AssertionClaims, VerifyOptions } from './options.js';
+import { asRefusal, claimsBy } from './outcome.js';
+import type { VerifiableRequest } from './request.js';
+import { verifyAssertion } from './verify.js';
+
+/** A request of `node:http`, HTTP/2 in its compatible form, or Express. */
+export interface NodeRequest {
+  readonly method?: string | undefined;
+  readonly url?: string | undefined;
+  readonly originalUrl?: string | undefined;
+  rawHeaders: string[];
+  headers: Record<string, string | string[] | undefined>;
+  headersDistinct?: Record<string, string[] | undefined> | undefined;
+}
+
+/** What is used of a response of `node:http`. */
+export interface NodeResponse {
+  writeHead(status: number, headers: Record<string, string | number>): unknown;
+  end(body: string): unknown;
+}
+
+/**
+ * Replaces the plain identity headers of a request by those that its assertion stands for: in `rawHeaders`, `headers` and
+ * `headersDistinct`, in every spelling.
+ */
+export function applyIdentity(
+  request: NodeRequest,
+  claims: AssertionClaims,
+  options: Pick<VerifyOptions, 'preset' | 'headers' | 'header'>,
+): void {
+  replaceFields(request, claims, identityHeaders(options));
+  claimsBy.set(request, claims);
+}
+
+function replaceFields(request: NodeRequest, claims: AssertionClaims, names: IdentityHeaders): void {
+  const { rawHeaders } = request;
+  const kept: string[] = [];
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    if (!names.isReplaced(rawHeaders[i] as string)) kept.push(rawHeaders[i] as string, rawHeaders[i + 1] as string);
+  }
+  const fields = names.of(claims);
+  // In place: whoever holds the list already must not see what was forged.
+  rawHeaders.splice(0, Infinity, ...kept, ...fields);
+  const { headers, headersDistinct } = request;
+  for (const each of [headers, headersDistinct ?? {}])
+    for (const name of Object.keys(each)) if (names.isReplaced(name)) delete each[name];
+  for (let i = 0; i < fields.length; i += 2) {
+    const [name, value] = [(fields[i] as string).toLowerCase(), fields[i + 1] as string];
+    headers[name] = value;
+    if (headersDistinct !== undefined) headersDistinct[name] = [value];
+  }
+} // prettier-ignore
+
+/** Verifies requests and replaces their plain headers. @returns undefined, or what the request is refused with */
+export function createCheck(
+  options: VerifyOptions,
+): (
+  request: NodeRequest,
+  seen?: VerifiableRequest,
+) => Promise<AssertionRefused | KeysUnavailable | undefined> {
+  const names = identityHeaders(options);
+  return async (request, seen = request) => {
+    try {
+      const claims = await verifyAssertion(seen, options);
+      replaceFields(request, claims, names);
+      claimsBy.set(request, claims);
+      return undefined;
+    } catch (error) {
+      return asRefusal(error);
+    }
+  };
+}
+
+/**
+ * Middleware for `node:http`. A request without a valid assertion is answered with 401, or 503 while no key is known, and
+ * `next` is not called.
+ */
+export function nodeMiddleware(
+  options: VerifyOptions,
+): (request: NodeRequest, response: NodeResponse, next: (error?: unknown) => void) => Promise<void> {
+  const check = createCheck(options);
+  return async (request, response, next) => {
+    let refusal: Awaited<ReturnType<typeof check>>;
+    try {
+      refusal = await check(request);
+    } catch (error) {
+      next(error);
+      return;
+    }
+    if (refusal === undefined) next();
+    else answer(response, refusal.status, refusal.body);
+  };
+}
+
+/** Middleware for Express 4 and 5; see {@link nodeMiddleware}. */
+export function expressMiddleware(options: VerifyOptions): ReturnType<typeof nodeMiddleware> {
+  return nodeMiddleware(options);
+}
+
+function answer(response: NodeResponse, status: number, body: RefusalBody): void {
+  const text = JSON.stringify(body);
+  response.writeHead(status, {
+    'Content-Type': 'application/json',
+    'Content-Length': text.length,
+    'Cache-Control': 'no-store',
+  });
+  response.end(text);
+}

@@ -1,0 +1,219 @@
+import { createHash } from 'node:crypto';
+import { createServer } from 'node:http';
+import { assert, asyncProperty, constantFrom, integer, nat, record } from 'fast-check';
+import { exportJWK, generateKeyPair, type JSONWebKeySet, SignJWT } from 'jose';
+import t from 'tap';
+import {
+  AssertionRefused,
+  identityOf,
+  KeysUnavailable,
+  verifyAssertion,
+  type VerifyOptions,
+} from '../../src/verify/index.js';
+import { listenOnLoopback } from '../helpers/http.js';
+
+const ISSUER = 'https://auth.example.com';
+const pairs = {
+  good: await generateKeyPair('EdDSA'),
+  curve: await generateKeyPair('ES256'),
+  other: await generateKeyPair('EdDSA'),
+};
+const jwks: JSONWebKeySet = {
+  keys: [
+    { ...(await exportJWK(pairs.good.publicKey)), kid: 'good', alg: 'EdDSA', use: 'sig' },
+    { ...(await exportJWK(pairs.curve.publicKey)), kid: 'curve', alg: 'ES256', use: 'sig' },
+  ],
+};
+const OPTIONS: VerifyOptions = { jwks, issuer: ISSUER, audience: 'api' };
+
+const now = () => Math.floor(Date.now() / 1000);
+const claims = (more: object = {}) => ({
+  iss: ISSUER, aud: 'api', sub: 'U1', customer_id: 'C1', login: 'ada', role: 'engineer', scope: 'global', credential: 'token', token_id: 'T1',
+  iat: now(), exp: now() + 60, ...more,
+}); // prettier-ignore
+type Signed = { kid?: string | null; alg?: string; key?: CryptoKey };
+const sign = (more: object = {}, { kid = 'good', alg = 'EdDSA', key = pairs.good.privateKey }: Signed = {}) =>
+  new SignJWT(claims(more))
+    .setProtectedHeader({ alg, typ: 'JWT', ...(kid === null ? {} : { kid }) })
+    .sign(key);
+const digest = (target: string) => createHash('sha256').update(target).digest('base64url');
+const bound = (method: string, target: string, rid: string) => ({ htm: method, htu: digest(target), rid });
+const good = await sign();
+
+type Raw = readonly (readonly [string, string])[];
+const requestOf = (raw: Raw, method = 'GET', url = '/x') => ({
+  method,
+  url,
+  rawHeaders: raw.flat(),
+  headers: {},
+});
+const withAssertion = (assertion: string, more: Raw = []) =>
+  requestOf([['X-Auth-Assertion', assertion], ...more]);
+const outcome = async (
+  request: Parameters<typeof verifyAssertion>[0],
+  options: Partial<VerifyOptions> = {},
+) =>
+  verifyAssertion(request, { ...OPTIONS, ...options }).then(
+    ({ sub }) => sub,
+    (error: unknown) => {
+      if (error instanceof AssertionRefused && error.status === 401) return error.code;
+      if (error instanceof KeysUnavailable && error.status === 503) return error.code;
+      throw error;
+    },
+  );
+
+t.test('what is accepted, and why the rest is not', async (t) => {
+  const [head = '', body = '', signature = ''] = good.split('.');
+  const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const secret = Buffer.from(String(jwks.keys[0]?.['x']), 'base64url');
+  const own = bound('GET', '/x', 'r1');
+  const id: Raw = [['X-Request-Id', 'r1']];
+  const rows: [string, Parameters<typeof verifyAssertion>[0], string, Partial<VerifyOptions>?][] = [
+    ['good', withAssertion(good), 'U1'],
+    ['ES256', withAssertion(await sign({}, { kid: 'curve', alg: 'ES256', key: pairs.curve.privateKey })), 'U1'],
+    ['one of several audiences', withAssertion(await sign({ aud: ['b', 'api'] })), 'U1'],
+    ['another header', requestOf([['X-Signed', good]]), 'U1', { header: 'x-signed' }],
+    ['none', requestOf([]), 'assertion_missing'],
+    ['empty', withAssertion(''), 'assertion_missing'],
+    ['in another spelling only', requestOf([['X_Auth_Assertion', good]]), 'assertion_missing'],
+    ['twice', withAssertion(good, [['x-auth-assertion', good]]), 'assertion_repeated'],
+    ['and in another spelling', withAssertion(good, [['X~Auth_Assertion', 'forged']]), 'assertion_repeated'],
+    ['joined to a list', withAssertion(`${good}, ${good}`), 'assertion_malformed'],
+    ['no JWT', withAssertion('forged'), 'assertion_malformed'],
+    ['alg none', withAssertion(`${encode({ alg: 'none', kid: 'good' })}.${body}.`), 'assertion_algorithm'],
+    ['alg none with a signature', withAssertion(`${encode({ alg: 'None', kid: 'good' })}.${body}.${signature}`), 'assertion_algorithm'],
+    ['HS256 with the public key', withAssertion(await new SignJWT(claims()).setProtectedHeader({ alg: 'HS256', kid: 'good' }).sign(secret)), 'assertion_algorithm'],
+    ['another key', withAssertion(await sign({}, { key: pairs.other.privateKey })), 'assertion_signature'],
+    ['a key that is not published', withAssertion(await sign({}, { kid: 'other', key: pairs.other.privateKey })), 'assertion_key_unknown'],
+    ['no name of a key', withAssertion(await sign({}, { kid: null })), 'assertion_key_unknown'],
+    ['the algorithm of another key', withAssertion(await sign({}, { alg: 'ES256', key: pairs.curve.privateKey })), 'assertion_key_unknown'],
+    ['other claims', withAssertion(`${head}.${encode(claims({ sub: 'root' }))}.${signature}`), 'assertion_signature'],
+    ['a critical extension', withAssertion(`${encode({ alg: 'EdDSA', kid: 'good', crit: ['x'], x: 1 })}.${body}.${signature}`), 'assertion_malformed'],
+    ['another issuer', withAssertion(await sign({ iss: 'https://evil.example' })), 'assertion_issuer'],
+    ['no issuer', withAssertion(await sign({ iss: undefined })), 'assertion_claims'],
+    ['another audience', withAssertion(await sign({ aud: 'b' })), 'assertion_audience'],
+    ['no audience', withAssertion(await sign({ aud: undefined })), 'assertion_claims'],
+    ['expired', withAssertion(await sign({ iat: now() - 90, exp: now() - 30 })), 'assertion_expired'],
+    ['expired, for a clock that is 60 seconds behind', withAssertion(await sign({ iat: now() - 90, exp: now() - 30 })), 'U1', { clockSkew: 60 }],
+    ['just expired', withAssertion(await sign({ iat: now() - 60, exp: now() - 2 })), 'U1'],
+    ['just expired, without tolerance', withAssertion(await sign({ iat: now() - 60, exp: now() - 2 })), 'assertion_expired', { clockSkew: 0 }],
+    ['older than Latchkey signs any', withAssertion(await sign({ iat: now() - 7_200 })), 'assertion_expired'],
+    ['from the future', withAssertion(await sign({ iat: now() + 30, exp: now() + 60 })), 'assertion_not_yet_valid'],
+    ['no expiry', withAssertion(await sign({ exp: undefined })), 'assertion_claims'],
+    ['no time', withAssertion(await sign({ iat: undefined })), 'assertion_claims'],
+    ['nobody', withAssertion(await sign({ sub: undefined })), 'assertion_claims'],
+    ['an empty user', withAssertion(await sign({ sub: '' })), 'assertion_claims'],
+    ['no role', withAssertion(await sign({ role: undefined })), 'assertion_claims'],
+    ['services that are no list', withAssertion(await sign({ services: 'S1' })), 'assertion_claims'],
+    ['made for tests', withAssertion(await sign({ dev: true })), 'assertion_dev'],
+    ['made for tests, as a text', withAssertion(await sign({ dev: 'true' })), 'assertion_claims', { allowDev: true }],
+    ['made for tests, in tests', withAssertion(await sign({ dev: true })), 'U1', { allowDev: true }],
+    ['not bound', withAssertion(good), 'assertion_unbound', { bound: 'required' }],
+    ['bound', withAssertion(await sign(own), id), 'U1', { bound: 'required' }],
+    ['another method', withAssertion(await sign(bound('POST', '/x', 'r1')), id), 'assertion_method'],
+    ['another target', withAssertion(await sign(bound('GET', '/x?', 'r1')), id), 'assertion_target'],
+    ['another request id', withAssertion(await sign(own), [['X-Request-Id', 'r2']]), 'assertion_request_id'],
+    ['no request id', withAssertion(await sign(own)), 'assertion_request_id'],
+    ['two request ids', withAssertion(await sign(own), [...id, ['X-Request-Id', 'r1']]), 'assertion_request_id'],
+    ['another spelling of the request id', withAssertion(await sign(own), [...id, ['X_Request_Id', 'r2']]), 'assertion_request_id'],
+    ['bound by its method only', withAssertion(await sign({ htm: 'GET' }), id), 'assertion_claims'],
+    ['not bound by its target', withAssertion(await sign({ ...own, htu: undefined }), id), 'assertion_claims'],
+    ['a target in absolute form', { ...withAssertion(await sign(own), id), url: 'http://h/x' }, 'assertion_target'],
+    ['below a router', { ...withAssertion(await sign(bound('GET', '/api/x', 'r1')), id), originalUrl: '/api/x' }, 'U1'],
+    ['a Request', new Request('http://h:1/x', { headers: { 'X-Auth-Assertion': await sign(own), 'X-Request-Id': 'r1' } }), 'U1'],
+    ['a Request with another query', new Request('http://h/x?y', { headers: { 'X-Auth-Assertion': await sign(own), 'X-Request-Id': 'r1' } }), 'assertion_target'],
+    ['headers of an object', { method: 'GET', url: '/x', headers: { 'x-auth-assertion': await sign(own), 'x-request-id': ['r1'] } }, 'U1'],
+  ];
+  for (const [name, request, expected, options] of rows) t.equal(await outcome(request, options), expected, name);
+  for (const missing of [{ issuer: '' }, { audience: '' }, { issuer: undefined }])
+    await t.rejects(verifyAssertion(withAssertion(good), { ...OPTIONS, ...missing } as VerifyOptions), TypeError);
+  const refused = new AssertionRefused('assertion_target');
+  t.same(refused.body, { msg: 'The request has no valid assertion', detail: 'The assertion is for a request with another target', code: 'assertion_target' });
+  t.throws(() => identityOf({}), /no middleware/);
+}); // prettier-ignore
+
+t.test('a bound assertion is of no use once a byte of its request changes', async (t) => {
+  const [method, target, rid] = ['PATCH', '/service/S1/a%2fb?q=1&r=~', 'kX9_-3-1z'];
+  const assertion = await sign(bound(method, target, rid));
+  const ask = (m: string, u: string, r: string) =>
+    outcome(
+      requestOf(
+        [
+          ['X-Auth-Assertion', assertion],
+          ['X-Request-Id', r],
+        ],
+        m,
+        u,
+      ),
+    );
+  t.equal(await ask(method, target, rid), 'U1');
+  const values = [method, target, rid];
+  const codes = ['assertion_method', 'assertion_target', 'assertion_request_id'];
+  const change = record({
+    which: nat(2),
+    at: nat(),
+    kind: constantFrom('replace', 'insert', 'remove', 'case'),
+    byte: integer({ min: 0x21, max: 0xff }),
+  });
+  await assert(
+    asyncProperty(change, async ({ which, at, kind, byte }) => {
+      const value = values[which] as string;
+      const i = at % (kind === 'insert' ? value.length + 1 : value.length);
+      const each = value.charAt(i);
+      const swapped = each === each.toLowerCase() ? each.toUpperCase() : each.toLowerCase();
+      const put = { replace: String.fromCharCode(byte), insert: String.fromCharCode(byte) + each, remove: '', case: swapped }[kind] ?? '';
+      const changed = value.slice(0, i) + put + value.slice(i + 1);
+      if (changed === value) return;
+      const [m = '', u = '', r = ''] = values.map((one, n) => (n === which ? changed : one));
+      const code = await ask(m, u, r);
+      if (code !== codes[which]) throw new Error(`${changed}: ${code}`);
+    }),
+  );
+}); // prettier-ignore
+
+t.test('keys of an address', async (t) => {
+  let fetched = 0;
+  let status = 200;
+  let maxAge = 'max-age=1';
+  let body = JSON.stringify({ keys: [jwks.keys[0]] });
+  const server = createServer((_req, res) => {
+    fetched += 1;
+    res.writeHead(status, { 'Cache-Control': maxAge }).end(body);
+  });
+  const url = await listenOnLoopback(server);
+  t.teardown(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const ask = (assertion: string, at = '/a') => outcome(withAssertion(assertion), { jwks: `${url}${at}` });
+  const other = await sign({}, { kid: 'curve', alg: 'ES256', key: pairs.curve.privateKey });
+
+  status = 500;
+  t.equal(await ask(good, '/never'), 'keys_unavailable');
+  status = 200;
+  t.equal(await ask(good, '/never'), 'keys_unavailable', 'not asked again at once');
+  t.equal(fetched, 1);
+
+  fetched = 0;
+  t.same(await Promise.all(Array.from({ length: 20 }, () => ask(good))), Array(20).fill('U1'));
+  t.equal(fetched, 1, 'once for all that wait');
+  for (let i = 0; i < 20; i++) await ask(await sign({}, { kid: `made-up-${i}` }));
+  t.ok(fetched <= 2, `${fetched} fetches for 20 made-up names of keys`);
+  status = 500;
+  await new Promise((pause) => setTimeout(pause, 1_100));
+  t.equal(await ask(good), 'U1', 'known keys while the address does not answer');
+  t.equal(await ask(other), 'assertion_key_unknown');
+
+  status = 200;
+  maxAge = 'public, max-age=300';
+  fetched = 0;
+  t.equal(await ask(good, '/b'), 'U1');
+  body = JSON.stringify(jwks);
+  await new Promise((pause) => setTimeout(pause, 5_100));
+  t.equal(await ask(other, '/b'), 'U1', 'a new key is fetched when an assertion names it');
+  t.equal(fetched, 2);
+  for (const [at, text] of [['/text', '{'], ['/list', '[]'], ['/large', JSON.stringify({ keys: [], x: 'x'.repeat(1 << 20) })]] as const) {
+    body = text;
+    t.equal(await ask(good, at), 'keys_unavailable', at);
+  }
+}); // prettier-ignore
