@@ -12,7 +12,7 @@ const TOGETHER = Object.entries({
   'unit tests of accounts': ['accounts/', 'store/records.'],
   'unit tests of bytes': ['http/', 'http1/', 'observe/'],
   'unit tests of connections': ['listeners/', 'upstream/'],
-  'unit tests of values': ['commands/', 'domain/', 'policy/', 'properties/', 'ui/'],
+  'unit tests of values': ['commands/', 'doctor/', 'domain/', 'policy/', 'properties/', 'ui/'],
 });
 
 /** Where the files of each tier begin. */
