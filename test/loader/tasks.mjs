@@ -11,8 +11,9 @@ const TOGETHER = Object.entries({
   'unit tests of requests': ['config/config.', 'config/restart.', 'endpoints/', 'gate/', 'pipeline/'],
   'unit tests of accounts': ['accounts/', 'store/records.'],
   'unit tests of bytes': ['http/', 'http1/', 'observe/'],
+  'unit tests of doctor': ['doctor/'],
   'unit tests of connections': ['listeners/', 'upstream/'],
-  'unit tests of values': ['commands/', 'doctor/', 'domain/', 'policy/', 'properties/', 'ui/'],
+  'unit tests of values': ['commands/', 'domain/', 'policy/', 'properties/', 'ui/'],
 });
 
 /** Where the files of each tier begin. */
