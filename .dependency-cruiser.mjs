@@ -5,6 +5,7 @@
 const LAYERS = [
   ['cli.ts'],
   ['commands'],
+  ['doctor'],
   ['server'],
   ['listeners'],
   ['pipeline'],

@@ -13,6 +13,7 @@ import {
 } from './commands/usage/accounts.js';
 import { demoCommand, fleetCommand, healthcheckCommand, serveCommand } from './commands/usage/serving.js';
 import { mintCommand } from './commands/usage/testing.js';
+import { doctorCommand } from './commands/usage/deployment.js';
 import { completionCommand } from './commands/completion.js';
 import { WrongUsage } from './commands/terminal/failure.js';
 import { ConfigError, formatFault } from './config/fault.js';
@@ -32,6 +33,7 @@ const program = new Command('latchkey')
   .addCommand(demoCommand())
   .addCommand(healthcheckCommand())
   .addCommand(fleetCommand())
+  .addCommand(doctorCommand())
   .commandsGroup('Configuration and policy:')
   .addCommand(checkCommand())
   .addCommand(explainCommand())

@@ -2,11 +2,13 @@
  * @typedef {{
  *   'accounts/last-seen': typeof import('../../src/accounts/last-seen.js'),
  *   'commands/schema': typeof import('../../src/commands/schema.js'),
+ *   'commands/synthetic-subject': typeof import('../../src/commands/synthetic-subject.js'),
  *   'config/schema-walk': typeof import('../../src/config/schema-walk.js'),
  *   'config/schema/config': typeof import('../../src/config/schema/config.js'),
  *   'config/schema/directory-file': typeof import('../../src/config/schema/directory-file.js'),
  *   'domain/secret': typeof import('../../src/domain/secret.js'),
  *   'endpoints/openapi/document': typeof import('../../src/endpoints/openapi/document.js'),
+ *   'gate/assertion': typeof import('../../src/gate/assertion.js'),
  *   'http1/limits': typeof import('../../src/http1/limits.js'),
  *   'http1/request-parser': typeof import('../../src/http1/request-parser.js'),
  *   'http1/response-parser': typeof import('../../src/http1/response-parser.js'),

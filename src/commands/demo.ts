@@ -148,6 +148,9 @@ curl -s -w '\\n' -b ${cookies} ${url}/tokens
 curl -s -w '\\n' -i -X DELETE -H @${key} ${url}/tokens/self
 curl -s -w '\\n' -i -H @${key} ${url}/service/SVC1/version/1
 
+# Examine this server from outside: is there a way past Latchkey?
+latchkey doctor --url ${url} --path /service/SVC1/version/1
+
 Stop with Ctrl-C.
 `;
 }

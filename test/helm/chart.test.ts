@@ -149,6 +149,30 @@ t.test('what operators add is where it belongs', async (t) => {
   t.same(claimed.updateStrategy, { type: 'OnDelete' });
 }); // prettier-ignore
 
+t.test('helm test examines the deployment from outside', async (t) => {
+  const doctor = (tests: object, config: object = {}) => {
+    const values = { config: { upstream: 'http://api:3000', ...config }, tests: { doctor: tests } };
+    const [result] = render([{ chart: 'helm/latchkey', values }]);
+    const { objects = [] } = result ?? {};
+    const pod = objects.find(({ kind }) => kind === 'Pod');
+    const containers = (pod?.['spec'].containers ?? []) as { name: string; args: string[] }[];
+    return { container: containers.find(({ name }) => name === 'doctor') };
+  };
+  const service = 'http://demo-latchkey:80';
+  t.same(doctor({}).container?.args, ['doctor', '--url', service]);
+  t.same(
+    doctor({ paths: ['/a', '/b'], publicPaths: ['/c'], upstream: 'http://api:3000' }).container?.args,
+    ['doctor', '--url', service, '--path', '/a', '--path', '/b', '--public', '/c', '--upstream', 'http://api:3000'],
+  );
+  t.match(doctor({ keySecret: { name: 's', key: 'k' } }).container, {
+    env: [{ name: 'LATCHKEY_DOCTOR_KEY', valueFrom: { secretKeyRef: { name: 's', key: 'k' } } }],
+    securityContext: { readOnlyRootFilesystem: true, runAsNonRoot: true },
+  });
+  const tls = { listen: { tls: { cert: 'secrets/a/b', key: 'secrets/a/c' } } };
+  t.equal(doctor({ enabled: false }).container, undefined);
+  t.equal(doctor({}, tls).container, undefined, 'the certificate is not for the name of the Service');
+}); // prettier-ignore
+
 t.test('pods are restricted, and stop in time', async (t) => {
   for (const { name, objects } of right) {
     for (const { spec } of podsOf(objects)) {

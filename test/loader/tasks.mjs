@@ -11,6 +11,7 @@ const TOGETHER = Object.entries({
   'unit tests of requests': ['config/config.', 'config/restart.', 'endpoints/', 'gate/', 'pipeline/'],
   'unit tests of accounts': ['accounts/', 'store/records.'],
   'unit tests of bytes': ['http/', 'http1/', 'observe/'],
+  'unit tests of doctor': ['doctor/'],
   'unit tests of connections': ['listeners/', 'upstream/'],
   'unit tests of values': ['commands/', 'domain/', 'policy/', 'properties/', 'ui/', 'verify/'],
 });

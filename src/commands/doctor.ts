@@ -1,0 +1,97 @@
+import { readFileSync } from 'node:fs';
+import { describeSystemError } from '../domain/system-error.js';
+import { examine, type Report, type Result, Unreachable } from '../doctor/examine.js';
+import { printable } from '../observe/printable.js';
+import { readVersion } from '../observe/version.js';
+import { CommandFailed } from './terminal/failure.js';
+import { Progress } from './terminal/progress.js';
+import { readSecret } from './terminal/password.js';
+import { renderTable, report as print } from './terminal/output.js';
+
+/** The variable that may hold the token. */
+const KEY_VARIABLE = 'LATCHKEY_DOCTOR_KEY';
+
+export interface DoctorCommandOptions {
+  readonly url: URL;
+  readonly upstream?: URL;
+  readonly admin?: URL;
+  readonly decision?: URL;
+  readonly path?: readonly string[];
+  readonly public?: readonly string[];
+  readonly identityHeader?: readonly string[];
+  readonly keyFile?: string;
+  readonly keyHeader: string;
+  readonly ca?: string;
+  readonly json?: true;
+}
+
+/** Most requests of one run; 8 paths with a token take about as many. */
+const MAX_REQUESTS = 6_000;
+
+/** The one path that the built-in routes open. */
+const OPEN_PATHS: readonly string[] = ['/status'];
+
+/** Examines a deployment, prints the findings, and returns the exit code. */
+export async function doctor(options: DoctorCommandOptions): Promise<number> {
+  const publicPaths = [...new Set(options.public ?? OPEN_PATHS)];
+  const key = keyOf(options);
+  const progress = new Progress();
+  try {
+    const report = await examine(
+      {
+        ...options,
+        paths: [...new Set(options.path)].filter((path) => !publicPaths.includes(path)),
+        publicPaths,
+        identityHeaders: options.identityHeader ?? [],
+        version: readVersion(),
+        maxRequests: MAX_REQUESTS,
+        ...(key === undefined ? {} : { key }),
+        ...(options.ca === undefined ? {} : { ca: readCa(options.ca) }),
+      },
+      (title) => progress.step(title),
+    );
+    progress.done();
+    print(options, report, options.json ? '' : await render(report));
+    return report.result === 'serious' ? 1 : 0;
+  } catch (error) {
+    progress.done();
+    if (error instanceof Unreachable) throw new CommandFailed(error.message);
+    throw error;
+  }
+}
+
+function keyOf({ keyFile }: DoctorCommandOptions): string | undefined {
+  if (keyFile !== undefined) return readSecret(keyFile, 'a token');
+  return process.env[KEY_VARIABLE] || undefined;
+}
+
+function readCa(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new CommandFailed(`${file} cannot be read: ${describeSystemError(error)}`);
+  }
+}
+
+const WORDS: Readonly<Record<Result, string>> = {
+  serious: 'SERIOUS',
+  warning: 'warning',
+  unknown: 'could not tell',
+  ok: 'ok',
+};
+
+/** A table of the checks, then each finding with what shows it and its remedy. */
+async function render({ url, checks, findings, notes, requests, duration_ms: ms }: Report): Promise<string> {
+  const rows = checks.map(({ result, check, summary }) => [WORDS[result], check, summary]);
+  const details = findings.map(({ severity, check, summary, evidence, remedy }) =>
+    [`${WORDS[severity]}: ${check}: ${summary}`, ...evidence.map((line) => `  ${line}`), `  Remedy: ${remedy}`].join('\n'),
+  );
+  const count = (severity: Result) => findings.filter((finding) => finding.severity === severity).length;
+  const open = checks.filter(({ result }) => result === 'unknown').length;
+  return [
+    await renderTable(['RESULT', 'CHECK', 'SUMMARY'], rows),
+    ...details.map((text) => `${text}\n`),
+    ...notes.map((note) => `Note: ${printable(note)}`),
+    `${url}: ${count('serious')} serious, ${count('warning')} warnings, ${open} could not tell; ${requests} requests in ${Math.round(ms / 1_000)} s`,
+  ].join('\n');
+} // prettier-ignore

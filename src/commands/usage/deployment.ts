@@ -1,0 +1,58 @@
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { collect, jsonOption } from '../terminal/options.js';
+import type { DoctorCommandOptions } from '../doctor.js';
+
+const MAX_PATHS = 8;
+
+/** `latchkey doctor`: examines a deployment from outside. */
+export function doctorCommand(): Command {
+  return new Command('doctor')
+    .description('examine a deployment from outside, and say how to fix what is wrong')
+    .requiredOption('--url <url>', 'the deployment as clients reach it, like https://api.example', origin)
+    .option('--upstream <url>', 'the API itself; nobody should reach it from here', origin)
+    .option('--admin <url>', 'the admin port; nobody should reach it from here (default: port 9901 of the host)', origin)
+    .option('--decision <url>', 'the decision port; nobody should reach it from here (default: port 9902 of the host)', origin)
+    .option('--path <path>', 'a path that needs a credential; can be repeated', paths)
+    .option('--public <path>', 'a path that needs none; can be repeated (default: /status)', paths)
+    .option('--identity-header <name>', 'a header of identity.headers with a name of your own; can be repeated', names)
+    .option('--key-file <file>', 'also ask with the token in this file; - is standard input (or set LATCHKEY_DOCTOR_KEY)')
+    .addOption(new Option('--key-header <name>', 'the header for the token').default('Service-Key').argParser(name))
+    .option('--ca <file>', 'trust the certificates in this file (PEM) instead of the usual authorities')
+    .addOption(jsonOption())
+    .addHelpText(
+      'after',
+      `
+Examples:
+  latchkey doctor --url https://api.example --path /service/S1 --path /billing/invoices
+  latchkey doctor --url https://api.example --upstream http://10.0.0.5:3000 --admin http://10.0.0.5:9901 --json
+
+Run it from where clients are. It sends GET and OPTIONS only, to the paths that you name and to ones that do not exist.
+The exit code is 1 when a finding is serious.`,
+    )
+    .action(async (options: DoctorCommandOptions) => {
+      const { doctor } = await import('../doctor.js');
+      process.exitCode = await doctor(options);
+    });
+} // prettier-ignore
+
+function origin(text: string): URL {
+  if (/^https?:\/\/[^/?#@\s]+\/?$/i.test(text) && URL.canParse(text)) return new URL(text);
+  throw new InvalidArgumentError('Expected a URL without a path, like https://api.example.');
+}
+
+function paths(text: string, before: readonly string[] = []): string[] {
+  if (!/^\/[\x21-\x7e]*$/.test(text) || text.includes('#'))
+    throw new InvalidArgumentError('Expected a path like /service/S1.');
+  if (before.length >= MAX_PATHS)
+    throw new InvalidArgumentError(`At most ${MAX_PATHS} paths can be examined.`);
+  return collect(text, before);
+}
+
+function name(text: string): string {
+  if (/^[\w!#$%&'*+.^`|~-]+$/.test(text)) return text;
+  throw new InvalidArgumentError('Expected the name of a header, like X-Auth-Role.');
+}
+
+function names(text: string, before: readonly string[] = []): string[] {
+  return collect(name(text), before);
+}

@@ -1,0 +1,140 @@
+import type { Deployment, Finding, Subject } from './check.js';
+import { type Answer, type Probe, textOf } from './message.js';
+import { describeAnswer, isForeign, isOfLatchkey, shapeOf, type Verdict, verdictOf } from './verdict.js';
+
+/** A change to a request that must not change what Latchkey decides. */
+export interface Alteration {
+  /** Names it in a report. */
+  readonly label: string;
+  readonly probe: Probe;
+}
+
+/** A change that did. */
+interface Hit {
+  readonly line: string;
+  readonly answer: Answer;
+}
+
+/** What became of refused requests that were sent changed. */
+export interface Hits {
+  readonly passed: readonly Hit[];
+  readonly unclear: readonly Hit[];
+  readonly tried: number;
+}
+
+const MAX_EVIDENCE = 6;
+
+/** The request for a subject with a change. */
+export function probeOf({ view, path }: Subject, { probe }: { probe: Partial<Probe> }): Probe {
+  return { target: path, ...probe, fields: [...view.fields, ...(probe.fields ?? [])] };
+}
+
+/** Subjects of a verdict, of one kind or of all. */
+export function withVerdict(subjects: readonly Subject[], verdict: Verdict): Subject[] {
+  return subjects.filter((subject) => subject.verdict === verdict);
+}
+
+/** Sends changes of a refused request, and collects those that are let in twice while the unchanged one is not. */
+async function tryOn(
+  deployment: Deployment,
+  subject: Subject,
+  alterations: readonly Alteration[],
+): Promise<Hits> {
+  const passed: Hit[] = [];
+  const unclear: Hit[] = [];
+  await Promise.all(
+    alterations.map(async (alteration) => {
+      const probe = probeOf(subject, alteration);
+      const answer = await deployment.send(probe);
+      const verdict = verdictOf(answer);
+      if (verdict === 'refused' || verdict === 'none') return;
+      const line = `${alteration.label} ${subject.view.name}: ${describeAnswer(answer)} instead of ${describeAnswer(subject.baseline)}`;
+      if (verdict === 'passed') {
+        if (await isSteady(deployment, subject, probe)) passed.push({ line, answer });
+      } else if (isPastTheGate(answer, subject.baseline)) unclear.push({ line, answer });
+    }),
+  );
+  return { passed, unclear, tried: alterations.length };
+}
+
+/** A deployment in motion answers one request in two ways. */
+async function isSteady(deployment: Deployment, subject: Subject, probe: Probe): Promise<boolean> {
+  const again = await deployment.send(probe);
+  const baseline = await deployment.send(probeOf(subject, { probe: {} }));
+  return verdictOf(again) === 'passed' && verdictOf(baseline) !== 'passed';
+}
+
+/** A refusal became an answer with the marks of another server: the API's 404, say. Redirects are the proxy's own. */
+function isPastTheGate(answer: Answer, refusal: Answer): boolean {
+  const isRedirect = answer.status >= 300 && answer.status < 400;
+  return !isRedirect && !isOfLatchkey(answer) && isForeign(answer, refusal);
+}
+
+/** Joins what several subjects gave. */
+export function joinHits(all: readonly Hits[]): Hits {
+  return {
+    passed: all.flatMap(({ passed }) => passed),
+    unclear: all.flatMap(({ unclear }) => unclear),
+    tried: all.reduce((sum, { tried }) => sum + tried, 0),
+  };
+}
+
+/** Findings of hits: those that were let in are serious. */
+export function findingsOf({ passed, unclear }: Hits, what: string): Finding[] {
+  const findings: Finding[] = [];
+  if (passed.length > 0)
+    findings.push({ severity: 'serious', summary: `${what} lets a refused request in`, evidence: linesOf(passed) });
+  if (unclear.length > 0)
+    findings.push({
+      severity: 'warning',
+      summary: `${what} gets an answer that does not look like the refusal; it may come from the API`,
+      evidence: linesOf(unclear),
+    });
+  return findings;
+} // prettier-ignore
+
+function linesOf(hits: readonly Hit[]): string[] {
+  return shorten(hits.map(({ line }) => line));
+}
+
+/** The first lines, and how many there are besides. */
+export function shorten(lines: readonly string[]): string[] {
+  if (lines.length <= MAX_EVIDENCE) return [...lines];
+  return [...lines.slice(0, MAX_EVIDENCE), `and ${lines.length - MAX_EVIDENCE} more`];
+}
+
+/** Runs alterations on every subject that is refused. */
+export async function tryOnRefused(
+  deployment: Deployment,
+  alterationsOf: (subject: Subject) => readonly Alteration[],
+): Promise<Hits> {
+  const all: Hits[] = [];
+  for (const subject of withVerdict(deployment.subjects, 'refused'))
+    all.push(await tryOn(deployment, subject, alterationsOf(subject))); // oxlint-disable-line no-await-in-loop -- one subject at a time
+  return joinHits(all);
+}
+
+/**
+ * Whether an allowed request is answered otherwise with some fields than with others that nobody knows.
+ *
+ * @param unknownProbe the same with names that mean nothing
+ */
+export async function changesAnswer(
+  deployment: Deployment,
+  subject: Subject,
+  probe: Partial<Probe>,
+  unknownProbe: Partial<Probe>,
+): Promise<boolean> {
+  const [first, control, changed] = await Promise.all(
+    [{}, unknownProbe, probe].map(async (each) => deployment.send(probeOf(subject, { probe: each }))),
+  );
+  if (first === undefined || control === undefined || changed === undefined) return false;
+  const isStable = shapeOf(first) === shapeOf(subject.baseline) && shapeOf(control) === shapeOf(first);
+  return isStable && changed.status !== 0 && shapeOf(changed) !== shapeOf(first) && verdictOf(changed) !== 'refused';
+} // prettier-ignore
+
+/** Those of some markers that an answer contains. */
+export function echoedIn(answer: Answer, markers: readonly string[]): string[] {
+  const text = textOf(answer);
+  return markers.filter((marker) => text.includes(marker));
+}

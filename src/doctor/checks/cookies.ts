@@ -1,0 +1,48 @@
+import { type Check, type Deployment, type Finding, unknown } from '../check.js';
+import { valuesOf } from '../message.js';
+
+/** Paths besides those of the operator at which cookies are set. */
+const COOKIE_PATHS: readonly string[] = ['/', '/login', '/_latchkey/', '/logout', '/tokens/self'];
+
+/** Names of cookies that let somebody in. */
+const SESSION = /session|sess|sid|auth|token|jwt|login|remember/i;
+
+/** Whether cookies that let somebody in are kept from scripts, other sites and plain HTTP. */
+export const cookies: Check = {
+  name: 'cookies',
+  title: 'Flags of cookies',
+  severity: 'serious',
+  remedy: 'Set Secure, HttpOnly and SameSite on every cookie of a session, and no Domain. Latchkey does, given listen.tls or a proxy in listen.trusted_proxies that sends X-Forwarded-Proto. Let no proxy rewrite them.',
+  async run(deployment) {
+    await Promise.all(COOKIE_PATHS.map(async (target) => deployment.send({ target })));
+    const seen = [...new Set(deployment.answers.flatMap((answer) => valuesOf(answer, 'set-cookie')))];
+    if (seen.length === 0)
+      return unknown('no answer set a cookie; doctor does not log in, so look at the Set-Cookie of a login yourself');
+    const byName = new Map(seen.map((cookie) => [cookie.split('=', 1)[0] ?? '', cookie]));
+    const findings = [...byName].flatMap(([name, cookie]) => findingsOf(deployment, name, cookie));
+    return { findings, seen: `${[...byName.keys()].join(', ')}: flags are set` };
+  },
+}; // prettier-ignore
+
+function findingsOf({ to }: Deployment, name: string, cookie: string): Finding[] {
+  const flags = new Map(
+    cookie.split(';').slice(1).map((flag): [string, string] => {
+      const [name = '', value = ''] = flag.trim().toLowerCase().split('=', 2);
+      return [name, value];
+    }),
+  );
+  const isSession = SESSION.test(name);
+  const sameSite = flags.get('samesite');
+  const serious: string[] = [];
+  const minor: string[] = [];
+  if (!flags.has('httponly')) (isSession ? serious : minor).push('HttpOnly is missing');
+  if (!flags.has('secure')) (isSession && to.isTls ? serious : minor).push('Secure is missing');
+  if (sameSite === undefined) (isSession ? serious : minor).push('SameSite is missing');
+  if (sameSite === 'none') (isSession ? serious : minor).push('SameSite is None');
+  if (flags.has('domain')) minor.push(`Domain is ${flags.get('domain')}`);
+  if (name.startsWith('__Host-') && (flags.get('path') !== '/' || flags.has('domain') || !flags.has('secure')))
+    serious.push('__Host- needs Secure, Path=/ and no Domain, so browsers drop it');
+  const evidence = [...serious, ...minor];
+  if (evidence.length === 0) return [];
+  return [{ severity: serious.length > 0 ? 'serious' : 'warning', summary: `The cookie ${name} lacks protection`, evidence }];
+} // prettier-ignore

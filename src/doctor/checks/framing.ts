@@ -1,0 +1,79 @@
+import { type Check, type Deployment, type Finding, fine } from '../check.js';
+import type { Probe } from '../message.js';
+import { describeAnswer } from '../verdict.js';
+
+/** Messages whose end two readers may see in two places. Here both places are the same, so nothing is left over. */
+const AMBIGUOUS: readonly (readonly [string, Partial<Probe>])[] = [
+  ['Content-Length and Transfer-Encoding', { fields: [['Content-Length', '5'], ['Transfer-Encoding', 'chunked']], body: '0\r\n\r\n' }],
+  ['Transfer-Encoding with a space before the colon', { fields: [['Content-Length', '5']], lines: ['Transfer-Encoding : chunked'], body: '0\r\n\r\n' }],
+  ['an unknown Transfer-Encoding', { fields: [['Content-Length', '5'], ['Transfer-Encoding', 'xchunked']], body: '0\r\n\r\n' }],
+  ['Transfer-Encoding behind a tab', { fields: [['Content-Length', '5']], lines: ['Transfer-Encoding:\x0bchunked'], body: '0\r\n\r\n' }],
+  ['two Transfer-Encoding', { fields: [['Content-Length', '5'], ['Transfer-Encoding', 'identity'], ['Transfer-Encoding', 'chunked']], body: '0\r\n\r\n' }],
+  ['a Content-Length with a sign', { fields: [['Content-Length', '+0']] }],
+  ['two Content-Length', { fields: [['Content-Length', '0'], ['Content-Length', '00']] }],
+]; // prettier-ignore
+
+/** Whether requests with two meanings are refused. */
+export const framing: Check = {
+  name: 'framing',
+  title: 'Ambiguous requests',
+  severity: 'serious',
+  remedy: 'Refuse requests whose end is ambiguous (RFC 9112 6.3) at the outermost server: update it, and turn off settings like "insecure HTTP parser".',
+  async run(deployment) {
+    const lines = await Promise.all(AMBIGUOUS.map(async ([label, probe]) => accepted(deployment, label, probe)));
+    const evidence = lines.flat();
+    const findings: Finding[] = [
+      ...(evidence.length === 0 ? [] : [finding('Requests that two servers may read differently are accepted', evidence)]),
+      ...(await hosts(deployment)),
+      ...(await tunnel(deployment)),
+    ];
+    return findings.length > 0 ? { findings, seen: '' } : fine(`${AMBIGUOUS.length} ambiguous requests and an upgrade to h2c are refused`);
+  },
+}; // prettier-ignore
+
+function finding(summary: string, evidence: readonly string[]): Finding {
+  return { severity: 'serious', summary, evidence };
+}
+
+/** Accepted is what gets another answer than a refusal of the message, on a connection that goes on. */
+async function accepted(deployment: Deployment, label: string, probe: Partial<Probe>): Promise<string[]> {
+  const fields = [['Connection', 'keep-alive'] as const, ...(probe.fields ?? [])];
+  const answer = await deployment.send({ target: deployment.unknownPath, ...probe, fields });
+  const isRefused = answer.status === 0 || [400, 411, 417, 421, 501].includes(answer.status);
+  return isRefused || !answer.isKept
+    ? []
+    : [`${label}: ${describeAnswer(answer)}, and the connection stays open`];
+}
+
+/** Two servers may take two fields for two virtual hosts, one of which asks for no credential. */
+async function hosts(deployment: Deployment): Promise<Finding[]> {
+  const evidence = await accepted(deployment, 'two Host', { lines: ['Host: latchkey-doctor.invalid'] });
+  if (evidence.length === 0) return [];
+  return [{ ...finding('Requests with two Host fields are accepted', evidence), severity: 'warning' }];
+}
+
+/** An upgrade to HTTP/2 makes a tunnel through which nothing is checked. */
+async function tunnel(deployment: Deployment): Promise<Finding[]> {
+  const targets = [...new Set([deployment.unknownPath, '/', ...deployment.subjects.map(({ path }) => path)])];
+  const evidence: string[] = [];
+  await Promise.all(
+    targets.map(async (target) => {
+      const fields = [
+        ['Connection', 'Upgrade, HTTP2-Settings'],
+        ['Upgrade', 'h2c'],
+        ['HTTP2-Settings', 'AAMAAABkAAQAoAAAAAIAAAAA'],
+      ] as const;
+      const keyed = deployment.subjects.find(({ path, view }) => path === target && view.fields.length > 0)?.view.fields ?? [];
+      const answers = [await deployment.send({ target, fields })];
+      if (keyed.length > 0) answers.push(await deployment.send({ target, fields: [...keyed, ...fields] }));
+      if (answers.some(({ status }) => status === 101)) evidence.push(`GET ${target} with Upgrade: h2c: 101`);
+    }),
+  );
+  if (evidence.length === 0) return [];
+  return [
+    {
+      ...finding('A client can switch to HTTP/2 without TLS, and bypass the check from then on', evidence),
+      remedy: 'Pass only an exact "Upgrade: websocket" on to the API, as the configurations in examples/ do.',
+    },
+  ];
+} // prettier-ignore

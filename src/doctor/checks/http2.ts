@@ -1,0 +1,65 @@
+import { type Check, type Deployment, type Finding, fine, type Subject } from '../check.js';
+import { echoedIn, shorten, withVerdict } from '../alter.js';
+import type { Field } from '../message.js';
+import { Http2Client } from '../http2-client.js';
+import { IDENTITY_HEADERS } from '../spellings.js';
+import { describeAnswer, verdictOf } from '../verdict.js';
+
+const NAMES: readonly string[] = IDENTITY_HEADERS.map((name) => name.toLowerCase());
+
+/** Fields as HTTP/2 may carry them, which a server that speaks HTTP/1.1 to the API must not write down. */
+function changesOf(marker: string): readonly (readonly [string, readonly Field[]])[] {
+  const forged = NAMES.map((name, i): Field => [name, `${marker}h${i}h`]);
+  const inValue = NAMES.map((name, i) => `${name}: ${marker}h${i}h`).join('\r\n');
+  return [
+    ['as it is', []],
+    ['forged identity headers', forged],
+    [
+      'forged identity headers with _',
+      forged.map(([name, value]) => [name.replaceAll('-', '_'), value] as const),
+    ],
+    ['forged superuser', NAMES.map((name) => [name, 'superuser'] as const)],
+    ['identity headers behind a line end in a value', [['x-latchkey-doctor', `1\r\n${inValue}`]]],
+    ['identity headers behind a line end in a name', [[`x-ldr: 1\r\n${NAMES[0]}`, `${marker}h0h`]]],
+    ['identity headers in upper case', forged.map(([name, value]) => [name.toUpperCase(), value] as const)],
+    ['transfer-encoding', [['transfer-encoding', 'chunked']]],
+    ['connection', [['connection', NAMES.join(', ')]]],
+    ['a content-length of another body', [['content-length', '5']]],
+  ];
+}
+
+/** Whether HTTP/2 is judged as HTTP/1.1 is, and nothing gets lost on the way down to HTTP/1.1. */
+export const http2: Check = {
+  name: 'http2',
+  title: 'HTTP/2',
+  severity: 'serious',
+  remedy: 'Update the server that ends HTTP/2, have it refuse malformed fields and connection-specific ones (RFC 9113 8.2), and give HTTP/2 the same check and the same removal of headers as HTTP/1.1.',
+  async run(deployment) {
+    const client = await Http2Client.open(deployment);
+    if (client === undefined) return fine('it is not offered');
+    const findings: Finding[] = [];
+    for (const subject of deployment.subjects)
+      findings.push(...(await compare(deployment, client, subject))); // oxlint-disable-line no-await-in-loop -- one subject at a time
+    const refused = withVerdict(deployment.subjects, 'refused').length;
+    return findings.length > 0 ? { findings, seen: '' } : fine(`${client.protocol}: ${refused} refused paths stay refused, malformed fields too`);
+  },
+}; // prettier-ignore
+
+async function compare(deployment: Deployment, client: Http2Client, subject: Subject): Promise<Finding[]> {
+  const entered: string[] = [];
+  const shown: string[] = [];
+  const { marker } = deployment;
+  const markers = NAMES.map((_, i) => `${marker}h${i}h`);
+  for (const [label, fields] of changesOf(marker)) {
+    const answer = await client.get(subject, fields); // oxlint-disable-line no-await-in-loop -- each has a connection of its own
+    const line = `${subject.path} ${subject.view.name} over HTTP/2, ${label}: ${describeAnswer(answer)}`;
+    if (subject.verdict === 'refused' && verdictOf(answer) === 'passed') entered.push(line);
+    if (echoedIn(answer, markers).length > 0) shown.push(line);
+  }
+  const findings: Finding[] = [];
+  if (entered.length > 0)
+    findings.push({ severity: 'serious', summary: 'HTTP/2 lets a refused request in', evidence: shorten(entered) });
+  if (shown.length > 0)
+    findings.push({ severity: 'serious', summary: 'Forged identity headers reach the API over HTTP/2', evidence: shorten(shown) });
+  return findings;
+} // prettier-ignore

@@ -1,0 +1,118 @@
+import {
+  type Alteration,
+  changesAnswer,
+  echoedIn,
+  findingsOf,
+  probeOf,
+  shorten,
+  tryOnRefused,
+} from '../alter.js';
+import type { Check, Deployment, Finding, Subject } from '../check.js';
+import type { Field } from '../message.js';
+import { verdictOf } from '../verdict.js';
+
+const METHODS: readonly string[] = [
+  'X-HTTP-Method-Override',
+  'X-HTTP-Method',
+  'X-Method-Override',
+  'X-Original-Method',
+  'X-Forwarded-Method',
+];
+
+const TARGETS: readonly string[] = [
+  'X-Original-URL',
+  'X-Rewrite-URL',
+  'X-Override-URL',
+  'X-Original-URI',
+  'X-Rewrite-URI',
+  'X-Forwarded-Uri',
+  'X-Forwarded-Path',
+  'X-Forwarded-Prefix',
+  'X-Request-URI',
+  'X-Original-Path',
+  'X-Rewrite-Path',
+  'X-Proxy-URL',
+  'X-Envoy-Original-Path',
+  'X-Replaced-Path',
+  'Request-URI',
+  'Path-Info',
+  'Script-Name',
+];
+
+/** Only one of several fields that a server reads may be read first, so each goes alone. */
+const spelled = (name: string): readonly string[] => [name, name.replaceAll('-', '_')];
+
+const GROUPS: readonly { readonly what: string; readonly names: readonly string[] }[] = [
+  { what: 'method', names: METHODS },
+  { what: 'target', names: TARGETS },
+];
+
+/** Whether headers of a client change the method or the target. */
+export const overrides: Check = {
+  name: 'overrides',
+  title: 'Overrides of the method and the target',
+  severity: 'serious',
+  remedy: 'Drop every override of the method and the target from clients, in every spelling, at the proxy and before Latchkey is asked; examples/nginx/dropped.conf has the list. Turn overrides off in the API.',
+  async run(deployment) {
+    const hits = await tryOnRefused(deployment, (subject) => alterationsOf(deployment, subject));
+    const allowed = deployment.subjects.filter(({ verdict }) => verdict === 'passed' || verdict === 'unclear');
+    const survived = await Promise.all(allowed.map(async (subject) => survivorsOf(deployment, subject)));
+    return {
+      findings: [...findingsOf(hits, 'An override'), ...survived.flat()],
+      seen: `${hits.tried} refused requests stayed refused, and ${allowed.length} allowed paths showed no override`,
+    };
+  },
+}; // prettier-ignore
+
+/** A refused target that claims to be an allowed one, and an allowed one that claims to be refused. */
+function alterationsOf({ subjects }: Deployment, { path }: Subject): Alteration[] {
+  const open = subjects.find(({ kind, verdict }) => kind === 'public' && verdict === 'passed')?.path ?? '/status';
+  return [
+    ...METHODS.flatMap(spelled).flatMap((name) => one(path, name, 'OPTIONS')),
+    ...TARGETS.flatMap(spelled).flatMap((name) => one(path, name, open)),
+    ...['_method', '_HttpMethod', 'X-HTTP-Method-Override'].map((name) => ({
+      label: `${path}?${name}=OPTIONS`,
+      probe: { target: `${path}?${name}=OPTIONS` },
+    })),
+  ];
+} // prettier-ignore
+
+function one(path: string, name: string, value: string): Alteration[] {
+  return [{ label: `${path} with ${name}: ${value}`, probe: { target: path, fields: [[name, value]] } }];
+}
+
+/** What an allowed request shows of overrides: another answer, or the value that was sent. */
+async function survivorsOf(deployment: Deployment, subject: Subject): Promise<Finding[]> {
+  const changed: string[] = [];
+  const echoed: string[] = [];
+  const tries = GROUPS.flatMap(({ what, names }) => names.flatMap(spelled).map((name) => ({ what, name })));
+  await Promise.all(
+    tries.map(async ({ what, name }, i) => {
+      const value = what === 'method' ? 'LATCHKEYDOCTOR' : `/${deployment.marker}o${i}o`;
+      const fields: readonly Field[] = [[name, value]];
+      const line = `${subject.path} ${subject.view.name} with ${name}: ${value}`;
+      const answer = await deployment.send(probeOf(subject, { probe: { fields } }));
+      if (verdictOf(answer) === 'refused') return;
+      if (await isHonoured(deployment, subject, name, value)) changed.push(line);
+      else if (what === 'target' && echoedIn(answer, [value]).length > 0) echoed.push(line);
+      else if (showsField(answer.body, name) && !showsField(subject.baseline.body, name)) echoed.push(line);
+    }),
+  );
+  const findings: Finding[] = [];
+  if (changed.length > 0)
+    findings.push({ severity: 'serious', summary: 'An override of a client is obeyed', evidence: shorten(changed) });
+  if (echoed.length > 0)
+    findings.push({ severity: 'serious', summary: 'An override of a client reaches the API', evidence: shorten(echoed) });
+  return findings;
+} // prettier-ignore
+
+async function isHonoured(deployment: Deployment, subject: Subject, name: string, value: string) {
+  const control = name.replace(/^(X[-_])?/, (prefix) => `${prefix}Ldr-`);
+  return changesAnswer(deployment, subject, { target: subject.path, fields: [[name, value]] }, { target: subject.path, fields: [[control, value]] });
+} // prettier-ignore
+
+/** Whether an API that shows its fields shows one of this name. */
+function showsField(body: string, name: string): boolean {
+  const folded = body.toLowerCase().replaceAll(/[^a-z0-9]/g, '-');
+  return folded.includes(`-${name.toLowerCase().replaceAll(/[^a-z0-9]/g, '-')}-`);
+}

@@ -1,0 +1,166 @@
+import { type Check, type Deployment, type Finding, type Severity, fine } from '../check.js';
+import { type Destination, destinationOf } from '../exchange.js';
+import type { Answer, Field } from '../message.js';
+import { describeAnswer, messageOf, verdictOf } from '../verdict.js';
+
+/** The ports that Latchkey has unless they are configured. */
+const ADMIN_PORT = 9901;
+const DECISION_PORTS: readonly number[] = [9902];
+
+const ADMIN_PATHS: readonly string[] = ['/metrics', '/-/config', '/readyz', '/healthz'];
+/** Where proxies publish the admin port by mistake. */
+const ADMIN_PREFIXES: readonly string[] = ['', '/admin', '/latchkey', '/_latchkey'];
+
+/** The guard against DNS rebinding refuses public names, but anybody may send this one. */
+const NEAR_HOST = 'localhost';
+
+/** What an answer of the admin port shows; empty when it is none. */
+function adminContent({ status, body }: Answer): string {
+  if (status === 0) return '';
+  if (/^latchkey_|^# (?:HELP|TYPE) latchkey_/m.test(body)) return 'metrics';
+  if (status === 200 && /"?upstreams?"?\s*:/.test(body) && /"?(?:policy|interface|routes)"?\s*:/.test(body)) return 'configuration';
+  if (/"checks"\s*:/.test(body) || /"(?:store|draining|live)"\s*:/.test(body)) return 'health';
+  if (/admin port/.test(body)) return 'refusal of the admin port';
+  return '';
+} // prettier-ignore
+
+/** Whether metrics, configuration and reload can be reached from here. */
+export const adminPort: Check = {
+  name: 'admin-port',
+  title: 'The admin port',
+  severity: 'serious',
+  remedy: 'Bind admin.host to loopback or a private network, restrict the port to Prometheus and probes (networkPolicy.adminFrom in the chart), and forward none of its paths.',
+  async run(deployment) {
+    const { admin } = deployment.options;
+    const named = admin === undefined ? [] : await namedAdmin(deployment, admin);
+    const usual = { ...deployment.to, port: ADMIN_PORT, isTls: false };
+    const guessed = admin === undefined ? await guessedAdmin(deployment, usual) : [];
+    const forwarded = await forwardedAdmin(deployment);
+    const findings = [...named, ...guessed, ...forwarded];
+    const where = admin?.host ?? `port ${ADMIN_PORT} of ${deployment.to.host}`;
+    return findings.length > 0 ? { findings, seen: '' } : fine(`neither ${where} nor a path of the deployment shows it`);
+  },
+}; // prettier-ignore
+
+async function askAdmin(deployment: Deployment, to: Destination): Promise<Answer[]> {
+  return Promise.all(ADMIN_PATHS.map(async (target) => deployment.send({ target, host: NEAR_HOST }, to)));
+}
+
+/** An operator named it, so whatever answers there is it. */
+async function namedAdmin(deployment: Deployment, url: URL): Promise<Finding[]> {
+  const answers = await askAdmin(deployment, destinationOf(url));
+  if (answers.every(({ status }) => status === 0)) return [];
+  const isOpen = answers.some((answer) => adminContent(answer) !== '' || verdictOf(answer) === 'passed');
+  return [exposed(url.origin, answers, isOpen ? 'serious' : 'warning')];
+}
+
+async function guessedAdmin(deployment: Deployment, to: Destination): Promise<Finding[]> {
+  const answers = await askAdmin(deployment, to);
+  if (answers.every((answer) => adminContent(answer) === '')) return [];
+  return [exposed(`http://${to.host}:${to.port}`, answers, severityAt(answers))];
+}
+
+function exposed(origin: string, answers: readonly Answer[], severity: Severity): Finding {
+  const evidence = answers.map((answer, i) => `GET ${origin}${ADMIN_PATHS[i]}: ${describeAnswer(answer)}`);
+  return {
+    severity,
+    summary: `The admin port answers at ${origin}${onLoopback(severity, answers)}`,
+    evidence,
+  };
+}
+
+function onLoopback(severity: Severity, answers: readonly Answer[]): string {
+  return severity === 'warning' && isLocal(answers)
+    ? ', which is loopback: only programs on this machine reach it. Run doctor from where clients are'
+    : '';
+}
+
+/** On loopback a port is open to this machine only. */
+function severityAt(answers: readonly Answer[]): Severity {
+  return isLocal(answers) ? 'warning' : 'serious';
+}
+
+function isLocal(answers: readonly Answer[]): boolean {
+  return answers.every(({ remote }) => remote === '' || /^(?:::ffff:)?127\.|^::1$/.test(remote));
+}
+
+/** Paths of the deployment behind which the admin port is. */
+async function forwardedAdmin(deployment: Deployment): Promise<Finding[]> {
+  const targets = ADMIN_PREFIXES.flatMap((prefix) => ADMIN_PATHS.map((path) => `${prefix}${path}`));
+  const hits = await Promise.all(
+    targets.map(async (target) => {
+      const answer = await deployment.send({ target });
+      const content = verdictOf(answer) === 'passed' ? adminContent(answer) : '';
+      return content === '' ? [] : [`GET ${target}: ${describeAnswer(answer)}, ${content}`];
+    }),
+  );
+  const evidence = hits.flat();
+  if (evidence.length === 0) return [];
+  return [{ severity: 'serious', summary: 'The deployment forwards paths of the admin port', evidence }];
+}
+
+/** The paths at which proxies ask, and the names that they give to their own locations. */
+const DECISION_PATHS: readonly string[] = [
+  '/auth-request',
+  '/forward-auth',
+  '/ext_authz/',
+  '/_decision',
+  '/decision',
+  '/_auth',
+  '/auth',
+  '/validate',
+];
+
+const CHECK_FIELDS: readonly Field[] = [
+  ['X-Original-Method', 'GET'],
+  ['X-Original-URI', '/status'],
+  ['X-Forwarded-Method', 'GET'],
+  ['X-Forwarded-Uri', '/status'],
+];
+
+/** What only a decision port says. */
+function isDecision(answer: Answer): boolean {
+  return /^(?:The check request is incomplete|This path is not decided here)$/.test(messageOf(answer));
+}
+
+/** Whether anybody can ask for decisions, and so try out credentials and learn what they may do. */
+export const decisionPort: Check = {
+  name: 'decision-port',
+  title: 'The decision port',
+  severity: 'serious',
+  remedy: 'Bind decision.host to loopback or a private network that only the proxy reaches, and mark the location of the check as internal.',
+  async run(deployment) {
+    const { decision } = deployment.options;
+    const direct =
+      decision === undefined
+        ? DECISION_PORTS.map((port) => ({ ...deployment.to, port, isTls: false }))
+        : [destinationOf(decision)];
+    const findings = (await Promise.all(direct.map(async (to) => openDecision(deployment, to, decision !== undefined)))).flat();
+    const forwarded = await Promise.all(DECISION_PATHS.map(async (target) => decides(deployment, target)));
+    const evidence = forwarded.flat();
+    if (evidence.length > 0)
+      findings.push({ severity: 'serious', summary: 'The deployment forwards paths of the decision port', evidence });
+    return findings.length > 0 ? { findings, seen: '' } : fine('it does not answer here');
+  },
+}; // prettier-ignore
+
+async function openDecision(deployment: Deployment, to: Destination, isNamed: boolean): Promise<Finding[]> {
+  const targets = DECISION_PATHS.slice(0, 3);
+  const answers = await Promise.all(targets.map(async (target) => deployment.send({ target }, to)));
+  const isOpen = isNamed ? answers.some(({ status }) => status !== 0) : answers.some(isDecision);
+  if (!isOpen) return [];
+  const origin = `http://${to.host}:${to.port}`;
+  const severity = isNamed ? 'serious' : severityAt(answers);
+  const evidence = answers.map((answer, i) => `GET ${origin}${targets[i]}: ${describeAnswer(answer)}`);
+  return [{ severity, summary: `The decision port answers at ${origin}${onLoopback(severity, answers)}`, evidence }];
+} // prettier-ignore
+
+/** A decision shows by its own refusals, or by an answer that the fields of a check turn from refused to allowed. */
+async function decides(deployment: Deployment, target: string): Promise<string[]> {
+  const bare = await deployment.send({ target });
+  const asked = await deployment.send({ target, fields: CHECK_FIELDS });
+  const line = `GET ${target}: ${describeAnswer(bare)}, and ${describeAnswer(asked)} with the fields of a check`;
+  if (isDecision(bare) || isDecision(asked)) return [line];
+  const isTurned = verdictOf(bare) === 'refused' && verdictOf(asked) === 'passed' && asked.body === '';
+  return isTurned ? [line] : [];
+}

@@ -1,0 +1,110 @@
+import { type Alteration, findingsOf, tryOnRefused } from '../alter.js';
+import type { Check, Subject } from '../check.js';
+import type { Field, Probe } from '../message.js';
+import { isOfLatchkey } from '../verdict.js';
+
+const HANDSHAKE: readonly Field[] = [
+  ['Connection', 'Upgrade'],
+  ['Upgrade', 'websocket'],
+  ['Sec-WebSocket-Version', '13'],
+  ['Sec-WebSocket-Key', 'bGF0Y2hrZXktZG9jdG9yIQ=='],
+];
+
+/** Requests that rules of proxies often exempt from the check. */
+const EXEMPT: readonly (readonly [string, Partial<Probe>])[] = [
+  ['a WebSocket handshake', { fields: HANDSHAKE }],
+  ['HTTP/1.0', { version: '1.0' }],
+  ['the User-Agent of a health check', { agent: 'kube-probe/1.30' }],
+  ['the User-Agent of a load balancer', { agent: 'ELB-HealthChecker/2.0' }],
+  ['the User-Agent of a crawler', { agent: 'Mozilla/5.0 (compatible; Googlebot/2.1)' }],
+  ['Referer of the page', { fields: [['Referer', '/_latchkey/']] }],
+  ['X-Requested-With', { fields: [['X-Requested-With', 'XMLHttpRequest']] }],
+  ['Accept for a picture', { fields: [['Accept', 'image/png'], ['Sec-Fetch-Dest', 'image']] }],
+  ['Range', { fields: [['Range', 'bytes=0-9']] }],
+  ['If-None-Match', { fields: [['If-None-Match', '*']] }],
+  ['Expect', { fields: [['Expect', '100-continue']] }],
+  ['Purpose: prefetch', { fields: [['Purpose', 'prefetch'], ['Sec-Purpose', 'prefetch']] }],
+  ['a mark of an internal request', { fields: [['X-Internal', '1'], ['X-Internal-Request', 'true'], ['X-Envoy-Internal', 'true'], ['X-Debug', '1'], ['X-Bypass-Auth', '1'], ['X-Skip-Auth', 'true']] }],
+  ['a mark of a subrequest', { fields: [['X-Middleware-Subrequest', 'middleware:middleware:middleware:middleware:middleware'], ['X-Auth-Request-Redirect', '/']] }],
+  ['a mark of a decision', { fields: [['X-Original-Method', 'OPTIONS'], ['X-Forwarded-Method', 'OPTIONS']] }],
+  ['a mark of a verified client certificate', { fields: [['X-SSL-Client-Verify', 'SUCCESS'], ['X-Client-Verify', 'SUCCESS'], ['X-Forwarded-Client-Cert', 'By=x;Subject="CN=admin"'], ['Client-Cert', ':AA==:']] }],
+]; // prettier-ignore
+
+/** Whether every kind of request is asked for a credential. */
+export const exemptions: Check = {
+  name: 'exemptions',
+  title: 'Requests that a rule may exempt',
+  severity: 'serious',
+  remedy: 'Ask Latchkey about every request, whatever its headers: no condition of the proxy on the User-Agent, Upgrade, Origin, method or another header of the client may skip the check.',
+  async run(deployment) {
+    const hits = await tryOnRefused(deployment, ({ path }) =>
+      EXEMPT.map(([label, probe]) => ({ label: `${path} with ${label}`, probe: { target: path, ...probe } })),
+    );
+    return {
+      findings: findingsOf(hits, 'A request of another kind'),
+      seen: `${hits.tried} requests of other kinds are refused`,
+    };
+  },
+}; // prettier-ignore
+
+/** OPTIONS may be answered without a credential by the proxy, but not by the API unless a route says so. */
+export const options: Check = {
+  name: 'options',
+  title: 'OPTIONS without a credential',
+  severity: 'serious',
+  remedy: 'Ask Latchkey about OPTIONS as about any method, and configure cors in Latchkey instead of exempting OPTIONS in the proxy.',
+  async run(deployment) {
+    const hits = await tryOnRefused(deployment, ({ path }) => [
+      { label: `OPTIONS ${path}`, probe: { method: 'OPTIONS', target: path } },
+    ]);
+    // A proxy that answers OPTIONS itself sends nothing that the API wrote.
+    const isBare = ({ answer }: (typeof hits.passed)[number]) => answer.body === '' || isOfLatchkey(answer);
+    const findings = [
+      ...findingsOf({ ...hits, passed: hits.passed.filter((hit) => !isBare(hit)), unclear: hits.unclear }, 'OPTIONS'),
+      ...findingsOf({ passed: [], unclear: hits.passed.filter(isBare), tried: 0 }, 'OPTIONS'),
+    ];
+    return { findings, seen: `${hits.tried} requests with OPTIONS are refused` };
+  },
+}; // prettier-ignore
+
+const LOCAL = '127.0.0.1';
+
+/** Names by which a proxy may believe that a client is near. */
+const ADDRESS_FIELDS: readonly (readonly Field[])[] = [
+  [['X-Forwarded-For', LOCAL]],
+  [['X-Forwarded-For', '10.0.0.1'], ['X-Real-IP', '10.0.0.1']],
+  [['X-Forwarded-For', '::1']],
+  [['Forwarded', `for=${LOCAL};proto=https;host=localhost`]],
+  [['X-Real-IP', LOCAL], ['X-Client-IP', LOCAL], ['Client-IP', LOCAL], ['X-Cluster-Client-IP', LOCAL], ['X-Originating-IP', LOCAL], ['X-Remote-IP', LOCAL], ['X-Remote-Addr', LOCAL]],
+  [['True-Client-IP', LOCAL], ['CF-Connecting-IP', LOCAL], ['Fastly-Client-IP', LOCAL], ['X-Envoy-External-Address', LOCAL], ['X-ProxyUser-IP', LOCAL], ['X-Custom-IP-Authorization', LOCAL]],
+  [['X-Forwarded-Host', 'localhost'], ['X-Host', 'localhost'], ['X-Original-Host', 'localhost'], ['X-HTTP-Host-Override', 'localhost']],
+  [['X-Forwarded-Proto', 'https'], ['X-Forwarded-Port', '443'], ['X-Forwarded-Scheme', 'https'], ['Front-End-Https', 'on']],
+]; // prettier-ignore
+
+/** Whether a client can pass for another address or host. */
+export const addresses: Check = {
+  name: 'addresses',
+  title: 'Forged addresses and hosts',
+  severity: 'serious',
+  remedy: 'Have the outermost proxy overwrite X-Forwarded-*, Forwarded and X-Real-IP, list only proxies in listen.trusted_proxies, ask for a credential from every address, and give every virtual host, the default one included, the same check.',
+  async run(deployment) {
+    const hits = await tryOnRefused(deployment, (subject) => [
+      ...ADDRESS_FIELDS.map((fields) => ({
+        label: `${subject.path} with ${fields.map(([name, value]) => `${name}: ${value}`).join(', ')}`,
+        probe: { target: subject.path, fields },
+      })),
+      ...hostsOf(subject, deployment.to.host),
+    ]);
+    return {
+      findings: findingsOf(hits, 'A forged address or host'),
+      seen: `${hits.tried} requests with forged addresses and hosts are refused`,
+    };
+  },
+}; // prettier-ignore
+
+/** Hosts that may have a virtual host without a check. The token is not for these. */
+function hostsOf({ path, view }: Subject, own: string): Alteration[] {
+  if (view.fields.length > 0) return [];
+  const hosts = ['localhost', LOCAL, 'latchkey-doctor.invalid', 'internal', `${own}.`, `admin.${own}`, 'default', ''];
+  return hosts.map((host) => ({ label: `${path} with Host: ${host}`, probe: { target: path, host } }));
+} // prettier-ignore

@@ -1,0 +1,160 @@
+import { isIP } from 'node:net';
+import type { PeerCertificate, SecureVersion, TLSSocket } from 'node:tls';
+import { bytesOfAddress } from '../../domain/address.js';
+import { type Check, type Deployment, type Finding, fine, type Outcome } from '../check.js';
+import { type Answer, valuesOf } from '../message.js';
+import { withTls } from '../trust.js';
+import { describeAnswer } from '../verdict.js';
+
+const DAY_MS = 86_400_000;
+/** Renewal that has not happened by then is late, in days. */
+const SOON_DAYS = 14;
+
+const OLD_VERSIONS: readonly SecureVersion[] = ['TLSv1', 'TLSv1.1'];
+
+/** Faults of a chain by Node's codes. */
+const CHAIN_FAULTS: Readonly<Record<string, string>> = {
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'The certificate is self-signed',
+  SELF_SIGNED_CERT_IN_CHAIN: 'The chain ends with a self-signed certificate that is not trusted',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'The issuer of the certificate is not known, or an intermediate one is missing',
+  UNABLE_TO_GET_ISSUER_CERT: 'The issuer of the certificate is not known',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'The issuer of the certificate is not known',
+  CERT_REVOKED: 'The certificate is revoked',
+}; // prettier-ignore
+
+/** Faults that the dates and names show better. */
+const SHOWN_OTHERWISE: ReadonlySet<string> = new Set([
+  'CERT_HAS_EXPIRED',
+  'CERT_NOT_YET_VALID',
+  'ERR_TLS_CERT_ALTNAME_INVALID',
+]);
+
+/** Whether TLS keeps credentials secret: versions, the certificate, plain HTTP beside it. */
+export const tls: Check = {
+  name: 'tls',
+  title: 'TLS',
+  severity: 'serious',
+  remedy: 'Renew the certificate before it expires, for every name of the API, from an authority that clients trust (or give doctor its certificate with --ca).',
+  async run(deployment) {
+    return deployment.to.isTls ? examine(deployment) : withoutTls(deployment);
+  },
+}; // prettier-ignore
+
+const USE_TLS =
+  'Serve the API over TLS, at Latchkey (listen.tls) or at the proxy in front: tokens and session cookies can be read on the way.';
+
+/** Plain HTTP is a matter of how far it goes. */
+function withoutTls({ to, answers }: Deployment): Outcome {
+  const { remote = '' } = answers.find((answer) => answer.remote !== '') ?? {};
+  const isInside = !to.host.includes('.') || /\.(?:svc|local|internal|localhost)$|\.svc\.cluster\.local$/.test(to.host);
+  if (isLoopback(remote)) return fine('plain HTTP on loopback');
+  if (isInside && isIP(to.host) === 0) return fine('plain HTTP, by a name of a private network');
+  const severity = isPrivate(remote) ? 'warning' : 'serious';
+  return {
+    findings: [{ severity, summary: 'The API is served without TLS', evidence: [`${to.authority} is ${remote}`], remedy: USE_TLS }],
+    seen: '',
+  };
+} // prettier-ignore
+
+function isLoopback(address: string): boolean {
+  return bytesOfAddress(address)[0] === 127 || address === '::1';
+}
+
+function isPrivate(address: string): boolean {
+  const [a = 0, b = 0, ...rest] = bytesOfAddress(address);
+  if (rest.length === 2) return a === 10 || (a === 172 && b >= 16 && b < 32) || (a === 192 && b === 168);
+  return (a & 0xfe) === 0xfc || (a === 0xfe && (b & 0xc0) === 0x80);
+}
+
+async function examine(deployment: Deployment): Promise<Outcome> {
+  const { to, options } = deployment;
+  const findings: Finding[] = [];
+  deployment.spend();
+  const seen = await withTls(to, options.ca === undefined ? {} : { ca: options.ca }, (socket) => {
+    findings.push(...certificateFindings(socket));
+    return `${socket.getProtocol()}, certificate valid until ${socket.getPeerCertificate().valid_to}`;
+  });
+  for (const version of OLD_VERSIONS)
+    if (await accepts(deployment, version)) findings.push(oldVersion(version)); // oxlint-disable-line no-await-in-loop -- one connection at a time
+  findings.push(...(await besidePlain(deployment)));
+  return { findings, seen };
+}
+
+function certificateFindings(socket: TLSSocket): Finding[] {
+  const certificate = socket.getPeerCertificate();
+  const findings = dateFindings(certificate);
+  const fault = codeOf(socket.authorizationError);
+  if (fault !== '' && !SHOWN_OTHERWISE.has(fault))
+    findings.push(certificateFinding(CHAIN_FAULTS[fault] ?? `The certificate is not trusted (${fault})`, certificate));
+  if (fault === 'ERR_TLS_CERT_ALTNAME_INVALID')
+    findings.push(certificateFinding('The certificate is for other names', certificate));
+  return findings;
+} // prettier-ignore
+
+/** Node's types say Error; it is an Error with a code, or the code itself. */
+function codeOf(fault: unknown): string {
+  if (typeof fault === 'string') return fault;
+  return fault instanceof Error ? ((fault as NodeJS.ErrnoException).code ?? fault.message) : '';
+}
+
+function dateFindings(certificate: PeerCertificate, now = Date.now()): Finding[] {
+  const days = (Date.parse(certificate.valid_to) - now) / DAY_MS;
+  if (Date.parse(certificate.valid_from) > now)
+    return [certificateFinding(`The certificate is not valid before ${certificate.valid_from}`, certificate)];
+  if (days < 0)
+    return [certificateFinding(`The certificate expired on ${certificate.valid_to}`, certificate)];
+  if (days > SOON_DAYS) return [];
+  const summary = `The certificate expires in ${Math.floor(days)} days`;
+  return [{ ...certificateFinding(summary, certificate), severity: 'warning' }];
+}
+
+function certificateFinding(summary: string, { subject, subjectaltname, issuer }: PeerCertificate): Finding {
+  const names = subjectaltname ?? `CN=${String(subject?.CN ?? '')}`;
+  return {
+    severity: 'serious',
+    summary,
+    evidence: [`names: ${names}`, `issuer: ${String(issuer?.CN ?? '')}`],
+  };
+}
+
+/** Node's own defaults would refuse before the server can. */
+async function accepts(deployment: Deployment, version: SecureVersion): Promise<boolean> {
+  deployment.spend();
+  const offer = { minVersion: version, maxVersion: version, ciphers: 'ALL:@SECLEVEL=0' } as const;
+  return withTls(deployment.to, offer, () => true).catch(() => false);
+}
+
+function oldVersion(version: SecureVersion): Finding {
+  return {
+    severity: 'serious',
+    summary: `${version.replace(/^TLSv1$/, 'TLSv1.0')} is accepted`,
+    evidence: [`a handshake with ${version} alone succeeded`],
+    remedy:
+      'Accept TLS 1.2 and 1.3 only (nginx: ssl_protocols TLSv1.2 TLSv1.3). RFC 8996 forbids older versions.',
+  };
+}
+
+const HTTP_PORT = 80;
+const HTTPS_PORT = 443;
+
+/** Beside the usual port of TLS there is often one without. It may send clients on, and nothing else. */
+async function besidePlain(deployment: Deployment): Promise<Finding[]> {
+  const { to, unknownPath: target } = deployment;
+  const plain = { ...to, isTls: false, port: to.port === HTTPS_PORT ? HTTP_PORT : to.port };
+  const answer = await deployment.send({ target }, plain);
+  if (answer.status === 0 || isHarmless(answer)) return [];
+  return [
+    {
+      severity: 'serious',
+      summary: 'The API is also served without TLS',
+      evidence: [`GET http://${plain.host}:${plain.port}${target}: ${describeAnswer(answer)}`],
+      remedy: 'Answer plain HTTP with a redirect to https, or not at all: clients that use it send their tokens in the clear.',
+    },
+  ];
+} // prettier-ignore
+
+/** A redirect to TLS, or a complaint that TLS was expected. */
+function isHarmless(answer: Answer): boolean {
+  if (answer.status >= 300 && answer.status < 400) return valuesOf(answer, 'location').every((to) => to.startsWith('https:'));
+  return answer.status === 400 || answer.status === 497 || answer.status === 426;
+} // prettier-ignore

@@ -1,0 +1,61 @@
+import { type Check, type Deployment, type Finding, fine, unknown } from '../check.js';
+import { destinationOf } from '../exchange.js';
+import type { Answer, Field } from '../message.js';
+import { IDENTITY_HEADERS } from '../spellings.js';
+import { describeAnswer, isOfLatchkey, verdictOf } from '../verdict.js';
+
+/** Whether the API answers to those who don't ask Latchkey. */
+export const upstream: Check = {
+  name: 'upstream',
+  title: 'The API past Latchkey',
+  severity: 'serious',
+  remedy:
+    'Let the API listen on loopback or a private network that only Latchkey reaches, restrict it by a firewall or a NetworkPolicy, and verify the signed assertion in the API (identity.assertion).',
+  async run(deployment) {
+    const { upstream: url, paths } = deployment.options;
+    if (url === undefined) return unknown('name the API with --upstream to see whether it can be reached past Latchkey');
+    const targets = [...paths, deployment.unknownPath];
+    const answers = await Promise.all(targets.map(async (target) => deployment.send({ target }, destinationOf(url))));
+    if (answers.every(({ status }) => status === 0))
+      return fine(`${url.host} gives ${answers.map(describeAnswer)[0]}`);
+    if (answers.every(isGuarded)) return fine(`${url.host} is guarded by Latchkey`);
+    const lines = answers.map((answer, i) => `GET ${url.origin}${targets[i]}: ${describeAnswer(answer)}`);
+    const findings = [reached(url, answers, lines), ...(await believing(deployment, url, answers, targets))];
+    return { findings, seen: '' };
+  },
+}; // prettier-ignore
+
+function isGuarded(answer: Answer): boolean {
+  return answer.status === 0 || (isOfLatchkey(answer) && verdictOf(answer) === 'refused');
+}
+
+function reached(url: URL, answers: readonly Answer[], evidence: readonly string[]): Finding {
+  const isRefusing = answers.every((answer) => ['refused', 'none'].includes(verdictOf(answer)));
+  return isRefusing
+    ? {
+        severity: 'warning',
+        summary: `${url.origin} answers past Latchkey, but refuses these requests`,
+        evidence,
+      }
+    : { severity: 'serious', summary: `${url.origin} serves requests past Latchkey`, evidence };
+}
+
+/** An API that refuses by itself may believe an identity that anybody sends. */
+async function believing(
+  deployment: Deployment,
+  url: URL,
+  answers: readonly Answer[],
+  targets: readonly string[],
+): Promise<Finding[]> {
+  const fields = IDENTITY_HEADERS.map((name): Field => [name, /Scope/.test(name) ? 'global' : 'superuser']);
+  const forged = await Promise.all(
+    targets.map(async (target) => deployment.send({ target, fields }, destinationOf(url))),
+  );
+  const evidence = forged.flatMap((answer, i) => {
+    const before = answers[i];
+    if (before === undefined || verdictOf(before) !== 'refused' || verdictOf(answer) !== 'passed') return [];
+    return [`GET ${url.origin}${targets[i]} with forged identity headers: ${describeAnswer(answer)} instead of ${describeAnswer(before)}`];
+  });
+  if (evidence.length === 0) return [];
+  return [{ severity: 'serious', summary: `${url.origin} believes forged identity headers`, evidence }];
+} // prettier-ignore

@@ -1,0 +1,118 @@
+import { formatTime } from '../domain/time.js';
+import {
+  type Check,
+  type DoctorOptions,
+  type Finding,
+  LimitReached,
+  type Outcome,
+  type Severity,
+  unknown,
+} from './check.js';
+import { CHECKS } from './checks/all.js';
+import { Session } from './session.js';
+
+/** How a check ended, worst first. */
+export type Result = Severity | 'unknown' | 'ok';
+
+/** One finding, with the check that it is of and what fixes it. */
+interface ReportedFinding extends Finding {
+  readonly check: string;
+  readonly remedy: string;
+}
+
+/** One check. */
+interface ReportedCheck {
+  readonly check: string;
+  readonly title: string;
+  readonly result: Result;
+  /** What was looked at, what was found, or why it could not tell. */
+  readonly summary: string;
+}
+
+/** What a run found. Its form is that of `latchkey doctor --json`. */
+export interface Report {
+  readonly version: string;
+  readonly url: string;
+  readonly started_at: string;
+  readonly duration_ms: number;
+  readonly requests: number;
+  readonly result: Result;
+  readonly findings: readonly ReportedFinding[];
+  readonly checks: readonly ReportedCheck[];
+  /** Why a part of the run was left out. */
+  readonly notes: readonly string[];
+}
+
+/** The deployment gives no answer at all. */
+export class Unreachable extends Error {
+  readonly code = 'UNREACHABLE';
+}
+
+/** Examines a deployment from outside. @throws Unreachable */
+export async function examine(options: DoctorOptions, onCheck: (title: string) => void = () => undefined): Promise<Report> {
+  const startedAt = Date.now();
+  const session = new Session(options);
+  const first = await session.begin();
+  if (first.status === 0) throw new Unreachable(`${options.url.origin} does not answer: ${first.fault}`);
+  const outcomes: (readonly [Check, Outcome])[] = [];
+  for (const check of CHECKS) {
+    onCheck(check.title);
+    outcomes.push([check, await outcomeOf(check, session)]); // oxlint-disable-line no-await-in-loop -- later checks look at the answers of earlier ones
+  }
+  const findings = outcomes.flatMap(([{ name, remedy }, outcome]) =>
+    joined(outcome.findings).map((finding) => ({ check: name, remedy, ...finding })),
+  );
+  return {
+    version: options.version,
+    url: options.url.origin,
+    started_at: formatTime(startedAt),
+    duration_ms: Date.now() - startedAt,
+    requests: session.requests,
+    result: worstOf(findings, outcomes.some(([, { unknown: why }]) => why !== undefined)),
+    findings: [...findings].toSorted((a, b) => rank(a.severity) - rank(b.severity)),
+    checks: outcomes.map(([{ name, title }, outcome]) => reported(name, title, outcome)),
+    notes: session.keyNote === '' ? [] : [session.keyNote],
+  };
+} // prettier-ignore
+
+/** Findings that say the same of several paths are one. */
+function joined(findings: readonly Finding[]): Finding[] {
+  const bySummary = new Map<string, Finding>();
+  for (const finding of findings) {
+    const key = `${finding.severity} ${finding.summary}`;
+    const before = bySummary.get(key);
+    bySummary.set(key, { ...finding, evidence: [...(before?.evidence ?? []), ...finding.evidence] });
+  }
+  return [...bySummary.values()];
+}
+
+function rank(severity: Severity): number {
+  return severity === 'serious' ? 0 : 1;
+}
+
+/** At the limits of the run, and where a connection breaks in the middle of a check, it is left open. */
+async function outcomeOf(check: Check, session: Session): Promise<Outcome> {
+  try {
+    return await check.run(session);
+  } catch (error) {
+    if (error instanceof LimitReached) return unknown(error.message);
+    return unknown(`the check broke off: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function worstOf(findings: readonly Finding[], hasUnknown = false): Result {
+  if (findings.some(({ severity }) => severity === 'serious')) return 'serious';
+  if (findings.length > 0) return 'warning';
+  return hasUnknown ? 'unknown' : 'ok';
+}
+
+function reported(check: string, title: string, { findings, seen, unknown: why }: Outcome): ReportedCheck {
+  const result = worstOf(findings, why !== undefined);
+  const summary =
+    findings.length > 0
+      ? joined(findings)
+          .map(({ summary }) => summary)
+          .join('; ')
+      : (why ?? seen);
+  return { check, title, result, summary };
+}

@@ -1,0 +1,95 @@
+import { connect, isIP, type Socket } from 'node:net';
+import { connect as connectTls, type ConnectionOptions } from 'node:tls';
+import { type Answer, noAnswer, type Probe } from './message.js';
+import { readAnswer } from './read-answer.js';
+
+/** Longest wait for a connection and its answer, in milliseconds. */
+export const PROBE_MS = 5_000;
+
+/** Where requests go. */
+export interface Destination {
+  readonly host: string;
+  readonly port: number;
+  readonly isTls: boolean;
+  /** As `Host` names it. */
+  readonly authority: string;
+}
+
+/** Reads where a URL leads. */
+export function destinationOf({ hostname, port, protocol, host }: URL): Destination {
+  const isTls = protocol === 'https:';
+  const plain = hostname.replace(/^\[|\]$/g, '');
+  return { host: plain, port: Number(port) || (isTls ? 443 : 80), isTls, authority: host };
+}
+
+/** Options of a TLS connection that is made whatever the certificate says. */
+export function tlsOptions({ host, port }: Destination, more: ConnectionOptions = {}): ConnectionOptions {
+  return {
+    host,
+    port,
+    rejectUnauthorized: false,
+    ...(isIP(host) === 0 ? { servername: host } : {}),
+    ...more,
+  };
+}
+
+/** Opens a connection. The certificate is a finding of its own, so here it stops nothing. */
+function open(to: Destination): Socket {
+  return to.isTls
+    ? connectTls(tlsOptions(to, { ALPNProtocols: ['http/1.1'] }))
+    : connect({ host: to.host, port: to.port });
+}
+
+/** The bytes of a request, on a connection of its own. @param agent names this program */
+export function bytesOf(probe: Probe, authority: string, agent: string): Buffer {
+  const { method = 'GET', target, host = authority, fields = [], lines = [], body = '' } = probe;
+  const version = probe.version ?? '1.1';
+  const names = new Set(fields.map(([name]) => name.toLowerCase()));
+  const head = [
+    `${method} ${target} HTTP/${version}`,
+    ...(version === '1.0' ? [] : [`Host: ${host}`]),
+    `User-Agent: ${probe.agent === undefined ? '' : `${probe.agent} `}${agent}`,
+    'Accept: application/json, */*;q=0.5',
+    ...(names.has('connection') ? [] : ['Connection: close']),
+    ...fields.map(([name, value]) => `${name}: ${value}`),
+    ...lines,
+  ];
+  return Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`, 'latin1');
+}
+
+/** Sends bytes on a new connection, and resolves to the first answer. It never rejects. */
+export async function exchange(to: Destination, bytes: Buffer, signal?: AbortSignal): Promise<Answer> {
+  const sentAt = Date.now();
+  return new Promise((done) => {
+    const socket = open(to);
+    const chunks: Buffer[] = [];
+    const finish = (answer: Answer) => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', onAbort);
+      socket.destroy();
+      done(answer);
+    };
+    const take = (hasEnded: boolean) => {
+      const remote = socket.remoteAddress ?? '';
+      const message = readAnswer(Buffer.concat(chunks), hasEnded);
+      if (message !== undefined) finish({ ...message, fault: '', remote, sentAt, receivedAt: Date.now() });
+      else if (hasEnded) finish(noAnswer('closed', sentAt, remote));
+    };
+    const fail = (code: string) => {
+      const message = readAnswer(Buffer.concat(chunks), true);
+      const remote = socket.remoteAddress ?? '';
+      if (message === undefined) finish(noAnswer(code, sentAt, remote));
+      else finish({ ...message, fault: '', remote, sentAt, receivedAt: Date.now() });
+    };
+    const onAbort = () => fail('ABORTED');
+    const timer = setTimeout(() => fail('ETIMEDOUT'), PROBE_MS);
+    signal?.addEventListener('abort', onAbort);
+    socket.on('data', (chunk: Buffer) => {
+      chunks.push(chunk);
+      take(false);
+    });
+    socket.on('close', () => take(true));
+    socket.on('error', (error: NodeJS.ErrnoException) => fail(error.code ?? error.message));
+    socket.write(bytes);
+  });
+}

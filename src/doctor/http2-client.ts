@@ -1,0 +1,134 @@
+import { connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import type { Deployment, Subject } from './check.js';
+import { PROBE_MS, tlsOptions } from './exchange.js';
+import { decodeStatus, encodeFields } from './hpack.js';
+import { type Answer, type Field, MAX_BODY, noAnswer } from './message.js';
+
+const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+const HEAD_BYTES = 9;
+const DATA = 0;
+const HEADERS = 1;
+const RESET = 3;
+const SETTINGS = 4;
+const GOAWAY = 7;
+const END_STREAM = 1;
+const ACK = 1;
+const END_HEADERS = 4;
+const PADDED = 8;
+const PRIORITY = 0x20;
+const STREAM = 1;
+
+/**
+ * Asks by HTTP/2, each request on a connection of its own.
+ *
+ * Node's client refuses to send what is wrong, and that is what this is for.
+ */
+export class Http2Client {
+  readonly #deployment: Deployment;
+  readonly protocol: 'h2' | 'h2c';
+
+  private constructor(deployment: Deployment) {
+    this.#deployment = deployment;
+    this.protocol = deployment.to.isTls ? 'h2' : 'h2c';
+  }
+
+  /** Finds out whether HTTP/2 is offered: by ALPN, or without TLS by prior knowledge. Undefined when it is not. */
+  static async open(deployment: Deployment): Promise<Http2Client | undefined> {
+    const client = new Http2Client(deployment);
+    const answer = await client.#ask(deployment.unknownPath, []);
+    return answer.fault === '' ? client : undefined;
+  }
+
+  /** Asks for the path of a subject as its view, with more fields. */
+  async get({ path, view }: Subject, more: readonly Field[]): Promise<Answer> {
+    return this.#ask(path, [
+      ...view.fields.map(([name, value]) => [name.toLowerCase(), value] as const),
+      ...more,
+    ]);
+  }
+
+  async #ask(path: string, fields: readonly Field[]): Promise<Answer> {
+    const { to, options } = this.#deployment;
+    this.#deployment.spend();
+    const block = encodeFields([
+      [':method', 'GET'],
+      [':scheme', to.isTls ? 'https' : 'http'],
+      [':authority', to.authority],
+      [':path', path],
+      ['user-agent', `latchkey-doctor/${options.version}`],
+      ['accept', 'application/json, */*;q=0.5'],
+      ...fields,
+    ]);
+    const socket = to.isTls
+      ? connectTls(tlsOptions(to, { ALPNProtocols: ['h2'] }))
+      : connect({ host: to.host, port: to.port });
+    socket.write(
+      Buffer.concat([PREFACE, frame(SETTINGS, 0, 0), frame(HEADERS, END_HEADERS | END_STREAM, STREAM, block)]),
+    );
+    return read(socket);
+  }
+} // prettier-ignore
+
+function frame(type: number, flags: number, stream: number, payload: Buffer = Buffer.alloc(0)): Buffer {
+  const head = Buffer.alloc(HEAD_BYTES);
+  head.writeUIntBE(payload.length, 0, 3);
+  head[3] = type;
+  head[4] = flags;
+  head.writeUInt32BE(stream, 5);
+  return Buffer.concat([head, payload]);
+}
+
+/** Reads frames to the end of the one answer. A server that does not begin with SETTINGS does not speak HTTP/2. */
+async function read(socket: Socket): Promise<Answer> {
+  const sentAt = Date.now();
+  return new Promise((done) => {
+    let rest = Buffer.alloc(0);
+    let status = 0;
+    let spoke = false;
+    const body: Buffer[] = [];
+    const finish = (fault: string) => {
+      clearTimeout(timer);
+      socket.destroy();
+      const answer = noAnswer(status === 0 ? fault : '', sentAt);
+      done({ ...answer, status, body: Buffer.concat(body).toString('utf8').slice(0, MAX_BODY) });
+    };
+    const timer = setTimeout(() => finish(spoke ? '' : 'ETIMEDOUT'), PROBE_MS);
+    socket.on('error', (error: NodeJS.ErrnoException) => finish(spoke ? '' : (error.code ?? error.message)));
+    socket.on('close', () => finish(spoke ? '' : 'closed'));
+    socket.on('data', (chunk: Buffer) => {
+      rest = Buffer.concat([rest, chunk]);
+      for (let whole = nextFrame(rest); whole !== undefined; whole = nextFrame(rest)) {
+        rest = rest.subarray(whole.size);
+        if (!spoke && whole.type !== SETTINGS) return finish('no HTTP/2');
+        spoke = true;
+        if (whole.type === SETTINGS && (whole.flags & ACK) === 0) socket.write(frame(SETTINGS, ACK, 0));
+        if (whole.type === GOAWAY || whole.type === RESET) return finish('');
+        if (whole.type === HEADERS && status < 200) status = decodeStatus(contentOf(whole));
+        if (whole.type === DATA) body.push(contentOf(whole));
+        if ((whole.type === HEADERS || whole.type === DATA) && whole.flags & END_STREAM) return finish('');
+      }
+    });
+  });
+} // prettier-ignore
+
+interface Whole {
+  readonly type: number;
+  readonly flags: number;
+  readonly payload: Buffer;
+  readonly size: number;
+}
+
+function nextFrame(bytes: Buffer): Whole | undefined {
+  if (bytes.length < HEAD_BYTES) return undefined;
+  const size = HEAD_BYTES + bytes.readUIntBE(0, 3);
+  if (bytes.length < size) return undefined;
+  return { type: bytes[3] ?? 0, flags: bytes[4] ?? 0, payload: bytes.subarray(HEAD_BYTES, size), size };
+}
+
+/** A payload without padding and priority. */
+function contentOf({ type, flags, payload }: Whole): Buffer {
+  const padding = flags & PADDED ? (payload[0] ?? 0) : 0;
+  const start = (flags & PADDED ? 1 : 0) + (type === HEADERS && flags & PRIORITY ? 5 : 0);
+  return payload.subarray(start, payload.length - padding);
+}

@@ -1,0 +1,106 @@
+/** Another way to write a path. */
+export interface Reading {
+  readonly label: string;
+  readonly target: string;
+  /** Whether every reader that normalizes comes to the same path; else it may be another resource. */
+  readonly isSame: boolean;
+}
+
+const same = (label: string, target: string): Reading => ({ label, target, isSame: true });
+const similar = (label: string, target: string): Reading => ({ label, target, isSame: false });
+
+/** Encodes one character of a path. */
+function encoded(path: string, at: number, times = 1): string {
+  const code = path.charCodeAt(at).toString(16).padStart(2, '0');
+  return `${path.slice(0, at)}%${'25'.repeat(times - 1)}${code}${path.slice(at + 1)}`;
+}
+
+/** Other readings of a path, all about the same resource for some server. @param origin of the deployment */
+export function readingsOf(path: string, origin: string): Reading[] {
+  const rest = path.slice(1);
+  const slash = path.lastIndexOf('/');
+  const isDeep = slash > 0;
+  const inner = (by: string) => `${path.slice(0, slash)}${by}${path.slice(slash + 1)}`;
+  return [
+    same('two slashes in front', `/${path}`),
+    same('three slashes in front', `//${path}`),
+    same('a dot segment', `/.${path}`),
+    same('an encoded dot segment', `/%2e${path}`),
+    same('a detour', `/ldr/..${path}`),
+    same('an encoded detour', `/ldr/%2e%2e${path}`),
+    same('a half encoded detour', `/ldr/.%2e${path}`),
+    same('a detour with an encoded slash', `/ldr/..%2f${rest}`),
+    same('a detour with encoded slashes', `/ldr%2f..%2f${rest}`),
+    same('a detour with a parameter', `/ldr/..;${path}`),
+    same('a detour with a backslash', `/ldr\\..\\${rest}`),
+    same('a detour with an encoded backslash', `/ldr%5c..%5c${rest}`),
+    same('a doubly encoded detour', `/ldr/%252e%252e%252f${rest}`),
+    same('an overlong detour', `/ldr/%c0%ae%c0%ae/${rest}`),
+    same('a parameter in front', `/;ldr=1${path}`),
+    same('a backslash in front', `\\${rest}`),
+    same('a slash and a backslash in front', `/\\${rest}`),
+    same('an encoded slash in front', `/%2f${rest}`),
+    same('an encoded letter', encoded(path, 1)),
+    same('a doubly encoded letter', encoded(path, 1, 2)),
+    same('an encoded last letter', encoded(path, path.length - 1)),
+    same('the absolute form', `${origin}${path}`),
+    same('the absolute form of another host', `http://latchkey-doctor.invalid${path}`),
+    same('a fragment', `${path}#ldr`),
+    same('a query', `${path}?`),
+    same('a query with a path', `${path}?/../status`),
+    same('a trailing slash', `${path}/`),
+    same('a trailing dot segment', `${path}/.`),
+    same('a trailing detour', `${path}/ldr/..`),
+    same('a trailing parameter', `${path};ldr=1`),
+    same('a trailing parameter like a file', `${path};ldr.css`),
+    same('an encoded trailing slash', `${path}%2f`),
+    same('an encoded question mark', `${path}%3f`),
+    same('a trailing encoded NUL', `${path}%00`),
+    same('a trailing encoded NUL and a file', `${path}%00.css`),
+    ...(isDeep
+      ? [
+          same('an encoded slash', inner('%2f')),
+          same('a doubly encoded slash', inner('%252f')),
+          same('two slashes', inner('//')),
+          same('a backslash', inner('\\')),
+          same('an encoded backslash', inner('%5c')),
+          same('a parameter', inner(';ldr=1/')),
+          same('an inner dot segment', inner('/./')),
+        ]
+      : []),
+    similar('upper case', path.toUpperCase()),
+    similar('the first letter in upper case', `/${rest.charAt(0).toUpperCase()}${rest.slice(1)}`),
+    similar('a trailing dot', `${path}.`),
+    similar('a trailing encoded dot', `${path}%2e`),
+    similar('a trailing encoded space', `${path}%20`),
+    similar('a trailing encoded tab', `${path}%09`),
+    similar('a trailing encoded line end', `${path}%0a`),
+    similar('a trailing file', `${path}/ldr.css`),
+    similar('a trailing name of a public file', `${path}/favicon.ico`),
+    ...['json', 'css', 'js', 'png', 'html'].map((end) => similar(`the ending .${end}`, `${path}.${end}`)),
+    similar('a trailing ~', `${path}~`),
+  ].filter(({ target }, i, all) => target !== path && all.findIndex((one) => one.target === target) === i);
+}
+
+/** Ways that begin with a public path and lead to a protected one. */
+export function readingsThrough(open: string, path: string): Reading[] {
+  const base = open.replace(/\/$/, '');
+  const rest = path.slice(1);
+  const up = (step: string) => step.repeat(Math.max(base.split('/').length - 1, 1));
+  return [
+    same(`${open} and a detour`, `${base}${up('/..')}${path}`),
+    same(`${open} and an encoded detour`, `${base}${up('/%2e%2e')}${path}`),
+    same(`${open} and a half encoded detour`, `${base}${up('/.%2e')}${path}`),
+    same(`${open} and a detour with encoded slashes`, `${base}${up('%2f..')}%2f${rest}`),
+    same(`${open} and a detour with an encoded slash`, `${base}/${up('..%2f')}${rest}`),
+    same(`${open} and a detour with a parameter`, `${base}${up('/..;')}${path}`),
+    same(`${open} and a parameter with a detour`, `${base};${up('/..')}${path}`),
+    same(`${open} and a detour with a backslash`, `${base}${up('\\..')}\\${rest}`),
+    same(`${open} and a detour with an encoded backslash`, `${base}${up('%5c..')}%5c${rest}`),
+    same(`${open} and a doubly encoded detour`, `${base}${up('%252f%252e%252e')}%252f${rest}`),
+    same(`${open} without its slash and a detour`, `${base}..${path}`),
+    same(`${open} as a query`, `${path}?${open}`),
+    same(`${open} as a fragment`, `${path}#${open}`),
+    similar(`${open} behind the path`, `${path}${base}`),
+  ];
+}

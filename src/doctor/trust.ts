@@ -1,0 +1,27 @@
+import { once } from 'node:events';
+import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
+import { type Destination, PROBE_MS, tlsOptions } from './exchange.js';
+
+/** Makes a TLS connection and hands it over, then ends it. @throws Error of the handshake */
+export async function withTls<T>(
+  to: Destination,
+  more: ConnectionOptions,
+  use: (socket: TLSSocket) => T,
+): Promise<T> {
+  const socket = connect(tlsOptions(to, more));
+  try {
+    await once(socket, 'secureConnect', { signal: AbortSignal.timeout(PROBE_MS) });
+    return use(socket);
+  } finally {
+    socket.on('error', () => undefined);
+    socket.destroy();
+  }
+}
+
+/** Says why a token must not be sent to a destination; empty when it may. */
+export async function reasonForDistrust(to: Destination, ca: string | undefined): Promise<string> {
+  if (!to.isTls) return '';
+  const more = ca === undefined ? {} : { ca };
+  const fault = await withTls(to, more, (socket) => (socket.authorized ? '' : String(socket.authorizationError)));
+  return fault === '' ? '' : `the token was not sent, because the certificate is not trusted (${fault})`;
+} // prettier-ignore

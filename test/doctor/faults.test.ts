@@ -1,0 +1,167 @@
+import { createServer, type IncomingMessage } from 'node:http';
+import t from 'tap';
+import { foldName } from '../../src/http/protected-fields.js';
+import { deployment, diagnose, type Fault, found, KEY, listenOn, startFaulty } from './deployments.js';
+
+/** Fields by the one name that a gateway makes of all spellings. */
+function folded(req: IncomingMessage): Map<string, string> {
+  const fields = new Map<string, string>();
+  for (let i = 0; i < req.rawHeaders.length; i += 2)
+    fields.set(foldName(req.rawHeaders[i] ?? ''), req.rawHeaders[i + 1] ?? '');
+  return fields;
+}
+
+/** An API that shows the fields that it received and that a careless proxy in front leaves. */
+const showing = (leaves: (name: string) => boolean): NonNullable<Fault['api']> => (req, res) => {
+  const names = Object.keys(req.headers).filter((name) => leaves(name));
+  res.end(JSON.stringify(Object.fromEntries(names.map((name) => [name, req.headers[name]]))));
+}; // prettier-ignore
+
+const path = (req: IncomingMessage) => req.url ?? '';
+const reads = (to: RegExp) => (req: IncomingMessage) => to.test(path(req));
+
+/** Deployments that are broken on purpose, each with all that is to be found. */
+const CASES: Record<string, readonly [fault: Fault, expected: readonly string[]]> = {
+  'no credential is asked for': [{ lets: () => true }, ['authentication serious']],
+  'one path is let in': [{ lets: reads(/^\/service\/S1$/) }, ['authentication serious']],
+  'unknown paths are let in': [{ lets: reads(/^\/latchkey-doctor/) }, ['authentication warning']],
+  'any token is let in': [{ lets: (req) => (req.headers['service-key'] ?? '') !== '' }, ['credentials serious']],
+  'any session is let in': [{ lets: (req) => req.headers.cookie !== undefined }, ['credentials serious']],
+  'unsigned JWTs are let in': [{ lets: (req) => /eyJ.*\.$/.test(req.headers.authorization ?? '') }, ['credentials serious']],
+  'a role is believed': [{ lets: (req) => req.headers['x-auth-role'] === 'superuser' }, ['identity-headers serious']],
+  'a role is believed in any spelling but its own': [
+    { lets: (req) => req.headers['x-auth-role'] === undefined && folded(req).has('x-auth-role') },
+    ['identity-headers serious'],
+  ],
+  'an API on a public path shows one forged field with _': [{ api: showing((name) => name === 'x_auth_login') }, ['identity-headers serious']],
+  'an API on a public path greets a superuser': [
+    { api: (req, res) => res.end(folded(req).get('x-auth-role') === 'superuser' ? 'hello, superuser' : 'hello') },
+    ['identity-headers serious'],
+  ],
+  'an API shows a forged trailer': [
+    { api: (req, res) => req.resume().on('end', () => res.end(JSON.stringify(req.trailers))) },
+    ['identity-headers serious'],
+  ],
+  'X-Original-URL decides': [{ lets: (req) => req.headers['x-original-url'] === '/status' }, ['overrides serious']],
+  'X_Rewrite_URL reaches the API': [{ api: showing((name) => name === 'x_rewrite_url') }, ['overrides serious']],
+  'the API obeys X-HTTP-Method-Override': [
+    {
+      api: (req, res) => {
+        const method = req.headers['x-http-method-override'] ?? req.method;
+        res.writeHead(method === 'GET' ? 200 : 405).end(method === 'GET' ? 'hello' : 'not allowed');
+      },
+    },
+    ['overrides serious'],
+  ],
+  'OPTIONS by override needs no credential': [{ lets: (req) => req.headers['x-method-override'] === 'OPTIONS' }, ['overrides serious']],
+  'dot segments are resolved after the decision': [{ lets: reads(/^\/status\/\.\.\//) }, ['paths serious']],
+  'a parameter hides dots': [{ lets: reads(/\.\.;/) }, ['paths serious']],
+  'an encoded slash': [{ lets: reads(/%2f/i) }, ['paths serious']],
+  'two slashes': [{ lets: reads(/^\/\//) }, ['paths serious']],
+  'a backslash': [{ lets: reads(/\\/) }, ['paths serious']],
+  'upper case': [{ lets: reads(/^\/SERVICE/) }, ['paths serious']],
+  'files need no credential': [{ lets: reads(/\.css$/) }, ['paths serious']],
+  'the absolute form': [{ lets: reads(/^http:/) }, ['paths serious']],
+  'a trailing dot': [{ lets: reads(/S1\.$/) }, ['paths serious']],
+  'handshakes need no credential': [{ lets: (req) => req.headers['sec-websocket-key'] !== undefined }, ['exemptions serious']],
+  'health checks need no credential': [{ lets: (req) => /kube-probe/.test(req.headers['user-agent'] ?? '') }, ['exemptions serious']],
+  'HTTP/1.0 needs no credential': [{ lets: (req) => req.httpVersion === '1.0' }, ['exemptions serious']],
+  'OPTIONS reaches the API': [{ lets: (req) => req.method === 'OPTIONS' }, ['options serious']],
+  'loopback is believed': [{ lets: (req) => /127\.0/.test(String(req.headers['x-forwarded-for'])) }, ['addresses serious']],
+  'another host needs no credential': [{ lets: (req) => req.headers.host === 'localhost' }, ['addresses serious']],
+  'metrics are public': [
+    { before: (req, res) => path(req) === '/metrics' && res.end('latchkey_up 1\n') !== undefined },
+    ['admin-port serious'],
+  ],
+  'decisions are public': [
+    {
+      before: (req, res) => {
+        if (path(req) !== '/auth-request') return false;
+        res.writeHead(403, { 'Content-Type': 'application/json', 'X-Request-Id': 'r1' });
+        res.end('{"msg":"The check request is incomplete"}');
+        return true;
+      },
+    },
+    ['decision-port serious'],
+  ],
+  'the upgrade to h2c, cookies without flags, a reflected origin and a clock that is ahead': [
+    {
+      before: (req, res) => {
+        res.setHeader('Date', new Date(Date.now() + 180_000).toUTCString());
+        if (req.headers.origin !== undefined) {
+          res.setHeader('Access-Control-Allow-Origin', req.headers.origin);
+          res.setHeader('Access-Control-Allow-Credentials', 'true');
+        }
+        if (path(req) === '/login') res.setHeader('Set-Cookie', 'service.session=; Path=/; Secure; SameSite=Lax');
+        return false;
+      },
+    },
+    ['cors serious', 'cookies serious', 'clock serious'],
+  ],
+  'a cookie without SameSite and a clock that is a little behind': [
+    {
+      before: (_req, res) => {
+        res.setHeader('Date', new Date(Date.now() - 30_000).toUTCString());
+        res.setHeader('Set-Cookie', 'service.session=x; Secure; HttpOnly');
+        return false;
+      },
+    },
+    ['cookies serious', 'clock warning'],
+  ],
+}; // prettier-ignore
+
+for (const [name, [fault, expected]] of Object.entries(CASES)) {
+  t.test(name, async (t) => {
+    const report = await diagnose(await startFaulty(t, fault));
+    t.same(found(report), expected, { findings: report.findings });
+  });
+}
+
+t.test('ambiguous framing and an upgrade to h2c', async (t) => {
+  const server = createServer({ insecureHTTPParser: true }, deployment({}));
+  server.on('upgrade', (req, socket) => {
+    const isH2c = req.headers.upgrade === 'h2c';
+    socket.end(
+      `HTTP/1.1 ${isH2c ? '101 Switching Protocols' : '400 Bad Request'}\r\nConnection: close\r\n\r\n`,
+    );
+  });
+  const report = await diagnose(await listenOn(t, server));
+  t.match(found(report), ['framing serious']);
+  t.match(
+    report.findings.map(({ summary }) => summary).join(),
+    /differently.*switch to HTTP\/2|switch to HTTP\/2.*differently/,
+  );
+});
+
+t.test('only a token shows what the API receives', async (t) => {
+  const echo = showing((name) => name === 'x-auth-role');
+  const api: Fault['api'] = (req, res) => (req.url === '/status' ? res.end('hello') : echo(req, res));
+  const url = await startFaulty(t, { api });
+  t.same(found(await diagnose(url)), []);
+  t.same(found(await diagnose(url, { key: KEY })), ['identity-headers serious']);
+});
+
+t.test('an identity that Connection takes away', async (t) => {
+  const api: Fault['api'] = (req, res) =>
+    res.end(/x-auth-user-id/i.test(req.headers.connection ?? '') ? '{}' : '{"X-Auth-User-Id":"U1"}');
+  const report = await diagnose(await startFaulty(t, { api }));
+  t.same(found(report), ['identity-headers serious']);
+});
+
+t.test('the API, the admin port and the decision port can be reached', async (t) => {
+  const open = new URL(
+    await listenOn(
+      t,
+      createServer((_req, res) => res.end('hello')),
+    ),
+  );
+  const believing = createServer((req, res) =>
+    res.writeHead(req.headers['x-auth-role'] === undefined ? 401 : 200).end(),
+  );
+  const url = await startFaulty(t, {});
+  const report = await diagnose(url, { upstream: open, admin: open, decision: open });
+  t.same(found(report), ['upstream serious', 'admin-port serious', 'decision-port serious']);
+  const other = await diagnose(url, { upstream: new URL(await listenOn(t, believing)) });
+  t.match(other.findings.map(({ summary }) => summary).join(), /believes forged identity/);
+  t.same(found(await diagnose(url, { upstream: new URL(url) })), [], 'Latchkey itself is no way past it');
+});

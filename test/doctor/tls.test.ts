@@ -1,0 +1,87 @@
+import { readFileSync } from 'node:fs';
+
+import { createSecureServer } from 'node:http2';
+import { createServer, type ServerOptions } from 'node:https';
+import t from 'tap';
+import { type Certificate, expired, issued, selfSigned } from '../helpers/certificates.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+import { deployment, diagnose, found, KEY, listenOn } from './deployments.js';
+
+const pem = ({ cert, key }: Certificate) => ({ cert: readFileSync(cert), key: readFileSync(key) });
+
+t.test('TLS', async (t) => {
+  const folder = temporaryFolder(t);
+  const good = selfSigned(folder, 'localhost');
+  const serve = async (options: ServerOptions) => listenOn(t, createServer(options, deployment({})), 'https');
+  const summaries = async (url: string, more: object = {}) =>
+    (await diagnose(url, more)).findings.filter(({ check }) => check === 'tls').map(({ summary }) => summary);
+  const ca = readFileSync(good.cert, 'utf8');
+
+  await t.test('a certificate that is trusted', async (t) => {
+    const url = await serve(pem(good));
+    t.same(found(await diagnose(url, { ca })), []);
+    t.same(await summaries(url), ['The certificate is self-signed']);
+  });
+
+  await t.test('a token is not sent to a server whose certificate is not trusted', async (t) => {
+    let sent = 0;
+    const server = createServer(pem(good), (req, res) => {
+      if (req.headers['service-key'] === KEY) sent += 1;
+      deployment({})(req, res);
+    });
+    const url = await listenOn(t, server, 'https');
+    const report = await diagnose(url, { key: KEY });
+    t.match(report.notes, [/certificate is not trusted/]);
+    t.equal(sent, 0);
+    await diagnose(url, { key: KEY, ca });
+    t.ok(sent > 0);
+  });
+
+  await t.test('old versions', async (t) => {
+    const url = await serve({ ...pem(good), minVersion: 'TLSv1', ciphers: 'ALL:@SECLEVEL=0' });
+    t.same(await summaries(url, { ca }), ['TLSv1.0 is accepted', 'TLSv1.1 is accepted']);
+  });
+
+  await t.test('a certificate that has expired', async (t) => {
+    t.match(await summaries(await serve(pem(expired(folder, 'old')))), [/expired on/]);
+  });
+
+  await t.test('a certificate for other names, of an unknown issuer', async (t) => {
+    const other = issued(folder, 'other.example', 'localhost');
+    const url = await serve(pem(other));
+    t.match(await summaries(url), [/issuer of the certificate is not known|intermediate/]);
+    t.same(await summaries(url, { ca }), ['The certificate is for other names']);
+  });
+}); // prettier-ignore
+
+t.test('HTTP/2', async (t) => {
+  const folder = temporaryFolder(t);
+  const certificate = selfSigned(folder, 'h2');
+  const ca = readFileSync(certificate.cert, 'utf8');
+  const judge = deployment({});
+
+  await t.test('a server that judges it as HTTP/1.1', async (t) => {
+    const server = createSecureServer({ ...pem(certificate), allowHTTP1: true }, (req, res) => {
+      judge(req as never, res as never);
+    });
+    const report = await diagnose(await listenOn(t, server, 'https'), { ca });
+    t.same(found(report), []);
+    t.match(report.checks.find(({ check }) => check === 'http2')?.summary, /h2: 2 refused paths/);
+  });
+
+  await t.test('a server that lets it in, with and without TLS', async (t) => {
+    const secure = createSecureServer({ ...pem(certificate), allowHTTP1: true }, (req, res) => {
+      if (req.httpVersion === '2.0') res.end('hello');
+      else judge(req as never, res as never);
+    });
+    t.same(found(await diagnose(await listenOn(t, secure, 'https'), { ca })), ['http2 serious']);
+  });
+
+  await t.test('a server that shows forged fields over it', async (t) => {
+    const secure = createSecureServer({ ...pem(certificate), allowHTTP1: true }, (req, res) => {
+      if (req.httpVersion === '2.0' && req.url === '/status') res.end(JSON.stringify(req.headers['x_auth_role'] ?? ''));
+      else judge(req as never, res as never);
+    });
+    t.same(found(await diagnose(await listenOn(t, secure, 'https'), { ca })), ['http2 serious']);
+  });
+}); // prettier-ignore
