@@ -148,6 +148,7 @@ t.test('who is logged in, and what that user may do', async (t) => {
       { name: 'purge_all', title: 'Purge all', description: /./ },
     ].map((scope, i) => ({ ...scope, description: reply.json.scopes[i].description })),
     max_lifetime: null,
+    warn_before: null,
     rotation: { overlap: 86_400, max_overlap: 604_800 },
     key_field: 'Service-Key',
   });

@@ -11,7 +11,6 @@ const TOGETHER = Object.entries({
   'unit tests of requests': ['config/config.', 'config/restart.', 'endpoints/', 'gate/', 'pipeline/'],
   'unit tests of accounts': ['accounts/', 'store/records.'],
   'unit tests of bytes': ['http/', 'http1/', 'observe/'],
-  'unit tests of doctor': ['doctor/'],
   'unit tests of connections': ['listeners/', 'upstream/'],
   'unit tests of values': ['commands/', 'domain/', 'policy/', 'properties/', 'ui/', 'verify/'],
 });
@@ -22,7 +21,7 @@ const TIERS = new Map(
     unit: TOGETHER.flatMap(([, starts]) => starts),
     e2e: ['acceptance/', 'browser/', 'clients/', 'docs/', 'examples/', 'helm/', 'image/'],
     resilience: ['bench/', 'faults/', 'server/', 'store/', 'webhooks/'],
-    security: ['config/secrets.', 'hostile/'],
+    security: ['config/secrets.', 'doctor/', 'hostile/'],
   }),
 );
 
