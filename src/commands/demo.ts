@@ -113,6 +113,7 @@ function welcome({ url, admin, page, data, file, upstream, users, echo }: Welcom
   const { login = '', password = '' } = users.find(({ role }) => role === 'superuser') ?? users[0] ?? {};
   const cookies = shellWord(join(data, 'cookies.txt'));
   const key = shellWord(join(data, 'token.txt'));
+  const program = shellWord(process.argv[1] ?? 'latchkey');
   const list = users
     .map((user) => printable(`  ${user.login.padEnd(24)} ${user.password}   ${user.role}`))
     .join('\n');
@@ -149,7 +150,7 @@ curl -s -w '\\n' -i -X DELETE -H @${key} ${url}/tokens/self
 curl -s -w '\\n' -i -H @${key} ${url}/service/SVC1/version/1
 
 # Examine this server from outside: is there a way past Latchkey?
-latchkey doctor --url ${url} --path /service/SVC1/version/1
+node ${program} doctor --url ${url} --path /service/SVC1/version/1
 
 Stop with Ctrl-C.
 `;

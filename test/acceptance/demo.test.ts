@@ -18,7 +18,7 @@ import { run, startCommand, temporaryFolder } from '../helpers/latchkey.js';
 
 const shell = promisify(execFile);
 
-t.test('each printed curl line works as pasted, and the next start has the same passwords', async (t) => {
+t.test('each printed line works as pasted, and the next start has the same passwords', async (t) => {
   const data = join(temporaryFolder(t), 'a folder');
   const demo = await startCommand(t, ['demo', '--port', '0', '--data', data]);
   while (!demo.stdout().includes('Stop with Ctrl-C')) await new Promise((wait) => setTimeout(wait, 10));
@@ -57,6 +57,8 @@ t.test('each printed curl line works as pasted, and the next start has the same 
   t.match(JSON.parse(list), [{ name: 'demo', last_seen_at: /^20/ }]);
   t.match(revoke, /^HTTP\/1\.1 204 /);
   t.match(after, /^HTTP\/1\.1 401 /);
+  const doctor = demo.stdout().split('\n').find((line) => line.includes(' doctor ')); // prettier-ignore
+  t.match((await shell('bash', ['-c', doctor ?? 'false'])).stdout, / 0 serious, 0 warnings/);
 
   const file = join(data, 'directory.yaml');
   t.equal(statSync(file).mode & 0o777, 0o600);
