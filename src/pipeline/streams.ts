@@ -141,5 +141,7 @@ export class StreamRevalidator {
 
 function effectOn({ subject }: Stream, ended: Ended): 'over' | 'changed' | undefined {
   const effects = subject === null ? [] : keysOf(subject).map((key) => ended.get(key));
-  return effects.includes('over') ? 'over' : effects.find((effect) => effect !== undefined);
+  // A legacy key that moves to another customer ends and is there again, by the same names.
+  if (effects.includes('over')) return subject?.credential === 'legacy_key' ? 'changed' : 'over';
+  return effects.find((effect) => effect !== undefined);
 }

@@ -214,6 +214,7 @@ t.test('streams of what ended end at once: of each kind of credential, and of no
   const subjects = {
     token: { credential: 'token', user, token: { id: 'T1', digest: 'D1' } },
     other: { credential: 'token', user: { id: 'U2' }, token: { id: 'T2', digest: 'D2' } },
+    legacy: { credential: 'legacy_key', user: { id: 'U3' }, token: { id: 'T3', digest: 'D3' } },
     session: { credential: 'session', user, session: { digest: 'S1' } },
     jwt: { credential: 'jwt', user, token: { id: 'T1', digest: 'D1' } },
     nobody: null,
@@ -240,7 +241,10 @@ t.test('streams of what ended end at once: of each kind of credential, and of no
     return { ended, asked };
   };
   t.same(await endedBy(['token:T1'], true), { ended: ['token'], asked: 0 }, 'revoked: nobody has to be asked');
-  t.same(await endedBy(['legacy:D1'], true), { ended: ['token'], asked: 0 });
+  for (const name of ['legacy:D3', 'token:T3']) {
+    t.same(await endedBy([name], false), { ended: ['legacy'], asked: 1 }, name);
+    t.same(await endedBy([name], true), { ended: [], asked: 1 }, `${name}, a legacy key that is there again`);
+  }
   t.same(await endedBy(['session:S1'], true), { ended: ['session'], asked: 0 });
   for (const name of ['suspended:5:T1', 'changed:5:T1', 'ends:5:T1']) {
     t.same(await endedBy([name], false), { ended: ['token'], asked: 1 }, name);
@@ -248,7 +252,7 @@ t.test('streams of what ended end at once: of each kind of credential, and of no
   }
   t.same(await endedBy(['user:5:U1'], false), { ended: ['token', 'session'], asked: 2 });
   t.same(await endedBy(['token:T1', 'changed:5:T1'], true), { ended: ['token'], asked: 0 }, 'what is over counts');
-  t.same(await endedBy(null, false), { ended: ['token', 'other', 'session', 'jwt', 'nobody'], asked: 5 }, 'anything may have ended');
+  t.same(await endedBy(null, false), { ended: ['token', 'other', 'legacy', 'session', 'jwt', 'nobody'], asked: 6 }, 'anything may have ended');
   t.same(await endedBy(['token:T1'], false, -10), { ended: ['token'], asked: 1 }, 'let in before, a stream only after');
   t.same(await endedBy(['token:T1'], false, 1_000), { ended: [], asked: 0 }, 'what began after it was let in after it');
 }); // prettier-ignore
