@@ -12,7 +12,7 @@ import { Authenticator } from '../gate/authenticate.js';
 import { explain, type Explanation, explainPreflight, explainRefused } from '../gate/explain.js';
 import type { GateServices } from '../gate/gate.js';
 import { Ownership } from '../gate/ownership.js';
-import { TokenLimits } from '../gate/token-limits.js';
+import { NO_DEFAULTS, TokenLimits } from '../gate/token-limits.js';
 import { createClientReader } from '../http/client-address.js';
 import { createHeadReader, type HeadReader } from '../http/read-head.js';
 import { REGISTERED_METHODS } from '../http1/methods.js';
@@ -163,7 +163,7 @@ const UNUSED = {
 const NOBODY = { isSent: () => false, authenticate: () => ({ refusal: 'unauthenticated' }) as const };
 
 /** Who is only imagined has no token, and so no limits of one. */
-const UNLIMITED = new TokenLimits({ rate: null, addresses: null }, null);
+const UNLIMITED = new TokenLimits(NO_DEFAULTS, null);
 
 function ownToken(id: string, { user }: Subject): TokenWithUse {
   const token = {
