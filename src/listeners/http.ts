@@ -206,7 +206,7 @@ class HttpRequestHandler extends RequestHandler implements Stream {
   abort(reason: Refusal): void {
     this.record.detail = reason.refusal;
     this.services.auditor.streamEnded(reason, this.record);
-    this.#inFlight?.abort();
+    this.#inFlight?.abort(reason);
   }
 
   get head(): RequestHead {

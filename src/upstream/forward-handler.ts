@@ -69,10 +69,16 @@ class ForwardHandler
     });
   }
 
-  abort(): void {
+  abort(reason: Refusal): void {
     if (this.#over) return;
+    const { head, res } = this.#request;
+    // A 401 says that the request was not applied (RFC 9110, 15.5.2), which is not known of a write that was sent.
+    if (!res.headersSent && (isRead(head.method) || !this.#retries.sent)) {
+      this.#giveUp('abort', reason);
+      return;
+    }
     this.#giveUp('abort');
-    this.#request.res.destroy();
+    res.destroy();
   }
 
   #dispatch(address: Address): void {

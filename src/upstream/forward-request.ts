@@ -40,8 +40,11 @@ export interface ForwardOutcome {
 
 /** A request that is being forwarded. */
 export interface InFlight {
-  /** Breaks it off on both sides. The client sees that it broke, never a clean end. */
-  abort(): void;
+  /**
+   * Breaks it off on both sides. A client whose answer has not begun gets the reason, unless it is a write that was sent:
+   * what came of that is unknown. Any other sees that it broke, never a clean end.
+   */
+  abort(reason: Refusal): void;
 }
 
 /** Forwards an authorized request to its upstream and the answer back, both streamed. */

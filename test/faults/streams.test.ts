@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
-import { send } from '../helpers/http.js';
+import { send, serveHttp } from '../helpers/http.js';
 import { startRedis } from '../helpers/redis.js';
 import { openBoth, startStreams } from '../helpers/streams.js';
+import { until } from '../helpers/until.js';
 
 /** The bound that is set here, and what the machine may take on top. */
 const BOUND_MS = 1_000;
@@ -48,6 +49,32 @@ t.test('what a credential opened ends when it no longer holds', async (t) => {
   const { text } = await send(server.admin, '/metrics');
   t.match(text, /^latchkey_requests_total\{route="\/",outcome="ended_by_recheck",status_class="2xx"\} 3$/m);
 }); // prettier-ignore
+
+t.test('what has no answer yet when its credential ends', async (t) => {
+  const methods: string[] = [];
+  const upstream = await serveHttp(t, (req) => void methods.push(req.method ?? ''));
+  const { url, server, token } = await startFixture(t, { upstream: upstream.url });
+  const key = { 'Service-Key': await token('superuser') };
+  const paths = ['/1', '/2'];
+  const reads = paths.map((path) => send(url, path, { headers: key }));
+  const writes = paths.map((path) => send(url, path, { method: 'POST', headers: key, body: 'x' }));
+  const broken = writes.map((write) =>
+    t.rejects(write, { message: 'socket hang up' }, 'it may have been carried out'),
+  );
+  await until(() => methods.length === 4, 'the upstream has all of them');
+  t.equal((await send(url, '/tokens/self', { method: 'DELETE', headers: key })).status, 204);
+  const after = await send(url, '/1', { headers: key });
+  for (const { status, headers, text } of await Promise.all(reads)) {
+    t.match(
+      { status, headers, text },
+      { status: 401, headers: { 'www-authenticate': /ApiKey/ }, text: after.text },
+    );
+  }
+  await Promise.all(broken);
+  const { text } = await send(server.admin, '/metrics');
+  t.match(text, /outcome="unauthenticated",status_class="4xx"\} 3$/m);
+  t.match(text, /outcome="ended_by_recheck",status_class="none"\} 2$/m);
+});
 
 t.test('a narrowed policy ends what it no longer allows', async (t) => {
   const upstream = await startStreams(t);
