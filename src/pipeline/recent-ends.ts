@@ -9,8 +9,11 @@ const MAX_KEPT = 10_000;
 export class RecentEnds {
   /** `performance.now()` by what ended, the oldest first. */
   readonly #times = new Map<string, number>();
+  /** When the newest ended: nearly every request began later, and then no name is looked up. */
+  #latest = -Infinity;
 
   note(ended: Ended, now: number): void {
+    this.#latest = now;
     for (const key of ended.keys()) {
       this.#times.delete(key);
       this.#times.set(key, now);
@@ -23,7 +26,7 @@ export class RecentEnds {
 
   /** Whether something of a subject ended since a time. */
   hasEndedSince(subject: Subject | null, time: number): boolean {
-    if (this.#times.size === 0 || subject === null) return false;
+    if (this.#latest < time || subject === null) return false;
     return keysOf(subject).some((key) => (this.#times.get(key) ?? -Infinity) >= time);
   }
 }

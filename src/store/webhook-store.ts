@@ -6,7 +6,7 @@ import type { MaybePromise } from '../domain/maybe-promise.js';
 export const MAX_QUEUED = 10_000;
 /** Dead letters of one endpoint; the oldest go, and are counted. */
 export const MAX_DEAD = 1_000;
-/** Expiries longer ago are not told: whoever turns webhooks on again is not flooded. */
+/** Expiries longer ago send no event, so that turning webhooks on again does not flood the receiver. */
 export const EXPIRY_LOOK_BACK_MS = 7 * 86_400_000;
 /** What waits for an endpoint that no sender knows any more goes after this. */
 export const FORGET_ENDPOINT_MS = 86_400_000;

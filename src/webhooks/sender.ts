@@ -1,5 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '../domain/secret.js';
 import { payloadOf } from '../domain/webhook.js';
+import { WakeableSleep } from '../domain/wakeable-sleep.js';
 import type { DueWebhook, WebhookOutcome, WebhookStore } from '../store/webhook-store.js';
 import { backoff } from './backoff.js';
 import type { Answer, Message } from './deliver.js';
@@ -49,7 +51,7 @@ export class WebhookSender {
   #expiredAt = -Infinity;
   /** An attempt is over since the last turn began. */
   #woken = false;
-  #endPause: () => void = () => undefined;
+  readonly #rest = new WakeableSleep();
   #running: Promise<void> = Promise.resolve();
 
   /** @param endpoints of the configuration as it is now */
@@ -74,7 +76,7 @@ export class WebhookSender {
   async stop(patience: number): Promise<void> {
     this.#stopped = true;
     this.#wake();
-    await Promise.race([this.#end(), pause(patience)]);
+    await Promise.race([this.#end(), sleep(patience, undefined, { ref: false })]);
     this.#lease.end();
   }
 
@@ -92,7 +94,7 @@ export class WebhookSender {
       } catch (error) {
         this.#events.failed(error);
       }
-      if (!this.#stopped && !this.#woken) await this.#pause(POLL_MS);
+      if (!this.#stopped && !this.#woken) await this.#rest.sleep(POLL_MS);
     }
   }
 
@@ -157,7 +159,7 @@ export class WebhookSender {
         return await this.#store.settle(lease, endpoint, event, outcome, Date.now());
       } catch (error) {
         this.#events.failed(error);
-        await pause(NOTE_AGAIN_MS);
+        await sleep(NOTE_AGAIN_MS, undefined, { ref: false });
         if (signal.aborted) return false;
       }
     }
@@ -171,17 +173,7 @@ export class WebhookSender {
 
   #wake(): void {
     this.#woken = true;
-    this.#endPause();
-  }
-
-  async #pause(ms: number): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      this.#endPause = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+    this.#rest.wake();
   }
 }
 
@@ -196,10 +188,4 @@ function outcomeOf(
   const retryAt = now + backoff(failures, retryAfter);
   if (status === GONE) return { kind: 'failed', retryAt, error, disable: true };
   return failures >= maxAttempts ? { kind: 'dead', error } : { kind: 'failed', retryAt, error };
-}
-
-async function pause(ms: number): Promise<void> {
-  await new Promise<void>((resolve) => {
-    setTimeout(resolve, ms).unref();
-  });
 }

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { WakeableSleep } from '../../domain/wakeable-sleep.js';
 import { addressText, type AgreedMaster, type Watchers } from './agreement.js';
 import { type Identity, isAnotherHistory } from './identity.js';
 import { MasterSession } from './session.js';
@@ -28,7 +29,7 @@ export class Master {
   /** Why there is no session. */
   #reason = new Error('it is being connected');
   #closed = false;
-  #wake: () => void = () => undefined;
+  readonly #rest = new WakeableSleep();
   /** Gives up a server that is being connected when it is no longer the one that is agreed on. */
   #reconsider: () => void = () => undefined;
 
@@ -89,7 +90,7 @@ export class Master {
       session.end('closed');
     }
     this.#watchers.close();
-    this.#wake();
+    this.#rest.wake();
   }
 
   async #run(): Promise<void> {
@@ -106,7 +107,7 @@ export class Master {
       } catch (error) {
         this.#reason = error instanceof Error ? error : new Error(String(error));
       }
-      if (!this.#closed) await this.#pause(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** attempts));
+      if (!this.#closed) await this.#rest.sleep(Math.min(MAX_RETRY_MS, FIRST_RETRY_MS * 2 ** attempts));
     }
   }
 
@@ -147,7 +148,7 @@ export class Master {
   #ask(): void {
     this.#current?.reconsider();
     this.#reconsider();
-    this.#wake();
+    this.#rest.wake();
   }
 
   async #next(ms: number): Promise<void> {
@@ -159,13 +160,6 @@ export class Master {
       };
       const timer = setTimeout(done, ms);
       this.#waiting.add(done);
-    });
-  }
-
-  async #pause(ms: number): Promise<void> {
-    await new Promise<void>((resolve) => {
-      this.#wake = resolve;
-      setTimeout(resolve, ms).unref();
     });
   }
 }
