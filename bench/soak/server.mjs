@@ -3,6 +3,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hash } from '@node-rs/argon2';
+import { fetch } from 'undici';
 import { stringify } from 'yaml';
 
 const CLI = new URL('../../dist/cli.js', import.meta.url).pathname;
@@ -13,8 +14,9 @@ const PASSWORD = 'correct horse battery staple';
  * Starts a server in front of an upstream, with one user.
  *
  * @param {string} upstream its URL
+ * @param {import('undici').Agent} dispatcher carries the requests to it
  */
-export async function startServer(upstream) {
+export async function startServer(upstream, dispatcher) {
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-soak-'));
   const password_hash = await hash(PASSWORD, { memoryCost: 1024, timeCost: 1, parallelism: 1 });
   const directory = {
@@ -37,28 +39,40 @@ export async function startServer(upstream) {
   /** @type {string[]} */
   const faults = [];
   let rest = '';
-  const ready = new Promise((/** @type {(url: string) => void} */ resolve) => {
+  const ready = new Promise((/** @type {(urls: { listen: string, admin: string }) => void} */ resolve) => {
     child.stdout.on('data', (chunk) => {
       const lines = (rest + chunk).split('\n');
       rest = lines.pop() ?? '';
       for (const line of lines) {
         if (/"level":[56]0/.test(line)) faults.push(line);
-        if (line.includes('"msg":"ready"')) resolve(JSON.parse(line).listen);
+        if (line.includes('"msg":"ready"')) resolve(JSON.parse(line));
       }
     });
   });
   const exited = new Promise((resolve) => child.once('exit', resolve));
   void exited.then((code) => faults.push(`the server ended with ${code}`));
-  const url = await ready;
+  const { listen: url, admin } = await ready;
   /**
    * @param {string} path
    * @param {Record<string, string>} form
    */
-  const post = (path, form) => fetch(url + path, { method: 'POST', body: new URLSearchParams(form) });
+  const post = (path, form) =>
+    fetch(url + path, { method: 'POST', body: new URLSearchParams(form), dispatcher });
   return {
     url,
     pid: child.pid,
     filesAtStart: readdirSync(`/proc/${child.pid}/fd`).length,
+    /** What its gauges and counters are now, by series. */
+    metrics: async () => {
+      const text = await (await fetch(`${admin}/metrics`)).text();
+      const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+      return new Map(
+        lines.map((line) => {
+          const end = line.lastIndexOf(' ');
+          return [line.slice(0, end), Number(line.slice(end + 1))];
+        }),
+      );
+    },
     /** The secret of a new token; undefined while the wrong logins hold up the right ones too: they come from one address. */
     token: async () => {
       const answer = await post('/tokens', { username: LOGIN, password: PASSWORD });

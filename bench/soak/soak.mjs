@@ -23,8 +23,9 @@ if (values.help) {
   --rate N        requests a second (300)
 
 Requests by token, session and bad credentials, new and revoked tokens, logins, uploads, aborted requests, resets, slow
-readers, garbage, and an upstream that resets, stalls and answers nonsense now and then. At the end it prints how
-memory and open files changed, and exits with 1 when they grow, when a request was answered wrongly, or a fault was logged.
+readers and writers, garbage, and an upstream that resets, stalls and answers nonsense now and then. At the end it prints
+how memory and open files changed. It exits with 1 when they grow, when a request was answered wrongly, a fault was
+logged, a metric was below zero, or something is still counted as open at rest.
 `);
   process.exit(0);
 }
@@ -44,8 +45,8 @@ const upstream = createServer({ keepAliveTimeout: 1_000 }, (req, res) => {
 });
 await once(upstream.listen(0, '127.0.0.1'), 'listening');
 const { port: upstreamPort } = /** @type {import('node:net').AddressInfo} */ (upstream.address());
-const server = await startServer(`http://127.0.0.1:${upstreamPort}`);
 const agent = new Agent({ connections: 64, pipelining: 1, bodyTimeout: 10_000, headersTimeout: 10_000 });
+const server = await startServer(`http://127.0.0.1:${upstreamPort}`, agent);
 const { port } = new URL(server.url);
 /** @type {Map<string, number>} */
 const counts = new Map();
@@ -87,6 +88,33 @@ function rude(bytes) {
   count('rude');
 }
 
+/** Sends an upload piece by piece, slower than its answer is read. */
+function slowWriter() {
+  const socket = connect(Number(port), '127.0.0.1');
+  socket.on('error', () => undefined).resume();
+  socket.write(`POST /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\nTransfer-Encoding: chunked\r\n\r\n`);
+  let pieces = 0;
+  const timer = setInterval(() => {
+    pieces += 1;
+    if (pieces <= 8) socket.write('4\r\nslow\r\n');
+    else socket.end('0\r\n\r\n');
+  }, 100);
+  socket.on('close', () => clearInterval(timer));
+  setTimeout(() => socket.destroy(), 3_000);
+  count('slow writer');
+}
+
+/** What must be nothing once all clients are gone. */
+const OPEN =
+  /^latchkey_(connections|streams|websockets|requests_in_flight|upstream_(active|waiting)_requests)(\{|$)/;
+
+/** Notes what is counted below nothing. */
+async function checkMetrics() {
+  const metrics = await server.metrics();
+  for (const [series, value] of metrics) if (value < 0) wrong.push(`${series} is ${value}`);
+  return metrics;
+}
+
 const key = await server.token();
 const cookie = await server.session();
 const form = { 'Content-Type': 'application/x-www-form-urlencoded' };
@@ -110,6 +138,7 @@ const KINDS = [
   }],
   [6, () => rude(`GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\n\r\n`)],
   [3, () => rude(`POST /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\nContent-Length: 1000\r\n\r\nhalf`)],
+  [1, slowWriter],
   [2, () => rude('garbage\r\n\r\n')],
   [1, () => rude('CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n')],
   [1, () => rude(`GET /x HTTP/1.1\r\nHost: a\r\nService-Key: ${key}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n`)],
@@ -135,6 +164,7 @@ while (elapsed() < seconds) {
   const rss = Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024;
   const files = readdirSync(`/proc/${server.pid}/fd`).length;
   samples.push({ at: elapsed(), rss, files });
+  if (samples.length % 10 === 0) await checkMetrics();
   if (process.stdout.isTTY)
     process.stdout.write(`\r${Math.round(elapsed())} s  ${Math.round(rss)} MiB  ${files} files   `);
 }
@@ -142,6 +172,8 @@ clearInterval(traffic);
 await sleep(3_000);
 await agent.close();
 await sleep(4_000);
+for (const [series, value] of await checkMetrics())
+  if (OPEN.test(series) && value !== 0) wrong.push(`${series} is ${value} at rest`);
 const filesAtRest = readdirSync(`/proc/${server.pid}/fd`).length;
 
 /**
