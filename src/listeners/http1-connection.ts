@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Refusal } from '../domain/refusal.js';
+import { flushWrites } from '../http/write-batch.js';
 import { writeRawReply } from '../http/write-reply.js';
 import { CLOSED, DATA, END, HEAD, NEED_DATA } from '../http1/events.js';
 import type { Fault } from '../http1/faults.js';
@@ -172,6 +173,7 @@ export class Http1Connection {
   #leave(): void {
     const { socket } = this;
     this.#isOver = true;
+    flushWrites(socket);
     socket
       .off('data', this.#onData)
       .off('end', this.#onEnd)
@@ -200,6 +202,7 @@ export class Http1Connection {
     this.#isOver = true;
     this.#enter('closing');
     if (this.#response?.headersSent === true) {
+      flushWrites(socket);
       socket.destroy();
       return;
     }
@@ -217,6 +220,7 @@ export class Http1Connection {
 
   #failed(error: unknown): void {
     this.#isOver = true;
+    flushWrites(this.socket);
     this.socket.destroy();
     this.#settings.fault(error);
   }

@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import type { OutgoingResponse } from '../http/exchange.js';
+import { batchWrites, flushWrites } from '../http/write-batch.js';
 import {
   CHUNK_END,
   CHUNKED,
@@ -102,14 +103,12 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     if (this.#isEnded || !this.#hasBody || chunk.length === 0 || this.destroyed) return true;
     const head = this.#head;
     this.#head = '';
+    batchWrites(socket);
     if (this.chunkedEncoding) return this.#writeChunk(head, chunk, encoding);
     if (head === '') return socket.write(chunk, encoding);
     if (typeof chunk === 'string' && encoding === 'latin1') return socket.write(head + chunk, 'latin1');
-    socket.cork();
     socket.write(head, 'latin1');
-    const takesMore = socket.write(chunk, encoding);
-    socket.uncork();
-    return takesMore;
+    return socket.write(chunk, encoding);
   }
 
   end(chunk?: Buffer | string): this {
@@ -119,10 +118,9 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     const socket = this.#socket;
     const head = this.#head;
     this.#head = '';
-    if (this.chunkedEncoding) {
-      socket.write(head + lastChunk(this.#trailers), 'latin1');
-      socket.uncork();
-    } else if (head !== '') socket.write(head, 'latin1');
+    batchWrites(socket);
+    if (this.chunkedEncoding) socket.write(head + lastChunk(this.#trailers), 'latin1');
+    else if (head !== '') socket.write(head, 'latin1');
     if (socket.writableNeedDrain) socket.write('', 'latin1', () => this.emit('close'));
     this.#connection.answered();
     return this;
@@ -130,6 +128,7 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
 
   flushHeaders(): void {
     if (this.#head === '' || this.destroyed) return;
+    batchWrites(this.#socket);
     this.#socket.write(this.#head, 'latin1');
     this.#head = '';
   }
@@ -143,6 +142,7 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
   }
 
   destroy(): this {
+    flushWrites(this.#socket);
     this.#socket.destroy();
     return this;
   }
@@ -154,21 +154,12 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     this.emit('close');
   }
 
-  /** What comes in one turn goes out together. */
   #writeChunk(head: string, chunk: Buffer | string, encoding: 'latin1' | 'utf8'): boolean {
     const socket = this.#socket;
-    if (socket.writableCorked === 0) {
-      socket.cork();
-      process.nextTick(uncork, socket);
-    }
     socket.write(head + chunkStart(Buffer.byteLength(chunk, encoding)), 'latin1');
     socket.write(chunk, encoding);
     return socket.write(CHUNK_END, 'latin1');
   }
-}
-
-function uncork(socket: Socket): void {
-  socket.uncork();
 }
 
 /** The value of a Date field (RFC 9110 6.6.1), made once a second. */

@@ -2,6 +2,7 @@ import { maxHeaderSize } from 'node:http';
 import type { Socket } from 'node:net';
 import { errors } from 'undici';
 import { firstField } from '../http/fields.js';
+import { batchWrites } from '../http/write-batch.js';
 import { DATA, END, HEAD, INFORMATIONAL, NEED_DATA } from '../http1/events.js';
 import { DEFAULT_LIMITS, type MessageLimits } from '../http1/limits.js';
 import { ResponseParser } from '../http1/response-parser.js';
@@ -123,16 +124,11 @@ export class Connection implements UpstreamExchange {
     this.#parser.expect(method);
     handler.onRequestStart();
     if (this.#isClosed) return;
-    if (body === undefined) {
-      socket.write(head, 'latin1');
-      return;
-    }
-    // What of the body is there already goes with the head.
-    socket.cork();
+    batchWrites(socket);
     socket.write(head, 'latin1');
+    if (body === undefined) return;
     this.#body = new RequestBodyWriter(socket, length, (error) => this.#fail(error));
     body.start(this.#body);
-    process.nextTick(uncork, socket);
   }
 
   #read(): void {
@@ -209,8 +205,4 @@ export class Connection implements UpstreamExchange {
     this.#owner.closed(this);
     this.#socket?.destroy();
   }
-}
-
-function uncork(socket: Socket): void {
-  socket.uncork();
 }

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { batchWrites } from '../http/write-batch.js';
 import { CHUNK_END, CHUNKED, chunkStart, lastChunk, type Length } from '../http1/write.js';
 import type { BodySink } from './upload.js';
 
@@ -28,6 +29,7 @@ export class RequestBodyWriter implements BodySink {
   write(chunk: Buffer): boolean {
     const socket = this.#socket;
     if (chunk.length === 0) return true;
+    batchWrites(socket);
     if (!this.#isChunked) {
       this.#left -= chunk.length;
       if (this.#left > 0) return socket.write(chunk);
@@ -35,15 +37,13 @@ export class RequestBodyWriter implements BodySink {
       else this.#fail(new Error('the body is longer than its Content-Length'));
       return true;
     }
-    socket.cork();
     socket.write(chunkStart(chunk.length), 'latin1');
     socket.write(chunk);
-    const takesMore = socket.write(CHUNK_END, 'latin1');
-    socket.uncork();
-    return takesMore;
+    return socket.write(CHUNK_END, 'latin1');
   }
 
   end(): void {
+    batchWrites(this.#socket);
     if (this.#last !== undefined) this.#socket.write(this.#last);
     else if (this.#isChunked) this.#socket.write(lastChunk(), 'latin1');
     else {
