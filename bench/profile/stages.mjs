@@ -14,8 +14,9 @@ export const STAGES = {
   store: 'the look-up in the store, and writing last uses',
   authorize: 'route, action, role, scope, service',
   identity: 'the headers that identify the user to the upstream',
-  forward: 'request and response headers, retries and timeouts, writing the answer',
-  upstream: 'the request to the upstream and its answer, on the wire',
+  forward: 'request and response headers, retries and timeouts',
+  upstream: 'the request to the upstream is built, and its answer parsed',
+  send: 'system calls for what was written in one turn of the event loop, to clients and upstreams',
   answer: "Latchkey's own answers: refusals",
   metrics: 'counters and histograms of the request',
   log: 'the line in the access log',
@@ -31,6 +32,8 @@ export const STAGES = {
  * @type {[pattern: RegExp, row: string | undefined][]}
  */
 const OWNERS = [
+  [/\/dist\/http\/write-batch\.js$/, 'send'],
+  [/\/dist\/http\/write-batch\.js$/, 'send'],
   [/\/dist\/domain\/secret\.js$/, 'authenticate'],
   [/\/dist\/http\/(?:replies|write-reply)\.js$/, 'answer'],
   [/\/dist\/http\//, 'head'],
