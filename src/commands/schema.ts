@@ -30,7 +30,7 @@ export function jsonSchemaOf(kind: SchemaKind): z.core.JSONSchema.BaseSchema {
   if (kind === 'config' && json.properties !== undefined) {
     json.properties['upstream'] = {
       type: 'string',
-      description: 'Short for upstreams: { api: { url: ... } }',
+      description: 'Short for upstreams: { api: { url: ... } }; http://, https:// or unix:///PATH',
     };
   }
   return json;

@@ -32,8 +32,15 @@ function faultsOf(source: Source, schema: z.ZodType, issue: z.core.$ZodIssue): F
     messageOf(issue, input, example === undefined),
     found === undefined ? '' : `, found ${found}`,
     example === undefined ? '' : `; write ${String(issue.path.at(-1))}: ${example}`,
+    hidden ? '' : meantHint(issue),
   ];
   return [source.fault(issue.path, message.join(''))];
+}
+
+/** A hint with what a value was meant as, which repeats a part of it. */
+function meantHint(issue: z.core.$ZodIssue): string {
+  const meant: unknown = issue.code === 'custom' ? issue.params?.['meant'] : undefined;
+  return typeof meant === 'string' ? ` (did you mean "${meant}"?)` : '';
 }
 
 /** A hint for a key that lost its indentation: it is known below a key that stands above it. */

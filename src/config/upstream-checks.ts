@@ -1,6 +1,7 @@
 import type { Add } from './fault.js';
 import { addressesOf } from './derived.js';
 import { suggestion } from './nearest.js';
+import { upstreamUrl } from '../domain/upstream-url.js';
 import type { Path } from './positions.js';
 import type { Config } from './schema/config.js';
 import { tlsFileFaults } from './tls-files.js';
@@ -30,7 +31,7 @@ function checkUpstream(config: Config, name: string, add: Add): void {
   const at = ['upstreams', name];
   const fault = (below: Path, message: string) =>
     add([...at, ...below], `${[...at, ...below].map(String).join('.')}: ${message}`);
-  const addresses = addressesOf(upstream).map((each) => new URL(each));
+  const addresses = addressesOf(upstream).map(upstreamUrl);
   const origins = addresses.map(({ origin }) => origin);
   origins.forEach((origin, i) => {
     const first = origins.indexOf(origin);
@@ -38,8 +39,7 @@ function checkUpstream(config: Config, name: string, add: Add): void {
   });
   const { assertion } = config.identity;
   if (assertion.enabled && assertion.bind === 'request') {
-    const paths = addresses.map(({ pathname }) => pathname.replace(/\/+$/, ''));
-    const other = paths.findIndex((path) => path !== paths[0]);
+    const other = addresses.findIndex(({ prefix }) => prefix !== addresses[0]?.prefix);
     if (other >= 0)
       fault(
         ['urls', other],
@@ -47,7 +47,9 @@ function checkUpstream(config: Config, name: string, add: Add): void {
       );
   }
   if (tls === null) return;
-  if (!addresses.some(({ protocol }) => protocol === 'https:')) {
+  if (addresses.some(({ socketPath }) => socketPath !== null)) {
+    fault(['tls'], 'a unix:// address has no TLS; remove tls, or list the socket as an upstream of its own');
+  } else if (!addresses.some(({ url }) => url?.protocol === 'https:')) {
     fault(['tls'], 'none of the addresses is an https:// URL; write https:// or remove tls');
   }
   for (const [key, message] of tlsFileFaults(tls)) fault(['tls', key], message);

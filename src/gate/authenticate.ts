@@ -99,7 +99,7 @@ export class Authenticator {
     if (owner.provider !== undefined && this.#isLongGone(owner.provider, now)) return invalid;
     // Of one that is suspended nobody learns more than of an unknown one, not even that it expired.
     if (token.restrictions?.suspended === true) return invalid;
-    if (isExpired(token, now)) return expired(token, now, invalid.bearer);
+    if (isExpired(token, now)) return expired(token, invalid.bearer);
     return { credential: token.kind, user: owner, token };
   }
 
@@ -116,7 +116,7 @@ export class Authenticator {
   }
 }
 
-function expired({ id, expiresAt }: Token, now: EpochMs, bearer: BearerChallenge | undefined): Refusal {
-  const refusal = { refusal: 'token_expired', tokenId: id, expiredAt: expiresAt ?? now } as const;
+function expired({ id, expiresAt }: Token, bearer: BearerChallenge | undefined): Refusal {
+  const refusal = { refusal: 'token_expired', tokenId: id, expiredAt: expiresAt as EpochMs } as const;
   return bearer === undefined ? refusal : { ...refusal, bearer };
 }

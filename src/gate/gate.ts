@@ -190,18 +190,18 @@ export class Gate {
   /** A built-in endpoint that was asked for a record by its id: is it the caller's to see or to change? */
   async #checkOwner(subject: Subject, { route, path }: Match, verdict: Admitted): Promise<Verdict> {
     const { id: kind, othersAction } = route.endpoint as EndpointRule;
-    const id = segmentAt(path, 1) ?? '';
+    const id = segmentAt(path, 1) as string;
     const { ownership } = this.#parts;
     const refusal =
       kind === 'customer'
-        ? ownership.refuseCustomer(id, subject, othersAction ?? '')
-        : await ownership.refuseToken(id, subject, othersAction ?? '');
+        ? ownership.refuseCustomer(id, subject, othersAction as string)
+        : await ownership.refuseToken(id, subject, othersAction as string);
     return refusal === undefined ? verdict : { ...verdict, refusal };
   }
 
   /** A user with active tokens can't be deleted, by a proxied request either. */
   async #guard(match: Match, verdict: Admitted, now: EpochMs, head: RequestHead): Promise<Verdict> {
-    const active = await this.#parts.tokens.activeIds(guardedUser(match) ?? '', now);
+    const active = await this.#parts.tokens.activeIds(guardedUser(match) as string, now);
     if (active.length > 0) return { ...verdict, refusal: { refusal: 'active_tokens' } };
     return this.#count(head, verdict, now);
   }

@@ -71,7 +71,7 @@ const EMPTY_BODY: Body = { params: new Params(), json: undefined };
 /** Reads a form or JSON body. An empty body has no parameters, whatever its type says. */
 export function parseBody(bytes: Buffer, contentType: string | undefined): Body | Refusal {
   if (bytes.length === 0) return EMPTY_BODY;
-  const type = (contentType ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  const type = ((contentType ?? '').split(';', 1)[0] as string).trim().toLowerCase();
   const text = decodeUtf8(bytes);
   if (text === undefined) return malformed('the body is not UTF-8');
   if (type === 'application/x-www-form-urlencoded') return parseForm(withoutMark(bytes));

@@ -55,7 +55,7 @@ function behindProxy(
   // The client is the last address that no trusted proxy added; what stands before it is hearsay.
   let last = chain.length;
   let address = proxy;
-  while (last > 0 && contains(trusted, address) && isIP(chain[last - 1] ?? '') !== 0)
+  while (last > 0 && contains(trusted, address) && isIP(chain[last - 1] as string) !== 0)
     address = chain[--last] as string;
   const proto = lastItems(fields, 'x-forwarded-proto').at(-1);
   const receivedSecure = proto === undefined ? secure : SECURE_BY_SCHEME.get(proto.toLowerCase());

@@ -61,7 +61,7 @@ export function writeReply(
   // In HTTP/2 nothing that is left of a body could be taken for a request, and its rest is not asked for.
   const unread = !('stream' in req) && !req.readableEnded;
   if (unread) fields.push('Connection', 'close');
-  res.writeHead(reply.status, STATUS_CODES[reply.status] ?? '', fields);
+  res.writeHead(reply.status, STATUS_CODES[reply.status] as string, fields);
   if (!unread) {
     if (req.method === 'HEAD' || body === undefined) res.end();
     else if ('stream' in req) res.end(body);
@@ -108,7 +108,7 @@ export function writeRawReply(socket: Duplex, reply: Reply, requestId: string): 
   }
   const body = bodyOf(reply);
   const fields = [...ownFields(reply, requestId, lengthOf(body)), 'Connection', 'close'];
-  let head = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status] ?? ''}\r\nDate: ${new Date().toUTCString()}\r\n`;
+  let head = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\nDate: ${new Date().toUTCString()}\r\n`;
   for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
   socket.end(Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), Buffer.from(body ?? '')]));
   // Nobody else looks after it.

@@ -165,7 +165,7 @@ function ruleOf(decision: Decision | null): string | undefined {
 
 /** Names of the parameters of a query. A value may be a credential of another system. */
 function namesOf(query: string): string {
-  const names = query.split('&').map((pair) => pair.split('=', 1)[0] ?? '');
+  const names = query.split('&').map((pair) => pair.split('=', 1)[0]);
   return maskedStart(names.join('&'), MAX_TEXT);
 }
 

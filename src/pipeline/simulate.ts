@@ -34,6 +34,9 @@ export interface SimulatedRequest {
     { readonly key: string } | { readonly jwt: string } | { readonly subject: Subject } | 'anonymous';
 }
 
+/** Who asks, once a JWT is taken for the subject that it stands for. */
+type Asking = Exclude<SimulatedRequest['as'], { readonly jwt: string }>;
+
 /** Puts questions to the same reader and the same gate that serve requests; nothing is recorded or forwarded. */
 export class Simulator {
   readonly #loaded: LoadedConfig;
@@ -84,7 +87,7 @@ export class Simulator {
   /** Authorizes a request and says what led to the verdict. */
   async ask(request: SimulatedRequest, now: EpochMs): Promise<Explanation> {
     const { as } = request;
-    if (as === 'anonymous' || !('jwt' in as)) return this.#ask(request, now);
+    if (as === 'anonymous' || !('jwt' in as)) return this.#ask({ ...request, as }, now);
     const { explained, subject } = explainJwt(this.#loaded.config.jwt_issuers, as.jwt, now);
     const explanation = await this.#ask(
       { ...request, as: subject === undefined ? 'anonymous' : { subject } },
@@ -98,7 +101,7 @@ export class Simulator {
   }
 
   async #ask(
-    { method, target, fields = [], address = '127.0.0.1', as }: SimulatedRequest,
+    { method, target, fields = [], address = '127.0.0.1', as }: SimulatedRequest & { readonly as: Asking },
     now: EpochMs,
   ): Promise<Explanation> {
     const given = [...fields, ...(as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : [])];
@@ -126,11 +129,10 @@ export class Simulator {
   }
 
   /** Why a credential does not hold. */
-  async #whyNot(as: SimulatedRequest['as'], key: string | undefined): Promise<string | null> {
+  async #whyNot(as: Asking, key: string | undefined): Promise<string> {
     if (as === 'anonymous') return 'the request has no credential';
-    if ('jwt' in as) return null;
     if ('subject' in as) return `the user ${as.subject.user.login} is locked`;
-    const found = await this.#store?.tokens.find(digestOfField(key ?? ''));
+    const found = await this.#store?.tokens.find(digestOfField(key as string));
     if (found === undefined) return 'no token and no legacy key has this value';
     const { token, owner } = found;
     if (owner.locked) return `its owner ${owner.login} is locked`;
@@ -139,7 +141,7 @@ export class Simulator {
       : `its owner ${owner.login} has not logged in for too long`;
   }
 
-  #partsFor(as: SimulatedRequest['as']): GateServices {
+  #partsFor(as: Asking): GateServices {
     if (as === 'anonymous' || !('subject' in as)) return this.#parts;
     const { subject } = as;
     const authenticator = {

@@ -56,12 +56,9 @@ export class Policy {
       limitDecision,
     );
     this.#noScope = { effect: 'unknown', pattern: null, place: positionOf(['policy', 'scopes'], lines) };
-    const names = Object.keys(tables.scopes);
-    const full = names.filter((name) => {
-      const { allow, deny } = tables.scopes[name] ?? {};
-      return allow?.includes('*') === true && !deny?.length;
-    });
-    this.sessionScope = (full.length > 0 ? full : names).join(' ');
+    const all = Object.entries(tables.scopes);
+    const full = all.filter(([, { allow, deny }]) => allow?.includes('*') === true && !deny?.length);
+    this.sessionScope = (full.length > 0 ? full : all).map(([name]) => name).join(' ');
   }
 
   someRoleAllows(action: string): boolean {

@@ -24,5 +24,5 @@ export function allows(rules: Rules, action: string): boolean {
 
 function split(text: string): [string, string] {
   const colon = text.indexOf(':');
-  return colon < 0 ? [text, ''] : [text.slice(0, colon), text.slice(colon + 1)];
+  return [text.slice(0, colon), text.slice(colon + 1)];
 }

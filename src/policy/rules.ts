@@ -69,9 +69,9 @@ export class RuleTable<T> {
 
   #find(name: string, { allow = [], deny = [] }: Rules, action: string): Rule {
     const denied = deny.findIndex((pattern) => covers(pattern, action));
-    if (denied >= 0) return this.#rule('deny', deny[denied] ?? null, [name, 'deny', denied]);
+    if (denied >= 0) return this.#rule('deny', deny[denied] as string, [name, 'deny', denied]);
     const allowed = allow.findIndex((pattern) => covers(pattern, action));
-    if (allowed >= 0) return this.#rule('allow', allow[allowed] ?? null, [name, 'allow', allowed]);
+    if (allowed >= 0) return this.#rule('allow', allow[allowed] as string, [name, 'allow', allowed]);
     return this.#rule('no_allow', null, [name]);
   }
 

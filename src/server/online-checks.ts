@@ -1,9 +1,11 @@
 import { once } from 'node:events';
-import { connect, type LookupFunction } from 'node:net';
+import { connect, type LookupFunction, type Socket } from 'node:net';
 import { createKeySource } from '../accounts/jwt/key-source.js';
 import type { ProviderSettings } from '../accounts/oidc/settings.js';
 import { addressesOf } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
+import { upstreamUrl } from '../domain/upstream-url.js';
+import { connectUnix } from '../upstream/unix-connect.js';
 import { endpointOf } from '../webhooks/endpoint.js';
 import { pinnedLookup, systemResolve } from '../webhooks/pinned-lookup.js';
 
@@ -21,10 +23,12 @@ const CONNECT_TIMEOUT_MS = 5_000;
 export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks }: Config): OnlineCheck[] {
   return [
     ...Object.entries(upstreams).flatMap(([name, upstream]) =>
-      addressesOf(upstream).map((url) => ({
-        name: `upstreams.${name} ${new URL(url).origin}`,
-        run: async () => connectTo(new URL(url)),
-      })),
+      addressesOf(upstream)
+        .map(upstreamUrl)
+        .map(({ origin, socketPath, url }) => ({
+          name: `upstreams.${name} ${origin}`,
+          run: async () => (socketPath === null ? connectTo(url) : connectToSocket(socketPath)),
+        })),
     ),
     ...issuers.map(({ name, issuer, jwks }) => ({
       name: `jwt_issuers ${name}`,
@@ -65,6 +69,12 @@ async function connectTo({ hostname, port, protocol }: URL, lookup?: LookupFunct
   } finally {
     socket.destroy();
   }
+}
+
+async function connectToSocket(path: string): Promise<void> {
+  const opened = await new Promise<Socket | Error>((done) => connectUnix(path, CONNECT_TIMEOUT_MS, done));
+  if (opened instanceof Error) throw opened;
+  opened.destroy();
 }
 
 /** Why something failed, with what led to it. */

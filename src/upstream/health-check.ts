@@ -7,6 +7,8 @@ type Settings = NonNullable<Config['upstreams'][string]['health_check']>;
 
 /** The first check comes within this time; it does not wait for a long interval. */
 const FIRST_WITHIN_MS = 1_000;
+/** Where an open connection leads does not matter any more; TLS, if any, is inside it. */
+const ORIGIN = 'http://upstream';
 /** Part of the interval by which each one is longer or shorter, so that processes do not ask all at once. */
 const JITTER = 0.1;
 
@@ -62,7 +64,7 @@ export class HealthCheck {
   /** What is wrong with the address; it never throws. */
   async #ask(): Promise<string | undefined> {
     const { path, timeout } = this.#settings;
-    const client = new Client(this.#address.origin, {
+    const client = new Client(ORIGIN, {
       connect: (_options, callback) =>
         this.#address.connect((opened) => {
           if (opened instanceof Error) callback(opened, null);

@@ -10,7 +10,7 @@ import { temporaryFolder } from '../helpers/latchkey.js';
 const folder = temporaryFolder(t);
 const file = join(folder, 'f.yaml');
 const UP = 'upstream: http://127.0.0.1:3000\n';
-const ENV = { PORT: '8081', HOST: '0:1', EMPTY: '', URL: 'http://u:1' };
+const ENV = { PORT: '8081', HOST: '0:1', EMPTY: '', URL: 'http://u:1', SOCKET: 'unix:/run/secret' };
 
 /** The faults of a text as `LINE:COLUMN: message`, or what it was loaded to. */
 function faults(
@@ -47,6 +47,12 @@ t.test('config/latchkey.yaml equals the defaults', async (t) => {
   });
 });
 
+const NO_URL =
+  'expected an http:// or https:// URL without user, query or fragment, or unix:// and the path of a socket';
+const NO_SOCKET =
+  'expected unix:// and the absolute path of a socket, like unix:///run/api.sock: at most 107 printable ASCII characters without spaces, "%", "?", "#", ":", "@", "\\" and empty, "." or ".." segments';
+const meantSocket = ' (did you mean "unix:///run/api.sock"?)';
+
 /** What it is, the file, and its faults. */
 type Row = [string, string | Buffer, string[]];
 
@@ -68,16 +74,29 @@ t.test('each fault of a configuration names its place and the fix', async (t) =>
       ['unset variable', `${UP}listen: { host: "\${NOPE}" }`, ['2:17: the environment variable NOPE is not set']],
       ['missing file', `${UP}listen: { host: "\${file:/none/x}" }`, ['2:17: the file /none/x cannot be read']],
       ['both shorthands', `${UP}upstreams: {}`, ['1:1: give either upstream or upstreams, not both']],
-      ['no URL', 'upstream: 127.0.0.1:3000', ['1:11: upstream: expected an http:// or https:// URL without user, query or fragment']],
-      ['a user in the URL', 'upstream: http://a:b@c', ['1:11: upstream: expected an http:// or https:// URL without user, query or fragment']],
+      ['no URL', 'upstream: 127.0.0.1:3000', [`1:11: upstream: ${NO_URL}`]],
+      ['a user in the URL', 'upstream: http://a:b@c', [`1:11: upstream: ${NO_URL}`]],
       ['unknown upstream', 'upstreams: { api: { url: http://a } }\ndefault_route: { upstream: apy }', ['2:28: default_route.upstream: no upstream has this name (did you mean "api"?)']],
       ['which upstream', 'upstreams: { a: { url: http://a }, b: { url: http://b } }', ['1:1: default_route.upstream: say which of a, b it is']],
       ['an upstream without an address', 'upstreams:\n  api: { retries: 2 }', ['2:8: upstreams.api: give url, or urls for several addresses']],
       ['url and urls', 'upstreams:\n  api: { url: http://a, urls: [http://b] }', ['2:8: upstreams.api: give either url or urls, not both']],
       ['no addresses', 'upstreams: { api: { urls: [] } }', ['1:27: upstreams.api.urls: expected at least one URL, found an empty list']],
-      ['one of several that is no URL', 'upstreams: { api: { urls: [http://a, b:80] } }', ['1:38: upstreams.api.urls.1: expected an http:// or https:// URL without user, query or fragment']],
+      ['one of several that is no URL', 'upstreams: { api: { urls: [http://a, b:80] } }', [`1:38: upstreams.api.urls.1: ${NO_URL}`]],
       ['an address twice', 'upstreams: { api: { urls: [http://a, https://a, http://A:80/x] } }', ['1:49: upstreams.api.urls.2: the address is given in urls.0 already']],
       ['tls without https', 'upstreams: { api: { url: http://a, tls: {} } }', ['1:41: upstreams.api.tls: none of the addresses is an https:// URL; write https:// or remove tls']],
+      ['a Unix socket', 'upstream: unix:///run/api.sock', []],
+      ['Unix sockets and hosts', 'upstreams: { api: { urls: [unix:///run/a-1.sock, unix:///run/b, http://unix/run/c] } }', []],
+      ...['unix:/run/api.sock', 'unix://run/api.sock', 'unix://localhost/run/api.sock', 'UNIX:///run/api.sock', 'unix:////run//./api.sock/', 'http+unix://%2Frun%2Fapi.sock', 'http+unix:///run/api.sock', 'http://unix:/run/api.sock', 'http://unix:/run/api.sock:/v1', 'unix:///run/api.sock:/v1', '"unix:///run/api.sock?x"', '"unix:///run/api.sock#x"', '/run/api.sock'].map(
+        (url): Row => [`a near miss of a Unix socket: ${url}`, `upstream: ${url}`, [`1:11: upstream: ${NO_SOCKET}${meantSocket}`]],
+      ),
+      ...['unix://user:password@host/run/api.sock', 'unix:///run/%61pi.sock', '"unix:///run/a\\0.sock"', 'unix:///run/a\\b', 'unix:///run/my api.sock', 'unix:///run/ä.sock', 'unix:///', `unix:///${'a'.repeat(107)}`].map(
+        (url): Row => [`no path of a socket: ${url}`, `upstream: ${url}`, [`1:11: upstream: ${NO_SOCKET}`]],
+      ),
+      ['what an environment variable holds is not repeated', 'upstream: ${SOCKET}', [`1:11: upstream: ${NO_SOCKET}`]],
+      ['a Unix socket twice', 'upstreams: { api: { urls: [unix:///run/a, unix:///run/a] } }', ['1:43: upstreams.api.urls.1: the address is given in urls.0 already']],
+      ['a Unix socket with tls', 'upstreams: { api: { urls: [https://a, unix:///run/a], tls: {} } }', ['1:60: upstreams.api.tls: a unix:// address has no TLS; remove tls, or list the socket as an upstream of its own']],
+      ['a Unix socket has no path of its own', `identity: { assertion: { enabled: true, issuer: http://i, audience: b, bind: request } }\nupstreams: { api: { urls: [unix:///run/a, http://a/v1] } }`, ['2:43: upstreams.api.urls.1: has another path than urls.0; assertions that are bound to a request need one path']],
+      ['a collector on a Unix socket', `${UP}tracing: { otlp: unix:///run/a }`, ['2:18: tracing.otlp: expected an http:// or https:// URL without user, query or fragment']],
       ['a health check without a path', 'upstreams: { api: { url: http://a, health_check: { interval: 1s } } }', ['1:50: upstreams.api.health_check.path: expected text, found nothing']],
       ['a health check of another host', 'upstreams: { api: { url: http://a, health_check: { path: //b } } }', ['1:58: upstreams.api.health_check.path: expected a path like /healthz']],
       ['a host that is none', 'upstreams: { api: { url: http://a, host: "a b" } }', ['1:42: upstreams.api.host: expected upstream, preserve, or a host name']],

@@ -1,5 +1,7 @@
 import { createPublicKey, verify } from 'node:crypto';
 import t, { type Test as T } from 'tap';
+import type { Gate } from '../../src/gate/gate.js';
+import type { HeadReader } from '../../src/http/read-head.js';
 import { Simulator } from '../../src/pipeline/simulate.js';
 import { LEGACY_KEY } from '../helpers/fixture.js';
 import type { Sent } from '../helpers/http.js';
@@ -178,6 +180,36 @@ t.test('a body where none is expected, and the user who still has tokens', async
     ['DELETE', '/user/nobody', k(key), 200, 'forwarded'],
     ['DELETE', '/user/user', k(await token('engineer')), 403, 'role'],
   ]);
+}); // prettier-ignore
+
+t.test('what lasts is judged again without being a request: nothing of it is noted or counted', async (t) => {
+  let gate: Gate | undefined;
+  let readHead: HeadReader | undefined;
+  const lasting = await startInProcess(
+    t,
+    {
+      rate_limit: { writes_per_hour: 1 },
+      routes: [{ path: '/user/:user_id', methods: ['DELETE'], action: 'user', refuse_if_active_tokens: 'user_id' }],
+    },
+    { services: (services) => ({ gate, readHead } = services) },
+  );
+  const { id, access_token: secret } = (await lasting.create('superuser')).json;
+  const ask = async (of: Gate | undefined, method: string, target: string) => {
+    const rawHeaders = ['Host', 'a', 'Service-Key', secret as string];
+    const head = readHead?.({ method, url: target, httpVersion: '1.1', rawHeaders, socket: { remoteAddress: '127.0.0.1' } });
+    if (head === undefined || 'refusal' in head) throw new Error('it cannot be read');
+    const { refusal } = (await of?.evaluate(head, Date.now())) ?? {};
+    return refusal?.refusal;
+  };
+  t.equal(await ask(gate, 'DELETE', '/user/superuser'), 'active_tokens');
+  for (let i = 0; i < 3; i++) {
+    t.equal(await ask(gate?.forLasting(), 'PUT', '/a'), undefined, 'no write is counted');
+    t.equal(await ask(gate?.forLasting(), 'DELETE', '/user/superuser'), undefined, 'nor is the user looked for, who was deleted');
+  }
+  t.equal(await ask(gate, 'PUT', '/a'), undefined, 'the first that is counted');
+  t.equal(await ask(gate, 'PUT', '/a'), 'rate_limited');
+  await lasting.opened.store.directory.change({ removeTokens: [id] }, Date.now());
+  t.equal(await ask(gate?.forLasting(), 'PUT', '/a'), 'unauthenticated', 'but its credential has to hold');
 }); // prettier-ignore
 
 t.test('writes are counted by user and hour; reads, purges and built-in endpoints are not', async (t) => {

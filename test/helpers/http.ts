@@ -161,10 +161,17 @@ export interface Received {
   readonly body: string;
 }
 
-/** A real upstream that remembers what it received and answers 200 with it as JSON. */
-export async function startUpstream(t: Test): Promise<{ url: string; received: Received[]; server: Server }> {
+/**
+ * A real upstream that remembers what it received and answers 200 with it as JSON.
+ *
+ * @param path of a Unix socket to listen on instead of loopback
+ */
+export async function startUpstream(
+  t: Test,
+  path?: string,
+): Promise<{ url: string; received: Received[]; server: Server }> {
   const received: Received[] = [];
-  const { url, server } = await serveHttp(t, (req, res) => {
+  const answer: RequestListener = (req, res) => {
     const chunks: Buffer[] = [];
     req.on('data', (chunk: Buffer) => chunks.push(chunk));
     req.on('end', () => {
@@ -173,7 +180,8 @@ export async function startUpstream(t: Test): Promise<{ url: string; received: R
       received.push(entry);
       res.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(entry));
     });
-  });
+  };
+  const { url, server } = await serveHttp(t, answer, {}, path);
   return { url, received, server };
 }
 
@@ -183,27 +191,35 @@ type Test = { teardown: (fn: () => void) => void };
  * Serves HTTP on loopback until the test ends, whatever is open then.
  *
  * @param options of Node's server: with `cert` it speaks TLS, whatever the URL says
+ * @param path of a Unix socket to listen on instead
  */
 export async function serveHttp(
   t: Test,
   answer: RequestListener,
   options: ServerOptions = {},
+  path?: string,
 ): Promise<{ url: string; server: Server }> {
   const server =
     options.cert === undefined ? createServer(options, answer) : createTlsServer(options, answer);
-  return { url: await serve(t, server), server };
+  return { url: await serve(t, server, path), server };
 }
 
-/** Serves TCP on loopback until the test ends, whatever is open then. @param meet gets each connection; its errors are none */
+/**
+ * Serves TCP on loopback until the test ends, whatever is open then.
+ *
+ * @param meet gets each connection; its errors are none
+ * @param path of a Unix socket to listen on instead
+ */
 export async function serveTcp(
   t: Test,
   meet: (socket: Socket) => void,
+  path?: string,
 ): Promise<{ url: string; server: TcpServer }> {
   const server = createTcpServer((socket) => meet(socket.on('error', () => undefined)));
-  return { url: await serve(t, server), server };
+  return { url: await serve(t, server, path), server };
 }
 
-async function serve(t: Test, server: TcpServer): Promise<string> {
+async function serve(t: Test, server: TcpServer, path: string | undefined): Promise<string> {
   const sockets = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
     sockets.add(socket);
@@ -213,7 +229,9 @@ async function serve(t: Test, server: TcpServer): Promise<string> {
     server.close();
     for (const socket of sockets) socket.destroy();
   });
-  return listenOnLoopback(server);
+  if (path === undefined) return listenOnLoopback(server);
+  await new Promise<void>((done) => void server.listen(path, done));
+  return `unix://${path}`;
 }
 
 /** Listens on a free loopback port and returns the base URL. */

@@ -30,6 +30,7 @@ t.test('without trusted proxies nobody is believed', async (t) => {
     behindTrustedProxy: false,
     forwardedFor: '10.0.0.1',
   });
+  t.equal(clientOf(read({} as Socket, 'host', FORWARDED)).address, '', 'a client that is gone');
   t.equal(clientOf(read(socket('::1', { encrypted: true }), 'host', [])).secure, true);
   const odd = ['X-Forwarded-Proto', 'gopher', 'X-Forwarded-Host', 'a b'];
   t.equal(
@@ -59,6 +60,7 @@ t.test('behind trusted proxies the client is the last address that none of them 
       ['10.0.0.1', '1.1.1.1', '1.1.1.1', '1.1.1.1, 10.0.0.1'],
       ['192.0.2.1', '6.6.6.6,1.1.1.1', '1.1.1.1', '1.1.1.1, 192.0.2.1'],
       ['::ffff:10.0.0.1', '2001:db8::5, ::ffff:10.9.9.9', '2001:db8::5', '2001:db8::5, 10.9.9.9, 10.0.0.1'],
+      ['2001:db8::9', '1.1.1.1', '1.1.1.1', '1.1.1.1, 2001:db8::9'],
       ['10.0.0.1', '1.2.3.4:5678', '1.2.3.4', '1.2.3.4, 10.0.0.1'],
       ['10.0.0.1', '[2001:db9::1]:443, 10.0.0.2:80', '2001:db9::1', '2001:db9::1, 10.0.0.2, 10.0.0.1'],
       ['10.0.0.1', '[2001:db9::1]', '2001:db9::1', '2001:db9::1, 10.0.0.1'],

@@ -26,6 +26,19 @@ function read(fields: Record<string, string | string[]>, more: Partial<ParsedReq
   return readHead({ method: 'POST', url: '/', httpVersion: '1.1', socket, rawHeaders, ...more });
 }
 
+/** A head from a trusted proxy. */
+function behindProxy(fields: Record<string, string>) {
+  const readBehind = createHeadReader(NAMES, LIMITS, createClientReader(['127.0.0.1']));
+  const rawHeaders = Object.entries({ Host: 'a', ...fields }).flat();
+  return readBehind({
+    method: 'GET',
+    url: '/',
+    httpVersion: '1.1',
+    socket: { remoteAddress: '127.0.0.1' },
+    rawHeaders,
+  });
+}
+
 const HTTP2 = { httpVersion: '2.0', stream: { endAfterHeaders: true } };
 /** HTTP/2 has these in the place of Host. */
 const pseudo = (...fields: string[]) => ({
@@ -54,6 +67,8 @@ t.test('heads that are refused', async (t) => {
     ['another coding', read({ 'Transfer-Encoding': 'gzip' }), 'malformed', /only Transfer-Encoding/],
     ['a length that is none', read({ 'Content-Length': '1e3' }), 'malformed', /not a number of bytes/],
     ['another expectation', read({ Expect: 'x' }), 'expectation_failed', /100-continue/],
+    ['many options', read({ Connection: 'x'.repeat(101).split('').join(', ') }), 'malformed', /more than 100 options/],
+    ['what a trusted proxy must not say', behindProxy({ 'X-Forwarded-Proto': 'gopher' }), 'malformed', /X-Forwarded-Proto/],
     ['HTTP/2: Connection', read({}, pseudo(':authority', 'a', 'connection', 'x')), 'malformed', /no part of HTTP\/2/],
     ['HTTP/2: TE', read({}, pseudo(':authority', 'a', 'te', 'gzip')), 'malformed', /only TE/],
     ['HTTP/2: two hosts', read({}, pseudo('host', 'a', 'host', 'a')), 'malformed', /more than once/],

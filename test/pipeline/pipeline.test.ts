@@ -1,7 +1,15 @@
+import { createHash } from 'node:crypto';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { SignJWT } from 'jose';
 import t, { type Test as T } from 'tap';
 import { syntheticSession } from '../../src/commands/synthetic-subject.js';
 import type { Refusal } from '../../src/domain/refusal.js';
 import { Unavailable } from '../../src/domain/unavailable.js';
+import type { RequestTrace, Tracing } from '../../src/observe/tracing.js';
+import { refusalReply } from '../../src/http/replies.js';
+import { parseRefusal } from '../../src/pipeline/faults.js';
+import { RecentEnds } from '../../src/pipeline/recent-ends.js';
 import { Simulator } from '../../src/pipeline/simulate.js';
 import { type Recheck, StreamRevalidator } from '../../src/pipeline/streams.js';
 import { endedByName } from '../../src/store/endings.js';
@@ -10,6 +18,8 @@ import type { Store } from '../../src/store/store.js';
 import { PASSWORD } from '../helpers/fixture.js';
 import type { Sent } from '../helpers/http.js';
 import { startInProcess } from '../helpers/in-process.js';
+import { newPair } from '../helpers/key-server.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
 type Headers = NonNullable<Sent['headers']>;
@@ -116,6 +126,7 @@ t.test('a request that is refused before the gate: its head, its body', async (t
     ['a long body', '/login', { method: 'POST', body: 'x'.repeat(9000) }, 413, 'body_too_large'],
     ['another method', '/login', { method: 'PUT', body: 'x' }, 404, 'not_found'],
     ['a method that is not served', '/', { method: 'TRACE' }, 405, 'method_not_allowed'],
+    ['a HEAD with a body', '/', { method: 'HEAD', body: 'x' }, 400, 'malformed'],
     ['an expectation', '/login', { ...form, headers: { Expect: 'x' } }, 417, 'expectation_failed'],
     ['a long target', `/${'x'.repeat(2048)}`, {}, 414, 'target_too_long'],
     ['many fields', '/', { headers: many }, 431, 'fields_too_large'],
@@ -128,6 +139,17 @@ t.test('a request that is refused before the gate: its head, its body', async (t
     t.match(reply.log.at(-1), { outcome, detail: String }, what);
   }
 }); // prettier-ignore
+
+t.test('what is no HTTP/1.1 is refused by what is too long of it', async (t) => {
+  for (const [fault, status] of [
+    ['head_too_large', 431],
+    ['trailers_too_large', 431],
+    ['chunk_line_too_long', 413],
+    ['extensions_too_large', 413],
+    ['line_end', 400],
+  ] as const)
+    t.equal(refusalReply(parseRefusal(fault)).status, status, fault);
+});
 
 t.test('which requests get a record in the log', async (t) => {
   const logged = async (log: object, headers: Headers) => {
@@ -148,6 +170,12 @@ t.test('what a record says of the client, and of the query no value', async (t) 
   const { log } = await request('/a?token=hidden-value&page=1', { headers });
   t.match(log, [{ path: '/a', query: 'token&page', client: '203.0.113.9', host: 'api.example', user_agent: 'probe', trace_id: 'a'.repeat(32) }]);
   t.notMatch(JSON.stringify(log), 'hidden-value');
+  const form = new URLSearchParams({ username: 'user@example.com', password: PASSWORD, name: 'Schlüssel' });
+  const created = await request('/tokens', { body: form, headers });
+  t.match(created, { status: 200, json: { name: 'Schlüssel' } }, 'an answer beyond ASCII is whole');
+  t.match(created.audit.at(-1), { event: 'token.created', address: '203.0.113.9', address_from: 'proxy' });
+  const direct = await request('/tokens', { body: form });
+  t.match(direct.audit.at(-1), { event: 'token.created', address: '127.0.0.1', address_from: 'socket' });
 }); // prettier-ignore
 
 t.test('explained without a store: a subject stands for a credential, and owns the tokens that it names', async (t) => {
@@ -271,3 +299,268 @@ t.test('a revocation is in the audit log before anybody waits for the fleet', as
   t.match(reply, { status: 200, json: { slowest_ms: null } });
   t.same(events, ['token.revoked', 'waits']);
 }); // prettier-ignore
+/** Notes the spans of requests instead of sending them. */
+class Traces implements Tracing {
+  readonly begun: Parameters<Tracing['begin']>[1][] = [];
+  readonly told: unknown[] = [];
+
+  begin(_startedAt: number, request: Parameters<Tracing['begin']>[1]): RequestTrace {
+    this.begun.push(request);
+    return {
+      traceId: 'f'.repeat(32),
+      run: (work) => work(),
+      stored: () => undefined,
+      decided: (_at, values) => void this.told.push(['decided', values]),
+      call: (call) => (this.told.push(['call', call]), 'of the call'),
+      end: (end, status) => void this.told.push(['end', { ...end, upstreamStatus: status }]),
+    };
+  }
+
+  async close(): Promise<void> {}
+}
+
+/** A server with everything that is off by default, and a JWT of an issuer whose keys it has. */
+async function startWithAll(t: T) {
+  const folder = temporaryFolder(t);
+  const [pair, other] = [await newPair('one'), await newPair('one')];
+  for (const file of ['keys.json', 'lost.json']) writeFileSync(join(folder, file), JSON.stringify({ keys: [pair.jwk] }));
+  const issuer = (name: string, file: string) => ({
+    name,
+    issuer: `https://${name}.example`,
+    audience: 'latchkey',
+    jwks: { file: join(folder, file) },
+    subjects: [{ claims: { sub: 'ci' }, customer_id: 'C1', role: 'engineer' }],
+  });
+  const traces = new Traces();
+  const config = {
+    upstream: undefined,
+    upstreams: { api: { url: 'http://127.0.0.1:1/v2' }, two: { urls: ['http://127.0.0.1:1/v3', 'http://127.0.0.1:2/v3'] } },
+    interface: { bearer: true, ui: { host: 'page.example' } },
+    tokens: { warn_before: '7d' },
+    cors: { origins: ['https://app.example'], headers: ['Service-Key'] },
+    jwt_issuers: [issuer('ci', 'keys.json'), issuer('gone', 'lost.json')],
+    identity: { assertion: { enabled: true, issuer: 'https://auth.example', audience: 'api', bind: 'request' } },
+    routes: [
+      { path: '/open', auth: 'none' },
+      { path: '/api/*', action: 'api', strip_prefix: '/api' },
+      { path: '/two/*', auth: 'none', upstream: 'two' },
+      { path: '/private/*', action: 'api', cors: false },
+    ],
+    default_route: { action: 'api', upstream: 'api' },
+  };
+  const server = await startInProcess(t, config, { services: () => ({ tracing: traces }) });
+  rmSync(join(folder, 'lost.json'));
+  const jwt = (by = 'ci', key = pair, aud = 'latchkey') =>
+    new SignJWT({ sub: 'ci' })
+      .setProtectedHeader({ alg: 'ES256', kid: 'one' })
+      .setIssuer(`https://${by}.example`)
+      .setAudience(aud)
+      .setIssuedAt()
+      .setExpirationTime('1m')
+      .sign(key.privateKey);
+  const simulator = new Simulator(server.loaded, server.opened.store);
+  return { ...server, traces, simulator, jwt, forged: () => jwt('ci', other), misled: () => jwt('ci', pair, 'other') };
+} // prettier-ignore
+
+t.test('with everything on', async (t) => {
+  const all = await startWithAll(t);
+  const { request, token, create, login, simulator, traces } = all;
+  const soon = new Date(Date.now() + 3_600_000).toISOString();
+  const key = await token('engineer', { expires_at: soon });
+  const jwt = await all.jwt();
+  const bearer = (value: string): Headers => ({ Authorization: `Bearer ${value}` });
+  const ORIGIN = { Origin: 'https://app.example' };
+
+  await t.test('a bearer credential is a token or a JWT, and the only one', async (t) => {
+    const rows: [string, Headers, string, number, string][] = [
+      ['a token', bearer(key), '/', 200, 'forwarded'],
+      ['a token that never was', bearer(`${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`), '/', 401, 'unauthenticated'],
+      ['a JWT', bearer(jwt), '/', 200, 'forwarded'],
+      ['a JWT with the key of another', bearer(await all.forged()), '/', 401, 'unauthenticated'],
+      ['a JWT for somebody else', bearer(await all.misled()), '/', 401, 'unauthenticated'],
+      ['a JWT whose keys cannot be fetched', bearer(await all.jwt('gone')), '/', 503, 'key_set_unavailable'],
+      ['a JWT where the store has to know it', bearer(jwt), '/tokens', 403, 'wrong_credential_kind'],
+      ['both fields', { ...bearer(key), 'Service-Key': key }, '/', 400, 'several_credentials'],
+      ['two of one field', { Authorization: [`Bearer ${key}`, `Bearer ${jwt}`] }, '/', 400, 'several_credentials'],
+      ['no credential of ours', bearer('opaque'), '/', 401, 'unauthenticated'],
+    ];
+    for (const [what, headers, target, status, outcome] of rows) {
+      const { status: got, headers: fields, log, forwarded } = await request(target, { headers });
+      t.equal(got, status, what);
+      t.match(log.at(-1), { outcome }, what);
+      if (status === 401) t.match(fields['www-authenticate'], /^Bearer/, what);
+      t.equal(forwarded?.fields['authorization'], undefined, `${what}: the upstream does not get it`);
+    }
+    const { forwarded, log } = await request('/', { headers: bearer(jwt) });
+    t.match(forwarded?.fields, { 'x-auth-credential': 'jwt', 'x-auth-role': 'engineer', 'x-auth-token-id': undefined });
+    t.match(log.at(-1), { credential: 'jwt', issuer: 'ci', subject: 'ci' });
+    const { audit } = await request('/tokens', { headers: bearer(jwt) });
+    t.match(audit, [{ event: 'access.denied', actor: { credential: 'jwt', issuer: 'ci', subject: 'ci' } }]);
+  });
+
+  await t.test('a JWT is explained without its signature', async (t) => {
+    const ask = (as: string) => simulator.ask({ method: 'GET', target: '/', as: { jwt: as } }, Date.now());
+    const unchecked = { verdict: { outcome: 'forward' }, credential: { kind: 'jwt', token_id: null }, note: /signature .* is not checked/ };
+    t.match(await ask(jwt), unchecked);
+    t.match(await ask(await all.forged()), unchecked);
+    t.match(await ask(await all.misled()), { verdict: { outcome: 'unauthenticated' }, note: /aud/ });
+    const imagined = { method: 'GET', target: '/', fields: ['Authorization', `Bearer ${jwt}`], as: 'anonymous' } as const;
+    t.match(await simulator.ask(imagined, Date.now()), { verdict: { outcome: 'unauthenticated' } });
+  });
+
+  await t.test('an answer names the expiry of the token that asked, when it is near', async (t) => {
+    const later = await token('engineer', { expires_at: new Date(Date.now() + 30 * 86_400_000).toISOString() });
+    const forever = await token('engineer');
+    const expiry = async (headers: Headers) => (await request('/', { headers })).headers['service-token-expiration'];
+    t.equal(Date.parse(String(await expiry({ 'Service-Key': key }))), Math.floor(Date.parse(soon) / 1000) * 1000);
+    const denied = await request('/tokens/none', { headers: { 'Service-Key': key } });
+    t.match(denied, { status: 403, headers: { 'service-token-expiration': String } }, 'a refusal does too');
+    for (const headers of [{ 'Service-Key': later }, { 'Service-Key': forever }, { Cookie: await login('engineer') }, bearer(jwt), {}])
+      t.equal(await expiry(headers), undefined, Object.keys(headers).join());
+  });
+
+  await t.test('an assertion is bound to the request as the upstream receives it', async (t) => {
+    const { forwarded, headers } = await request('/api/a?b=c', { headers: { 'Service-Key': key } });
+    const claims = JSON.parse(Buffer.from(forwarded?.fields['x-auth-assertion']?.split('.')[1] ?? '', 'base64url').toString());
+    const htu = createHash('sha256').update('/v2/a?b=c').digest('base64url');
+    t.match(claims, { sub: 'engineer', htm: 'GET', htu, rid: headers['x-request-id'] });
+    t.ok(claims.exp - claims.iat <= 10);
+  });
+
+  await t.test('pages of allowed origins may read every answer, refusals too, and are told what they may send', async (t) => {
+    const allowed = { 'access-control-allow-origin': ORIGIN.Origin };
+    const rows: [string, string, Sent, number, object][] = [
+      ['an answer', '/', { headers: { ...ORIGIN, ...bearer(key) } }, 200, {}],
+      ['a refusal', '/', { headers: ORIGIN }, 401, allowed],
+      ['a head that is refused', '/%zz', { headers: ORIGIN }, 400, allowed],
+      ['a head with two origins', '/', { headers: { Origin: [ORIGIN.Origin, ORIGIN.Origin] } }, 400, { 'access-control-allow-origin': undefined }],
+      ['a path that is refused', '/open/', { headers: ORIGIN }, 400, allowed],
+      ['a route without CORS', '/private/a', { headers: ORIGIN }, 401, { 'access-control-allow-origin': undefined }],
+      ['a preflight of it', '/private/a', { method: 'OPTIONS', headers: { ...ORIGIN, 'Access-Control-Request-Method': 'PUT' } }, 401, { 'access-control-allow-origin': undefined }],
+      ['another origin', '/', { headers: { Origin: 'https://evil.example' } }, 401, { 'access-control-allow-origin': undefined }],
+    ];
+    for (const [what, target, sent, status, fields] of rows) {
+      const reply = await request(target, sent);
+      t.equal(reply.status, status, what);
+      t.match(reply.headers, fields, what);
+    }
+    const preflight = { ...ORIGIN, 'Access-Control-Request-Method': 'PUT', 'Access-Control-Request-Headers': 'service-key' };
+    for (const [headers, outcome] of [[preflight, 'preflight'], [{ ...preflight, Origin: 'https://evil.example' }, 'preflight_refused']] as const) {
+      const reply = await request('/api/a', { method: 'OPTIONS', headers });
+      t.equal(reply.status, 204);
+      t.match(reply.log.at(-1), { outcome });
+      t.equal(reply.headers['access-control-allow-origin'], outcome === 'preflight' ? ORIGIN.Origin : undefined);
+      const told = await simulator.ask({ method: 'OPTIONS', target: '/api/a', fields: ['Host', 'a', ...Object.entries(headers).flat()], as: 'anonymous' }, 0);
+      t.match(told, { route: { path: '/api/*' }, verdict: { outcome, status: 204, allowed: outcome === 'preflight' } });
+    }
+    const unasked = [ORIGIN, { 'Access-Control-Request-Method': 'PUT' }];
+    for (const headers of unasked) t.equal((await request('/api/a', { method: 'OPTIONS', headers })).status, 401, 'OPTIONS that asks nothing');
+  });
+
+  await t.test('the page has a host of its own, without the routes of upstreams', async (t) => {
+    const at = (Host: string, target: string) => request(target, { headers: { Host, Accept: 'text/html' } });
+    t.match(await at('Page.Example', '/'), { status: 302, headers: { location: '/_latchkey/' } });
+    t.equal((await at('page.example', '/_latchkey/')).status, 200);
+    t.equal((await at('page.example', '/open')).status, 404);
+    t.equal((await at('api.example', '/open')).status, 200);
+    t.equal((await at('api.example', '/_latchkey/')).status, 401);
+    t.equal((await at('api.example', '/')).status, 401);
+  });
+
+  await t.test('each request has its spans, and no stranger decides whether they are kept', async (t) => {
+    const traceparent = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
+    traces.begun.splice(0);
+    traces.told.splice(0);
+    const served = await request('/api/a?b=c', { headers: { 'Service-Key': key, traceparent } });
+    t.equal(served.forwarded?.fields['traceparent'], 'of the call');
+    t.match(served.log.at(-1), { trace_id: 'f'.repeat(32) });
+    t.match(traces.begun, [{ method: 'GET', path: '/api/a', host: 'api.example', parent: { traceId: 'a'.repeat(32), sampled: undefined } }]);
+    t.match(traces.told, [
+      ['decided', { 'latchkey.decision': 'allowed' }],
+      ['call', { upstream: 'api', origin: 'http://127.0.0.1:1', method: 'GET', path: '/v2/a' }],
+      ['end', { route: '/api/*', status: 200, outcome: 'forwarded', values: { 'user.id': 'engineer', 'latchkey.token_id': String }, upstreamStatus: 200 }],
+    ]);
+    traces.told.splice(0);
+    await request('/two/a');
+    t.match(traces.told[1], ['call', { upstream: 'two', origin: null, path: '/two/a' }], 'of several addresses none is named');
+    traces.told.splice(0);
+    await request('/', { headers: bearer(jwt) });
+    t.match(traces.told.at(-1), ['end', { values: { 'latchkey.credential': 'jwt', 'latchkey.token_id': undefined } }]);
+    traces.told.splice(0);
+    await request('/');
+    await request('/%zz');
+    t.equal(traces.begun.at(-1), null, 'of a head that is refused nothing is told');
+    t.match(traces.told, [
+      ['decided', { 'latchkey.decision': 'refused' }],
+      ['end', { status: 401, outcome: 'unauthenticated' }],
+      ['end', { status: 400, outcome: 'malformed' }],
+    ]);
+    t.equal((await create('user')).status, 200);
+  });
+}); // prettier-ignore
+
+t.test('explained: what a token is limited to, and why one does not hold', async (t) => {
+  const { request, create, loaded, opened } = await startInProcess(t, {
+    interface: { bearer: false },
+    tokens: { owner_login_within: '1d' },
+    routes: [{ path: '/user/:user_id', methods: ['DELETE'], action: 'user', refuse_if_active_tokens: 'user_id' }],
+  });
+  const simulator = new Simulator(loaded, opened.store);
+  const limits = { rate: '10/1m', addresses: ['10.0.0.0/8'], expires_at: '2100-01-01T00:00:00Z' };
+  const { id, access_token: key } = (await create('superuser', limits as never)).json;
+  const ask = (method: string, target: string, address = '10.0.0.1') =>
+    simulator.ask({ method, target, address, as: { key } }, Date.now());
+  t.match(await ask('GET', '/tokens/self'), {
+    verdict: { allowed: true, outcome: 'answer', status: 200, upstream: null, endpoint: 'show_own_token' },
+    credential: { token_id: id, rate: '10/1m', addresses: ['10.0.0.0/8'], expires_at: '2100-01-01T00:00:00+00:00' },
+  });
+  t.match(await ask('GET', '/tokens/self', '192.0.2.1'), { verdict: { outcome: 'address' } });
+
+  const user = await opened.store.directory.getUserByLogin('superuser@example.com');
+  const found = await opened.store.tokens.get(id);
+  if (user === undefined || found === undefined) throw new Error('they are not there');
+  const restrictions = { ...found.token.restrictions, suspended: true } as const;
+  await opened.store.directory.change({ removeTokens: [id] }, Date.now());
+  await opened.store.directory.change({ tokens: [{ ...found.token, restrictions }] }, Date.now());
+  t.match(await ask('GET', '/'), { verdict: { outcome: 'unauthenticated' }, note: `the token ${id} is suspended` });
+  await opened.store.directory.change({ removeTokens: [id] }, Date.now());
+  const expired = { ...found.token, restrictions: undefined, expiresAt: Date.now() - 1_000 };
+  await opened.store.directory.change({ tokens: [expired] }, Date.now());
+  for (const [headers, outcome] of [[{ 'Service-Key': key }, 'token_expired'], [{}, 'unauthenticated']] as const) {
+    const reply = await request('/', { headers });
+    t.match(reply.log.at(-1), { outcome });
+    t.notMatch(reply.headers['www-authenticate'], /bearer/i, 'where bearer tokens are off, nothing asks for one');
+  }
+  await opened.store.directory.change({ removeTokens: [id] }, Date.now());
+  const provider = { name: 'id', issuer: 'https://id.example', subject: 'x', loginAt: Date.now() - 2 * 86_400_000 };
+  await opened.store.directory.change({ tokens: [found.token], users: [{ ...user, provider }] }, Date.now());
+  t.match(await ask('GET', '/'), { verdict: { outcome: 'unauthenticated' }, note: /has not logged in for too long/ });
+
+  const imagined = new Simulator(loaded, null);
+  const as = { subject: syntheticSession({ ...user, locked: false }) };
+  const outcome = async (method: string, target: string, who: typeof as | 'anonymous' = as) =>
+    (await imagined.ask({ method, target, as: who }, 0)).verdict.outcome;
+  t.same([await outcome('POST', '/tokens'), await outcome('POST', '/tokens', 'anonymous')], ['answer', 'answer'], 'what takes a password in its body');
+  t.equal(await outcome('GET', '/tokens/of-somebody'), 'answer', 'whose token it is is not known: it is taken for their own');
+  t.equal(await outcome('DELETE', '/user/U9'), 'forward', 'nobody has tokens');
+}); // prettier-ignore
+
+t.test('a browser that asks for / in vain is sent to the page, unless a route names /', async (t) => {
+  for (const [routes, status] of [
+    [[], 302],
+    [[{ path: '/', action: 'api' }], 401],
+  ] as const) {
+    const { request } = await startInProcess(t, { routes });
+    t.equal((await request('/', { headers: { Accept: 'text/html' } })).status, status);
+  }
+});
+
+t.test('what ended is remembered for as long as a request may be under way', async (t) => {
+  const ends = new RecentEnds();
+  const subject = { credential: 'token', user: { id: 'U1' }, token: { id: 'T1', digest: 'D1' } } as never;
+  ends.note(endedByName(['token:T1']), 1_000);
+  t.ok(ends.hasEndedSince(subject, 900));
+  t.notOk(ends.hasEndedSince(subject, 1_001), 'what began after it');
+  ends.note(endedByName(['token:T2']), 400_000);
+  t.notOk(ends.hasEndedSince(subject, 900), 'it is forgotten');
+});

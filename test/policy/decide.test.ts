@@ -129,6 +129,45 @@ t.test('scope, role, service and the four forbidden actions each refuse on their
   );
 });
 
+t.test('a rule without anything that it allows allows nothing, whatever it denies', async (t) => {
+  const bare = new Policy({
+    roles: { none: { deny: ['a:read'] }, some: { allow: ['b:*'] } },
+    scopes: { none: {}, some: { allow: ['b:*'] } },
+    service_limited: { deny: [] },
+  });
+  for (const allows of [bare.someRoleAllows.bind(bare), bare.someScopeAllows.bind(bare)])
+    t.same([allows('a:read'), allows('a:write'), allows('b:read')], [false, false, true]);
+  t.equal(bare.decide(session('none'), 'a:write', null).allowed, false);
+  t.equal(bare.sessionScope, 'none some', 'without a scope for everything a session has them all');
+});
+
+t.test('a token includes another one that can do no more by scope and service', async (t) => {
+  const of = (scopes: string[], services: string[] = []) => {
+    const subject = token('superuser', scopes, services);
+    if (subject.credential === 'session') throw new Error('it is no token');
+    return subject.token;
+  };
+  forEachRow(
+    [
+      [of(['global']), of(['global:read']), true],
+      [of(['global:read']), of(['global']), false],
+      [of(['global:read']), of(['global:read', 'purge_all']), false],
+      [of(['purge_select', 'purge_all']), of(['purge_all']), true],
+      [of([]), of(['global:read']), false],
+      [of(['global']), of(['global'], ['S1']), true],
+      [of(['global'], ['S1']), of(['global']), false],
+      [of(['global'], ['S1']), of(['global'], ['S1', 'S2']), false],
+      [of(['global'], ['S1', 'S2']), of(['global:read'], ['S2']), true],
+    ] as const,
+    ([wide, narrow, expected]) =>
+      t.equal(
+        policy.tokenIncludes(wide, narrow),
+        expected,
+        JSON.stringify([wide.scopes, wide.services, narrow.scopes, narrow.services]),
+      ),
+  );
+});
+
 t.test('clients rely on the words for a read-only token', async (t) => {
   t.match(policy.decide(token('superuser', ['global:read']), 'service:write', null), {
     detail: 'Read only tokens are not allowed to access this endpoint',

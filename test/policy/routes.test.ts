@@ -205,6 +205,33 @@ t.test(
   },
 );
 
+t.test('whatever two routes differ in, a path that may be read as either of them is refused', async (t) => {
+  const cors = { origins: ['https://a.example'], methods: null, headers: [], expose: [], credentials: false, max_age: 0 };
+  const plain = { action: 'a' };
+  const rows: [string, Partial<RouteDefinition>, Partial<RouteDefinition>, boolean][] = [
+    ['nothing', {}, {}, false],
+    ['the action', {}, { action: 'b' }, true],
+    ['authentication', {}, { auth: 'none' }, true],
+    ['the upstream', {}, { upstream: 'other' }, true],
+    ['what is stripped', {}, { strip_prefix: '/x' }, true],
+    ['bodies', {}, { body_on_read: 'allow' }, true],
+    ['service workers', {}, { service_worker: 'allow' }, true],
+    ['CORS', {}, { cors }, true],
+    ['CORS of the same words', { cors }, { cors: { ...cors } }, false],
+    ['CORS of another page', { cors }, { cors: { ...cors, origins: ['https://b.example'] } }, true],
+    ['whether a header names the service', {}, { service: 'header:X-A' }, true],
+    ['which header names it', { service: 'header:X-A' }, { service: 'header:X-B' }, true],
+    ['the same header', { service: 'header:X-A' }, { service: 'header:x-a' }, false],
+    ['a field of the query', { service: 'query:a' }, { service: 'query:b' }, true],
+  ];
+  forEachRow(rows, ([what, one, other, refused]) => {
+    const among = new Router([{ path: '/x/y', ...plain, ...one }, { path: '/x/y/*', ...plain, ...other }], { action: 'api', upstream: 'api' });
+    t.equal(typeof find(among, 'GET', '/x/y/'), refused ? 'string' : 'object', what);
+  });
+  t.ok(router.names('GET', '/status'));
+  t.notOk(router.names('GET', '/'));
+}); // prettier-ignore
+
 t.test('a path that two upstreams could read as two things is refused', async (t) => {
   forEachRow(
     [

@@ -1,9 +1,15 @@
+import { once } from 'node:events';
+import { chmodSync, linkSync, mkdirSync, writeFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
-import type { Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
 import t, { type Test } from 'tap';
 import { Address } from '../../src/upstream/address.js';
+import { causeOf } from '../../src/upstream/faults.js';
 import type { ResponseHandler } from '../../src/upstream/upstream-request.js';
-import { serveHttp } from '../helpers/http.js';
+import { serveHttp, serveTcp } from '../helpers/http.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
 import { GET } from '../helpers/upstream-request.js';
 import { until } from '../helpers/until.js';
 
@@ -71,3 +77,90 @@ for (const [what, named, least] of [
     t.ok(last - first > 200, `over ${Math.round(last - first)} ms`);
   });
 }
+
+const NOBODY = 65_534;
+
+/** Opens a connection to a Unix socket, and says why that fails. */
+function opening(path: string, connect_timeout = 2_000): Promise<string> {
+  const { connect: open } = new Address(`unix://${path}`, { connect_timeout, tls: null });
+  return new Promise((done) =>
+    open((opened) => {
+      if (opened instanceof Error) done(causeOf(opened));
+      else {
+        opened.destroy();
+        done('open');
+      }
+    }),
+  );
+}
+
+t.test('why a Unix socket takes no connection, in words', async (t) => {
+  const folder = temporaryFolder(t);
+  const at = (name: string) => join(folder, name);
+  writeFileSync(at('file'), '');
+  mkdirSync(at('locked'));
+  await serveTcp(t, () => undefined, at('locked/socket'));
+  await serveTcp(t, () => undefined, at('open'));
+  // A server that is killed leaves its socket behind.
+  const { server } = await serveTcp(t, () => undefined, at('killed'));
+  linkSync(at('killed'), at('left'));
+  await new Promise((done) => server.close(done));
+  for (const [name, reason] of [
+    ['open', /^open$/],
+    ['none', /^connect ENOENT .*\/none: the socket does not exist; the upstream creates it/],
+    ['file', /^connect ECONNREFUSED .*\/file: the file is not a socket$/],
+    ['file/socket', /^connect ENOTDIR .*: a part of the path is not a folder$/],
+    ['left', /^connect ECONNREFUSED .*: no server listens on the socket$/],
+  ] as const)
+    t.match(await opening(at(name)), reason);
+  chmodSync(folder, 0o755);
+  chmodSync(at('locked'), 0o700);
+  const isRoot = process.geteuid?.() === 0;
+  if (isRoot) process.seteuid?.(NOBODY);
+  else chmodSync(at('locked'), 0);
+  const denied = opening(at('locked/socket'));
+  if (isRoot) process.seteuid?.(0);
+  t.match(await denied, /^connect EACCES .*: this user needs write permission for the socket and search permission/);
+  chmodSync(at('locked'), 0o700);
+}); // prettier-ignore
+
+t.test('a Unix socket that is created again is found by its path', async (t) => {
+  const path = join(temporaryFolder(t), 'socket');
+  for (let i = 0; i < 3; i++) {
+    const server = createServer().listen(path);
+    await once(server, 'listening');
+    t.equal(await opening(path), 'open');
+    await new Promise((done) => server.close(done));
+    t.match(await opening(path), /ENOENT/);
+  }
+});
+
+t.test('while the queue of a Unix socket is full a connection waits, up to its time', async (t) => {
+  const path = join(temporaryFolder(t), 'socket');
+  const server = createServer((socket) => socket.end()).listen({ path, backlog: 1 });
+  await once(server, 'listening');
+  const many = await Promise.all(Array.from({ length: 12 }, () => opening(path)));
+  t.same([...new Set(many)], ['open']);
+  server.close();
+
+  const blocked = join(temporaryFolder(t), 'socket');
+  const program = `const { parentPort, workerData } = require('node:worker_threads');
+require('node:net').createServer().listen({ path: workerData.path, backlog: 1 }, () => {
+  parentPort.postMessage('listening');
+  setTimeout(() => Atomics.wait(workerData.lock, 0, 0), 0);
+});`;
+  const lock = new Int32Array(new SharedArrayBuffer(4));
+  const worker = new Worker(program, { eval: true, workerData: { path: blocked, lock } });
+  t.teardown(() => {
+    Atomics.store(lock, 0, 1);
+    Atomics.notify(lock, 0);
+    return worker.terminate();
+  });
+  await once(worker, 'message');
+  await new Promise((over) => setTimeout(over, 50));
+  const waiting = Array.from({ length: 3 }, () => connect(blocked).on('error', () => undefined));
+  t.teardown(() => waiting.forEach((socket) => socket.destroy()));
+  const startedAt = performance.now();
+  t.match(await opening(blocked, 80), /^UND_ERR_CONNECT_TIMEOUT: the queue of .* was full for 80 ms$/);
+  t.ok(performance.now() - startedAt >= 79);
+});

@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { CHUNKED } from '../../src/http1/write.js';
 import { Address } from '../../src/upstream/address.js';
@@ -11,10 +12,14 @@ import type {
   UpstreamRequest,
 } from '../../src/upstream/upstream-request.js';
 import { serveTcp } from '../helpers/http.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
 import { GET } from '../helpers/upstream-request.js';
 import { until } from '../helpers/until.js';
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-A: b\r\n\r\nok';
+
+const KINDS = ['TCP', 'a Unix socket'] as const;
+type Kind = (typeof KINDS)[number];
 
 /** Notes what becomes of a request. */
 class Recorder implements ResponseHandler {
@@ -55,7 +60,11 @@ class Recorder implements ResponseHandler {
 }
 
 /** An upstream that does with each connection what a test says, and an address of it. */
-async function startUpstream(t: Test, serve: (socket: Socket, request: string, index: number) => void) {
+async function startUpstream(
+  t: Test,
+  kind: Kind,
+  serve: (socket: Socket, request: string, index: number) => void,
+) {
   const sockets: Socket[] = [];
   const requests: string[] = [];
   const { url: serverUrl } = await serveTcp(t, (socket) => {
@@ -64,7 +73,7 @@ async function startUpstream(t: Test, serve: (socket: Socket, request: string, i
       requests.push(bytes.toString('latin1'));
       serve(socket, bytes.toString('latin1'), index);
     });
-  });
+  }, kind === 'TCP' ? undefined : join(temporaryFolder(t), 'socket'));
   const address = new Address(serverUrl, { connect_timeout: 2_000, tls: null });
   t.teardown(() => address.pool.destroy());
   const send = (request: Partial<UpstreamRequest> = {}) => {
@@ -75,10 +84,15 @@ async function startUpstream(t: Test, serve: (socket: Socket, request: string, i
   return { sockets, requests, send };
 } // prettier-ignore
 
-t.test('an answer is the same wherever the network cuts it', async (t) => {
+/** Runs a test with an upstream of each kind. */
+function overEach(name: string, test: (t: Test, kind: Kind) => Promise<void>): void {
+  for (const kind of KINDS) t.test(`${name}, over ${kind}`, (t) => test(t, kind));
+}
+
+overEach('an answer is the same wherever the network cuts it', async (t, kind) => {
   const text = 'HTTP/1.1 103 Early\r\nX: 1\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nok\r\n1\r\n!\r\n0\r\nX-T: t\r\n\r\n';
   let cut = 0;
-  const { sockets, send } = await startUpstream(t, (socket) => {
+  const { sockets, send } = await startUpstream(t, kind, (socket) => {
     socket.setNoDelay();
     socket.write(text.slice(0, cut));
     setTimeout(() => socket.write(text.slice(cut)), 2);
@@ -91,8 +105,8 @@ t.test('an answer is the same wherever the network cuts it', async (t) => {
   t.equal(sockets.length, 1, 'on one connection');
 }); // prettier-ignore
 
-t.test('the same connection takes requests one after the other', async (t) => {
-  const { sockets, send } = await startUpstream(t, (socket) => socket.write(OK));
+overEach('the same connection takes requests one after the other', async (t, kind) => {
+  const { sockets, send } = await startUpstream(t, kind, (socket) => socket.write(OK));
   await Promise.all([send().over, send().over, send().over]);
   t.equal(sockets.length, 3);
   const used = sockets.map(({ bytesRead }) => bytesRead);
@@ -106,8 +120,8 @@ for (const [about, surplus, delay] of [
   ['later', 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil', 20],
   ['one byte', 'x', 0],
 ] as const) {
-  t.test(`what comes behind an answer answers no other request: ${about}`, async (t) => {
-    const { sockets, send } = await startUpstream(t, (socket, _, index) => {
+  overEach(`what comes behind an answer answers no other request: ${about}`, async (t, kind) => {
+    const { sockets, send } = await startUpstream(t, kind, (socket, _, index) => {
       if (index > 0) socket.write(OK);
       else if (delay === 0) socket.write(OK + surplus);
       else {
@@ -131,16 +145,16 @@ for (const [about, answer, persists] of [
   ['a long Keep-Alive', OK.replace('X-A: b', 'keep-alive: max=9, timeout=90'), true],
   ['a 204 with a length', 'HTTP/1.1 204 No\r\nContent-Length: 2\r\n\r\n', false],
 ] as const) {
-  t.test(`whether the connection takes another request behind ${about}`, async (t) => {
-    const { sockets, send } = await startUpstream(t, (socket) => socket.write(answer));
+  overEach(`whether the connection takes another request behind ${about}`, async (t, kind) => {
+    const { sockets, send } = await startUpstream(t, kind, (socket) => socket.write(answer));
     await send().over;
     await send().over;
     t.equal(sockets.length, persists ? 1 : 2);
   });
 }
 
-t.test('a request that is given up before its connection is open leaves the connection to the next one', async (t) => {
-  const { sockets, requests, send } = await startUpstream(t, (socket) => socket.write(OK));
+overEach('a request that is given up before its connection is open leaves the connection to the next one', async (t, kind) => {
+  const { sockets, requests, send } = await startUpstream(t, kind, (socket) => socket.write(OK));
   const first = send({ target: '/first' });
   first.connection?.abort(new Error('given up'));
   t.equal(await first.over, 'given up');
@@ -149,7 +163,7 @@ t.test('a request that is given up before its connection is open leaves the conn
   t.notMatch(requests.join(), /first/);
 }); // prettier-ignore
 
-t.test('what breaks', async (t) => {
+overEach('what breaks', async (t, kind) => {
   const cases: readonly [string, (socket: Socket) => void, RegExp][] = [
     ['the upstream closes at once', (socket) => socket.destroy(), /other side closed|ECONNRESET/],
     ['it ends in the head', (socket) => socket.end('HTTP/1.1 2'), /other side closed/],
@@ -159,7 +173,7 @@ t.test('what breaks', async (t) => {
     ['a head without an end', (socket) => socket.write(`HTTP/1.1 200 OK\r\nX: ${'x'.repeat(20_000)}`), /head_too_large/],
   ];
   for (const [about, serve, message] of cases) {
-    const { sockets, send } = await startUpstream(t, serve);
+    const { sockets, send } = await startUpstream(t, kind, serve);
     t.match(await send().over, message, about);
     await until(() => sockets.every(({ readyState }) => readyState === 'closed'), 'its connection is closed');
   }
@@ -174,12 +188,12 @@ function body(t: Test) {
   return { client, upload };
 } // prettier-ignore
 
-t.test('a body is whole for the upstream only when it is as long as its head says, and has ended', async (t) => {
+overEach('a body is whole for the upstream only when it is as long as its head says, and has ended', async (t, kind) => {
   for (const [about, length, pieces, seen] of [
     ['as long', 6, ['abc', 'def'], 'abcdef'],
     ['in chunks', CHUNKED, ['abc', 'def'], '3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n'],
   ] as const) {
-    const { requests, send } = await startUpstream(t, (socket, request) => {
+    const { requests, send } = await startUpstream(t, kind, (socket, request) => {
       if (request.endsWith('def') || request.endsWith('0\r\n\r\n')) socket.write(OK);
     });
     const { client, upload } = body(t);
@@ -199,7 +213,7 @@ t.test('a body is whole for the upstream only when it is as long as its head say
     ['too long', ['abcdefg'], /longer/],
     ['too long, in another piece', ['abcdef', 'g'], /longer/],
   ] as const) {
-    const { requests, send } = await startUpstream(t, () => undefined);
+    const { requests, send } = await startUpstream(t, kind, () => undefined);
     const { client, upload } = body(t);
     const recorder = send({ method: 'POST', body: upload, length: 6 });
     await until(() => requests.length > 0, 'the head is there');
@@ -210,8 +224,8 @@ t.test('a body is whole for the upstream only when it is as long as its head say
   }
 }); // prettier-ignore
 
-t.test('an answer that comes before the end of a body closes the connection', async (t) => {
-  const { sockets, send } = await startUpstream(t, (socket) => socket.write(OK));
+overEach('an answer that comes before the end of a body closes the connection', async (t, kind) => {
+  const { sockets, send } = await startUpstream(t, kind, (socket) => socket.write(OK));
   const { upload } = body(t);
   t.equal(await send({ method: 'POST', body: upload, length: 6 }).over, '200 ok');
   await until(() => sockets[0]?.readyState === 'closed', 'it is closed');

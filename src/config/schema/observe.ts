@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { text } from './units.js';
-import { baseUrl } from './urls.js';
+import { collectorUrl } from './urls.js';
 
 /** Fields of a request's record that can be left out or added. The others are always there. */
 const LOG_FIELDS = ['path', 'query', 'client', 'host', 'user_agent', 'timings'] as const;
@@ -29,7 +29,7 @@ export const logSchema = z.strictObject({
 
 /** Spans of each request, sent to a collector. */
 export const tracingSchema = z.strictObject({
-  otlp: baseUrl.describe('URL of the collector, OTLP over HTTP; /v1/traces is appended'),
+  otlp: collectorUrl.describe('URL of the collector, OTLP over HTTP; /v1/traces is appended'),
   service_name: text.default('latchkey').describe('The name of this service in spans'),
   sample_ratio: share
     .default(1)

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isHost } from '../../domain/host.js';
 import { filePath, text, timeLimit, integer } from './units.js';
-import { baseUrl } from './urls.js';
+import { upstreamUrl } from './urls.js';
 
 const healthCheck = z.strictObject({
   path: text
@@ -30,8 +30,8 @@ const hostField = z
 
 export const upstreamSchema = z
   .strictObject({
-    url: baseUrl.optional().describe('An http or https URL; its path is prepended to each request target'),
-    urls: z.array(baseUrl).min(1, 'expected at least one URL').optional().describe('Several addresses instead of url'),
+    url: upstreamUrl.optional().describe('An http or https URL, whose path is prepended to each request target; or unix:///PATH of a Unix socket'),
+    urls: z.array(upstreamUrl).min(1, 'expected at least one URL').optional().describe('Several addresses instead of url'),
     connect_timeout: timeLimit.prefault('2s').describe('Timeout of a new connection, TLS included'),
     response_timeout: timeLimit.prefault('30s').describe('Timeout to the first byte of the answer'),
     idle_timeout: timeLimit.prefault('60s').describe('Longest time between bytes, in either direction'),
@@ -45,7 +45,7 @@ export const upstreamSchema = z
     wait_timeout: timeLimit.prefault('10s').describe('Longest wait for a free connection'),
     health_check: healthCheck.nullable().default(null).describe('Active health checks of each address'),
     host: hostField.default('upstream')
-      .describe('The Host field: upstream (the host of the URL), preserve (what the client sent), or this name'),
+      .describe('The Host field: upstream (of the URL; localhost for a socket), preserve (what the client sent), or this name'),
     tls: tls.nullable().default(null).describe('For https; the certificate is always verified'),
   })
   .refine(({ url, urls }) => url !== undefined || urls !== undefined, 'give url, or urls for several addresses')

@@ -1,8 +1,23 @@
+import {
+  isSocketLike,
+  meantSocketUrl,
+  parseUpstreamUrl,
+  SOCKET_URL_RULE,
+} from '../../domain/upstream-url.js';
 import { text } from './units.js';
 
 /** Where an upstream listens. */
-export const baseUrl = text.refine(
-  isUpstreamUrl,
+export const upstreamUrl = text.superRefine((value, context) => {
+  if (parseUpstreamUrl(value) !== undefined) return;
+  const rule = isSocketLike(value)
+    ? SOCKET_URL_RULE
+    : 'an http:// or https:// URL without user, query or fragment, or unix:// and the path of a socket';
+  context.addIssue({ code: 'custom', message: `expected ${rule}`, params: { meant: meantSocketUrl(value) } });
+});
+
+/** Where a collector listens. */
+export const collectorUrl = text.refine(
+  isCollectorUrl,
   'expected an http:// or https:// URL without user, query or fragment',
 );
 
@@ -39,7 +54,7 @@ function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(host);
 }
 
-function isUpstreamUrl(value: string): boolean {
+function isCollectorUrl(value: string): boolean {
   if (!URL.canParse(value)) return false;
   const url = new URL(value);
   return isPlainUrl(url) && url.search === '';

@@ -33,6 +33,8 @@ import { createSending } from './sending.js';
 const PATH = '/v1/traces';
 /** A process that ends waits no longer than this for its collector. */
 const CLOSE_MS = 2_000;
+/** What the origin of a Unix socket begins with; the rest is its path. */
+const UNIX = 'unix://';
 /** Longest value that a span is given. */
 const MAX_VALUE = 512;
 
@@ -127,7 +129,7 @@ class Spans implements RequestTrace {
     setValues(span, {
       'http.request.method': method,
       'latchkey.upstream': upstream,
-      ...(origin === null ? { 'url.path': path } : addressed(new URL(origin), path)),
+      ...(origin === null ? { 'url.path': path } : addressed(origin, path)),
     });
     this.#upstream = span;
     const { traceId, spanId, traceFlags } = span.spanContext();
@@ -185,7 +187,10 @@ function setValues(span: Span, values: TracedValues): void {
       span.setAttribute(name, typeof value === 'string' ? maskTokens(value) : value);
 }
 
-function addressed({ origin, hostname, port, protocol }: URL, path: string): TracedValues {
+function addressed(address: string, path: string): TracedValues {
+  if (address.startsWith(UNIX))
+    return { 'url.path': path, 'server.address': address.slice(UNIX.length), 'network.transport': 'unix' };
+  const { origin, hostname, port, protocol } = new URL(address);
   return {
     'url.full': origin + path,
     'server.address': hostname,

@@ -31,7 +31,7 @@ export interface TracedParent {
 /** Where a request is forwarded to. */
 export interface TracedCall {
   readonly upstream: string;
-  /** `https://api.internal:8443`; null when there are several addresses to choose from. */
+  /** `https://api.internal:8443` or `unix:///run/api.sock`; null when there are several addresses to choose from. */
   readonly origin: string | null;
   readonly method: string;
   /** Without its query. */

@@ -1,0 +1,46 @@
+import { posix } from 'node:path';
+import * as fc from 'fast-check';
+import t from 'tap';
+import { parseUpstreamUrl } from '../../src/domain/upstream-url.js';
+import { property, Share } from '../helpers/property.js';
+
+/** What may not be in a path: nobody else may read another path out of the same text. */
+const REFUSED = /[^!-~]|[%?#:@\\]/;
+
+t.test('each character of a path of a Unix socket is itself, or is refused', async (t) => {
+  for (let code = 0; code < 0x300; code++) {
+    const path = `/run/a${String.fromCharCode(code)}b.sock`;
+    const socketPath = parseUpstreamUrl(`unix://${path}`)?.socketPath;
+    if (socketPath !== (REFUSED.test(path) ? undefined : path)) t.fail(JSON.stringify(path));
+  }
+});
+
+t.test('the longest path is as long as the system takes', async (t) => {
+  const longest = `unix:///${'a'.repeat(106)}`;
+  t.equal(parseUpstreamUrl(longest)?.socketPath?.length, 107);
+  t.equal(parseUpstreamUrl(`${longest}a`), undefined);
+});
+
+const accepted = new Share();
+const parts = fc.constantFrom('/run', '/a', '/.a', '/x.sock', '/', '.', '..', '@', '%2f', ' ', ':');
+property(
+  'a Unix socket has one URL, and no URL but that of a socket leads to one',
+  20_000,
+  fc.tuple(
+    fc.constantFrom('unix://', 'unix:', 'http://', 'http+unix://', ''),
+    fc.array(parts, { maxLength: 8 }),
+  ),
+  ([scheme, segments]) => {
+    const text = scheme + segments.join('');
+    const { socketPath, origin, prefix } = parseUpstreamUrl(text) ?? { socketPath: null };
+    if (scheme === 'unix://') accepted.note(socketPath !== null);
+    if (socketPath === null) return;
+    if (origin !== text || text !== `unix://${socketPath}` || prefix !== '')
+      throw new Error('it is read as another one');
+    if (posix.resolve(socketPath) !== socketPath) throw new Error('it has another spelling');
+  },
+);
+
+t.test('the property above meets sockets', async (t) => {
+  t.ok(accepted.part > 0.05, `${accepted.part}`);
+});

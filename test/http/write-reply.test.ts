@@ -1,0 +1,39 @@
+import { PassThrough } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import t from 'tap';
+import { refusalReply } from '../../src/http/replies.js';
+import { writeRawReply } from '../../src/http/write-reply.js';
+
+/** A connection that keeps what is written to it. */
+class Connection extends PassThrough {
+  override resume() {
+    return this;
+  }
+}
+
+t.test('an answer without a request is whole, and ends its connection', async (t) => {
+  const socket = new Connection();
+  writeRawReply(socket, refusalReply({ refusal: 'overloaded', detail: 'zu viele für uns' }), 'R1');
+  const written = await text(socket);
+  const [head = '', body = ''] = written.split('\r\n\r\n');
+  t.match(head, /^HTTP\/1\.1 503 Service Unavailable\r\nDate: .* GMT\r\n/);
+  for (const field of ['Connection: close', 'X-Request-Id: R1', 'Retry-After: 1', 'Cache-Control: no-store', `Content-Length: ${Buffer.byteLength(body)}`])
+    t.ok(head.split('\r\n').includes(field), field);
+  t.match(JSON.parse(body), { detail: 'zu viele für uns' });
+}); // prettier-ignore
+
+t.test('one without a body has no length', async (t) => {
+  const socket = new Connection();
+  writeRawReply(socket, { status: 204 }, 'R1');
+  const written = await text(socket);
+  t.match(written, /^HTTP\/1\.1 204 No Content\r\n[^]*\r\n\r\n$/);
+  t.notMatch(written, /^content-(?:length|type):/im);
+});
+
+t.test('a client that is gone gets none', async (t) => {
+  const socket = new Connection();
+  socket.end();
+  writeRawReply(socket, { status: 204 }, 'R1');
+  await new Promise((closed) => socket.once('close', closed));
+  t.equal(socket.read(), null);
+});
