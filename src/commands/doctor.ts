@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describeSystemError } from '../domain/system-error.js';
+import { CHECKS } from '../doctor/checks/all.js';
 import { examine, type Report, type Result, Unreachable } from '../doctor/examine.js';
 import { printable } from '../observe/printable.js';
 import { readVersion } from '../observe/version.js';
@@ -16,6 +17,9 @@ export interface DoctorCommandOptions {
   readonly upstream?: URL;
   readonly admin?: URL;
   readonly decision?: URL;
+  readonly plain?: URL;
+  readonly host?: readonly string[];
+  readonly check?: readonly string[];
   readonly path?: readonly string[];
   readonly public?: readonly string[];
   readonly identityHeader?: readonly string[];
@@ -25,8 +29,8 @@ export interface DoctorCommandOptions {
   readonly json?: true;
 }
 
-/** Most requests of one run; 8 paths with a token take about as many. */
-const MAX_REQUESTS = 6_000;
+/** Most requests of one run; 8 paths with a token take about 6,500. */
+const MAX_REQUESTS = 8_000;
 
 /** The one path that the built-in routes open. */
 const OPEN_PATHS: readonly string[] = ['/status'];
@@ -35,6 +39,7 @@ const OPEN_PATHS: readonly string[] = ['/status'];
 export async function doctor(options: DoctorCommandOptions): Promise<number> {
   const publicPaths = [...new Set(options.public ?? OPEN_PATHS)];
   const key = keyOf(options);
+  refuseUnknown(options.check ?? []);
   const progress = new Progress();
   try {
     const report = await examine(
@@ -43,6 +48,8 @@ export async function doctor(options: DoctorCommandOptions): Promise<number> {
         paths: [...new Set(options.path)].filter((path) => !publicPaths.includes(path)),
         publicPaths,
         identityHeaders: options.identityHeader ?? [],
+        hosts: options.host ?? [],
+        ...(options.check === undefined ? {} : { checks: options.check }),
         version: readVersion(),
         maxRequests: MAX_REQUESTS,
         ...(key === undefined ? {} : { key }),
@@ -59,6 +66,12 @@ export async function doctor(options: DoctorCommandOptions): Promise<number> {
     throw error;
   }
 }
+
+function refuseUnknown(names: readonly string[]): void {
+  const known = CHECKS.map(({ name }) => name);
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown !== undefined) throw new CommandFailed(`no check is named ${unknown}; write one of ${known.join(', ')}`);
+} // prettier-ignore
 
 function keyOf({ keyFile }: DoctorCommandOptions): string | undefined {
   if (keyFile !== undefined) return readSecret(keyFile, 'a token');
@@ -81,7 +94,7 @@ const WORDS: Readonly<Record<Result, string>> = {
 };
 
 /** A table of the checks, then each finding with what shows it and its remedy. */
-async function render({ url, checks, findings, notes, requests, duration_ms: ms }: Report): Promise<string> {
+async function render({ url, checks, findings, advice, notes, requests, duration_ms: ms }: Report): Promise<string> {
   const rows = checks.map(({ result, check, summary }) => [WORDS[result], check, summary]);
   const details = findings.map(({ severity, check, summary, evidence, remedy }) =>
     [`${WORDS[severity]}: ${check}: ${summary}`, ...evidence.map((line) => `  ${line}`), `  Remedy: ${remedy}`].join('\n'),
@@ -91,6 +104,7 @@ async function render({ url, checks, findings, notes, requests, duration_ms: ms 
   return [
     await renderTable(['RESULT', 'CHECK', 'SUMMARY'], rows),
     ...details.map((text) => `${text}\n`),
+    ...advice.map(({ check, summary, remedy }) => `Advice: ${check}: ${printable(summary)}\n  Remedy: ${remedy}\n`),
     ...notes.map((note) => `Note: ${printable(note)}`),
     `${url}: ${count('serious')} serious, ${count('warning')} warnings, ${open} could not tell; ${requests} requests in ${Math.round(ms / 1_000)} s`,
   ].join('\n');

@@ -1,12 +1,17 @@
 import type { Deployment, Finding, Subject } from './check.js';
+import type { Destination } from './exchange.js';
 import { type Answer, type Probe, textOf } from './message.js';
-import { describeAnswer, isForeign, isOfLatchkey, shapeOf, type Verdict, verdictOf } from './verdict.js';
+import { describeAnswer, isOfLatchkey, shapeOf, type Verdict, verdictOf } from './verdict.js';
 
 /** A change to a request that must not change what Latchkey decides. */
 export interface Alteration {
   /** Names it in a report. */
   readonly label: string;
   readonly probe: Probe;
+  /** Where it goes instead of the deployment. */
+  readonly to?: Destination;
+  /** Whether an answer that lets it in may be of something else, which needs no credential. */
+  readonly isElsewhere?: (answer: Answer) => boolean | Promise<boolean>;
 }
 
 /** A change that did. */
@@ -45,29 +50,30 @@ async function tryOn(
   await Promise.all(
     alterations.map(async (alteration) => {
       const probe = probeOf(subject, alteration);
-      const answer = await deployment.send(probe);
+      const answer = await deployment.send(probe, alteration.to);
       const verdict = verdictOf(answer);
       if (verdict === 'refused' || verdict === 'none') return;
+      if ((await alteration.isElsewhere?.(answer)) === true) return;
       const line = `${alteration.label} ${subject.view.name}: ${describeAnswer(answer)} instead of ${describeAnswer(subject.baseline)}`;
-      if (verdict === 'passed') {
-        if (await isSteady(deployment, subject, probe)) passed.push({ line, answer });
-      } else if (isPastTheGate(answer, subject.baseline)) unclear.push({ line, answer });
+      if (verdict !== 'passed' && !isPastTheGate(answer)) return;
+      if (await isSteady(deployment, subject, { ...alteration, probe }, answer))
+        (verdict === 'passed' ? passed : unclear).push({ line, answer });
     }),
   );
   return { passed, unclear, tried: alterations.length };
 }
 
 /** A deployment in motion answers one request in two ways. */
-async function isSteady(deployment: Deployment, subject: Subject, probe: Probe): Promise<boolean> {
-  const again = await deployment.send(probe);
+async function isSteady(deployment: Deployment, subject: Subject, { probe, to }: Alteration, answer: Answer): Promise<boolean> {
+  const again = await deployment.send(probe, to);
   const baseline = await deployment.send(probeOf(subject, { probe: {} }));
-  return verdictOf(again) === 'passed' && verdictOf(baseline) !== 'passed';
-}
+  return verdictOf(again) === verdictOf(answer) && verdictOf(baseline) === subject.verdict;
+} // prettier-ignore
 
-/** A refusal became an answer with the marks of another server: the API's 404, say. Redirects are the proxy's own. */
-function isPastTheGate(answer: Answer, refusal: Answer): boolean {
+/** A refusal became an answer that refuses nothing: the API's 404, say. Redirects are the proxy's own. */
+function isPastTheGate(answer: Answer): boolean {
   const isRedirect = answer.status >= 300 && answer.status < 400;
-  return !isRedirect && !isOfLatchkey(answer) && isForeign(answer, refusal);
+  return !isRedirect && !isOfLatchkey(answer);
 }
 
 /** Joins what several subjects gave. */
@@ -125,12 +131,16 @@ export async function changesAnswer(
   probe: Partial<Probe>,
   unknownProbe: Partial<Probe>,
 ): Promise<boolean> {
-  const [first, control, changed] = await Promise.all(
-    [{}, unknownProbe, probe].map(async (each) => deployment.send(probeOf(subject, { probe: each }))),
+  const changed = await deployment.send(probeOf(subject, { probe }));
+  if (shapeOf(changed) === shapeOf(subject.baseline)) return false;
+  const [first, control] = await Promise.all(
+    [{}, unknownProbe].map(async (each) => deployment.send(probeOf(subject, { probe: each }))),
   );
-  if (first === undefined || control === undefined || changed === undefined) return false;
+  if (first === undefined || control === undefined) return false;
   const isStable = shapeOf(first) === shapeOf(subject.baseline) && shapeOf(control) === shapeOf(first);
-  return isStable && changed.status !== 0 && shapeOf(changed) !== shapeOf(first) && verdictOf(changed) !== 'refused';
+  if (!isStable || changed.status === 0 || verdictOf(changed) === 'refused') return false;
+  const again = await deployment.send(probeOf(subject, { probe }));
+  return shapeOf(again) === shapeOf(changed);
 } // prettier-ignore
 
 /** Those of some markers that an answer contains. */

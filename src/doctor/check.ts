@@ -15,9 +15,16 @@ export interface Finding {
   readonly remedy?: string;
 }
 
+/** What could be better and is no fault: it changes neither the result nor the exit code. */
+export interface Advice {
+  readonly summary: string;
+  readonly remedy: string;
+}
+
 /** What a check came to. */
 export interface Outcome {
   readonly findings: readonly Finding[];
+  readonly advice?: readonly Advice[];
   /** What was looked at, for a check without findings. */
   readonly seen: string;
   /** Why it could not tell; then no finding does not mean that all is well. */
@@ -58,6 +65,10 @@ export interface DoctorOptions {
   readonly upstream?: URL;
   readonly admin?: URL;
   readonly decision?: URL;
+  /** Where plain HTTP is served beside TLS. */
+  readonly plain?: URL;
+  /** Names of other virtual hosts. */
+  readonly hosts: readonly string[];
   /** Paths that need a credential. */
   readonly paths: readonly string[];
   /** Paths that need none. */
@@ -71,6 +82,8 @@ export interface DoctorOptions {
   readonly version: string;
   /** Most requests of the run. */
   readonly maxRequests: number;
+  /** Names of the checks to run; all when it is absent. */
+  readonly checks?: readonly string[];
 }
 
 /** What checks work with. */
@@ -84,6 +97,8 @@ export interface Deployment {
   readonly unknownPath: string;
   /** Every answer of the deployment so far. */
   readonly answers: readonly Answer[];
+  /** Whether an answer seems to come from the API, by what it let through so far. Undefined when nothing is known of it. */
+  isOfApi(answer: Answer): boolean | undefined;
   /** Sends a request to the deployment, or to another destination. It never rejects but at the limits of the run. */
   send(probe: Probe, to?: Destination): Promise<Answer>;
   /** Asks for time and requests that are spent otherwise. @throws LimitReached */

@@ -1,5 +1,6 @@
 import { formatTime } from '../domain/time.js';
 import {
+  type Advice,
   type Check,
   type DoctorOptions,
   type Finding,
@@ -20,6 +21,11 @@ interface ReportedFinding extends Finding {
   readonly remedy: string;
 }
 
+/** Something that could be better, with the check that it is of. */
+interface ReportedAdvice extends Advice {
+  readonly check: string;
+}
+
 /** One check. */
 interface ReportedCheck {
   readonly check: string;
@@ -38,6 +44,7 @@ export interface Report {
   readonly requests: number;
   readonly result: Result;
   readonly findings: readonly ReportedFinding[];
+  readonly advice: readonly ReportedAdvice[];
   readonly checks: readonly ReportedCheck[];
   /** Why a part of the run was left out. */
   readonly notes: readonly string[];
@@ -55,7 +62,8 @@ export async function examine(options: DoctorOptions, onCheck: (title: string) =
   const first = await session.begin();
   if (first.status === 0) throw new Unreachable(`${options.url.origin} does not answer: ${first.fault}`);
   const outcomes: (readonly [Check, Outcome])[] = [];
-  for (const check of CHECKS) {
+  const { checks: names } = options;
+  for (const check of CHECKS.filter(({ name }) => names?.includes(name) ?? true)) {
     onCheck(check.title);
     outcomes.push([check, await outcomeOf(check, session)]); // oxlint-disable-line no-await-in-loop -- later checks look at the answers of earlier ones
   }
@@ -70,6 +78,7 @@ export async function examine(options: DoctorOptions, onCheck: (title: string) =
     requests: session.requests,
     result: worstOf(findings, outcomes.some(([, { unknown: why }]) => why !== undefined)),
     findings: [...findings].toSorted((a, b) => rank(a.severity) - rank(b.severity)),
+    advice: outcomes.flatMap(([{ name }, { advice = [] }]) => advice.map((each) => ({ check: name, ...each }))),
     checks: outcomes.map(([{ name, title }, outcome]) => reported(name, title, outcome)),
     notes: session.keyNote === '' ? [] : [session.keyNote],
   };

@@ -13,6 +13,8 @@ export interface Destination {
   readonly isTls: boolean;
   /** As `Host` names it. */
   readonly authority: string;
+  /** The name that TLS asks for; empty for none. Absent: that of the host. */
+  readonly serverName?: string;
 }
 
 /** Reads where a URL leads. */
@@ -23,22 +25,29 @@ export function destinationOf({ hostname, port, protocol, host }: URL): Destinat
 }
 
 /** Options of a TLS connection that is made whatever the certificate says. */
-export function tlsOptions({ host, port }: Destination, more: ConnectionOptions = {}): ConnectionOptions {
+export function tlsOptions(
+  { host, port, serverName = isIP(host) === 0 ? host : '' }: Destination,
+  more: ConnectionOptions = {},
+): ConnectionOptions {
   return {
     host,
     port,
     rejectUnauthorized: false,
-    ...(isIP(host) === 0 ? { servername: host } : {}),
+    ...(serverName === '' ? {} : { servername: serverName }),
     ...more,
   };
 }
 
+/** Sessions that spare both sides most of the next handshake. */
+const sessions = new WeakMap<Destination, Buffer>();
+
 /** Opens a connection. The certificate is a finding of its own, so here it stops nothing. */
 function open(to: Destination): Socket {
-  return to.isTls
-    ? connectTls(tlsOptions(to, { ALPNProtocols: ['http/1.1'] }))
-    : connect({ host: to.host, port: to.port });
-}
+  if (!to.isTls) return connect({ host: to.host, port: to.port });
+  const session = sessions.get(to);
+  const socket = connectTls(tlsOptions(to, { ALPNProtocols: ['http/1.1'], ...(session === undefined ? {} : { session }) }));
+  return socket.on('session', (made) => sessions.set(to, made));
+} // prettier-ignore
 
 /** The bytes of a request, on a connection of its own. @param agent names this program */
 export function bytesOf(probe: Probe, authority: string, agent: string): Buffer {

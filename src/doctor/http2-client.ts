@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { Deployment, Subject } from './check.js';
-import { PROBE_MS, tlsOptions } from './exchange.js';
+import { type Destination, PROBE_MS, tlsOptions } from './exchange.js';
 import { decodeStatus, encodeFields } from './hpack.js';
 import { type Answer, type Field, MAX_BODY, noAnswer } from './message.js';
 
@@ -26,30 +26,34 @@ const STREAM = 1;
  */
 export class Http2Client {
   readonly #deployment: Deployment;
+  readonly #to: Destination;
   readonly protocol: 'h2' | 'h2c';
 
-  private constructor(deployment: Deployment) {
+  private constructor(deployment: Deployment, to: Destination) {
     this.#deployment = deployment;
-    this.protocol = deployment.to.isTls ? 'h2' : 'h2c';
+    this.#to = to;
+    this.protocol = to.isTls ? 'h2' : 'h2c';
   }
 
   /** Finds out whether HTTP/2 is offered: by ALPN, or without TLS by prior knowledge. Undefined when it is not. */
-  static async open(deployment: Deployment): Promise<Http2Client | undefined> {
-    const client = new Http2Client(deployment);
-    const answer = await client.#ask(deployment.unknownPath, []);
+  static async open(deployment: Deployment, to = deployment.to): Promise<Http2Client | undefined> {
+    const client = new Http2Client(deployment, to);
+    const answer = await client.request(deployment.unknownPath, []);
     return answer.fault === '' ? client : undefined;
   }
 
   /** Asks for the path of a subject as its view, with more fields. */
-  async get({ path, view }: Subject, more: readonly Field[]): Promise<Answer> {
-    return this.#ask(path, [
+  async get({ path, view }: Subject, more: readonly Field[], target = path): Promise<Answer> {
+    return this.request(target, [
       ...view.fields.map(([name, value]) => [name.toLowerCase(), value] as const),
       ...more,
     ]);
   }
 
-  async #ask(path: string, fields: readonly Field[]): Promise<Answer> {
-    const { to, options } = this.#deployment;
+  /** Asks for a target with some fields. */
+  async request(path: string, fields: readonly Field[]): Promise<Answer> {
+    const { options } = this.#deployment;
+    const to = this.#to;
     this.#deployment.spend();
     const block = encodeFields([
       [':method', 'GET'],
@@ -89,8 +93,8 @@ async function read(socket: Socket): Promise<Answer> {
     const body: Buffer[] = [];
     const finish = (fault: string) => {
       clearTimeout(timer);
+      const answer = noAnswer(status === 0 ? fault : '', sentAt, socket.remoteAddress);
       socket.destroy();
-      const answer = noAnswer(status === 0 ? fault : '', sentAt);
       done({ ...answer, status, body: Buffer.concat(body).toString('utf8').slice(0, MAX_BODY) });
     };
     const timer = setTimeout(() => finish(spoke ? '' : 'ETIMEDOUT'), PROBE_MS);

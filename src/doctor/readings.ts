@@ -9,6 +9,16 @@ export interface Reading {
 const same = (label: string, target: string): Reading => ({ label, target, isSame: true });
 const similar = (label: string, target: string): Reading => ({ label, target, isSame: false });
 
+const ENDINGS: readonly string[] = ['json', 'xml', 'html', 'css', 'js', 'map', 'png', 'jpg', 'gif', 'svg', 'ico', 'woff2', 'txt', 'pdf']; // prettier-ignore
+/** The endings that most rules for files contain. */
+const FILES: readonly string[] = ['css', 'png'];
+
+/** Paths that proxies often exempt. */
+export const OPEN_PATHS: readonly string[] = [
+  '/static/', '/public/', '/assets/', '/images/', '/css/', '/js/', '/docs/', '/health', '/healthz', '/favicon.ico', '/robots.txt',
+  '/login', '/_latchkey/', '/.well-known/',
+]; // prettier-ignore
+
 /** Encodes one character of a path. */
 function encoded(path: string, at: number, times = 1): string {
   const code = path.charCodeAt(at).toString(16).padStart(2, '0');
@@ -77,10 +87,48 @@ export function readingsOf(path: string, origin: string): Reading[] {
     similar('a trailing encoded line end', `${path}%0a`),
     similar('a trailing file', `${path}/ldr.css`),
     similar('a trailing name of a public file', `${path}/favicon.ico`),
-    ...['json', 'css', 'js', 'png', 'html'].map((end) => similar(`the ending .${end}`, `${path}.${end}`)),
+    ...ENDINGS.map((end) => similar(`the ending .${end}`, `${path}.${end}`)),
+    ...FILES.flatMap((end) => [
+      same(`a parameter like .${end}`, `${path};ldr.${end}`),
+      same(`a query like .${end}`, `${path}?ldr.${end}`),
+      similar(`an encoded line end and .${end}`, `${path}%0a.${end}`),
+      similar(`an encoded question mark and .${end}`, `${path}%3f.${end}`),
+      similar(`a file .${end}`, `${path}/ldr.${end}`),
+    ]),
+    same('a query with names of open paths', `${path}?${OPEN_PATHS.join('&')}`),
     similar('a trailing ~', `${path}~`),
   ].filter(({ target }, i, all) => target !== path && all.findIndex((one) => one.target === target) === i);
 }
+
+/** Ways that begin with paths that a proxy often exempts and lead to a protected one. */
+export function readingsThroughUsual(path: string): Reading[] {
+  return OPEN_PATHS.flatMap((open) => {
+    const base = open.replace(/\/$/, '');
+    const up = (step: string) => step.repeat(base.split('/').length - 1);
+    return [
+      same(`${open} and a detour`, `${base}${up('/..')}${path}`),
+      same(`${open} and an encoded detour`, `${base}${up('/%2e%2e')}${path}`),
+      same(`${open} and a detour with encoded slashes`, `${base}${up('%2f..')}%2f${path.slice(1)}`),
+      same(`${open} and a detour with a parameter`, `${base}${up('/..;')}${path}`),
+      same(`${open} without its slash and a detour`, `${base}..${path}`),
+    ];
+  });
+}
+
+/** Ways that begin with a protected path and lead to a public one, which a server that does not normalize serves by its beginning. */
+export function readingsBack(path: string, open: string): Reading[] {
+  const up = (step: string) => step.repeat(path.split('/').length - 1);
+  const rest = open.slice(1);
+  return [
+    same(`a detour to ${open}`, `${path}${up('/..')}${open}`),
+    same(`an encoded detour to ${open}`, `${path}${up('/%2e%2e')}${open}`),
+    same(`a detour with encoded slashes to ${open}`, `${path}${up('%2f..')}%2f${rest}`),
+    same(`an encoded question mark and a detour to ${open}`, `${path}%3f/..${up('/..')}${open}`),
+    same(`an encoded # and a detour to ${open}`, `${path}%23/..${up('/..')}${open}`),
+    same(`a parameter and a detour to ${open}`, `${path};${up('/..')}${open}`),
+    same(`a query and a detour to ${open}`, `${path}?/..${up('/..')}${open}`),
+  ];
+} // prettier-ignore
 
 /** Ways that begin with a public path and lead to a protected one. */
 export function readingsThrough(open: string, path: string): Reading[] {

@@ -11,7 +11,7 @@ import {
 import { bytesOf, type Destination, destinationOf, exchange } from './exchange.js';
 import type { Answer, Probe } from './message.js';
 import { reasonForDistrust } from './trust.js';
-import { verdictOf } from './verdict.js';
+import { isOfLatchkey, shapeOf, verdictOf } from './verdict.js';
 
 /** Longest duration of one run, in milliseconds. */
 const MAX_MS = 120_000;
@@ -57,6 +57,13 @@ export class Session implements Deployment {
       if (to === this.to) this.answers.push(answer);
       return answer;
     });
+  }
+
+  isOfApi(answer: Answer): boolean | undefined {
+    const own = this.subjects.filter(({ verdict, baseline }) => verdict === 'passed' && !isOfLatchkey(baseline));
+    if (own.length === 0) return undefined;
+    const showsAgent = ({ body }: Answer) => body.includes(this.#agent);
+    return own.some(({ baseline }) => shapeOf(baseline) === shapeOf(answer) || (showsAgent(baseline) && showsAgent(answer)));
   }
 
   /** Asks for every path once as it is. Resolves to the first answer. */

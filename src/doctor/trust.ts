@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
+import { bytesOfAddress } from '../domain/address.js';
 import { type Destination, PROBE_MS, tlsOptions } from './exchange.js';
 
 /** Makes a TLS connection and hands it over, then ends it. @throws Error of the handshake */
@@ -25,3 +26,14 @@ export async function reasonForDistrust(to: Destination, ca: string | undefined)
   const fault = await withTls(to, more, (socket) => (socket.authorized ? '' : String(socket.authorizationError)));
   return fault === '' ? '' : `the token was not sent, because the certificate is not trusted (${fault})`;
 } // prettier-ignore
+
+/** Whether an address is of this machine only. */
+export function isLoopback(address: string): boolean {
+  return bytesOfAddress(address)[0] === 127 || address === '::1';
+}
+
+/** The names of a certificate, without wildcards. @throws Error of the handshake */
+export async function certificateNames(to: Destination): Promise<string[]> {
+  const { subjectaltname = '' } = await withTls(to, {}, (socket) => socket.getPeerCertificate());
+  return [...subjectaltname.matchAll(/DNS:([\w.-]+)/g)].map(([, name = '']) => name);
+}

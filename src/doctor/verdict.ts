@@ -6,16 +6,22 @@ export type Verdict = 'refused' | 'passed' | 'unclear' | 'none';
 
 /** Statuses that refuse, whoever in front of the API gives them. */
 const REFUSALS: ReadonlySet<number> = new Set([
-  400, 401, 403, 407, 411, 413, 414, 417, 421, 426, 429, 431, 501, 503, 505,
+  400, 401, 403, 407, 411, 413, 414, 417, 421, 422, 426, 429, 431, 501, 503, 505,
 ]);
 
 /** Statuses with which Latchkey says that it let a request through to an upstream that did not answer. */
 const GATEWAY_FAULTS: ReadonlySet<number> = new Set([502, 504]);
 
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+/** A part of an address where people log in. */
+const LOGIN =
+  /(?:^|[/._?&=-])(?:log-?in|sign-?in|_latchkey|sso|oauth2?|oidc|saml2?|authorize|auth)(?=[/._?&=-]|$)/i;
+
 /** Judges one answer. */
 export function verdictOf(answer: Answer): Verdict {
   const { status } = answer;
   if (status === 0) return 'none';
+  if (REDIRECTS.has(status) && valuesOf(answer, 'location').some((to) => LOGIN.test(to))) return 'refused';
   if (status === 101 || (status >= 200 && status < 300) || status === 304) return 'passed';
   if (REFUSALS.has(status)) return 'refused';
   if (!isOfLatchkey(answer)) return 'unclear';
@@ -37,17 +43,14 @@ export function messageOf(answer: Answer): string {
 }
 
 /** Digest of an answer without what changes each time: dates, numbers, ids. */
-export function shapeOf({ status, body }: Answer): string {
-  const steady = body.replaceAll(/[0-9a-f-]{8,}|\d+/gi, '#');
+export function shapeOf(answer: Answer): string {
+  const { status, body } = answer;
+  const [id = ''] = valuesOf(answer, 'x-request-id');
+  const steady = (id === '' ? body : body.replaceAll(id, '#')).replaceAll(
+    /[0-9a-f-]{8,}|[\w-]*\d[\w-]*/gi,
+    '#',
+  );
   return `${status}:${createHash('sha256').update(steady).digest('hex')}`;
-}
-
-/** Fields by which one server can be told from another. */
-const MARKS: readonly string[] = ['server', 'x-powered-by', 'via', 'content-type'];
-
-/** Whether an answer seems to come from another server than the refusal did. */
-export function isForeign(answer: Answer, refusal: Answer): boolean {
-  return MARKS.some((name) => valuesOf(answer, name).join() !== valuesOf(refusal, name).join());
 }
 
 /** How an answer is named in a report. */

@@ -6,6 +6,8 @@ import { fieldsOf, targetOf, valuesOf, type VerifiableRequest } from './request.
 
 /** Longest life of an assertion that Latchkey can be configured to sign, in seconds. */
 const MAX_AGE = 3_600;
+/** A larger one would keep what has ended. */
+const MAX_CLOCK_SKEW = 300;
 const TEXTS = ['customer_id', 'login', 'role', 'scope', 'credential'] as const;
 
 /**
@@ -39,6 +41,10 @@ async function verifiedClaims(assertion: string, options: VerifyOptions): Promis
   // jose checks neither when it is not told, and who is not told is not typed.
   if (typeof issuer !== 'string' || issuer === '' || typeof audience !== 'string' || audience === '')
     throw new TypeError('latchkey/verify: options.issuer and options.audience are required');
+  if (typeof clockSkew !== 'number' || !(clockSkew >= 0 && clockSkew <= MAX_CLOCK_SKEW))
+    throw new TypeError(
+      `latchkey/verify: options.clockSkew is a number of seconds from 0 to ${MAX_CLOCK_SKEW}`,
+    );
   const keys = keysOf(options.jwks);
   const settings: JWTVerifyOptions = {
     algorithms: ['EdDSA', 'ES256'],

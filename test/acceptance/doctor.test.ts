@@ -1,8 +1,6 @@
 import t from 'tap';
 import { startFixture } from '../helpers/fixture.js';
 import { run } from '../helpers/latchkey.js';
-import { startFront } from '../helpers/front.js';
-import { startUpstream } from '../helpers/http.js';
 
 t.test('latchkey doctor', async (t) => {
   const { url, token, server, upstream } = await startFixture(t);
@@ -15,7 +13,7 @@ t.test('latchkey doctor', async (t) => {
     t.same(report.findings, []);
     t.same([code, stderr], [0, '']);
     t.match(report, { url, result: 'unknown', requests: Number, duration_ms: Number, notes: [] });
-    t.ok(report.requests < 6_000);
+    t.ok(report.requests < 8_000);
   });
 
   await t.test('reports what is open, and how to close it', async (t) => {
@@ -24,7 +22,7 @@ t.test('latchkey doctor', async (t) => {
     t.equal(code, 1);
     t.match(stdout, /^SERIOUS +upstream +http.* serves requests past Latchkey$/m);
     t.match(stdout, /^SERIOUS: admin-port: [^]*\n {2}Remedy: Bind admin.host/m);
-    t.match(stdout, /2 serious, 0 warnings, 1 could not tell; \d+ requests/);
+    t.match(stdout, /2 serious, 0 warnings, 2 could not tell; \d+ requests/);
   });
 
   await t.test('tells wrong usage from failure', async (t) => {
@@ -34,31 +32,4 @@ t.test('latchkey doctor', async (t) => {
     t.match(await run(['doctor', '--url', 'http://127.0.0.1:1']), { code: 1, stderr: /does not answer: ECONNREFUSED/ });
     t.match(await run(['doctor', '--url', url, '--key-file', '/none']), { code: 1, stderr: /cannot be read/ });
   });
-}); // prettier-ignore
-
-t.test('behind nginx', async (t) => {
-  const upstream = await startUpstream(t);
-  const results = async (edit?: readonly [string, RegExp, string]) => {
-    const { url } = await startFront(t, 'nginx', upstream.url, edit);
-    const { stdout } = await run(['doctor', '--url', url, '--path', '/service/S1', '--json']);
-    return JSON.parse(stdout).findings.map(({ check, severity }: Record<string, string>) => `${check} ${severity}`);
-  };
-
-  t.same(await results(), [], 'the example');
-  t.same(
-    await results(['nginx.conf', /proxy_set_header X-Auth-Role \$auth_role;/, '']),
-    ['identity-headers serious'],
-    'a header that is not replaced',
-  );
-  t.same(await results(['nginx.conf', /underscores_in_headers off/, 'underscores_in_headers on']), [], 'Latchkey refuses these');
-  t.same(
-    await results(['nginx.conf', /location \/ \{/, 'location ~ \\.css$ { auth_request off; proxy_pass http://api; }\nlocation / {']),
-    ['paths serious'],
-    'a location without a check',
-  );
-  t.same(
-    await results(['nginx.conf', /proxy_set_header Upgrade \$websocket;/, 'if ($http_user_agent ~ kube-probe) { return 200; }\nproxy_set_header Upgrade $websocket;']),
-    ['exemptions serious'],
-    'an exemption',
-  );
 }); // prettier-ignore

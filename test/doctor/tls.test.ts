@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 
 import { createSecureServer } from 'node:http2';
+import { createServer as createPlain, type RequestListener } from 'node:http';
 import { createServer, type ServerOptions } from 'node:https';
 import t from 'tap';
-import { type Certificate, expired, issued, selfSigned } from '../helpers/certificates.js';
+import { type Certificate, early, expired, issued, selfSigned, weak } from '../helpers/certificates.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { deployment, diagnose, found, KEY, listenOn } from './deployments.js';
 
@@ -14,7 +15,7 @@ t.test('TLS', async (t) => {
   const good = selfSigned(folder, 'localhost');
   const serve = async (options: ServerOptions) => listenOn(t, createServer(options, deployment({})), 'https');
   const summaries = async (url: string, more: object = {}) =>
-    (await diagnose(url, more)).findings.filter(({ check }) => check === 'tls').map(({ summary }) => summary);
+    (await diagnose(url, { ...more, checks: ['tls'] })).findings.map(({ summary }) => summary);
   const ca = readFileSync(good.cert, 'utf8');
 
   await t.test('a certificate that is trusted', async (t) => {
@@ -33,17 +34,45 @@ t.test('TLS', async (t) => {
     const report = await diagnose(url, { key: KEY });
     t.match(report.notes, [/certificate is not trusted/]);
     t.equal(sent, 0);
-    await diagnose(url, { key: KEY, ca });
+    await diagnose(url, { key: KEY, ca, checks: ['clock'] });
     t.ok(sent > 0);
   });
 
   await t.test('old versions', async (t) => {
     const url = await serve({ ...pem(good), minVersion: 'TLSv1', ciphers: 'ALL:@SECLEVEL=0' });
-    t.same(await summaries(url, { ca }), ['TLSv1.0 is accepted', 'TLSv1.1 is accepted']);
+    t.same(await summaries(url, { ca }), [
+      'TLSv1.0 is accepted', 'TLSv1.1 is accepted', 'TLS without encryption or without authentication is accepted',
+    ]);
   });
 
   await t.test('a certificate that has expired', async (t) => {
     t.match(await summaries(await serve(pem(expired(folder, 'old')))), [/expired on/]);
+  });
+
+  await t.test('certificates that end soon, begin later or have a short key', async (t) => {
+    const near = selfSigned(folder, 'near', ['-days', '5']);
+    const trusted = (certificate: Certificate) => ({ ca: readFileSync(certificate.cert, 'utf8') });
+    const report = await diagnose(await serve(pem(near)), { ...trusted(near), checks: ['tls'] });
+    t.match(report.findings, [{ severity: 'warning', summary: 'The certificate expires in 4 days' }]);
+    const later = early(folder, 'later');
+    t.match(await summaries(await serve(pem(later)), trusted(later)), [/is not valid before/]);
+    const short = weak(folder, 'short');
+    const options = { ...pem(short), ciphers: 'DEFAULT:@SECLEVEL=0' };
+    t.match(await summaries(await serve(options), trusted(short)), [/has 1024 bits/]);
+  });
+
+  await t.test('a certificate above it has expired', async (t) => {
+    const authority = expired(folder, 'old-authority');
+    const leaf = issued(folder, 'of-old', 'old-authority');
+    const chain = { cert: `${readFileSync(leaf.cert, 'utf8')}${readFileSync(authority.cert, 'utf8')}`, key: readFileSync(leaf.key) };
+    t.match((await summaries(await serve(chain), { ca: readFileSync(authority.cert, 'utf8') })).join(), /A certificate of the chain (?:expired|is not valid)/);
+  });
+
+  await t.test('plain HTTP beside it', async (t) => {
+    const url = await serve(pem(good));
+    const plain = async (listener: RequestListener) => summaries(url, { ca, plain: new URL(await listenOn(t, createPlain(listener))) });
+    t.same(await plain(deployment({})), ['The API is also served without TLS']);
+    t.same(await plain((req, res) => res.writeHead(308, { Location: `https://localhost${req.url}` }).end()), []);
   });
 
   await t.test('a certificate for other names, of an unknown issuer', async (t) => {

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeClock } from './clock.js';
 import { rememberSecret } from './secrets.js';
 
 /** A certificate and its key as files. */
@@ -17,6 +18,23 @@ function openssl(folder: string, ...args: string[]): void {
 export function selfSigned(folder: string, name: string, args: readonly string[] = ['-days', '30']): Certificate {
   openssl(folder, 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key.pem`,
     '-out', `${name}.pem`, '-subj', `/CN=${name}`, '-addext', `subjectAltName=DNS:localhost,IP:127.0.0.1,DNS:${name}`, ...args);
+  return remembered(folder, name);
+} // prettier-ignore
+
+/** Makes a certificate for loopback with an RSA key that is too short for today. */
+export function weak(folder: string, name: string): Certificate {
+  openssl(folder, 'req', '-x509', '-newkey', 'rsa:1024', '-nodes', '-keyout', `${name}.key.pem`, '-out', `${name}.pem`, '-subj', `/CN=${name}`,
+    '-days', '30', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1');
+  return remembered(folder, name);
+} // prettier-ignore
+
+/** Makes a certificate for loopback as a clock that is 10 days ahead does, so that it is not valid yet. */
+export function early(folder: string, name: string): Certificate {
+  const args = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key.pem`,
+    '-out', `${name}.pem`, '-subj', `/CN=${name}`, '-days', '30', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1'];
+  const clock = makeClock(folder);
+  clock.set('+10d');
+  execFileSync('openssl', args, { cwd: folder, stdio: 'pipe', env: { ...process.env, ...clock.env } });
   return remembered(folder, name);
 } // prettier-ignore
 

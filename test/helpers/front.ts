@@ -67,15 +67,17 @@ export async function startExample(t: Test, name: string, upstream: string): Pro
   return { folder, port, latchkey: await start(t, config) };
 }
 
-/** Starts an example with its proxy. @param edit changes one of its files: the name, what to replace, and by what */
+/** Starts an example with its proxy. @param edit changes its files, or one: the name, what to replace, and by what */
 export async function startFront(
   t: Test,
   proxy: 'nginx' | 'caddy',
   upstream: string,
-  edit?: readonly [file: string, from: RegExp, to: string],
+  edit?: readonly [file: string, from: RegExp, to: string] | ((example: Example) => Promise<void>),
 ): Promise<Front> {
-  const { folder, port, latchkey } = await startExample(t, proxy, upstream);
-  if (edit !== undefined) {
+  const example = await startExample(t, proxy, upstream);
+  const { folder, port, latchkey } = example;
+  if (typeof edit === 'function') await edit(example);
+  else if (edit !== undefined) {
     const [name, from, to] = edit;
     const file = join(folder, name);
     const text = readFileSync(file, 'utf8');

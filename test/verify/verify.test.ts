@@ -127,6 +127,8 @@ t.test('what is accepted, and why the rest is not', async (t) => {
   for (const [name, request, expected, options] of rows) t.equal(await outcome(request, options), expected, name);
   for (const missing of [{ issuer: '' }, { audience: '' }, { issuer: undefined }])
     await t.rejects(verifyAssertion(withAssertion(good), { ...OPTIONS, ...missing } as VerifyOptions), TypeError);
+  for (const clockSkew of [-1, 301, Number.NaN, Infinity, '1 hour'])
+    await t.rejects(verifyAssertion(withAssertion(good), { ...OPTIONS, clockSkew } as VerifyOptions), TypeError, String(clockSkew));
   const refused = new AssertionRefused('assertion_target');
   t.same(refused.body, { msg: 'The request has no valid assertion', detail: 'The assertion is for a request with another target', code: 'assertion_target' });
   t.throws(() => identityOf({}), /no middleware/);
@@ -171,6 +173,24 @@ t.test('a bound assertion is of no use once a byte of its request changes', asyn
   );
 }); // prettier-ignore
 
+t.test('clocks may differ by clockSkew, either way, and no more', async (t) => {
+  for (const clockSkew of [0, 5, 60, 300]) {
+    // A second may pass while it is tested, so the edge itself is left out.
+    for (const [name, more, expected] of [
+      ['ended within it', { iat: now() - 400, exp: now() - clockSkew + 3 }, 'U1'],
+      ['ended before it', { iat: now() - 400, exp: now() - clockSkew - 1 }, 'assertion_expired'],
+      ['begins within it', { iat: now() + clockSkew, exp: now() + 400 }, 'U1'],
+      ['begins after it', { iat: now() + clockSkew + 3, exp: now() + 400 }, 'assertion_not_yet_valid'],
+      ['valid after it', { nbf: now() + clockSkew + 3 }, 'assertion_not_yet_valid'],
+    ] as const)
+      t.equal(
+        await outcome(withAssertion(await sign(more)), { clockSkew }),
+        expected,
+        `${clockSkew}: ${name}`,
+      );
+  }
+});
+
 t.test('keys of an address', async (t) => {
   let fetched = 0;
   let status = 200;
@@ -212,6 +232,9 @@ t.test('keys of an address', async (t) => {
   await new Promise((pause) => setTimeout(pause, 5_100));
   t.equal(await ask(other, '/b'), 'U1', 'a new key is fetched when an assertion names it');
   t.equal(fetched, 2);
+  body = JSON.stringify({ keys: [jwks.keys[1]] });
+  t.equal(await ask(other), 'U1', 'after a rotation the new key counts');
+  t.equal(await ask(good), 'assertion_key_unknown', 'and the one that was taken away does not');
   for (const [at, text] of [['/text', '{'], ['/list', '[]'], ['/large', JSON.stringify({ keys: [], x: 'x'.repeat(1 << 20) })]] as const) {
     body = text;
     t.equal(await ask(good, at), 'keys_unavailable', at);

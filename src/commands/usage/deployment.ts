@@ -11,13 +11,16 @@ export function doctorCommand(): Command {
     .requiredOption('--url <url>', 'the deployment as clients reach it, like https://api.example', origin)
     .option('--upstream <url>', 'the API itself; nobody should reach it from here', origin)
     .option('--admin <url>', 'the admin port; nobody should reach it from here (default: port 9901 of the host)', origin)
-    .option('--decision <url>', 'the decision port; nobody should reach it from here (default: port 9902 of the host)', origin)
+    .option('--decision <url>', 'the decision port; nobody should reach it from here (default: ports 9902 and 9903 of the host)', origin)
+    .option('--plain <url>', 'where plain HTTP is served beside TLS (default: usual ports of the host)', origin)
+    .option('--host <name>', 'another virtual host of the proxy; can be repeated', hosts)
     .option('--path <path>', 'a path that needs a credential; can be repeated', paths)
     .option('--public <path>', 'a path that needs none; can be repeated (default: /status)', paths)
     .option('--identity-header <name>', 'a header of identity.headers with a name of your own; can be repeated', names)
     .option('--key-file <file>', 'also ask with the token in this file; - is standard input (or set LATCHKEY_DOCTOR_KEY)')
     .addOption(new Option('--key-header <name>', 'the header for the token').default('Service-Key').argParser(name))
     .option('--ca <file>', 'trust the certificates in this file (PEM) instead of the usual authorities')
+    .option('--check <name>', 'only this check; can be repeated', collect, undefined)
     .addOption(jsonOption())
     .addHelpText(
       'after',
@@ -26,7 +29,8 @@ Examples:
   latchkey doctor --url https://api.example --path /service/S1 --path /billing/invoices
   latchkey doctor --url https://api.example --upstream http://10.0.0.5:3000 --admin http://10.0.0.5:9901 --json
 
-Run it from where clients are. It sends GET and OPTIONS only, to the paths that you name and to ones that do not exist.
+Run it from where clients are. It sends GET and OPTIONS only, to the paths that you name, to built-in ones and to ones that
+do not exist: at most 8,000 requests, 4 at a time, each for 5 seconds at most, in 2 minutes. The user agent is latchkey-doctor/VERSION.
 The exit code is 1 when a finding is serious.`,
     )
     .action(async (options: DoctorCommandOptions) => {
@@ -45,6 +49,12 @@ function paths(text: string, before: readonly string[] = []): string[] {
     throw new InvalidArgumentError('Expected a path like /service/S1.');
   if (before.length >= MAX_PATHS)
     throw new InvalidArgumentError(`At most ${MAX_PATHS} paths can be examined.`);
+  return collect(text, before);
+}
+
+function hosts(text: string, before: readonly string[] = []): string[] {
+  if (!/^[\w.-]+(?::\d{1,5})?$/.test(text))
+    throw new InvalidArgumentError('Expected a host, like internal.example.');
   return collect(text, before);
 }
 

@@ -2,7 +2,7 @@ import { type Check, fine, unknown } from '../check.js';
 import { valuesOf } from '../message.js';
 
 /** Beyond this, one-time passwords of a time step and JWTs are refused or live too long, in milliseconds. */
-const SERIOUS_MS = 60_000;
+const SERIOUS_MS = 30_000;
 const WARNING_MS = 10_000;
 /** Date has whole seconds. */
 const RESOLUTION_MS = 1_000;

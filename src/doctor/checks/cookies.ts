@@ -18,11 +18,16 @@ export const cookies: Check = {
     const seen = [...new Set(deployment.answers.flatMap((answer) => valuesOf(answer, 'set-cookie')))];
     if (seen.length === 0)
       return unknown('no answer set a cookie; doctor does not log in, so look at the Set-Cookie of a login yourself');
-    const byName = new Map(seen.map((cookie) => [cookie.split('=', 1)[0] ?? '', cookie]));
-    const findings = [...byName].flatMap(([name, cookie]) => findingsOf(deployment, name, cookie));
-    return { findings, seen: `${[...byName.keys()].join(', ')}: flags are set` };
+    const names = new Set(seen.map(nameOf));
+    // One of them may be written by another server, and so have other flags.
+    const findings = seen.flatMap((cookie) => findingsOf(deployment, nameOf(cookie), cookie));
+    return { findings: findings.filter(({ evidence }, i) => findings.findIndex((one) => one.evidence.join() === evidence.join()) === i), seen: `${[...names].join(', ')}: flags are set` };
   },
 }; // prettier-ignore
+
+function nameOf(cookie: string): string {
+  return (cookie.split('=', 1)[0] ?? '').trim();
+}
 
 function findingsOf({ to }: Deployment, name: string, cookie: string): Finding[] {
   const flags = new Map(
@@ -39,10 +44,11 @@ function findingsOf({ to }: Deployment, name: string, cookie: string): Finding[]
   if (!flags.has('secure')) (isSession && to.isTls ? serious : minor).push('Secure is missing');
   if (sameSite === undefined) (isSession ? serious : minor).push('SameSite is missing');
   if (sameSite === 'none') (isSession ? serious : minor).push('SameSite is None');
-  if (flags.has('domain')) minor.push(`Domain is ${flags.get('domain')}`);
+  const domain = (flags.get('domain') ?? '').replace(/^\./, '');
+  if (domain !== '') (isSession && domain !== to.host ? serious : minor).push(`Domain is ${domain}, so other hosts get the cookie`);
   if (name.startsWith('__Host-') && (flags.get('path') !== '/' || flags.has('domain') || !flags.has('secure')))
     serious.push('__Host- needs Secure, Path=/ and no Domain, so browsers drop it');
-  const evidence = [...serious, ...minor];
+  const evidence = [...serious, ...minor].map((line) => `${name}: ${line}`);
   if (evidence.length === 0) return [];
   return [{ severity: serious.length > 0 ? 'serious' : 'warning', summary: `The cookie ${name} lacks protection`, evidence }];
 } // prettier-ignore

@@ -2,7 +2,18 @@ import { probeOf, shorten } from '../alter.js';
 import type { Check, Deployment, Finding, Subject } from '../check.js';
 import { valuesOf } from '../message.js';
 
-const ORIGINS: readonly string[] = ['https://latchkey-doctor.invalid', 'null'];
+const FOREIGN = 'latchkey-doctor.invalid';
+
+/** Origins that nobody lists, and those that a careless comparison with the own host accepts. */
+function originsBeside(host: string): string[] {
+  const ofHost = [
+    `https://${host}.${FOREIGN}`,
+    `https://latchkey-doctor-${host}`,
+    `https://${FOREIGN}/${host}`,
+  ];
+  return [`https://${FOREIGN}`, `http://${FOREIGN}`, 'null', ...ofHost];
+}
+
 const METHODS = ['GET', 'OPTIONS'] as const;
 
 /** Whether pages of every origin may read answers that a session cookie opens. */
@@ -14,7 +25,7 @@ export const cors: Check = {
   async run(deployment) {
     const reflected = (await Promise.all(deployment.subjects.map(async (subject) => reflections(deployment, subject)))).flat();
     const findings: Finding[] = [true, false].flatMap((withCookies) => {
-      const lines = reflected.filter((one) => one.withCookies === withCookies).map(({ line }) => line);
+      const lines = [...new Set(reflected.filter((one) => one.withCookies === withCookies).map(({ line }) => line))];
       if (lines.length === 0) return [];
       const severity = withCookies ? 'serious' : 'warning';
       return [{ severity, summary: `Pages of any origin may read answers${withCookies ? ', with cookies' : ''}`, evidence: shorten(lines) }];
@@ -25,13 +36,15 @@ export const cors: Check = {
 
 /** Answers of a path that name an origin which nobody listed. */
 async function reflections(deployment: Deployment, subject: Subject) {
-  const tries = ORIGINS.flatMap((origin) => METHODS.map((method) => ({ origin, method })));
+  const tries = originsBeside(deployment.to.host).flatMap((origin) => METHODS.map((method) => ({ origin, method })));
   const found = await Promise.all(
     tries.map(async ({ origin, method }) => {
       const fields = [['Origin', origin], ['Access-Control-Request-Method', 'GET']] as const;
       const answer = await deployment.send(probeOf(subject, { probe: { method, fields } }));
-      if (!valuesOf(answer, 'access-control-allow-origin').includes(origin)) return [];
+      const allowed = valuesOf(answer, 'access-control-allow-origin');
       const withCookies = valuesOf(answer, 'access-control-allow-credentials').includes('true');
+      // Browsers refuse * with cookies, but whoever wrote it wants every origin to have them.
+      if (!allowed.includes(origin) && !(allowed.includes('*') && withCookies)) return [];
       return [{ withCookies, line: `${method} ${subject.path} with Origin: ${origin}` }];
     }),
   );

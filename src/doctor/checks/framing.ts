@@ -1,17 +1,28 @@
 import { type Check, type Deployment, type Finding, fine } from '../check.js';
+import { probeOf } from '../alter.js';
 import type { Probe } from '../message.js';
 import { describeAnswer } from '../verdict.js';
 
 /** Messages whose end two readers may see in two places. Here both places are the same, so nothing is left over. */
 const AMBIGUOUS: readonly (readonly [string, Partial<Probe>])[] = [
-  ['Content-Length and Transfer-Encoding', { fields: [['Content-Length', '5'], ['Transfer-Encoding', 'chunked']], body: '0\r\n\r\n' }],
   ['Transfer-Encoding with a space before the colon', { fields: [['Content-Length', '5']], lines: ['Transfer-Encoding : chunked'], body: '0\r\n\r\n' }],
   ['an unknown Transfer-Encoding', { fields: [['Content-Length', '5'], ['Transfer-Encoding', 'xchunked']], body: '0\r\n\r\n' }],
   ['Transfer-Encoding behind a tab', { fields: [['Content-Length', '5']], lines: ['Transfer-Encoding:\x0bchunked'], body: '0\r\n\r\n' }],
   ['two Transfer-Encoding', { fields: [['Content-Length', '5'], ['Transfer-Encoding', 'identity'], ['Transfer-Encoding', 'chunked']], body: '0\r\n\r\n' }],
   ['a Content-Length with a sign', { fields: [['Content-Length', '+0']] }],
-  ['two Content-Length', { fields: [['Content-Length', '0'], ['Content-Length', '00']] }],
 ]; // prettier-ignore
+
+/** Transfer-Encoding counts, and the connection must end (RFC 9112 6.3). A server that keeps it may still send on only what counts. */
+const BOTH: readonly [string, Partial<Probe>] = [
+  'Content-Length and Transfer-Encoding',
+  {
+    fields: [
+      ['Content-Length', '5'],
+      ['Transfer-Encoding', 'chunked'],
+    ],
+    body: '0\r\n\r\n',
+  },
+];
 
 /** Whether requests with two meanings are refused. */
 export const framing: Check = {
@@ -22,12 +33,15 @@ export const framing: Check = {
   async run(deployment) {
     const lines = await Promise.all(AMBIGUOUS.map(async ([label, probe]) => accepted(deployment, label, probe)));
     const evidence = lines.flat();
+    const both = await accepted(deployment, ...BOTH);
     const findings: Finding[] = [
       ...(evidence.length === 0 ? [] : [finding('Requests that two servers may read differently are accepted', evidence)]),
+      ...(both.length === 0 ? [] : [{ ...finding('Content-Length beside Transfer-Encoding is accepted, and the connection stays open', both), severity: 'warning' as const }]),
       ...(await hosts(deployment)),
       ...(await tunnel(deployment)),
+      ...(await upgrades(deployment)),
     ];
-    return findings.length > 0 ? { findings, seen: '' } : fine(`${AMBIGUOUS.length} ambiguous requests and an upgrade to h2c are refused`);
+    return findings.length > 0 ? { findings, seen: '' } : fine(`${AMBIGUOUS.length + 1} ambiguous requests and an upgrade to h2c are refused`);
   },
 }; // prettier-ignore
 
@@ -39,7 +53,7 @@ function finding(summary: string, evidence: readonly string[]): Finding {
 async function accepted(deployment: Deployment, label: string, probe: Partial<Probe>): Promise<string[]> {
   const fields = [['Connection', 'keep-alive'] as const, ...(probe.fields ?? [])];
   const answer = await deployment.send({ target: deployment.unknownPath, ...probe, fields });
-  const isRefused = answer.status === 0 || [400, 411, 417, 421, 501].includes(answer.status);
+  const isRefused = answer.status === 0 || [400, 411, 417, 421, 422, 501].includes(answer.status);
   return isRefused || !answer.isKept
     ? []
     : [`${label}: ${describeAnswer(answer)}, and the connection stays open`];
@@ -52,28 +66,52 @@ async function hosts(deployment: Deployment): Promise<Finding[]> {
   return [{ ...finding('Requests with two Host fields are accepted', evidence), severity: 'warning' }];
 }
 
+const UPGRADES: readonly (readonly [connection: string, upgrade: string])[] = [
+  ['Upgrade, HTTP2-Settings', 'h2c'],
+  ['Upgrade', 'h2c'],
+  ['upgrade, http2-settings', 'H2C'],
+  ['Upgrade, HTTP2-Settings', 'websocket, h2c'],
+];
+
+/** Whether a client can name any protocol to the API. */
+async function upgrades(deployment: Deployment): Promise<Finding[]> {
+  const { marker } = deployment;
+  const open = deployment.subjects.filter(({ verdict }) => verdict === 'passed');
+  const lines = await Promise.all(
+    open.map(async (subject) => {
+      const answer = await deployment.send(probeOf(subject, { probe: { fields: [['Connection', 'Upgrade'], ['Upgrade', marker]] } }));
+      return answer.body.includes(marker) ? [`${subject.path} ${subject.view.name}: the answer shows Upgrade: ${marker}`] : [];
+    }),
+  );
+  const evidence = lines.flat();
+  if (evidence.length === 0) return [];
+  return [{ severity: 'serious', summary: 'Any Upgrade of a client reaches the API, h2c too', evidence, remedy: ONLY_WEBSOCKET }];
+} // prettier-ignore
+
+const ONLY_WEBSOCKET =
+  'Pass only an exact "Upgrade: websocket" on to the API, as the configurations in examples/ do (nginx: a map of $http_upgrade, not $http_upgrade itself).';
+
 /** An upgrade to HTTP/2 makes a tunnel through which nothing is checked. */
 async function tunnel(deployment: Deployment): Promise<Finding[]> {
   const targets = [...new Set([deployment.unknownPath, '/', ...deployment.subjects.map(({ path }) => path)])];
   const evidence: string[] = [];
   await Promise.all(
     targets.map(async (target) => {
-      const fields = [
-        ['Connection', 'Upgrade, HTTP2-Settings'],
-        ['Upgrade', 'h2c'],
-        ['HTTP2-Settings', 'AAMAAABkAAQAoAAAAAIAAAAA'],
-      ] as const;
       const keyed = deployment.subjects.find(({ path, view }) => path === target && view.fields.length > 0)?.view.fields ?? [];
-      const answers = [await deployment.send({ target, fields })];
-      if (keyed.length > 0) answers.push(await deployment.send({ target, fields: [...keyed, ...fields] }));
-      if (answers.some(({ status }) => status === 101)) evidence.push(`GET ${target} with Upgrade: h2c: 101`);
+      for (const [connection, upgrade] of UPGRADES) {
+        const fields = [['Connection', connection], ['Upgrade', upgrade], ['HTTP2-Settings', 'AAMAAABkAAQAoAAAAAIAAAAA']] as const;
+        for (const credential of keyed.length > 0 ? [[], keyed] : [[]]) {
+          const { status } = await deployment.send({ target, fields: [...credential, ...fields] }); // oxlint-disable-line no-await-in-loop -- few
+          if (status === 101) evidence.push(`GET ${target} with Upgrade: ${upgrade} and Connection: ${connection}: 101`);
+        }
+      }
     }),
   );
   if (evidence.length === 0) return [];
   return [
     {
       ...finding('A client can switch to HTTP/2 without TLS, and bypass the check from then on', evidence),
-      remedy: 'Pass only an exact "Upgrade: websocket" on to the API, as the configurations in examples/ do.',
+      remedy: ONLY_WEBSOCKET,
     },
   ];
 } // prettier-ignore

@@ -24,6 +24,14 @@ function changesOf(marker: string): readonly (readonly [string, readonly Field[]
     ['identity headers in upper case', forged.map(([name, value]) => [name.toUpperCase(), value] as const)],
     ['transfer-encoding', [['transfer-encoding', 'chunked']]],
     ['connection', [['connection', NAMES.join(', ')]]],
+    ['a host beside :authority', [['host', 'localhost']]],
+    [
+      'upgrade',
+      [
+        ['upgrade', 'h2c'],
+        ['connection', 'upgrade'],
+      ],
+    ],
     ['a content-length of another body', [['content-length', '5']]],
   ];
 }
@@ -45,6 +53,16 @@ export const http2: Check = {
   },
 }; // prettier-ignore
 
+/** Targets that HTTP/2 carries as they are, and a server that speaks HTTP/1.1 to the API may not. */
+function targetsOf({ subjects, options }: Deployment, { path }: Subject): string[] {
+  const open = subjects.find(({ kind, verdict }) => kind === 'public' && verdict === 'passed')?.path ?? '/status';
+  const authority = options.url.host;
+  return [
+    `${open}/..${path}`, `${open}/%2e%2e${path}`, `${open}/..;${path}`, `/${path}`, `/.${path}`, `${path}#${open}`, `${path}?${open}`,
+    `${options.url.origin}${path}`, `//${authority}${path}`, path.slice(1), `${path} `, `${path}\t`, `${path} HTTP/1.1\r\nX-Ldr: 1`,
+  ];
+} // prettier-ignore
+
 async function compare(deployment: Deployment, client: Http2Client, subject: Subject): Promise<Finding[]> {
   const entered: string[] = [];
   const shown: string[] = [];
@@ -55,6 +73,10 @@ async function compare(deployment: Deployment, client: Http2Client, subject: Sub
     const line = `${subject.path} ${subject.view.name} over HTTP/2, ${label}: ${describeAnswer(answer)}`;
     if (subject.verdict === 'refused' && verdictOf(answer) === 'passed') entered.push(line);
     if (echoedIn(answer, markers).length > 0) shown.push(line);
+  }
+  for (const target of subject.verdict === 'refused' ? targetsOf(deployment, subject) : []) {
+    const answer = await client.get(subject, [], target); // oxlint-disable-line no-await-in-loop -- as above
+    if (verdictOf(answer) === 'passed') entered.push(`${JSON.stringify(target)} ${subject.view.name} over HTTP/2: ${describeAnswer(answer)}`);
   }
   const findings: Finding[] = [];
   if (entered.length > 0)

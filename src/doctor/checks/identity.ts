@@ -1,8 +1,8 @@
 import { changesAnswer, echoedIn, findingsOf, joinHits, probeOf, shorten, tryOnRefused } from '../alter.js';
 import type { Check, Deployment, Finding, Outcome, Subject } from '../check.js';
-import type { Field } from '../message.js';
+import { type Answer, type Field, textOf, valuesOf } from '../message.js';
 import { IDENTITY_HEADERS, OTHER_IDENTITIES, type Spelling, SPELLINGS } from '../spellings.js';
-import { verdictOf } from '../verdict.js';
+import { isOfLatchkey, verdictOf } from '../verdict.js';
 
 const REMEDY =
   'Remove every header of the client that a reader could take for an identity header, in every spelling, before setting those of Latchkey. Let clients reach the API only through Latchkey, or copy the proxy configuration of examples/ whole.';
@@ -33,7 +33,7 @@ export const identityHeaders: Check = {
     );
     const allowed = deployment.subjects.filter(({ verdict }) => verdict === 'passed' || verdict === 'unclear');
     const echoes = await Promise.all(allowed.map(async (subject) => echoesOf(deployment, subject, own)));
-    const findings = [...findingsOf(joinHits([hits]), 'A forged identity header'), ...echoes.flat()];
+    const findings = [...findingsOf(joinHits([hits]), 'A forged identity header'), ...echoes.flat(), ...leaks(deployment, own)];
     return outcomeOf(findings, hits.tried, allowed);
   },
 }; // prettier-ignore
@@ -47,6 +47,28 @@ function outcomeOf(findings: Finding[], tried: number, allowed: readonly Subject
     unknown: `${tried} refused requests stayed refused, but no request was let in, so what the API receives is not known. Give a token, and a path whose answer depends on the identity`,
   };
 }
+
+/** What must stay between Latchkey and the API: the token on one side, the identity on the other. */
+function leaks({ answers, options, subjects }: Deployment, names: readonly string[]): Finding[] {
+  const findings: Finding[] = [];
+  const shows = subjects.filter(({ baseline }) => options.key !== undefined && textOf(baseline).includes(options.key));
+  if (shows.length > 0)
+    findings.push({
+      severity: 'warning',
+      summary: 'The token reaches the API',
+      evidence: shows.map(({ path }) => `the answer of ${path} shows it`),
+      remedy: 'Remove the credential from what goes to the API (nginx: proxy_set_header Service-Key \'\'; and the Cookie and Authorization of the answer to the check).',
+    });
+  const given = new Set(answers.flatMap((answer) => names.filter((name) => valuesOf(answer, name.toLowerCase()).length > 0)));
+  if (given.size > 0)
+    findings.push({
+      severity: given.has('X-Auth-Assertion') ? 'serious' : 'warning',
+      summary: 'Clients get identity headers in answers',
+      evidence: [...given],
+      remedy: 'Send identity headers to the API only: forward no answer of the decision port, and set none with add_header (nginx) or header_down (Caddy).',
+    });
+  return findings;
+} // prettier-ignore
 
 /** What an allowed request shows of forged fields: their values, another answer, or that the true ones are gone. */
 async function echoesOf(deployment: Deployment, subject: Subject, names: readonly string[]): Promise<Finding[]> {
@@ -73,9 +95,28 @@ async function echoesOf(deployment: Deployment, subject: Subject, names: readonl
 /** Names of forged fields whose values come back. */
 async function echoed(deployment: Deployment, subject: Subject, names: readonly string[], spelling: Spelling) {
   const forged = names.map((name, i): Field => [name, `${deployment.marker}i${i}i`]);
+  const shown = await shownOf(deployment, subject, forged, spelling);
+  if (shown !== undefined) return shown;
+  // What refuses one of them may let the others through.
+  if (!ALONE.has(spelling.label)) return [];
+  const each = await Promise.all(forged.map(async (field) => shownOf(deployment, subject, [field], spelling)));
+  return each.flatMap((one) => one ?? []);
+} // prettier-ignore
+
+const ALONE: ReadonlySet<string> = new Set(['as they are', 'with _ for -']);
+
+/** A folded line is rightly read as the end of the value above it (RFC 9112 5.2), and so is no field of its own. */
+function withoutFolded(answer: Answer, forged: readonly Field[]): Answer {
+  const folded = forged.map(([name, value]) => `${name}: ${value}`);
+  const body = folded.reduce((text, line) => text.replaceAll(new RegExp(`\\b1[ \\t]+${line}`, 'g'), ''), answer.body);
+  return { ...answer, body };
+} // prettier-ignore
+
+/** Undefined when the request is refused. */
+async function shownOf(deployment: Deployment, subject: Subject, forged: readonly Field[], spelling: Spelling) {
   const answer = await deployment.send(probeOf(subject, { probe: spelling.probe(forged) }));
-  if (verdictOf(answer) === 'refused') return [];
-  const markers = echoedIn(answer, forged.map(([, value]) => value));
+  if (verdictOf(answer) === 'refused') return undefined;
+  const markers = echoedIn(withoutFolded(answer, forged), forged.map(([, value]) => value));
   return forged.filter(([, value]) => markers.includes(value)).map(([name]) => name);
 } // prettier-ignore
 
@@ -95,12 +136,14 @@ async function losesIdentity(
 ): Promise<boolean> {
   if (label !== 'nominated by Connection') return false;
   const shown = shownIn(subject.baseline.body, names);
-  if (shown.length === 0) return false;
-  const answer = await deployment.send(
-    probeOf(subject, { probe: { fields: [['Connection', `close, ${names.join(', ')}`]] } }),
-  );
-  return verdictOf(answer) === 'passed' && shownIn(answer.body, shown).length < shown.length;
-}
+  const nominating = (names: readonly string[]) =>
+    deployment.send(probeOf(subject, { probe: { fields: [['Connection', `close, ${names.join(', ')}`]] } }));
+  const answer = await nominating(names);
+  if (verdictOf(answer) === 'passed' && shownIn(answer.body, shown).length < shown.length) return true;
+  // An API that misses the identity refuses. A proxy that refuses such a Connection answers 400.
+  const isRefused = answer.status >= 401 && !isOfLatchkey(answer);
+  return subject.verdict === 'passed' && isRefused && verdictOf(await nominating(['X-Ldr-Unknown'])) === 'passed';
+} // prettier-ignore
 
 function shownIn(body: string, names: readonly string[]): string[] {
   const text = body.toLowerCase();

@@ -9,7 +9,7 @@ import {
 } from '../alter.js';
 import type { Check, Deployment, Finding, Subject } from '../check.js';
 import type { Field } from '../message.js';
-import { verdictOf } from '../verdict.js';
+import { shapeOf, verdictOf } from '../verdict.js';
 
 const METHODS: readonly string[] = [
   'X-HTTP-Method-Override',
@@ -17,6 +17,7 @@ const METHODS: readonly string[] = [
   'X-Method-Override',
   'X-Original-Method',
   'X-Forwarded-Method',
+  'X-Envoy-Original-Method',
 ];
 
 const TARGETS: readonly string[] = [
@@ -34,10 +35,34 @@ const TARGETS: readonly string[] = [
   'X-Proxy-URL',
   'X-Envoy-Original-Path',
   'X-Replaced-Path',
+  'X-Original-Prefix',
+  'X-Original-Request-URI',
+  'X-WAWS-Unencoded-URL',
+  'X-HTTP-Destinationurl',
+  'Proxy-URL',
+  'X-Script-Name',
   'Request-URI',
   'Path-Info',
   'Script-Name',
 ];
+
+/** Parameters that frameworks take for the method. */
+const PARAMETERS: readonly string[] = [
+  '_method',
+  '_HttpMethod',
+  'X-HTTP-Method-Override',
+  'x-method',
+  'httpMethod',
+];
+
+/** What a check needs, where the proxy hands the client's fields to it. */
+const CHECKS: readonly (readonly [method: string, target: string])[] = [
+  ['X-Original-Method', 'X-Original-URI'],
+  ['X-Forwarded-Method', 'X-Forwarded-Uri'],
+]; // prettier-ignore
+
+/** A method that does not exist. */
+const NO_METHOD = 'LATCHKEYDOCTOR';
 
 /** Only one of several fields that a server reads may be read first, so each goes alone. */
 const spelled = (name: string): readonly string[] => [name, name.replaceAll('-', '_')];
@@ -70,12 +95,22 @@ function alterationsOf({ subjects }: Deployment, { path }: Subject): Alteration[
   return [
     ...METHODS.flatMap(spelled).flatMap((name) => one(path, name, 'OPTIONS')),
     ...TARGETS.flatMap(spelled).flatMap((name) => one(path, name, open)),
-    ...['_method', '_HttpMethod', 'X-HTTP-Method-Override'].map((name) => ({
+    ...PARAMETERS.map((name) => ({
       label: `${path}?${name}=OPTIONS`,
-      probe: { target: `${path}?${name}=OPTIONS` },
+      probe: { target: withQuery(path, `${name}=OPTIONS`) },
     })),
+    ...CHECKS.flatMap(([method, target]) =>
+      ['GET', 'OPTIONS'].map((value) => ({
+        label: `${path} with ${method}: ${value} and ${target}: ${open}`,
+        probe: { target: path, fields: [[method, value], [target, open]] as const },
+      })),
+    ),
   ];
 } // prettier-ignore
+
+function withQuery(path: string, query: string): string {
+  return `${path}${path.includes('?') ? '&' : '?'}${query}`;
+}
 
 function one(path: string, name: string, value: string): Alteration[] {
   return [{ label: `${path} with ${name}: ${value}`, probe: { target: path, fields: [[name, value]] } }];
@@ -88,16 +123,19 @@ async function survivorsOf(deployment: Deployment, subject: Subject): Promise<Fi
   const tries = GROUPS.flatMap(({ what, names }) => names.flatMap(spelled).map((name) => ({ what, name })));
   await Promise.all(
     tries.map(async ({ what, name }, i) => {
-      const value = what === 'method' ? 'LATCHKEYDOCTOR' : `/${deployment.marker}o${i}o`;
+      const value = what === 'method' ? NO_METHOD : `/${deployment.marker}o${i}o`;
       const fields: readonly Field[] = [[name, value]];
       const line = `${subject.path} ${subject.view.name} with ${name}: ${value}`;
       const answer = await deployment.send(probeOf(subject, { probe: { fields } }));
       if (verdictOf(answer) === 'refused') return;
-      if (await isHonoured(deployment, subject, name, value)) changed.push(line);
+      const isOther = shapeOf(answer) !== shapeOf(subject.baseline);
+      if (isOther && (await isHonoured(deployment, subject, name, value))) changed.push(line);
       else if (what === 'target' && echoedIn(answer, [value]).length > 0) echoed.push(line);
       else if (showsField(answer.body, name) && !showsField(subject.baseline.body, name)) echoed.push(line);
     }),
   );
+  for (const name of PARAMETERS)
+    if (await obeysParameter(deployment, subject, name)) changed.push(`${subject.path}?${name}=${NO_METHOD} ${subject.view.name}`); // oxlint-disable-line no-await-in-loop -- few
   const findings: Finding[] = [];
   if (changed.length > 0)
     findings.push({ severity: 'serious', summary: 'An override of a client is obeyed', evidence: shorten(changed) });
@@ -105,6 +143,11 @@ async function survivorsOf(deployment: Deployment, subject: Subject): Promise<Fi
     findings.push({ severity: 'serious', summary: 'An override of a client reaches the API', evidence: shorten(echoed) });
   return findings;
 } // prettier-ignore
+
+async function obeysParameter(deployment: Deployment, { path, ...subject }: Subject, name: string) {
+  const target = (name: string) => ({ target: withQuery(path, `${name}=${NO_METHOD}`) });
+  return changesAnswer(deployment, { path, ...subject }, target(name), target(`ldr${name}`));
+}
 
 async function isHonoured(deployment: Deployment, subject: Subject, name: string, value: string) {
   const control = name.replace(/^(X[-_])?/, (prefix) => `${prefix}Ldr-`);

@@ -1,6 +1,15 @@
-import { findingsOf, tryOnRefused } from '../alter.js';
-import { type Check, fine } from '../check.js';
-import { readingsOf, readingsThrough } from '../readings.js';
+import { type Alteration, findingsOf, tryOnRefused } from '../alter.js';
+import { type Check, type Deployment, fine, type Outcome } from '../check.js';
+import type { Answer } from '../message.js';
+import {
+  OPEN_PATHS,
+  type Reading,
+  readingsBack,
+  readingsOf,
+  readingsThrough,
+  readingsThroughUsual,
+} from '../readings.js';
+import { shapeOf, verdictOf } from '../verdict.js';
 
 /** Whether a path is refused in every way to write it. */
 export const pathReadings: Check = {
@@ -8,20 +17,42 @@ export const pathReadings: Check = {
   title: 'Other readings of a path',
   severity: 'serious',
   remedy:
-    'Authorize the path that the API will see: forward the target unchanged after the decision, refuse dot segments, encoded slashes, backslashes and ";" (Latchkey does), and let no location or prefix of the proxy skip the check.',
-  async run(deployment) {
-    const { subjects, options } = deployment;
-    const isOpen = subjects.some(({ kind, verdict }) => kind === 'unknown' && verdict !== 'refused');
-    const open = options.publicPaths.filter((path) => path !== '/');
-    const hits = await tryOnRefused(deployment, ({ path }) =>
-      [...readingsOf(path, options.url.origin), ...open.flatMap((one) => readingsThrough(one, path))]
-        // Where anything that nobody named is let in, another resource is no bypass.
-        .filter(({ isSame }) => isSame || !isOpen)
-        .map(({ label, target }) => ({ label: `${target} (${label})`, probe: { target } })),
-    );
-    const findings = findingsOf(hits, 'Another reading of a path');
-    return findings.length > 0
-      ? { findings, seen: '' }
-      : fine(`${hits.tried} readings of refused paths are refused`);
-  },
+    'Authorize the path that the API will see: forward the target unchanged after the decision (nginx: $request_uri in X-Original-URI, no path in proxy_pass), refuse dot segments, encoded slashes, backslashes and ";" (Latchkey does), and let no location, prefix or ending of the proxy skip the check.',
+  run: examine,
 };
+
+async function examine(deployment: Deployment): Promise<Outcome> {
+  const { subjects, options } = deployment;
+  const isOpen = subjects.some(({ kind, verdict }) => kind === 'unknown' && verdict !== 'refused');
+  const open = options.publicPaths.filter((path) => path !== '/');
+  const publicShapes = new Set(subjects.filter(({ kind }) => kind === 'public').map(({ baseline }) => shapeOf(baseline)));
+  const below = await shapesBelow(deployment, [...open, ...OPEN_PATHS]);
+  // What everything below an open path gets is a site of its own, unless it looks like the API.
+  const isSite = (answer: Answer) => below.has(shapeOf(answer)) && deployment.isOfApi(answer) !== true;
+  // What is normalized before the decision may be the public path itself.
+  const isPublic = (answer: Answer) => publicShapes.has(shapeOf(answer));
+  const hits = await tryOnRefused(deployment, ({ path }) => [
+    // Where anything that nobody named is let in, another resource is no bypass.
+    ...readingsOf(path, options.url.origin).filter(({ isSame }) => isSame || !isOpen).map((reading) => alteration(reading)),
+    ...open.flatMap((one) => readingsThrough(one, path)).filter(({ isSame }) => isSame || !isOpen).map((reading) => alteration(reading, isSite)),
+    ...readingsThroughUsual(path).map((reading) => alteration(reading, isSite)),
+    ...open.flatMap((one) => readingsBack(path, one)).map((reading) => alteration(reading, isPublic)),
+  ]);
+  const findings = findingsOf(hits, 'Another reading of a path');
+  return findings.length > 0 ? { findings, seen: '' } : fine(`${hits.tried} readings of refused paths are refused`);
+} // prettier-ignore
+
+function alteration(
+  { label, target }: Reading,
+  isElsewhere: (answer: Answer) => boolean = () => false,
+): Alteration {
+  return { label: `${target} (${label})`, probe: { target }, isElsewhere };
+}
+
+/** What paths that nobody named get below open ones, where they are let in. */
+async function shapesBelow(deployment: Deployment, open: readonly string[]): Promise<Set<string>> {
+  const answers = await Promise.all(
+    open.map(async (path) => deployment.send({ target: `${path.replace(/\/$/, '')}${deployment.unknownPath}` })),
+  );
+  return new Set(answers.filter((answer) => ['passed', 'unclear'].includes(verdictOf(answer))).map(shapeOf));
+} // prettier-ignore

@@ -1,15 +1,19 @@
 import { type Check, type Deployment, type Finding, type Severity, fine } from '../check.js';
 import { type Destination, destinationOf } from '../exchange.js';
-import type { Answer, Field } from '../message.js';
+import { Http2Client } from '../http2-client.js';
+import { type Answer, type Field, valuesOf } from '../message.js';
+import { IDENTITY_HEADERS } from '../spellings.js';
 import { describeAnswer, messageOf, verdictOf } from '../verdict.js';
 
 /** The ports that Latchkey has unless they are configured. */
 const ADMIN_PORT = 9901;
-const DECISION_PORTS: readonly number[] = [9902];
+const DECISION_PORTS: readonly number[] = [9902, 9903];
 
 const ADMIN_PATHS: readonly string[] = ['/metrics', '/-/config', '/readyz', '/healthz'];
 /** Where proxies publish the admin port by mistake. */
-const ADMIN_PREFIXES: readonly string[] = ['', '/admin', '/latchkey', '/_latchkey'];
+const ADMIN_PREFIXES: readonly string[] = [
+  '', '/admin', '/latchkey', '/_latchkey', '/latchkey-admin', '/latchkey/admin', '/internal', '/monitoring', '/ops', '/-',
+]; // prettier-ignore
 
 /** The guard against DNS rebinding refuses public names, but anybody may send this one. */
 const NEAR_HOST = 'localhost';
@@ -87,29 +91,40 @@ function isLocal(answers: readonly Answer[]): boolean {
 /** Paths of the deployment behind which the admin port is. */
 async function forwardedAdmin(deployment: Deployment): Promise<Finding[]> {
   const targets = ADMIN_PREFIXES.flatMap((prefix) => ADMIN_PATHS.map((path) => `${prefix}${path}`));
+  const views = [
+    [],
+    ...deployment.subjects.flatMap(({ view }) => (view.fields.length > 0 ? [view.fields] : [])).slice(0, 1),
+  ];
   const hits = await Promise.all(
-    targets.map(async (target) => {
-      const answer = await deployment.send({ target });
-      const content = verdictOf(answer) === 'passed' ? adminContent(answer) : '';
-      return content === '' ? [] : [`GET ${target}: ${describeAnswer(answer)}, ${content}`];
-    }),
+    targets.flatMap((target) =>
+      views.map(async (fields) => {
+        const answer = await deployment.send({ target, fields });
+        const content = adminContent(answer);
+        const isRefusal =
+          verdictOf(answer) !== 'passed' && content !== 'refusal of the admin port' && content !== 'health';
+        if (content === '' || isRefusal) return [];
+        return [
+          `GET ${target}${fields.length > 0 ? ' with the token' : ''}: ${describeAnswer(answer)}, ${content}`,
+        ];
+      }),
+    ),
   );
   const evidence = hits.flat();
   if (evidence.length === 0) return [];
   return [{ severity: 'serious', summary: 'The deployment forwards paths of the admin port', evidence }];
 }
 
-/** The paths at which proxies ask, and the names that they give to their own locations. */
+/** The paths at which proxies ask. */
+const PROTOCOL_PATHS: readonly string[] = ['/auth-request', '/forward-auth', '/ext_authz/'];
+
+/** Names that proxies give to the locations of their checks. */
 const DECISION_PATHS: readonly string[] = [
-  '/auth-request',
-  '/forward-auth',
-  '/ext_authz/',
-  '/_decision',
-  '/decision',
-  '/_auth',
-  '/auth',
-  '/validate',
-];
+  ...PROTOCOL_PATHS,
+  ...['/_decision', '/decision', '/decisions', '/_latchkey', '/latchkey', '/internal', '/auth'].flatMap((prefix) => PROTOCOL_PATHS.map((path) => `${prefix}${path}`)),
+  '/_decision', '/decision', '/_auth', '/auth', '/__auth', '/validate', '/auth_request', '/authrequest', '/authz', '/authorize', '/authenticate',
+  '/auth/verify', '/auth/validate', '/auth/check', '/_latchkey_auth', '/latchkey-auth', '/latchkey', '/check', '/_check', '/verify',
+  '/oauth2/auth', '/internal/auth', '/api/verify', '/forwardauth', '/ext-authz/', '/ext_authz',
+]; // prettier-ignore
 
 const CHECK_FIELDS: readonly Field[] = [
   ['X-Original-Method', 'GET'],
@@ -145,7 +160,9 @@ export const decisionPort: Check = {
 }; // prettier-ignore
 
 async function openDecision(deployment: Deployment, to: Destination, isNamed: boolean): Promise<Finding[]> {
-  const targets = DECISION_PATHS.slice(0, 3);
+  const grpc = await openGrpc(deployment, to, isNamed);
+  if (grpc !== undefined) return [grpc];
+  const targets = PROTOCOL_PATHS;
   const answers = await Promise.all(targets.map(async (target) => deployment.send({ target }, to)));
   const isOpen = isNamed ? answers.some(({ status }) => status !== 0) : answers.some(isDecision);
   if (!isOpen) return [];
@@ -155,12 +172,29 @@ async function openDecision(deployment: Deployment, to: Destination, isNamed: bo
   return [{ severity, summary: `The decision port answers at ${origin}${onLoopback(severity, answers)}`, evidence }];
 } // prettier-ignore
 
+/** Envoy asks by gRPC, which is HTTP/2 by prior knowledge. */
+async function openGrpc(deployment: Deployment, to: Destination, isNamed: boolean): Promise<Finding | undefined> {
+  const client = await Http2Client.open(deployment, to);
+  const answer = await client?.request('/envoy.service.auth.v3.Authorization/Check', [['content-type', 'application/grpc'], ['te', 'trailers']]);
+  if (answer === undefined || answer.fault !== '') return undefined;
+  const severity = isNamed ? 'serious' : severityAt([answer]);
+  const summary = `A port that speaks HTTP/2, as the decision port for gRPC does, answers at http://${to.host}:${to.port}${onLoopback(severity, [answer])}`;
+  return { severity, summary, evidence: [`GET /envoy.service.auth.v3.Authorization/Check over h2c: ${describeAnswer(answer)}`] };
+} // prettier-ignore
+
 /** A decision shows by its own refusals, or by an answer that the fields of a check turn from refused to allowed. */
 async function decides(deployment: Deployment, target: string): Promise<string[]> {
-  const bare = await deployment.send({ target });
   const asked = await deployment.send({ target, fields: CHECK_FIELDS });
+  const keyed = deployment.subjects.find(({ view }) => view.fields.length > 0)?.view.fields;
+  if (keyed !== undefined) {
+    const answer = await deployment.send({ target, fields: keyed });
+    const names = IDENTITY_HEADERS.filter((name) => valuesOf(answer, name.toLowerCase()).length > 0);
+    if (names.length > 0)
+      return [`GET ${target} with the token: ${describeAnswer(answer)} with ${names.join(', ')}`];
+  }
+  const isAllowed = verdictOf(asked) === 'passed' && asked.body === '';
+  if (!isAllowed && !isDecision(asked)) return [];
+  const bare = await deployment.send({ target });
   const line = `GET ${target}: ${describeAnswer(bare)}, and ${describeAnswer(asked)} with the fields of a check`;
-  if (isDecision(bare) || isDecision(asked)) return [line];
-  const isTurned = verdictOf(bare) === 'refused' && verdictOf(asked) === 'passed' && asked.body === '';
-  return isTurned ? [line] : [];
+  return isDecision(asked) || verdictOf(bare) === 'refused' ? [line] : [];
 }

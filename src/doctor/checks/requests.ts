@@ -1,5 +1,5 @@
-import { type Alteration, findingsOf, tryOnRefused } from '../alter.js';
-import type { Check, Subject } from '../check.js';
+import { findingsOf, tryOnRefused } from '../alter.js';
+import type { Check } from '../check.js';
 import type { Field, Probe } from '../message.js';
 import { isOfLatchkey } from '../verdict.js';
 
@@ -27,6 +27,7 @@ const EXEMPT: readonly (readonly [string, Partial<Probe>])[] = [
   ['a mark of an internal request', { fields: [['X-Internal', '1'], ['X-Internal-Request', 'true'], ['X-Envoy-Internal', 'true'], ['X-Debug', '1'], ['X-Bypass-Auth', '1'], ['X-Skip-Auth', 'true']] }],
   ['a mark of a subrequest', { fields: [['X-Middleware-Subrequest', 'middleware:middleware:middleware:middleware:middleware'], ['X-Auth-Request-Redirect', '/']] }],
   ['a mark of a decision', { fields: [['X-Original-Method', 'OPTIONS'], ['X-Forwarded-Method', 'OPTIONS']] }],
+  ['names of the fields of a check in Connection', { fields: [['Connection', 'close, X-Original-URI, X-Original-Method, X-Forwarded-Uri, X-Forwarded-Method']] }],
   ['a mark of a verified client certificate', { fields: [['X-SSL-Client-Verify', 'SUCCESS'], ['X-Client-Verify', 'SUCCESS'], ['X-Forwarded-Client-Cert', 'By=x;Subject="CN=admin"'], ['Client-Cert', ':AA==:']] }],
 ]; // prettier-ignore
 
@@ -66,45 +67,3 @@ export const options: Check = {
     return { findings, seen: `${hits.tried} requests with OPTIONS are refused` };
   },
 }; // prettier-ignore
-
-const LOCAL = '127.0.0.1';
-
-/** Names by which a proxy may believe that a client is near. */
-const ADDRESS_FIELDS: readonly (readonly Field[])[] = [
-  [['X-Forwarded-For', LOCAL]],
-  [['X-Forwarded-For', '10.0.0.1'], ['X-Real-IP', '10.0.0.1']],
-  [['X-Forwarded-For', '::1']],
-  [['Forwarded', `for=${LOCAL};proto=https;host=localhost`]],
-  [['X-Real-IP', LOCAL], ['X-Client-IP', LOCAL], ['Client-IP', LOCAL], ['X-Cluster-Client-IP', LOCAL], ['X-Originating-IP', LOCAL], ['X-Remote-IP', LOCAL], ['X-Remote-Addr', LOCAL]],
-  [['True-Client-IP', LOCAL], ['CF-Connecting-IP', LOCAL], ['Fastly-Client-IP', LOCAL], ['X-Envoy-External-Address', LOCAL], ['X-ProxyUser-IP', LOCAL], ['X-Custom-IP-Authorization', LOCAL]],
-  [['X-Forwarded-Host', 'localhost'], ['X-Host', 'localhost'], ['X-Original-Host', 'localhost'], ['X-HTTP-Host-Override', 'localhost']],
-  [['X-Forwarded-Proto', 'https'], ['X-Forwarded-Port', '443'], ['X-Forwarded-Scheme', 'https'], ['Front-End-Https', 'on']],
-]; // prettier-ignore
-
-/** Whether a client can pass for another address or host. */
-export const addresses: Check = {
-  name: 'addresses',
-  title: 'Forged addresses and hosts',
-  severity: 'serious',
-  remedy: 'Have the outermost proxy overwrite X-Forwarded-*, Forwarded and X-Real-IP, list only proxies in listen.trusted_proxies, ask for a credential from every address, and give every virtual host, the default one included, the same check.',
-  async run(deployment) {
-    const hits = await tryOnRefused(deployment, (subject) => [
-      ...ADDRESS_FIELDS.map((fields) => ({
-        label: `${subject.path} with ${fields.map(([name, value]) => `${name}: ${value}`).join(', ')}`,
-        probe: { target: subject.path, fields },
-      })),
-      ...hostsOf(subject, deployment.to.host),
-    ]);
-    return {
-      findings: findingsOf(hits, 'A forged address or host'),
-      seen: `${hits.tried} requests with forged addresses and hosts are refused`,
-    };
-  },
-}; // prettier-ignore
-
-/** Hosts that may have a virtual host without a check. The token is not for these. */
-function hostsOf({ path, view }: Subject, own: string): Alteration[] {
-  if (view.fields.length > 0) return [];
-  const hosts = ['localhost', LOCAL, 'latchkey-doctor.invalid', 'internal', `${own}.`, `admin.${own}`, 'default', ''];
-  return hosts.map((host) => ({ label: `${path} with Host: ${host}`, probe: { target: path, host } }));
-} // prettier-ignore

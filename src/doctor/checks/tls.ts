@@ -1,14 +1,28 @@
 import { isIP } from 'node:net';
-import type { PeerCertificate, SecureVersion, TLSSocket } from 'node:tls';
+import type {
+  ConnectionOptions,
+  DetailedPeerCertificate,
+  PeerCertificate,
+  SecureVersion,
+  TLSSocket,
+} from 'node:tls';
 import { bytesOfAddress } from '../../domain/address.js';
 import { type Check, type Deployment, type Finding, fine, type Outcome } from '../check.js';
-import { type Answer, valuesOf } from '../message.js';
-import { withTls } from '../trust.js';
-import { describeAnswer } from '../verdict.js';
+import { isLoopback, withTls } from '../trust.js';
+import { plainFindings } from './plain-http.js';
 
 const DAY_MS = 86_400_000;
 /** Renewal that has not happened by then is late, in days. */
 const SOON_DAYS = 14;
+
+const MIN_RSA_BITS = 2_048;
+
+const WITHOUT_PROTECTION: Finding = {
+  severity: 'serious',
+  summary: 'TLS without encryption or without authentication is accepted',
+  evidence: ['a handshake with aNULL and eNULL alone succeeded'],
+  remedy: 'Accept ciphers with both only (nginx: no aNULL or eNULL in ssl_ciphers).',
+};
 
 const OLD_VERSIONS: readonly SecureVersion[] = ['TLSv1', 'TLSv1.1'];
 
@@ -56,10 +70,6 @@ function withoutTls({ to, answers }: Deployment): Outcome {
   };
 } // prettier-ignore
 
-function isLoopback(address: string): boolean {
-  return bytesOfAddress(address)[0] === 127 || address === '::1';
-}
-
 function isPrivate(address: string): boolean {
   const [a = 0, b = 0, ...rest] = bytesOfAddress(address);
   if (rest.length === 2) return a === 10 || (a === 172 && b >= 16 && b < 32) || (a === 192 && b === 168);
@@ -75,15 +85,24 @@ async function examine(deployment: Deployment): Promise<Outcome> {
     return `${socket.getProtocol()}, certificate valid until ${socket.getPeerCertificate().valid_to}`;
   });
   for (const version of OLD_VERSIONS)
-    if (await accepts(deployment, version)) findings.push(oldVersion(version)); // oxlint-disable-line no-await-in-loop -- one connection at a time
-  findings.push(...(await besidePlain(deployment)));
+    if (await accepts(deployment, { minVersion: version, maxVersion: version, ciphers: 'ALL:@SECLEVEL=0' }))
+      findings.push(oldVersion(version)); // oxlint-disable-line no-await-in-loop -- one connection at a time
+  if (await accepts(deployment, { maxVersion: 'TLSv1.2', ciphers: 'aNULL:eNULL@SECLEVEL=0' }))
+    findings.push(WITHOUT_PROTECTION);
+  findings.push(...(await plainFindings(deployment)));
   return { findings, seen };
 }
 
 function certificateFindings(socket: TLSSocket): Finding[] {
-  const certificate = socket.getPeerCertificate();
-  const findings = dateFindings(certificate);
+  const certificate = socket.getPeerCertificate(true);
+  const chain = chainOf(certificate);
+  const findings = chain.flatMap((each) => dateFindings(each, each === certificate ? 'The certificate' : 'A certificate of the chain'));
   const fault = codeOf(socket.authorizationError);
+  const bits = certificate.bits ?? 0;
+  if (certificate.modulus !== undefined && bits < MIN_RSA_BITS)
+    findings.push({ ...certificateFinding(`The key of the certificate has ${bits} bits`, certificate), remedy: 'Make a key of P-256, or of RSA with 2048 bits or more.' });
+  if (findings.length === 0 && (fault === 'CERT_HAS_EXPIRED' || fault === 'CERT_NOT_YET_VALID'))
+    findings.push(certificateFinding('A certificate of the chain is not valid now', certificate));
   if (fault !== '' && !SHOWN_OTHERWISE.has(fault))
     findings.push(certificateFinding(CHAIN_FAULTS[fault] ?? `The certificate is not trusted (${fault})`, certificate));
   if (fault === 'ERR_TLS_CERT_ALTNAME_INVALID')
@@ -97,14 +116,20 @@ function codeOf(fault: unknown): string {
   return fault instanceof Error ? ((fault as NodeJS.ErrnoException).code ?? fault.message) : '';
 }
 
-function dateFindings(certificate: PeerCertificate, now = Date.now()): Finding[] {
+/** A certificate with those above it that the server sent, or that are trusted. */
+function chainOf(certificate: DetailedPeerCertificate): DetailedPeerCertificate[] {
+  const chain: DetailedPeerCertificate[] = [];
+  for (let each: DetailedPeerCertificate | undefined = certificate; each !== undefined && !chain.includes(each); each = each.issuerCertificate) chain.push(each);
+  return chain;
+} // prettier-ignore
+
+function dateFindings(certificate: PeerCertificate, what: string, now = Date.now()): Finding[] {
   const days = (Date.parse(certificate.valid_to) - now) / DAY_MS;
   if (Date.parse(certificate.valid_from) > now)
-    return [certificateFinding(`The certificate is not valid before ${certificate.valid_from}`, certificate)];
-  if (days < 0)
-    return [certificateFinding(`The certificate expired on ${certificate.valid_to}`, certificate)];
+    return [certificateFinding(`${what} is not valid before ${certificate.valid_from}`, certificate)];
+  if (days < 0) return [certificateFinding(`${what} expired on ${certificate.valid_to}`, certificate)];
   if (days > SOON_DAYS) return [];
-  const summary = `The certificate expires in ${Math.floor(days)} days`;
+  const summary = `${what} expires in ${Math.floor(days)} days`;
   return [{ ...certificateFinding(summary, certificate), severity: 'warning' }];
 }
 
@@ -118,9 +143,8 @@ function certificateFinding(summary: string, { subject, subjectaltname, issuer }
 }
 
 /** Node's own defaults would refuse before the server can. */
-async function accepts(deployment: Deployment, version: SecureVersion): Promise<boolean> {
+async function accepts(deployment: Deployment, offer: ConnectionOptions): Promise<boolean> {
   deployment.spend();
-  const offer = { minVersion: version, maxVersion: version, ciphers: 'ALL:@SECLEVEL=0' } as const;
   return withTls(deployment.to, offer, () => true).catch(() => false);
 }
 
@@ -133,28 +157,3 @@ function oldVersion(version: SecureVersion): Finding {
       'Accept TLS 1.2 and 1.3 only (nginx: ssl_protocols TLSv1.2 TLSv1.3). RFC 8996 forbids older versions.',
   };
 }
-
-const HTTP_PORT = 80;
-const HTTPS_PORT = 443;
-
-/** Beside the usual port of TLS there is often one without. It may send clients on, and nothing else. */
-async function besidePlain(deployment: Deployment): Promise<Finding[]> {
-  const { to, unknownPath: target } = deployment;
-  const plain = { ...to, isTls: false, port: to.port === HTTPS_PORT ? HTTP_PORT : to.port };
-  const answer = await deployment.send({ target }, plain);
-  if (answer.status === 0 || isHarmless(answer)) return [];
-  return [
-    {
-      severity: 'serious',
-      summary: 'The API is also served without TLS',
-      evidence: [`GET http://${plain.host}:${plain.port}${target}: ${describeAnswer(answer)}`],
-      remedy: 'Answer plain HTTP with a redirect to https, or not at all: clients that use it send their tokens in the clear.',
-    },
-  ];
-} // prettier-ignore
-
-/** A redirect to TLS, or a complaint that TLS was expected. */
-function isHarmless(answer: Answer): boolean {
-  if (answer.status >= 300 && answer.status < 400) return valuesOf(answer, 'location').every((to) => to.startsWith('https:'));
-  return answer.status === 400 || answer.status === 497 || answer.status === 426;
-} // prettier-ignore

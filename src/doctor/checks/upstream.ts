@@ -1,6 +1,7 @@
-import { type Check, type Deployment, type Finding, fine, unknown } from '../check.js';
+import { type Check, type Deployment, type Finding, fine, type Outcome, unknown } from '../check.js';
 import { destinationOf } from '../exchange.js';
 import type { Answer, Field } from '../message.js';
+import { isApi, neighbours } from '../nearby.js';
 import { IDENTITY_HEADERS } from '../spellings.js';
 import { describeAnswer, isOfLatchkey, verdictOf } from '../verdict.js';
 
@@ -13,7 +14,7 @@ export const upstream: Check = {
     'Let the API listen on loopback or a private network that only Latchkey reaches, restrict it by a firewall or a NetworkPolicy, and verify the signed assertion in the API (identity.assertion).',
   async run(deployment) {
     const { upstream: url, paths } = deployment.options;
-    if (url === undefined) return unknown('name the API with --upstream to see whether it can be reached past Latchkey');
+    if (url === undefined) return guessed(deployment);
     const targets = [...paths, deployment.unknownPath];
     const answers = await Promise.all(targets.map(async (target) => deployment.send({ target }, destinationOf(url))));
     if (answers.every(({ status }) => status === 0))
@@ -24,6 +25,15 @@ export const upstream: Check = {
     return { findings, seen: '' };
   },
 }; // prettier-ignore
+
+/** Without its name, the API is only found at a usual port, and where it can be recognized. */
+async function guessed(deployment: Deployment): Promise<Outcome> {
+  const evidence: string[] = [];
+  for (const one of await neighbours(deployment))
+    if (await isApi(deployment, one)) evidence.push(`GET http://${one.to.host}:${one.to.port}${one.path}: ${describeAnswer(one.answer)}`); // oxlint-disable-line no-await-in-loop -- few
+  if (evidence.length === 0) return unknown('name the API with --upstream to see whether it can be reached past Latchkey');
+  return { findings: [{ severity: 'serious', summary: 'The API serves requests past Latchkey at another port', evidence }], seen: '' };
+} // prettier-ignore
 
 function isGuarded(answer: Answer): boolean {
   return answer.status === 0 || (isOfLatchkey(answer) && verdictOf(answer) === 'refused');

@@ -1,0 +1,88 @@
+import { shorten } from '../alter.js';
+import { type Check, type Deployment, type Finding, type Outcome, type Subject, unknown } from '../check.js';
+import { type Answer, type Field, valuesOf } from '../message.js';
+import { describeAnswer, isOfLatchkey, verdictOf } from '../verdict.js';
+
+/** Whether the answer to one client, or the decision about it, is given to another. */
+export const caches: Check = {
+  name: 'caches',
+  title: 'Caches',
+  severity: 'serious',
+  remedy: 'Put no cache between clients and Latchkey, or let it store only what "Cache-Control: public" allows. Give a cache of decisions a key with every credential and the whole target (nginx: proxy_cache_key with Service-Key, Cookie, Authorization, $request_method and $request_uri), or none.',
+  async run(deployment) {
+    const own = ownFindings(deployment.answers);
+    const keyed = deployment.subjects.filter(({ view, verdict }) => view.fields.length > 0 && verdict === 'passed');
+    if (keyed.length === 0)
+      return { ...unknown('give a token, and a path that it may use, to see whether its answers are given to others'), findings: own };
+    return examine(deployment, keyed, own);
+  },
+}; // prettier-ignore
+
+async function examine(
+  deployment: Deployment,
+  keyed: readonly Subject[],
+  own: readonly Finding[],
+): Promise<Outcome> {
+  const all = await Promise.all(keyed.map(async (subject) => given(deployment, subject)));
+  const evidence = all.flat();
+  const findings: Finding[] = [...own];
+  if (evidence.length > 0)
+    findings.push({
+      severity: 'serious',
+      summary: 'What the token opened is given to others',
+      evidence: shorten(evidence),
+    });
+  const shared = keyed.filter(({ baseline }) => isShared(baseline));
+  if (shared.length > 0)
+    findings.push({
+      severity: 'warning',
+      summary: 'Answers to a token may be stored by shared caches',
+      evidence: shared.map(
+        ({ path, baseline }) =>
+          `${path} with the token: Cache-Control: ${valuesOf(baseline, 'cache-control').join(', ')}`,
+      ),
+      remedy: 'Answer what needs a credential with "Cache-Control: private" or "no-store".',
+    });
+  return { findings, seen: `answers to ${keyed.length} paths with the token are given to nobody else` };
+}
+
+/** Requests that others make for what the token has just opened. Each target is new, so that nobody gets this answer later. */
+async function given(deployment: Deployment, { path, view }: Subject): Promise<string[]> {
+  const { marker, options } = deployment;
+  const query = path.includes('?') ? '&' : '?';
+  const targets = [path, `${path}${query}${marker}c`, `${path}/${marker}.css`, `${path};${marker}.js`, `${path}.css${query}${marker}`];
+  const unknownKey: readonly Field[] = [[options.keyHeader, 'a'.repeat(40)]];
+  const lines = await Promise.all(
+    targets.map(async (target) => {
+      const before = await deployment.send({ target: `${target}${target.includes('?') ? '&' : '?'}${marker}b` });
+      if (verdictOf(before) !== 'refused') return [];
+      const opened = await deployment.send({ target, fields: view.fields });
+      if (verdictOf(opened) !== 'passed') return [];
+      const others = [['without a credential', []], ['with an unknown token', unknownKey]] as const;
+      const found: string[] = [];
+      for (const [who, fields] of others) {
+        const answer = await deployment.send({ target, fields }); // oxlint-disable-line no-await-in-loop -- after the token's
+        if (verdictOf(answer) === 'passed') found.push(`${target} ${who}, after the token opened it: ${describeAnswer(answer)}`);
+      }
+      return found;
+    }),
+  );
+  return lines.flat();
+} // prettier-ignore
+
+function isShared(answer: Answer): boolean {
+  return valuesOf(answer, 'cache-control').some((value) => /\bpublic\b|\bs-maxage=[1-9]/i.test(value));
+}
+
+/** Latchkey forbids to store its own answers. A cache that serves one, or a proxy that allows it, gives one client's refusal to others. */
+function ownFindings(answers: readonly Answer[]): Finding[] {
+  const own = answers.filter((answer) => answer.status === 401 && isOfLatchkey(answer));
+  const stored = own.filter(
+    (answer) =>
+      !valuesOf(answer, 'cache-control').some((value) => /no-store/i.test(value)) ||
+      valuesOf(answer, 'age').some((age) => Number(age) > 0),
+  );
+  if (stored.length === 0) return [];
+  const summary = "Latchkey's answers lose Cache-Control: no-store, or come from a cache";
+  return [{ severity: 'warning', summary, evidence: [`${stored.length} of ${own.length} answers`] }];
+}

@@ -1,0 +1,78 @@
+import { isIP } from 'node:net';
+import { shorten } from '../alter.js';
+import { type Advice, type Check, type Deployment, type Finding } from '../check.js';
+import { type Answer, valuesOf } from '../message.js';
+
+/** What errors of frameworks look like when they show their insides. */
+const TRACES: readonly (readonly [string, RegExp])[] = [
+  ['a stack of JavaScript', /\bat (?:[\w.<>$[\] ]+ \()?(?:file:\/\/|node:)?\/?[\w./@-]+\.[cm]?[jt]sx?:\d+:\d+/],
+  ['a stack of Python', /Traceback \(most recent call last\)|File "[^"\n]+\.py", line \d+/],
+  ['a stack of Java', /\bat [\w$.]+\([\w$]+\.(?:java|kt|scala):\d+\)|Whitelabel Error Page/],
+  ['an error of PHP', /(?:Fatal error|Warning|Notice|Parse error)(?:<\/b>)?: .+ in (?:<b>)?\/[^\n<]+\.php/],
+  ['a stack of .NET', /\bat [\w.`]+\([^)\n]*\) in [^\n]+\.cs:line \d+/],
+  ['a stack of Ruby', /\.rb:\d+:in [`'][\w ]+'/],
+  ['a stack of Go', /goroutine \d+ \[running\]:|panic\.go:\d+/],
+  ['a debugger', /Werkzeug Debugger|DEBUG = True|django\.core\.exceptions|Laravel.*Ignition/],
+]; // prettier-ignore
+
+/** Targets at which frameworks are known to fail. */
+const ODD: readonly string[] = [
+  '/%',
+  '/%ff',
+  '/%c0',
+  '?a[b]=1&a=2&__proto__[x]=1',
+  '?q=%ff%fe',
+  "?id='",
+  '?page=-1&limit=1e999',
+];
+
+/** Whether errors show what only operators should see, and what browsers and strangers need not know. */
+export const disclosure: Check = {
+  name: 'disclosure',
+  title: 'What answers disclose',
+  severity: 'warning',
+  remedy: 'Turn off the debug mode of the API and of the proxy (NODE_ENV=production, display_errors=Off, DEBUG=False), and answer errors with a page of your own.',
+  async run(deployment) {
+    const open = deployment.subjects.filter(({ verdict }) => verdict === 'passed');
+    const asked = ['/', ...open.map(({ path }) => path)];
+    await Promise.all(
+      [...new Set(asked)].flatMap((path) => ODD.map(async (odd) => deployment.send({ target: odd.startsWith('?') ? `${path}${odd}` : `${path.replace(/\/$/, '')}${odd}` }))),
+    );
+    const page = await deployment.send({ target: '/_latchkey/', fields: [['Accept', 'text/html']] });
+    const evidence = TRACES.flatMap(([what, pattern]) => {
+      const shown = deployment.answers.find(({ body }) => pattern.test(body));
+      return shown === undefined ? [] : [`${what}, in an answer ${shown.status}: ${(pattern.exec(shown.body)?.[0] ?? '').slice(0, 80)}`];
+    });
+    const findings: Finding[] = evidence.length === 0 ? [] : [{ severity: 'warning', summary: 'Errors show the insides of a server', evidence: shorten(evidence) }];
+    findings.push(...frameFindings(page));
+    return { findings, advice: adviceOf(deployment, page), seen: 'errors show no insides' };
+  },
+}; // prettier-ignore
+
+/** The page refuses to be framed; a proxy may take that away. */
+function frameFindings(page: Answer): Finding[] {
+  const isPage = page.status === 200 && /Latchkey/i.test(page.body) && valuesOf(page, 'content-type').some((type) => type.includes('html'));
+  const isProtected = valuesOf(page, 'content-security-policy').some((value) => /frame-ancestors/.test(value)) || valuesOf(page, 'x-frame-options').length > 0;
+  if (!isPage || isProtected) return [];
+  return [
+    {
+      severity: 'warning',
+      summary: 'The page of Latchkey can be framed by other sites',
+      evidence: ['GET /_latchkey/ has neither Content-Security-Policy nor X-Frame-Options'],
+      remedy: 'Let the proxy pass the fields of the page on (nginx: no proxy_hide_header for them).',
+    },
+  ];
+} // prettier-ignore
+
+function adviceOf({ to, answers }: Deployment, page: Answer): Advice[] {
+  const advice: Advice[] = [];
+  const servers = new Set(answers.flatMap((answer) => [...valuesOf(answer, 'server'), ...valuesOf(answer, 'x-powered-by'), ...valuesOf(answer, 'x-aspnet-version')]));
+  const telling = [...servers].filter((value) => /\d|php|express|asp/i.test(value));
+  if (telling.length > 0)
+    advice.push({ summary: `Answers name the software: ${telling.join(', ')}`, remedy: 'Leave the version out (nginx: server_tokens off; Express: app.disable("x-powered-by"); PHP: expose_php=Off).' });
+  // Browsers ignore it for addresses (RFC 6797 8.1.1).
+  const isStrict = [page, ...answers].some((answer) => valuesOf(answer, 'strict-transport-security').some((value) => !/max-age="?0\b/i.test(value)));
+  if (to.isTls && isIP(to.host) === 0 && !isStrict)
+    advice.push({ summary: 'Strict-Transport-Security is missing', remedy: 'Send "Strict-Transport-Security: max-age=31536000" (nginx: add_header ... always), so that browsers never use plain HTTP.' });
+  return advice;
+} // prettier-ignore

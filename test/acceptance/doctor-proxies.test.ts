@@ -1,0 +1,156 @@
+import { spawn } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { needPackages, runs } from '../helpers/debian.js';
+import { client, startFixture } from '../helpers/fixture.js';
+import { startFront } from '../helpers/front.js';
+import { startUpstream } from '../helpers/http.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+import { accepts } from '../helpers/raw-client.mjs';
+import { freePort } from '../helpers/redis.js';
+import { until } from '../helpers/until.js';
+import { diagnose, found } from '../doctor/deployments.js';
+
+type Edit = readonly [from: RegExp | string, to: string];
+
+/**
+ * A careless change of an example: the check that shows it and what it finds, or `all` and the one that finds something, and
+ * the edits. `API` and `ADMIN` are addresses.
+ */
+type Careless = readonly [check: string, expected: string, ...edits: Edit[]];
+
+const NGINX: Record<string, Careless> = {
+  'a header that is not replaced': ['all', 'identity-headers serious', ['proxy_set_header X-Auth-Role $auth_role;', '']],
+  'fields with _, which Latchkey refuses': ['all', '', ['listen 127', 'underscores_in_headers on; listen 127']],
+  'a location without a check': ['all', 'paths serious', ['location / {', 'location ~ \\.css$ { auth_request off; proxy_pass http://api; }\n    location / {']],
+  'an exemption': ['all', 'exemptions serious', ['proxy_set_header Upgrade $websocket;', 'if ($http_user_agent ~ kube-probe) { return 200; }\n      proxy_set_header Upgrade $websocket;']],
+  'a prefix without a check': ['paths', 'serious', ['location / {', 'location ^~ /static { auth_request off; proxy_pass http://api$request_uri; }\n    location / {']],
+  'a public decision': ['decision-port', 'serious', ['internal;', '']],
+  'any Upgrade': ['framing', 'serious', ['proxy_set_header Upgrade $websocket;', 'proxy_set_header Upgrade $http_upgrade;'], ['proxy_set_header Connection $api_connection;', 'proxy_set_header Connection upgrade;'], ['proxy_set_header X-Original-Upgrade $http_upgrade;', '']],
+  'addresses that are appended': ['addresses', 'warning', [/X-Forwarded-For \$remote_addr/g, 'X-Forwarded-For $proxy_add_x_forwarded_for']],
+  'metrics by a path': ['admin-port', 'serious', ['location / {', 'location /internal/ { auth_request off; proxy_pass http://ADMIN/; }\n    location / {']],
+  'a page for 401': ['authentication', 'serious', ['auth_request /_decision;', 'auth_request /_decision; error_page 401 =200 /sorry;\n    location = /sorry { auth_request off; default_type text/html; return 200 "please log in"; }']],
+  'a login for 401, and files without a check': [
+    'paths', 'serious',
+    ['auth_request /_decision;', 'auth_request /_decision; error_page 401 =302 /login?rd=$request_uri;'],
+    ['location / {', 'location ~ \\.css$ { auth_request off; proxy_pass http://api; }\n    location / {'],
+  ],
+  'a cache of decisions': ['caches', 'serious', ['proxy_pass_request_body off;', 'proxy_pass_request_body off; proxy_cache decisions; proxy_cache_key $request_uri; proxy_cache_valid 200 1m; proxy_ignore_headers Cache-Control Set-Cookie Vary;']],
+  'overrides': ['overrides', 'serious', ['include dropped.conf;', '']],
+  'a check of one location only': ['authentication', 'warning', ['auth_request /_decision;', ''], ['location / {', 'location / { proxy_pass http://api; }\n    location /service { auth_request /_decision;']],
+  'a second virtual host': ['addresses', 'serious', [/\}\s*$/, '}\n  server { listen 127.0.0.1:PORT; server_name internal; location / { proxy_pass http://api; } }\n']],
+  'OPTIONS without a check': ['options', 'serious', ['location / {', 'error_page 418 = @open;\n    location @open { auth_request off; proxy_pass http://api; }\n    location / { if ($request_method = OPTIONS) { return 418; }'], ['auth_request /_decision;', ''], ['proxy_pass http://api;\n      proxy_http', 'auth_request /_decision; proxy_pass http://api;\n      proxy_http']],
+  'the identity in answers, and the token for the API': [
+    'identity-headers', 'warning',
+    ['location / {', 'add_header X-Auth-Login $auth_login;\n    location / {'],
+    ["proxy_set_header Service-Key '';", ''],
+  ],
+  'the address decides': ['authentication', 'serious', ['auth_request /_decision;', 'auth_request /_decision; satisfy any; allow 127.0.0.1; deny all;']],
+}; // prettier-ignore
+
+const CADDY: Record<string, Careless> = {
+  'identity of clients': ['identity-headers', 'serious', [/^.*X-Auth-Role.*\n/gm, '']],
+  'Connection may name identity': ['identity-headers', 'serious', ['respond @hides "Connection must not name this field" 400', '']],
+  'files without a check': ['paths', 'serious', ['# Fields that APIs', '@files path *.css *.png\n\t\treverse_proxy @files API\n\t\t# Fields that APIs']],
+  'a way for health checks': ['exemptions', 'serious', ['# Fields that APIs', '@probe header User-Agent *kube-probe*\n\t\treverse_proxy @probe API\n\t\t# Fields that APIs']],
+}; // prettier-ignore
+
+/** Checks that see more with a token. */
+const OF_TOKENS: ReadonlySet<string> = new Set(['caches', 'decision-port', 'identity-headers']);
+
+/** Copies a part of a configuration for each careless variant, on a port of its own. */
+async function variants(
+  cases: Record<string, Careless>,
+  part: string,
+  own: number,
+  addresses: Record<string, string>,
+): Promise<{ text: string; ports: ReadonlyMap<string, number> }> {
+  const ports = new Map<string, number>();
+  const parts = await Promise.all(
+    Object.entries(cases).map(async ([name, [, , ...edits]]) => {
+      const port = await freePort();
+      ports.set(name, port);
+      let text = part;
+      for (const [from, to] of edits) {
+        const changed = text.replace(from, () => to);
+        if (changed === text) throw new Error(`${name}: there is no ${from}`);
+        text = changed;
+      }
+      text = text.replaceAll(new RegExp(Object.keys(addresses).join('|'), 'g'), (found) => addresses[found] ?? '');
+      return text.replaceAll(String(own), String(port)).replaceAll('PORT', String(port));
+    }),
+  );
+  return { text: parts.join('\n'), ports };
+} // prettier-ignore
+
+/** Starts an example with every careless variant beside it, and examines each. */
+async function examineAll(t: Test, proxy: 'nginx' | 'caddy', cases: Record<string, Careless>): Promise<void> {
+  const { url: upstream } = await startUpstream(t);
+  const file = proxy === 'nginx' ? 'nginx.conf' : 'Caddyfile';
+  let ports: ReadonlyMap<string, number> = new Map();
+  const { url, latchkey } = await startFront(t, proxy, upstream, async ({ folder, port, latchkey }) => {
+    const name = join(folder, file);
+    const whole = readFileSync(name, 'utf8');
+    const part = proxy === 'nginx' ? /\n {2}server \{\n {4}listen[^]*\n {2}\}\n/.exec(whole) : /\n:\d+ \{[^]*$/.exec(whole);
+    const copies = await variants(cases, part?.[0] ?? '', port, { API: new URL(upstream).host, ADMIN: new URL(latchkey.admin).host });
+    ports = copies.ports;
+    const cache = `proxy_cache_path ${folder}/cache keys_zone=decisions:1m;`;
+    const text = proxy === 'nginx' ? whole.replace(/\}\s*$/, () => `${cache}\n${copies.text}}\n`) : `${whole}\n${copies.text}`;
+    writeFileSync(name, text);
+  });
+  const key = await client(latchkey.url).token('ada');
+  const findings = (await diagnose(url, { key })).findings.map(({ check, severity }) => `${check} ${severity}`);
+  // Go reads Transfer-Encoding alone and sends no Content-Length on, but keeps the connection.
+  t.same(findings, proxy === 'caddy' ? ['framing warning'] : [], 'the example as it is, with a token');
+  for (const [name, [check, expected]] of Object.entries(cases)) {
+    const credential = OF_TOKENS.has(check) ? { key } : {};
+    const report = await diagnose(`http://127.0.0.1:${ports.get(name)}`, { ...(check === 'all' ? {} : { checks: [check] }), ...credential });
+    const result = check === 'all' ? found(report).join() : report.checks[0]?.result;
+    t.equal(result, expected, name, { findings: report.findings, checks: report.checks });
+  }
+} // prettier-ignore
+
+t.test('nginx', async (t) => examineAll(t, 'nginx', NGINX));
+t.test('Caddy', async (t) => examineAll(t, 'caddy', CADDY));
+
+const HAPROXY: Record<string, readonly [check: string, expected: string, rule: string]> = {
+  'files without a check': ['paths', 'serious', 'use_backend api if { path_end .css }'],
+  'a beginning without a check': ['paths', 'serious', 'use_backend api if { path_beg /health }'],
+  'WebSockets': ['exemptions', 'serious', 'use_backend api if { req.hdr(Upgrade) -m found }'],
+  'OPTIONS': ['options', 'serious', 'use_backend api if METH_OPTIONS'],
+  'an old name': ['addresses', 'serious', 'use_backend api if { req.hdr(Host) -m beg old.example }'],
+  'an address that a client names': ['addresses', 'serious', 'use_backend api if { req.hdr_ip(X-Forwarded-For) -m ip 10.0.0.0/8 }'],
+  'statistics': ['proxy-admin', 'warning', 'stats enable\n  stats uri /haproxy?stats'],
+  'any credential': ['credentials', 'serious', 'use_backend api if { req.hdr(Authorization) -m found }'],
+}; // prettier-ignore
+
+t.test('HAProxy in front of Latchkey', async (t) => {
+  needPackages(() => runs('haproxy', '-v'), 'haproxy');
+  const { url, upstream, token } = await startFixture(t);
+  const own = await freePort();
+  const fronts = await Promise.all(
+    Object.entries(HAPROXY).map(async ([name, [check, expected, rule]]) => ({ name, check, expected, rule, port: await freePort() })),
+  );
+  const file = join(temporaryFolder(t), 'haproxy.cfg');
+  const frontend = (port: number, rule = '') => `frontend f${port}\n  bind 127.0.0.1:${port}\n  ${rule}\n  default_backend latchkey\n`;
+  const backend = (name: string, to: string) => `backend ${name}\n  server s ${new URL(to).host}\n`;
+  writeFileSync(
+    file,
+    `defaults\n  mode http\n  timeout connect 5s\n  timeout client 10s\n  timeout server 10s\n${frontend(own)}${fronts.map(({ port, rule }) => frontend(port, rule)).join('')}${backend('latchkey', url)}${backend('api', upstream.url)}`,
+  );
+  const child = spawn('haproxy', ['-f', file, '-db'], { stdio: 'ignore' });
+  const gone = new Promise((done) => child.once('close', done));
+  t.teardown(async () => {
+    child.kill('SIGTERM');
+    await gone;
+  });
+  await until(() => accepts(own), 'haproxy accepts connections', 30_000);
+  const options = { hosts: ['old.example'] };
+  const key = await token('superuser');
+  t.same((await diagnose(`http://127.0.0.1:${own}`, { ...options, key })).findings, [], 'without a rule of its own');
+  for (const { name, check, expected, port } of fronts) {
+    const report = await diagnose(`http://127.0.0.1:${port}`, { ...options, checks: [check] });
+    t.equal(report.checks[0]?.result, expected, name, { findings: report.findings, checks: report.checks });
+  }
+}); // prettier-ignore
