@@ -5,7 +5,7 @@
 const LAYERS = [
   ['cli.ts'],
   ['commands'],
-  ['doctor'],
+  ['doctor', 'policy-diff'],
   ['server'],
   ['listeners'],
   ['pipeline'],

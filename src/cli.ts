@@ -12,6 +12,7 @@ import {
   webhookCommand,
 } from './commands/usage/accounts.js';
 import { demoCommand, fleetCommand, healthcheckCommand, serveCommand } from './commands/usage/serving.js';
+import { policyCommand } from './commands/usage/policy.js';
 import { mintCommand } from './commands/usage/testing.js';
 import { doctorCommand } from './commands/usage/deployment.js';
 import { completionCommand } from './commands/completion.js';
@@ -37,6 +38,7 @@ const program = new Command('latchkey')
   .commandsGroup('Configuration and policy:')
   .addCommand(checkCommand())
   .addCommand(explainCommand())
+  .addCommand(policyCommand())
   .addCommand(schemaCommand())
   .commandsGroup('Users, tokens and sessions:')
   .addCommand(applyCommand())

@@ -58,6 +58,7 @@ const SHARING: ReadonlySet<string> = new Set([
   'apply',
   'check',
   'explain',
+  'policy',
   'schema',
   'session',
   'token',

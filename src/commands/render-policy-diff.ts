@@ -1,0 +1,196 @@
+import { relative } from 'node:path';
+import { METHODS } from '../domain/methods.js';
+import type { ServiceLimit } from '../policy-diff/askers.js';
+import type { ChangedDecisions, ChangedRoute, ReportedRoute, ReportedRule } from '../policy-diff/report.js';
+import { printable } from '../observe/printable.js';
+import type { PolicyDiffReport } from './policy-diff-report.js';
+import type { Noticed, ReplayReport } from './replay.js';
+import { renderTable } from './terminal/output.js';
+
+/** Rows of one table; `--json` has them all. */
+const MAX_ROWS = 50;
+
+/** A comparison as a person reads it: what becomes allowed first, because nobody would complain about it. */
+export async function renderPolicyDiff(report: PolicyDiffReport): Promise<string> {
+  const { newly_allowed: allowed, newly_refused: refused, requests } = report;
+  const parts = [
+    `${shownFile(report.config)} -> ${shownFile(report.against)}`,
+    ...(await sectionOf('NEWLY ALLOWED', allowed)),
+    ...(await sectionOf('NEWLY REFUSED', refused)),
+    ...(requests === undefined ? [] : await requestsOf(requests)),
+    ...report.notes.map((note) => `Note: ${note}`),
+    ...report.incomplete.map((why) => `INCOMPLETE: ${why}`),
+    summaryOf(report),
+  ];
+  return `${parts.map((part) => part.split('\n').map(printable).join('\n').trimEnd()).join('\n\n')}\n`;
+}
+
+function summaryOf({ newly_allowed: allowed, newly_refused: refused, incomplete, examined }: PolicyDiffReport) {
+  const { route_pairs: pairs, roles, scopes } = examined;
+  const looked = `${count(pairs, 'pair')} of routes, ${count(roles, 'role')}, ${count(scopes, 'scope')}`;
+  if (allowed.length + refused.length > 0)
+    return `${count(allowed.length, 'change')} that ${allowed.length === 1 ? 'allows' : 'allow'} more, ${refused.length} that ${refused.length === 1 ? 'refuses' : 'refuse'} more (${looked} compared)`;
+  return incomplete.length > 0
+    ? `No change found, but not everything was compared (${looked})`
+    : `Nothing changes (${looked} compared)`;
+} // prettier-ignore
+
+function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`;
+}
+
+async function sectionOf(title: string, changes: readonly ChangedDecisions[]): Promise<string[]> {
+  if (changes.length === 0) return [];
+  const odd = changes.filter(isAboutOddPaths);
+  const plain = changes.filter((change) => !isAboutOddPaths(change));
+  const ordered = [false, true].flatMap((special) => plain.filter(({ conditions }) => conditions.length > 0 === special)); // prettier-ignore
+  return [title, ...(await Promise.all(ordered.map(changeOf))), ...(odd.length === 0 ? [] : [await oddPaths(odd)])];
+} // prettier-ignore
+
+/** A path that one side refuses because it can be read in two ways. */
+function isAboutOddPaths({ rule, against_rule: against }: ChangedDecisions): boolean {
+  return rule.check === 'path' || against.check === 'path';
+}
+
+/** Few send such paths: a line for each form is enough, whoever may send it. */
+async function oddPaths(changes: readonly ChangedDecisions[]): Promise<string> {
+  const rows = new Map<string, string[]>();
+  for (const { routes } of changes)
+    for (const { config, against, form, examples } of routes) {
+      const row = [form ?? '', Object.values(examples)[0] ?? '', pathOf(config, against), changeText(placeOf(config), placeOf(against))];
+      rows.set(row.join(), row);
+    }
+  const all = [...rows.values()];
+  const table = await renderTable(['PATH', 'EXAMPLE', 'ROUTE', 'PLACE'], all.slice(0, MAX_ROWS));
+  return `  who     whoever the other route allows, with a path that can be read in two ways\n\n${indented(table)}${moreThan(all.length)}`;
+} // prettier-ignore
+
+function moreThan(rows: number): string {
+  return rows > MAX_ROWS ? `    and ${rows - MAX_ROWS} more; --json has them all\n` : '';
+}
+
+async function changeOf(change: ChangedDecisions): Promise<string> {
+  const lines = [['who', whoOf(change)]];
+  if (change.scopes.length > 0) lines.push(['tokens', change.service_limits.map((limit) => LIMITS[limit]).join(', ')]); // prettier-ignore
+  if (change.conditions.length > 0) lines.push(['if', change.conditions.join('; or ')]);
+  lines.push(['now', ruleText(change.rule)], ['then', ruleText(change.against_rule)]);
+  const head = lines.map(([label = '', text = '']) => `  ${label.padEnd(6)}  ${text}`);
+  const rows = change.routes.slice(0, MAX_ROWS).map(rowOf);
+  const table = await renderTable(['METHODS', 'ROUTE', 'ACTION', 'PLACE'], rows);
+  return `${head.join('\n')}\n\n${indented(table)}${moreThan(change.routes.length)}`;
+}
+
+const LIMITS: Readonly<Record<ServiceLimit, string>> = {
+  none: 'not limited to services',
+  any: 'limited to services',
+  named: 'limited to the service of the request',
+  other: 'limited to other services',
+  named_by_config: 'limited to the service that the current route finds in the request',
+  named_by_against: 'limited to the service that the new route finds in the request',
+};
+
+function whoOf({ everybody, anonymous, roles, sessions, scopes }: ChangedDecisions): string {
+  if (everybody) return 'everybody, with or without a credential';
+  if (anonymous) return 'requests without a valid credential';
+  const by = [
+    ...(sessions ? ['by session'] : []),
+    ...(scopes.length > 0 ? [`by a token with scope ${scopes.join(' or ')}`] : []),
+  ];
+  return `role ${roles.join(', ')}; ${by.join(' or ')}`;
+}
+
+const CHECKS: Readonly<Record<ReportedRule['check'], string>> = {
+  role: 'the role is ',
+  scope: 'the scope is ',
+  service_limited: '',
+  service: '',
+  route: 'the route ',
+  path: '',
+};
+
+function ruleText({ check, text, path, file, line }: ReportedRule): string {
+  const words = text.startsWith('no ') ? `${check === 'role' || check === 'scope' ? `${check}: ` : ''}${text}` : `${CHECKS[check]}${text}`; // prettier-ignore
+  if (path === null) return words;
+  return `${words}  (${path}, ${line === null || file === null ? 'built in' : `${shownFile(file)}:${line}`})`;
+}
+
+function rowOf({ examples, config, against, host, form }: ChangedRoute): string[] {
+  const methods = METHODS.filter((method) => Object.hasOwn(examples, method));
+  const path = pathOf(config, against);
+  const special = [...(form === null ? [] : [`${form}: ${Object.values(examples)[0]}`]), ...(host === null ? [] : [`host ${host}`])];
+  return [
+    methods.length === METHODS.length ? 'any' : methods.join(' '),
+    special.length === 0 ? path : `${path} (${special.join(', ')})`,
+    changeText(config?.action ?? '', against?.action ?? ''),
+    changeText(placeOf(config), placeOf(against)),
+  ];
+} // prettier-ignore
+
+function pathOf(config: ReportedRoute | null, against: ReportedRoute | null): string {
+  return changeText(nameOf(config), nameOf(against));
+}
+
+function nameOf(route: ReportedRoute | null): string {
+  if (route === null) return 'refused path';
+  return route.path === '*' ? 'default_route' : route.path;
+}
+
+function changeText(now: string, then: string): string {
+  return now === then ? now : `${now || 'none'} -> ${then || 'none'}`;
+}
+
+function placeOf(route: ReportedRoute | null): string {
+  if (route === null) return '';
+  if (route.endpoint !== null) return 'built-in endpoint';
+  return route.line === null || route.file === null ? 'built in' : `${shownFile(route.file)}:${route.line}`;
+}
+
+async function requestsOf(replayed: ReplayReport): Promise<string[]> {
+  const { requests, newly_allowed: allowed, newly_refused: refused, noticed, not_judged: unjudged } = replayed;
+  const parts = [`REQUESTS of the log: ${count(requests, 'request')}, ${allowed} newly allowed, ${refused} newly refused, ${replayed.unchanged} unchanged`];
+  if (noticed.length > 0) {
+    const heading = ['CHANGE', 'CUSTOMER', 'USER', 'CREDENTIAL', 'METHOD', 'ROUTE', 'REQUESTS', 'FIRST (UTC)', 'LAST (UTC)', 'RULE'];
+    const sorted = noticed.toSorted((a, b) => (a.change < b.change ? -1 : a.change > b.change ? 1 : b.requests - a.requests));
+    parts.push(indented(await renderTable(heading, sorted.slice(0, MAX_ROWS).map(noticedRow))));
+    const hidden = noticed.slice(MAX_ROWS).length;
+    if (hidden > 0) parts.push(`    and ${hidden} more rows; --json has them all`);
+  }
+  const left = [
+    ...unjudged.map(({ why, requests: number }) => `  ${number} not judged: ${why}`),
+    ...(replayed.beyond > 0 ? [`  ${replayed.beyond} changed, of more callers than are told apart`] : []),
+    ...(replayed.other_configuration > 0 ? [`  ${replayed.other_configuration} were decided by another configuration than --config`] : []),
+    ...(replayed.unreadable_lines > 0 ? [`  ${count(replayed.unreadable_lines, 'line')} could not be read`] : []),
+  ];
+  return left.length === 0 ? parts : [...parts, left.join('\n')];
+} // prettier-ignore
+
+function noticedRow(each: Noticed): string[] {
+  const changed = each.change === 'newly_allowed' ? each.rule : each.against_rule;
+  return [
+    each.change === 'newly_allowed' ? 'ALLOWED' : 'refused',
+    each.customer_id ?? '',
+    each.login ?? each.user_id ?? 'nobody known',
+    [each.credential, each.token_id, each.token_name === null || each.token_name === '' ? null : `(${each.token_name})`].filter((part) => part !== null).join(' '),
+    each.method,
+    pathOf(each.route, each.against_route),
+    String(each.requests),
+    momentOf(each.first),
+    momentOf(each.last),
+    `${each.change === 'newly_allowed' ? 'now ' : 'then '}${ruleText(changed)}`,
+  ];
+} // prettier-ignore
+
+/** A time to the minute. */
+function momentOf(time: string | null): string {
+  return time === null ? '' : time.slice(0, 16).replace('T', ' ');
+}
+
+function indented(table: string): string {
+  return table.replace(/^(?=.)/gm, '    ');
+}
+
+/** A file as somebody would type it here. */
+function shownFile(file: string): string {
+  const near = relative(process.cwd(), file);
+  return near.startsWith('..') || near === '' ? file : near;
+}

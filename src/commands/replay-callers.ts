@@ -1,0 +1,94 @@
+import type { LoadedConfig } from '../config/load.js';
+import type { Subject } from '../domain/credential.js';
+import type { User } from '../domain/user.js';
+import { sessionOf, tokenOf, userOf } from '../policy-diff/askers.js';
+import type { Store } from '../store/store.js';
+import type { LoggedCaller } from './access-log.js';
+
+/** Who sent a request of the log, with the role, the scopes and the services of now. */
+export interface KnownCaller {
+  readonly subject: Subject;
+  readonly login: string | null;
+  readonly tokenName: string | null;
+}
+
+/** A caller, or why nobody knows what the caller may do. */
+export type FoundCaller = KnownCaller | { readonly unknown: string };
+
+/** Callers that are remembered; those of a log are few, compared to its lines. */
+const MAX_KNOWN = 100_000;
+
+/** Finds what the log does not say of callers. */
+export class Callers {
+  readonly #store: Store | null;
+  readonly #issuers: LoadedConfig['config']['jwt_issuers'];
+  readonly #known = new Map<string, FoundCaller>();
+
+  /** @param store null: only JWTs can be told */
+  constructor(store: Store | null, { config }: LoadedConfig) {
+    this.#store = store;
+    this.#issuers = config.jwt_issuers;
+  }
+
+  /** The caller of a request, as if the credential held now. */
+  async find(caller: LoggedCaller): Promise<FoundCaller> {
+    const key = callerKey(caller);
+    let found = this.#known.get(key);
+    if (found === undefined) {
+      found = await this.#look(caller);
+      if (this.#known.size >= MAX_KNOWN) this.#known.clear();
+      this.#known.set(key, found);
+    }
+    return found;
+  }
+
+  async #look(caller: LoggedCaller): Promise<FoundCaller> {
+    if (caller.credential === 'jwt') return this.#ofIssuer(caller);
+    if (this.#store === null) return { unknown: 'the role is not in the log, and there is no store to ask' };
+    const user = await this.#store.directory.getUser(caller.userId);
+    if (user === undefined) return { unknown: 'the user is no longer in the store' };
+    const unlocked: User = { ...user, locked: false };
+    if (caller.credential === 'session')
+      return { subject: sessionOf(unlocked), login: user.login, tokenName: null };
+    const found = await this.#store.tokens.get(caller.tokenId);
+    if (found === undefined) return { unknown: 'the token is no longer in the store' };
+    const { token } = found;
+    if (token.userId !== user.id) return { unknown: 'the token is another user’s by now' };
+    return {
+      subject: { credential: caller.credential, user: unlocked, token },
+      login: user.login,
+      tokenName: token.name,
+    };
+  }
+
+  /** The claims of a JWT are not in the log: it is known where all rules of its issuer and customer give the same. */
+  #ofIssuer({ issuer, subject, customerId }: Extract<LoggedCaller, { credential: 'jwt' }>): FoundCaller {
+    const rules = this.#issuers.find(({ name }) => name === issuer)?.subjects ?? [];
+    const fitting = rules.filter((rule) => rule.customer_id === customerId);
+    const given = new Set(
+      fitting.map(({ role, scope, services }) => JSON.stringify([role, scope, services])),
+    );
+    const [rule] = fitting;
+    if (rule === undefined || given.size > 1)
+      return { unknown: 'the claims of the JWT are not in the log, and decide its role or scope' };
+    const user = { ...userOf(rule.role, customerId), id: `${issuer}/${subject}` };
+    const token = tokenOf('', user.id, rule.scope, rule.services ?? []);
+    return {
+      subject: { credential: 'jwt', user, token, jwt: { issuer, subject } },
+      login: null,
+      tokenName: null,
+    };
+  }
+}
+
+/** What tells callers apart: a token, the user of a session, the subject of a JWT. */
+export function callerKey(caller: LoggedCaller): string {
+  switch (caller.credential) {
+    case 'session':
+      return JSON.stringify(['session', caller.userId]);
+    case 'jwt':
+      return JSON.stringify(['jwt', caller.issuer, caller.subject, caller.customerId]);
+    default:
+      return JSON.stringify([caller.credential, caller.tokenId, caller.userId]);
+  }
+}

@@ -1,0 +1,161 @@
+import { METHODS } from '../domain/methods.js';
+import type { Verdict } from '../gate/gate.js';
+import type { Match } from '../policy/routes.js';
+import type { ComparedPolicies } from '../policy-diff/diff.js';
+import type { Change } from '../policy-diff/report.js';
+import { classKey, requestHead } from '../policy-diff/requests.js';
+import { type SettlingRule, settlingRules } from '../policy-diff/rules.js';
+import type { Asker } from '../policy-diff/askers.js';
+import { namedService } from '../policy-diff/side.js';
+import { type Variant, variantsOf } from '../policy-diff/variants.js';
+import type { LoggedRequest, ReplayableRequest } from './access-log.js';
+import type { Callers, KnownCaller } from './replay-callers.js';
+
+/** What becomes of a request of the log. */
+export type Replayed =
+  | { readonly outcome: 'unchanged' }
+  | { readonly outcome: 'unjudged'; readonly why: string }
+  | {
+      readonly outcome: Change;
+      readonly caller: KnownCaller | null;
+      readonly matches: readonly [Match | string, Match | string];
+      readonly rules: readonly [SettlingRule, SettlingRule];
+    };
+
+const UNCHANGED: Replayed = { outcome: 'unchanged' };
+
+/** Refusals that the gate gives for a request itself, and so gives again. */
+const REPEATABLE: ReadonlySet<string> = new Set([
+  'scope',
+  'service_limited',
+  'service',
+  'role',
+  'other_customer',
+  'wrong_credential_kind',
+  'not_found',
+  'unauthenticated',
+  'token_expired',
+]);
+
+/** One way in which a request may have been, and what both sides say of it. */
+interface Answer {
+  readonly variant: Variant;
+  readonly matches: readonly [Match | string, Match | string];
+  readonly verdicts: readonly [Verdict, Verdict];
+}
+
+/**
+ * Judges a request of the log on both sides. What the log does not hold (fields, a body, the host) is tried in every way that agrees with
+ * the decision that it does hold; where these ways differ, the request is not judged.
+ */
+export class Replayer {
+  readonly #compared: ComparedPolicies;
+  readonly #callers: Callers;
+
+  constructor(compared: ComparedPolicies, callers: Callers) {
+    this.#compared = compared;
+    this.#callers = callers;
+  }
+
+  async replay(request: ReplayableRequest): Promise<Replayed> {
+    const { method, path } = request;
+    if (!METHODS.some((each) => each === method)) return UNCHANGED;
+    const open = this.#open(request, method, path);
+    if (open.length === 0) return UNCHANGED;
+    if (request.decision === null) return unjudged(`no decision was made: ${request.outcome}`);
+    const found = request.caller === null ? null : await this.#callers.find(request.caller);
+    if (found !== null && 'unknown' in found) return unjudged(found.unknown);
+    const asker = found?.subject ?? (request.outcome === 'unauthenticated' || request.outcome === 'token_expired' ? 'invalid' : 'anonymous'); // prettier-ignore
+    const answers: Answer[] = [];
+    for (const { head, matches } of open)
+      for (const variant of variantsOf(head, matches, settingsOf(asker)))
+        if (mayBe(variant, request)) answers.push(await this.#ask(variant, matches, asker));
+    return this.#conclude(answers, request, asker, found);
+  }
+
+  /** The hosts that the request may have had, without those where nobody's decision changes. */
+  #open({ host }: LoggedRequest, method: string, path: string) {
+    const { sides, hosts, changes } = this.#compared;
+    return (host === null ? hosts : [host]).flatMap((each) => {
+      const head = requestHead(method, path, each);
+      if (typeof head === 'string') return [];
+      const matches = [sides[0].match(head), sides[1].match(head)] as const;
+      return changes(classKey(sides, matches, method)) === false ? [] : [{ head, matches }];
+    });
+  }
+
+  async #ask(variant: Variant, matches: Answer['matches'], asker: Asker): Promise<Answer> {
+    const { sides } = this.#compared;
+    const circumstances = { ...variant, asker };
+    const now = await sides[0].judge(variant.head, circumstances);
+    const then = await sides[1].judge(variant.head, circumstances);
+    return { variant, matches, verdicts: [now, then] };
+  }
+
+  #conclude(
+    answers: readonly Answer[],
+    request: ReplayableRequest,
+    asker: Asker,
+    caller: KnownCaller | null,
+  ): Replayed {
+    const agreeing = answers.filter(({ verdicts: [now] }) => agrees(now, request));
+    if (agreeing.length === 0 && request.decision === 'refused' && !REPEATABLE.has(request.outcome))
+      return unjudged(`it was refused for what the log does not hold: ${request.outcome}`);
+    const possible = agreeing.length === 0 ? answers : agreeing;
+    const [first] = possible;
+    if (first === undefined) return UNCHANGED;
+    const changes = new Set(possible.map(({ verdicts }) => changeOf(verdicts)));
+    if (changes.size > 1) {
+      const conditions = new Set(possible.flatMap(({ variant }) => variant.conditions));
+      return unjudged(`it depends on what the log does not hold: ${[...conditions].join(', ') || 'the service or the host'}`); // prettier-ignore
+    }
+    const change = changeOf(first.verdicts);
+    if (change === 'unchanged') return UNCHANGED;
+    const [, then] = first.verdicts;
+    if (caller === null && change === 'newly_refused' && then.refusal?.refusal === 'unauthenticated')
+      return unjudged('the route asks for no credential so far, so the log does not say who sent it');
+    return {
+      outcome: change,
+      caller,
+      matches: first.matches,
+      rules: this.#rulesOf(first, asker),
+    };
+  }
+
+  #rulesOf({ variant, matches, verdicts }: Answer, asker: Asker): readonly [SettlingRule, SettlingRule] {
+    const { sides } = this.#compared;
+    const named = (match: Match | string) =>
+      typeof match === 'string' ? null : namedService(variant.head, match);
+    const now = { side: sides[0], match: matches[0], verdict: verdicts[0] };
+    const then = { side: sides[1], match: matches[1], verdict: verdicts[1] };
+    return settlingRules([now, then], asker, [named(matches[0]), named(matches[1])]);
+  }
+}
+
+function unjudged(why: string): Replayed {
+  return { outcome: 'unjudged', why };
+}
+
+function settingsOf(asker: Asker) {
+  if (typeof asker === 'string') return undefined;
+  const services = asker.credential === 'session' ? [] : asker.token.services.slice(0, 1);
+  return { ownId: asker.user.id, services };
+}
+
+/** Whether a request may have been so: the log may hold the names of its parameters. */
+function mayBe({ head }: Variant, { query }: LoggedRequest): boolean {
+  if (query === null || head.query === '') return true;
+  return head.query.split('&').every((pair) => query.includes(pair.split('=', 1)[0] ?? ''));
+}
+
+function agrees(verdict: Verdict, { decision, outcome }: LoggedRequest): boolean {
+  if (verdict.refusal === undefined) return decision === 'allowed';
+  if (decision === 'allowed') return false;
+  const { refusal } = verdict.refusal;
+  return refusal === outcome || (refusal === 'unauthenticated' && outcome === 'token_expired');
+}
+
+function changeOf([now, then]: readonly [Verdict, Verdict]): Change | 'unchanged' {
+  if ((now.refusal === undefined) === (then.refusal === undefined)) return 'unchanged';
+  return then.refusal === undefined ? 'newly_allowed' : 'newly_refused';
+}

@@ -1,0 +1,186 @@
+import { configHash } from '../config/hash.js';
+import type { LoadedConfig } from '../config/load.js';
+import { formatTime } from '../domain/time.js';
+import { reportedRoute, reportedRule } from '../policy-diff/rows.js';
+import type { ComparedPolicies } from '../policy-diff/diff.js';
+import type { Change, ReportedRoute, ReportedRule } from '../policy-diff/report.js';
+import type { Side } from '../policy-diff/side.js';
+import type { Store } from '../store/store.js';
+import { isReplayable, logLines, type LoggedRequest, readLogLine, whyNotReplayable } from './access-log.js';
+import { callerKey, Callers, type KnownCaller } from './replay-callers.js';
+import { type Replayed, Replayer } from './replay-judge.js';
+import { hasStore, withStore } from './with-store.js';
+
+/** Different callers and routes of which requests are counted one by one; those beyond are counted together. */
+const MAX_NOTICED = 50_000;
+
+/** Requests of one caller on one route that would be decided otherwise. */
+export interface Noticed {
+  readonly change: Change;
+  /** null: nobody is known to have sent them. */
+  readonly customer_id: string | null;
+  readonly user_id: string | null;
+  readonly login: string | null;
+  readonly credential: string | null;
+  readonly token_id: string | null;
+  readonly token_name: string | null;
+  readonly method: string;
+  readonly route: ReportedRoute | null;
+  readonly against_route: ReportedRoute | null;
+  readonly rule: ReportedRule;
+  readonly against_rule: ReportedRule;
+  requests: number;
+  first: string | null;
+  last: string | null;
+  /** The `request_id` of the first one. */
+  readonly request_id: string;
+}
+
+/** What the requests of a log would meet. */
+export interface ReplayReport {
+  /** Entries of requests. */
+  readonly requests: number;
+  readonly unchanged: number;
+  readonly newly_allowed: number;
+  readonly newly_refused: number;
+  /** Requests that could not be judged, by the reason. */
+  readonly not_judged: readonly { readonly why: string; readonly requests: number }[];
+  /** Lines that are no entries of a log. */
+  readonly unreadable_lines: number;
+  /** Entries of other kinds, about the process and of the audit log. */
+  readonly other_entries: number;
+  /** Requests that another configuration than `--config` decided, by the digest in the log. */
+  readonly other_configuration: number;
+  /** Who would notice, most requests first. */
+  readonly noticed: readonly Noticed[];
+  /** Changed requests that are not among `noticed`, because they are of too many callers. */
+  readonly beyond: number;
+}
+
+/** Judges the requests of a log on both sides, one line at a time. @param onStep hears what it is at */
+export async function replay(
+  running: LoadedConfig,
+  compared: ComparedPolicies,
+  file: string,
+  onStep: (text: string) => void,
+): Promise<ReplayReport> {
+  const judge = async (store: Store | null) => judgeAll(running, compared, store, file, onStep);
+  return hasStore(running) ? withStore(running, async ({ store }) => judge(store)) : judge(null);
+}
+
+async function judgeAll(
+  running: LoadedConfig,
+  compared: ComparedPolicies,
+  store: Store | null,
+  file: string,
+  onStep: (text: string) => void,
+): Promise<ReplayReport> {
+  const replayer = new Replayer(compared, new Callers(store, running));
+  const tally = new Tally(compared, configHash(running));
+  const onBytes = (bytes: number) =>
+    onStep(`judging requests: ${Math.round(bytes / 1e6)} MB, ${tally.requests} requests`);
+  for await (const line of logLines(file, onBytes)) {
+    const request = readLogLine(line);
+    if (typeof request === 'string') tally.skip(request);
+    else if (isReplayable(request)) tally.note(request, await replayer.replay(request));
+    else tally.note(request, { outcome: 'unjudged', why: whyNotReplayable(request) ?? '' });
+  }
+  return tally.report();
+}
+
+/** Counts what becomes of requests. */
+class Tally {
+  requests = 0;
+  readonly #compared: ComparedPolicies;
+  readonly #hash: string;
+  readonly #counts = { unchanged: 0, newly_allowed: 0, newly_refused: 0 };
+  readonly #unjudged = new Map<string, number>();
+  readonly #noticed = new Map<string, Noticed>();
+  #unreadable = 0;
+  #others = 0;
+  #otherConfiguration = 0;
+  #beyond = 0;
+
+  /** @param hash of the configuration that runs */
+  constructor(compared: ComparedPolicies, hash: string) {
+    this.#compared = compared;
+    this.#hash = hash;
+  }
+
+  skip(kind: 'other' | 'unreadable'): void {
+    if (kind === 'other') this.#others += 1;
+    else this.#unreadable += 1;
+  }
+
+  note(request: LoggedRequest, replayed: Replayed): void {
+    this.requests += 1;
+    if (request.configHash !== null && request.configHash !== this.#hash) this.#otherConfiguration += 1;
+    if (replayed.outcome === 'unjudged') {
+      this.#unjudged.set(replayed.why, (this.#unjudged.get(replayed.why) ?? 0) + 1);
+      return;
+    }
+    this.#counts[replayed.outcome] += 1;
+    if (replayed.outcome !== 'unchanged') this.#notice(request, replayed);
+  }
+
+  #notice(request: LoggedRequest, replayed: Extract<Replayed, { rules: unknown }>): void {
+    const places = replayed.matches.map((match) => (typeof match === 'string' ? null : match.route));
+    const paths = places.map((route) => route?.position?.path ?? route?.path);
+    const who = request.caller === null ? null : callerKey(request.caller);
+    const key = JSON.stringify([replayed.outcome, who, request.method, paths, replayed.rules]);
+    const time = request.time === null ? null : formatTime(request.time);
+    const known = this.#noticed.get(key);
+    if (known !== undefined) {
+      known.requests += 1;
+      if (time !== null && (known.first === null || time < known.first)) known.first = time;
+      if (time !== null && (known.last === null || time > known.last)) known.last = time;
+    } else if (this.#noticed.size >= MAX_NOTICED) this.#beyond += 1;
+    else this.#noticed.set(key, this.#describe(request, replayed, time));
+  }
+
+  #describe(request: LoggedRequest, { outcome, caller, matches, rules }: Extract<Replayed, { rules: unknown }>, time: string | null): Noticed {
+    const method = request.method ?? '';
+    const [route = null, against_route = null] = matches.map((match, i) =>
+      typeof match === 'string' ? null : reportedRoute(this.#compared.sides[i] as Side, match.route, method),
+    );
+    return {
+      change: outcome,
+      ...ownerOf(request, caller),
+      method,
+      route,
+      against_route,
+      rule: reportedRule(rules[0]),
+      against_rule: reportedRule(rules[1]),
+      requests: 1,
+      first: time,
+      last: time,
+      request_id: request.requestId,
+    };
+  } // prettier-ignore
+
+  report(): ReplayReport {
+    return {
+      requests: this.requests,
+      ...this.#counts,
+      not_judged: [...this.#unjudged]
+        .map(([why, requests]) => ({ why, requests }))
+        .toSorted((a, b) => b.requests - a.requests),
+      unreadable_lines: this.#unreadable,
+      other_entries: this.#others,
+      other_configuration: this.#otherConfiguration,
+      noticed: [...this.#noticed.values()].toSorted((a, b) => b.requests - a.requests),
+      beyond: this.#beyond,
+    };
+  }
+}
+
+function ownerOf({ caller }: LoggedRequest, known: KnownCaller | null) {
+  return {
+    customer_id: caller?.customerId ?? null,
+    user_id: caller?.userId ?? null,
+    login: known?.login ?? null,
+    credential: caller?.credential ?? null,
+    token_id: caller !== null && 'tokenId' in caller ? caller.tokenId : null,
+    token_name: known?.tokenName ?? null,
+  };
+}

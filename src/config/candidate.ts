@@ -1,0 +1,72 @@
+import { resolve } from 'node:path';
+import { checkSource } from './check-source.js';
+import { crossCheck } from './cross-checks.js';
+import { ConfigError } from './fault.js';
+import { type LoadedConfig, loadConfig } from './load.js';
+import { configSchema } from './schema/config.js';
+import { readSource, type Source } from './source.js';
+
+/** The sections that decide about requests; a file with nothing else is a candidate for them. */
+const SECTIONS = ['policy', 'routes', 'default_route'] as const;
+type Section = (typeof SECTIONS)[number];
+
+const sectionsSchema = configSchema.pick({ policy: true, routes: true, default_route: true });
+
+/** A configuration that could take the place of one that runs. */
+export interface Candidate {
+  readonly loaded: LoadedConfig;
+  /** The file that a top-level key stands in. */
+  readonly fileOf: (key: string) => string;
+}
+
+/**
+ * Reads a candidate: a whole configuration, or a file with `policy`, `routes` and `default_route` or some of these. What such a file
+ * leaves out is as in the configuration that runs.
+ *
+ * @throws ConfigError with every fault
+ */
+export function loadCandidate(
+  file: string,
+  running: LoadedConfig,
+  env: NodeJS.ProcessEnv = process.env,
+): Candidate {
+  const source = readSource(resolve(file), env);
+  const given = sectionsOf(source);
+  if (given === undefined) {
+    const loaded = loadConfig(file, env);
+    return { loaded, fileOf: () => loaded.file };
+  }
+  return {
+    loaded: { ...withSections(running, source, given), file: source.file },
+    fileOf: (key) => (given.some((section) => section === key) ? source.file : running.file),
+  };
+}
+
+/** The sections of a file that has nothing else; undefined for any other file. */
+function sectionsOf({ value }: Source): readonly Section[] | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+  const keys = Object.keys(value);
+  const given = SECTIONS.filter((section) => keys.includes(section));
+  return given.length > 0 && given.length === keys.length ? given : undefined;
+}
+
+function withSections(running: LoadedConfig, source: Source, given: readonly Section[]): LoadedConfig {
+  const read = checkSource(source, sectionsSchema);
+  const sections = Object.fromEntries(given.map((section) => [section, read[section]]));
+  const config = { ...running.config, ...sections };
+  const lines = { ...withoutSections(running.lines, given), ...source.lines };
+  const written = { ...withoutSections(running.written, given), ...source.written };
+  const faults = crossCheck(config, { ...source, lines, written });
+  if (faults.length > 0) throw new ConfigError(faults);
+  return { ...running, config, lines, written };
+}
+
+/** What stands at places of other sections. */
+function withoutSections<T>(
+  byPlace: Readonly<Record<string, T>>,
+  sections: readonly string[],
+): Record<string, T> {
+  return Object.fromEntries(
+    Object.entries(byPlace).filter(([place]) => !sections.includes(place.split('.', 1)[0] ?? '')),
+  );
+}

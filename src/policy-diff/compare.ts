@@ -1,0 +1,185 @@
+import type { RequestHead } from '../http/head.js';
+import type { Verdict } from '../gate/gate.js';
+import type { Match } from '../policy/routes.js';
+import { askers, type KnownAsker, type Names } from './askers.js';
+import type { PolicyDiff } from './report.js';
+import { classify, type RequestClass } from './requests.js';
+import { type Finding, Rows } from './rows.js';
+import { settlingRules } from './rules.js';
+import { namedService, type Side } from './side.js';
+import { type Variant, variantsOf } from './variants.js';
+
+/** Most questions that are put to both gates, which takes seconds. */
+const MAX_JUDGEMENTS = 5_000_000;
+
+/** How much is looked at before the comparison says that it is not complete. */
+export interface Bounds {
+  readonly judgements?: number;
+  /** Kinds of paths. */
+  readonly paths?: number;
+}
+
+/** What is compared. */
+export interface Compared {
+  readonly sides: readonly [Side, Side];
+  readonly names: Names;
+  /** Hosts of the web page that have routes of their own. */
+  readonly pageHosts: readonly string[];
+}
+
+/** The comparison, and which requests it is about. */
+export interface Comparison {
+  readonly diff: PolicyDiff;
+  /** Whether some decision on such requests changes, by {@link classKey}; undefined where nobody looked. */
+  readonly changes: (classKey: string) => boolean | undefined;
+}
+
+/** Compares what two configurations decide, for every request and everybody who may send it. */
+export async function compare(
+  compared: Compared,
+  onProgress: (done: number, all: number) => void = () => undefined,
+  { judgements = MAX_JUDGEMENTS, paths }: Bounds = {},
+): Promise<Comparison> {
+  const { classes, complete } = classify(compared.sides, compared.pageHosts, paths);
+  const incomplete = complete ? [] : ['the routes overlap in too many ways: not every path was looked at'];
+  const rows = new Rows(compared.sides);
+  const changed = new Map<string, boolean>();
+  let judged = 0;
+  let done = 0;
+  for (const [key, each] of classes) {
+    if (judged >= judgements) break;
+    onProgress(done++, classes.size);
+    if (isAlike(compared, key, each)) {
+      changed.set(key, false);
+      continue;
+    }
+    const comparison = new ClassComparison(compared, each);
+    judged += await comparison.run(judgements - judged);
+    if (comparison.finished) changed.set(key, comparison.found.size > 0);
+    rows.add(each, comparison.found);
+  }
+  if (changed.size < classes.size)
+    incomplete.push(`${classes.size - changed.size} of ${classes.size} kinds of requests were not looked at: too many roles, scopes and routes`); // prettier-ignore
+  const pairs = [...classes.values()].reduce((sum, each) => sum + each.pairs.length, 0);
+  return {
+    diff: {
+      newly_allowed: rows.of('newly_allowed'),
+      newly_refused: rows.of('newly_refused'),
+      incomplete,
+      examined: {
+        route_pairs: pairs,
+        roles: compared.names.roles.length,
+        scopes: compared.names.scopes.length,
+        judgements: judged,
+      },
+    },
+    changes: (key) => changed.get(key),
+  };
+}
+
+/** Puts the requests of one class to both gates, as everybody. */
+class ClassComparison {
+  readonly found = new Map<string, Finding>();
+  finished = false;
+  readonly #compared: Compared;
+  readonly #class: RequestClass;
+  /** Who is affected by a plain request: what is special need not be said of them again. */
+  readonly #plain = new Set<string>();
+  #judged = 0;
+
+  constructor(compared: Compared, requests: RequestClass) {
+    this.#compared = compared;
+    this.#class = requests;
+  }
+
+  /** @param most questions @returns how many were put */
+  async run(most: number): Promise<number> {
+    const { head, matches } = this.#class;
+    const ownEndpoint = matches.some((match) => typeof match !== 'string' && match.route.endpoint !== null);
+    const pairs = matches.some((match) => typeof match !== 'string' && match.route.endpoint?.id != null);
+    for (const variant of variantsOf(head, matches)) {
+      const everybody = await this.#ask(variant, NO_CREDENTIAL, variant.conditions);
+      if (ownEndpoint) await this.#ask(variant, INVALID, [...variant.conditions, 'an invalid credential']);
+      if (everybody || asksNobody(matches)) continue;
+      for (const jwt of ownEndpoint ? [false, true] : [false]) {
+        const conditions = jwt ? [...variant.conditions, 'a JWT of another issuer'] : variant.conditions;
+        const { customerId } = variant;
+        for (const known of askers(this.#compared.names, this.#named(variant.head), { customerId, jwt, pairs })) {
+          if (this.#judged >= most) return this.#judged;
+          await this.#ask(variant, known, conditions);
+        }
+      }
+    }
+    this.finished = true;
+    return this.#judged;
+  } // prettier-ignore
+
+  #named(head: RequestHead) {
+    const [a, b] = this.#class.matches.map((match) => (typeof match === 'string' ? null : namedService(head, match)));
+    return [a, b] as const;
+  } // prettier-ignore
+
+  /** Judges one question on both sides. @returns whether the decision changes for everybody alike */
+  async #ask(variant: Variant, known: KnownAsker, conditions: readonly string[]): Promise<boolean> {
+    this.#judged += 1;
+    const { sides } = this.#compared;
+    const circumstances = { ...variant, asker: known.asker };
+    const first = sides[0].judge(variant.head, circumstances);
+    const a = first instanceof Promise ? await first : first;
+    const second = sides[1].judge(variant.head, circumstances);
+    const b = second instanceof Promise ? await second : second;
+    if ((a.refusal === undefined) === (b.refusal === undefined)) return false;
+    return this.#note([a, b], variant, known, conditions);
+  }
+
+  #note(
+    verdicts: readonly [Verdict, Verdict],
+    variant: Variant,
+    known: KnownAsker,
+    conditions: readonly string[],
+  ): boolean {
+    const { sides } = this.#compared;
+    const { matches } = this.#class;
+    const now = { side: sides[0], match: matches[0], verdict: verdicts[0] };
+    const then = { side: sides[1], match: matches[1], verdict: verdicts[1] };
+    const rules = settlingRules([now, then], known.asker, this.#named(variant.head));
+    const change = verdicts[1].refusal === undefined ? 'newly_allowed' : 'newly_refused';
+    const isForAll = asksNobody(matches) || (change === 'newly_allowed' && isOpen(matches[1]));
+    const everybody = known.role === null && isForAll;
+    const key = JSON.stringify([change, rules]);
+    const who = `${key} ${known.role} ${known.scope} ${known.limit}`;
+    if (conditions.length === 0) this.#plain.add(who);
+    else if (this.#plain.has(who)) return everybody;
+    let finding = this.found.get(key);
+    if (finding === undefined) this.found.set(key, (finding = { change, rules, everybody, askers: [] }));
+    finding.everybody ||= everybody;
+    finding.askers.push({ role: known.role, scope: known.scope, limit: known.limit, condition: conditions.join(', ') }); // prettier-ignore
+    return everybody;
+  }
+}
+
+const NO_CREDENTIAL: KnownAsker = { asker: 'anonymous', role: null, scope: null, limit: 'none' };
+const INVALID: KnownAsker = { ...NO_CREDENTIAL, asker: 'invalid' };
+
+/**
+ * Whether nothing can differ for a class: the gates look at the same of both routes, and both policies say the same of every role and
+ * scope to what they ask for.
+ */
+function isAlike({ sides, names }: Compared, key: string, { matches, head }: RequestClass): boolean {
+  const [a, b] = matches;
+  const [first, second] = key.split('\n');
+  if (first !== second || typeof a === 'string' || typeof b === 'string') return false;
+  const actions = [sides[0].actionOf(a.route, head.method), a.route.endpoint?.othersAction ?? null];
+  return actions.every((action) => action === null || sides[0].answers(action, names) === sides[1].answers(action, names)); // prettier-ignore
+}
+
+/** Whether a route lets everybody through, whatever the credential. */
+function isOpen(match: Match | string): boolean {
+  if (typeof match === 'string') return false;
+  return match.route.auth === 'none' || match.route.endpoint?.takes === 'nothing';
+}
+
+/** Whether no credential makes a difference. */
+function asksNobody(matches: readonly (Match | string)[]): boolean {
+  return matches.every((match) => typeof match === 'string' || match.route.auth !== 'required');
+}

@@ -1,0 +1,77 @@
+import type { Route } from '../policy/route.js';
+import { type AffectedAsker, affectedRows, NOBODY } from './affected.js';
+import type { Affected, Change, ChangedDecisions, ChangedRoute, ReportedRoute, ReportedRule } from './report.js'; // prettier-ignore
+import type { RequestClass, RoutePair } from './requests.js';
+import type { SettlingRule } from './rules.js';
+import type { Side } from './side.js';
+
+/** Those for whom a class of requests is decided differently, by the change and its rules. */
+export interface Finding {
+  readonly change: Change;
+  readonly rules: readonly [SettlingRule, SettlingRule];
+  everybody: boolean;
+  readonly askers: AffectedAsker[];
+}
+
+/** What changes, put together: routes for which the same rules change the same for the same people are one row. */
+export class Rows {
+  readonly #rows = new Map<
+    string,
+    { row: Omit<ChangedDecisions, 'routes'>; routes: Map<string, ChangedRoute> }
+  >();
+  readonly #sides: readonly [Side, Side];
+
+  constructor(sides: readonly [Side, Side]) {
+    this.#sides = sides;
+  }
+
+  add({ pairs, head }: RequestClass, found: ReadonlyMap<string, Finding>): void {
+    for (const { change, rules, everybody, askers } of found.values()) {
+      const [rule, against] = rules.map(reportedRule) as [ReportedRule, ReportedRule];
+      for (const who of everybody ? [everybodyOf(askers)] : affectedRows(askers)) {
+        const row = { change, ...who, rule, against_rule: against };
+        const key = JSON.stringify(row);
+        let known = this.#rows.get(key);
+        if (known === undefined) this.#rows.set(key, (known = { row, routes: new Map() }));
+        for (const pair of pairs) this.#addRoute(known.routes, pair, head.method);
+      }
+    }
+  }
+
+  of(change: Change): ChangedDecisions[] {
+    return [...this.#rows.values()]
+      .filter(({ row }) => row.change === change)
+      .map(({ row, routes }) => ({ ...row, routes: [...routes.values()] }));
+  }
+
+  /** Methods that read and methods that write are classes of their own, and yet one route. */
+  #addRoute(known: Map<string, ChangedRoute>, { routes, examples, host, form }: RoutePair, method: string): void {
+    const [config = null, against = null] = routes.map((route, i) => reportedRoute(this.#sides[i] as Side, route, method));
+    const key = JSON.stringify([config, against, host, form]);
+    known.set(key, { examples: { ...Object.fromEntries(examples), ...known.get(key)?.examples }, config, against, host, form });
+  } // prettier-ignore
+}
+
+function everybodyOf(askers: readonly AffectedAsker[]): Affected {
+  const [row] = affectedRows(askers);
+  return { ...NOBODY, ...row, everybody: true };
+}
+
+/** A rule as the report names it. */
+export function reportedRule({ check, text, path, file, line }: SettlingRule): ReportedRule {
+  return { check, text, path, file, line };
+}
+
+/** A route as the report names it; null for none. */
+export function reportedRoute(side: Side, route: Route | null, method: string): ReportedRoute | null {
+  if (route === null) return null;
+  const { path, position, endpoint } = route;
+  const isOwn = endpoint === null && position !== null;
+  return {
+    path: position?.path === 'default_route' ? '*' : path,
+    action: side.actionOf(route, method),
+    file: isOwn && position.line !== null ? side.fileOf(position.path) : null,
+    line: isOwn ? position.line : null,
+    endpoint: endpoint?.name ?? null,
+  };
+}

@@ -1,0 +1,156 @@
+import type { Refusal } from '../domain/refusal.js';
+import type { Verdict } from '../gate/gate.js';
+import type { Decision } from '../policy/decide.js';
+import type { Match } from '../policy/routes.js';
+import type { Route } from '../policy/route.js';
+import type { Asker } from './askers.js';
+import type { Side } from './side.js';
+
+/** The rule that settles a request on one side, and where it stands. */
+export interface SettlingRule {
+  /**
+   * `role`, `scope`, `service_limited` or `service`: a check of the policy; `route`: the route itself, or what it takes; `path`: the path
+   * is refused, because it can be read in two ways.
+   */
+  readonly check: Decision['reason'] | 'route' | 'path';
+  readonly allowed: boolean;
+  /** In a few words. */
+  readonly text: string;
+  /** Its keys from the top; null for `route`, whose place each route says. */
+  readonly path: string | null;
+  readonly file: string | null;
+  /** null for a built-in rule. */
+  readonly line: number | null;
+}
+
+interface Judged {
+  readonly side: Side;
+  readonly match: Match | string;
+  readonly verdict: Verdict;
+}
+
+/** The check that refused, and the action that it was asked for; null when no check of the policy did. */
+interface RefusedCheck {
+  readonly check: Decision['reason'];
+  readonly action: string;
+}
+
+/** The rules that settle a request on both sides, of which one refuses. The other side is asked about the same check. */
+export function settlingRules(
+  judged: readonly [Judged, Judged],
+  asker: Asker,
+  named: readonly [string | null | undefined, string | null | undefined],
+): [SettlingRule, SettlingRule] {
+  const refusing = judged.find(({ verdict }) => verdict.refusal !== undefined) as Judged;
+  const refused = refusedCheck(refusing.verdict);
+  const rules = judged.map((each, i) =>
+    each.verdict.refusal === undefined
+      ? allowingRule(each, refused, refusing.verdict.action, asker, named[i])
+      : refusingRule(each, refused, asker, named[i]),
+  );
+  return rules as [SettlingRule, SettlingRule];
+}
+
+function refusedCheck({ refusal }: Verdict): RefusedCheck | null {
+  if (refusal === undefined || !('action' in refusal)) return null;
+  return { check: refusal.refusal, action: refusal.action };
+}
+
+function refusingRule(
+  { side, match, verdict }: Judged,
+  refused: RefusedCheck | null,
+  asker: Asker,
+  named: string | null | undefined,
+): SettlingRule {
+  if (refused === null || typeof asker === 'string')
+    return typeof match === 'string'
+      ? // The detail may name the path of the sample, behind a semicolon.
+        { ...byRoute(false, match.split(';', 1)[0] ?? ''), check: 'path' }
+      : byRoute(false, refusalText(verdict.refusal as Refusal, match));
+  const service = refused.action === verdict.action ? named : null;
+  const check = side.policy.consider(asker, refused.action, service).find(({ reason }) => reason === refused.check); // prettier-ignore
+  return check === undefined ? byRoute(false, 'refused') : byCheck(side, check);
+}
+
+function allowingRule(
+  { side, match, verdict }: Judged,
+  refused: RefusedCheck | null,
+  actionThere: string | null,
+  asker: Asker,
+  named: string | null | undefined,
+): SettlingRule {
+  const route = (match as Match).route;
+  if (refused !== null && verdict.action !== null && typeof asker !== 'string' && verdict.decision !== null) {
+    const isOthers = refused.action !== actionThere;
+    const checks = side.policy.consider(asker, isOthers ? refused.action : verdict.action, isOthers ? null : named); // prettier-ignore
+    const check = checks.find(({ reason }) => reason === refused.check);
+    if (check?.allowed === true) return byCheck(side, check);
+  }
+  return byRoute(true, allowedText(route, verdict.action));
+}
+
+function byCheck(side: Side, { reason, allowed, rule }: Decision): SettlingRule {
+  if (rule === null) {
+    const text =
+      reason === 'service'
+        ? allowed
+          ? "the token's services allow it"
+          : "the request names none of the token's services"
+        : 'not denied to tokens that are limited to services';
+    return { check: reason, allowed, text, path: null, file: null, line: null };
+  }
+  const { path, line } = rule.place;
+  return {
+    check: reason,
+    allowed,
+    text: ruleText(rule.effect, rule.pattern),
+    path,
+    file: line === null ? null : side.fileOf(path),
+    line,
+  };
+}
+
+function ruleText(effect: 'allow' | 'deny' | 'no_allow' | 'unknown', pattern: string | null): string {
+  switch (effect) {
+    case 'allow':
+      return `allowed by "${pattern}"`;
+    case 'deny':
+      return `denied by "${pattern}"`;
+    case 'unknown':
+      return 'no entry of that name';
+    default:
+      return 'no pattern allows it';
+  }
+}
+
+function byRoute(allowed: boolean, text: string): SettlingRule {
+  return { check: 'route', allowed, text, path: null, file: null, line: null };
+}
+
+function allowedText({ auth, endpoint }: Route, action: string | null): string {
+  if (auth === 'none' || endpoint?.takes === 'nothing') return 'asks for no credential';
+  return action === null ? 'asks for a credential only' : 'asks for a credential that may do its action';
+}
+
+function refusalText(refusal: Refusal, { route }: Match): string {
+  const { auth, endpoint } = route;
+  if (auth === 'deny') return 'refuses every request (404)';
+  switch (refusal.refusal) {
+    case 'unauthenticated':
+      return 'asks for a credential';
+    case 'wrong_credential_kind':
+      return `${endpoint?.name ?? 'the endpoint'} does not take this kind of credential`;
+    case 'malformed':
+      return 'refuses the request as malformed (400)';
+    case 'active_tokens':
+      return 'refuses while the user has active tokens';
+    case 'service_worker':
+      return 'refuses scripts of service workers';
+    case 'not_found':
+      return 'finds no such record (404)';
+    case 'other_customer':
+      return "refuses other customers' records";
+    default:
+      return `refuses it (${refusal.refusal})`;
+  }
+}

@@ -1,0 +1,140 @@
+import type { LoadedConfig } from '../config/load.js';
+import { compilePolicy } from '../config/policy.js';
+import { isRead } from '../domain/methods.js';
+import type { MaybePromise } from '../domain/maybe-promise.js';
+import { Gate, type GateServices, type Verdict } from '../gate/gate.js';
+import { Ownership } from '../gate/ownership.js';
+import { isRefused, serviceOf } from '../gate/service.js';
+import { NO_DEFAULTS, TokenLimits } from '../gate/token-limits.js';
+import type { RequestHead } from '../http/head.js';
+import type { TokenWithUse } from '../store/token-store.js';
+import type { Policy } from '../policy/decide.js';
+import type { Route } from '../policy/route.js';
+import type { Match } from '../policy/routes.js';
+import type { Sites } from '../policy/sites.js';
+import { type Asker, type Names, OTHER, sessionOf, tokenOf, userOf } from './askers.js';
+
+/** What a verdict depends on besides the request: who asks, and what the store would say. */
+export interface Circumstances {
+  readonly asker: Asker;
+  /** Whether a user has active tokens. */
+  readonly hasActiveTokens: (userId: string) => boolean;
+  /** The token of an id that a path names; undefined when there is none. */
+  readonly tokenOf: (id: string) => TokenWithUse | undefined;
+}
+
+/** One of the two configurations that are compared, with its gate. Nothing is counted, recorded or forwarded. */
+export class Side {
+  readonly policy: Policy;
+  readonly sites: Sites;
+  readonly #gate: Gate;
+  readonly #file: (key: string) => string;
+  readonly #signatures = new WeakMap<Route, readonly [reading: string, writing: string]>();
+  readonly #answers = new Map<string, string>();
+  #now: Circumstances = NOTHING;
+
+  /** @param fileOf the file that a top-level key of the configuration stands in */
+  constructor(loaded: LoadedConfig, fileOf: (key: string) => string) {
+    const { sites, policy } = compilePolicy(loaded.config, loaded.lines);
+    this.policy = policy;
+    this.sites = sites;
+    this.#file = fileOf;
+    this.#gate = new Gate(this.#parts());
+  }
+
+  /** The file of a place, by its keys from the top, joined by dots. */
+  fileOf(path: string): string {
+    return this.#file(path.split('.', 1)[0] ?? '');
+  }
+
+  /** What the gate says of a request under some circumstances. */
+  judge(head: RequestHead, circumstances: Circumstances): MaybePromise<Verdict> {
+    this.#now = circumstances;
+    return this.#gate.evaluate(head, 0);
+  }
+
+  /** The route of a request, or why its path is refused. */
+  match({ client, method, path, readings }: RequestHead): Match | string {
+    return this.sites.routerOf(client.host).find(method, path, readings);
+  }
+
+  /** All that the gate looks at of a route: requests of one method that lead to equal ones are judged alike. */
+  signature(route: Route, method: string): string {
+    let known = this.#signatures.get(route);
+    if (known === undefined) this.#signatures.set(route, (known = [signatureOf(route, true), signatureOf(route, false)]));
+    return known[isRead(method) ? 0 : 1];
+  } // prettier-ignore
+
+  /** The action that a method asks for on a route. */
+  actionOf({ readAction, writeAction }: Route, method: string): string | null {
+    return isRead(method) ? readAction : writeAction;
+  }
+
+  /** Whether each role, each scope and the limit to services allow an action. */
+  answers(action: string, { roles, scopes }: Names): string {
+    let known = this.#answers.get(action);
+    if (known === undefined) {
+      const byRole = [...roles, OTHER].map((role) => this.policy.consider(sessionOf(userOf(role, '')), action, null));
+      const byScope = [...scopes, OTHER].map((scope) => {
+        const token = tokenOf('', '', [scope], ['service']);
+        return this.policy.consider({ credential: 'token', user: userOf('', ''), token }, action, null).slice(0, -1);
+      });
+      known = JSON.stringify([...byRole, ...byScope].map((checks) => checks.map(({ allowed }) => Number(allowed))));
+      this.#answers.set(action, known);
+    }
+    return known;
+  } // prettier-ignore
+
+  #parts(): GateServices {
+    return {
+      sites: this.sites,
+      policy: this.policy,
+      authenticator: {
+        isSent: () => this.#now.asker !== 'anonymous',
+        authenticate: () =>
+          typeof this.#now.asker === 'string' ? { refusal: 'unauthenticated' } : this.#now.asker,
+      },
+      ownership: new Ownership({ get: async (id) => this.#now.tokenOf(id) }, this.policy),
+      tokenLimits: new TokenLimits(NO_DEFAULTS, null),
+      lastSeen: { note: () => undefined },
+      tokens: { activeIds: async (userId) => (this.#now.hasActiveTokens(userId) ? ['T'] : []) },
+      writeLimit: null,
+    };
+  }
+}
+
+const NOTHING: Circumstances = {
+  asker: 'anonymous',
+  hasActiveTokens: () => false,
+  tokenOf: () => undefined,
+};
+
+/** The service that a request names to a route; null when it has none, undefined when the request names it not, or not clearly. */
+export function namedService(head: RequestHead, match: Match): string | null | undefined {
+  const named = serviceOf(head, match);
+  return isRefused(named) ? undefined : named;
+}
+
+/** What the gate does not look at; whatever else a route has counts. */
+const NOT_JUDGED: ReadonlySet<keyof Route> = new Set([
+  'path',
+  'methods',
+  'position',
+  'upstream',
+  'strippedSegments',
+  'wildcard',
+  'cors',
+  'sendsToLogin',
+]);
+
+const OF_WRITES: ReadonlySet<keyof Route> = new Set([...NOT_JUDGED, 'readAction', 'allowsBodyOnRead']);
+const OF_READS: ReadonlySet<keyof Route> = new Set([...NOT_JUDGED, 'writeAction']);
+
+function signatureOf(route: Route, reads: boolean): string {
+  return JSON.stringify([reads, withoutMembers(route, reads ? OF_READS : OF_WRITES)]);
+}
+
+/** The members of a route, without some, in one order. */
+export function withoutMembers(route: Route, left: ReadonlySet<keyof Route>): unknown {
+  return Object.entries(route).filter(([name]) => !left.has(name as keyof Route));
+}

@@ -1,0 +1,173 @@
+import { isRead } from '../domain/methods.js';
+import { segmentAt } from '../domain/path.js';
+import type { RequestHead } from '../http/head.js';
+import { guardedUser, type Match } from '../policy/routes.js';
+import type { Route } from '../policy/route.js';
+import type { TokenWithUse } from '../store/token-store.js';
+import { OWN_ID, tokenOf } from './askers.js';
+
+/** What a request of a class may have besides its method and its path, and what the store may say of it. */
+export interface Variant {
+  /** In words; none for a plain request. */
+  readonly conditions: readonly string[];
+  readonly head: RequestHead;
+  readonly hasActiveTokens: (userId: string) => boolean;
+  readonly tokenOf: (id: string) => TokenWithUse | undefined;
+  /** The customer of who asks. */
+  readonly customerId: string;
+}
+
+type Matches = readonly [Match | string, Match | string];
+type Change = (variant: Variant) => Variant;
+
+/** Who asks, as far as it decides which requests there are to tell apart. */
+export interface VariantSettings {
+  /** The id of the user who asks. */
+  readonly ownId: string;
+  /** The services that a request may name in a field or a parameter. */
+  readonly services: readonly string[];
+}
+
+/** Nobody in particular: the token is made for the service that the request names. */
+const ANYBODY: VariantSettings = { ownId: OWN_ID, services: [] };
+
+/** Every combination of what the gates of the two routes look at. The first is a plain request. */
+export function variantsOf(
+  head: RequestHead,
+  matches: Matches,
+  { ownId, services }: VariantSettings = ANYBODY,
+): Variant[] {
+  const found = matches.filter((match) => typeof match !== 'string');
+  const routes = found.map(({ route }) => route);
+  const plain: Variant = {
+    conditions: [],
+    head,
+    hasActiveTokens: () => false,
+    tokenOf: (id) => storedToken(id, ownId),
+    customerId: 'customer',
+  };
+  const axes: (readonly Change[])[] = [
+    differ(routes, ({ allowsServiceWorker }) => allowsServiceWorker) ? [same, asServiceWorker] : [same],
+    differ(routes, ({ auth, endpoint }) => `${auth} ${endpoint?.takes}`) ? [same, fromOtherOrigin] : [same],
+    isRead(head.method) && differ(routes, (route) => route.allowsBodyOnRead) ? [same, withBody] : [same],
+    ...serviceNames(routes).map((name, i) => serviceAxis(name, [...services, `service-${i}`])),
+    guardAxis(found),
+    ...idAxes(routes, found),
+  ];
+  return axes.reduce<Variant[]>(
+    (all, axis) => all.flatMap((variant) => axis.map((change) => change(variant))),
+    [plain],
+  );
+}
+
+function same(variant: Variant): Variant {
+  return variant;
+}
+
+/** A path that one side refuses is judged by the rules of the other route alone, which may refuse a body all the same. */
+function differ(routes: readonly Route[], value: (route: Route) => unknown): boolean {
+  return new Set(routes.map(value)).size > 1;
+}
+
+function asServiceWorker(variant: Variant): Variant {
+  return {
+    ...variant,
+    conditions: [...variant.conditions, 'the script of a service worker'],
+    head: { ...variant.head, serviceWorker: true },
+  };
+}
+
+/** Browsers send cookies along with a WebSocket handshake too, which is a GET. */
+function fromOtherOrigin(variant: Variant): Variant {
+  const webSocket = isRead(variant.head.method);
+  return {
+    ...variant,
+    conditions: [
+      ...variant.conditions,
+      webSocket ? 'a WebSocket from another origin' : 'from another origin',
+    ],
+    head: { ...variant.head, origin: 'https://other.invalid', webSocket },
+  };
+}
+
+function withBody(variant: Variant): Variant {
+  return {
+    ...variant,
+    conditions: [...variant.conditions, 'with a body'],
+    head: { ...variant.head, contentLength: 1 },
+  };
+}
+
+/** Fields and parameters that name the service: `header:NAME` and `query:NAME`. */
+function serviceNames(routes: readonly Route[]): string[] {
+  const names = routes.flatMap(({ service }) =>
+    service === null || service.from === 'path' ? [] : [`${service.from}:${service.name}`],
+  );
+  return [...new Set(names)];
+}
+
+/** The service as the request says it: one, none, or in a way that is read in several. */
+function serviceAxis(source: string, values: readonly string[]): Change[] {
+  const add = (value: string | null, condition: string[]): Change => {
+    if (value === null)
+      return (variant) => ({ ...variant, conditions: [...variant.conditions, ...condition] });
+    return (variant) => ({
+      ...variant,
+      conditions: [...variant.conditions, ...condition],
+      head: withService(variant.head, source, value),
+    });
+  };
+  return [
+    ...values.map((value) => add(value, [])),
+    add(null, [`without ${source}`]),
+    add('a,b', [`with an unclear ${source}`]),
+  ];
+}
+
+function withService(head: RequestHead, source: string, value: string): RequestHead {
+  const name = source.slice(source.indexOf(':') + 1);
+  if (source.startsWith('header:')) return { ...head, fields: [...head.fields, name, value] };
+  const query = `${head.query === '' ? '' : `${head.query}&`}${name}=${value}`;
+  return { ...head, query, target: `${head.path}?${query}` };
+}
+
+/** The users whose active tokens forbid the request: none of them has some, each of them, or all. */
+function guardAxis(matches: readonly Match[]): Change[] {
+  const users = [...new Set(matches.map(guardedUser).filter((user) => user !== undefined))];
+  if (users.length === 0) return [same];
+  const sets = users.length === 1 ? [users] : [...users.map((user) => [user]), users];
+  return [
+    same,
+    ...sets.map((set): Change => (variant) => ({
+      ...variant,
+      conditions: [...variant.conditions, 'the user in the path has active tokens'],
+      hasActiveTokens: (id) => set.includes(id),
+    })),
+  ];
+}
+
+function when(condition: string, rest: Partial<Variant>): Change {
+  return (variant) => ({ ...variant, ...rest, conditions: [...variant.conditions, condition] });
+}
+
+/** Whose record an endpoint is asked for. */
+function idAxes(routes: readonly Route[], [match]: readonly Match[]): (readonly Change[])[] {
+  const kinds = new Set(routes.map(({ endpoint }) => endpoint?.id ?? null));
+  const axes: (readonly Change[])[] = [];
+  if (kinds.has('token')) {
+    axes.push([
+      same,
+      when("another user's token", { tokenOf: (id) => storedToken(id, 'another') }),
+      when('a token that does not exist', { tokenOf: () => undefined }),
+    ]);
+  }
+  if (kinds.has('customer')) {
+    const own = segmentAt(match?.path ?? '', 1) ?? '';
+    axes.push([(variant) => ({ ...variant, customerId: own }), when('another customer', {})]);
+  }
+  return axes;
+}
+
+function storedToken(id: string, userId: string): TokenWithUse {
+  return { token: tokenOf(id, userId, [], []), use: null };
+}

@@ -1,0 +1,78 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { isReplayable, logLines, readLogLine, whyNotReplayable } from '../../src/commands/access-log.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+
+const ENTRY = {
+  time: '2026-03-04T10:20:30.123Z',
+  request_id: 'r-1',
+  method: 'GET',
+  path: '/a',
+  status: 200,
+  outcome: 'forwarded',
+  msg: 'request',
+};
+const all = async (file: string) => {
+  const lines: string[] = [];
+  for await (const line of logLines(file)) lines.push(line);
+  return lines;
+};
+const read = (more: object = {}) => {
+  const request = readLogLine(JSON.stringify({ ...ENTRY, ...more }));
+  if (typeof request === 'string') throw new Error(request);
+  return request;
+};
+
+t.test('an entry, with each kind of caller', async (t) => {
+  t.match(read(), { requestId: 'r-1', method: 'GET', path: '/a', status: 200, caller: null, query: null });
+  t.equal(read().time, Date.parse(ENTRY.time));
+  t.match(read({ query: 'a&b', config_hash: 'abc', decision: 'refused', host: 'h' }), {
+    query: ['a', 'b'],
+    configHash: 'abc',
+    decision: 'refused',
+    host: 'h',
+  });
+  const who = { user_id: 'U1', customer_id: 'C1' };
+  const of = (credential: object) => read({ ...who, ...credential }).caller;
+  t.match(of({ credential: 'token', token_id: 'T' }), {
+    credential: 'token',
+    tokenId: 'T',
+    userId: 'U1',
+    customerId: 'C1',
+  });
+  t.match(of({ credential: 'legacy_key', token_id: 'T' }), { credential: 'legacy_key', tokenId: 'T' });
+  t.match(of({ credential: 'session', session_id: 'S' }), { credential: 'session', sessionId: 'S' });
+  t.match(of({ credential: 'jwt', issuer: 'ci', subject: 'job' }), { credential: 'jwt', issuer: 'ci' });
+  t.equal(of({ credential: 'other' }), null);
+});
+
+t.test('lines that are no entries of requests', async (t) => {
+  for (const line of ['', 'x', '[]', 'null', '{"msg":"request"}', '{"a":']) {
+    const found = readLogLine(line);
+    t.equal(found, 'unreadable', line);
+  }
+  t.equal(readLogLine('{"msg":"ready"}'), 'other');
+  t.equal(readLogLine('{"msg":"audit","event":"login"}'), 'other');
+}); // prettier-ignore
+
+t.test('a request whose entry does not hold all of it cannot be judged again', async (t) => {
+  t.equal(isReplayable(read()), true);
+  t.match(whyNotReplayable(read({ method: undefined })), /head/);
+  t.match(whyNotReplayable(read({ path: undefined })), /log\.fields/);
+  t.match(whyNotReplayable(read({ path: `/${'a'.repeat(511)}` })), /cut/);
+  t.match(whyNotReplayable(read({ path: `/lk${'*'.repeat(38)}` })), /masked/);
+});
+
+t.test('lines come one at a time, over the ends of chunks, and none is held whole that is too long', async (t) => {
+  const file = join(temporaryFolder(t), 'access.log');
+  const lines = Array.from({ length: 3_000 }, (_, i) => `${i} ${'é'.repeat(i % 700)}`);
+  writeFileSync(file, `${lines.slice(0, 1500).join('\n')}\n\n${lines.slice(1500).join('\n')}`);
+  t.same(await all(file), lines);
+  writeFileSync(file, `{"a":"${'x'.repeat(5_000_000)}"}\n{"msg":"ready"}\n`);
+  const [long = '', next] = await all(file);
+  t.ok(long.length < 3_000_000);
+  t.equal(readLogLine(long), 'unreadable');
+  t.equal(next, '{"msg":"ready"}');
+  await t.rejects(all(join(file, 'x')), /cannot be read/);
+}); // prettier-ignore

@@ -1,0 +1,143 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { stringify } from 'yaml';
+import { isReplayable, readLogLine } from '../../src/commands/access-log.js';
+import { replay } from '../../src/commands/replay.js';
+import { Callers } from '../../src/commands/replay-callers.js';
+import { Replayer } from '../../src/commands/replay-judge.js';
+import { loadCandidate } from '../../src/config/candidate.js';
+import { loadConfig } from '../../src/config/load.js';
+import { diffPolicies } from '../../src/policy-diff/diff.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+
+const folder = temporaryFolder(t);
+function write(name: string, content: object): string {
+  const file = join(folder, name);
+  writeFileSync(file, stringify(content));
+  return file;
+}
+
+const subject = (job: string, role: string, more: object = {}) => ({
+  claims: { job },
+  customer_id: 'C1',
+  role,
+  scope: ['global'],
+  ...more,
+});
+const issuer = (name: string, ...subjects: object[]) => ({
+  name,
+  issuer: `https://${name}.example`,
+  audience: 'latchkey',
+  jwks: { url: `https://${name}.example/keys` },
+  algorithms: ['RS256'],
+  subjects,
+});
+const running = loadConfig(
+  write('latchkey.yaml', {
+    upstream: 'http://127.0.0.1:1',
+    store: { type: 'lmdb', path: './none' },
+    policy: { roles: { admin: { allow: ['*'] }, dev: { allow: ['*'], deny: ['a:*'] } }, scopes: { global: { allow: ['*'] } } },
+    routes: [
+      { path: '/a', action: 'a' },
+      { path: '/open', auth: 'none' },
+      { path: '/closed', action: 'c' },
+      { path: '/site', action: 'site', service: 'header:Site' },
+      { path: '/same', action: 'same' },
+    ],
+    jwt_issuers: [
+      issuer('ci', subject('x', 'dev')),
+      issuer('two', subject('x', 'dev'), subject('y', 'admin')),
+      issuer('limited', subject('x', 'admin', { services: ['S1'] })),
+    ],
+  }),
+  {},
+); // prettier-ignore
+const candidate = loadCandidate(
+  write('next.yaml', {
+    policy: { roles: { admin: { allow: ['*'], deny: ['d:*'] }, dev: { allow: ['*'] } }, scopes: { global: { allow: ['*'] } } },
+    routes: [
+      { path: '/a', action: 'a' },
+      { path: '/open', action: 'o' },
+      { path: '/closed', auth: 'none' },
+      { path: '/site', action: 'd' },
+      { path: '/same', action: 'same' },
+    ],
+  }),
+  running,
+  {},
+); // prettier-ignore
+
+const ENTRY = { msg: 'request', request_id: 'r', method: 'GET', outcome: 'forwarded', decision: 'allowed' };
+const jwt = (name: string) => ({
+  user_id: `${name}/x`,
+  customer_id: 'C1',
+  credential: 'jwt',
+  issuer: name,
+  subject: 'x',
+});
+const token = { user_id: 'U1', customer_id: 'C1', credential: 'token', token_id: 'T1' };
+const refused = (outcome: string) => ({ decision: 'refused', outcome });
+
+t.test('each request is judged, or it is said why not', async (t) => {
+  const compared = await diffPolicies(running, candidate);
+  const replayer = new Replayer(compared, new Callers(null, running));
+  const rows: readonly (readonly [string, object, string | RegExp])[] = [
+    ['a JWT whose issuer has one subject', { path: '/a', ...jwt('ci'), ...refused('role') }, 'newly_allowed'],
+    ['a JWT whose issuer has several', { path: '/a', ...jwt('two'), ...refused('role') }, /claims of the JWT/],
+    ['an issuer that is gone', { path: '/a', ...jwt('gone'), ...refused('role') }, /claims of the JWT/],
+    ['a token without a store', { path: '/a', ...token }, /no store to ask/],
+    ['a token where nothing changes', { path: '/same', ...token }, 'unchanged'],
+    ['nobody, on a route that opens', { path: '/closed', ...refused('unauthenticated') }, 'newly_allowed'],
+    ['an expired token there', { path: '/closed', ...refused('token_expired') }, 'newly_allowed'],
+    ['somebody, on a route that closes', { path: '/open' }, /asks for no credential so far/],
+    ['a rate limit', { path: '/site', ...jwt('ci'), ...refused('token_rate') }, /does not hold: token_rate/],
+    ['a preflight', { path: '/closed', outcome: 'preflight', decision: undefined }, /no decision was made: preflight/],
+    ['the service that it must have named', { path: '/site', ...jwt('limited') }, 'newly_refused'],
+    ['the service that it did not name', { path: '/site', ...jwt('limited'), ...refused('service') }, 'unchanged'],
+    ['a method that is not served', { path: '/a', method: 'TRACE', ...token }, 'unchanged'],
+    ['a path that is refused everywhere', { path: '/a%00', ...token }, 'unchanged'],
+  ];
+  for (const [name, more, expected] of rows) {
+    const request = readLogLine(JSON.stringify({ ...ENTRY, ...more }));
+    if (typeof request === 'string' || !isReplayable(request)) throw new Error(name);
+    const replayed = await replayer.replay(request);
+    if (typeof expected === 'string') t.equal(replayed.outcome, expected, name);
+    else t.match(replayed, { outcome: 'unjudged', why: expected }, name);
+  }
+}); // prettier-ignore
+
+t.test('every line of a log is counted once', async (t) => {
+  const file = join(folder, 'access.log');
+  const lines = [
+    { ...ENTRY, path: '/a', time: '2026-03-04T11:00:00.000Z', ...jwt('ci'), ...refused('role') },
+    { ...ENTRY, path: '/a', time: '2026-03-04T10:00:00.000Z', ...jwt('ci'), ...refused('role'), config_hash: 'other' },
+    { ...ENTRY, path: '/same' },
+    { ...ENTRY },
+    { msg: 'ready' },
+  ];
+  writeFileSync(file, `${lines.map((line) => JSON.stringify(line)).join('\n')}\nno entry\n`);
+  const compared = await diffPolicies(running, candidate);
+  t.match(await replay(running, compared, file, () => undefined), {
+    requests: 4,
+    unchanged: 1,
+    newly_allowed: 2,
+    newly_refused: 0,
+    not_judged: [{ why: /no path/, requests: 1 }],
+    unreadable_lines: 1,
+    other_entries: 1,
+    other_configuration: 1,
+    noticed: [
+      {
+        customer_id: 'C1',
+        user_id: 'ci/x',
+        credential: 'jwt',
+        requests: 2,
+        first: '2026-03-04T10:00:00+00:00',
+        last: '2026-03-04T11:00:00+00:00',
+        route: { path: '/a' },
+      },
+    ],
+    beyond: 0,
+  });
+}); // prettier-ignore

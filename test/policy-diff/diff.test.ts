@@ -1,0 +1,143 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { stringify } from 'yaml';
+import { loadCandidate } from '../../src/config/candidate.js';
+import type { ConfigError } from '../../src/config/fault.js';
+import { loadConfig } from '../../src/config/load.js';
+import type { Bounds } from '../../src/policy-diff/compare.js';
+import { diffPolicies } from '../../src/policy-diff/diff.js';
+import { uncomparedSettings } from '../../src/policy-diff/uncompared.js';
+import { temporaryFolder } from '../helpers/latchkey.js';
+
+const folder = temporaryFolder(t);
+let count = 0;
+
+function write(content: object): string {
+  const file = join(folder, `${(count += 1)}.yaml`);
+  writeFileSync(file, stringify(content));
+  return file;
+}
+
+const upstream = 'http://127.0.0.1:1';
+const policy = {
+  roles: { admin: { allow: ['*'] }, reader: { allow: ['*:read'] } },
+  scopes: { global: { allow: ['*'] }, small: { allow: ['a:read'] } },
+};
+
+/** Compares two files. */
+async function diff(running: object, against: object, bounds?: Bounds) {
+  const loaded = loadConfig(write({ upstream, ...running }), {});
+  const candidate = loadCandidate(write(against), loaded, {});
+  return { ...(await diffPolicies(loaded, candidate, undefined, bounds)).diff, file: candidate.loaded.file };
+}
+
+t.test('a role that may do more: who, where, and by which rules', async (t) => {
+  const wider = { ...policy, roles: { ...policy.roles, reader: { allow: ['*:read', 'a:write'] } } };
+  const routes = [{ path: '/a/:id', action: 'a' }];
+  const { newly_allowed, newly_refused, incomplete, file } = await diff(
+    { policy, routes },
+    { upstream, policy: wider, routes },
+  );
+  t.same(newly_refused, []);
+  t.same(incomplete, []);
+  t.equal(newly_allowed.length, 1);
+  t.match(newly_allowed[0], {
+    everybody: false,
+    roles: ['reader'],
+    sessions: true,
+    scopes: ['global'],
+    service_limits: ['none', 'any'],
+    conditions: [],
+    rule: { check: 'role', text: 'no pattern allows it', path: 'policy.roles.reader' },
+    against_rule: { check: 'role', text: 'allowed by "a:write"', path: 'policy.roles.reader.allow.1', file },
+    routes: [
+      { examples: { POST: '/a/any2', PURGE: '/a/any2' }, config: { path: '/a/:id', action: 'a:write' } },
+    ],
+  });
+  t.type(newly_allowed[0]?.against_rule.line, 'number');
+});
+
+t.test('a route that asks for no credential any more is for everybody', async (t) => {
+  const { newly_allowed } = await diff(
+    { policy, routes: [{ path: '/a', action: 'a' }] },
+    { upstream, policy, routes: [{ path: '/a', auth: 'none' }] },
+  );
+  const open = newly_allowed.filter(({ routes }) => routes.some(({ form }) => form === null));
+  t.match(open, [{ everybody: true, routes: [{ config: { path: '/a' }, against: { path: '/a' } }, {}] }]);
+});
+
+t.test('what only a special request meets', async (t) => {
+  const rows: readonly (readonly [string, object, object, RegExp])[] = [
+    ['a body', { body_on_read: 'refuse' }, { body_on_read: 'allow' }, /^with a body$/],
+    ['a script', {}, { service_worker: 'allow' }, /service worker/],
+    ['a guard', { refuse_if_active_tokens: 'id' }, {}, /has active tokens/],
+    ['an unclear service', { service: 'header:Site' }, {}, /unclear header:site/],
+  ];
+  for (const [name, before, after, condition] of rows) {
+    const route = { path: '/a/:id', action: 'a' };
+    const { newly_allowed } = await diff({ policy, routes: [{ ...route, ...before }] }, { upstream, policy, routes: [{ ...route, ...after }] }); // prettier-ignore
+    const words = newly_allowed.flatMap(({ conditions }) => conditions);
+    t.ok(words.some((each) => condition.test(each)), `${name}: ${words.join('; ')}`); // prettier-ignore
+  }
+});
+
+t.test('a path that was ambiguous and no longer is', async (t) => {
+  const shared = {
+    policy: { ...policy, scopes: { global: { allow: ['*'] } } },
+    default_route: { action: 'b' },
+  };
+  const { newly_allowed, newly_refused } = await diff(
+    { ...shared, routes: [{ path: '/a/:id', action: 'b' }] },
+    { upstream, ...shared, routes: [{ path: '/a/*', action: 'b' }] },
+  );
+  t.same(newly_refused, []);
+  t.match(newly_allowed.map(({ rule }) => rule.check), ['path', 'path']); // prettier-ignore
+  t.ok(newly_allowed.every(({ routes }) => routes.every(({ form }) => form !== null)));
+});
+
+t.test('a file with policy, routes or default_route takes the rest from what runs', async (t) => {
+  const routes = [{ path: '/a', action: 'a' }];
+  const { newly_refused, newly_allowed, file } = await diff(
+    { policy, routes },
+    { default_route: { auth: 'deny' } },
+  );
+  t.same(newly_allowed.filter(({ routes }) => routes.some(({ form }) => form === null)), []); // prettier-ignore
+  t.match(newly_refused[0]?.routes[0], { config: { path: '*' }, against: { path: '*', file, line: 1 } });
+  const faults = async (against: object) => diff({ policy, routes }, against).then(() => [], (error: unknown) => (error as ConfigError).faults);
+  t.match(await faults({ routes: [{ path: '/a', action: 'a', upstream: 'b' }] }), [{ message: /upstream/ }]);
+  t.match(await faults({ routes: [{ path: '/a', actoin: 'a' }] }), [{ message: /unknown key "actoin"/, line: 3 }]);
+  t.match(await faults({ routes, policies: {} }), [{ message: /unknown key "policies"/ }]);
+}); // prettier-ignore
+
+t.test('what is not compared is named where it differs', async (t) => {
+  const a = loadConfig(write({ upstream, policy }), {});
+  const b = loadConfig(write({ upstream, policy, tokens: { limits: { rate: '1/1m' } }, cors: { origins: ['https://a.example'] } }), {}); // prettier-ignore
+  t.same(uncomparedSettings(a, a), []);
+  t.match(uncomparedSettings(a, b), [/^tokens differs/, /^cors differs/]);
+});
+
+t.test('large tables: quick, and never silent about what was left out', async (t) => {
+  const names = (stem: string, count: number) => Array.from({ length: count }, (_, i) => `${stem}${i}`);
+  const table = (stem: string, allow: (i: number) => string) =>
+    Object.fromEntries(names(stem, 20).map((name, i) => [name, { allow: [allow(i), '*:read'] }]));
+  const routes = names('r', 120).flatMap((name, i) => [
+    { path: `/${name}/:id`, methods: ['GET'], action: `${name}:read` },
+    { path: `/${name}/:id/*`, action: `${name}:do`, ...(i % 3 === 0 ? { service: 'id' } : {}) },
+  ]);
+  const config = {
+    policy: { roles: { ...table('role', (i) => `r${i}:do`), admin: { allow: ['*'] } }, scopes: table('scope', () => '*') },
+    routes,
+  };
+  const changed = { ...config, policy: { ...config.policy, roles: { ...config.policy.roles, role0: { allow: ['*'] } } } };
+  const startedAt = process.cpuUsage();
+  const whole = await diff(config, changed);
+  const { user } = process.cpuUsage(startedAt);
+  t.same(whole.incomplete, []);
+  t.ok(whole.newly_allowed.every(({ roles }) => roles.join() === 'role0'));
+  t.ok(new Set(whole.newly_allowed.flatMap(({ routes }) => routes.map(({ config }) => config?.path))).size > 100);
+  t.comment(`${whole.examined.judgements} judgements, ${Math.round(user / 1000)} ms of the processor`);
+  t.ok(user < 20_000_000, `${user} us of the processor`);
+  t.match(await diff(config, changed, { judgements: 1_000 }), { incomplete: [/kinds of requests were not looked at/] });
+  t.match(await diff(config, changed, { paths: 50 }), { incomplete: [/overlap in too many ways/] });
+}); // prettier-ignore
