@@ -63,6 +63,7 @@ const MORE = new Map(
     upstreams: ['upstreams.md', 'limits.md#what-an-upstream-may-take-up'],
     policy: ['judging.md#routes-and-actions'],
     routes: ['policy-cookbook.md'],
+    policy_shadow: ['shadow-policy.md'],
   }),
 );
 

@@ -11,8 +11,8 @@ import {
   userCommand,
   webhookCommand,
 } from './commands/usage/accounts.js';
-import { demoCommand, fleetCommand, healthcheckCommand, serveCommand } from './commands/usage/serving.js';
 import { policyCommand } from './commands/usage/policy.js';
+import { demoCommand, fleetCommand, healthcheckCommand, serveCommand } from './commands/usage/serving.js';
 import { mintCommand } from './commands/usage/testing.js';
 import { doctorCommand } from './commands/usage/deployment.js';
 import { completionCommand } from './commands/completion.js';
@@ -40,7 +40,6 @@ const program = new Command('latchkey')
   .addCommand(explainCommand())
   .addCommand(policyCommand())
   .addCommand(schemaCommand())
-  .commandsGroup('Users, tokens and sessions:')
   .addCommand(applyCommand())
   .addCommand(userCommand())
   .addCommand(tokenCommand())
@@ -63,6 +62,8 @@ function settle(command: Command): void {
 /** Nobody named a configuration, and there is none where it is looked for. */
 function needConfig(_program: Command, command: Command): void {
   if (command.getOptionValueSource('config') !== 'default') return;
+  // What runs there is asked, and not the file.
+  if (command.getOptionValueSource('admin') === 'cli') return;
   const file = String(command.getOptionValue('config'));
   if (!existsSync(file))
     throw new WrongUsage(`there is no ${file} here; name the configuration with --config FILE`);

@@ -5,6 +5,8 @@ import { ConfigError, formatFault } from '../config/fault.js';
 import { type LoadedConfig, loadConfigToServe } from '../config/load.js';
 import { patternWarnings } from '../config/policy-checks.js';
 import { routeWarnings } from '../config/route-warnings.js';
+import { withShadow } from '../config/shadow.js';
+import { shadowWarnings } from '../config/shadow-warnings.js';
 import type { Subject } from '../domain/credential.js';
 import type { User } from '../domain/user.js';
 import type { Explanation } from '../gate/explain.js';
@@ -32,6 +34,7 @@ export async function check(options: CheckOptions): Promise<number> {
     for (const warning of loaded.certificate?.warnings ?? []) warn(`${file}: warning: ${warning}`);
     for (const { line, message } of [...routeWarnings(loaded), ...patternWarnings(config, loaded.lines)])
       warn(`${file}:${line}: warning: ${message}`);
+    for (const warning of [...shadowWarnings(loaded), ...usersWithoutRole(loaded)]) warn(warning);
     if (options.online === true && !(await isOnline(loaded))) return 1;
     process.stdout.write(`${file}: ok${count === null ? '' : `, ${count} requests judged as expected`}\n`);
     return 0;
@@ -39,6 +42,22 @@ export async function check(options: CheckOptions): Promise<number> {
     if (!(error instanceof ConfigError)) throw error;
     for (const fault of error.faults) process.stderr.write(`${printable(formatFault(fault))}\n`);
     return 1;
+  }
+}
+
+/** Users and tokens of the directory file that the shadow policy has no role or scope for. */
+function usersWithoutRole(loaded: LoadedConfig): string[] {
+  const promoted = withShadow(loaded);
+  const { file } = loaded.config.directory;
+  if (promoted === null || file === null) return [];
+  try {
+    loadDirectory(file, process.env, directoryRules(promoted.config));
+    return [];
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return error.faults.map(({ message, ...at }) =>
+      formatFault({ ...at, message: `warning: with the shadow policy: ${message}` }),
+    );
   }
 }
 

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { directorySchema } from '../config/schema/directory-file.js';
 import { configSchema } from '../config/schema/config.js';
+import { shadowSchema } from '../config/schema/shadow-file.js';
 import type { Facts } from '../config/schema/facts.js';
 import { expectSchema } from '../config/expect.js';
 import type { SchemaKind } from './schema-kinds.js';
@@ -9,6 +10,7 @@ const SCHEMAS: Readonly<Record<SchemaKind, z.ZodType>> = {
   config: configSchema,
   directory: directorySchema,
   expect: expectSchema,
+  shadow: shadowSchema,
 };
 
 /** Prints the JSON Schema of what may be written in a file. */

@@ -16,11 +16,12 @@ import { startAdmin } from '../server/admin.js';
 import { noteDeath } from '../server/fleet/membership.js';
 import { ownSidecar } from '../server/fleet/sidecar.js';
 import { startTracing, storeObserver } from '../server/observing.js';
+import { shadowReport } from '../server/shadow.js';
 import { startPool } from '../server/processes/cluster.js';
 import { ProviderWatch } from '../server/provider-watch.js';
 import { StoreReadiness } from '../server/stores/store-readiness.js';
 import { startCleaning } from '../server/stores/cleaning.js';
-import { answerPrimary, reportFinalMetrics } from '../server/processes/messages.js';
+import { answerPrimary, reportFinalCounts } from '../server/processes/messages.js';
 import { certificateFiles, tellCertificate } from '../server/reload/certificate.js';
 import { applyDirectoryFile, isPassing } from '../server/reload/directory-file.js';
 import { Reloader } from '../server/reload/reload.js';
@@ -79,6 +80,7 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
   let prepared: ReturnType<typeof worker.prepare> | undefined;
   answerPrimary({
     metrics: readMetrics,
+    casualties: async () => worker.casualties(),
     prepare: async (next) => {
       prepared = worker.prepare(next as LoadedConfig);
     },
@@ -93,7 +95,7 @@ async function serveAsWorker(loaded: LoadedConfig, { opened, sink, tracing }: Pa
     await worker.drain();
     await opened.close();
     await tracing?.close();
-    await reportFinalMetrics(await readMetrics());
+    await reportFinalCounts({ metrics: await readMetrics(), casualties: worker.casualties() });
   });
   // Without its primary a worker has nobody to stop it.
   process.once('disconnect', () => process.exit(1));
@@ -121,7 +123,8 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
   const watching = watchFiles(
     () => {
       const { config } = reloader.current;
-      return [loaded.file, config.directory.file ?? loaded.file, ...certificateFiles(config)];
+      const named = [config.directory.file, config.policy_shadow].filter((file) => file !== null);
+      return [loaded.file, ...named, ...certificateFiles(config)];
     },
     () => void reloader.reload('a changed file'),
   );
@@ -151,6 +154,7 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
       },
       reload: () => reloader.reload('POST /-/reload'),
       config: () => maskSecrets(reloader.current),
+      shadow: async () => shadowReport(reloader.current, await serving.casualties()),
       webhooks: () => webhooks.report(),
       resendWebhooks: (endpoint, ids) => webhooks.resend(endpoint, ids),
       restartWorkers: () => restarter.restart('POST /-/restart-workers'),
@@ -239,6 +243,7 @@ async function startAlone(
     decisionUrl: worker.decisionUrl,
     size: () => 1,
     metrics: renderMetrics,
+    casualties: async () => worker.casualties(),
     prepare: async (next) => {
       const { commit, abort } = worker.prepare(next);
       return { commit: async () => commit(), abort };

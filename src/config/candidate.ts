@@ -4,6 +4,7 @@ import { crossCheck } from './cross-checks.js';
 import { ConfigError } from './fault.js';
 import { type LoadedConfig, loadConfig } from './load.js';
 import { configSchema } from './schema/config.js';
+import { promoted } from './shadow.js';
 import { readSource, type Source } from './source.js';
 
 /** The sections that decide about requests; a file with nothing else is a candidate for them. */
@@ -53,20 +54,8 @@ function sectionsOf({ value }: Source): readonly Section[] | undefined {
 function withSections(running: LoadedConfig, source: Source, given: readonly Section[]): LoadedConfig {
   const read = checkSource(source, sectionsSchema);
   const sections = Object.fromEntries(given.map((section) => [section, read[section]]));
-  const config = { ...running.config, ...sections };
-  const lines = { ...withoutSections(running.lines, given), ...source.lines };
-  const written = { ...withoutSections(running.written, given), ...source.written };
-  const faults = crossCheck(config, { ...source, lines, written });
+  const rules = promoted(running, { sections, lines: source.lines, written: source.written });
+  const faults = crossCheck(rules.config, { ...source, lines: rules.lines, written: rules.written });
   if (faults.length > 0) throw new ConfigError(faults);
-  return { ...running, config, lines, written };
-}
-
-/** What stands at places of other sections. */
-function withoutSections<T>(
-  byPlace: Readonly<Record<string, T>>,
-  sections: readonly string[],
-): Record<string, T> {
-  return Object.fromEntries(
-    Object.entries(byPlace).filter(([place]) => !sections.includes(place.split('.', 1)[0] ?? '')),
-  );
+  return { ...running, ...rules };
 }

@@ -6,6 +6,7 @@ import { ConfigError } from './fault.js';
 import { type Config, configSchema } from './schema/config.js';
 import { checkSource } from './check-source.js';
 import { keysOf, replaceAt } from './schema-walk.js';
+import { type LoadedShadow, loadShadow } from './shadow.js';
 import { readSource, type Source } from './source.js';
 
 /** A configuration that passed every check. It is plain data, so that one process can send it to another. */
@@ -18,6 +19,8 @@ export interface LoadedConfig {
   readonly written: Readonly<Record<string, string>>;
   /** What the public port proves itself with; null without TLS, and where it was not asked for. */
   readonly certificate: ListenerCertificate | null;
+  /** The rules that are judged as well; null without any, and where they were not asked for. */
+  readonly shadow: LoadedShadow | null;
 }
 
 /** Reads and checks a configuration file. @throws ConfigError with every fault */
@@ -26,13 +29,15 @@ export function loadConfig(file: string, env: NodeJS.ProcessEnv = process.env): 
 }
 
 /**
- * Reads and checks a configuration file with the certificate and key of its public port. Commands that only use the
- * store do without: who runs them may not be allowed to read the key.
+ * Reads and checks a configuration file with the certificate and key of its public port, and with its shadow policy.
+ * Commands that only use the store do without: who runs them may not be allowed to read the key, and a draft of a policy
+ * must not keep them from it.
  *
  * @throws ConfigError with every fault
  */
 export function loadConfigToServe(file: string, env: NodeJS.ProcessEnv = process.env): LoadedConfig {
-  return load(file, env, (config, source) => readCertificate(config, source, Date.now()));
+  const loaded = load(file, env, (config, source) => readCertificate(config, source, Date.now()));
+  return { ...loaded, shadow: loadShadow(loaded, env) };
 }
 
 function load(
@@ -51,6 +56,7 @@ function load(
     lines: source.lines,
     written: source.written,
     certificate,
+    shadow: null,
   };
 }
 

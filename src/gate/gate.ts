@@ -34,6 +34,10 @@ export interface Admitted {
   readonly decision: Decision | null;
   /** What is left of the user's writes; absent when the request was not counted. */
   readonly writes?: WritesLeft;
+  /** A built-in endpoint was asked for a record that is not the caller's own. */
+  readonly isOthers?: true;
+  /** The user that `refuse_if_active_tokens` guards; absent where the guard was not asked. */
+  readonly guarded?: { readonly userId: string; readonly isActive: boolean };
 }
 
 /** A request that gets no further. What was found out until then is kept for the log. */
@@ -43,6 +47,8 @@ interface Refused {
   readonly action: string | null;
   readonly subject: Subject | null;
   readonly decision: Decision | null;
+  readonly isOthers?: true;
+  readonly guarded?: Admitted['guarded'];
 }
 
 /** What the gate says of a request. */
@@ -56,7 +62,7 @@ export interface GateServices {
   readonly sites: Sites;
   readonly policy: Policy;
   readonly authenticator: Pick<Authenticator, 'authenticate' | 'isSent'>;
-  readonly ownership: Ownership;
+  readonly ownership: Pick<Ownership, 'ofToken' | 'ofCustomer' | 'refuseOthers'>;
   readonly tokenLimits: TokenLimits;
   readonly lastSeen: Pick<LastSeen, 'note'>;
   readonly tokens: Pick<Tokens, 'activeIds'>;
@@ -118,16 +124,29 @@ export class Gate {
       return withoutCredential(head, match);
     const service = serviceOf(head, match);
     if (isRefused(service)) return refused(service, route, action, null);
-    return mapMaybe(this.#parts.authenticator.authenticate(head, now), (subject) => {
-      if ('refusal' in subject) return refused(subject, route, action, null);
-      const limit = this.#parts.tokenLimits.refuse(subject, head, !revokes(head, route));
-      if (limit === undefined) return this.#use(head, match, action, service, subject, now);
-      return mapMaybe(limit, (refusal) =>
-        refusal === undefined
-          ? this.#use(head, match, action, service, subject, now)
-          : refused(refusal, route, action, subject),
-      );
-    });
+    const subject = this.#parts.authenticator.authenticate(head, now);
+    return subject instanceof Promise
+      ? subject.then((found) => this.#limit(head, match, action, service, found, now))
+      : this.#limit(head, match, action, service, subject, now);
+  }
+
+  #limit(
+    head: RequestHead,
+    match: Match,
+    action: string | null,
+    service: NamedService,
+    subject: Subject | Refusal,
+    now: EpochMs,
+  ): MaybePromise<Verdict> {
+    const { route } = match;
+    if ('refusal' in subject) return refused(subject, route, action, null);
+    const limit = this.#parts.tokenLimits.refuse(subject, head, !revokes(head, route));
+    if (limit === undefined) return this.#use(head, match, action, service, subject, now);
+    return mapMaybe(limit, (refusal) =>
+      refusal === undefined
+        ? this.#use(head, match, action, service, subject, now)
+        : refused(refusal, route, action, subject),
+    );
   }
 
   /** A subject whose limits allow it makes a request. */
@@ -192,18 +211,20 @@ export class Gate {
     const { id: kind, othersAction } = route.endpoint as EndpointRule;
     const id = segmentAt(path, 1) as string;
     const { ownership } = this.#parts;
-    const refusal =
-      kind === 'customer'
-        ? ownership.refuseCustomer(id, subject, othersAction as string)
-        : await ownership.refuseToken(id, subject, othersAction as string);
-    return refusal === undefined ? verdict : { ...verdict, refusal };
+    const owner =
+      kind === 'customer' ? ownership.ofCustomer(id, subject) : await ownership.ofToken(id, subject);
+    if (owner === 'self') return verdict;
+    if (owner !== 'other') return { ...verdict, refusal: owner };
+    const refusal = ownership.refuseOthers(subject, othersAction as string);
+    return refusal === undefined ? { ...verdict, isOthers: true } : { ...verdict, isOthers: true, refusal };
   }
 
   /** A user with active tokens can't be deleted, by a proxied request either. */
   async #guard(match: Match, verdict: Admitted, now: EpochMs, head: RequestHead): Promise<Verdict> {
-    const active = await this.#parts.tokens.activeIds(guardedUser(match) as string, now);
-    if (active.length > 0) return { ...verdict, refusal: { refusal: 'active_tokens' } };
-    return this.#count(head, verdict, now);
+    const userId = guardedUser(match) as string;
+    const isActive = (await this.#parts.tokens.activeIds(userId, now)).length > 0;
+    const guarded = { ...verdict, guarded: { userId, isActive } };
+    return isActive ? { ...guarded, refusal: { refusal: 'active_tokens' } } : this.#count(head, guarded, now);
   }
 
   /** Counts what changes something upstream. Purges by key and URL are free, and so are built-in endpoints: nobody is kept from revoking. */

@@ -9,6 +9,9 @@ import { limitedDetail, type Policy } from '../policy/decide.js';
 import { type DefaultLimits, NO_DEFAULTS } from './token-limits.js';
 import { policyRefusal } from './policy-refusal.js';
 
+/** Whose a record is: the caller's, or somebody else's of the same customer. */
+export type Owner = 'self' | 'other';
+
 /** Decides about records that built-in endpoints name by id: one's own are free, others' need an action of their own. */
 export class Ownership {
   readonly #tokens: Pick<Tokens, 'get'>;
@@ -22,11 +25,18 @@ export class Ownership {
     this.#defaults = defaults;
   }
 
-  /** Refuses a token that is not there, is another customer's, or is another user's without leave for `action`. */
-  async refuseToken(id: string, subject: Subject, action: string): Promise<Refusal | undefined> {
+  /** Whose a token is; refuses one that is not there, or is another customer's. */
+  async ofToken(id: string, subject: Subject): Promise<Owner | Refusal> {
     const found = await this.#tokens.get(id, subject.user.customerId);
     if (found === undefined) return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
-    return found.token.userId === subject.user.id ? undefined : this.#refuseOthers(subject, action);
+    return found.token.userId === subject.user.id ? 'self' : 'other';
+  }
+
+  /** Refuses a token that is not there, is another customer's, or is another user's without leave for `action`. */
+  async refuseToken(id: string, subject: Subject, action: string): Promise<Refusal | undefined> {
+    const owner = await this.ofToken(id, subject);
+    if (owner === 'self') return undefined;
+    return owner === 'other' ? this.refuseOthers(subject, action) : owner;
   }
 
   /** Refuses to hand out a token that may do more than the caller. */
@@ -44,16 +54,15 @@ export class Ownership {
     return { refusal: 'scope', action, detail: 'The token that asks may not do everything that this token may' };
   } // prettier-ignore
 
-  /** Refuses another customer, and the whole customer without leave for `action`. */
-  refuseCustomer(id: string, subject: Subject, action: string): Refusal | undefined {
-    if (id !== subject.user.customerId) {
-      return { refusal: 'other_customer', detail: 'The tokens of another customer cannot be listed' };
-    }
-    return this.#refuseOthers(subject, action);
+  /** Refuses another customer. The whole of a customer is never one's own. */
+  ofCustomer(id: string, subject: Subject): Owner | Refusal {
+    return id === subject.user.customerId
+      ? 'other'
+      : { refusal: 'other_customer', detail: 'The tokens of another customer cannot be listed' };
   }
 
-  /** A token that is limited to services reaches its owner's tokens only. */
-  #refuseOthers(subject: Subject, action: string): Refusal | undefined {
+  /** Refuses what is not one's own without leave for `action`. A token that is limited to services has none. */
+  refuseOthers(subject: Subject, action: string): Refusal | undefined {
     if (subject.credential !== 'session' && subject.token.services.length > 0) {
       return { refusal: 'service_limited', action, detail: limitedDetail(action) };
     }

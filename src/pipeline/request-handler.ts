@@ -99,6 +99,8 @@ export abstract class RequestHandler {
 
   #follow(head: RequestHead, verdict: Verdict): void {
     noteVerdict(this.record, verdict);
+    const { shadow } = this.services;
+    if (shadow !== null) shadow.judge(head, verdict, this.record.requestId);
     if (this.isGone) {
       this.finish();
       return;

@@ -16,12 +16,15 @@ import type { CorsRules } from './cors-rules.js';
 import type { ExpiryWarning } from './expiry-warning.js';
 import type { FaultLog } from './fault-log.js';
 import type { RateLimitNames } from './rate-limit-fields.js';
+import type { Shadow } from './shadow.js';
 
 /** What requests of one configuration are served with. */
 export interface Services {
   readonly readHead: HeadReader;
   readonly bodyLimits: BodyLimits;
   readonly gate: Gate;
+  /** null: no other policy is judged. */
+  readonly shadow: Pick<Shadow, 'judge'> | null;
   /** The handler of a built-in endpoint, by the name in its rule. */
   readonly handlerOf: (name: string) => Handler;
   /** Where a browser goes that asked a host for `/` in vain; null when it goes nowhere. */

@@ -27,6 +27,8 @@ export interface AdminViews {
   readonly resendWebhooks: (endpoint: string | undefined, ids: readonly string[] | null) => Promise<unknown>;
   /** The configuration that serves, without its secrets. */
   readonly config: () => unknown;
+  /** What the shadow policy would decide otherwise. */
+  readonly shadow: () => Promise<unknown>;
 }
 
 const HEADERS_TIMEOUT_MS = 5_000;
@@ -83,10 +85,12 @@ async function answer(
     sendMetrics(res, await metrics());
   } else if (path === '/-/config') {
     sendJson(res, 200, views.config());
+  } else if (path === '/-/shadow') {
+    sendJson(res, 200, await views.shadow());
   } else if (path === '/-/webhooks') {
     sendJson(res, 200, await views.webhooks());
   } else {
-    const detail = `the admin port has /healthz, /readyz, /metrics, /-/config, /-/webhooks, and POST at ${TASK_PATHS}`;
+    const detail = `the admin port has /healthz, /readyz, /metrics, /-/config, /-/shadow, /-/webhooks, and POST at ${TASK_PATHS}`;
     sendJson(res, 404, { msg: 'Record not found', detail });
   }
 }

@@ -29,7 +29,7 @@ import { createHandlers } from '../endpoints/endpoints.js';
 import { readPageFiles } from '../endpoints/page-files.js';
 import { Assertions } from '../gate/assertion.js';
 import { Authenticator } from '../gate/authenticate.js';
-import { Gate } from '../gate/gate.js';
+import { Gate, type GateServices } from '../gate/gate.js';
 import { createIdentify } from '../gate/identity.js';
 import { Ownership } from '../gate/ownership.js';
 import { TokenLimits } from '../gate/token-limits.js';
@@ -48,6 +48,7 @@ import { createUpgrade } from '../upstream/upgrade.js';
 import { createForwardAuthHeaders } from '../upstream/forward-auth-headers.js';
 import { AccessLog } from '../pipeline/access-log.js';
 import { Auditor, policyVersion } from '../pipeline/auditor.js';
+import type { Casualties } from '../pipeline/casualties.js';
 import { CorsRules } from '../pipeline/cors-rules.js';
 import { createFaultLog } from '../pipeline/fault-log.js';
 import type { Services } from '../pipeline/services.js';
@@ -56,6 +57,7 @@ import { createInterfaceDocument } from './interface-document.js';
 import { openKeyRing } from './stores/signing-keys.js';
 import { createJwtEvents } from './jwt-events.js';
 import { openOidc } from './oidc.js';
+import { openShadow } from './shadow.js';
 import { createUpstreamLog } from './upstream-log.js';
 import type { OpenedStore } from './stores/open-store.js';
 
@@ -84,16 +86,19 @@ export interface Runtime {
  * @param fleet what this process knows of the fleet
  * @param readPage reads the files of the web page, which are there after a build only
  * @param keySets those of the configuration before, in a process that had one
+ * @param casualties of its shadow policy
  */
 export function createRuntime(
-  { config, lines }: LoadedConfig,
+  loaded: LoadedConfig,
   opened: OpenedStore,
   log: Log,
   tracing?: Tracing,
   fleet: () => KnownFleet = () => ALONE,
   readPage = readPageFiles,
   keySets = new KeySets(),
+  casualties: Casualties | null = null,
 ): Runtime {
+  const { config, lines } = loaded;
   const { store, passwords, sealer, audit } = opened;
   const logFault = createFaultLog(log);
   const names = vendorNames(config.interface);
@@ -141,7 +146,7 @@ export function createRuntime(
     unsharedRates.inc();
     logFault(error, 'request rate of a token not shared; this process limits it alone');
   });
-  const gate = new Gate({
+  const parts: GateServices = {
     sites,
     policy,
     authenticator: new Authenticator(
@@ -156,7 +161,9 @@ export function createRuntime(
     lastSeen,
     tokens,
     writeLimit: perHour === null ? null : new WriteLimit(store.usage, perHour),
-  });
+  };
+  const gate = new Gate(parts);
+  const shadow = openShadow(loaded, parts, logFault, casualties);
   const lasting = gate.forLasting();
 
   const otherCookies = oidc === null ? [] : [LOGIN_STATE_COOKIE];
@@ -180,6 +187,7 @@ export function createRuntime(
       createClientReader(config.listen.trusted_proxies),
     ),
     gate,
+    shadow,
     handlerOf: createHandlers({
       directory: store.directory,
       policy,

@@ -211,6 +211,8 @@ t.test('docs/metrics.md has each metric with its type and labels, and no other',
         // test/acceptance/oidc.test.ts has these.
         'latchkey_oidc_logins_total',
         'latchkey_oidc_discoveries_total',
+        // test/acceptance/policy-shadow.test.ts has these.
+        'latchkey_shadow_decisions_total',
         // test/acceptance/webhooks.test.ts has these.
         'latchkey_webhook_deliveries_total',
         'latchkey_webhook_queued',

@@ -201,7 +201,7 @@ t.test('completion, in the shells themselves', async (t) => {
     '--scope --services',
     'package.json',
     'bash zsh',
-    'config directory expect',
+    'config directory expect shadow',
     '--help',
   ]);
   const zsh = spawnSync('zsh', [

@@ -7,7 +7,7 @@ import type { Test } from 'tap';
 import { checkExpectations } from '../../src/commands/check.js';
 import { loadDirectory } from '../../src/config/directory.js';
 import { type DirectoryRules, directoryRules } from '../../src/config/directory-rules.js';
-import { loadConfig } from '../../src/config/load.js';
+import { loadConfig, loadConfigToServe } from '../../src/config/load.js';
 import { startUpstream } from '../helpers/http.js';
 import { type Running, start, temporaryFolder } from '../helpers/latchkey.js';
 import { freePort } from '../helpers/redis.js';
@@ -77,8 +77,8 @@ export class PageRun {
       const count = await checkExpectations(loadConfig(join(this.folder, 'latchkey.yaml')), file);
       this.#t.ok(count > 0, `${place}: ${count} requests are judged as ${name} says`);
     } else {
-      const isDirectory = name.startsWith('directory');
-      this.#unchecked.set(this.#write(name, isDirectory ? text : this.#withPorts(text)), place);
+      const isConfig = !name.startsWith('directory') && !isShadow(name);
+      this.#unchecked.set(this.#write(name, isConfig ? this.#withPorts(text) : text), place);
     }
   }
 
@@ -86,8 +86,11 @@ export class PageRun {
   checkFiles(): void {
     const isDirectory = (file: string) => basename(file).startsWith('directory');
     for (const [file, place] of this.#unchecked) {
-      const check = () =>
-        isDirectory(file) ? loadDirectory(file, process.env, this.#rules()) : loadConfig(file);
+      const check = () => {
+        if (isDirectory(file)) loadDirectory(file, process.env, this.#rules());
+        else if (isShadow(basename(file))) loadConfigToServe(join(this.folder, 'latchkey.yaml'));
+        else loadConfig(file);
+      };
       this.#t.doesNotThrow(check, `${place}: ${basename(file)} passes`);
     }
     this.#unchecked.clear();
@@ -175,6 +178,11 @@ export class PageRun {
   #restored(text: string): string {
     return [...this.#ports].reduce((all, [from, to]) => all.replaceAll(to, from), text);
   }
+}
+
+/** Whether a file is the shadow policy of the page's configuration. */
+function isShadow(name: string): boolean {
+  return name.startsWith('next-policy');
 }
 
 /** A pattern in which `...` in a string stands for anything. */

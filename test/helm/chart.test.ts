@@ -10,6 +10,7 @@ import { directoryRules } from '../../src/config/directory-rules.js';
 import { ConfigError, formatFault } from '../../src/config/fault.js';
 import { loadConfig } from '../../src/config/load.js';
 import { keysOf } from '../../src/config/schema-walk.js';
+import { loadShadow } from '../../src/config/shadow.js';
 import { configSchema } from '../../src/config/schema/config.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
@@ -198,7 +199,9 @@ t.test('pods are restricted, and stop in time', async (t) => {
 /** What `latchkey check` would say, less settings that this version does not serve yet. */
 function configFaults(file: string): string[] {
   try {
-    const { config } = loadConfig(file, { REDIS_PASSWORD: 'x' });
+    const loaded = loadConfig(file, { REDIS_PASSWORD: 'x' });
+    const { config } = loaded;
+    loadShadow(loaded, {});
     if (config.directory.file !== null) loadDirectory(config.directory.file, {}, directoryRules(config));
     return [];
   } catch (error) {
@@ -210,11 +213,11 @@ function configFaults(file: string): string[] {
 t.test('the configuration passes, with the files that are mounted', async (t) => {
   for (const { name, objects } of right) {
     const folder = temporaryFolder(t);
-    const config = only({ objects } as Rendered, 'ConfigMap')['data']['latchkey.yaml'] as string;
-    writeFileSync(join(folder, 'latchkey.yaml'), config);
+    const data = only({ objects } as Rendered, 'ConfigMap')['data'] as Record<string, string>;
     const [{ spec }] = podsOf(objects.filter(({ kind }) => kind !== 'Pod')) as [ReturnType<typeof podsOf>[0]];
     const volume = spec.volumes.find((each: { name: string }) => each.name === 'latchkey-config');
-    for (const { secret } of volume.projected.sources) {
+    for (const { configMap, secret } of volume.projected.sources) {
+      for (const { key, path } of configMap?.items ?? []) writeFileSync(join(folder, path), data[key] ?? '');
       for (const { key, path } of secret?.items ?? []) {
         mkdirSync(dirname(join(folder, path)), { recursive: true });
         if (key === 'directory.yaml') writeFileSync(join(folder, path), 'customers: []\n');

@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import { stringify } from 'yaml';
 import { type Hasher, localHasher } from '../../src/accounts/hasher.js';
 import { Passwords } from '../../src/accounts/passwords.js';
-import { type LoadedConfig, loadConfig } from '../../src/config/load.js';
+import { type LoadedConfig, loadConfigToServe } from '../../src/config/load.js';
 import type { PageFile, PageFiles } from '../../src/endpoints/page-files.js';
 import type { Serve } from '../../src/http/exchange.js';
 import { refusalReply } from '../../src/http/replies.js';
@@ -18,6 +18,7 @@ import type { Services } from '../../src/pipeline/services.js';
 import { StreamRevalidator } from '../../src/pipeline/streams.js';
 import { applyDirectoryFile } from '../../src/server/reload/directory-file.js';
 import { createRuntime } from '../../src/server/runtime.js';
+import { casualtiesOf, shadowReport } from '../../src/server/shadow.js';
 import { type OpenedStore, openStore } from '../../src/server/stores/open-store.js';
 import type { ForwardRequest } from '../../src/upstream/forward-request.js';
 import { directory, shortcuts } from './fixture.js';
@@ -41,6 +42,8 @@ export interface InProcess extends ReturnType<typeof shortcuts> {
   readonly loaded: LoadedConfig;
   readonly opened: OpenedStore;
   readonly request: (target: string, sent?: Sent) => Promise<Handled>;
+  /** What the admin port would tell of the shadow policy. */
+  readonly shadow: () => ReturnType<typeof shadowReport>;
 }
 
 /** What tests may replace before a request is served. */
@@ -55,7 +58,7 @@ type Test = { teardown: (fn: () => void | Promise<void>) => void };
 export async function startInProcess(t: Test, config: object = {}, replaced: Replaced = {}): Promise<InProcess> {
   const folder = temporaryFolder(t);
   const whole = { upstream: 'http://127.0.0.1:1', log: { requests: 'all' }, ...config };
-  const loaded = loadConfig(writeConfig(folder, whole, await directory()), {});
+  const loaded = loadConfigToServe(writeConfig(folder, whole, await directory()), {});
   const output = new Output();
   const found = await openStore(loaded.config);
   const opened = {
@@ -66,7 +69,8 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
   };
   const log = pino({ level: 'info' }, output.destination);
   await applyDirectoryFile(loaded, opened, log);
-  const runtime = createRuntime(loaded, opened, log, undefined, undefined, () => PAGE);
+  const casualties = casualtiesOf(loaded, null);
+  const runtime = createRuntime(loaded, opened, log, undefined, undefined, () => PAGE, undefined, casualties);
   const services = { ...runtime.services, forward: output.forward };
   const streams = new StreamRevalidator(() => runtime.streamRecheck, runtime.recheck, () => undefined);
   const listener = createRequestListener(() => ({ ...services, ...replaced.services?.(services) }), streams);
@@ -83,7 +87,8 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
     rememberSecretsOf(reply.headers, reply.json);
     return { ...reply, audit: output.entries, log: output.lines(), forwarded: output.forwarded };
   };
-  return { ...shortcuts(request), request, loaded, opened };
+  const shadow = () => shadowReport(loaded, casualties === null ? [] : [casualties.tally()]);
+  return { ...shortcuts(request), request, loaded, opened, shadow };
 } // prettier-ignore
 
 /** Takes a digest for the costly hash that a login gets; the fixture's own hashes are cheap. */

@@ -9,7 +9,16 @@
 {{- end -}}
 {{- include "latchkey.refuseSecrets" (dict "value" $config "path" "config" "secret" false) -}}
 {{- include "latchkey.refuseMissingSecrets" (dict "config" $config "secrets" .Values.secrets) -}}
+{{- if .Values.policyShadow -}}
+{{- $_ := set $config "policy_shadow" "next-policy.yaml" -}}
+{{- end -}}
 {{- toYaml $config -}}
+{{- end -}}
+
+{{/* The policy that is judged as well and never decides, as it is mounted beside latchkey.yaml. */}}
+{{- define "latchkey.policyShadow" -}}
+{{- include "latchkey.refuseSecrets" (dict "value" .Values.policyShadow "path" "policyShadow" "secret" false) -}}
+{{- toYaml .Values.policyShadow -}}
 {{- end -}}
 
 {{- define "latchkey.storeType" -}}
@@ -96,7 +105,7 @@ a URL says where something is, and no more. dict "value" "path" "secret".
 {{/* Changes when a setting does that a running process can't take over: then the pods are replaced. Those left out here are reloaded. */}}
 {{- define "latchkey.restartChecksum" -}}
 {{- $config := .Values.config -}}
-{{- $rest := omit $config "directory" "sessions" "tokens" "rate_limit" "proxy" "upstream" "upstreams" "identity" "interface" "policy" "routes" "default_route" "listen" "login" "log" -}}
+{{- $rest := omit $config "directory" "sessions" "tokens" "rate_limit" "proxy" "upstream" "upstreams" "identity" "interface" "policy" "policy_shadow" "routes" "default_route" "listen" "login" "log" -}}
 {{- $listen := omit (default dict $config.listen) "trusted_proxies" -}}
 {{- $login := omit (default dict $config.login) "max_failures" "lockout" -}}
 {{- dict "rest" $rest "listen" $listen "login" $login | toJson | sha256sum -}}

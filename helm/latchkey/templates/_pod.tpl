@@ -58,7 +58,11 @@ volumeMounts:
     sources:
       - configMap:
           name: {{ include "latchkey.fullname" . }}
-          items: [{ key: latchkey.yaml, path: latchkey.yaml }]
+          items:
+            - { key: latchkey.yaml, path: latchkey.yaml }
+            {{- if .Values.policyShadow }}
+            - { key: next-policy.yaml, path: next-policy.yaml }
+            {{- end }}
       {{- range $secret := .Values.secrets }}
       - secret:
           name: {{ $secret.name }}

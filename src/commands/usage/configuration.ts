@@ -76,7 +76,10 @@ export function schemaCommand(): Command {
   return new Command('schema')
     .description('print the JSON Schema of a file, for editors')
     .addArgument(
-      new Argument('[kind]', 'the file; expect is the table for check --expect')
+      new Argument(
+        '[kind]',
+        'the file; expect is the table for check --expect, shadow the file of policy_shadow',
+      )
         .choices(SCHEMA_KINDS)
         .default('config'),
     )

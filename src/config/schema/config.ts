@@ -19,7 +19,7 @@ import {
 import { rotationSchema } from './rotation.js';
 import { storeSchema } from './store.js';
 import { tokenLimitsSchema } from './token-limits.js';
-import { duration, durationBetween, positiveDuration, text, timeLimit, integer } from './units.js';
+import { duration, durationBetween, filePath, positiveDuration, text, timeLimit, integer } from './units.js';
 import { upstreamSchema } from './upstream.js';
 import { webhooksSchema } from './webhooks.js';
 
@@ -212,6 +212,13 @@ export const configSchema = z.strictObject({
     .prefault({})
     .describe('What happens to requests that match no route')
     .meta({ example: '{ auth: deny }' }),
+  policy_shadow: filePath
+    .nullable()
+    .default(null)
+    .describe(
+      'A file with the policy, routes and default_route that you intend to use next: it is judged with each request, and never decides. Off unless set',
+    )
+    .meta({ example: './next-policy.yaml' }),
 });
 
 /** A checked configuration: names as in the file, durations in milliseconds. */

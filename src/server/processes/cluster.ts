@@ -1,12 +1,14 @@
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
-import { readMetrics, renderSum, servingWorkers } from '../../observe/metrics.js';
+import { readMetrics, renderSum, servingWorkers, sumOfCounts } from '../../observe/metrics.js';
 import { baseUrl } from '../../listeners/server.js';
-import { askWorker, sendConfig, onFinalMetrics } from './messages.js';
+import type { CasualtyTally } from '../../pipeline/casualties.js';
+import { sumTallies } from '../shadow.js';
+import { askWorker, sendConfig, onFinalCounts } from './messages.js';
 import type { Serving } from './serving.js';
 import { closeUntaken } from './untaken.js';
-import { type MetricsSnapshot, WorkerMetrics } from './worker-metrics.js';
+import { WorkerTallies } from './worker-tallies.js';
 
 const FIRST_RESPAWN_MS = 100;
 const MAX_RESPAWN_MS = 10_000;
@@ -40,7 +42,17 @@ export async function startPool(
   const serving = new Set<ClusterWorker>();
   /** What each worker runs by now. */
   const runs = new Map<ClusterWorker, LoadedConfig>();
-  const workerMetrics = new WorkerMetrics<ClusterWorker>();
+  const metrics = new WorkerTallies<ClusterWorker, unknown[]>(sumOfCounts);
+  const casualties = new WorkerTallies<ClusterWorker, CasualtyTally[]>((tallies) =>
+    sumTallies(current, tallies.flat()),
+  );
+  /** Asks every worker what it counted. One that does not answer in time counts as it did the last time. */
+  const askAll = async <Tally>(ask: 'metrics' | 'casualties', into: WorkerTallies<ClusterWorker, Tally>) => {
+    const noteOne = async (worker: ClusterWorker) =>
+      into.note(worker, (await askWorker(worker, ask, METRICS_TIMEOUT_MS)) as Tally);
+    await Promise.allSettled(Array.from(serving, noteOne));
+    return into.all();
+  };
   /** Workers that were told to end and have a replacement already. */
   const leaving = new Set<ClusterWorker>();
   /** Workers that began before a reload and run what was current then, each with the one that takes its place. */
@@ -78,9 +90,13 @@ export async function startPool(
       servingWorkers.set(serving.size);
       replaceStale(worker);
     });
-    onFinalMetrics(worker, (metrics) => workerMetrics.note(worker, metrics as MetricsSnapshot));
+    onFinalCounts(worker, (counts) => {
+      metrics.note(worker, counts.metrics);
+      casualties.note(worker, counts.casualties);
+    });
     worker.once('exit', (code, signal) => {
-      workerMetrics.depart(worker);
+      metrics.depart(worker);
+      casualties.depart(worker);
       if (worker.process.pid !== undefined) died(worker.process.pid);
       serving.delete(worker);
       runs.delete(worker);
@@ -116,15 +132,8 @@ export async function startPool(
     url,
     decisionUrl,
     size: () => serving.size,
-    metrics: async () => {
-      const ask = async (worker: ClusterWorker) =>
-        workerMetrics.note(
-          worker,
-          (await askWorker(worker, 'metrics', METRICS_TIMEOUT_MS)) as MetricsSnapshot,
-        );
-      await Promise.allSettled(Array.from(serving, ask));
-      return renderSum([await readMetrics(), ...workerMetrics.all()]);
-    },
+    metrics: async () => renderSum([await readMetrics(), ...(await askAll('metrics', metrics))]),
+    casualties: async () => (await askAll('casualties', casualties)).flat(),
     prepare: async (next) => {
       const asked = [...serving];
       const tell = (ask: 'commit' | 'abort') =>

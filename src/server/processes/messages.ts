@@ -1,16 +1,23 @@
 import type { Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
+import type { CasualtyTally } from '../../pipeline/casualties.js';
 
 /** What a primary asks a worker to do; each gets an answer. */
-export type Ask = 'metrics' | 'prepare' | 'commit' | 'abort';
+export type Ask = 'metrics' | 'casualties' | 'prepare' | 'commit' | 'abort';
 
 /** What a worker does when it is asked; `value` comes with `prepare`. */
 export type WorkerHandlers = Readonly<Record<Ask, (value: unknown) => Promise<unknown>>>;
 
 const MARK = 'latchkey';
 const HELLO = 'latchkey:hello';
-const FINAL_METRICS = 'latchkey:final-metrics';
+const FINAL_COUNTS = 'latchkey:final-counts';
 const HELLO_TIMEOUT_MS = 10_000;
+
+/** All that a worker counted. */
+interface FinalCounts {
+  readonly metrics: unknown[];
+  readonly casualties: CasualtyTally[];
+}
 
 interface WorkerRequest {
   readonly [MARK]: number;
@@ -83,26 +90,26 @@ export function sendConfig(worker: ClusterWorker, current: () => LoadedConfig): 
  * know yet that this worker takes no more. Each is given back and goes to another worker; with a worker that just ends,
  * it would stay open in the primary, and its client would wait for ever.
  */
-export async function reportFinalMetrics(metrics: unknown): Promise<void> {
+export async function reportFinalCounts(counts: FinalCounts): Promise<void> {
   await new Promise<void>((received) => {
     if (process.send === undefined || !process.connected) {
       received();
       return;
     }
     process.on('message', (message) => {
-      if (message === FINAL_METRICS) received();
+      if (message === FINAL_COUNTS) received();
     });
-    process.send({ [FINAL_METRICS]: metrics });
+    process.send({ [FINAL_COUNTS]: counts });
   });
 }
 
 /** Calls back with what a worker counted, when it ends as it should. */
-export function onFinalMetrics(worker: ClusterWorker, received: (metrics: unknown) => void): void {
-  worker.on('message', (message: { [FINAL_METRICS]?: unknown } | null) => {
-    const metrics = message?.[FINAL_METRICS];
-    if (metrics === undefined) return;
-    received(metrics);
-    if (worker.isConnected()) worker.send(FINAL_METRICS);
+export function onFinalCounts(worker: ClusterWorker, received: (counts: FinalCounts) => void): void {
+  worker.on('message', (message: { [FINAL_COUNTS]?: FinalCounts } | null) => {
+    const counts = message?.[FINAL_COUNTS];
+    if (counts === undefined) return;
+    received(counts);
+    if (worker.isConnected()) worker.send(FINAL_COUNTS);
   });
 }
 

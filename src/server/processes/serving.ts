@@ -1,4 +1,5 @@
 import type { LoadedConfig } from '../../config/load.js';
+import type { CasualtyTally } from '../../pipeline/casualties.js';
 
 /** What serves the public port: this process, or the workers that it watches over. */
 export interface Serving {
@@ -9,6 +10,8 @@ export interface Serving {
   readonly size: () => number;
   /** Metrics of every process, summed, as Prometheus text. */
   readonly metrics: () => Promise<{ type: string; text: string }>;
+  /** What the shadow policy would decide otherwise, by every process that compared policies. */
+  readonly casualties: () => Promise<readonly CasualtyTally[]>;
   /**
    * Gets everything ready that another configuration needs, and changes nothing yet.
    * @throws Error when some process can't

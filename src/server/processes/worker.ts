@@ -14,6 +14,8 @@ import { configHash } from '../../config/hash.js';
 import { Membership, nameOf } from '../fleet/membership.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import type { OpenedStore } from '../stores/open-store.js';
+import type { Casualties, CasualtyTally } from '../../pipeline/casualties.js';
+import { casualtiesOf } from '../shadow.js';
 import { StreamRevalidator } from '../../pipeline/streams.js';
 import { TlsServer } from '../../listeners/tls.js';
 import { createUpgradeListener } from '../../listeners/websocket.js';
@@ -35,6 +37,8 @@ export interface Worker {
   readonly url: string;
   /** The decision port; null when it is off. */
   readonly decisionUrl: string | null;
+  /** What the shadow policy would decide otherwise; empty without one. */
+  readonly casualties: () => CasualtyTally[];
   /** Builds what another configuration needs. It takes over by `commit`. */
   prepare(next: LoadedConfig): { readonly commit: () => void; readonly abort: () => Promise<void> };
   /** Stops accepting, waits for what is in flight, writes last uses down. */
@@ -52,9 +56,10 @@ export async function startWorker(
   const { store, endings } = opened;
   const { port } = loaded.config.listen;
   const member = new Membership(store.fleet, endings, log, configHash(loaded), port);
-  const runtimeOf = (each: LoadedConfig): Runtime =>
-    createRuntime(each, opened, log, tracing, () => member.known, undefined, keySets);
-  let runtime = runtimeOf(loaded);
+  const runtimeOf = (each: LoadedConfig, casualties: Casualties | null): Runtime =>
+    createRuntime(each, opened, log, tracing, () => member.known, undefined, keySets, casualties);
+  let casualties = casualtiesOf(loaded, null);
+  let runtime = runtimeOf(loaded, casualties);
   watchAddresses(() => runtime.addresses());
   readUpstreamLoads(() => runtime.loads());
   let draining = false;
@@ -109,14 +114,17 @@ export async function startWorker(
   return {
     url,
     decisionUrl,
+    casualties: () => (casualties === null ? [] : [casualties.tally()]),
     prepare: (next) => {
-      const prepared = runtimeOf(next);
+      const nextCasualties = casualtiesOf(next, casualties);
+      const prepared = runtimeOf(next, nextCasualties);
       return {
         commit: () => {
           const ending = retire(runtime).finally(() => retiring.delete(ending));
           retiring.add(ending);
           runtime.retire();
           runtime = prepared;
+          casualties = nextCasualties;
           keySets.reload(next.config.jwt_issuers);
           member.update({ configHash: configHash(next) });
           opened.store.webhooks.subscribe(subscriptionsOf(next.config));

@@ -1,0 +1,23 @@
+import { loadConfig } from '../config/load.js';
+import { CommandFailed } from './terminal/failure.js';
+
+const TIMEOUT_MS = 3_000;
+
+/** The URL of the admin port of the server that runs with a configuration. */
+export function adminUrl(configFile: string): string {
+  const { host, port } = loadConfig(configFile).config.admin;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+/** Asks the admin port by GET. @throws CommandFailed when it does not answer */
+export async function askAdmin(url: string): Promise<{ status: number; text: string }> {
+  const { request } = await import('undici');
+  try {
+    const asked = await request(url, { headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS });
+    return { status: asked.statusCode, text: await asked.body.text() };
+  } catch (error) {
+    throw new CommandFailed(
+      `${url} does not answer: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+}

@@ -1,0 +1,64 @@
+import type { describeTally } from '../pipeline/casualties.js';
+import { adminUrl, askAdmin } from './admin-port.js';
+import { CommandFailed } from './terminal/failure.js';
+import type { ReportOptions } from './terminal/options.js';
+import { renderTable, report } from './terminal/output.js';
+
+export interface PolicyShadowOptions extends ReportOptions {
+  /** The origin of the admin port; absent: the one of the configuration. */
+  readonly admin?: string;
+}
+
+/** What the admin port answers. */
+type Answer =
+  | { readonly policy_shadow: null }
+  | ({ readonly policy_shadow: string; readonly is_same: boolean } & ReturnType<typeof describeTally>);
+
+type Casualty = ReturnType<typeof describeTally>['casualties'][number];
+
+/** Prints what the shadow policy of a running server would decide otherwise. @throws CommandFailed when it has none */
+export async function policyShadow(options: PolicyShadowOptions): Promise<void> {
+  const url = `${options.admin ?? adminUrl(options.config)}/-/shadow`;
+  const { status, text } = await askAdmin(url);
+  if (status !== 200) throw new CommandFailed(`${url} answers ${status}: ${text}`);
+  const answer = JSON.parse(text) as Answer;
+  if (answer.policy_shadow === null)
+    throw new CommandFailed('the server has no shadow policy; set policy_shadow and reload it');
+  report(options, answer, await render(answer));
+}
+
+async function render(answer: Exclude<Answer, { policy_shadow: null }>): Promise<string> {
+  const { policy_shadow: file, is_same: isSame, since, requests, casualties } = answer;
+  if (isSame) return `${file}: has the rules of the policy that decides`;
+  const { compared, not_compared: missed, would_refuse: refused, would_allow: allowed } = requests;
+  const summary = [
+    `${file}: since ${since}`,
+    `${compared} requests compared, ${missed} not compared; ${refused} would be refused, ${allowed} would be allowed`,
+  ];
+  if (casualties.length === 0) return summary.join('\n');
+  const heading = ['COUNT', 'CHANGE', 'CALLER', 'ROUTE', 'ACTION', 'NOW', 'BY', 'THEN', 'BY', 'USER AGENT'];
+  const table = await renderTable(heading, casualties.map(rowOf));
+  return [...summary, '', table.trimEnd()].join('\n');
+}
+
+function rowOf(each: Casualty): string[] {
+  const { count, overcount: over, change, live, shadow, user_agent: userAgent } = each;
+  return [
+    `${over > 0 ? '<=' : ''}${count}`,
+    change,
+    callerOf(each),
+    live.route ?? '',
+    live.action ?? shadow.action ?? '',
+    live.outcome,
+    live.rule ?? '',
+    shadow.outcome,
+    shadow.rule ?? '',
+    userAgent ?? '',
+  ];
+}
+
+function callerOf({ credential, token_id: token, user_id: user, issuer, subject }: Casualty): string {
+  if (credential === null) return 'nobody';
+  if (credential === 'jwt') return `jwt ${issuer} ${subject}`;
+  return token === null ? `${credential} of ${user}` : `${credential} ${token} of ${user}`;
+}

@@ -1,0 +1,131 @@
+import type { Subject } from '../domain/credential.js';
+import type { MaybePromise } from '../domain/maybe-promise.js';
+import type { Refusal } from '../domain/refusal.js';
+import type { EpochMs } from '../domain/time.js';
+import type { RequestHead } from '../http/head.js';
+import type { Policy } from '../policy/decide.js';
+import type { Sites } from '../policy/sites.js';
+import { Gate, type GateServices, type Verdict } from './gate.js';
+import { Ownership, type Owner } from './ownership.js';
+
+/** The rules of another policy. */
+export interface OtherRules {
+  readonly sites: Sites;
+  readonly policy: Policy;
+}
+
+/** Stands for what was not looked up. */
+const NOT_ASKED: Refusal = { refusal: 'store_unavailable' };
+
+/**
+ * Says what the gate would say of a request by other rules, after it said what it says by its own.
+ *
+ * It is the same gate, with the steps in the same order. What that found out about the request is not looked for again: who
+ * sent it, whose record it names, whether a user has active tokens. Only what the other rules ask for and the gate had no
+ * need of is asked of the store. Nothing is counted or noted: no use of a credential, no request of a rate, no write.
+ */
+export class ShadowGate {
+  readonly #found: Found;
+  readonly #gate: Gate;
+
+  constructor(parts: GateServices, { sites, policy }: OtherRules) {
+    this.#found = new Found(parts, policy);
+    this.#gate = new Gate({
+      sites,
+      policy,
+      authenticator: this.#found,
+      ownership: this.#found,
+      tokenLimits: parts.tokenLimits.withoutRate(),
+      lastSeen: { note: () => undefined },
+      tokens: this.#found,
+      writeLimit: null,
+    });
+  }
+
+  /**
+   * @param verdict of the gate
+   * @param mayAsk whether the store may be asked for a credential that nobody looked at
+   */
+  evaluate(head: RequestHead, verdict: Verdict, mayAsk: boolean): MaybePromise<Verdict> {
+    this.#found.begin(verdict, mayAsk);
+    try {
+      return this.#gate.evaluate(head, Date.now());
+    } finally {
+      // What goes on later is asked for anew: by then another request may be judged.
+      this.#found.begin(null, true);
+    }
+  }
+}
+
+/** Whether a verdict is none, because something was not looked up. */
+export function isUnknown({ refusal }: Verdict): boolean {
+  return refusal === NOT_ASKED;
+}
+
+/** What the gate found out about the request that is judged now, and the store for all else. */
+class Found {
+  readonly #parts: GateServices;
+  readonly #rules: Ownership;
+  #verdict: Verdict | null = null;
+  #mayAsk = true;
+
+  constructor(parts: GateServices, policy: Policy) {
+    this.#parts = parts;
+    this.#rules = new Ownership({ get: async () => undefined }, policy);
+  }
+
+  begin(verdict: Verdict | null, mayAsk: boolean): void {
+    this.#verdict = verdict;
+    this.#mayAsk = mayAsk;
+  }
+
+  isSent(head: RequestHead): boolean {
+    return this.#parts.authenticator.isSent(head);
+  }
+
+  authenticate(head: RequestHead, now: EpochMs): MaybePromise<Subject | Refusal> {
+    if (this.#verdict !== null) {
+      const { subject, refusal } = this.#verdict;
+      if (refusal !== undefined && isOfCredential(refusal)) return refusal;
+      if (subject !== null) return subject;
+    }
+    return this.#mayAsk || !this.isSent(head) ? this.#parts.authenticator.authenticate(head, now) : NOT_ASKED;
+  }
+
+  async ofToken(id: string, subject: Subject): Promise<Owner | Refusal> {
+    const verdict = this.#verdict;
+    if (verdict !== null && verdict.route?.endpoint?.id === 'token') {
+      if (verdict.isOthers === true) return 'other';
+      if (verdict.refusal === undefined) return 'self';
+      if (verdict.refusal.refusal === 'not_found') return verdict.refusal;
+    }
+    return this.#parts.ownership.ofToken(id, subject);
+  }
+
+  ofCustomer(id: string, subject: Subject): Owner | Refusal {
+    return this.#rules.ofCustomer(id, subject);
+  }
+
+  refuseOthers(subject: Subject, action: string): Refusal | undefined {
+    return this.#rules.refuseOthers(subject, action);
+  }
+
+  async activeIds(userId: string, now: EpochMs): Promise<string[]> {
+    const verdict = this.#verdict;
+    if (verdict?.guarded?.userId === userId) return verdict.guarded.isActive ? [userId] : [];
+    return this.#parts.tokens.activeIds(userId, now);
+  }
+}
+
+/** Whether a refusal is about the credential, or the limits of its token: any route that takes one is refused so. */
+function isOfCredential({ refusal }: Refusal): boolean {
+  switch (refusal) {
+    case 'unauthenticated':
+    case 'token_expired':
+    case 'address':
+    case 'token_rate':
+      return true;
+    default:
+      return false;
+  }
+}

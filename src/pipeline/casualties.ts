@@ -1,0 +1,210 @@
+import type { Subject } from '../domain/credential.js';
+import { Frequent, type FrequentList, mergeFrequent } from '../domain/frequent.js';
+import { type EpochMs, formatTime } from '../domain/time.js';
+import type { Verdict } from '../gate/gate.js';
+import type { RequestHead } from '../http/head.js';
+import { maskedStart } from '../observe/mask-tokens.js';
+import type { Change } from '../observe/metrics/shadow.js';
+import { printable } from '../observe/printable.js';
+import type { Route } from '../policy/route.js';
+import { describePosition } from '../policy/rules.js';
+
+/** Casualties that are kept, in each process and in the list of all. */
+const MAX_CASUALTIES = 1_000;
+
+/** Longest text of a client or of another issuer that is kept. */
+const MAX_TEXT = 200;
+
+/** What one of the two policies says of a request. */
+interface Side {
+  /** `allowed`, or the reason of the refusal. */
+  readonly outcome: string;
+  /** Path of its route, or name of its built-in endpoint; null when it got to none. */
+  readonly route: string | null;
+  readonly action: string | null;
+  /** The rule that settled it, or the route where no rule did; null when neither did. */
+  readonly rule: string | null;
+}
+
+/** Whom requests come from: ids and names only. */
+interface Caller {
+  readonly credential: Subject['credential'] | null;
+  readonly token_id: string | null;
+  /** Of a JWT: the name of its issuer, and the claim `sub`. */
+  readonly issuer?: string;
+  readonly subject?: string;
+  readonly user_id: string | null;
+  readonly customer_id: string | null;
+}
+
+/** Requests that the shadow policy decides otherwise for one reason, and for one caller. */
+export interface Casualty extends Caller {
+  readonly change: Change;
+  readonly live: Side;
+  readonly shadow: Side;
+  user_agent: string | null;
+  lastAt: EpochMs;
+}
+
+/** What one process knows, as it is told to another one. */
+export interface CasualtyTally {
+  /** Of the two policies that were compared. */
+  readonly version: string;
+  readonly since: EpochMs;
+  readonly compared: number;
+  readonly notCompared: number;
+  readonly changes: Readonly<Record<Change, number>>;
+  readonly list: FrequentList<Casualty>;
+}
+
+/** The casualties of a shadow policy in one process. */
+export class Casualties {
+  readonly version: string;
+  readonly #since = Date.now();
+  readonly #list = new Frequent<Casualty>(MAX_CASUALTIES);
+  readonly #changes = { would_refuse: 0, would_allow: 0 };
+  #compared = 0;
+  #notCompared = 0;
+
+  /** @param version of the two policies that are compared */
+  constructor(version: string) {
+    this.version = version;
+  }
+
+  /** A request that both policies decided on. */
+  compared(): void {
+    this.#compared += 1;
+  }
+
+  /** A request of which it is not known what the shadow policy says. */
+  notCompared(): void {
+    this.#notCompared += 1;
+  }
+
+  /** A request that the shadow policy decides otherwise. */
+  note(change: Change, head: RequestHead, live: Verdict, shadow: Verdict): void {
+    this.#changes[change] += 1;
+    const subject = live.subject ?? shadow.subject;
+    const key = `${change}\n${keyOfSide(live)}\n${keyOfSide(shadow)}\n${keyOfCaller(subject)}`;
+    const known = this.#list.get(key);
+    // It is made fit to be shown when somebody asks.
+    const user_agent = head.userAgent?.slice(0, 2 * MAX_TEXT) ?? null;
+    const lastAt = Date.now();
+    if (known !== undefined) {
+      known.value.user_agent = user_agent;
+      known.value.lastAt = lastAt;
+      this.#list.again(known);
+      return;
+    }
+    const [liveSide, shadowSide] = [sideOf(live), sideOf(shadow)];
+    this.#list.add(key, { change, ...callerOf(subject), live: liveSide, shadow: shadowSide, user_agent, lastAt });
+  } // prettier-ignore
+
+  tally(): CasualtyTally {
+    const { items, floor } = this.#list.list();
+    const shownItems = items.map(({ value, ...rest }) => ({
+      ...rest,
+      value: { ...value, user_agent: shown(value.user_agent ?? undefined) },
+    }));
+    return {
+      version: this.version,
+      since: this.#since,
+      compared: this.#compared,
+      notCompared: this.#notCompared,
+      changes: { ...this.#changes },
+      list: { items: shownItems, floor },
+    };
+  }
+}
+
+/** What several processes know together. Those that compared other policies play no part. */
+export function mergeTallies(tallies: readonly CasualtyTally[], version: string): CasualtyTally {
+  const same = tallies.filter((each) => each.version === version);
+  const sum = (numberOf: (tally: CasualtyTally) => number) =>
+    same.reduce((total, each) => total + numberOf(each), 0);
+  return {
+    version,
+    since: Math.min(Date.now(), ...same.map(({ since }) => since)),
+    compared: sum(({ compared }) => compared),
+    notCompared: sum(({ notCompared }) => notCompared),
+    changes: {
+      would_refuse: sum(({ changes }) => changes.would_refuse),
+      would_allow: sum(({ changes }) => changes.would_allow),
+    },
+    list: mergeFrequent(
+      same.map(({ list }) => list),
+      MAX_CASUALTIES,
+      (a, b) => (a.lastAt > b.lastAt ? a : b),
+    ),
+  };
+}
+
+/** The casualties as operators read them, the most frequent first. */
+export function describeTally({ since, compared, notCompared, changes, list }: CasualtyTally) {
+  return {
+    since: formatTime(since),
+    requests: { compared, not_compared: notCompared, ...changes },
+    casualties: list.items
+      .toSorted((a, b) => b.count - a.count)
+      .map(({ value: { lastAt, user_agent, ...value }, count, over }) => ({
+        ...value,
+        count,
+        overcount: over,
+        user_agent,
+        last_at: formatTime(lastAt),
+      })),
+  };
+}
+
+/** A route as the metrics name it. */
+export function routeLabel(route: Route | null): string | null {
+  return route === null ? null : (route.endpoint?.name ?? route.path);
+}
+
+function sideOf(verdict: Verdict): Side {
+  const { route, action, refusal } = verdict;
+  const place = placeOf(verdict);
+  return {
+    outcome: refusal?.refusal ?? 'allowed',
+    route: routeLabel(route),
+    action,
+    rule: place === null ? null : describePosition(place),
+  };
+}
+
+function keyOfSide(verdict: Verdict): string {
+  const { route, action, refusal } = verdict;
+  return `${refusal?.refusal ?? ''}\n${routeLabel(route) ?? ''}\n${action ?? ''}\n${placeOf(verdict)?.path ?? ''}`;
+}
+
+/** The rule that settled it. Where the policy was not asked, its route did. */
+function placeOf({ decision, route }: Verdict) {
+  return decision === null ? (route?.position ?? null) : (decision.rule?.place ?? null);
+}
+
+function callerOf(subject: Subject | null): Caller {
+  if (subject === null) return { credential: null, token_id: null, user_id: null, customer_id: null };
+  const { credential, user } = subject;
+  const owner = { user_id: shown(user.id), customer_id: shown(user.customerId) };
+  if (credential === 'session') return { credential, token_id: null, ...owner };
+  if (credential !== 'jwt') return { credential, token_id: subject.token.id, ...owner };
+  const { issuer, subject: claimed } = subject.jwt;
+  return { credential, token_id: null, issuer, subject: shown(claimed) ?? '', ...owner };
+}
+
+function keyOfCaller(subject: Subject | null): string {
+  if (subject === null) return '';
+  switch (subject.credential) {
+    case 'session':
+      return `session ${subject.user.id}`;
+    case 'jwt':
+      return `jwt ${subject.jwt.issuer} ${subject.jwt.subject.slice(0, MAX_TEXT)} ${subject.user.id}`;
+    default:
+      return `token ${subject.token.id}`;
+  }
+}
+
+/** What somebody else wrote, bounded, without tokens in it, and as what it is on a terminal. */
+function shown(text: string | undefined): string | null {
+  return text === undefined ? null : printable(maskedStart(text, MAX_TEXT));
+}

@@ -1,0 +1,69 @@
+import type { Verdict } from '../gate/gate.js';
+import { isUnknown, type ShadowGate } from '../gate/shadow-gate.js';
+import type { RequestHead } from '../http/head.js';
+import { countShadowDecision } from '../observe/metrics/shadow.js';
+import { type Casualties, routeLabel } from './casualties.js';
+import type { FaultLog } from './fault-log.js';
+
+/** Look-ups for the shadow policy that may be under way; their requests were answered and wait for nothing. */
+const MAX_PENDING = 100;
+
+/**
+ * The shadow policy (`policy_shadow`): what it would decide on each request that the gate decided on. It is compared and
+ * noted, and changes nothing: what goes wrong with it is logged.
+ */
+export class Shadow {
+  readonly casualties: Casualties;
+  readonly #gate: Pick<ShadowGate, 'evaluate'>;
+  readonly #logFault: FaultLog;
+  #pending = 0;
+
+  constructor(gate: Pick<ShadowGate, 'evaluate'>, casualties: Casualties, logFault: FaultLog) {
+    this.#gate = gate;
+    this.casualties = casualties;
+    this.#logFault = logFault;
+  }
+
+  /** Judges a request by the shadow policy. It never throws. @param live what the gate said */
+  judge(head: RequestHead, live: Verdict, requestId: string): void {
+    try {
+      const verdict = this.#gate.evaluate(head, live, this.#pending < MAX_PENDING);
+      if (verdict instanceof Promise) this.#wait(head, live, verdict, requestId);
+      else this.#compare(head, live, verdict);
+    } catch (error) {
+      this.#fault(error, requestId);
+    }
+  }
+
+  /** Only where the shadow policy asks for what the gate had no need of. */
+  #wait(head: RequestHead, live: Verdict, pending: Promise<Verdict>, requestId: string): void {
+    this.#pending += 1;
+    pending
+      .then((verdict) => this.#compare(head, live, verdict))
+      .catch((error: unknown) => this.#fault(error, requestId))
+      .finally(() => {
+        this.#pending -= 1;
+      });
+  }
+
+  #compare(head: RequestHead, live: Verdict, shadow: Verdict): void {
+    const { casualties } = this;
+    if (isUnknown(shadow)) {
+      casualties.notCompared();
+      return;
+    }
+    casualties.compared();
+    const isRefused = shadow.refusal !== undefined;
+    if (isRefused === (live.refusal !== undefined)) return;
+    // The shadow policy does not count writes. Who has none left has none by any policy.
+    if (live.refusal?.refusal === 'rate_limited' && shadow.subject !== null) return;
+    const change = isRefused ? 'would_refuse' : 'would_allow';
+    countShadowDecision(routeLabel(live.route) ?? 'none', change);
+    casualties.note(change, head, live, shadow);
+  }
+
+  #fault(error: unknown, requestId: string): void {
+    this.casualties.notCompared();
+    this.#logFault(error, 'shadow policy not judged; the request was served without it', requestId);
+  }
+}

@@ -1,0 +1,233 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { parse, stringify } from 'yaml';
+import { selfSigned } from '../helpers/certificates.js';
+import { entrancesOf } from '../helpers/entrances.js';
+import { client, directory } from '../helpers/fixture.js';
+import { send, startUpstream } from '../helpers/http.js';
+import { openHttp2 } from '../helpers/http2.js';
+import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
+import { until } from '../helpers/until.js';
+
+/** One server of two workers, whose shadow policy differs from its policy in what is known here. */
+const LIVE = {
+  policy: { roles: { superuser: { allow: ['*'] }, engineer: { allow: ['*'] }, billing: {}, user: {} } },
+  routes: [
+    { path: '/billing/*', action: 'billing' },
+    { path: '/closing', auth: 'none' },
+    { path: '/same', action: 'api' },
+  ],
+  default_route: { auth: 'deny' },
+};
+const NEXT = {
+  policy: { roles: { superuser: { allow: ['*'] }, engineer: { allow: ['*'], deny: ['billing:*'] } } },
+  routes: [
+    { path: '/billing/*', action: 'billing' },
+    { path: '/closing', action: 'api' },
+    { path: '/same', action: 'api' },
+    { path: '/new', action: 'api' },
+  ],
+};
+
+const folder = temporaryFolder(t);
+const upstream = await startUpstream(t);
+const shadowFile = join(folder, 'next-policy.yaml');
+writeFileSync(shadowFile, stringify(NEXT));
+const config = {
+  upstream: upstream.url,
+  workers: 2,
+  listen: { host: '127.0.0.1', port: 0, tls: selfSigned(folder, 'localhost') },
+  decision: { host: '127.0.0.1', port: 0 },
+  audit: { to: './audit.jsonl' },
+  policy_shadow: './next-policy.yaml',
+};
+const configFile = writeConfig(folder, { ...config, ...LIVE }, await directory());
+const server = await start(t, configFile);
+const { url, create } = client(server.url);
+const http2 = await openHttp2(t, server.url);
+const entrances = Object.entries(entrancesOf(server, http2));
+const token = (await create('engineer')).json as { id: string; access_token: string };
+const headers = { 'Service-Key': token.access_token };
+
+const report = async () => (await send(server.admin, '/-/shadow')).json;
+const decisions = async () => {
+  const { text } = await send(server.admin, '/metrics');
+  const found = text.matchAll(/^latchkey_shadow_decisions_total\{route="(.*?)",change="(.*?)"\} ([1-9]\d*)$/gm);
+  return Object.fromEntries([...found].map(([, route, change, count]) => [`${route} ${change}`, Number(count)]));
+}; // prettier-ignore
+const rewrite = (more: object) => {
+  const before = parse(readFileSync(configFile, 'utf8')) as object;
+  writeFileSync(configFile, stringify({ ...before, ...more }));
+};
+const reload = () => send(server.admin, '/-/reload', { method: 'POST' });
+const audited = () => readFileSync(join(folder, 'audit.jsonl'), 'utf8').trim().split('\n').length;
+
+t.test('at every entrance a request is judged by both policies, and answered by one', async (t) => {
+  const asked = [
+    { path: '/billing/a', headers: { ...headers, 'User-Agent': `teller lk${'A'.repeat(38)}` } },
+    { path: '/closing', headers: { 'User-Agent': 'probe/1' } },
+    { path: '/new', headers },
+    { path: '/same', headers },
+    { path: '/nowhere', headers },
+    { path: '/billing/a', headers: { 'Service-Key': 'lk0000000000000000000000000000000000000' } },
+  ];
+  const before = audited();
+  const statuses: Record<string, number[]> = {};
+  for (const [name, ask] of entrances)
+    for (const each of asked)
+      (statuses[name] ??= []).push(
+        await ask({ method: 'GET', ...each }).then(
+          ({ status }) => status,
+          () => 0,
+        ),
+      );
+  t.same(statuses['HTTP/1.1'], [200, 200, 404, 200, 404, 401], 'the policy decides');
+  t.same(statuses['HTTP/2'], statuses['HTTP/1.1']);
+  t.same(statuses['forward-auth'], [200, 200, 403, 200, 403, 401]);
+  t.equal(audited(), before, 'nothing more is written down');
+
+  await until(async () => (await report()).requests.compared >= asked.length * entrances.length, 'all count');
+  const count = entrances.length;
+  t.same(await decisions(), {
+    '/billing/* would_refuse': count,
+    '/closing would_refuse': count,
+    '/ would_allow': count,
+  });
+  const caller = { credential: 'token', token_id: token.id, user_id: 'engineer', customer_id: 'C1' };
+  const { casualties, ...rest } = await report();
+  t.match(rest, {
+    policy_shadow: shadowFile,
+    is_same: false,
+    requests: { not_compared: 0, would_refuse: 2 * count, would_allow: count },
+  });
+  const byRoute = (route: string) =>
+    casualties.find((each: { live: { route: string } }) => each.live.route === route);
+  t.equal(casualties.length, 3, 'one entry of both workers');
+  t.match(byRoute('/billing/*'), {
+    ...caller,
+    change: 'would_refuse',
+    count,
+    overcount: 0,
+    live: { outcome: 'allowed', action: 'billing:read', rule: /^policy\.roles\.engineer\.allow\.0, line \d+$/ },
+    shadow: {
+      outcome: 'role',
+      route: '/billing/*',
+      action: 'billing:read',
+      rule: 'policy.roles.engineer.deny.0, line 10',
+    },
+    user_agent: /^teller lk\*+$/,
+  }); // prettier-ignore
+  t.match(byRoute('/closing'), {
+    credential: null,
+    token_id: null,
+    count,
+    live: { outcome: 'allowed', rule: /^routes\.1, line/ },
+    shadow: { outcome: 'unauthenticated', rule: /^routes\.1, line/ },
+    user_agent: 'probe/1',
+  });
+  t.match(byRoute('/'), {
+    ...caller,
+    change: 'would_allow',
+    live: { outcome: 'not_found', rule: /^default_route, line/ },
+    shadow: { outcome: 'allowed', route: '/new', action: 'api:read' },
+  });
+});
+
+t.test('latchkey policy shadow prints the same', async (t) => {
+  const args = ['policy', 'shadow', '--admin', server.admin];
+  const { stdout, code } = await run(args);
+  t.equal(code, 0);
+  t.match(stdout, /next-policy\.yaml: since .*\n\d+ requests compared, 0 not compared; 12 would be refused, 6 would be allowed/);
+  t.match(stdout, new RegExp(`^6 +would_refuse +token ${token.id} of engineer +/billing/\\* +billing:read +allowed .* role +policy.roles.engineer.deny.0, line 10 +teller`, 'm'));
+  t.match(stdout, /^6 +would_refuse +nobody +\/closing /m);
+  const json = JSON.parse((await run([...args, '--json'])).stdout);
+  t.same(json, await report());
+  t.match(await run(['policy', 'shadow', '--admin', 'http://127.0.0.1:1']), { code: 1, stderr: /does not answer/ });
+  t.match(await run(['policy', 'shadow', '--admin', 'here']), { code: 2, stderr: /Expected a URL/ });
+}); // prettier-ignore
+
+t.test('a worker that is replaced, and a reload of something else, lose no count', async (t) => {
+  const before = await report();
+  t.equal((await send(server.admin, '/-/restart-workers', { method: 'POST' })).status, 200);
+  rewrite({ log: { requests: 'all' } });
+  t.equal((await reload()).status, 200);
+  t.same(await report(), before);
+});
+
+t.test('a shadow policy with a fault is refused like any other', async (t) => {
+  const before = await report();
+  const faulty: [string, RegExp][] = [
+    [stringify({ ...NEXT, rotes: [] }), /next-policy\.yaml:\d+:1: unknown key "rotes" \(did you mean "routes"\?\)/],
+    ['routes:\n  - { path: /a, action: api, upstream: nobody }\n', /next-policy\.yaml:2:\d+: routes\.0\.upstream: no upstream has this name/],
+    ['policy: { roles: { engineer: { deny: ["biling:*"] } } }\n', /next-policy\.yaml:1:\d+: .*did you mean "billing:\*"/],
+    ['{}', /next-policy\.yaml:1:1: expected policy, routes or default_route/],
+  ]; // prettier-ignore
+  for (const [text, message] of faulty) {
+    writeFileSync(shadowFile, text);
+    const { stderr, code } = await run(['check', '--config', configFile]);
+    t.equal(code, 1);
+    t.match(stderr, message);
+    const refused = await reload();
+    t.equal(refused.status, 422);
+    t.match(refused.json.faults.join('\n'), message);
+  }
+  rmSync(shadowFile);
+  t.match((await reload()).json, { faults: [/next-policy\.yaml:1:1: cannot be read/] });
+  t.same(await report(), before, 'the one that serves stays');
+
+  writeFileSync(shadowFile, stringify(NEXT));
+  const { stdout, stderr } = await run(['check', '--config', configFile]);
+  t.match(stdout, /latchkey\.yaml: ok/);
+  t.match(
+    stderr,
+    /directory\.yaml:\d+:\d+: warning: with the shadow policy: users\.1\.role: no role has this name/,
+  );
+  writeFileSync(shadowFile, 'policy: { roles: { engineer: { allow: ["service:*"] } } }\n');
+  t.match(await run(['check', '--config', configFile]), {
+    code: 0,
+    stderr:
+      /next-policy\.yaml: warning: with this policy, the configuration is refused: routes\.0\.action: no role allows "billing:read"/,
+  });
+  writeFileSync(shadowFile, stringify(NEXT));
+});
+
+t.test('a changed file is taken over by itself, and counts begin anew', async (t) => {
+  const before = await report();
+  await reload();
+  writeFileSync(shadowFile, stringify({ ...NEXT, default_route: { auth: 'deny' } }));
+  await until(async () => (await report()).shadow_policy === before.shadow_policy, 'same rules');
+  writeFileSync(shadowFile, stringify({ ...NEXT, default_route: { action: 'api' } }));
+  await until(async () => (await report()).shadow_policy !== before.shadow_policy, 'other rules');
+  t.match(await report(), { requests: { compared: 0, would_refuse: 0 }, casualties: [] });
+  await send(url, '/nowhere', { headers });
+  await until(async () => (await report()).requests.would_allow === 1, 'judged by the new one');
+});
+
+t.test('promoted by one reload: the two are the same, and nobody is a casualty', async (t) => {
+  const before = await decisions();
+  writeFileSync(shadowFile, stringify(NEXT));
+  rewrite(NEXT);
+  t.match((await reload()).json, { faults: [/no role has this name/, /no role has this name/] }, 'as check warned');
+  const { engineer, superuser } = NEXT.policy.roles;
+  const promoted = { ...NEXT, policy: { roles: { engineer, superuser, billing: {}, user: {} } } };
+  writeFileSync(shadowFile, stringify(promoted));
+  rewrite(promoted);
+  t.same((await reload()).json, { reloaded: true, needs_restart: [] });
+  t.match(await report(), {
+    is_same: true,
+    requests: { compared: 0, would_refuse: 0, would_allow: 0 },
+    casualties: [],
+  });
+  for (const [path, status] of [['/billing/a', 403], ['/new', 200], ['/same', 200], ['/nowhere', 404]] as const)
+    t.equal((await send(url, path, { headers })).status, status, `${path} is as it was foretold`);
+  t.equal((await send(url, '/closing')).status, 401);
+  t.match(await report(), { casualties: [], requests: { compared: 0 } });
+  t.same(await decisions(), before, 'counters stay');
+  t.match((await run(['policy', 'shadow', '--admin', server.admin])).stdout, /has the rules of the policy that decides/);
+
+  rewrite({ policy_shadow: null });
+  t.equal((await reload()).status, 200);
+  t.same(await report(), { policy_shadow: null });
+  t.match(await run(['policy', 'shadow', '--admin', server.admin]), { code: 1, stderr: /no shadow policy/ });
+}); // prettier-ignore

@@ -1,0 +1,81 @@
+import * as fc from 'fast-check';
+import t from 'tap';
+import { Frequent, type FrequentList, mergeFrequent } from '../../src/domain/frequent.js';
+import { property } from '../helpers/property.js';
+
+const CAPACITY = 4;
+
+/** The list of some keys in that order. */
+function listOf(keys: readonly string[]): FrequentList<number> {
+  const list = new Frequent<number>(CAPACITY);
+  keys.forEach((key, i) => {
+    const known = list.get(key);
+    if (known === undefined) list.add(key, i);
+    else list.again(known);
+  });
+  return list.list();
+}
+
+function exactly(keys: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1);
+  return counts;
+}
+
+/** Says what is wrong with a list of some keys; undefined when it keeps its word. */
+function faultOf({ items, floor }: FrequentList<number>, keys: readonly string[]): string | undefined {
+  const counts = exactly(keys);
+  const listed = new Set(items.map(({ key }) => key));
+  if (items.length > CAPACITY) return `${items.length} items`;
+  if (listed.size < items.length) return 'a key twice';
+  for (const { key, count, over } of items) {
+    const exact = counts.get(key) ?? 0;
+    if (count < exact) return `${key}: ${count} is less than ${exact}`;
+    if (count - over > exact) return `${key}: ${count} is more than ${over} above ${exact}`;
+  }
+  for (const [key, exact] of counts)
+    if (!listed.has(key) && exact > floor) return `${key} came ${exact} times and is not there`;
+  return undefined;
+}
+
+/** A few keys come often, many come seldom. */
+const keys = fc.array(
+  fc.oneof(
+    { weight: 3, arbitrary: fc.constantFrom('a', 'b', 'c') },
+    fc.integer({ min: 0, max: 20 }).map(String),
+  ),
+  {
+    maxLength: 120,
+  },
+);
+
+property('counts are never too low, and too high by no more than they say', 5_000, keys, (stream) => {
+  const fault = faultOf(listOf(stream), stream);
+  if (fault !== undefined) throw new Error(fault);
+});
+
+property(
+  'the same for what several lists say together',
+  5_000,
+  fc.array(keys, { maxLength: 4 }),
+  (streams) => {
+    const merged = mergeFrequent(streams.map(listOf), CAPACITY, Math.max);
+    const fault = faultOf(merged, streams.flat());
+    if (fault !== undefined) throw new Error(fault);
+    const counts = merged.items.map(({ count }) => count);
+    if (counts.some((count, i) => count > (counts[i - 1] ?? Infinity))) throw new Error('not in order');
+  },
+);
+
+property('a list that was never full is exact', 500, fc.array(fc.constantFrom('a', 'b', 'c')), (stream) => {
+  for (const { key, count, over } of listOf(stream).items)
+    if (count !== exactly(stream).get(key) || over !== 0) throw new Error(`${key}: ${count}, ${over}`);
+});
+
+t.test('what comes often stays, however many others come', async (t) => {
+  const noise = Array.from({ length: 2_000 }, (_, i) => (i % 3 === 0 ? 'often' : `once ${i}`));
+  const { items, floor } = listOf(noise);
+  const often = items.find(({ key }) => key === 'often');
+  t.match(often, { value: 0 }, 'with the value that it came with first');
+  t.ok((often?.count ?? 0) >= 667 && floor > 0);
+});
