@@ -9,3 +9,11 @@ export function configHash(loaded: Pick<LoadedConfig, 'config' | 'written'>): st
     .digest('hex')
     .slice(0, 12);
 }
+
+/** What the log of a process takes from its configuration. */
+export function logSettings(loaded: Pick<LoadedConfig, 'config' | 'written'>): {
+  readonly level: string;
+  readonly configHash: string;
+} {
+  return { level: loaded.config.log.level, configHash: configHash(loaded) };
+}
