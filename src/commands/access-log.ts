@@ -21,6 +21,8 @@ export interface LoggedRequest {
   readonly requestId: string;
   /** When it ended. */
   readonly time: EpochMs | null;
+  /** How long it took, in milliseconds. */
+  readonly ms: number | null;
   readonly method: string | null;
   /** As it was sent, without its query. It may be cut or masked: see {@link whyNotReplayable}. */
   readonly path: string | null;
@@ -51,13 +53,14 @@ export function readLogLine(line: string): LoggedRequest | 'other' | 'unreadable
   const requestId = text('request_id');
   const outcome = text('outcome');
   if (requestId === null || outcome === null) return 'unreadable';
-  const { status } = members;
+  const { status, ms } = members;
   const decision = text('decision');
   const query = text('query');
   const time = Date.parse(text('time') ?? '');
   return {
     requestId,
     time: Number.isNaN(time) ? null : time,
+    ms: typeof ms === 'number' ? ms : null,
     method: text('method'),
     path: text('path'),
     query: query === null ? null : query.split('&'),

@@ -13,8 +13,8 @@ import { hasStore, withStore } from './with-store.js';
 
 export interface ExplainOptions {
   readonly config: string;
-  readonly method: string;
-  readonly path: string;
+  readonly method?: string;
+  readonly path?: string;
   readonly header?: readonly string[];
   readonly address?: string;
   readonly key?: string;
@@ -24,42 +24,86 @@ export interface ExplainOptions {
   readonly scope?: string;
   readonly services?: string[];
   readonly anonymous?: true;
+  readonly tokenId?: string;
+  readonly requestId?: string;
+  readonly log?: string;
   readonly json?: true;
 }
 
 /** Prints what the server would do with a request, and every rule that leads to it. */
 export async function runExplain(options: ExplainOptions): Promise<void> {
-  if (
-    [options.key, options.keyFile, options.jwt, options.user, options.anonymous].every(
-      (who) => who === undefined,
-    )
-  ) {
-    throw new WrongUsage(
-      'explain: choose a credential: --key-file FILE, --key -, --jwt FILE, --user LOGIN or --anonymous',
-    );
+  checkUsage(options);
+  if (options.requestId !== undefined) {
+    await explainLogEntry(options, options.requestId);
+    return;
   }
   if (options.user === undefined && (options.scope !== undefined || options.services !== undefined)) {
     throw new WrongUsage('explain: --scope and --services describe a token of --user LOGIN');
   }
-  if (options.address !== undefined && isIP(options.address) === 0)
-    throw new WrongUsage('explain: --address: expected an IP address');
   const loaded = loadConfig(options.config);
   const asked = {
-    method: options.method,
-    target: options.path,
+    method: options.method ?? 'GET',
+    target: options.path ?? '/',
     fields: (options.header ?? []).flatMap(fieldOf),
     address: options.address,
   };
   const answer = async (store: Store | null, as: SimulatedRequest['as']) => {
     const explanation = await new Simulator(loaded, store).ask({ ...asked, as }, Date.now());
-    process.stdout.write(
-      options.json ? `${maskTokens(JSON.stringify(explanation, null, 2))}\n` : renderExplanation(explanation),
-    );
+    process.stdout.write(options.json ? asJson(explanation) : renderExplanation(explanation));
   };
+  if (options.tokenId !== undefined) {
+    const { tokenId } = options;
+    const { explainToken } = await import('./explain-token.js');
+    await withStore(loaded, async ({ store }) => {
+      const explained = await explainToken(loaded, store, tokenId, asked, Date.now());
+      process.stdout.write(options.json ? asJson(explained.object) : explained.text);
+    });
+    return undefined;
+  }
   if (options.anonymous && !hasStore(loaded)) return answer(null, 'anonymous');
   if (options.jwt !== undefined && !hasStore(loaded))
     return answer(null, { jwt: readSecret(options.jwt, 'the JWT') });
   return withStore(loaded, async ({ store }) => answer(store, await askerOf(options, store, loaded)));
+}
+
+function checkUsage(options: ExplainOptions): void {
+  const { key, keyFile, jwt, user, anonymous, tokenId, requestId, log, path, method, address } = options;
+  if (address !== undefined && isIP(address) === 0)
+    throw new WrongUsage('explain: --address: expected an IP address');
+  if ((requestId === undefined) !== (log === undefined))
+    throw new WrongUsage('explain: --request-id ID and --log FILE go together; - is standard input');
+  if (requestId !== undefined) {
+    if (method !== undefined) throw new WrongUsage('explain: the log says the method; leave --method out');
+    return;
+  }
+  if (path === undefined)
+    throw new WrongUsage('explain: say which request: --path TARGET, or --request-id ID --log FILE');
+  if ([key, keyFile, jwt, user, anonymous, tokenId].every((who) => who === undefined)) {
+    throw new WrongUsage(
+      'explain: choose a credential: --key-file FILE, --key -, --jwt FILE, --token-id ID, --user LOGIN or --anonymous',
+    );
+  }
+}
+
+/** Explains what happened to a request of the log. */
+async function explainLogEntry(options: ExplainOptions, requestId: string): Promise<void> {
+  const loaded = loadConfig(options.config);
+  const { findLoggedRequest } = await import('./find-logged-request.js');
+  const { explainLogged } = await import('./explain-log.js');
+  const { logExplanationObject, renderLogExplanation } = await import('./render-log-explanation.js');
+  const found = await findLoggedRequest(options.log ?? '-', requestId);
+  const explained = await explainLogged(loaded, found, {
+    target: options.path,
+    fields: (options.header ?? []).flatMap(fieldOf),
+    address: options.address,
+  });
+  process.stdout.write(
+    options.json ? asJson(logExplanationObject(explained)) : renderLogExplanation(explained),
+  );
+}
+
+function asJson(value: unknown): string {
+  return `${maskTokens(JSON.stringify(value, null, 2))}\n`;
 }
 
 async function askerOf(

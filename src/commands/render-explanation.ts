@@ -7,12 +7,51 @@ const LABEL_WIDTH = 12;
 
 /** An explanation as a person reads it: one step of the way a line, with the rule behind it. */
 export function renderExplanation(explanation: Explanation): string {
-  const lines = [`${explanation.method} ${explanation.target}`, ''];
-  const add = (label: string, text: string, place = '') =>
+  const [lines, add] = startOf(explanation);
+  addRoute(explanation, add);
+  addJwt(explanation, add);
+  addCredential(explanation, add);
+  for (const check of explanation.checks) {
+    add(CHECK_LABELS[check.check] ?? check.check, checkText(check, explanation), placeText(check));
+  }
+  lines.push('');
+  add('verdict', verdictText(explanation.verdict));
+  if (explanation.verdict.detail !== null) add('', explanation.verdict.detail);
+  if (explanation.note !== null) add('', `not shown to the client: ${explanation.note}`);
+  for (const [name, value] of Object.entries(explanation.identity)) add('', `${name}: ${value}`);
+  return shown(lines);
+}
+
+/** The part of an explanation that does not depend on who asks. */
+export function renderRoute(explanation: Explanation): string {
+  const [lines, add] = startOf(explanation);
+  addRoute(explanation, add);
+  return shown(lines);
+}
+
+/** Lines with a label each, as they are shown. */
+export function renderLabelled(rows: readonly (readonly [label: string, text: string])[]): string {
+  return shown(rows.map(([label, text]) => `  ${label.padEnd(LABEL_WIDTH)}${text}`.trimEnd()));
+}
+
+/** Lines without what would not show as what it is, and without tokens. */
+export function shown(lines: readonly string[]): string {
+  return `${lines.map((line) => printable(maskTokens(line))).join('\n')}\n`;
+}
+
+type Add = (label: string, text: string, place?: string) => void;
+
+function startOf({ method, target }: Explanation): [string[], Add] {
+  const lines = [`${method} ${target}`, ''];
+  const add: Add = (label, text, place = '') =>
     lines.push(
       `  ${label.padEnd(LABEL_WIDTH)}${place === '' ? text : `${text.padEnd(46)}  ${place}`}`.trimEnd(),
     );
+  return [lines, add];
+}
 
+/** The path and the route, with the routes that were nearly taken. */
+function addRoute(explanation: Explanation, add: Add): void {
   if (explanation.path !== null) {
     const sent = explanation.target.split('?', 1)[0] ?? '';
     add('target', explanation.path, explanation.path === sent ? 'as it was sent' : `sent as ${sent}`);
@@ -30,17 +69,6 @@ export function renderExplanation(explanation: Explanation): string {
     }
     if (!isPreflight(explanation.verdict)) add('action', explanation.action ?? actionless(route.auth));
   }
-  addJwt(explanation, add);
-  addCredential(explanation, add);
-  for (const check of explanation.checks) {
-    add(CHECK_LABELS[check.check] ?? check.check, checkText(check, explanation), placeText(check));
-  }
-  lines.push('');
-  add('verdict', verdictText(explanation.verdict));
-  if (explanation.verdict.detail !== null) add('', explanation.verdict.detail);
-  if (explanation.note !== null) add('', `not shown to the client: ${explanation.note}`);
-  for (const [name, value] of Object.entries(explanation.identity)) add('', `${name}: ${value}`);
-  return `${lines.map((line) => printable(maskTokens(line))).join('\n')}\n`;
 }
 
 /** A preflight has no credential and asks for no action. */
@@ -66,7 +94,7 @@ function actionless(auth: string): string {
 }
 
 /** Which subject of the issuer fits, and why those before it don't. */
-function addJwt({ jwt }: Explanation, add: (label: string, text: string, place?: string) => void): void {
+function addJwt({ jwt }: Explanation, add: Add): void {
   if (jwt === undefined) return;
   add('jwt', jwt.issuer === null ? 'of no configured issuer' : `of the issuer ${jwt.issuer}`);
   for (const { place, claims } of jwt.subjects) {
@@ -84,10 +112,7 @@ function wantedText(wanted: string, given: string | readonly string[] | null): s
     : `is ${[given].flat().join(', ')}, wanted ${wanted}`;
 }
 
-function addCredential(
-  { credential, route, verdict }: Explanation,
-  add: (label: string, text: string) => void,
-): void {
+function addCredential({ credential, route, verdict }: Explanation, add: Add): void {
   if (isPreflight(verdict)) return;
   if (credential === null) {
     if (route?.auth === 'required') {

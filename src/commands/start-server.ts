@@ -1,8 +1,9 @@
 import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
 import type { LoadedConfig } from '../config/load.js';
+import { logSettings } from '../config/hash.js';
 import { maskSecrets } from '../config/mask.js';
-import { createLog, destinationOf, logWarnings, type LogSink } from '../observe/log.js';
+import { configHashOf, createLog, destinationOf, logWarnings, type LogSink } from '../observe/log.js';
 import {
   auditFailures,
   readMetrics,
@@ -51,14 +52,15 @@ export interface ServeOptions {
 export async function startServer(options: ServeOptions): Promise<void> {
   tuneHeap();
   const { config } = options.loaded;
-  const sink = createLog(config.log.level);
+  const sink = createLog(logSettings(options.loaded));
   logWarnings(sink.log);
   startProcessMetrics(readVersion());
   const serves = cluster.isWorker || workersOf(options.loaded) === 1;
   const tracing = serves ? await startTracing(config, sink.log) : undefined;
-  const opened = await openStore(config, {
+  const opened = await openStore(options.loaded, {
     log: sink.log,
     lines: destinationOf(sink.log),
+    configHash: () => configHashOf(sink.log),
     serves,
     auditFailed: () => auditFailures.inc(),
     onOperation: storeObserver(tracing),

@@ -20,7 +20,7 @@ export async function withStore<T>(
       `${storePath(loaded)} holds no store yet; start the server or run "latchkey apply"`,
     );
   }
-  const opened = await openStore(loaded.config);
+  const opened = await openStore(loaded);
   // What comes from a backup or from another store is nothing new.
   if (create === 'restore') opened.store.webhooks.subscribe([]);
   try {

@@ -1,13 +1,22 @@
 import { createHash } from 'node:crypto';
 import type { LoadedConfig } from './load.js';
 import { maskSecrets } from './mask.js';
-import { withShadow } from './shadow.js';
 
-/** A short digest of a configuration, without its secrets: sidecars with the same one run the same configuration. */
-export function configHash(loaded: LoadedConfig): string {
-  const shadow = withShadow(loaded);
-  const masked = [loaded, ...(shadow === null ? [] : [shadow])].map((each) =>
-    JSON.stringify(maskSecrets(each)),
-  );
-  return createHash('sha256').update(masked.join('\n')).digest('hex').slice(0, 12);
+/**
+ * A short digest of a configuration, without its secrets: sidecars with the same one decide alike. The rules of a shadow policy
+ * are no part of it, because they decide nothing.
+ */
+export function configHash(loaded: Pick<LoadedConfig, 'config' | 'written'>): string {
+  return createHash('sha256')
+    .update(JSON.stringify(maskSecrets(loaded)))
+    .digest('hex')
+    .slice(0, 12);
+}
+
+/** What the log of a process takes from its configuration. */
+export function logSettings(loaded: Pick<LoadedConfig, 'config' | 'written'>): {
+  readonly level: string;
+  readonly configHash: string;
+} {
+  return { level: loaded.config.log.level, configHash: configHash(loaded) };
 }

@@ -85,27 +85,14 @@ export class Authenticator {
   /** A token whose secret has not the form of one, which a directory file may declare, is none. */
   #byLegacyKey(digest: string, now: EpochMs, invalid: Invalid): MaybePromise<Subject | Refusal> {
     return mapMaybe(this.#tokens.find(digest), (found) =>
-      found?.token.kind === 'legacy_key' ? this.#checkToken(found, now, invalid) : invalid,
+      found?.token.kind === 'legacy_key' ? checkToken(found, now, invalid, this.#ownerLoginWithin) : invalid,
     );
   }
 
   #byDigest(digest: string, now: EpochMs, invalid: Invalid): MaybePromise<Subject | Refusal> {
-    return mapMaybe(this.#tokens.find(digest), (found) => this.#checkToken(found, now, invalid));
-  }
-
-  #checkToken(found: TokenWithOwner | undefined, now: EpochMs, invalid: Invalid): Subject | Refusal {
-    if (found === undefined || found.owner.locked) return invalid;
-    const { token, owner } = found;
-    if (owner.provider !== undefined && this.#isLongGone(owner.provider, now)) return invalid;
-    // Of one that is suspended nobody learns more than of an unknown one, not even that it expired.
-    if (token.restrictions?.suspended === true) return invalid;
-    if (isExpired(token, now)) return expired(token, invalid.bearer);
-    return { credential: token.kind, user: owner, token };
-  }
-
-  /** Nobody tells when a person leaves the provider, but who left logs in no more. */
-  #isLongGone({ loginAt }: ProviderLink, now: EpochMs): boolean {
-    return this.#ownerLoginWithin !== null && now - loginAt >= this.#ownerLoginWithin;
+    return mapMaybe(this.#tokens.find(digest), (found) =>
+      checkToken(found, now, invalid, this.#ownerLoginWithin),
+    );
   }
 
   #bySession(id: string, now: EpochMs): MaybePromise<Subject | Refusal> {
@@ -114,6 +101,33 @@ export class Authenticator {
       return { credential: 'session', user: found.owner, session: found.session };
     });
   }
+}
+
+/**
+ * Whether a token holds that was found by its secret.
+ *
+ * @param found the token; undefined when none has the secret
+ * @param invalid the answer when it does not hold
+ * @param ownerLoginWithin milliseconds since the login of its owner at a provider; null: that does not matter
+ */
+export function checkToken(
+  found: TokenWithOwner | undefined,
+  now: EpochMs,
+  invalid: Invalid,
+  ownerLoginWithin: number | null,
+): Subject | Refusal {
+  if (found === undefined || found.owner.locked) return invalid;
+  const { token, owner } = found;
+  if (owner.provider !== undefined && isLongGone(owner.provider, now, ownerLoginWithin)) return invalid;
+  // Of one that is suspended nobody learns more than of an unknown one, not even that it expired.
+  if (token.restrictions?.suspended === true) return invalid;
+  if (isExpired(token, now)) return expired(token, invalid.bearer);
+  return { credential: token.kind, user: owner, token };
+}
+
+/** Nobody tells when a person leaves the provider, but who left logs in no more. */
+function isLongGone({ loginAt }: ProviderLink, now: EpochMs, within: number | null): boolean {
+  return within !== null && now - loginAt >= within;
 }
 
 function expired({ id, expiresAt }: Token, bearer: BearerChallenge | undefined): Refusal {

@@ -30,6 +30,8 @@ export interface AuditLog {
 
 /** What an audit log needs of its process. */
 export interface AuditProcess {
+  /** The configuration that the process runs now. Entries name it, unless they name that of their request. */
+  readonly configHash: () => string | undefined;
   /** Where the lines of the process's own log go; absent where there is none, in commands. */
   readonly log?: Destination;
   /** Called with each entry that could not be written. */
@@ -40,8 +42,9 @@ export interface AuditProcess {
 export function openAuditLog(settings: AuditSettings, process: AuditProcess): AuditLog {
   const { to } = settings;
   if (to === null) return NO_AUDIT;
-  if (to === 'stdout') return process.log === undefined ? NO_AUDIT : new LogAudit(process.log);
-  return new FileAudit(to, settings.required, process.onFailure ?? (() => undefined));
+  if (to === 'stdout')
+    return process.log === undefined ? NO_AUDIT : new LogAudit(process.log, process.configHash);
+  return new FileAudit(to, settings.required, process);
 }
 
 const NO_AUDIT: AuditLog = {
@@ -58,9 +61,11 @@ const NO_AUDIT: AuditLog = {
  */
 class LogAudit implements AuditLog {
   readonly #log: Destination;
+  readonly #configHash: AuditProcess['configHash'];
 
-  constructor(log: Destination) {
+  constructor(log: Destination, configHash: AuditProcess['configHash']) {
     this.#log = log;
+    this.#configHash = configHash;
   }
 
   record(entry: AuditEntry): void {
@@ -72,7 +77,7 @@ class LogAudit implements AuditLog {
     const line = this.#log.beginLine();
     if (line === undefined) return;
     line.bytes(lineStart(Date.now()));
-    line.text(`,${JSON.stringify(entry).slice(1, -1)},"msg":"audit"}\n`);
+    line.text(`,${JSON.stringify(withHash(entry, this.#configHash)).slice(1, -1)},"msg":"audit"}\n`);
     this.#log.endLine();
   }
 
@@ -88,14 +93,14 @@ class LogAudit implements AuditLog {
 class FileAudit implements AuditLog {
   readonly #file: string;
   readonly #required: boolean;
-  readonly #onFailure: (error: unknown) => void;
+  readonly #process: AuditProcess;
   #descriptor: number | null = null;
   #failing = false;
 
-  constructor(file: string, required: boolean, onFailure: (error: unknown) => void) {
+  constructor(file: string, required: boolean, process: AuditProcess) {
     this.#file = file;
     this.#required = required;
-    this.#onFailure = onFailure;
+    this.#process = process;
     this.#throwIfRequired(this.#attempt(() => this.#open()));
   }
 
@@ -109,7 +114,7 @@ class FileAudit implements AuditLog {
 
   #append(entry: AuditEntry): void {
     const descriptor = this.#descriptor ?? this.#open();
-    const line = Buffer.from(`${formatEntry(entry)}\n`);
+    const line = Buffer.from(`${formatEntry(withHash(entry, this.#process.configHash))}\n`);
     // A part of a line is of no use, and the rest of it would run into the next one.
     if (writeSync(descriptor, line) !== line.length) throw new Error(`${this.#file}: the disk is full`);
     if (this.#required) fdatasyncSync(descriptor);
@@ -144,7 +149,7 @@ class FileAudit implements AuditLog {
       this.#failing = true;
       // The next entry looks for the file by its name again: whoever fixes it may put another one there.
       this.close();
-      this.#onFailure(cause);
+      this.#process.onFailure?.(cause);
       return cause as Error;
     }
   }
@@ -157,6 +162,11 @@ class FileAudit implements AuditLog {
       { cause },
     );
   }
+}
+
+/** An entry that names a configuration. What a request caused names that of the request already. */
+function withHash(entry: AuditEntry, configHash: AuditProcess['configHash']): AuditEntry {
+  return entry['config_hash'] === undefined ? { ...entry, config_hash: configHash() } : entry;
 }
 
 const NODE = hostname();

@@ -22,13 +22,17 @@ export class AccessLog {
   readonly #sample: number;
   readonly #has: Readonly<Record<Field, boolean>>;
   readonly #endings = new Endings();
+  /** The last members, which are the same in each record of a configuration. */
+  readonly #end: Uint8Array;
 
-  constructor(log: Log, { requests, sample, fields }: Config['log']) {
+  /** @param configHash the configuration by which the requests are judged */
+  constructor(log: Log, { requests, sample, fields }: Config['log'], configHash: string) {
     const has = (field: Field) => fields.includes(field);
     this.#log = log;
     this.#destination = destinationOf(log);
     this.#requests = requests;
     this.#sample = sample;
+    this.#end = Buffer.from(`${textMember('config_hash', configHash)},"msg":"request"}\n`);
     this.#has = {
       path: has('path'),
       query: has('query'),
@@ -71,7 +75,7 @@ export class AccessLog {
       if (record.sentAt !== null && record.firstByteAt !== null)
         UPSTREAM_MS.add(line, record.firstByteAt - record.sentAt);
     }
-    line.bytes(END);
+    line.bytes(this.#end);
     this.#destination.endLine();
   }
 }
@@ -89,7 +93,6 @@ const USER_AGENT = new TextMember('user_agent');
 const MS = new MillisecondsMember('ms');
 const DECISION_MS = new MillisecondsMember('decision_ms');
 const UPSTREAM_MS = new MillisecondsMember('upstream_ms');
-const END = Buffer.from(',"msg":"request"}\n');
 
 /** How requests of one route ended last, and the members that say so. */
 interface Ending {

@@ -11,11 +11,16 @@ import type { RequestRecord } from './record.js';
 export class Auditor {
   readonly #log: AuditLog;
   readonly #policy: string;
+  readonly #configHash: string;
 
-  /** @param policy version of the rules: {@link policyVersion} */
-  constructor(log: AuditLog, policy: string) {
+  /**
+   * @param policy version of the rules: {@link policyVersion}
+   * @param configHash the configuration by which the requests are judged
+   */
+  constructor(log: AuditLog, policy: string, configHash: string) {
     this.#log = log;
     this.#policy = policy;
+    this.#configHash = configHash;
   }
 
   /** Asked before a request changes something. @throws Unavailable */
@@ -61,6 +66,7 @@ export class Auditor {
       action: record.action,
       rule: decision === null || decision.rule === null ? undefined : describePosition(decision.rule.place),
       policy: this.#policy,
+      config_hash: this.#configHash,
     };
   }
 }

@@ -8,7 +8,7 @@ import type { Subject } from '../domain/credential.js';
 import { digestOfField } from '../domain/secret.js';
 import type { Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
-import { Authenticator } from '../gate/authenticate.js';
+import { Authenticator, checkToken } from '../gate/authenticate.js';
 import { explain, type Explanation, explainPreflight, explainRefused } from '../gate/explain.js';
 import type { GateServices } from '../gate/gate.js';
 import { Ownership } from '../gate/ownership.js';
@@ -17,7 +17,7 @@ import { createClientReader } from '../http/client-address.js';
 import { createHeadReader, type HeadReader } from '../http/read-head.js';
 import { REGISTERED_METHODS } from '../http1/methods.js';
 import type { Store } from '../store/store.js';
-import type { TokenWithUse } from '../store/token-store.js';
+import type { TokenWithOwner, TokenWithUse } from '../store/token-store.js';
 import { CorsRules } from './cors-rules.js';
 
 /** A request that is authorized and not served. */
@@ -29,13 +29,22 @@ export interface SimulatedRequest {
   readonly fields?: readonly string[];
   /** The client's address; absent: 127.0.0.1. */
   readonly address?: string | undefined;
-  /** Who asks: the value of the key field, a subject as if its credential had been checked, or nobody. */
-  readonly as:
-    { readonly key: string } | { readonly jwt: string } | { readonly subject: Subject } | 'anonymous';
+  readonly as: SimulatedCaller;
 }
 
+/**
+ * Who asks: the value of the key field, a JWT, a token by its record (undefined: a credential that is not valid), a subject as if
+ * its credential had been checked, or nobody.
+ */
+export type SimulatedCaller =
+  | { readonly key: string }
+  | { readonly jwt: string }
+  | { readonly record: TokenWithOwner | undefined }
+  | { readonly subject: Subject }
+  | 'anonymous';
+
 /** Who asks, once a JWT is taken for the subject that it stands for. */
-type Asking = Exclude<SimulatedRequest['as'], { readonly jwt: string }>;
+type Asking = Exclude<SimulatedCaller, { readonly jwt: string }>;
 
 /** Puts questions to the same reader and the same gate that serve requests; nothing is recorded or forwarded. */
 export class Simulator {
@@ -132,8 +141,12 @@ export class Simulator {
   async #whyNot(as: Asking, key: string | undefined): Promise<string> {
     if (as === 'anonymous') return 'the request has no credential';
     if ('subject' in as) return `the user ${as.subject.user.login} is locked`;
-    const found = await this.#store?.tokens.find(digestOfField(key as string));
-    if (found === undefined) return 'no token and no legacy key has this value';
+    const byRecord = 'record' in as;
+    const found = byRecord ? as.record : await this.#store?.tokens.find(digestOfField(key as string));
+    if (found === undefined)
+      return byRecord
+        ? 'it has no credential, or one that is not valid'
+        : 'no token and no legacy key has this value';
     const { token, owner } = found;
     if (owner.locked) return `its owner ${owner.login} is locked`;
     return token.restrictions?.suspended === true
@@ -142,7 +155,14 @@ export class Simulator {
   }
 
   #partsFor(as: Asking): GateServices {
-    if (as === 'anonymous' || !('subject' in as)) return this.#parts;
+    if (as === 'anonymous') return this.#parts;
+    if ('record' in as) {
+      const { owner_login_within: loginWithin } = this.#loaded.config.tokens;
+      const authenticate = (_head: unknown, now: EpochMs) =>
+        checkToken(as.record, now, { refusal: 'unauthenticated' }, loginWithin);
+      return { ...this.#parts, authenticator: { isSent: () => true, authenticate } };
+    }
+    if (!('subject' in as)) return this.#parts;
     const { subject } = as;
     const authenticator = {
       isSent: () => true,

@@ -14,6 +14,7 @@ import { TokenRotations } from '../accounts/token-rotations.js';
 import { Tokens } from '../accounts/tokens.js';
 import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
+import { logSettings } from '../config/hash.js';
 import { corsSettings } from '../config/cors-checks.js';
 import { compilePolicy } from '../config/policy.js';
 import {
@@ -36,7 +37,7 @@ import { TokenLimits } from '../gate/token-limits.js';
 import { LOGIN_STATE_COOKIE } from '../http/cookies.js';
 import { createClientReader } from '../http/client-address.js';
 import { createHeadReader } from '../http/read-head.js';
-import type { Log } from '../observe/log.js';
+import { type Log, logFor } from '../observe/log.js';
 import { type AddressState, loginChecks } from '../observe/metrics.js';
 import type { UpstreamLoad } from '../observe/metrics/requests.js';
 import { lastSeenFailures, unsharedRates } from '../observe/metrics/store.js';
@@ -91,7 +92,7 @@ export interface Runtime {
 export function createRuntime(
   loaded: LoadedConfig,
   opened: OpenedStore,
-  log: Log,
+  processLog: Log,
   tracing?: Tracing,
   fleet: () => KnownFleet = () => ALONE,
   readPage = readPageFiles,
@@ -100,6 +101,8 @@ export function createRuntime(
 ): Runtime {
   const { config, lines } = loaded;
   const { store, passwords, sealer, audit } = opened;
+  const ofLog = logSettings(loaded);
+  const log = logFor(processLog, ofLog);
   const logFault = createFaultLog(log);
   const names = vendorNames(config.interface);
   const { sites, policy } = compilePolicy(config, lines);
@@ -243,10 +246,10 @@ export function createRuntime(
     expiryWarning: warnBefore === null ? null : { name: names.tokenExpiration, before: warnBefore },
     rateLimitNames: { remaining: names.rateLimitRemaining, reset: names.rateLimitReset },
     log,
-    accessLog: new AccessLog(log, config.log),
+    accessLog: new AccessLog(log, config.log, ofLog.configHash),
     tracing,
     cors: corsSettings(config).length === 0 ? null : new CorsRules(sites, config.cors),
-    auditor: new Auditor(audit, policyVersion(config)),
+    auditor: new Auditor(audit, policyVersion(config), ofLog.configHash),
     logFault,
   };
   return {

@@ -8,7 +8,7 @@ import { loadConfig } from '../../src/config/load.js';
 import { type Fixture, startFixture } from '../helpers/fixture.js';
 import { type Reply, send, sendRaw } from '../helpers/http.js';
 import { KeyServer, newPair } from '../helpers/key-server.js';
-import { temporaryFolder } from '../helpers/latchkey.js';
+import { run, temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
 type Line = Record<string, unknown>;
@@ -92,6 +92,49 @@ t.test('by default a record looks as docs/logs.md shows it', async (t) => {
   const [, shown = ''] = /```json\n([\s\S]*?)```/.exec(PAGE) ?? [];
   t.same(Object.keys(await recordOf(fixture, reply)), Object.keys(JSON.parse(shown) as Line));
 });
+
+t.test('every line names its configuration; a request that of its beginning', async (t) => {
+  const fixture = await startFixture(t, { workers: 2, audit: { to: 'stdout' } });
+  const { url, server, configFile } = fixture;
+  const all = () => server.stdout().split('\n').filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Line);
+  const hashes = (lines: readonly Line[]) => [...new Set(lines.map((line) => line['config_hash']))];
+  const fleet = async () => (JSON.parse((await run(['fleet', '--json', '--config', configFile])).stdout) as { sidecars: Line[] }).sidecars[0]?.['config_hash'];
+  const inFlight = async (count: number) =>
+    until(async () => new RegExp(`^latchkey_requests_in_flight ${count}$`, 'm').test((await send(server.admin, '/metrics')).text), `${count} in flight`);
+
+  await recordOf(fixture, await send(url, '/x'));
+  const key = await fixture.token('user', { scope: 'purge_all' });
+  await send(url, '/service/SVC1', { headers: { 'Service-Key': key } });
+  await until(() => linesOf(server.stdout(), 'audit').some((line) => line['event'] === 'access.denied'), 'a refusal of the audit log');
+  const before = await fleet();
+  t.match(before, /^[0-9a-f]{12}$/);
+  t.same(hashes(all()), [before], 'lines of requests, of the audit log and of each process');
+  t.same(new Set(all().map((line) => line['msg'])), new Set(['request', 'audit', 'ready']));
+
+  const body = new URLSearchParams({ user: 'user@example.com', password: 'wrong' }).toString();
+  const early = request(`${url}/login`, { method: 'POST', headers: { 'Content-Type': 'application/x-www-form-urlencoded', 'Content-Length': body.length } });
+  early.write(body.slice(0, 5));
+  await inFlight(1);
+  const count = all().length;
+  writeFileSync(configFile, stringify({ ...(parse(readFileSync(configFile, 'utf8')) as object), policy: { scopes: { more: { allow: ['*'] } } } }));
+  t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
+  await until(async () => (await fleet()) !== before, 'both workers run it');
+  const after = await fleet();
+  const answered = once(early, 'response');
+  early.end(body.slice(5));
+  const [reply] = (await answered) as [{ headers: Record<string, string> }];
+  const served = () => new Set(all().slice(count).map((line) => (line['msg'] === 'request' ? line['pid'] : undefined)));
+  await until(async () => {
+    await recordOf(fixture, await send(url, '/x'));
+    return served().size > 2;
+  }, 'both workers served');
+  const id = reply.headers['x-request-id'];
+  const isEarly = (line: Line) => line['request_id'] === id;
+  const late = all().slice(count);
+  t.same(late.filter(isEarly).map((line) => [line['msg'], line['config_hash']]), [['audit', before], ['request', before]]);
+  t.same(hashes(late.filter((line) => !isEarly(line))), [after]);
+  t.equal(late.filter((line) => line['msg'] === 'reloaded').length, 1);
+}); // prettier-ignore
 
 t.test('level, sampling and fields; each at a reload', async (t) => {
   const fixture = await startFixture(t, { log: { level: 'warn' }, workers: 2 });

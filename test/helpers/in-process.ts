@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
-import { pino } from 'pino';
 import { stringify } from 'yaml';
 import { type Hasher, localHasher } from '../../src/accounts/hasher.js';
 import { Passwords } from '../../src/accounts/passwords.js';
+import { logSettings } from '../../src/config/hash.js';
 import { type LoadedConfig, loadConfigToServe } from '../../src/config/load.js';
 import type { PageFile, PageFiles } from '../../src/endpoints/page-files.js';
 import type { Serve } from '../../src/http/exchange.js';
@@ -14,6 +14,7 @@ import { createRequestListener } from '../../src/listeners/http.js';
 import { Http1Connection } from '../../src/listeners/http1-connection.js';
 import type { AuditEntry, AuditLog } from '../../src/observe/audit.js';
 import { LineBuffer } from '../../src/observe/line-buffer.js';
+import { logTo } from '../../src/observe/log.js';
 import type { Services } from '../../src/pipeline/services.js';
 import { StreamRevalidator } from '../../src/pipeline/streams.js';
 import { applyDirectoryFile } from '../../src/server/reload/directory-file.js';
@@ -60,14 +61,14 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
   const whole = { upstream: 'http://127.0.0.1:1', log: { requests: 'all' }, ...config };
   const loaded = loadConfigToServe(writeConfig(folder, whole, await directory()), {});
   const output = new Output();
-  const found = await openStore(loaded.config);
+  const found = await openStore(loaded);
   const opened = {
     ...found,
     audit: output.audit,
     passwords: new Passwords(QUICK_HASHER, 2),
     ...replaced.opened?.(found),
   };
-  const log = pino({ level: 'info' }, output.destination);
+  const log = logTo(output.destination, logSettings(loaded));
   await applyDirectoryFile(loaded, opened, log);
   const casualties = casualtiesOf(loaded, null);
   const runtime = createRuntime(loaded, opened, log, undefined, undefined, () => PAGE, undefined, casualties);

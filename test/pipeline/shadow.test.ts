@@ -140,7 +140,7 @@ t.test('a shadow policy says what the gate says once it decides', async (t) => {
   const after = createRuntime(
     { ...loaded, ...promoted, shadow: null },
     opened,
-    createLog('fatal').log,
+    createLog({ level: 'fatal', configHash: 'none' }).log,
     undefined,
     undefined,
     () => ({ html: {} as never, assets: new Map() }),

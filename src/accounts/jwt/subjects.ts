@@ -96,7 +96,8 @@ export function subjectOf(
   });
 }
 
-function jwtSubject(
+/** Who a rule makes of the subject of an issuer. */
+export function jwtSubject(
   issuer: string,
   subject: string,
   rule: SubjectRule,

@@ -34,8 +34,8 @@ export function explainCommand(): Command {
   return new Command('explain')
     .description('show the decision for a request, and each rule that leads to it')
     .addOption(configOption())
-    .option('--method <method>', 'the HTTP method', 'GET')
-    .requiredOption('--path <target>', 'the request target with its query, like /service/S1')
+    .option('--method <method>', 'the HTTP method (default: GET)')
+    .option('--path <target>', 'the request target with its query, like /service/S1')
     .option('--header <line>', 'a header, like "Origin: https://a"; can be repeated', collect)
     .option('--address <ip>', 'the address that the connection comes from (default: 127.0.0.1)')
     .addOption(
@@ -57,6 +57,15 @@ export function explainCommand(): Command {
     .option('--scope <scopes>', 'scopes of the token, separated by spaces (default with --services: global)')
     .option('--services <ids>', 'services of the token, separated by commas', listOf)
     .option('--anonymous', 'without a credential')
+    .addOption(
+      new Option('--token-id <id>', 'with the API token of this id, which also shows what would change the answer')
+        .conflicts(['key', 'keyFile', 'jwt', 'user', 'anonymous']),
+    )
+    .addOption(
+      new Option('--request-id <id>', 'the logged request with this X-Request-Id, judged again; with --log')
+        .conflicts(['key', 'keyFile', 'jwt', 'user', 'anonymous', 'tokenId']),
+    )
+    .option('--log <file>', 'the log that holds it; - is standard input')
     .addOption(jsonOption())
     .addHelpText(
       'after',
@@ -65,6 +74,12 @@ Examples:
   latchkey explain --config latchkey.yaml --method GET --path /service/S1 --anonymous
   latchkey explain --config latchkey.yaml --method POST --path /service/S1/purge_all --user ada@example.com --scope purge_all --services S1
   latchkey explain --config latchkey.yaml --method GET --path /service/S1 --key-file token.txt
+  latchkey explain --config latchkey.yaml --method DELETE --path /service/S1 --token-id 4fQJ1xk2mZs8vN0aYb7LcD
+  latchkey explain --config latchkey.yaml --request-id Yk3fQ0b1c2d3-1f --log latchkey.log
+  kubectl logs deploy/api -c latchkey | latchkey explain --request-id Yk3fQ0b1c2d3-1f --log -
+
+--request-id and --token-id also show what would have to change for the other answer. What the log does not hold of a
+request can be given: --path with the query, --header, --address.
 
 Nothing is forwarded or recorded. The exit code is 0 for either decision.`,
     )

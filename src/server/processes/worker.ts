@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { KeySets } from '../../accounts/jwt/key-sets.js';
 import type { LoadedConfig } from '../../config/load.js';
-import type { Log } from '../../observe/log.js';
+import { type Log, useSettings } from '../../observe/log.js';
 import { readUpstreamLoads, unreadableRequests } from '../../observe/metrics/requests.js';
 import type { Tracing } from '../../observe/tracing.js';
 import { limitConnections } from '../../listeners/connections.js';
@@ -10,7 +10,7 @@ import type { Serve } from '../../http/exchange.js';
 import { createPublicServer, listen, type PublicServer } from '../../listeners/server.js';
 import { createRequestListener, refusalOutside } from '../../listeners/http.js';
 import { createDecisionListener, createDecisionServer } from '../../listeners/decision/server.js';
-import { configHash } from '../../config/hash.js';
+import { configHash, logSettings } from '../../config/hash.js';
 import { Membership, nameOf } from '../fleet/membership.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import type { OpenedStore } from '../stores/open-store.js';
@@ -128,7 +128,7 @@ export async function startWorker(
           keySets.reload(next.config.jwt_issuers);
           member.update({ configHash: configHash(next) });
           opened.store.webhooks.subscribe(subscriptionsOf(next.config));
-          log.level = next.config.log.level;
+          useSettings(log, logSettings(next));
           if (server instanceof TlsServer && next.certificate !== null)
             server.useCertificate(next.certificate);
         },

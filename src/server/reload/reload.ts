@@ -1,10 +1,11 @@
 import { ConfigError, formatFault } from '../../config/fault.js';
+import { logSettings } from '../../config/hash.js';
 import { directoryRules } from '../../config/directory-rules.js';
 import { type LoadedConfig, loadConfigToServe } from '../../config/load.js';
 import { keepUntilRestart, needsRestart } from '../../config/restart.js';
 import type { AuditOutcome } from '../../domain/audit.js';
 import { Unavailable } from '../../domain/unavailable.js';
-import type { Log } from '../../observe/log.js';
+import { type Log, useSettings } from '../../observe/log.js';
 import { setReloaded } from '../../observe/metrics.js';
 import type { Serving } from '../processes/serving.js';
 import { checkSigningKeys } from '../stores/signing-keys.js';
@@ -92,7 +93,7 @@ export class Reloader {
       this.#current = next;
       this.#opened.store.webhooks.subscribe(subscriptionsOf(next.config));
       this.#onReloaded();
-      this.#log.level = next.config.log.level;
+      useSettings(this.#log, logSettings(next));
       setReloaded(true);
       this.#postponed = 0;
       tellCertificate(next.certificate, this.#log);

@@ -3,6 +3,8 @@ import { DirectoryApplier } from '../../accounts/directory.js';
 import { localHasher } from '../../accounts/hasher.js';
 import { Passwords } from '../../accounts/passwords.js';
 import { loadSealingKey, Sealer } from '../../accounts/sealing.js';
+import { configHash } from '../../config/hash.js';
+import type { LoadedConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema/config.js';
 import { type AuditLog, openAuditLog } from '../../observe/audit.js';
 import type { Destination } from '../../observe/destination.js';
@@ -34,6 +36,8 @@ export interface ServerProcess {
   readonly log: Log;
   /** Where the lines of that log go. */
   readonly lines: Destination;
+  /** The configuration that it runs by now. */
+  readonly configHash: () => string | undefined;
   /** It serves requests itself: a networked store then gets a cache in front. */
   readonly serves: boolean;
   /** Called for each entry of the audit log that could not be written. */
@@ -47,8 +51,9 @@ export interface ServerProcess {
  *
  * @param server absent in commands, which have no log
  */
-export async function openStore(config: Config, server?: ServerProcess): Promise<OpenedStore> {
-  const audit = openAudit(config, server);
+export async function openStore(loaded: LoadedConfig, server?: ServerProcess): Promise<OpenedStore> {
+  const { config } = loaded;
+  const audit = openAudit(loaded, server);
   const endings = new Endings();
   const { store, close } = await openConfiguredStore(config, endings, server);
   store.webhooks.subscribe(subscriptionsOf(config));
@@ -78,10 +83,12 @@ function openHashing(concurrency: number, log: Log): HashingProcess {
   );
 }
 
-function openAudit({ audit }: Config, server: ServerProcess | undefined): AuditLog {
+function openAudit(loaded: LoadedConfig, server: ServerProcess | undefined): AuditLog {
   const log = server?.log;
   const throttle = createLogThrottle();
-  return openAuditLog(audit, {
+  let ownHash: string | undefined;
+  return openAuditLog(loaded.config.audit, {
+    configHash: server?.configHash ?? (() => (ownHash ??= configHash(loaded))),
     ...(server === undefined ? {} : { log: server.lines }),
     onFailure: (error) => {
       server?.auditFailed();

@@ -1,0 +1,211 @@
+import type { LoadedConfig } from '../config/load.js';
+import { configHash } from '../config/hash.js';
+import type { Explanation } from '../gate/explain.js';
+import { type SimulatedCaller, type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
+import type { Store } from '../store/store.js';
+import { isReplayable, type LoggedRequest, type ReplayableRequest, whyNotReplayable } from './access-log.js';
+import { type Comparison, compareWithLog, decidedElsewhere } from './compare-logged.js';
+import { findChanges, type FoundChanges } from './find-changes.js';
+import type { LoggedEntries } from './find-logged-request.js';
+import { rebuildCaller } from './logged-caller.js';
+import { tokenOf } from './situation.js';
+import { WrongUsage } from './terminal/failure.js';
+import { hasStore, withStore } from './with-store.js';
+
+/** What the log does not hold of a request and somebody may know. */
+export interface Supplement {
+  /** The target with its query. */
+  readonly target: string | undefined;
+  /** Names and values, in turn. */
+  readonly fields: readonly string[];
+  readonly address: string | undefined;
+}
+
+/** A logged request, judged by a configuration. */
+export interface LoggedExplanation {
+  readonly entry: LoggedRequest;
+  /** Entries of the same id: the last one is explained. */
+  readonly entries: readonly LoggedRequest[];
+  /** The configuration that judges. */
+  readonly file: string;
+  readonly configHash: string;
+  /** Whether it is the one that decided; null where the entry does not name that one. */
+  readonly ofThen: boolean | null;
+  readonly notes: readonly string[];
+  /** null: the request cannot be rebuilt. Its caller may be missing: see `judged`. */
+  readonly explanation: Explanation | null;
+  /** Whether the verdict is that of the logged request, and not only its route. */
+  readonly judged: boolean;
+  readonly comparison: Comparison;
+  /** null where no rule decided. */
+  readonly changes: FoundChanges | null;
+}
+
+/** Judges a logged request again. */
+export async function explainLogged(
+  loaded: LoadedConfig,
+  found: LoggedEntries,
+  supplement: Supplement,
+): Promise<LoggedExplanation> {
+  const entry = found.entries.at(-1) as LoggedRequest;
+  const hash = configHash(loaded);
+  const ofThen = entry.configHash === null ? null : entry.configHash === hash;
+  const base = { entry, entries: found.entries, file: loaded.file, configHash: hash, ofThen };
+  const request = rebuildRequest(entry, supplement);
+  if (typeof request === 'string') {
+    const comparison = { result: 'undetermined', reason: decidedElsewhere(entry) ?? request } as const;
+    return { ...base, notes: [request], explanation: null, judged: false, comparison, changes: null };
+  }
+  return withStoreOrNot(loaded, async (store, storeNotes) => {
+    const { as, notes } = await rebuildCaller({
+      entry,
+      loaded,
+      store,
+      ofThen: ofThen === true,
+      expiredTokenId: found.expiredTokenId,
+    });
+    const judgement = await judge({ loaded, store, request, entry, supplement }, as);
+    return {
+      ...base,
+      ...judgement,
+      notes: [...storeNotes, ...notes, ...hostNote(loaded, entry), ...judgement.notes],
+    };
+  });
+}
+
+interface Question {
+  readonly loaded: LoadedConfig;
+  readonly store: Store | null;
+  readonly request: Omit<SimulatedRequest, 'as'>;
+  readonly entry: LoggedRequest;
+  readonly supplement: Supplement;
+}
+
+type Judgement = Pick<LoggedExplanation, 'explanation' | 'judged' | 'comparison' | 'changes' | 'notes'>;
+
+async function judge(question: Question, callers: readonly SimulatedCaller[]): Promise<Judgement> {
+  const { loaded, store, request, entry } = question;
+  const simulator = new Simulator(loaded, store);
+  const now = (entry.time ?? Date.now()) - (entry.ms ?? 0);
+  const explanations = await Promise.all(callers.map(async (as) => simulator.ask({ ...request, as }, now)));
+  const [explanation] = explanations;
+  const [as] = callers;
+  const missing =
+    explanation === undefined || as === undefined
+      ? 'who sent the request'
+      : explanations.some(({ verdict }) => verdict.outcome !== explanation.verdict.outcome)
+        ? 'claims of the JWT that are not in the log'
+        : whatIsMissing(question, as, explanation);
+  if (missing !== undefined || explanation === undefined || as === undefined) {
+    const comparison = { result: 'undetermined', reason: missing ?? null } as const;
+    const shown = explanation ?? (await simulator.ask({ ...request, as: 'anonymous' }, now));
+    const notes = missing === undefined || explanation === undefined ? [] : howToSupply(question, explanation);
+    return { explanation: { ...shown, note: null }, judged: false, comparison, changes: null, notes };
+  } // prettier-ignore
+  const comparison = compareWithLog(entry, explanation);
+  const decided = { loaded, as, explanation, address: request.address ?? null, now };
+  const changes =
+    comparison.result === 'undetermined'
+      ? null
+      : await findChanges(decided, { ...request, address: request.address }, store);
+  return { explanation, judged: true, comparison, changes, notes: [] };
+}
+
+/** What the verdict depends on and nobody said; undefined when there is nothing. */
+function whatIsMissing(
+  { loaded, entry, supplement }: Question,
+  as: SimulatedCaller,
+  explanation: Explanation,
+): string | undefined {
+  const token = tokenOf(as);
+  const addresses = token?.restrictions?.addresses ?? loaded.config.tokens.limits.addresses;
+  const isLimited = token !== null && !isJwt(as) && addresses !== null;
+  if (isLimited && entry.client === null && supplement.address === undefined) return 'the address of the client';
+  const source = serviceSource(loaded, explanation);
+  if (source === undefined || explanation.service !== null || explanation.verdict.outcome !== 'service')
+    return undefined;
+  const [from, name] = source;
+  const isGiven =
+    from === 'query' ? supplement.target !== undefined : supplement.fields.some((field) => field.toLowerCase() === name.toLowerCase());
+  return isGiven ? undefined : `the service, which the ${from === 'query' ? 'parameter' : 'header field'} ${name} names`;
+} // prettier-ignore
+
+function howToSupply({ loaded, entry, request }: Question, explanation: Explanation): string[] {
+  const source = serviceSource(loaded, explanation);
+  if (explanation.verdict.outcome === 'service' && source !== undefined) {
+    const [from, name] = source;
+    const option = from === 'query' ? `--path '${request.target}?${name}=ID'` : `--header '${name}: ID'`;
+    return [`the value of ${name} is not in the log: add ${option}`];
+  }
+  return entry.client === null
+    ? ['the address of the client is not in the log (log.fields): add --address IP']
+    : [];
+}
+
+/** Where the route has its service named, if not in the path: `query` or `header`, and the name. */
+function serviceSource(
+  { config }: LoadedConfig,
+  { route }: Explanation,
+): ['query' | 'header', string] | undefined {
+  const [, at] = /^routes\.(\d+)$/.exec(route?.place?.path ?? '') ?? [];
+  const [, from, name] =
+    /^(query|header):(.*)$/.exec((at === undefined ? null : config.routes[Number(at)]?.service) ?? '') ?? [];
+  return from === undefined || name === undefined ? undefined : [from as 'query' | 'header', name];
+}
+
+function isJwt(as: SimulatedCaller): boolean {
+  return as !== 'anonymous' && 'subject' in as && as.subject.credential === 'jwt';
+}
+
+/** The request of an entry, or why there is none to judge. */
+function rebuildRequest(
+  entry: LoggedRequest,
+  { target, fields, address }: Supplement,
+): Omit<SimulatedRequest, 'as'> | string {
+  const { method, path, host, client } = entry;
+  const isWhole = isReplayable(entry);
+  if (isWhole && target !== undefined) refuseOtherPath(entry, target);
+  // A path that the log holds in part only may be given whole.
+  if (method === null || (!isWhole && target === undefined)) return whyNotReplayable(entry) ?? '';
+  const given = fields.some((field, i) => i % 2 === 0 && field.toLowerCase() === 'host');
+  return {
+    method,
+    target: target ?? path ?? '/',
+    fields: [...fields, ...(host === null || given ? [] : ['Host', host])],
+    address: client ?? address,
+  };
+}
+
+function refuseOtherPath({ path }: ReplayableRequest, target: string): void {
+  if (target.split('?', 1)[0] !== path)
+    throw new WrongUsage(`explain: --path: the log says ${path}; give that path with its query`);
+}
+
+/** Only a page with a host of its own makes a difference between hosts. */
+function hostNote({ config }: LoadedConfig, { host }: LoggedRequest): string[] {
+  const { ui } = config.interface;
+  return ui.enabled && ui.host !== null && host === null
+    ? [
+        `the host is not in the log (log.fields): judged as a request for the API, not for the page at ${ui.host}`,
+      ]
+    : [];
+}
+
+/** Opens the store as other commands do that only read; what keeps it from that is said, and the log must do. */
+async function withStoreOrNot<T>(
+  loaded: LoadedConfig,
+  work: (store: Store | null, notes: readonly string[]) => Promise<T>,
+): Promise<T> {
+  if (!hasStore(loaded)) return work(null, ['there is no store yet: roles, scopes and services are unknown']);
+  let opened = false;
+  try {
+    return await withStore(loaded, async ({ store }) => {
+      await store.maintenance.probe();
+      opened = true;
+      return work(store, []);
+    });
+  } catch (error) {
+    if (opened) throw error;
+    return work(null, [`the store cannot be read: ${(error as Error).message}`]);
+  }
+}

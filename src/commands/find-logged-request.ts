@@ -1,0 +1,122 @@
+import { statSync } from 'node:fs';
+import { type LoggedRequest, logLines, readLogLine } from './access-log.js';
+import { CommandFailed } from './terminal/failure.js';
+
+/** Entries that are kept of one request id. More than a few would not be of requests that Latchkey numbered. */
+const MAX_ENTRIES = 20;
+
+/** What a log holds of one request id. */
+export interface LoggedEntries {
+  /** In the order of the log, each once. */
+  readonly entries: readonly LoggedRequest[];
+  /** The expired token that an audit entry of the request names; null without one. */
+  readonly expiredTokenId: string | null;
+}
+
+/** What was read of a log, for whoever misses an entry in it. */
+interface Reading {
+  lines: number;
+  requests: number;
+  unreadable: number;
+  first: string | undefined;
+  last: string | undefined;
+  /** A line holds the id and is no entry that could be read. */
+  broken: boolean;
+  /** The audit log names the id. */
+  audited: boolean;
+}
+
+/**
+ * Finds the entries of a request in a log, which is read as a stream.
+ *
+ * @param file `-` is standard input
+ * @throws CommandFailed when there is none, with what the log does hold
+ */
+export async function findLoggedRequest(file: string, requestId: string): Promise<LoggedEntries> {
+  refuseFolder(file);
+  const reading: Reading = {
+    lines: 0,
+    requests: 0,
+    unreadable: 0,
+    first: undefined,
+    last: undefined,
+    broken: false,
+    audited: false,
+  };
+  const found = new Map<string, LoggedRequest>();
+  let expiredTokenId: string | null = null;
+  const written = JSON.stringify(requestId);
+  for await (const line of logLines(file)) {
+    if (reading.lines === 0) refuseCompressed(file, line);
+    note(reading, line);
+    if (!line.includes(written)) continue;
+    const entry = readLogLine(line);
+    if (entry === 'unreadable') reading.broken = true;
+    else if (entry === 'other') {
+      const audited = auditEntryOf(line, requestId);
+      reading.audited ||= audited !== undefined;
+      expiredTokenId ??= audited?.expiredTokenId ?? null;
+    } else if (entry.requestId === requestId && found.size < MAX_ENTRIES) found.set(line, entry);
+  }
+  if (found.size === 0) throw new CommandFailed(whyNone(file, requestId, reading));
+  return { entries: [...found.values()], expiredTokenId };
+}
+
+function refuseFolder(file: string): void {
+  if (file === '-' || statSync(file, { throwIfNoEntry: false })?.isDirectory() !== true) return;
+  throw new CommandFailed(
+    `--log: ${file} is a folder; name a file in it, or "cat ${file}/* | latchkey explain ... --log -"`,
+  );
+}
+
+/** The first bytes of gzip (RFC 1952 2.3.1), as they are read as text. */
+function refuseCompressed(file: string, line: string): void {
+  if (line.charCodeAt(0) !== 0x1f) return;
+  const unpack = file === '-' ? 'put "gunzip -c |" in front' : `run "gunzip -c ${file} | latchkey explain ... --log -"`;
+  throw new CommandFailed(`--log: ${file === '-' ? 'standard input' : file} is compressed; ${unpack}`);
+} // prettier-ignore
+
+/** Without a parser: a log may hold millions of other lines. */
+function note(reading: Reading, line: string): void {
+  reading.lines += 1;
+  if (!line.startsWith('{') || !line.trimEnd().endsWith('}')) reading.unreadable += 1;
+  else if (line.includes('"msg":"request"')) {
+    reading.requests += 1;
+    reading.first ??= line;
+    reading.last = line;
+  }
+}
+
+function auditEntryOf(line: string, requestId: string): { expiredTokenId: string | null } | undefined {
+  const entry = JSON.parse(line) as { request_id?: unknown; event?: unknown; target?: { token_id?: unknown } };
+  if (entry.request_id !== requestId || typeof entry.event !== 'string') return undefined;
+  const id = entry.event === 'token.expired' ? entry.target?.token_id : null;
+  return { expiredTokenId: typeof id === 'string' ? id : null };
+} // prettier-ignore
+
+function whyNone(file: string, requestId: string, reading: Reading): string {
+  const { lines, requests, unreadable } = reading;
+  const name = file === '-' ? 'standard input' : file;
+  const none = `no entry of a request has the request_id ${requestId} in ${name}`;
+  if (reading.broken)
+    return `${none}, but a line that holds it is not an entry of Latchkey's log; remove what your log collector added to the line`;
+  const range = requests === 0 ? '' : ` from ${timeOf(reading.first)} to ${timeOf(reading.last)}`;
+  const read = `${none}: ${count(lines, 'line')}, ${count(requests, 'request', range)}`;
+  if (reading.audited)
+    return `${read}; there is an audit entry of it, so its request is in another log, or not logged (log.requests, log.level)`;
+  if (unreadable > 0)
+    return `${read}, ${count(unreadable, 'line')} that are not JSON; give the log as Latchkey wrote it`;
+  if (requests === 0)
+    return `${read}; give the standard output of latchkey serve, with log.requests: all or refused`;
+  return `${read}; look in the logs of other times and sidecars (log.sample leaves out served requests)`;
+}
+
+function count(number: number, what: string, rest = ''): string {
+  return `${number} ${what}${number === 1 ? '' : 's'}${rest}`;
+}
+
+function timeOf(line: string | undefined): string {
+  const entry = line === undefined ? undefined : readLogLine(line);
+  if (entry === undefined || typeof entry === 'string' || entry.time === null) return 'an unknown time';
+  return new Date(entry.time).toISOString();
+}

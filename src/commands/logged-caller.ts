@@ -1,0 +1,114 @@
+import type { LoadedConfig } from '../config/load.js';
+import { compareClaims, jwtSubject, type SubjectRule } from '../accounts/jwt/subjects.js';
+import type { EpochMs } from '../domain/time.js';
+import type { User } from '../domain/user.js';
+import type { SimulatedCaller } from '../pipeline/simulate.js';
+import type { Store } from '../store/store.js';
+import type { LoggedCaller, LoggedRequest } from './access-log.js';
+import { syntheticSession } from './synthetic-subject.js';
+
+/** Who sent a logged request, as far as the log and the store tell. */
+export interface RebuiltCaller {
+  /** Several where the log fits several subjects of an issuer; empty when there is no telling. */
+  readonly as: readonly SimulatedCaller[];
+  /** What is not as it was, or not known. */
+  readonly notes: readonly string[];
+}
+
+/** What a caller is rebuilt from. */
+export interface CallerSources {
+  readonly entry: LoggedRequest;
+  readonly loaded: LoadedConfig;
+  /** null: it can't be read, and why not is noted already. */
+  readonly store: Store | null;
+  /** The configuration is the one that decided. */
+  readonly ofThen: boolean;
+  /** The expired token that the audit log names. */
+  readonly expiredTokenId: string | null;
+}
+
+/** Rebuilds who sent a request. What neither the log nor the store holds is not guessed. */
+export async function rebuildCaller(sources: CallerSources): Promise<RebuiltCaller> {
+  const { entry, store, expiredTokenId } = sources;
+  const { caller, outcome } = entry;
+  if (caller === null) {
+    if (outcome !== 'token_expired')
+      return known(outcome === 'unauthenticated' ? { record: undefined } : 'anonymous');
+    return expiredTokenId === null
+      ? unknown('the log does not name the expired token; the entry token.expired of the audit log with this request_id does')
+      : byToken(store, expiredTokenId, entry.time);
+  } // prettier-ignore
+  switch (caller.credential) {
+    case 'jwt':
+      return byJwt(sources, caller);
+    case 'session': {
+      const user = await store?.directory.getUser(caller.userId);
+      if (user === undefined) return withoutRecord(store, `the user ${caller.userId}`);
+      return known({ subject: syntheticSession(user) }, notesOf('user', caller.userId, user, entry.time));
+    }
+    default:
+      return byToken(store, caller.tokenId, entry.time);
+  }
+}
+
+async function byToken(store: Store | null, id: string, time: EpochMs | null): Promise<RebuiltCaller> {
+  const token = (await store?.tokens.get(id))?.token;
+  if (token === undefined) return withoutRecord(store, `the token ${id}`);
+  const owner = await store?.directory.getUser(token.userId);
+  if (owner === undefined) return withoutRecord(store, `the owner ${token.userId} of the token ${id}`);
+  const notes = [...notesOf('token', id, token, time), ...notesOf('user', owner.login, owner, time)];
+  return known({ record: { token, owner } }, notes);
+}
+
+function byJwt({ loaded, ofThen }: CallerSources, caller: LoggedCaller): RebuiltCaller {
+  if (caller.credential !== 'jwt') return unknown('');
+  const settings = loaded.config.jwt_issuers.find(({ name }) => name === caller.issuer);
+  const rules = (settings?.subjects ?? []).filter(
+    (rule) => fitsSubject(rule, caller.subject) && (!ofThen || rule.customer_id === caller.customerId),
+  );
+  if (rules.length === 0)
+    return known({ record: undefined }, [
+      `no subject of jwt_issuers stands for ${caller.subject} of ${caller.issuer}`,
+    ]);
+  const never = { digest: '', createdAt: 0, expiresAt: 0 };
+  return {
+    as: rules.map((rule) => ({ subject: jwtSubject(caller.issuer, caller.subject, rule, never) })),
+    notes:
+      rules.length === 1
+        ? []
+        : [
+            `${rules.length} subjects of the issuer ${caller.issuer} fit what the log holds of the JWT: its claim sub`,
+          ],
+  };
+}
+
+/** Other claims are not in the log. */
+function fitsSubject({ claims }: Pick<SubjectRule, 'claims'>, sub: string): boolean {
+  const { sub: pattern } = claims;
+  return pattern === undefined || compareClaims({ claims: { sub: pattern } }, { sub }).every(({ fits }) => fits);
+} // prettier-ignore
+
+function notesOf(
+  what: string,
+  name: string,
+  { updatedAt }: Pick<User, 'updatedAt'>,
+  time: EpochMs | null,
+): string[] {
+  if (time === null || updatedAt <= time) return [];
+  const at = new Date(updatedAt).toISOString();
+  return [`the ${what} ${name} was changed after the request, at ${at}: it is judged as it is now`];
+}
+
+function withoutRecord(store: Store | null, what: string): RebuiltCaller {
+  return store === null
+    ? { as: [], notes: [] }
+    : unknown(`${what} is not in the store any more; the log does not hold its rights`);
+}
+
+function known(as: SimulatedCaller, notes: readonly string[] = []): RebuiltCaller {
+  return { as: [as], notes };
+}
+
+function unknown(note: string): RebuiltCaller {
+  return { as: [], notes: [note] };
+}

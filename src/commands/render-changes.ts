@@ -1,0 +1,75 @@
+import { describePosition } from '../policy/rules.js';
+import type { FoundChanges } from './find-changes.js';
+import type { Change } from './imagined-change.js';
+import { shown } from './render-explanation.js';
+
+/** Lines that a person is shown of each list. */
+const MAX_LINES = 20;
+
+const DESCRIBED = {
+  allowed: 'This describes the rules. It is not advice to widen them.',
+  refused: 'This describes the rules. It is not advice to narrow them.',
+} as const;
+
+/** What would lead to the other answer, as a person reads it. */
+export function renderChanges({ answer, single, pairs, complete }: FoundChanges): string {
+  const what = `It would be ${answer}`;
+  const lines = [
+    ...(single.length > 0 ? [`${what} if one of these were so:`, ...listed(grouped(single))] : []),
+    ...(pairs.length > 0
+      ? [`${what} if two of these were so together:`, ...listed(groupedPairs(pairs))]
+      : []),
+  ];
+  if (lines.length === 0)
+    lines.push(`${what} by no change of the caller, a rule or the route, and by no two of them.`);
+  const bounded = complete ? [] : ['Not everything was tried: there are too many roles, scopes and rules.'];
+  return shown(['', ...lines, ...bounded, ...(single.length + pairs.length > 0 ? [DESCRIBED[answer]] : [])]);
+}
+
+/** What would lead to the other answer, for programs. */
+export function changesObject({ answer, single, pairs, complete }: FoundChanges) {
+  return { answer, single: single.map(changeObject), pairs: pairs.map((pair) => pair.map(changeObject)), complete };
+} // prettier-ignore
+
+function changeObject({ kind, words, value, place }: Change) {
+  return { kind, change: words, value, place };
+}
+
+function listed(lines: readonly string[]): string[] {
+  const more = lines.length - MAX_LINES;
+  const kept = lines.slice(0, MAX_LINES).map((line) => `  - ${line}`);
+  return more > 0 ? [...kept, `  - and ${more} more, which --json shows`] : kept;
+}
+
+/** Changes with the same words are one line with all values. */
+function grouped(changes: readonly Change[]): string[] {
+  return inGroups(changes, wordsOf).map((group) => textOf(group));
+}
+
+/** Pairs are one line where they differ only in the value of the first change. */
+function groupedPairs(pairs: readonly (readonly [Change, Change])[]): string[] {
+  const groups = inGroups(pairs, ([a, b]) => `${wordsOf(a)}, and ${textOf([b])}`);
+  return groups.map((group) => `${textOf(group.map(([a]) => a))}, and ${textOf(group[0].slice(1) as [Change])}`);
+} // prettier-ignore
+
+function inGroups<T>(all: readonly T[], keyOf: (each: T) => string): [T, ...T[]][] {
+  const groups = new Map<string, [T, ...T[]]>();
+  for (const each of all) {
+    const group = groups.get(keyOf(each));
+    if (group === undefined) groups.set(keyOf(each), [each]);
+    else group.push(each);
+  }
+  return [...groups.values()];
+}
+
+function wordsOf({ words, place }: Change): string {
+  return `${words} ${place === null ? '' : place.path}`;
+}
+
+/** What changes with the same words have in common, with their values. */
+function textOf(group: readonly Change[]): string {
+  const [{ words, place } = { words: '', place: null }] = group;
+  const values = group.flatMap(({ value }) => value ?? []);
+  const value = values.length === 0 ? '' : ` ${values.join(' or ')}`;
+  return `${words}${value}${place === null ? '' : ` (${describePosition(place)})`}`;
+}

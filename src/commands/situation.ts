@@ -1,0 +1,81 @@
+import type { Config } from '../config/schema/config.js';
+import type { Token, TokenRestrictions } from '../domain/token.js';
+import type { User } from '../domain/user.js';
+import type { SimulatedCaller } from '../pipeline/simulate.js';
+import type { Rules } from '../policy/patterns.js';
+
+/** What a decision about a request follows from, as far as it can be imagined to be another. */
+export interface Situation {
+  readonly config: Config;
+  readonly as: SimulatedCaller;
+}
+
+/** The user whom a request comes from; null when nobody is known. */
+export function userOf(as: SimulatedCaller): User | null {
+  if (as === 'anonymous') return null;
+  if ('subject' in as) return as.subject.user;
+  return 'record' in as ? (as.record?.owner ?? null) : null;
+}
+
+/** The token of a request, or what stands for one in a JWT; null without. */
+export function tokenOf(as: SimulatedCaller): Token | null {
+  if (as === 'anonymous') return null;
+  if ('subject' in as) return as.subject.credential === 'session' ? null : as.subject.token;
+  return 'record' in as ? (as.record?.token ?? null) : null;
+}
+
+export function withUser({ config, as }: Situation, change: (user: User) => User): Situation {
+  if (as === 'anonymous') return { config, as };
+  if ('subject' in as) return { config, as: { subject: { ...as.subject, user: change(as.subject.user) } } };
+  if (!('record' in as) || as.record === undefined) return { config, as };
+  return { config, as: { record: { ...as.record, owner: change(as.record.owner) } } };
+}
+
+export function withToken({ config, as }: Situation, change: (token: Token) => Token): Situation {
+  if (as === 'anonymous') return { config, as };
+  if ('subject' in as) {
+    const { subject } = as;
+    if (subject.credential === 'session') return { config, as };
+    return { config, as: { subject: { ...subject, token: change(subject.token) } } };
+  }
+  if (!('record' in as) || as.record === undefined) return { config, as };
+  return { config, as: { record: { ...as.record, token: change(as.record.token) } } };
+}
+
+export function withRestrictions(situation: Situation, change: TokenRestrictions): Situation {
+  return withToken(situation, (token) => ({ ...token, restrictions: { ...token.restrictions, ...change } }));
+}
+
+/** A table of the policy whose rows are lists of patterns. */
+export type RuleTableName = 'roles' | 'scopes';
+
+/** Another row of a table of the policy. */
+export function withRow(
+  { config, as }: Situation,
+  table: RuleTableName,
+  name: string,
+  change: (row: Rules) => Rules,
+): Situation {
+  const rows: Readonly<Record<string, Rules>> = config.policy[table];
+  const changed = { ...rows, [name]: change(rows[name] ?? {}) };
+  return { config: { ...config, policy: { ...config.policy, [table]: changed } }, as };
+}
+
+type RouteConfig = Config['routes'][number];
+
+/** Another route, or default route. @param index null: `default_route` */
+export function withRoute(
+  { config, as }: Situation,
+  index: number | null,
+  change: Partial<RouteConfig>,
+): Situation {
+  if (index === null)
+    return { config: { ...config, default_route: { ...config.default_route, ...change } } as Config, as };
+  const routes = config.routes.map((route, i) => (i === index ? { ...route, ...change } : route));
+  return { config: { ...config, routes }, as };
+}
+
+/** A list without what stands at one place. */
+export function without<T>(list: readonly T[] | undefined, at: number): T[] {
+  return (list ?? []).filter((_, i) => i !== at);
+}
