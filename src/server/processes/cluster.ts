@@ -62,7 +62,8 @@ export async function startPool(
     for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill('SIGKILL');
   });
 
-  const listeners = loaded.config.decision === null ? 1 : 2;
+  const { decision } = loaded.config;
+  const listeners = [loaded.config.listen, decision, decision?.grpc].filter((each) => each != null).length;
   const secure = loaded.certificate !== null;
 
   const fork = (): ClusterWorker => {
@@ -111,10 +112,11 @@ export async function startPool(
   const [urls = []] = await Promise.all(
     Array.from({ length: count }, () => listening(fork(), { listeners, secure })),
   );
-  const [url = '', decisionUrl = null] = urls;
+  const [url = '', decisionUrl = null, grpcUrl = null] = urls;
   return {
     url,
     decisionUrl,
+    grpcUrl,
     size: () => serving.size,
     metrics: async () => {
       const ask = async (worker: ClusterWorker) =>
@@ -171,7 +173,7 @@ export async function startPool(
 
 /** What each worker listens on. */
 interface Listeners {
-  /** How many ports: the public one, and the decision port behind it. */
+  /** How many ports: the public one, and the decision ports behind it. */
   readonly listeners: number;
   /** Whether the public port speaks TLS. */
   readonly secure: boolean;
