@@ -36,8 +36,8 @@ COPY --from=build /app/dist ./dist
 
 USER 65532:65532
 VOLUME ["/var/lib/latchkey"]
-# Public and admin ports, and the one for proxies that ask first.
-EXPOSE 8080 9901 9902
+# Public and admin ports, and those for proxies that ask first.
+EXPOSE 8080 9901 9902 9903
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=3 \
   CMD ["node", "/app/dist/cli.js", "healthcheck", "--config", "/etc/latchkey/latchkey.yaml"]

@@ -94,7 +94,7 @@ function describe(error: unknown): string {
   if (code === 'EACCES' && port !== undefined)
     return `port ${port} may not be opened by this user; choose one above 1023`;
   if (code !== undefined && NO_ADDRESS.has(code))
-    return `an address to listen on is none of this machine (${code}); see listen.host, admin.host and decision.host`;
+    return `an address to listen on is none of this machine (${code}); see listen.host, admin.host, decision.host and decision.grpc.host`;
   return error.message.replaceAll('\n', ' ');
 }
 

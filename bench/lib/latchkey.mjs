@@ -54,6 +54,7 @@ export async function startLatchkey(what) {
     readyAt: Date.parse(ready.time),
     port: Number(new URL(ready.listen).port),
     decisionPort: ready.decision === undefined ? undefined : Number(new URL(ready.decision).port),
+    grpcPort: ready.decision_grpc === undefined ? undefined : Number(new URL(ready.decision_grpc).port),
     adminUrl: ready.admin,
     /** Where its inspector listens; empty unless it was started with one. */
     inspector: /ws:\/\/\S+/.exec(readFileSync(log, 'utf8'))?.[0] ?? '',
@@ -77,7 +78,7 @@ function unusedName(base, count = 1) {
 
 /**
  * @param {string} log
- * @returns {{ time: string, listen: string, decision?: string, admin: string } | undefined}
+ * @returns {{ time: string, listen: string, decision?: string, decision_grpc?: string, admin: string } | undefined}
  */
 function readyLine(log) {
   const line = readFileSync(log, 'utf8')

@@ -184,7 +184,12 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
     },
   );
   opened.audit.record({ event: 'server.started', outcome: 'success', actor: null });
-  const urls = { listen: serving.url, admin: admin.url, decision: serving.decisionUrl ?? undefined };
+  const urls = {
+    listen: serving.url,
+    admin: admin.url,
+    decision: serving.decisionUrl ?? undefined,
+    decision_grpc: serving.grpcUrl ?? undefined,
+  };
   const ready = { ...urls, workers: count, config: loaded.file };
   // Written whatever the level of the log is.
   log.child({}, { level: 'info' }).info(ready, 'ready');
@@ -243,6 +248,7 @@ async function startAlone(
   return {
     url: worker.url,
     decisionUrl: worker.decisionUrl,
+    grpcUrl: worker.grpcUrl,
     size: () => 1,
     metrics: renderMetrics,
     casualties: async () => worker.casualties(),

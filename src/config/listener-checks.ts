@@ -3,15 +3,19 @@ import type { Config } from './schema/config.js';
 
 /** Two listeners can't have one port of one address. */
 export function checkListeners({ listen, admin, decision }: Config, add: Add): void {
-  const listeners = Object.entries({ listen, admin, decision }).flatMap(([name, listener]) =>
-    listener === null || listener.port === 0 ? [] : [{ name, ...listener }],
+  const grpc = decision === null ? null : decision.grpc;
+  const listeners = Object.entries({ listen, admin, decision, 'decision.grpc': grpc }).flatMap(
+    ([name, listener]) => (listener === null || listener.port === 0 ? [] : [{ name, ...listener }]),
   );
   listeners.forEach((one, i) => {
     const other = listeners
       .slice(0, i)
       .find((each) => each.port === one.port && overlap(each.host, one.host));
     if (other !== undefined)
-      add([one.name, 'port'], `${one.name}.port: is the port of ${other.name} already; choose another`);
+      add(
+        [...one.name.split('.'), 'port'],
+        `${one.name}.port: is the port of ${other.name} already; choose another`,
+      );
   });
 }
 

@@ -100,6 +100,12 @@ export function limitRest(req: IncomingRequest): void {
   req.once('end', () => clearTimeout(timer));
 }
 
+/** An answer of Latchkey's own where something else writes it. */
+export function replyParts(reply: Reply, requestId: string): { fields: string[]; body: string } {
+  const body = bodyOf(reply);
+  return { fields: ownFields(reply, requestId, lengthOf(body)), body: String(body ?? '') };
+}
+
 /** Writes an answer straight to a socket whose request never became one (a parse error, a handshake) and ends it. */
 export function writeRawReply(socket: Duplex, reply: Reply, requestId: string): void {
   if (!socket.writable) {

@@ -7,20 +7,18 @@ import {
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2';
-import type { TLSSocket } from 'node:tls';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { guarded } from '../domain/guarded.js';
-import type { Serve } from '../http/exchange.js';
-import { Http2Request } from './http2-request.js';
-import { brokenByClient, Http2Response } from './http2-response.js';
+import { brokenByClient } from './http2-response.js';
 
 /** Requests side by side on one connection (RFC 9113 6.5.2 recommends no fewer). */
-const MAX_STREAMS = 100;
+export const MAX_STREAMS = 100;
 /** Bytes of bodies that may be under way on one connection and on one of its streams. */
 const CONNECTION_WINDOW = 1_048_576;
 const STREAM_WINDOW = 65_535;
 /** MiB that node keeps for one connection; beyond it new streams are refused. */
-const SESSION_MEMORY = 8;
+export const SESSION_MEMORY = 8;
 /** Streams that a client may break off at once, and each second (CVE-2023-44487). */
 const RESETS = 200;
 const RESETS_PER_SECOND = 20;
@@ -40,7 +38,7 @@ export type ListenerLimits = Pick<Config['limits'], 'head_size' | 'head_timeout'
 
 /** One connection that speaks HTTP/2. */
 interface Connection {
-  readonly socket: TLSSocket;
+  readonly socket: Socket;
   readonly session: ServerHttp2Session;
   readonly streams: Set<ServerHttp2Stream>;
   /** Answers that are whole and wait for their client, by when they were seen first. */
@@ -55,38 +53,59 @@ interface Connection {
   resetsAt: number;
 }
 
+/** Called with a stream that a client began. @param rawHeaders flat, pseudo-header fields included */
+type StreamListener = (
+  socket: Socket,
+  stream: ServerHttp2Stream,
+  headers: IncomingHttpHeaders,
+  rawHeaders: readonly string[],
+) => void;
+
+/** Never listens: it takes over sockets whose handshake is done. */
+function createHttp2Server({ head_size }: ListenerLimits): Http2Server {
+  return createServer({
+    maxSessionMemory: SESSION_MEMORY,
+    maxSessionInvalidFrames: MAX_INVALID_FRAMES,
+    maxSessionRejectedStreams: MAX_INVALID_FRAMES,
+    maxHeaderListPairs: Math.ceil((head_size * HEAD_SIZES) / FIELD_BYTES),
+    settings: {
+      maxConcurrentStreams: MAX_STREAMS,
+      maxHeaderListSize: head_size * HEAD_SIZES,
+      initialWindowSize: STREAM_WINDOW,
+      enablePush: false,
+    },
+  });
+}
+
 /** The connections that chose HTTP/2, with the limits that `Http1Connections` keeps for the others. */
 export class Http2Connections {
   readonly #server: Http2Server;
   readonly #open = new Set<Connection>();
   readonly #limits: ListenerLimits;
-  readonly #serve: Serve;
+  readonly #begun: StreamListener;
   readonly #failed: (error: unknown, socket: Duplex) => void;
 
-  /** @param failed gets an error that a listener threw; it closes the connection */
-  constructor(limits: ListenerLimits, serve: Serve, failed: (error: unknown, socket: Duplex) => void) {
+  /**
+   * @param begun gets each stream of a client
+   * @param failed gets an error that a listener threw; it closes the connection
+   * @param server what speaks the protocol
+   */
+  constructor(
+    limits: ListenerLimits,
+    begun: StreamListener,
+    failed: (error: unknown, socket: Duplex) => void,
+    server = createHttp2Server(limits),
+  ) {
     this.#limits = limits;
-    this.#serve = serve;
+    this.#begun = begun;
     this.#failed = failed;
-    // Never listens: it takes over sockets whose handshake is done.
-    this.#server = createServer({
-      maxSessionMemory: SESSION_MEMORY,
-      maxSessionInvalidFrames: MAX_INVALID_FRAMES,
-      maxSessionRejectedStreams: MAX_INVALID_FRAMES,
-      maxHeaderListPairs: Math.ceil((limits.head_size * HEAD_SIZES) / FIELD_BYTES),
-      settings: {
-        maxConcurrentStreams: MAX_STREAMS,
-        maxHeaderListSize: limits.head_size * HEAD_SIZES,
-        initialWindowSize: STREAM_WINDOW,
-        enablePush: false,
-      },
-    });
+    this.#server = server;
     // The connection ends with it; the error code is sent to its client.
     this.#server.on('sessionError', () => undefined);
   }
 
   /** Serves a connection from now on. */
-  accept(socket: TLSSocket): void {
+  accept(socket: Socket): void {
     const onSession = guarded(
       (session: ServerHttp2Session) => this.#watch(socket, session),
       (error) => this.#failed(error, socket),
@@ -148,7 +167,7 @@ export class Http2Connections {
     }
   }
 
-  #watch(socket: TLSSocket, session: ServerHttp2Session): void {
+  #watch(socket: Socket, session: ServerHttp2Session): void {
     const now = performance.now();
     const connection: Connection = {
       socket,
@@ -181,8 +200,7 @@ export class Http2Connections {
     connection.served = true;
     connection.streams.add(stream);
     stream.once('close', () => this.#ended(connection, stream));
-    const request = new Http2Request(connection.socket, stream, headers, rawHeaders);
-    this.#serve(request, new Http2Response(request));
+    this.#begun(connection.socket, stream, headers, rawHeaders);
   }
 
   #ended(connection: Connection, stream: ServerHttp2Stream): void {

@@ -13,7 +13,7 @@ import { TlsServer } from './tls.js';
 /** After this time without a byte the system asks whether the other side still lives. */
 const TCP_KEEP_ALIVE_MS = 60_000;
 
-const TCP_OPTIONS: ServerOpts = {
+export const TCP_OPTIONS: ServerOpts = {
   noDelay: true,
   keepAlive: true,
   keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,

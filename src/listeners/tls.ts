@@ -7,11 +7,13 @@ import type { Serve } from '../http/exchange.js';
 import { failedHandshakes } from '../observe/metrics.js';
 import type { Http1Connections } from './http1-connections.js';
 import { Http2Connections, type ListenerLimits } from './http2-connections.js';
+import { Http2Request } from './http2-request.js';
+import { Http2Response } from './http2-response.js';
 
 /** The oldest version that is spoken; ciphers are those of Node. */
 const MIN_VERSION = 'TLSv1.2';
 /** How often limits of HTTP/2 are looked after. */
-const MAX_SWEEP_MS = 2_000;
+export const MAX_SWEEP_MS = 2_000;
 
 /**
  * The public server where TLS is on. Each connection says in its handshake which protocol it speaks (ALPN): HTTP/1.1 goes to
@@ -46,7 +48,14 @@ export class TlsServer extends Server {
     });
     this.#http1 = http1;
     this.#failed = failed;
-    this.#http2 = new Http2Connections(limits, serveHttp2, failed);
+    this.#http2 = new Http2Connections(
+      limits,
+      (socket, stream, headers, rawHeaders) => {
+        const request = new Http2Request(socket, stream, headers, rawHeaders);
+        serveHttp2(request, new Http2Response(request));
+      },
+      failed,
+    );
     this.#sweep = setInterval(
       () => this.#http2.sweep(),
       Math.min(MAX_SWEEP_MS, limits.head_timeout / 2),

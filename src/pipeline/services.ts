@@ -2,6 +2,7 @@ import type { Handler } from '../endpoints/endpoints.js';
 import type { Gate } from '../gate/gate.js';
 import type { Identify } from '../gate/identity.js';
 import type { BodyLimits } from '../http/read-body.js';
+import type { FieldSplitter } from '../http/joined-fields.js';
 import type { HeadReader } from '../http/read-head.js';
 import type { Log } from '../observe/log.js';
 import type { Tracing } from '../observe/tracing.js';
@@ -35,6 +36,7 @@ export interface Services {
   readonly forward: Forward;
   readonly upgrade: Upgrade;
   readonly decisionHeaders: ForwardAuthHeaders;
+  readonly splitJoined: FieldSplitter;
   readonly identify: Identify;
   /** Assertions are bound to their request (`identity.assertion.bind`). */
   readonly bindsAssertions: boolean;

@@ -36,6 +36,7 @@ import { Ownership } from '../gate/ownership.js';
 import { TokenLimits } from '../gate/token-limits.js';
 import { LOGIN_STATE_COOKIE } from '../http/cookies.js';
 import { createClientReader } from '../http/client-address.js';
+import { createFieldSplitter } from '../http/joined-fields.js';
 import { createHeadReader } from '../http/read-head.js';
 import { type Log, logFor } from '../observe/log.js';
 import { type AddressState, loginChecks } from '../observe/metrics.js';
@@ -224,6 +225,10 @@ export function createRuntime(
     forward: createForward({ ownCookies: [names.sessionCookie, ...otherCookies] }),
     upgrade: createUpgrade({ ownCookies: [names.sessionCookie, ...otherCookies] }),
     decisionHeaders: createForwardAuthHeaders(requestHeaderSettings),
+    splitJoined: createFieldSplitter({
+      credentialNames: [names.key, names.otp],
+      ownCookies: [names.sessionCookie, ...otherCookies],
+    }),
     upstreamOf: (name) => upstreamNamed(upstreams, name),
     defaultUpstream: defaultUpstream(config),
     identify: createIdentify(

@@ -27,8 +27,8 @@ export interface ForwardAuthHeaders {
   readonly refuse: (head: RequestHead, namesRemoved: boolean) => Refusal | undefined;
   /** Fields for the upstream: identity, `Cookie` without the session, and `Authorization` unless it holds a token. */
   readonly fields: (head: RequestHead, identity: readonly string[]) => string[];
-  /** Names of fields that the upstream must not get, as Envoy takes them from an answer. */
-  readonly removed: (head: RequestHead, fields: readonly string[]) => string;
+  /** Names of fields that the upstream must not get, where the answer can tell. */
+  readonly removed: (head: RequestHead, fields: readonly string[]) => string[];
 }
 
 /** What Envoy writes itself before it asks; what a client sent there is replaced already. */
@@ -114,7 +114,7 @@ export function createForwardAuthHeaders(settings: RequestHeaderSettings): Forwa
       const isWithheld =
         firstField(head.fields, AUTHORIZATION) !== undefined &&
         firstField(fields, AUTHORIZATION) === undefined;
-      return [...absent, ...sent, ...(isWithheld ? [AUTHORIZATION] : []), ...always].join(',');
+      return [...absent, ...sent, ...(isWithheld ? [AUTHORIZATION] : []), ...always];
     },
   };
 }

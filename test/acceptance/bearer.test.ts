@@ -25,7 +25,7 @@ async function setUp(t: Test, config: object = {}) {
   const { cert, key } = selfSigned(temporaryFolder(t), 'latchkey');
   const fixture = await startFixture(t, {
     listen: { host: '127.0.0.1', port: 0, tls: { cert, key } },
-    decision: { host: '127.0.0.1', port: 0 },
+    decision: { host: '127.0.0.1', port: 0, grpc: { port: 0 } },
     routes: ROUTES,
     ...config,
   });
@@ -107,6 +107,9 @@ const odd = (secret: string) => [
   secret, `Bearer\t${secret}`, `Bearer ${secret}, Basic YTpi`, `Basic YTpi, Bearer ${secret}`, `Bearer "${secret}"`, `Token ${secret}`, `Bearer token=${secret}`.replace('token=', 'token= '),
   `Bearer ${secret} x`, `Bearer: ${secret}`, `Bearer,${secret}`, `Bearer Bearer ${secret}`, `Digest username="${secret}"`,
 ]; // prettier-ignore
+/** A token does not go on, and what may have been two fields, of which one holds it, is refused. */
+const withheld = (name: string, authorization: string) =>
+  name === 'gRPC with joined fields' && authorization.includes(',') ? undefined : [undefined];
 /** Credentials of other systems. */
 const OTHERS = [
   `Basic ${btoa('a:b')}`, 'Negotiate YII=', 'Bearer abc', 'Bearer', 'bearer', 'Bearer eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJ4In0.c2ln', `Bearer lk${'a'.repeat(37)}`, `Bearer lk${'a'.repeat(39)}`,
@@ -120,7 +123,7 @@ t.test('no spelling of a Bearer token reaches an upstream; what is of others doe
     for (const Authorization of spellings(good))
       t.same(await forwarded(name, ask, '/service/SVC1', { Authorization }), [undefined], `${name}: ${Authorization.slice(0, 9)}`);
     for (const Authorization of odd(good)) {
-      t.same(await forwarded(name, ask, '/open', { Authorization }), [undefined], `${name}: ${Authorization.replaceAll(good, 'TOKEN')}`);
+      t.same(await forwarded(name, ask, '/open', { Authorization }), withheld(name, Authorization), `${name}: ${Authorization.replaceAll(good, 'TOKEN')}`);
       t.equal(await forwarded(name, ask, '/x', { Authorization }), undefined, 'it is no credential');
     }
     for (const Authorization of OTHERS) {
@@ -195,8 +198,9 @@ t.test('switched off it is no credential, and still no upstream gets a token', a
       const refused = await ask({ method: 'GET', path: '/x', headers: { Authorization: `Bearer ${secret}` } });
       t.match([refused.status, refused.headers['www-authenticate']], [401, 'ApiKey realm="api"'], name);
       for (const Authorization of [...spellings(secret), ...odd(secret)]) {
-        t.same(await forwarded(name, ask, '/open', { Authorization }), [undefined], name);
-        t.same(await forwarded(name, ask, '/x', { Authorization, 'Service-Key': other }), [undefined], `${name}: the key counts`);
+        const wanted = withheld(name, Authorization);
+        t.same(await forwarded(name, ask, '/open', { Authorization }), wanted, name);
+        t.same(await forwarded(name, ask, '/x', { Authorization, 'Service-Key': other }), wanted, `${name}: the key counts`);
       }
       t.same(await forwarded(name, ask, '/open', { Authorization: 'Basic YTpi' }), ['Basic YTpi'], name);
     }

@@ -8,7 +8,7 @@ import { startRedis } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 
 const ON = {
-  decision: { host: '127.0.0.1', port: 0 },
+  decision: { host: '127.0.0.1', port: 0, grpc: { port: 0 } },
   listen: { host: '127.0.0.1', port: 0, trusted_proxies: ['127.0.0.1'] },
 };
 const ROUTES = [

@@ -25,7 +25,7 @@ const { cert, key } = selfSigned(temporaryFolder(t), 'latchkey');
 const folder = temporaryFolder(t);
 const CONFIG = {
   listen: { host: '127.0.0.1', port: 0, tls: { cert, key } },
-  decision: { host: '127.0.0.1', port: 0 },
+  decision: { host: '127.0.0.1', port: 0, grpc: { port: 0 } },
   interface: { token_endpoints: 'session_or_token', account_endpoints: true },
   audit: { to: join(folder, 'audit.jsonl') },
   routes: [

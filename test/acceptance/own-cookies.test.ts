@@ -25,7 +25,7 @@ for (const forward_credentials of [false, true])
   const { cert, key } = selfSigned(temporaryFolder(t), 'latchkey');
   const { server, upstream, url, login, token } = await startFixture(t, {
     listen: { host: '127.0.0.1', port: 0, tls: { cert, key } },
-    decision: { host: '127.0.0.1', port: 0 },
+    decision: { host: '127.0.0.1', port: 0, grpc: { port: 0 } },
     identity: { forward_credentials },
     routes: [{ path: '/open', auth: 'none' }],
     login: { oidc: [provider], public_url: 'https://api.example' },

@@ -26,7 +26,7 @@ const configFile = writeConfig(
     upstreams: { api: { url: upstream.url }, away: { url: 'http://127.0.0.1:9' } },
     default_route: { upstream: 'api' },
     listen: { host: '127.0.0.1', port: 0, tls: selfSigned(folder, 'localhost') },
-    decision: { host: '127.0.0.1', port: 0 },
+    decision: { host: '127.0.0.1', port: 0, grpc: { port: 0 } },
     audit: { to: './audit.jsonl' },
     rate_limit: { writes_per_hour: 1 },
     jwt_issuers: [

@@ -35,6 +35,12 @@ t.test('a command loads the packages that it needs, and no others', async (t) =>
     const loaded = await record(async (env) => (await start(t, config, { env, program: INSTALLED })).stop());
     t.same(loaded, serving.toSorted());
   });
+  await t.test('serve with a gRPC port', async (t) => {
+    const grpc = { grpc: { port: 0 }, host: '127.0.0.1', port: 0 };
+    const other = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1', decision: grpc });
+    const loaded = await record(async (env) => (await start(t, other, { env, program: INSTALLED })).stop());
+    t.same(loaded, [...serving, '@grpc/grpc-js', 'protobufjs/light.js'].toSorted());
+  });
   const commands: readonly (readonly [string[], string[]])[] = [
     [['--help'], ['commander']],
     [['token', 'list', '--help'], ['commander']],

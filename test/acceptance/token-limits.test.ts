@@ -20,7 +20,7 @@ const configFile = writeConfig(
       tls: selfSigned(folder, 'localhost'),
       trusted_proxies: ['127.0.0.1'],
     },
-    decision: { host: '127.0.0.1', port: 0 },
+    decision: { host: '127.0.0.1', port: 0, grpc: { port: 0 } },
     audit: { to: './audit.jsonl' },
   },
   await directory(),

@@ -203,6 +203,7 @@ t.test('each fault of a configuration names its place and the fix', async (t) =>
       ['a URL where an upstream is wanted', 'upstreams:\n  web: http://a', ['2:8: upstreams.web: expected a mapping, found text; write web: { url: http://127.0.0.1:3000 }']],
       ['patterns where a role is wanted', `${UP}policy: { roles: { a: ["*"] } }`, ['2:23: policy.roles.a: expected a mapping, found a list; write a: { allow: ["*:read"] }']],
       ['one port for two listeners', `${UP}listen: { port: 9901 }`, ['1:1: admin.port: is the port of listen already; choose another']],
+      ['one port for two listeners, of one setting', `${UP}decision: { port: 81, grpc: { port: 81 } }`, ['2:37: decision.grpc.port: is the port of decision already; choose another']],
       ['one port for two listeners, of one address', `${UP}listen: { host: 127.0.0.1, port: 81 }\nadmin: { port: 81 }`, ['3:16: admin.port: is the port of listen already; choose another']],
       ['one port of two addresses', `${UP}listen: { host: 127.0.0.2, port: 81 }\nadmin: { port: 81 }`, []],
       ['a key that lost its indentation', `${UP}listen:\n  host: "::"\nport: 1`, ['4:1: unknown key "port"; below listen, indent it: "  port: ..."']],

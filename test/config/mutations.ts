@@ -7,7 +7,7 @@ const block = (text: string) => stringify(parse(text));
 export const FULL = block(`
 listen: { host: 127.0.0.1, port: 0, tls: null, trusted_proxies: [10.0.0.0/8, '::1'] }
 admin: { host: 127.0.0.1, port: 0 }
-decision: { host: 127.0.0.1, port: 0 }
+decision: { host: 127.0.0.1, port: 0, grpc: { host: 127.0.0.1, port: 0 } }
 workers: 1
 interface:
   vendor: Service

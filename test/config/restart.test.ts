@@ -27,6 +27,7 @@ t.test('what takes effect only when the process starts again', async (t) => {
       ['', 'log: { level: warn }\nlogin: { max_failures: 7 }', []],
       ['', 'workers: 2\nadmin: { port: 1 }\nlogin: { max_concurrent_hashes: 3 }', ['admin', 'workers', 'login.max_concurrent_hashes']],
       ['', 'decision: {}\nlimits: { head_fields: 50 }\naudit: { to: null }', ['decision', 'limits', 'audit']],
+      ['decision: {}', 'decision: { grpc: {} }', ['decision']],
       ['', 'store: { type: lmdb, path: ./other }\ncache: { size: 1 }', ['store', 'cache']],
       ['', TLS, ['listen.host', 'listen.tls']],
       ['', MUTUAL, ['listen.tls', 'listen.tls.client_ca']],

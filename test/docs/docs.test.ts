@@ -25,12 +25,15 @@ t.test('docs/accounts.md: the configuration passes', async (t) => {
   });
 });
 
-t.test('docs/decision-endpoint.md: the configuration passes', async (t) => {
-  const [block, ...more] = blocksOf('docs/decision-endpoint.md');
+t.test('docs/decision-endpoint.md: the configurations pass', async (t) => {
+  const [block, grpc, ...more] = blocksOf('docs/decision-endpoint.md');
   t.equal(more.length, 0);
   const file = join(temporaryFolder(t), 'latchkey.yaml');
   writeFileSync(file, block?.text ?? '');
-  t.same(loadConfig(file).config.decision, { host: '127.0.0.1', port: 9902 });
+  t.same(loadConfig(file).config.decision, { host: '127.0.0.1', port: 9902, grpc: null });
+  writeFileSync(file, `upstream: http://127.0.0.1:3000\n${grpc?.text}`);
+  const both = { host: '127.0.0.1', port: 9902, grpc: { host: '127.0.0.1', port: 9903 } };
+  t.same(loadConfig(file).config.decision, both);
   writeFileSync(file, 'upstream: http://127.0.0.1:3000');
   t.equal(loadConfig(file).config.decision, null, 'off unless it is set');
 });

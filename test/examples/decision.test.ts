@@ -3,6 +3,7 @@ import t from 'tap';
 import { WebSocket, WebSocketServer } from 'ws';
 import { readFileSync } from 'node:fs';
 import { parse, parseAllDocuments } from 'yaml';
+import { loadConfig } from '../../src/config/load.js';
 import { NEVER_FORWARDED } from '../../src/http/protected-fields.js';
 import { builtInRoutes } from '../../src/endpoints/endpoints.js';
 import { FORWARDED_NAMES } from '../../src/upstream/forward-auth-headers.js';
@@ -397,4 +398,24 @@ t.test('each example sends every path of Latchkey to it, and no other; a comment
     t.same(builtInPaths(true).filter((path) => !isOwn(full, path)), [], `${proxy} with its comment`);
     t.same(others.filter((path) => isOwn(full, path)), [], `${proxy} with its comment`);
   }
+}); // prettier-ignore
+
+t.test("Envoy's example by gRPC is the one by HTTP, save how it asks", async (t) => {
+  const read = (file: string) => parse(readFileSync(`examples/envoy/${file}`, 'utf8')).static_resources;
+  const [http, grpc] = [read('envoy.yaml'), read('envoy-grpc.yaml')];
+  const take = (config: typeof http) => {
+    const [filter] = config.listeners[0].filter_chains[0].filters[0].typed_config.http_filters.splice(0, 1);
+    return { check: filter.typed_config, cluster: config.clusters.pop() };
+  };
+  const { check, cluster } = take(grpc);
+  const { check: byHttp } = take(http);
+  t.same(grpc, http);
+  const { allowed_headers: _, http_service: __, with_request_body: body, ...rest } = byHttp;
+  const { encode_raw_headers: raw, transport_api_version: version, grpc_service: service, with_request_body: own, ...same } = check;
+  t.same(same, rest);
+  t.equal(same.failure_mode_allow, false);
+  t.same(own, { ...body, pack_as_bytes: true });
+  t.same([raw, version, service.envoy_grpc], [true, 'V3', { cluster_name: cluster.name }]);
+  const { host, port } = loadConfig('examples/envoy/latchkey-grpc.yaml', {}).config.decision?.grpc ?? {};
+  t.same(cluster.load_assignment.endpoints[0].lb_endpoints[0].endpoint.address.socket_address, { address: host, port_value: port });
 }); // prettier-ignore

@@ -22,7 +22,7 @@ export const EVERYTHING = {
   config: {
     upstream,
     store: { ...redis, password: '${REDIS_PASSWORD}' },
-    decision: { host: '0.0.0.0' },
+    decision: { host: '0.0.0.0', grpc: { host: '0.0.0.0' } },
     listen: { port: 8443, tls: { cert: 'secrets/api-tls/tls.crt', key: 'secrets/api-tls/tls.key' } },
     limits: { drain_timeout: '2m' },
     cache: { size: 1_000_000 },

@@ -1,5 +1,6 @@
 import type { ClientHttp2Session } from 'node:http2';
 import { request } from 'node:https';
+import { askByGrpc } from './grpc.js';
 import { type Reply, send } from './http.js';
 import { sendHttp2 } from './http2.js';
 import type { Running } from './latchkey.js';
@@ -22,11 +23,17 @@ export const HANDSHAKE = {
   'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==',
 };
 
-/** Entrances of the decision port, where proxies understand 401 and 403 only. */
-export const DECIDES: ReadonlySet<string> = new Set(['auth-request', 'forward-auth', 'ext_authz']);
+/** Entrances of the decision ports, where proxies understand 401 and 403 only. */
+export const DECIDES: ReadonlySet<string> = new Set([
+  'auth-request',
+  'forward-auth',
+  'ext_authz',
+  'gRPC',
+  'gRPC with joined fields',
+]);
 
 /** Every way into a server. @param session a connection of HTTP/2 to it */
-export function entrancesOf({ url, decision }: Running, session: ClientHttp2Session) {
+export function entrancesOf({ url, decision, grpc }: Running, session: ClientHttp2Session) {
   return {
     'HTTP/1.1': ({ method, path, headers }) => send(url, path, { method, headers }),
     'HTTP/2': ({ method, path, headers }) => sendHttp2(session, path, { method, headers }),
@@ -40,6 +47,9 @@ export function entrancesOf({ url, decision }: Running, session: ClientHttp2Sess
         headers: { ...headers, 'X-Forwarded-Method': method, 'X-Forwarded-Uri': path },
       }),
     ext_authz: ({ method, path, headers }) => send(decision, `/ext_authz${path}`, { method, headers }),
+    gRPC: ({ method, path, headers }) => askByGrpc(grpc, { method, target: path, headers }),
+    'gRPC with joined fields': ({ method, path, headers }) =>
+      askByGrpc(grpc, { method, target: path, headers, joined: true }),
   } as const satisfies Record<string, Entrance>;
 }
 

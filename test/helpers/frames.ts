@@ -118,7 +118,7 @@ export class FrameConnection {
   static async open(t: { teardown: (fn: () => void) => void }, url: string, settings = Buffer.alloc(0)) {
     const connection = new FrameConnection(url);
     t.teardown(() => connection.socket.destroy());
-    await once(connection.socket, 'secureConnect');
+    await once(connection.socket, url.startsWith('https:') ? 'secureConnect' : 'connect');
     connection.write(Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(SETTINGS, 0, 0, settings));
     return connection;
   } // prettier-ignore

@@ -10,6 +10,7 @@ import type { PageFile, PageFiles } from '../../src/endpoints/page-files.js';
 import type { Serve } from '../../src/http/exchange.js';
 import { refusalReply } from '../../src/http/replies.js';
 import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
+import { createDecisionListener } from '../../src/listeners/decision/server.js';
 import { createRequestListener } from '../../src/listeners/http.js';
 import { Http1Connection } from '../../src/listeners/http1-connection.js';
 import type { AuditEntry, AuditLog } from '../../src/observe/audit.js';
@@ -23,6 +24,7 @@ import { casualtiesOf, shadowReport } from '../../src/server/shadow.js';
 import { type OpenedStore, openStore } from '../../src/server/stores/open-store.js';
 import type { ForwardRequest } from '../../src/upstream/forward-request.js';
 import { directory, shortcuts } from './fixture.js';
+import type { GrpcReply } from './grpc.js';
 import { bodyOf, methodOf, type Reply, type Sent } from './http.js';
 import { temporaryFolder, writeConfig } from './latchkey.js';
 import { rememberSecretsOf } from './secrets.js';
@@ -45,6 +47,10 @@ export interface InProcess extends ReturnType<typeof shortcuts> {
   readonly request: (target: string, sent?: Sent) => Promise<Handled>;
   /** What the admin port would tell of the shadow policy. */
   readonly shadow: () => ReturnType<typeof shadowReport>;
+  /** Asks the decision port; a check of HTTP is a request. */
+  readonly decide: (target: string, sent?: Sent) => Promise<Handled>;
+  /** Asks the gRPC port. */
+  readonly decideByGrpc: (message: Buffer) => Promise<GrpcReply & Pick<Handled, 'audit' | 'log'>>;
 }
 
 /** What tests may replace before a request is served. */
@@ -74,7 +80,9 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
   const runtime = createRuntime(loaded, opened, log, undefined, undefined, () => PAGE, undefined, casualties);
   const services = { ...runtime.services, forward: output.forward };
   const streams = new StreamRevalidator(() => runtime.streamRecheck, runtime.recheck, () => undefined);
-  const listener = createRequestListener(() => ({ ...services, ...replaced.services?.(services) }), streams);
+  const served = (): Services => ({ ...services, ...replaced.services?.(services) });
+  const listener = createRequestListener(served, streams);
+  const decisions = createDecisionListener(served);
   t.teardown(async () => {
     streams.close();
     await runtime.close();
@@ -89,7 +97,18 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
     return { ...reply, audit: output.entries, log: output.lines(), forwarded: output.forwarded };
   };
   const shadow = () => shadowReport(loaded, casualties === null ? [] : [casualties.tally()]);
-  return { ...shortcuts(request), request, loaded, opened, shadow };
+  const decide = async (target: string, sent: Sent = {}): Promise<Handled> => {
+    output.clear();
+    const reply = await exchange(decisions, target, sent);
+    return { ...reply, audit: output.entries, log: output.lines(), forwarded: undefined };
+  };
+  const decideByGrpc: InProcess['decideByGrpc'] = async (message) => {
+    output.clear();
+    const { checkByGrpc } = await import('./in-process-grpc.js');
+    const reply = await checkByGrpc(served(), loaded.config.limits.head_size, message);
+    return { ...reply, audit: output.entries, log: output.lines() };
+  };
+  return { ...shortcuts(request), request, decide, decideByGrpc, loaded, opened, shadow };
 } // prettier-ignore
 
 /** Takes a digest for the costly hash that a login gets; the fixture's own hashes are cheap. */

@@ -133,6 +133,8 @@ export interface Running {
   readonly admin: string;
   /** The decision port; empty when it is off. */
   readonly decision: string;
+  /** The gRPC port; empty when it is off. */
+  readonly grpc: string;
   readonly pid: number;
   readonly stdout: () => string;
   readonly stderr: () => string;
@@ -195,6 +197,7 @@ export async function startCommand(
     url: ready.listen,
     admin: ready.admin,
     decision: ready.decision ?? '',
+    grpc: ready.decision_grpc ?? '',
     pid: child.pid ?? 0,
     stdout: () => output().stdout,
     stderr: () => output().stderr,
@@ -237,6 +240,7 @@ interface Ready {
   readonly listen: string;
   readonly admin: string;
   readonly decision?: string;
+  readonly decision_grpc?: string;
 }
 
 async function waitForReady(

@@ -33,7 +33,7 @@ t.test('the Dockerfile keeps the rules of the trade', async (t) => {
   t.equal(given('STOPSIGNAL'), 'SIGTERM');
   t.equal(/image\.version="([^"]*)"/.exec(given('LABEL'))?.[1], JSON.parse(readFileSync('package.json', 'utf8')).version);
   const ports = [listenSchema, adminSchema, decisionSchema].map((schema) => String(schema.parse({}).port));
-  t.same(given('EXPOSE').split(' '), ports);
+  t.same(given('EXPOSE').split(' '), [...ports, String(decisionSchema.parse({ grpc: {} }).grpc?.port)]);
   t.match(wordsOf(/CMD (.*)$/.exec(given('HEALTHCHECK'))?.[1] ?? ''), [...wordsOf(given('ENTRYPOINT')), 'healthcheck', ...wordsOf(given('CMD')).slice(1)]);
 }); // prettier-ignore
 

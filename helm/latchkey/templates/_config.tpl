@@ -102,6 +102,16 @@ a URL says where something is, and no more. dict "value" "path" "secret".
 {{- end -}}
 {{- end -}}
 
+{{/* Empty when Envoy does not ask by gRPC. */}}
+{{- define "latchkey.grpcPort" -}}
+{{- $decision := default dict .Values.config.decision -}}
+{{- if hasKey $decision "grpc" -}}
+{{- if not (kindIs "invalid" $decision.grpc) -}}
+{{- include "latchkey.port" (dict "config" $decision "name" "grpc" "default" 9903) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Changes when a setting does that a running process can't take over: then the pods are replaced. Those left out here are reloaded. */}}
 {{- define "latchkey.restartChecksum" -}}
 {{- $config := .Values.config -}}

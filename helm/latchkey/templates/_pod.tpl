@@ -21,6 +21,10 @@ ports:
   - name: lk-decision
     containerPort: {{ . }}
   {{- end }}
+  {{- with include "latchkey.grpcPort" . }}
+  - name: lk-grpc
+    containerPort: {{ . }}
+  {{- end }}
 startupProbe:
   httpGet: { path: /healthz, port: lk-admin }
   {{- toYaml .Values.startupProbe | nindent 2 }}

@@ -38,7 +38,7 @@ export const configSchema = z.strictObject({
   decision: decisionSchema
     .nullable()
     .default(null)
-    .describe('The listener for proxies that ask for decisions; off unless present')
+    .describe('The listeners for proxies that ask for decisions; off unless present')
     .meta({ restart: true, example: '{ port: 9902 }' }),
   workers: z
     .union([integer(1, 256), z.literal('auto')], 'expected a number from 1 to 256, or auto')

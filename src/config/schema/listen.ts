@@ -65,5 +65,15 @@ export const adminSchema = z.strictObject({
     ),
 });
 
-/** The listener for proxies that ask first. */
-export const decisionSchema = z.strictObject(listener('127.0.0.1', 9902));
+/** The listeners for proxies that ask first. */
+export const decisionSchema = z.strictObject({
+  ...listener('127.0.0.1', 9902),
+  grpc: z
+    .strictObject(listener('127.0.0.1', 9903))
+    .nullable()
+    .default(null)
+    .describe(
+      'A listener for Envoy, which asks by gRPC (envoy.service.auth.v3.Authorization/Check); off unless present',
+    )
+    .meta({ example: '{ port: 9903 }' }),
+});

@@ -1,18 +1,13 @@
 import type { Serve } from '../../http/exchange.js';
 import type { ListenerLimits } from '../http2-connections.js';
 import { createPublicServer, type PortHandlers, type PublicServer } from '../server.js';
-import { createLogThrottle } from '../../observe/log-throttle.js';
 import type { Services } from '../../pipeline/services.js';
-import { CheckHandler, denial, type TellMistake } from './check.js';
+import { CheckHandler } from './check.js';
+import { createTellMistake, denial } from './handler.js';
 
 /** Makes the listener of checks. @param services as they are now; a check ends with those that it began with */
 export function createDecisionListener(services: () => Services): Serve {
-  const throttle = createLogThrottle();
-  const tellMistake: TellMistake = ({ log }, { refusal, detail }) => {
-    // Paths of built-in endpoints are the client's choice, so they count as one.
-    const suppressed = throttle(refusal === 'own_endpoint' ? refusal : detail);
-    if (suppressed !== undefined) log.warn({ detail, suppressed }, 'misconfigured forward-auth proxy');
-  };
+  const tellMistake = createTellMistake();
   return (req, res) => {
     new CheckHandler(services(), tellMistake, req, res).handle();
   };

@@ -74,7 +74,8 @@ export async function startPool(
     for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill('SIGKILL');
   });
 
-  const listeners = loaded.config.decision === null ? 1 : 2;
+  const { decision } = loaded.config;
+  const listeners = [loaded.config.listen, decision, decision?.grpc].filter((each) => each != null).length;
   const secure = loaded.certificate !== null;
 
   const fork = (): ClusterWorker => {
@@ -127,10 +128,11 @@ export async function startPool(
   const [urls = []] = await Promise.all(
     Array.from({ length: count }, () => listening(fork(), { listeners, secure })),
   );
-  const [url = '', decisionUrl = null] = urls;
+  const [url = '', decisionUrl = null, grpcUrl = null] = urls;
   return {
     url,
     decisionUrl,
+    grpcUrl,
     size: () => serving.size,
     metrics: async () => renderSum([await readMetrics(), ...(await askAll('metrics', metrics))]),
     casualties: async () => (await askAll('casualties', casualties)).flat(),
@@ -180,7 +182,7 @@ export async function startPool(
 
 /** What each worker listens on. */
 interface Listeners {
-  /** How many ports: the public one, and the decision port behind it. */
+  /** How many ports: the public one, and the decision ports behind it. */
   readonly listeners: number;
   /** Whether the public port speaks TLS. */
   readonly secure: boolean;

@@ -6,6 +6,8 @@ export interface Serving {
   readonly url: string;
   /** The decision port; null when it is off. */
   readonly decisionUrl: string | null;
+  /** The gRPC port; null when it is off. */
+  readonly grpcUrl: string | null;
   /** Number of processes that serve now. */
   readonly size: () => number;
   /** Metrics of every process, summed, as Prometheus text. */

@@ -9,6 +9,7 @@ import { watchAddresses } from '../../observe/metrics.js';
 import type { Serve } from '../../http/exchange.js';
 import { createPublicServer, listen, type PublicServer } from '../../listeners/server.js';
 import { createRequestListener, refusalOutside } from '../../listeners/http.js';
+import type { createGrpcServer } from '../../listeners/decision/grpc/server.js';
 import { createDecisionListener, createDecisionServer } from '../../listeners/decision/server.js';
 import { configHash, logSettings } from '../../config/hash.js';
 import { Membership, nameOf } from '../fleet/membership.js';
@@ -32,13 +33,15 @@ const RETIRE_SWEEP_MS = 200;
 /** A request may still be authorized when a reload replaces its services; by then it has come to its upstream. */
 const JUDGED_MS = 5_000;
 
-/** A process that serves the public port and the decision port. */
+/** A process that serves the public port and the decision ports. */
 export interface Worker {
   readonly url: string;
   /** The decision port; null when it is off. */
   readonly decisionUrl: string | null;
   /** What the shadow policy would decide otherwise; empty without one. */
   readonly casualties: () => CasualtyTally[];
+  /** The gRPC port; null when it is off. */
+  readonly grpcUrl: string | null;
   /** Builds what another configuration needs. It takes over by `commit`. */
   prepare(next: LoadedConfig): { readonly commit: () => void; readonly abort: () => Promise<void> };
   /** Stops accepting, waits for what is in flight, writes last uses down. */
@@ -95,7 +98,9 @@ export async function startWorker(
           unreadable: countUnreadable,
           fault,
         });
-  const servers = decision === null ? [server] : [server, decision];
+  const grpcAddress = decisionAddress === null ? null : decisionAddress.grpc;
+  const grpc = grpcAddress === null ? null : await startGrpc(limits, () => runtime.services, fault);
+  const servers = [server, decision, grpc].filter((each) => each !== null);
   limitConnections(servers, limits.connections, log);
   // In this order in every worker: a port that the system picks is shared by the order in which it was asked for.
   const url = await listen(server, address.host, address.port);
@@ -103,6 +108,8 @@ export async function startWorker(
     decision === null || decisionAddress === null
       ? null
       : await listen(decision, decisionAddress.host, decisionAddress.port);
+  const grpcUrl =
+    grpc === null || grpcAddress === null ? null : await listen(grpc, grpcAddress.host, grpcAddress.port);
   member.update({ name: nameOf(url.slice(url.lastIndexOf(':') + 1)) });
   const retire = (old: Runtime): Promise<void> =>
     whenUnused(old, () => closed)
@@ -115,6 +122,7 @@ export async function startWorker(
     url,
     decisionUrl,
     casualties: () => (casualties === null ? [] : [casualties.tally()]),
+    grpcUrl,
     prepare: (next) => {
       const nextCasualties = casualtiesOf(next, casualties);
       const prepared = runtimeOf(next, nextCasualties);
@@ -137,16 +145,19 @@ export async function startWorker(
     },
     drain: async () => {
       draining = true;
-      await Promise.all([
-        closeServer(server, limits.drain_timeout),
-        decision === null ? null : closeServer(decision, limits.drain_timeout),
-      ]);
+      await Promise.all(servers.map(async (each) => closeServer(each, limits.drain_timeout)));
       closed = true;
       streams.close();
       await member.leave();
       await Promise.all([...retiring, runtime.close()]);
     },
   };
+}
+
+/** The library is loaded where it is used only. */
+async function startGrpc(...args: Parameters<typeof createGrpcServer>): Promise<PublicServer> {
+  const loaded = await import('../../listeners/decision/grpc/server.js');
+  return loaded.createGrpcServer(...args);
 }
 
 /** What came on a connection and was no request has no record; it is counted. */

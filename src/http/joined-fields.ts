@@ -1,0 +1,97 @@
+import type { Refusal } from '../domain/refusal.js';
+import { AUTHORIZATION } from './bearer.js';
+import { cookieValues } from './cookies.js';
+
+/**
+ * Names of which each is one value without a comma, besides the credentials: of two, one field with a comma is made.
+ * `User-Agent` has commas of its own.
+ */
+const SINGLE: readonly string[] = [
+  'content-length',
+  'expect',
+  'origin',
+  'sec-fetch-dest',
+  'sec-fetch-site',
+  'transfer-encoding',
+  'upgrade',
+];
+
+/** An `auth-param` (RFC 9110 11.2); anything else behind a comma begins another credential. */
+const PARAMETER = /^[ \t]*[!#$%&'*+.^_`|~0-9A-Za-z-]+[ \t]*=/;
+
+/** Names of fields and cookies that carry a credential. */
+export interface JoinedNames {
+  /** Names of the key and one-time-password fields. */
+  readonly credentialNames: readonly string[];
+  /** Exact names of the cookies that are Latchkey's own. */
+  readonly ownCookies: readonly string[];
+}
+
+/**
+ * Adds a field to a flat list: as the several ones that a proxy may have joined by commas (RFC 9110 5.3), where there can
+ * be only one. So they are refused for the same reason as if they had come apart.
+ */
+export type FieldSplitter = (fields: string[], name: string, value: string) => Refusal | undefined;
+
+/** Makes a {@link FieldSplitter}. */
+export function createFieldSplitter({ credentialNames, ownCookies }: JoinedNames): FieldSplitter {
+  const single = new Set([...SINGLE, ...credentialNames.map((name) => name.toLowerCase())]);
+  const cookies = ownCookies.flatMap((name) => [name, `__Host-${name}`, `__Secure-${name}`]);
+  return (fields, name, value) => {
+    const lower = name.toLowerCase();
+    if (!value.includes(',')) fields.push(name, value);
+    else if (single.has(lower)) add(fields, name, value.split(','));
+    else if (lower === AUTHORIZATION) add(fields, name, credentialsOf(value));
+    else if (lower === 'content-type') add(fields, name, partsOf(value));
+    else if (lower === 'cookie' && isAmbiguous(value, cookies)) return joinedCookies();
+    else fields.push(name, value);
+    return undefined;
+  };
+}
+
+function add(fields: string[], name: string, values: readonly string[]): void {
+  for (const value of values) fields.push(name, value.trim());
+}
+
+/** A credential has its parameters behind commas, too. */
+function credentialsOf(value: string): string[] {
+  const credentials: string[] = [];
+  for (const part of partsOf(value)) {
+    if (credentials.length > 0 && PARAMETER.test(part)) credentials[credentials.length - 1] += `,${part}`;
+    else credentials.push(part);
+  }
+  return credentials;
+}
+
+/** Splits at the commas outside of quoted strings (RFC 9110 5.6.4). */
+function partsOf(value: string): string[] {
+  const parts: string[] = [];
+  let start = 0;
+  let quoted = false;
+  for (let i = 0; i < value.length; i++) {
+    const character = value[i];
+    if (quoted && character === '\\') i += 1;
+    else if (character === '"') quoted = !quoted;
+    else if (character === ',' && !quoted) {
+      parts.push(value.slice(start, i));
+      start = i + 1;
+    }
+  }
+  parts.push(value.slice(start));
+  return parts;
+}
+
+/** Whether a cookie of Latchkey's own reads differently in one field than in those that may have been joined. */
+function isAmbiguous(value: string, ownCookies: readonly string[]): boolean {
+  const parts = value.split(',');
+  return ownCookies.some(
+    (name) => cookieValues(value, name).join() !== parts.flatMap((part) => cookieValues(part, name)).join(),
+  );
+}
+
+function joinedCookies(): Refusal {
+  return {
+    refusal: 'several_credentials',
+    detail: "the field cookie may be several that were joined; set Envoy's encode_raw_headers",
+  };
+}

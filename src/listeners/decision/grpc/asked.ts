@@ -1,0 +1,148 @@
+import { isIP } from 'node:net';
+import type { Refusal } from '../../../domain/refusal.js';
+import { firstField } from '../../../http/fields.js';
+import type { FieldSplitter } from '../../../http/joined-fields.js';
+import { type Bytes, COLON, HTAB, SP, TEXT, TOKEN } from '../../../http1/bytes.js';
+import { parseRefusal } from '../../../pipeline/faults.js';
+import type { Asked } from '../protocols.js';
+import { meaningOfText, PLAIN } from '../../../http1/field-names.js';
+import { Framing } from '../../../http1/framing.js';
+import type { CheckRequest, HeaderValue, HttpRequest } from './messages.js';
+
+/** What each field line takes up besides its name and value in HTTP/1: `: ` and the line end. */
+const LINE_BYTES = 4;
+
+/** Pseudo-header fields (RFC 9113 8.3.1), which Envoy also tells as attributes, by the names of those. */
+const PSEUDO = { ':method': 'method', ':path': 'path', ':authority': 'host', ':scheme': 'scheme' } as const;
+
+/**
+ * Reads what a check is about, or refuses one that does not say it once and for all.
+ *
+ * @param split takes joined fields apart
+ * @param maxSize bytes of the target and the fields together
+ */
+export function readCheck(
+  check: CheckRequest | null,
+  split: FieldSplitter,
+  maxSize: number,
+): Asked | Refusal {
+  if (check === null) return malformedCheck('the message is no CheckRequest of envoy.service.auth.v3');
+  const http = check.attributes?.request?.http;
+  if (http == null)
+    return malformedCheck('attributes.request.http is missing; only HTTP requests are decided on');
+  const fault = attributesFault(http);
+  if (fault !== undefined) return malformedCheck(fault);
+  const { method, path, host } = http;
+  const entries = http.headerMap === null ? http.headers : http.headerMap.headers;
+  if (sizeOf(path, entries) > maxSize) return parseRefusal('head_too_large');
+  const fields = host.length === 0 ? [] : ['Host', textOf(host)];
+  const refused = addFields(fields, http, entries, http.headerMap === null ? split : addAsIs);
+  if (refused !== undefined) return refused;
+  addBody(fields, http);
+  addClient(fields, check);
+  return { method: textOf(method), target: textOf(path), fields };
+}
+
+/** What is wrong with the attributes, in words for the operator of the proxy. */
+function attributesFault(http: HttpRequest): string | undefined {
+  if (http.method.length === 0) return 'attributes.request.http.method is missing';
+  if (!isOf(TOKEN, http.method)) return 'attributes.request.http.method is no method';
+  if (http.path.length === 0) return 'attributes.request.http.path is missing';
+  if (http.query.length > 0) return 'attributes.request.http.query is set; the query belongs into path';
+  if (http.fragment.length > 0) return 'attributes.request.http.fragment is set; no request has one';
+  if (http.headerMap !== null && http.headers.length > 0)
+    return 'attributes.request.http has both headers and header_map';
+  return undefined;
+}
+
+/** What is told as an attribute, too, counts once. */
+function sizeOf(path: Buffer, entries: readonly HeaderValue[]): number {
+  let size = path.length;
+  for (const { key, value, rawValue } of entries)
+    if (key[0] !== COLON) size += key.length + value.length + rawValue.length + LINE_BYTES;
+  return size;
+}
+
+/** @param put adds a field as it is to be read */
+function addFields(
+  fields: string[],
+  http: HttpRequest,
+  entries: readonly HeaderValue[],
+  put: FieldSplitter,
+): Refusal | undefined {
+  const framing = new Framing(true);
+  for (const { key, value, rawValue } of entries) {
+    const name = textOf(key);
+    if (rawValue.length > 0 && value.length > 0 && !rawValue.equals(value))
+      return malformedCheck('a header has a value and another raw_value');
+    const bytes = rawValue.length > 0 ? rawValue : value;
+    if (name.startsWith(':')) {
+      const fault = pseudoFault(name, bytes, http);
+      if (fault !== undefined) return malformedCheck(fault);
+      continue;
+    }
+    if (name === '' || !isOf(TOKEN, key)) return parseRefusal('field_name');
+    if (!isOf(TEXT, bytes)) return parseRefusal('field_value');
+    const meaning = meaningOfText(name);
+    const fault = meaning === PLAIN ? undefined : framing.note(meaning, bytes, 0, bytes.length, bytes.length);
+    if (fault !== undefined) return parseRefusal(fault);
+    // Envoy tells it apart from the others, and who tells it twice tells the same.
+    if (name.toLowerCase() === 'host' && bytes.equals(http.host)) continue;
+    const refusal = put(fields, name, trimmed(bytes));
+    if (refusal !== undefined) return refusal;
+  }
+  return undefined;
+}
+
+function addAsIs(fields: string[], name: string, value: string): undefined {
+  fields.push(name, value);
+}
+
+function pseudoFault(name: string, value: Buffer, http: HttpRequest): string | undefined {
+  if (!Object.hasOwn(PSEUDO, name)) return 'a header has a name that begins with ":"';
+  const attribute = PSEUDO[name as keyof typeof PSEUDO];
+  return value.equals(http[attribute])
+    ? undefined
+    : `the header ${name} and attributes.request.http.${attribute} differ`;
+}
+
+/** A body of HTTP/2 needs no field that tells of it. */
+function addBody(fields: string[], { size, body, rawBody }: HttpRequest): void {
+  if (size <= 0 && body.length === 0 && rawBody.length === 0) return;
+  if (firstField(fields, 'content-length') !== undefined) return;
+  if (firstField(fields, 'transfer-encoding') === undefined) fields.push('Transfer-Encoding', 'chunked');
+}
+
+/** Envoy may keep X-Forwarded-For to itself; then its own peer is the client. */
+function addClient(fields: string[], { attributes }: CheckRequest): void {
+  const address = attributes?.source?.address?.socketAddress?.address;
+  if (address === undefined || firstField(fields, 'x-forwarded-for') !== undefined) return;
+  const text = textOf(address);
+  if (isIP(text) !== 0) fields.push('X-Forwarded-For', text);
+}
+
+function isOf(bytesOf: Uint8Array, bytes: Buffer): boolean {
+  for (const byte of bytes) if (bytesOf[byte] !== 1) return false;
+  return true;
+}
+
+/** Without the blanks around it, which are no part of a value (RFC 9110 5.5). */
+function trimmed(bytes: Buffer): string {
+  let start = 0;
+  let end = bytes.length;
+  while (start < end && isBlank(bytes[start] as number)) start += 1;
+  while (end > start && isBlank(bytes[end - 1] as number)) end -= 1;
+  return (bytes as Bytes).latin1Slice(start, end);
+}
+
+function isBlank(byte: number): boolean {
+  return byte === SP || byte === HTAB;
+}
+
+function textOf(bytes: Buffer): string {
+  return (bytes as Bytes).latin1Slice();
+}
+
+function malformedCheck(detail: string): Refusal {
+  return { refusal: 'malformed_check', detail };
+}

@@ -1,0 +1,132 @@
+import { isUtf8 } from 'node:buffer';
+import type { Refusal } from '../../../domain/refusal.js';
+import type { Admitted } from '../../../gate/gate.js';
+import type { PeerSocket } from '../../../http/client-address.js';
+import type { RequestHead } from '../../../http/head.js';
+import type { Reply } from '../../../http/replies.js';
+import { replyParts } from '../../../http/write-reply.js';
+import { rateLimitFields } from '../../../pipeline/rate-limit-fields.js';
+import type { Services } from '../../../pipeline/services.js';
+import { DecisionHandler, type TellMistake } from '../handler.js';
+import { readCheck } from './asked.js';
+import { type CheckResponse, type Received, setField } from './messages.js';
+
+/** Codes of `google.rpc.Code`. */
+const OK = 0;
+const PERMISSION_DENIED = 7;
+const INTERNAL = 13;
+const UNAVAILABLE = 14;
+const UNAUTHENTICATED = 16;
+
+/** What is counted and logged. */
+const ALLOWED: Reply = { status: 200 };
+
+/** One call of Check. */
+export interface CheckCall {
+  readonly received: Received;
+  readonly peer: PeerSocket;
+  /** Its client took it back, or its deadline has passed. */
+  readonly isCancelled: () => boolean;
+  readonly answer: (response: CheckResponse) => void;
+  /** Ends the call with an error, which Envoy takes for no decision. */
+  readonly fail: () => void;
+}
+
+/**
+ * The entrance of Envoy, which asks by gRPC. A refusal is a `DeniedHttpResponse`, a fault too: Envoy lets requests in
+ * after an error where it is set to (`failure_mode_allow`), and after a denial never.
+ */
+export class GrpcCheckHandler extends DecisionHandler {
+  readonly #call: CheckCall;
+  readonly #maxSize: number;
+  #allowed: CheckResponse | undefined;
+  #hasAnswered = false;
+
+  /** @param maxSize bytes of the target and the fields of a request together */
+  constructor(services: Services, tellMistake: TellMistake, maxSize: number, call: CheckCall) {
+    super(services, tellMistake);
+    this.#maxSize = maxSize;
+    this.#call = call;
+  }
+
+  protected readHead(): RequestHead | Refusal {
+    const { received, peer } = this.#call;
+    const asked = readCheck(received.check, this.services.splitJoined, this.#maxSize);
+    // As by HTTP, which Envoy asks by in this version, whatever its client speaks.
+    return 'refusal' in asked ? asked : this.readAskedHead(asked, '1.1', peer);
+  }
+
+  protected get namesRemoved(): boolean {
+    return true;
+  }
+
+  protected get isGone(): boolean {
+    return this.#call.isCancelled();
+  }
+
+  protected get hasAnswered(): boolean {
+    return this.#hasAnswered;
+  }
+
+  protected destroy(): boolean {
+    this.#call.fail();
+    return false;
+  }
+
+  protected write(reply: Reply): void {
+    // A fault behind allow() still ends in a refusal.
+    const allowed = reply === ALLOWED ? this.#allowed : undefined;
+    const response = allowed ?? denied(reply, this.record.requestId);
+    this.#hasAnswered = true;
+    this.#call.answer(response);
+  }
+
+  protected allow(head: RequestHead, { writes }: Admitted, identity: readonly string[]): void {
+    const { decisionHeaders, rateLimitNames } = this.services;
+    const fields = decisionHeaders.fields(head, identity);
+    const unsent = fields.find((value) => !isUtf8(Buffer.from(value, 'latin1')));
+    if (unsent !== undefined) {
+      this.refuse(notUtf8(fields[fields.indexOf(unsent) - 1] as string));
+      return;
+    }
+    const toRemove = decisionHeaders.removed(head, fields);
+    fields.push('X-Request-Id', this.record.requestId);
+    this.#allowed = {
+      status: { code: OK },
+      okResponse: {
+        headers: optionsOf(fields),
+        headersToRemove: toRemove,
+        responseHeadersToAdd: optionsOf([...rateLimitFields(rateLimitNames, writes), ...this.expiryFields()]),
+      },
+    };
+    this.answer(ALLOWED, 'allowed');
+  }
+}
+
+function denied(reply: Reply, requestId: string): CheckResponse {
+  const { fields, body } = replyParts(reply, requestId);
+  const headers = optionsOf(fields.filter((_, i) => fields[i - (i % 2)] !== 'Content-Length'));
+  const { status } = reply;
+  return { status: { code: codeOf(status) }, deniedResponse: { status: { code: status }, headers, body } };
+}
+
+function codeOf(status: number): number {
+  if (status === 401) return UNAUTHENTICATED;
+  if (status < 500) return PERMISSION_DENIED;
+  return status === 503 ? UNAVAILABLE : INTERNAL;
+}
+
+function optionsOf(fields: readonly string[]): ReturnType<typeof setField>[] {
+  const options = [];
+  for (let i = 0; i < fields.length; i += 2)
+    options.push(setField(fields[i] as string, fields[i + 1] as string));
+  return options;
+}
+
+/** Envoy reads the values of an answer as text, and would take one that is none for an error. */
+function notUtf8(name: string): Refusal {
+  return {
+    refusal: 'malformed',
+    detail: `the field ${name} is no UTF-8, which Envoy cannot be told by gRPC`,
+  };
+}

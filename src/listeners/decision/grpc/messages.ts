@@ -1,0 +1,163 @@
+import protobuf from 'protobufjs/light.js';
+
+/**
+ * What is read and written of the messages of `envoy.service.auth.v3`, with the numbers of envoyproxy/data-plane-api
+ * (Apache-2.0): `envoy/service/auth/v3/external_auth.proto` and `attribute_context.proto`,
+ * `envoy/config/core/v3/address.proto` and `base.proto`, `envoy/type/v3/http_status.proto`, `google/rpc/status.proto`.
+ *
+ * Text is read as bytes, which look the same on the wire: a decoder of strings would replace what is no UTF-8. A map is a
+ * list of its entries for the same reason: a decoder of maps would keep the last of two.
+ */
+const { root } = protobuf.Root.fromJSON({
+  nested: {
+    CheckRequest: message({ attributes: ['AttributeContext', 1] }),
+    AttributeContext: message({ source: ['Peer', 1], request: ['Request', 4] }),
+    Peer: message({ address: ['Address', 1] }),
+    Address: message({ socketAddress: ['SocketAddress', 1] }),
+    SocketAddress: message({ address: ['bytes', 2] }),
+    Request: message({ http: ['HttpRequest', 2] }),
+    HttpRequest: message({
+      method: ['bytes', 2],
+      headers: ['HeaderValue', 3, 'repeated'],
+      path: ['bytes', 4],
+      host: ['bytes', 5],
+      scheme: ['bytes', 6],
+      query: ['bytes', 7],
+      fragment: ['bytes', 8],
+      size: ['int64', 9],
+      body: ['bytes', 11],
+      rawBody: ['bytes', 12],
+      headerMap: ['HeaderMap', 13],
+    }),
+    HeaderMap: message({ headers: ['HeaderValue', 1, 'repeated'] }),
+    /** Also an entry of a `map<string, string>`. */
+    HeaderValue: message({ key: ['bytes', 1], value: ['bytes', 2], rawValue: ['bytes', 3] }),
+
+    CheckResponse: message({
+      status: ['Status', 1],
+      deniedResponse: ['DeniedHttpResponse', 2],
+      okResponse: ['OkHttpResponse', 3],
+    }),
+    Status: message({ code: ['int32', 1] }),
+    DeniedHttpResponse: message({
+      status: ['HttpStatus', 1],
+      headers: ['HeaderValueOption', 2, 'repeated'],
+      body: ['string', 3],
+    }),
+    HttpStatus: message({ code: ['int32', 1] }),
+    OkHttpResponse: message({
+      headers: ['HeaderValueOption', 2, 'repeated'],
+      headersToRemove: ['string', 5, 'repeated'],
+      responseHeadersToAdd: ['HeaderValueOption', 6, 'repeated'],
+    }),
+    HeaderValueOption: message({ header: ['HeaderValue', 1], appendAction: ['int32', 3] }),
+  },
+});
+
+const CHECK_REQUEST = root.lookupType('CheckRequest');
+const CHECK_RESPONSE = root.lookupType('CheckResponse');
+
+type FieldSpec = readonly [type: string, id: number, rule?: 'repeated'];
+
+function message(fields: Readonly<Record<string, FieldSpec>>): protobuf.IType {
+  return {
+    fields: Object.fromEntries(
+      Object.entries(fields).map(([name, [type, id, rule]]) => [
+        name,
+        { type, id, ...(rule === undefined ? {} : { rule }) },
+      ]),
+    ),
+  };
+}
+
+/** A field of the request, or an entry of the map of them. */
+export interface HeaderValue {
+  readonly key: Buffer;
+  readonly value: Buffer;
+  /** Empty in an entry of a map. */
+  readonly rawValue: Buffer;
+}
+
+/** The request that is asked about. What was not sent is empty. */
+export interface HttpRequest {
+  readonly method: Buffer;
+  /** A map: of each name it has one field, of which several were made one. */
+  readonly headers: readonly HeaderValue[];
+  /** The fields as they came, with `encode_raw_headers`. */
+  readonly headerMap: { readonly headers: readonly HeaderValue[] } | null;
+  readonly path: Buffer;
+  readonly host: Buffer;
+  readonly scheme: Buffer;
+  readonly query: Buffer;
+  readonly fragment: Buffer;
+  /** Bytes of the body that Envoy has; -1 when it does not know. */
+  readonly size: number;
+  readonly body: Buffer;
+  readonly rawBody: Buffer;
+}
+
+/** What Envoy asks. */
+export interface CheckRequest {
+  readonly attributes: {
+    /** Who is connected to Envoy. */
+    readonly source: {
+      readonly address: { readonly socketAddress: { readonly address: Buffer } | null } | null;
+    } | null;
+    /** Without HTTP it is a connection that is asked about. */
+    readonly request: { readonly http: HttpRequest | null } | null;
+  } | null;
+}
+
+/** A field to set. */
+interface HeaderValueOption {
+  readonly header: { readonly key: Buffer; readonly value: Buffer };
+  readonly appendAction: number;
+}
+
+/** What Envoy is told; it has one of both answers. */
+export interface CheckResponse {
+  /** Of `google.rpc`: 0 allows. */
+  readonly status: { readonly code: number };
+  readonly deniedResponse?: {
+    readonly status: { readonly code: number };
+    readonly headers: readonly HeaderValueOption[];
+    readonly body: string;
+  };
+  readonly okResponse?: {
+    readonly headers: readonly HeaderValueOption[];
+    readonly headersToRemove: readonly string[];
+    readonly responseHeadersToAdd: readonly HeaderValueOption[];
+  };
+}
+
+/** `OVERWRITE_IF_EXISTS_OR_ADD` of `HeaderAppendAction`; its default would append. */
+const OVERWRITE = 2;
+
+/** A field that Envoy sets instead of what it has. @param value of Latin-1 */
+export function setField(name: string, value: string): HeaderValueOption {
+  return {
+    header: { key: Buffer.from(name.toLowerCase(), 'latin1'), value: Buffer.from(value, 'latin1') },
+    appendAction: OVERWRITE,
+  };
+}
+
+/** What came as a message. The library takes null itself for a message that is missing. */
+export interface Received {
+  /** Null when it is no `CheckRequest`: that gets an answer that denies instead of an error. */
+  readonly check: CheckRequest | null;
+}
+
+/** Reads a message. */
+export function readCheckRequest(bytes: Buffer): Received {
+  try {
+    const message = CHECK_REQUEST.decode(bytes);
+    return { check: CHECK_REQUEST.toObject(message, { defaults: true, longs: Number }) as CheckRequest };
+  } catch {
+    return { check: null };
+  }
+}
+
+/** Writes a message. */
+export function writeCheckResponse(response: CheckResponse): Buffer {
+  return Buffer.from(CHECK_RESPONSE.encode(response).finish());
+}

@@ -1,0 +1,95 @@
+import type { Refusal } from '../../domain/refusal.js';
+import type { Verdict } from '../../gate/gate.js';
+import type { PeerSocket } from '../../http/client-address.js';
+import { firstField } from '../../http/fields.js';
+import type { RequestHead } from '../../http/head.js';
+import { type Reply, refusalReply } from '../../http/replies.js';
+import { createLogThrottle } from '../../observe/log-throttle.js';
+import { RequestHandler } from '../../pipeline/request-handler.js';
+import type { Services } from '../../pipeline/services.js';
+import { refuseHandshake } from '../../upstream/handshake.js';
+import { type Asked, asksAboutHandshake } from './protocols.js';
+
+/** Called with what the operator of the proxy has to fix. */
+export type TellMistake = (services: Services, refusal: Refusal & { readonly detail: string }) => void;
+
+/** Makes a {@link TellMistake} that logs. */
+export function createTellMistake(): TellMistake {
+  const throttle = createLogThrottle();
+  return ({ log }, { refusal, detail }) => {
+    // Paths of built-in endpoints are the client's choice, so they count as one.
+    const suppressed = throttle(refusal === 'own_endpoint' ? refusal : detail);
+    if (suppressed !== undefined) log.warn({ detail, suppressed }, 'misconfigured forward-auth proxy');
+  };
+}
+
+/**
+ * The answer to a check that is refused. nginx understands 401 and 403 only, so whatever is not about the credential is
+ * 403 and keeps its words; faults stay faults, which every proxy refuses too.
+ */
+export function denial(refusal: Refusal): Reply {
+  const answer = refusalReply(refusal);
+  return answer.status === 401 || answer.status >= 500 ? answer : { ...answer, status: 403 };
+}
+
+/** The entrance of proxies that ask first, whichever way they ask. */
+export abstract class DecisionHandler extends RequestHandler {
+  readonly #tellMistake: TellMistake;
+
+  constructor(services: Services, tellMistake: TellMistake) {
+    super(services);
+    this.#tellMistake = tellMistake;
+  }
+
+  /** Whether the answer names fields for the proxy to remove. */
+  protected abstract get namesRemoved(): boolean;
+
+  /** The head of the request that a proxy asks about. */
+  protected readAskedHead(
+    { method, target, fields }: Asked,
+    httpVersion: string,
+    socket: PeerSocket,
+  ): RequestHead | Refusal {
+    const head = this.services.readHead({ method, url: target, httpVersion, rawHeaders: fields, socket });
+    if ('refusal' in head || head.webSocket) return head;
+    // A proxy that passes another protocol on lets the client talk past the decision, once the upstream agrees to it.
+    if (hasUpgrade(head))
+      return { refusal: 'malformed', detail: 'the only Upgrade that is let in is "websocket"' };
+    return asksAboutHandshake(head.fields) ? { ...head, webSocket: true } : head;
+  }
+
+  protected override refuseHead(head: RequestHead): Refusal | undefined {
+    return this.services.decisionHeaders.refuse(head, this.namesRemoved);
+  }
+
+  protected override refusalOf(head: RequestHead, verdict: Verdict): Refusal | undefined {
+    if (this.record.endpoint !== null) return builtInEndpoint(head);
+    return verdict.refusal ?? (hasUpgrade(head) ? refuseHandshake(head) : undefined);
+  }
+
+  protected override answerOf(refusal: Refusal): Reply {
+    return denial(refusal);
+  }
+
+  protected override refuse(refusal: Refusal): void {
+    if (refusal.refusal === 'malformed_check' || refusal.refusal === 'own_endpoint')
+      this.#tellMistake(this.services, refusal);
+    super.refuse(refusal);
+  }
+
+  /** {@link refusalOf} lets none through. */
+  protected answerEndpoint(head: RequestHead): void {
+    this.refuse(builtInEndpoint(head));
+  }
+}
+
+function hasUpgrade({ fields }: RequestHead): boolean {
+  return firstField(fields, 'upgrade') !== undefined;
+}
+
+function builtInEndpoint({ path }: RequestHead): Refusal {
+  return {
+    refusal: 'own_endpoint',
+    detail: `Latchkey serves ${path} itself; let the proxy send it to Latchkey's own listener (listen) without asking`,
+  };
+}

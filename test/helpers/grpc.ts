@@ -1,0 +1,169 @@
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
+import protobuf from 'protobufjs';
+import type { Reply } from './http.js';
+
+/*
+ * Envoy's side of `envoy.service.auth.v3.Authorization`, by Envoy's own definitions of the messages and not by those that
+ * the program has.
+ */
+
+const { resolve } = createRequire(import.meta.url);
+const DEFINITIONS = join(dirname(resolve('@grpc/grpc-js-xds/package.json')), 'deps');
+const FOLDERS: readonly (readonly [start: string, folder: string])[] = [
+  ['envoy/', 'envoy-api'],
+  ['google/rpc/', 'googleapis'],
+  ['validate/', 'protoc-gen-validate'],
+  ['', 'xds'],
+];
+
+/** Where the definitions are: `protoc -I` of each. */
+export const INCLUDES: readonly string[] = FOLDERS.map(([, folder]) => join(DEFINITIONS, folder));
+
+const root = new protobuf.Root();
+root.resolvePath = (_origin, name) => {
+  if (name === 'google/protobuf/descriptor.proto') return resolve(`protobufjs/${name}`);
+  if (name.startsWith('google/protobuf/')) return name;
+  const [, folder = ''] = FOLDERS.find(([start]) => name.startsWith(start)) ?? [];
+  return join(DEFINITIONS, folder, name);
+};
+root.loadSync('envoy/service/auth/v3/external_auth.proto');
+const CHECK_REQUEST = root.lookupType('envoy.service.auth.v3.CheckRequest');
+const CHECK_RESPONSE = root.lookupType('envoy.service.auth.v3.CheckResponse');
+
+export const CHECK = '/envoy.service.auth.v3.Authorization/Check';
+
+/** The request of a client, as Envoy got it. */
+export interface GrpcAsked {
+  readonly method: string;
+  readonly target: string;
+  /** In Latin-1. */
+  readonly headers?: Readonly<Record<string, string | readonly string[]>> | undefined;
+  /** Other attributes of `attributes.request.http`. */
+  readonly http?: object;
+  /** The address of who is connected to Envoy. */
+  readonly source?: string;
+  /** Whether Envoy makes one of the fields of each name, as it does unless `encode_raw_headers` is set. */
+  readonly joined?: boolean;
+}
+
+/** A check as Envoy sends it (Envoy 1.30, source/extensions/filters/common/ext_authz/check_request_utils.cc). */
+export function checkBytes({ method, target, headers = {}, http = {}, source, joined }: GrpcAsked): Buffer {
+  const host = Object.entries(headers).find(([name]) => name.toLowerCase() === 'host')?.[1] ?? 'api.example.com';
+  const fields = Object.entries(headers)
+    .filter(([name]) => name.toLowerCase() !== 'host')
+    .flatMap(([name, values]) => [values].flat().map((value) => [name.toLowerCase(), value] as const));
+  const pseudo = [[':method', method], [':path', target], [':authority', String(host)], [':scheme', 'http']] as const;
+  const all = [...pseudo, ...fields];
+  const map: Record<string, string> = {};
+  for (const [name, value] of all) map[name] = Object.hasOwn(map, name) ? `${map[name]},${value}` : value;
+  const raw = all.map(([key, value]) => ({ key, rawValue: Buffer.from(value, 'latin1') }));
+  const list = joined === true ? { headers: map } : { headerMap: { headers: raw } };
+  const about = { id: '1', method, path: target, host: String(host), scheme: 'http', size: -1, protocol: 'HTTP/1.1', ...list };
+  return messageOf({
+    source: { address: { socketAddress: { address: source ?? '127.0.0.1', portValue: 40_000 } }, principal: 'x' },
+    destination: { address: { socketAddress: { address: '127.0.0.1', portValue: 8080 } } },
+    request: { time: { seconds: 1 }, http: { ...about, ...http } },
+    contextExtensions: { route: 'x' },
+    metadataContext: { filterMetadata: {} },
+  });
+} // prettier-ignore
+
+/** A check with any attributes. */
+export function messageOf(attributes: object | undefined): Buffer {
+  return Buffer.from(CHECK_REQUEST.encode(CHECK_REQUEST.fromObject({ attributes })).finish());
+}
+
+/** An answer as Envoy reads it: the fields are those of the request to the API, or of the answer to the client. */
+export interface GrpcReply extends Reply {
+  /** Of `google.rpc`. */
+  readonly code: number;
+  readonly removed: readonly string[];
+  /** Fields of the answer that the client gets after all. */
+  readonly added: Record<string, string>;
+}
+
+interface Option {
+  readonly header: { readonly key: string; readonly value: string };
+  readonly appendAction: string;
+}
+
+/** Reads an answer. @throws Error for what Envoy would not take */
+export function grpcReplyOf(bytes: Buffer): GrpcReply {
+  const message = CHECK_RESPONSE.decode(bytes);
+  const answer = CHECK_RESPONSE.toObject(message, { defaults: true, enums: String });
+  const { deniedResponse: denied, okResponse: ok, status } = answer;
+  if ((status.code === 0) !== (ok != null) || (ok == null) === (denied == null))
+    throw new Error(`the code ${status.code} with the wrong kind of answer`);
+  const headers = fieldsOf(ok == null ? denied.headers : ok.headers);
+  const text: string = ok == null ? denied.body : '';
+  const number = ok == null ? root.lookupEnum('envoy.type.v3.StatusCode').values[denied.status.code] : 200;
+  return {
+    code: status.code,
+    status: number ?? 0,
+    headers,
+    rawHeaders: Object.entries(headers).flat(),
+    text,
+    json: text === '' ? undefined : JSON.parse(text),
+    removed: ok?.headersToRemove ?? [],
+    added: fieldsOf(ok?.responseHeadersToAdd ?? []),
+  };
+}
+
+function fieldsOf(options: readonly Option[]): Record<string, string> {
+  const fields: Record<string, string> = {};
+  for (const { header, appendAction } of options) {
+    if (appendAction !== 'OVERWRITE_IF_EXISTS_OR_ADD') throw new Error(`${header.key} is appended`);
+    if (header.key in fields || header.key !== header.key.toLowerCase())
+      throw new Error(`the field ${header.key}`);
+    fields[header.key] = header.value;
+  }
+  return fields;
+}
+
+/** A client of a gRPC port. */
+export class GrpcClient {
+  readonly #client: Client;
+
+  constructor(url: string) {
+    this.#client = new Client(new URL(url).host, credentials.createInsecure());
+  }
+
+  /** Calls a method with exact bytes. @throws ServiceError */
+  call(bytes: Buffer, path = CHECK, deadline = 60_000): Promise<Buffer> {
+    const same = (value: Buffer): Buffer => value;
+    return new Promise((done, failed) => {
+      const options = { deadline: Date.now() + deadline };
+      this.#client.makeUnaryRequest(
+        path,
+        same,
+        same,
+        bytes,
+        options,
+        (error: ServiceError | null, answer) => {
+          if (error !== null || answer === undefined) failed(error ?? new Error('no answer'));
+          else done(answer);
+        },
+      );
+    });
+  }
+
+  async ask(asked: GrpcAsked): Promise<GrpcReply> {
+    return grpcReplyOf(await this.call(checkBytes(asked)));
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+}
+
+/** Asks once, on a connection of its own. */
+export async function askByGrpc(url: string, asked: GrpcAsked): Promise<GrpcReply> {
+  const client = new GrpcClient(url);
+  try {
+    return await client.ask(asked);
+  } finally {
+    client.close();
+  }
+}

@@ -1,0 +1,18 @@
+import { GrpcCheckHandler } from '../../src/listeners/decision/grpc/check.js';
+import { readCheckRequest, writeCheckResponse } from '../../src/listeners/decision/grpc/messages.js';
+import type { Services } from '../../src/pipeline/services.js';
+import { type GrpcReply, grpcReplyOf } from './grpc.js';
+
+/** A call of Check without a connection. @param maxSize bytes of a head */
+export async function checkByGrpc(services: Services, maxSize: number, message: Buffer): Promise<GrpcReply> {
+  const answer = new Promise<Buffer>((resolve, reject) => {
+    new GrpcCheckHandler(services, () => undefined, maxSize, {
+      received: readCheckRequest(message),
+      peer: { remoteAddress: '127.0.0.1' },
+      isCancelled: () => false,
+      answer: (response) => resolve(writeCheckResponse(response)),
+      fail: () => reject(new Error('no decision')),
+    }).handle();
+  });
+  return grpcReplyOf(await answer);
+}

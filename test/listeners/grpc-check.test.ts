@@ -1,0 +1,131 @@
+import t from 'tap';
+import { checkBytes, type GrpcAsked } from '../helpers/grpc.js';
+import { startInProcess } from '../helpers/in-process.js';
+
+const listen = { host: '127.0.0.1', port: 0, trusted_proxies: ['127.0.0.1'] };
+const routes = [
+  { path: '/open', auth: 'none' },
+  { path: '/*', action: 'x' },
+];
+const { decideByGrpc, token, login, request } = await startInProcess(t, { listen, routes });
+const ask = (asked: Partial<GrpcAsked>) =>
+  decideByGrpc(checkBytes({ method: 'GET', target: '/open', ...asked }));
+
+t.test('a check that does not say once and for all what it asks about is refused, in words for its operator', async (t) => {
+  const field = (key: string, value: string, rawValue?: string) =>
+    ({ key, value, ...(rawValue === undefined ? {} : { rawValue: Buffer.from(rawValue) }) });
+  const raw = (...headers: object[]) => ({ headerMap: { headers } });
+  const rows: [object, string, RegExp][] = [
+    [{ method: '' }, 'malformed_check', /method is missing/],
+    [{ method: 'G ET' }, 'malformed_check', /method is no method/],
+    [{ method: 'get' }, 'malformed_check', /:method and attributes.request.http.method differ/],
+    [{ path: '' }, 'malformed_check', /path is missing/],
+    [{ path: '/x' }, 'malformed_check', /:path and attributes.request.http.path differ/],
+    [{ host: 'other.example' }, 'malformed_check', /:authority and/],
+    [{ scheme: 'https' }, 'malformed_check', /:scheme and/],
+    [{ query: 'a=b' }, 'malformed_check', /query is set/],
+    [{ fragment: 'a' }, 'malformed_check', /fragment is set/],
+    [{ headers: { a: 'b' } }, 'malformed_check', /both headers and header_map/],
+    [raw(field('a', 'b', 'c')), 'malformed_check', /a value and another raw_value/],
+    [raw(field(':protocol', 'websocket')), 'malformed_check', /begins with ":"/],
+    [raw(field('__proto__:', 'x')), 'malformed', /not well-formed/],
+    [raw(field('', 'x')), 'malformed', /not well-formed/],
+    [raw(field('a b', 'x')), 'malformed', /not well-formed/],
+    [raw(field('a', 'x\ny')), 'malformed', /not well-formed/],
+    [raw(field('a', 'x\0y')), 'malformed', /not well-formed/],
+    [raw(field('a', '', 'x\u007fy')), 'malformed', /not well-formed/],
+    [raw(field('host', 'other.example')), 'malformed', /Host|host/],
+    [{ host: '', ...raw() }, 'malformed', /Host field is missing/],
+    [raw(field('a', 'x'.repeat(20_000))), 'fields_too_large', /too long together/],
+    [raw(...Array.from({ length: 101 }, (_, i) => field(`a${i}`, 'x'))), 'fields_too_large', /more than 100 header fields/],
+  ];
+  for (const [http, outcome, detail] of rows) {
+    const reply = await ask({ http });
+    t.match(reply, { status: 403, code: 7, json: { detail } }, JSON.stringify(http).slice(0, 100));
+    t.equal(reply.log.find(({ msg }) => msg === 'request')?.['outcome'], outcome);
+  }
+  for (const target of ['*', 'x', 'http://a/open', 'a:443', '//open', '/open#x', '/a b', '/\u00e9'])
+    t.equal((await ask({ target })).status, 403, target);
+  t.equal((await ask({ method: 'CONNECT', target: 'a:443' })).status, 403);
+  t.equal((await ask({ http: raw(field('host', 'api.example.com')) })).status, 200, 'the same host twice is one');
+}); // prettier-ignore
+
+t.test('a body is known by its length, by what Envoy has of it, or not at all', async (t) => {
+  const rows: [string, object, Record<string, string>, number][] = [
+    ['GET', { size: 0 }, {}, 200], ['GET', { size: -1 }, {}, 200], ['GET', { size: 1 }, {}, 403], ['GET', { size: '9007199254740993' }, {}, 403],
+    ['GET', { body: 'x' }, {}, 403], ['GET', { rawBody: Buffer.from('x') }, {}, 403], ['GET', {}, { 'content-length': '1' }, 403],
+    ['GET', {}, { 'transfer-encoding': 'chunked' }, 403], ['GET', {}, { 'content-length': '0' }, 200], ['POST', { size: 1 }, {}, 200],
+    ['POST', { size: 5 }, { 'content-length': '5' }, 200], ['POST', { size: 5 }, { 'transfer-encoding': 'chunked' }, 200],
+  ];
+  for (const [method, http, headers, status] of rows)
+    t.equal((await ask({ method, http, headers })).status, status, `${method} ${JSON.stringify({ http, headers })}`);
+}); // prettier-ignore
+
+t.test(
+  'the client is whom X-Forwarded-For names, or who is connected to Envoy where that is kept back',
+  async (t) => {
+    const clientOf = async (asked: Partial<GrpcAsked>) =>
+      (await ask(asked)).log.find(({ msg }) => msg === 'request')?.['client'];
+    t.equal(await clientOf({ source: '203.0.113.9' }), '203.0.113.9');
+    t.equal(await clientOf({ source: '2001:db8::9' }), '2001:db8::9');
+    const headers = { 'x-forwarded-for': '198.51.100.7' };
+    t.equal(await clientOf({ source: '203.0.113.9', headers }), '198.51.100.7');
+    for (const source of ['', '/run/envoy.sock', 'x, 203.0.113.9'])
+      t.equal(await clientOf({ source }), '127.0.0.1', source);
+    const untrusting = await startInProcess(t, { routes });
+    const { log } = await untrusting.decideByGrpc(
+      checkBytes({ method: 'GET', target: '/open', source: '203.0.113.9' }),
+    );
+    t.equal(log.find(({ msg }) => msg === 'request')?.['client'], '127.0.0.1', 'of a stranger it is hearsay');
+  },
+);
+
+t.test('of fields that Envoy joined, those that could have been several are refused', async (t) => {
+  const good = await token('superuser');
+  const session = await login('superuser');
+  const rows: [Record<string, string | string[]>, number, RegExp?][] = [
+    [{ 'service-key': [good, good] }, 403, /service-key was sent more than once/],
+    [{ 'service-key': `${good},x` }, 403, /service-key was sent more than once/],
+    [{ 'service-otp': ['1', '2'], 'service-key': good }, 403, /service-otp was sent more than once/],
+    [{ authorization: [`Bearer ${good}`, 'Basic dTpw'] }, 403, /authorization was sent more than once/i],
+    [{ authorization: ['Digest a="b,c"', `Bearer ${good}`] }, 403, /authorization was sent more than once/i],
+    [{ authorization: 'Digest username="a,b", realm="c"', 'service-key': good }, 200],
+    [{ cookie: ['a=b', session] }, 403, /encode_raw_headers/],
+    [{ cookie: [session, 'a=b'] }, 403, /encode_raw_headers/],
+    [{ cookie: [`a=b; ${session}`, `c=d`] }, 403, /encode_raw_headers/],
+    [{ cookie: `__Host-${session},x`, 'service-key': good }, 403, /encode_raw_headers/],
+    [{ cookie: `a=b,c; ${session}; d=e,f` }, 200],
+    [{ origin: ['http://a', 'http://b'], 'service-key': good }, 403, /origin/],
+    [{ 'content-type': ['text/plain', 'application/json'], 'service-key': good }, 403, /content-type/],
+    [{ 'content-type': 'multipart/mixed; boundary="a,b"', 'service-key': good }, 200],
+    [{ 'sec-fetch-dest': ['document', 'serviceworker'], 'service-key': good }, 403, /service worker/i],
+    [{ upgrade: ['websocket', 'h2c'], 'service-key': good }, 403],
+    [{ accept: ['a', 'b'], 'user-agent': 'x (KHTML, like y)', 'service-key': good }, 200],
+  ];
+  for (const [headers, status, detail] of rows) {
+    const reply = await ask({ target: '/x', headers, joined: true });
+    t.equal(reply.status, status, JSON.stringify(headers));
+    if (detail !== undefined) t.match(reply.json.detail, detail);
+  }
+  t.equal((await ask({ target: '/x', headers: { cookie: ['a=b', session] } })).status, 200, 'apart, they are read apart');
+}); // prettier-ignore
+
+t.test('a field that Envoy cannot be told is refused, where the API needs it', async (t) => {
+  const good = await token('superuser');
+  const asked = { target: '/x', headers: { 'service-key': good, cookie: 'a=\u00e9' } };
+  t.match(await ask(asked), { status: 403, json: { detail: 'the field Cookie is no UTF-8, which Envoy cannot be told by gRPC' } });
+  const utf8 = Buffer.from('a=é').toString('latin1');
+  t.equal((await ask({ ...asked, headers: { ...asked.headers, cookie: utf8 } })).headers.cookie, 'a=é');
+}); // prettier-ignore
+
+t.test('a fault denies', async (t) => {
+  for (const broken of ['readHead', 'splitJoined', 'decisionHeaders'] as const) {
+    const faulty = await startInProcess(t, { routes }, {
+      services: () => ({ [broken]: () => { throw new Error('planned'); } }),
+    });
+    const bytes = checkBytes({ method: 'GET', target: '/open', headers: { a: 'b' }, joined: true });
+    const reply = await faulty.decideByGrpc(bytes);
+    t.match(reply, { status: 500, code: 13, json: { msg: 'Internal error' } }, broken);
+  }
+  t.equal((await request('/open')).status, 200);
+}); // prettier-ignore
