@@ -25,6 +25,10 @@ export function checkUpstreams(config: Config, add: Add): void {
   config.routes.forEach((route, i) => check(['routes', i, 'upstream'], route.upstream));
 }
 
+const H2_NEEDS_TLS =
+  'h2 is HTTP/2 over TLS; write https:// addresses, or protocol: h2c for HTTP/2 without TLS';
+const H2C_HAS_NO_TLS = 'h2c is HTTP/2 without TLS; write http:// or unix:// addresses, or protocol: h2';
+
 function checkUpstream(config: Config, name: string, add: Add): void {
   const upstream = config.upstreams[name] as Config['upstreams'][string];
   const { tls } = upstream;
@@ -37,6 +41,9 @@ function checkUpstream(config: Config, name: string, add: Add): void {
     const first = origins.indexOf(origin);
     if (first < i) fault(['urls', i], `the address is given in urls.${first} already`);
   });
+  const isTls = { http1: null, h2: true, h2c: false }[upstream.protocol];
+  if (isTls !== null && addresses.some(({ url }) => (url?.protocol === 'https:') !== isTls))
+    fault(['protocol'], upstream.protocol === 'h2' ? H2_NEEDS_TLS : H2C_HAS_NO_TLS);
   const { assertion } = config.identity;
   if (assertion.enabled && assertion.bind === 'request') {
     const other = addresses.findIndex(({ prefix }) => prefix !== addresses[0]?.prefix);

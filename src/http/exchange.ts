@@ -42,14 +42,24 @@ export interface OutgoingResponse {
   readonly chunkedEncoding: boolean;
   /** Whether its connection takes another request; HTTP/2 has no such property. */
   shouldKeepAlive?: boolean;
-  /** @param fields flat @throws Error for what can't be sent; nothing is sent then */
-  writeHead(status: number, reason: string, fields: readonly string[]): unknown;
+  /**
+   * @param fields flat
+   * @param isWhole the answer ends with its head, which HTTP/2 can say
+   * @throws Error for what can't be sent; nothing is sent then
+   */
+  writeHead(status: number, reason: string, fields: readonly string[], isWhole?: boolean): unknown;
   /** Returns whether the client takes more; if not, `drain` follows. */
   write(chunk: Buffer | string, encoding?: 'latin1' | 'utf8'): boolean;
   end(chunk?: Buffer | string): unknown;
   /** Sends the head without waiting for a body. */
   flushHeaders(): void;
   writeContinue(): void;
+  /**
+   * Ends an answer of gRPC that began, with these trailers. Only HTTP/2 has this.
+   *
+   * @returns false when it is none, or can't have trailers any more
+   */
+  endGrpc?(trailers: readonly (readonly [string, string])[]): boolean;
   /** @param trailers pairs */
   addTrailers(trailers: readonly (readonly [string, string])[]): void;
   /** Breaks it off. */

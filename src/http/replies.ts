@@ -17,6 +17,8 @@ export interface Reply<Json = unknown> {
   readonly after?: () => Promise<Reply<Json>>;
   /** Seconds that anybody may keep it; without this it is never stored. */
   readonly maxAge?: number;
+  /** It has no body, and no length either. */
+  readonly endsWithHead?: boolean;
   /** A body that is no JSON: a file of the web page. */
   readonly content?: Content;
 }

@@ -24,7 +24,7 @@ function ownFields(reply: Reply, requestId: string, length: number | undefined):
   if (length !== undefined)
     fields.push('Content-Type', reply.content?.type ?? 'application/json', 'Content-Length', String(length));
   // RFC 9110 8.6: a 204 has no length; every other answer states its length.
-  else if (reply.status !== 204) fields.push('Content-Length', '0');
+  else if (reply.status !== 204 && reply.endsWithHead !== true) fields.push('Content-Length', '0');
   if (reply.headers !== undefined) fields.push(...reply.headers);
   return fields;
 }
@@ -61,7 +61,7 @@ export function writeReply(
   // In HTTP/2 nothing that is left of a body could be taken for a request, and its rest is not asked for.
   const unread = !('stream' in req) && !req.readableEnded;
   if (unread) fields.push('Connection', 'close');
-  res.writeHead(reply.status, STATUS_CODES[reply.status] as string, fields);
+  res.writeHead(reply.status, STATUS_CODES[reply.status] as string, fields, reply.endsWithHead);
   if (!unread) {
     if (req.method === 'HEAD' || body === undefined) res.end();
     else if ('stream' in req) res.end(body);

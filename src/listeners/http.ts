@@ -8,6 +8,7 @@ import type { Admitted, Verdict } from '../gate/gate.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
 import { parseBody } from '../http/body.js';
 import { firstField } from '../http/fields.js';
+import { grpcReply, isGrpcCall } from '../http/grpc.js';
 import type { RequestHead } from '../http/head.js';
 import { loginAddress, needsLogin } from '../pipeline/login-redirect.js';
 import { readBody, strangersBodies } from '../http/read-body.js';
@@ -93,6 +94,10 @@ class HttpRequestHandler extends RequestHandler implements Stream {
       return { status: 303, headers: ['Location', loginAddress(loginPage, head.target)] };
     const home = head !== null && opensHome(head, refusal) ? this.services.homeOf(head.client.host) : null;
     return home === null ? super.answerOf(refusal) : { status: 302, headers: ['Location', home] };
+  }
+
+  protected override worded(reply: Reply): Reply {
+    return isGrpcCall(this.#req) ? grpcReply(reply) : reply;
   }
 
   /** A preflight is answered by its route's CORS rules: browsers send no credential with it. */

@@ -10,6 +10,7 @@ import {
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { guarded } from '../domain/guarded.js';
+import { destroyBetweenReads } from '../http/http2-session.js';
 import { brokenByClient } from './http2-response.js';
 
 /** Requests side by side on one connection (RFC 9113 6.5.2 recommends no fewer). */
@@ -240,34 +241,17 @@ export class Http2Connections {
 }
 
 /**
- * Lets go of the functions and receivers that an error was made in. V8 keeps them until the stack is read for the first time,
- * and one of them is node's native session. Settings that the client never acknowledges keep the session, which keeps its
- * socket, which keeps the error that ended it: a circle through native memory, which no collection sees (22 KiB for each
- * such connection, Node 20 and 26).
- */
-function releaseFrames(error: Error): void {
-  void error.stack;
-}
-
-/**
  * Keeps what ends a session or its streams out of reads of its connection. Node runs JavaScript while nghttp2 reads, and a
  * reset in it makes nghttp2 send at once, within its own call. What that ends is freed, and the read goes on with it:
  *
- * - Node destroys a session for a wrong frame in the middle of a read: a frame is leaked, and the process aborts at the next
- *   collection with `current_nghttp2_memory_ == 0` (Node 20.20.2, `Http2Session::OnStreamAfterWrite`). So a session is
- *   destroyed between reads.
+ * - Node destroys a session in the middle of a read: see {@link destroyBetweenReads}.
  * - Node refuses a new stream of a session that is closing with a reset. If the GOAWAY of that session waits to be sent,
  *   it frees every stream above the one that it names, and so the one that is being read: the heap is corrupted
  *   (`session_close_stream_on_goaway`). So a GOAWAY names no stream; a refused one gets a reset.
  */
 function keepOutOfReads(session: ServerHttp2Session): void {
-  const destroy = session.destroy.bind(session);
+  destroyBetweenReads(session);
   const goaway = session.goaway.bind(session);
-  session.destroy = (...args: Parameters<typeof destroy>) => {
-    const [error] = args;
-    if (error instanceof Error) releaseFrames(error);
-    setImmediate(destroy, ...args);
-  };
   session.goaway = (code = constants.NGHTTP2_NO_ERROR, _lastStream?: number, data?: NodeJS.ArrayBufferView) =>
     goaway(code, ANY_STREAM, data);
 }

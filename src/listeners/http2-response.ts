@@ -1,9 +1,12 @@
 import { EventEmitter } from 'node:events';
-import { validateHeaderName, validateHeaderValue } from 'node:http';
 import { constants, type ServerHttp2Stream } from 'node:http2';
 import type { OutgoingResponse } from '../http/exchange.js';
-import { CONNECTION_SPECIFIC } from '../http/http2-fields.js';
+import { isGrpcType } from '../http/grpc.js';
+import { type Http2Fields, http2Fields } from '../http/http2-write.js';
 import type { Http2Request } from './http2-request.js';
+
+/** How often an answer is looked at whose end is not on its way yet. */
+const UNSENT_MS = 20;
 
 /** Streams that were broken off from this side. */
 const brokenHere = new WeakSet<object>();
@@ -20,8 +23,9 @@ export class Http2Response extends EventEmitter implements OutgoingResponse {
   readonly #request: Http2Request;
   readonly #stream: ServerHttp2Stream;
   #hasBody = true;
+  #type: string | undefined;
   #isEnded = false;
-  #trailers: Fields = {};
+  #trailers: Http2Fields = {};
 
   constructor(request: Http2Request) {
     super();
@@ -46,12 +50,14 @@ export class Http2Response extends EventEmitter implements OutgoingResponse {
     return this.#stream.writableNeedDrain;
   }
 
-  writeHead(status: number, _reason: string, fields: readonly string[]): this {
+  writeHead(status: number, _reason: string, fields: readonly string[], isWhole = false): this {
     if (this.destroyed) return this;
-    const headers = fieldsByName(fields);
+    const headers = http2Fields(fields);
     const length = headers['content-length'];
     headers[':status'] = String(status);
-    this.#hasBody = this.#request.method !== 'HEAD' && status !== 204 && status !== 304 && length !== '0';
+    this.#hasBody =
+      !isWhole && this.#request.method !== 'HEAD' && status !== 204 && status !== 304 && length !== '0';
+    this.#type = headers['content-type'] as string | undefined;
     this.chunkedEncoding = this.#hasBody && length === undefined;
     if (this.chunkedEncoding) this.#stream.once('wantTrailers', this.#onWantTrailers);
     this.#stream.respond(headers, { endStream: !this.#hasBody, waitForTrailers: this.chunkedEncoding });
@@ -84,7 +90,14 @@ export class Http2Response extends EventEmitter implements OutgoingResponse {
   }
 
   addTrailers(trailers: readonly (readonly [string, string])[]): void {
-    this.#trailers = fieldsByName(trailers.flat());
+    this.#trailers = http2Fields(trailers.flat());
+  }
+
+  endGrpc(trailers: readonly (readonly [string, string])[]): boolean {
+    if (!isGrpcType(this.#type) || !this.chunkedEncoding || this.#isEnded || this.destroyed) return false;
+    this.addTrailers(trailers);
+    this.end();
+    return true;
   }
 
   /** Breaks the answer off; its client gets INTERNAL_ERROR, where node would say NO_ERROR, which looks like a clean end. */
@@ -121,47 +134,13 @@ function ignore(): void {
  */
 function closeWhenSent(stream: ServerHttp2Stream): void {
   const close = (): void => {
-    if (!stream.destroyed) stream.close(constants.NGHTTP2_NO_ERROR);
+    if (stream.destroyed || stream.closed) return;
+    // Trailers, and what a slow client has not taken, may be with nghttp2 still, which drops them for a reset.
+    if (stream.state.localClose === 1) stream.close(constants.NGHTTP2_NO_ERROR);
+    else setTimeout(close, UNSENT_MS).unref();
   };
   // Never at once: a head alone counts as sent before nghttp2 has it, and a reset would go before it (Node 26); and
   // this may run within a read of the connection, see `keepOutOfReads`.
   if (stream.writableFinished) setImmediate(close);
   else stream.once('finish', () => setImmediate(close));
-}
-
-type Fields = Record<string, string | string[]>;
-
-/** Names in lower case, of which each was checked. Upstreams choose them, so there is a bound. */
-const checkedNames = new Map<string, string>();
-const MAX_CHECKED = 1_000;
-
-/**
- * Fields as node takes them for HTTP/2. Lines of one name become one list (RFC 9110 5.3), because node refuses several lines
- * of some names; Set-Cookie is no list.
- *
- * Everything is checked here: trailers are given to node in an event, where an error would end the process.
- *
- * @throws TypeError for a name or value that can't be sent
- */
-function fieldsByName(flat: readonly string[]): Fields {
-  const byName = Object.create(null) as Fields;
-  for (let i = 0; i < flat.length; i += 2) {
-    const sent = flat[i] as string;
-    const name = checkedNames.get(sent) ?? checkName(sent);
-    const value = flat[i + 1] as string;
-    validateHeaderValue(name, value);
-    const known = byName[name];
-    if (name === 'set-cookie') byName[name] = [known ?? [], value].flat();
-    else byName[name] = known === undefined ? value : `${known as string}, ${value}`;
-  }
-  return byName;
-}
-
-/** @throws TypeError */
-function checkName(sent: string): string {
-  const name = sent.toLowerCase();
-  validateHeaderName(name);
-  if (CONNECTION_SPECIFIC.has(name)) throw new TypeError(`the field ${name} is no part of HTTP/2`);
-  if (checkedNames.size < MAX_CHECKED) checkedNames.set(sent, name);
-  return name;
 }

@@ -25,6 +25,12 @@ export function createUpgradeListener(services: () => Services, streams: StreamR
 
 const NOT_A_WEBSOCKET: Refusal = { refusal: 'malformed', detail: 'this endpoint is not a WebSocket' };
 
+/** There is no `Upgrade` in HTTP/2, and few servers take WebSockets in another way (RFC 8441). */
+const NO_WEBSOCKETS: Refusal = {
+  refusal: 'malformed',
+  detail: 'WebSockets do not go to an upstream of HTTP/2',
+};
+
 class HandshakeHandler extends RequestHandler {
   readonly #streams: StreamRevalidator;
   readonly #req: ParsedRequest;
@@ -52,7 +58,11 @@ class HandshakeHandler extends RequestHandler {
 
   protected override refusalOf(head: RequestHead, verdict: Verdict): Refusal | undefined {
     if (verdict.refusal !== undefined) return verdict.refusal;
-    return verdict.route.endpoint === null ? refuseHandshake(head) : NOT_A_WEBSOCKET;
+    const { endpoint, upstream } = verdict.route;
+    if (endpoint !== null) return NOT_A_WEBSOCKET;
+    const { services } = this;
+    const { settings } = services.upstreamOf(upstream ?? services.defaultUpstream);
+    return settings.protocol === 'http1' ? refuseHandshake(head) : NO_WEBSOCKETS;
   }
 
   protected get isGone(): boolean {

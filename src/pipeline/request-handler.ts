@@ -189,19 +189,22 @@ export abstract class RequestHandler {
   protected writeRefusal(refusal: Refusal, fields: readonly string[]): void {
     this.record.outcome = refusal.refusal;
     this.record.detail = 'detail' in refusal ? refusal.detail : undefined;
-    this.writeNoted(withHeaders(this.answerOf(refusal), fields));
+    const reply = withHeaders(this.answerOf(refusal), fields);
+    this.record.status = reply.status;
+    this.write(this.worded(reply));
+  }
+
+  /** A refusal as the protocol that the client speaks inside of HTTP says it. */
+  protected worded(reply: Reply): Reply {
+    return reply;
   }
 
   /** Answers a request that is done. @param outcome its tag in log and metrics */
   protected answer(reply: Reply, outcome: string): void {
     this.record.outcome = outcome;
-    this.writeNoted(reply);
-    this.finish();
-  }
-
-  private writeNoted(reply: Reply): void {
     this.record.status = reply.status;
     this.write(reply);
+    this.finish();
   }
 
   /** Faults deny. What went wrong is for the log, not for the client. It never throws: it is where errors end. */

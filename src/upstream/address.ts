@@ -4,13 +4,18 @@ import { isIP } from 'node:net';
 import { buildConnector } from 'undici';
 import { ActiveCount } from '../domain/active-count.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
-import { ConnectionPool } from './connection-pool.js';
 import type { Connect } from './connection.js';
+import { ConnectionPool } from './connection-pool.js';
+import { http2Opener } from './http2-connect.js';
+import { Http2Pool } from './http2-pool.js';
+import { http2TlsConnect } from './http2-tls.js';
+import type { Dispatcher } from './upstream-request.js';
 import { AddressHealth } from './address-health.js';
 import { connectUnix } from './unix-connect.js';
 
 /** What one address of an upstream is reached with. */
-export type AddressSettings = Pick<Config['upstreams'][string], 'connect_timeout' | 'tls'>;
+export type AddressSettings = Pick<Config['upstreams'][string], 'connect_timeout' | 'tls'> &
+  Partial<Pick<Config['upstreams'][string], 'protocol'>>;
 
 /** One address of an upstream: its connections, and how it fares. */
 export class Address {
@@ -20,7 +25,9 @@ export class Address {
   readonly host: string;
   /** Path that is put in front of every target; no slash at its end. */
   readonly prefix: string;
-  readonly pool: ConnectionPool;
+  /** Makes connections of their own, for what must not use those of requests. */
+  readonly openPool: () => Dispatcher;
+  readonly pool: Dispatcher;
   readonly health = new AddressHealth();
   /** Requests and WebSockets that it has now. */
   readonly active = new ActiveCount();
@@ -36,21 +43,38 @@ export class Address {
       socketPath === null
         ? hostConnect(url, settings)
         : (callback) => connectUnix(socketPath, settings.connect_timeout, callback);
-    this.pool = new ConnectionPool(this.connect);
+    this.openPool = poolOpener(this.connect, url, settings);
+    this.pool = this.openPool();
   }
 }
 
-/**
- * The one way to a connection to a host. The name that is sent to the other side (SNI) and looked for in its certificate follows
- * from the configuration only, never from a request; an IP address is looked for as such.
- */
-function hostConnect({ protocol, hostname, port }: URL, { connect_timeout, tls }: AddressSettings): Connect {
+/** The one way to a connection to a host that speaks HTTP/1.1, or HTTP/2 without TLS. */
+function hostConnect(url: URL, { connect_timeout, tls }: AddressSettings): Connect {
   const connector = buildConnector({ timeout: connect_timeout, rejectUnauthorized: true, ...readFiles(tls) });
-  const host = hostname.replace(/^\[|\]$/g, '');
-  const serverName = tls?.server_name ?? (isIP(host) === 0 ? host : undefined);
-  const name = serverName === undefined ? { host } : { servername: serverName };
+  const { protocol, port } = url;
+  const { host, servername } = namesOf(url, tls);
+  const name = servername === undefined ? { host } : { servername };
   const target = { protocol, hostname: host, port, ...name };
   return (callback) => connector(target, (...[error, socket]) => callback(error ?? socket));
+}
+
+/**
+ * The name that is sent to the other side (SNI) and looked for in its certificate follows from the configuration only, never
+ * from a request; an IP address is looked for as such.
+ */
+function namesOf(url: URL, tls: AddressSettings['tls']): { host: string; servername?: string } {
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const servername = tls?.server_name ?? (isIP(host) === 0 ? host : undefined);
+  return servername === undefined ? { host } : { host, servername };
+}
+
+function poolOpener(connect: Connect, url: URL | null, settings: AddressSettings): () => Dispatcher {
+  const { protocol = 'http1', connect_timeout: timeout, tls } = settings;
+  if (protocol === 'http1') return () => new ConnectionPool(connect);
+  if (protocol === 'h2c' || url === null) return () => new Http2Pool(http2Opener(connect, timeout), 'http');
+  const port = url.port === '' ? 443 : Number(url.port);
+  const secure = http2TlsConnect({ ...namesOf(url, tls), port, ...readFiles(tls) }, timeout);
+  return () => new Http2Pool(http2Opener(secure, timeout), 'https');
 }
 
 function readFiles(tls: AddressSettings['tls']): { ca?: Buffer; cert?: Buffer; key?: Buffer } {

@@ -1,5 +1,5 @@
 import { type Connect, Connection, type ConnectionOwner, IN_USE } from './connection.js';
-import type { ResponseHandler, UpstreamRequest } from './upstream-request.js';
+import type { Dispatcher, ResponseHandler, UpstreamRequest } from './upstream-request.js';
 
 /** An idle connection is closed after so long, a little before many servers would (5 s), so that no request meets its end. */
 const IDLE_MS = 4_000;
@@ -14,7 +14,7 @@ const SOONER_MS = 500;
 const TICK_MS = 50;
 
 /** The connections to one address. They are as many as its requests at most, which `connection-limiter.ts` limits. */
-export class ConnectionPool implements ConnectionOwner {
+export class ConnectionPool implements ConnectionOwner, Dispatcher {
   readonly #connect: Connect;
   /** The oldest first. */
   readonly #connections: Connection[] = [];
@@ -73,7 +73,6 @@ export class ConnectionPool implements ConnectionOwner {
     if (at >= 0) this.#connections.splice(at, 1);
   }
 
-  /** Closes all connections; their requests fail. */
   destroy(): void {
     clearTimeout(this.#timer);
     // Each leaves the list.

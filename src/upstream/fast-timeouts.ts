@@ -42,6 +42,11 @@ export class FastTimeouts {
     this.#held.renew(wait, performance.now());
   }
 
+  /** Whether there was progress in time. */
+  isFresh({ heldAt }: FastTimeout): boolean {
+    return performance.now() - heldAt < this.#limit;
+  }
+
   end(wait: FastTimeout): void {
     this.#held.remove(wait);
   }

@@ -14,10 +14,26 @@ export class InvalidUpstreamResponse extends Error {
   readonly code = 'INVALID_RESPONSE';
 }
 
+/** The upstream did not begin to speak HTTP/2. Nothing of a request was sent. */
+export class NotHttp2 extends Error {
+  readonly code = 'NOT_HTTP2';
+
+  constructor(cause: string) {
+    super(`the upstream does not speak HTTP/2: ${cause}; if it speaks HTTP/1.1, set protocol: http1`);
+  }
+}
+
+/** The upstream says that it did nothing with a request: it may be sent again (RFC 9113 8.7). */
+export class NotProcessed extends Error {
+  readonly code = 'REFUSED_STREAM';
+}
+
 /** The refusal when an upstream failed before it answered. @param sent whether the request could be sent */
 export function refusalOf(error: Error, sent: boolean): Refusal {
-  if (TOO_SLOW.has(codeOf(error)))
+  if (isTimeout(error))
     return { refusal: 'upstream_too_slow', detail: 'The upstream did not answer in time' };
+  if (error instanceof NotProcessed)
+    return { refusal: 'upstream_unreachable', detail: 'The upstream takes no requests now' };
   if (!sent && isUnreached(error))
     return { refusal: 'upstream_unreachable', detail: 'The upstream cannot be reached' };
   return { refusal: 'upstream_broken', detail: 'The upstream did not send a well-formed answer' };
@@ -26,6 +42,11 @@ export function refusalOf(error: Error, sent: boolean): Refusal {
 /** Whether a connection that was open broke, so that a request without side effects may be sent again on another one. */
 export function isBrokenConnection(error: Error): boolean {
   return OF_SOCKET.test(codeOf(error));
+}
+
+/** Whether the upstream was waited for too long. */
+export function isTimeout(error: Error): boolean {
+  return TOO_SLOW.has(codeOf(error));
 }
 
 /** Whether no connection came about, of an error that was met before anything was sent. Others are of our own making. */

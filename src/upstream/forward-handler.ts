@@ -2,7 +2,9 @@ import type { OutgoingResponse } from '../http/exchange.js';
 import { errors } from 'undici';
 import { isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
+import { grpcTrailers, isGrpcCall } from '../http/grpc.js';
 import { hasBody } from '../http/head.js';
+import { refusalReply } from '../http/replies.js';
 import type { Address } from './address.js';
 import { follow, type Following, unfollow } from './client-side.js';
 import type { ConnectionWaiter, Permit } from './connection-limiter.js';
@@ -16,6 +18,8 @@ import { Upload, type Uploading } from './upload.js';
 import { requestTo } from './request-to.js';
 import type { ResponseHandler, UpstreamExchange } from './upstream-request.js';
 import { UpstreamTimeout } from './upstream-timeout.js';
+
+const TOO_SLOW: Refusal = { refusal: 'too_slow', detail: 'the body of the request stopped coming' };
 
 /** One request and its answer. */
 class ForwardHandler
@@ -71,14 +75,15 @@ class ForwardHandler
 
   abort(reason: Refusal): void {
     if (this.#over) return;
-    const { head, res } = this.#request;
-    // A 401 says that the request was not applied (RFC 9110, 15.5.2), which is not known of a write that was sent.
-    if (!res.headersSent && (isRead(head.method) || !this.#retries.sent)) {
+    const { head, req, res } = this.#request;
+    // A 401 says that the request was not applied (RFC 9110, 15.5.2), which is not known of a write that was sent. The status
+    // of gRPC says nothing of that.
+    if (!res.headersSent && (isRead(head.method) || !this.#retries.sent || isGrpcCall(req))) {
       this.#giveUp('abort', reason);
       return;
     }
     this.#giveUp('abort');
-    res.destroy();
+    breakOff(res, reason);
   }
 
   #dispatch(address: Address): void {
@@ -97,7 +102,7 @@ class ForwardHandler
     this.#timeout.renew();
   }
 
-  onResponseStart(status: number, reason: string, raw: readonly string[]): void {
+  onResponseStart(status: number, reason: string, raw: readonly string[], isWhole?: boolean): void {
     const { res, responseFields, allowsServiceWorker, cors } = this.#request;
     this.#timeout.end();
     this.#retries.answered();
@@ -106,6 +111,7 @@ class ForwardHandler
       status,
       reason,
       responseHeaders(status, raw, responseFields, this.#ownCookies, allowsServiceWorker, cors),
+      isWhole,
     );
     this.#status = status;
     process.nextTick(flushHead, this);
@@ -132,7 +138,7 @@ class ForwardHandler
     if (res.headersSent) {
       // The answer began: the client must see it break, never a clean end. What came of it in this tick goes out before.
       this.#finish('upstream');
-      process.nextTick(destroy, res);
+      process.nextTick(breakOff, res, refusalOf(error, true));
       return;
     }
     const next = this.#retries.nextAddress(error, this.#repeatable());
@@ -205,6 +211,10 @@ class ForwardHandler
     this.#giveUp('client');
   }
 
+  get isAnswering(): boolean {
+    return this.#status !== null && this.#timeout.isFresh;
+  }
+
   uploadStarted(): void {
     if (this.#request.head.expectsContinue && !this.#request.res.headersSent)
       this.#request.res.writeContinue();
@@ -219,8 +229,8 @@ class ForwardHandler
     const { res } = this.#request;
     if (res.headersSent) {
       this.#giveUp('client');
-      res.destroy();
-    } else this.#giveUp('client', { refusal: 'too_slow', detail: 'the body of the request stopped coming' });
+      breakOff(res, TOO_SLOW);
+    } else this.#giveUp('client', TOO_SLOW);
   }
 
   uploadBroken(): void {
@@ -229,8 +239,9 @@ class ForwardHandler
   }
 }
 
-function destroy(res: OutgoingResponse): void {
-  res.destroy();
+/** Ends an answer that began so that its client sees that it is not whole; a client of gRPC is told why. */
+function breakOff(res: OutgoingResponse, reason: Refusal): void {
+  if (res.endGrpc?.(grpcTrailers(refusalReply(reason))) !== true) res.destroy();
 }
 
 function flushHead(handler: ForwardHandler): void {

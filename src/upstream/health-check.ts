@@ -1,16 +1,16 @@
 import type { Config } from '../config/schema/config.js';
-import { Client } from 'undici';
+import { UNFRAMED } from '../http1/write.js';
 import type { Address } from './address.js';
 import { causeOf } from './faults.js';
+import type { Dispatcher, ResponseHandler, UpstreamExchange } from './upstream-request.js';
 
 type Settings = NonNullable<Config['upstreams'][string]['health_check']>;
 
 /** The first check comes within this time; it does not wait for a long interval. */
 const FIRST_WITHIN_MS = 1_000;
-/** Where an open connection leads does not matter any more; TLS, if any, is inside it. */
-const ORIGIN = 'http://upstream';
 /** Part of the interval by which each one is longer or shorter, so that processes do not ask all at once. */
 const JITTER = 0.1;
+const FIELDS: readonly string[] = ['User-Agent', 'latchkey-health-check'];
 
 /**
  * Asks an address again and again. Each time on a connection of its own, so that it also finds out whether the address
@@ -22,7 +22,7 @@ export class HealthCheck {
   readonly #settings: Settings;
   readonly #found: (fault: string | undefined) => void;
   #timer: NodeJS.Timeout | undefined;
-  #client: Client | undefined;
+  #pool: Dispatcher | undefined;
   #stopped = false;
 
   /**
@@ -48,7 +48,7 @@ export class HealthCheck {
   stop(): void {
     this.#stopped = true;
     clearTimeout(this.#timer);
-    this.#client?.destroy().catch(() => undefined);
+    this.#pool?.destroy();
   }
 
   #after(ms: number): void {
@@ -62,31 +62,66 @@ export class HealthCheck {
   }
 
   /** What is wrong with the address; it never throws. */
-  async #ask(): Promise<string | undefined> {
+  #ask(): Promise<string | undefined> {
     const { path, timeout } = this.#settings;
-    const client = new Client(ORIGIN, {
-      connect: (_options, callback) =>
-        this.#address.connect((opened) => {
-          if (opened instanceof Error) callback(opened, null);
-          else callback(null, opened);
-        }),
+    return new Promise((resolve) => {
+      const pool = this.#address.openPool();
+      this.#pool = pool;
+      const timer = setTimeout(
+        () => finish(`its health check fails: no answer within ${timeout} ms`),
+        timeout,
+      );
+      const finish = (fault: string | undefined): void => {
+        clearTimeout(timer);
+        resolve(fault);
+        pool.destroy();
+      };
+      pool.dispatch(
+        {
+          method: 'GET',
+          target: path,
+          host: this.#host,
+          fields: FIELDS,
+          body: undefined,
+          length: UNFRAMED,
+          closes: true,
+        },
+        new StatusReader(finish),
+      );
     });
-    this.#client = client;
-    try {
-      const { statusCode, body } = await client.request({
-        method: 'GET',
-        path,
-        headers: { Host: this.#host, 'User-Agent': 'latchkey-health-check' },
-        signal: AbortSignal.timeout(timeout),
-      });
-      body.on('error', () => undefined);
-      return statusCode < 400 ? undefined : `its health check answers ${statusCode}`;
-    } catch (error) {
-      const { name } = error as Error;
-      const cause = name === 'TimeoutError' ? `no answer within ${timeout} ms` : causeOf(error as Error);
-      return `its health check fails: ${cause}`;
-    } finally {
-      client.destroy().catch(() => undefined);
-    }
+  }
+}
+
+/** Takes the status of an answer, and nothing else of it. */
+class StatusReader implements ResponseHandler {
+  connection: UpstreamExchange | undefined;
+  readonly #finish: (fault: string | undefined) => void;
+
+  constructor(finish: (fault: string | undefined) => void) {
+    this.#finish = finish;
+  }
+
+  onRequestStart(): void {
+    return undefined;
+  }
+
+  onInformational(): void {
+    return undefined;
+  }
+
+  onResponseStart(status: number): void {
+    this.#finish(status < 400 ? undefined : `its health check answers ${status}`);
+  }
+
+  onResponseData(): void {
+    return undefined;
+  }
+
+  onResponseEnd(): void {
+    return undefined;
+  }
+
+  onResponseError(error: Error): void {
+    this.#finish(`its health check fails: ${causeOf(error)}`);
   }
 }

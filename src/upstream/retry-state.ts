@@ -1,6 +1,6 @@
 import type { Active } from '../domain/active-count.js';
 import type { Address } from './address.js';
-import { InvalidUpstreamResponse, isBrokenConnection, isUnreached } from './faults.js';
+import { InvalidUpstreamResponse, isBrokenConnection, isUnreached, NotProcessed } from './faults.js';
 import type { Upstream } from './upstreams.js';
 
 /** What may be done with a request that failed. */
@@ -41,12 +41,16 @@ export class RetryState {
     const address = this.#address as Address;
     const upstream = this.#upstream;
     const unreached = !this.sent && isUnreached(error);
-    if (!unreached && !(this.sent && isBrokenConnection(error))) {
+    const refused = error instanceof NotProcessed;
+    if (!unreached && !refused && !(this.sent && isBrokenConnection(error))) {
       if (error instanceof InvalidUpstreamResponse) upstream.report(address, error);
       return undefined;
     }
-    upstream.failed(address, error);
-    if (this.#count > upstream.settings.retries || !(unreached ? bodyUnsent : idempotent)) return undefined;
+    // An upstream that ends a connection in good order refuses what crossed its farewell.
+    if (refused) upstream.report(address, error);
+    else upstream.failed(address, error);
+    const mayRepeat = unreached || refused ? bodyUnsent : idempotent;
+    if (this.#count > upstream.settings.retries || !mayRepeat) return undefined;
     (this.#failed ??= []).push(address);
     const next = upstream.choose(this.#failed) ?? (unreached ? undefined : address);
     if (next === undefined) return undefined;

@@ -2,6 +2,8 @@ import type { IncomingRequest } from '../http/exchange.js';
 
 /** Whom an upload tells how it goes. */
 export interface Uploading {
+  /** The answer began and goes on, so that the client may be silent. */
+  readonly isAnswering: boolean;
   /** The upstream begins to take the body. */
   uploadStarted(): void;
   /** The upstream took something of it, or it is whole. */
@@ -29,6 +31,8 @@ export class Upload {
   readonly #idle: NodeJS.Timeout;
   readonly #owner: Uploading;
   #sink: BodySink | undefined;
+  /** What a sink was given in vain: the next one gets it first. */
+  #takenBack: readonly Buffer[] = [];
   #isBlocked = false;
   /** The client sent all of it. */
   #isWhole = false;
@@ -57,9 +61,20 @@ export class Upload {
   start(sink: BodySink): void {
     this.#sink = sink;
     this.#owner.uploadStarted();
+    for (const chunk of this.#takenBack) sink.write(chunk);
+    this.#takenBack = [];
     // An empty one may end before it is read.
     if (this.#isWhole) sink.end();
     else this.#goOn();
+  }
+
+  /** Makes it untouched again. @param chunks all that its sink was given, of which the upstream took nothing */
+  takeBack(chunks: readonly Buffer[]): void {
+    if (this.#isDestroyed) return;
+    this.#req.pause();
+    this.#sink = undefined;
+    this.#isBlocked = false;
+    this.#takenBack = chunks;
   }
 
   /** The upstream takes more. */
@@ -103,7 +118,7 @@ export class Upload {
 
   /** Nothing came for long. While the upstream takes nothing, nothing is taken from the client, so that is not its pause. */
   readonly #onIdle = (): void => {
-    if (this.#req.isPaused()) this.#idle.refresh();
+    if (this.#req.isPaused() || this.#owner.isAnswering) this.#idle.refresh();
     else this.#owner.uploadIdle();
   };
 

@@ -24,12 +24,23 @@ export interface ResponseHandler {
   onRequestStart(): void;
   /** An informational answer (1xx) came. */
   onInformational(): void;
-  /** @param fields names and values, flat, in order; not to be changed */
-  onResponseStart(status: number, reason: string, fields: readonly string[]): void;
+  /**
+   * @param fields names and values, flat, in order; not to be changed
+   * @param isWhole whether the answer is known to end with its head: in gRPC, its fields are trailers then
+   */
+  onResponseStart(status: number, reason: string, fields: readonly string[], isWhole?: boolean): void;
   onResponseData(chunk: Buffer): void;
   /** @param trailers as `fields` */
   onResponseEnd(trailers: readonly string[]): void;
   onResponseError(error: Error): void;
+}
+
+/** The connections to one address. */
+export interface Dispatcher {
+  /** Sends a request on a connection that has room, or on a new one. */
+  dispatch(request: UpstreamRequest, handler: ResponseHandler): void;
+  /** Closes all connections; their requests fail. */
+  destroy(): void;
 }
 
 /** What the handler of a request can do to its connection. */

@@ -21,6 +21,11 @@ export class UpstreamTimeout {
     this.#begin(this.#upstream.nextByte);
   }
 
+  /** Whether something came in time. */
+  get isFresh(): boolean {
+    return this.#timeout !== undefined && this.#timeouts?.isFresh(this.#timeout) === true;
+  }
+
   renew(): void {
     if (this.#timeout !== undefined) this.#timeouts?.renew(this.#timeout);
   }

@@ -83,6 +83,8 @@ t.test('each fault of a configuration names its place and the fix', async (t) =>
       ['no addresses', 'upstreams: { api: { urls: [] } }', ['1:27: upstreams.api.urls: expected at least one URL, found an empty list']],
       ['one of several that is no URL', 'upstreams: { api: { urls: [http://a, b:80] } }', [`1:38: upstreams.api.urls.1: ${NO_URL}`]],
       ['an address twice', 'upstreams: { api: { urls: [http://a, https://a, http://A:80/x] } }', ['1:49: upstreams.api.urls.2: the address is given in urls.0 already']],
+      ['h2 without TLS', 'upstreams: { api: { url: http://a, protocol: h2 } }', ['1:46: upstreams.api.protocol: h2 is HTTP/2 over TLS; write https:// addresses, or protocol: h2c for HTTP/2 without TLS']],
+      ['h2c with TLS', 'upstreams: { api: { urls: [http://a, https://b], protocol: h2c } }', ['1:60: upstreams.api.protocol: h2c is HTTP/2 without TLS; write http:// or unix:// addresses, or protocol: h2']],
       ['tls without https', 'upstreams: { api: { url: http://a, tls: {} } }', ['1:41: upstreams.api.tls: none of the addresses is an https:// URL; write https:// or remove tls']],
       ['a Unix socket', 'upstream: unix:///run/api.sock', []],
       ['Unix sockets and hosts', 'upstreams: { api: { urls: [unix:///run/a-1.sock, unix:///run/b, http://unix/run/c] } }', []],

@@ -182,7 +182,7 @@ overEach('what breaks', async (t, kind) => {
 /** A body that a test sends piece by piece. */
 function body(t: Test) {
   const client = Object.assign(new EventEmitter(), { pause: () => client, resume: () => client, isPaused: () => false });
-  const owner = { uploadStarted: () => undefined, uploadTaken: () => undefined, uploadIdle: () => undefined, uploadBroken: () => undefined };
+  const owner = { isAnswering: false, uploadStarted: () => undefined, uploadTaken: () => undefined, uploadIdle: () => undefined, uploadBroken: () => undefined };
   const upload = new Upload(client as unknown as IncomingMessage, owner, 60_000);
   t.teardown(() => upload.destroy());
   return { client, upload };

@@ -1,0 +1,55 @@
+import { type ClientHttp2Stream, constants } from 'node:http2';
+import { errors } from 'undici';
+import { codeOf, InvalidUpstreamResponse, NotProcessed } from './faults.js';
+import type { OpenSession } from './http2-connect.js';
+
+/** Names of error codes by their number (RFC 9113 7). */
+const NAMES: readonly string[] = [
+  'NO_ERROR',
+  'PROTOCOL_ERROR',
+  'INTERNAL_ERROR',
+  'FLOW_CONTROL_ERROR',
+  'SETTINGS_TIMEOUT',
+  'STREAM_CLOSED',
+  'FRAME_SIZE_ERROR',
+  'REFUSED_STREAM',
+  'CANCEL',
+  'COMPRESSION_ERROR',
+  'CONNECT_ERROR',
+  'ENHANCE_YOUR_CALM',
+  'INADEQUATE_SECURITY',
+  'HTTP_1_1_REQUIRED',
+];
+
+/** With these, what came is wrong or too much; nghttp2 resets a stream for it in the same way as the upstream does. */
+const OF_THE_ANSWER: ReadonlySet<number> = new Set([
+  constants.NGHTTP2_PROTOCOL_ERROR,
+  constants.NGHTTP2_FLOW_CONTROL_ERROR,
+  constants.NGHTTP2_ENHANCE_YOUR_CALM,
+]);
+
+/**
+ * Why a stream closed before its answer was whole.
+ *
+ * @param lastStream the highest one that the upstream says it processed
+ * @param error what the stream failed with, as node says
+ */
+export function faultOfStream(
+  stream: ClientHttp2Stream,
+  { session, socket }: OpenSession,
+  lastStream: number,
+  error: Error | undefined,
+): Error {
+  const code = stream.rstCode;
+  const name = NAMES[code] ?? String(code);
+  if (code === constants.NGHTTP2_REFUSED_STREAM || (stream.id ?? 0) > lastStream)
+    return new NotProcessed('the upstream refused the stream');
+  if (error !== undefined && codeOf(error) === 'ERR_HTTP2_ERROR')
+    return new InvalidUpstreamResponse(`malformed HTTP/2: ${error.message}`);
+  if (session.destroyed || socket.destroyed)
+    return new errors.SocketError(error?.message ?? 'other side closed');
+  if (code === constants.NGHTTP2_HTTP_1_1_REQUIRED)
+    return new InvalidUpstreamResponse('it asks for HTTP/1.1; set protocol: http1');
+  if (OF_THE_ANSWER.has(code)) return new InvalidUpstreamResponse(`malformed answer: ${name}`);
+  return new errors.SocketError(`the stream was reset: ${name}`);
+}

@@ -1,0 +1,65 @@
+import { IN_USE } from './connection.js';
+import { MAX_STREAMS, type OpenHttp2 } from './http2-connect.js';
+import { Http2Connection, type Http2Owner } from './http2-connection.js';
+import { Http2Exchange } from './http2-exchange.js';
+import type { Dispatcher, ResponseHandler, UpstreamRequest } from './upstream-request.js';
+
+/** An idle connection is closed after so long. An upstream that closes it first says so, and does nothing with what it missed. */
+const IDLE_MS = 10_000;
+const TICK_MS = 500;
+
+/** The connections of HTTP/2 to one address. Their requests are as many as `connection-limiter.ts` lets through. */
+export class Http2Pool implements Dispatcher, Http2Owner {
+  streamLimit = MAX_STREAMS;
+  readonly #openHttp2: OpenHttp2;
+  readonly #scheme: string;
+  readonly #connections: Http2Connection[] = [];
+  #timer: NodeJS.Timeout | undefined;
+
+  /** @param scheme `https`, or `http` for h2c */
+  constructor(open: OpenHttp2, scheme: string) {
+    this.#openHttp2 = open;
+    this.#scheme = scheme;
+  }
+
+  dispatch(request: UpstreamRequest, handler: ResponseHandler): void {
+    this.again(new Http2Exchange(request, handler, this.#scheme));
+  }
+
+  /** The oldest with room is taken, so that those which only a burst needed become idle and close. */
+  again(exchange: Http2Exchange): void {
+    const connection = this.#connections.find(({ hasRoom }) => hasRoom) ?? this.#open();
+    connection.send(exchange);
+  }
+
+  idle(connection: Http2Connection): void {
+    connection.idleUntil = performance.now() + IDLE_MS;
+  }
+
+  closed(connection: Http2Connection): void {
+    const at = this.#connections.indexOf(connection);
+    if (at >= 0) this.#connections.splice(at, 1);
+  }
+
+  destroy(): void {
+    clearTimeout(this.#timer);
+    // Each leaves the list.
+    for (const connection of this.#connections.slice()) connection.destroy();
+  }
+
+  #open(): Http2Connection {
+    const connection = new Http2Connection(this.#openHttp2, this);
+    this.#connections.push(connection);
+    this.#timer ??= setTimeout(this.#sweep, TICK_MS).unref();
+    return connection;
+  }
+
+  readonly #sweep = (): void => {
+    const now = performance.now();
+    for (const connection of this.#connections.slice()) {
+      if (connection.idleUntil !== IN_USE && connection.idleUntil <= now) connection.destroy();
+      else connection.check(now);
+    }
+    this.#timer = this.#connections.length === 0 ? undefined : setTimeout(this.#sweep, TICK_MS).unref();
+  };
+}
