@@ -38,7 +38,7 @@ const config = {
   upstream: upstream.url,
   workers: 2,
   listen: { host: '127.0.0.1', port: 0, tls: selfSigned(folder, 'localhost') },
-  decision: { host: '127.0.0.1', port: 0 },
+  decision: { host: '127.0.0.1', port: 0, grpc: { port: 0 } },
   audit: { to: './audit.jsonl' },
   policy_shadow: './next-policy.yaml',
 };
