@@ -158,9 +158,9 @@ t.test('requests, upstreams, logins and the process', async (t) => {
 
   await t.test('tokens that work are counted at the start', async (t) => {
     t.equal(valueOf(await scrape(server.admin), 'latchkey_tokens_active'), 1, 'the legacy key of the directory');
-    await token('superuser', { expires_at: new Date(Date.now() + 1_000).toISOString() });
+    await token('superuser', { expires_at: new Date(Date.now() + 2_000).toISOString() });
     await token('superuser');
-    await new Promise((wait) => setTimeout(wait, 1_100));
+    await new Promise((wait) => setTimeout(wait, 2_100));
     await server.stop();
     const again = await start(t, configFile);
     t.equal(valueOf(await scrape(again.admin), 'latchkey_tokens_active'), 3, 'less the expired one');

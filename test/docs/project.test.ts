@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
@@ -40,6 +40,20 @@ t.test('the container for development has what the tests start', async (t) => {
   const names = (text: string) => text.split(/[\s\\]+/).filter((name) => name !== '');
   t.ok(names(listed).length > 10);
   t.same(names(installed), names(listed));
+});
+
+t.test('what tests ask of Debian is installed by .ci/run', (t) => {
+  const listed = /^packages="([^"]*)"/m.exec(read('.ci/run'))?.[1]?.split(/\s+/) ?? [];
+  const calls = readdirSync('test', { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts'))
+    .flatMap((file) => [...read(`test/${file}`).matchAll(/needPackages\(\s*\(\) =>([^;]*)\);/g)]);
+  // Packages come behind the checks, which are calls.
+  const names = calls.flatMap(([, call = '']) => [
+    ...call.replaceAll(/\w+\([^)]*\)/g, '').matchAll(/'([\w.+-]+)'/g),
+  ]);
+  t.ok(names.length > 20);
+  for (const [, name = ''] of names) t.ok(listed.includes(name), name);
+  t.end();
 });
 
 t.test('the package installs elsewhere and runs', async (t) => {

@@ -32,7 +32,7 @@ const LOG_LINE = `"$REQUEST_METHOD $REQUEST_URI"`;
 
 const PROGRAMS: Readonly<Record<string, Start>> = {
   "Python's http.server": (folder, port, log) => {
-    needPackages(() => runs('python3', '--version'), 'python3-minimal');
+    needPackages(() => runs('python3', '--version'), 'python3');
     writeFileSync(join(folder, 'server.py'), PYTHON);
     return spawn('python3', [join(folder, 'server.py'), String(port), log], { stdio: 'ignore' });
   },
