@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Has a request become dearer? Compares what can be compared on a noisy machine with the limits in limits.json:
 // the bytes a request allocates, how many of them outlive the collections of young objects, and the ratio of Latchkey's CPU to that of
-// a bare undici proxy in rounds next to each other. That one moves by a third from one start to the next, so only much is noticed.
+// a bare TCP pipe in rounds next to each other. That one moves by a third from one start to the next, so only much is noticed.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -59,11 +59,11 @@ await run(async () => {
   const { openPlace, prepareLoad } = await import('../compare/subjects.mjs');
   const { findWorkload } = await import('../compare/workloads.mjs');
   const { paced } = await import('../compare/latency.mjs');
-  const { bareUndici } = await import('../compare/peers/node.mjs');
+  const { tcpPipe } = await import('../compare/peers/node.mjs');
   const place = await openPlace();
   place.keys = place.keys.slice(0, KEYS);
   const [forwarded, refused] = /** @type {Workload[]} */ (['token', 'unknown'].map(findWorkload));
-  const bare = await bareUndici.start(place);
+  const bare = await tcpPipe.start(place);
   const latchkey = await startLatchkey({
     folder: place.folder,
     name: 'latchkey',
@@ -75,7 +75,7 @@ await run(async () => {
   const server = { ...latchkey, pids: { proxy: latchkey.pid } };
   /** @type {Turn[]} */
   const turns = [
-    { name: 'bare', started: bare, load: await prepareLoad(forwarded, bareUndici, bare, place), rounds: [] },
+    { name: 'bare', started: bare, load: await prepareLoad(forwarded, tcpPipe, bare, place), rounds: [] },
     { name: 'forwarded', started: server, load: await prepareLoad(forwarded, { name: 'Latchkey' }, server, place), rounds: [] },
     { name: 'refused', started: server, load: await prepareLoad(refused, { name: 'Latchkey' }, server, place), rounds: [] },
   ];
@@ -162,7 +162,7 @@ function report({ cpu: [bare, forwarded, refused], foreign }, [forwardedKib, ref
     return;
   }
   const busy = `CPU was not judged: something else had ${Math.round(foreign * 100)} % of the core, which changes the ratios`;
-  process.stdout.write(`bare undici proxy      ${figure(median(bare))} µs of CPU a request
+  process.stdout.write(`bare TCP pipe          ${figure(median(bare))} µs of CPU a request
 forwarded by Latchkey  ${figure(measured.forwarded_cpu_ratio)} times that in the cheapest quarter of the rounds (median ${figure(median(forwardedRatio))}), ${figure(forwardedKib)} KiB allocated
 refused by Latchkey    ${figure(measured.refused_cpu_ratio)} times that in the cheapest quarter of the rounds (median ${figure(median(refusedRatio))}), ${figure(refusedKib)} KiB allocated
 forwarded steadily     ${figure(keptKib)} KiB of a request outlive the collections of young objects

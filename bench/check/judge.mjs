@@ -5,8 +5,8 @@ import { figure } from '../lib/output.mjs';
 /** @typedef {Record<Name, number>} Figures */
 
 const NAMES = {
-  forwarded_cpu_ratio: ['a forwarded request', 'times the CPU of a bare undici proxy'],
-  refused_cpu_ratio: ['a refused request', 'times the CPU of a forwarded one of a bare undici proxy'],
+  forwarded_cpu_ratio: ['a forwarded request', 'times the CPU of a bare TCP pipe'],
+  refused_cpu_ratio: ['a refused request', 'times the CPU of a forwarded one of a bare TCP pipe'],
   forwarded_kib: ['a forwarded request', 'KiB allocated'],
   refused_kib: ['a refused request', 'KiB allocated'],
   kept_kib: ['what a steady request leaves behind', 'KiB'],

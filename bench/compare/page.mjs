@@ -24,7 +24,7 @@ const isOwn = (name) => name.startsWith('Latchkey');
 export function pictureOf({ token, latency }) {
   const cost = {
     title: 'CPU of a proxied request, in µs',
-    note: 'Small GET with a token. The fainter part is the service that is asked. The bare undici proxy checks nothing.',
+    note: 'Small GET with a token. The fainter part is the service that is asked. The bare pipe and the bare undici proxy check nothing.',
     stacked: true,
     rows: token
       .toSorted((a, b) => a.cpu_us - b.cpu_us)
@@ -114,6 +114,7 @@ export function inShort({ token, latency, own: requests }) {
       ['compared with Caddy and a header matcher', `${times('Caddy, header matcher')} ×`],
       ['compared with a bare undici proxy without any check', `${times('bare undici')} ×`],
       ['compared with nginx and a key check in Lua', `${times('nginx, Lua')} ×`],
+      ['compared with a bare TCP pipe in Node.js, which reads nothing', `${times('bare TCP pipe')} ×`],
       ['p99 at the same load: Latchkey, http-proxy, Caddy', ['Latchkey', 'http-proxy', 'Caddy, header matcher'].map(p99).join(', ')],
       ['CPU per refusal: wrong checksum, unknown token, scope too small', `${refused.join(', ')} µs`],
     ],

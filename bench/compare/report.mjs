@@ -100,7 +100,7 @@ function ownTable(rows) {
 
 /** @param {Row[]} rows */
 function loadTable(rows) {
-  return mainTable(rows, rows.find((row) => row.name === 'bare undici') ?? rows[0]);
+  return mainTable(rows, rows.find((row) => row.name === 'bare TCP pipe') ?? rows[0]);
 }
 
 /**

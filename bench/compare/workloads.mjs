@@ -9,7 +9,7 @@ import { bareHttp2, bareTcp, bareTls, caddyTls, latchkeyTls, nginxTls } from './
 import { haproxy } from './peers/haproxy.mjs';
 import { latchkey, latchkeyOn } from './peers/latchkey.mjs';
 import { nginxAuthRequest, nginxLua } from './peers/nginx.mjs';
-import { bareUndici, fastify, fastProxy, httpProxy } from './peers/node.mjs';
+import { bareUndici, fastify, fastProxy, httpProxy, tcpPipe } from './peers/node.mjs';
 import { asking, manyRoutes, millionTokens, ROUTES, workers } from './peers/special.mjs';
 import { COMMON, get, KEYS, TOKEN_REQUESTS, withKey } from './requests.mjs';
 
@@ -46,6 +46,7 @@ const EVERYBODY = [
   latchkey,
   latchkeyOn(24),
   latchkeyOn(26),
+  tcpPipe,
   bareUndici,
   fastProxy,
   fastify,
@@ -58,7 +59,7 @@ const EVERYBODY = [
 ];
 const WITH_A_CHECK = EVERYBODY.filter(({ checks, name }) => checks && !name.includes(', Node'));
 /** @type {Peer[]} */
-const CARRIERS = [latchkey, bareUndici, httpProxy, caddyMatcher, nginxLua];
+const CARRIERS = [latchkey, tcpPipe, bareUndici, httpProxy, caddyMatcher, nginxLua];
 
 /** @type {Workload} */
 const TOKEN = {

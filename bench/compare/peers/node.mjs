@@ -65,3 +65,14 @@ export const bareUndici = nodePeer('bare undici', 'bare-undici', 'undici', false
 export const httpProxy = nodePeer('http-proxy', 'http-proxy', 'http-proxy', true);
 export const fastify = nodePeer('@fastify/http-proxy', 'fastify', '@fastify/http-proxy', true);
 export const fastProxy = nodePeer('fast-proxy', 'fast-proxy', 'fast-proxy', true);
+
+/** @type {import('../subjects.mjs').Peer} */
+export const tcpPipe = {
+  name: 'bare TCP pipe',
+  checks: false,
+  version: () => undefined,
+  start: async (place) => {
+    const { port, pid, stop } = await startServer('tcp-pipe', place, [place.upstreamPort]);
+    return { port, pids: { proxy: pid }, stop };
+  },
+};
