@@ -5,7 +5,7 @@ import { openRedisStore } from '../../src/store/redis.js';
 import { client, startFixture } from '../helpers/fixture.js';
 import { freshMetrics, send } from '../helpers/http.js';
 import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
-import { redisSettings, startRedis, startSentinel } from '../helpers/redis.js';
+import { redisSettings, startRedis, startSentinel, untilInStep } from '../helpers/redis.js';
 import { until } from '../helpers/until.js';
 
 const SEALING_KEY = 'a1'.repeat(32);
@@ -138,7 +138,7 @@ t.test('acknowledge: what one replica confirmed is there when another one is pro
 t.test('acknowledge: a change that too few replicas have is not confirmed', async (t) => {
   const master = await startRedis(t, '--repl-diskless-sync-delay', '0');
   const replica = await startRedis(t, '--replicaof', `127.0.0.1 ${master.port}`);
-  await until(() => replica.cli('INFO', 'replication').includes('master_link_status:up'), 'the replica is in step');
+  await untilInStep(master, replica);
   const acknowledge = { replicas: 1, timeout: '300ms' };
   const { first } = await startTwo(t, { url: master.url, acknowledge });
   const key = await first.token('superuser');
