@@ -6,7 +6,6 @@ import type { Reads } from './reads.js';
 /** Expired records that one script removes: with the largest ones it holds Redis for 5 ms. */
 const EXPIRED_BATCH = 100;
 
-/** The store in Redis as a whole. */
 export function redisMaintenance(client: RedisClient, reads: Reads): Maintenance {
   return {
     begin: (purpose) => beginStore(client, purpose),
