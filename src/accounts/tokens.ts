@@ -41,7 +41,6 @@ export interface TokenRequest {
   readonly ignored?: readonly string[];
 }
 
-/** How many tokens a user may have. */
 export function limitsOf({ max_per_user: active, max_stored_per_user: stored }: TokenSettings): TokenLimits {
   return { active, stored: Math.max(stored, active ?? 0) };
 }

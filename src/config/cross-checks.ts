@@ -5,7 +5,6 @@ import { collidesWithEndpoint } from '../endpoints/endpoints.js';
 import { checkCors } from './cors-checks.js';
 import { checkIdentity } from './identity-checks.js';
 import { checkJwtIssuers } from './jwt-issuer-checks.js';
-import { checkListeners } from './listener-checks.js';
 import { checkOidc } from './oidc-checks.js';
 import { NO_FILE } from './pem.js';
 import { checkPolicy } from './policy-checks.js';
@@ -74,4 +73,28 @@ function kindOf(path: string): 'file' | 'folder' | 'nothing' {
   } catch {
     return 'nothing';
   }
+}
+
+/** Two listeners can't have one port of one address. */
+export function checkListeners({ listen, admin, decision }: Config, add: Add): void {
+  const grpc = decision === null ? null : decision.grpc;
+  const listeners = Object.entries({ listen, admin, decision, 'decision.grpc': grpc }).flatMap(
+    ([name, listener]) => (listener === null || listener.port === 0 ? [] : [{ name, ...listener }]),
+  );
+  listeners.forEach((one, i) => {
+    const other = listeners
+      .slice(0, i)
+      .find((each) => each.port === one.port && overlap(each.host, one.host));
+    if (other !== undefined)
+      add(
+        [...one.name.split('.'), 'port'],
+        `${one.name}.port: is the port of ${other.name} already; choose another`,
+      );
+  });
+}
+
+const EVERY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
+
+function overlap(a: string, b: string): boolean {
+  return a === b || EVERY_ADDRESS.has(a) || EVERY_ADDRESS.has(b);
 }

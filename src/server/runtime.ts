@@ -72,7 +72,6 @@ export interface Runtime {
   readonly streamRecheck: number;
   /** Requests that it forwards now. */
   pending(): number;
-  /** The addresses of its upstreams as they are now. */
   addresses(): readonly AddressState[];
   /** Another one serves from now on: what is under way goes on, health checks end. */
   retire(): void;

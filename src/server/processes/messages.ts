@@ -13,7 +13,6 @@ const HELLO = 'latchkey:hello';
 const FINAL_COUNTS = 'latchkey:final-counts';
 const HELLO_TIMEOUT_MS = 10_000;
 
-/** All that a worker counted. */
 interface FinalCounts {
   readonly metrics: unknown[];
   readonly casualties: CasualtyTally[];

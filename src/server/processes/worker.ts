@@ -48,7 +48,6 @@ export interface Worker {
   drain(): Promise<void>;
 }
 
-/** Starts serving in this process. */
 export async function startWorker(
   loaded: LoadedConfig,
   opened: OpenedStore,
