@@ -9,7 +9,6 @@ import type { ReportOptions } from './terminal/options.js';
 import { report } from './terminal/output.js';
 import { withStore } from './with-store.js';
 
-/** Options of `latchkey token rotate`. */
 export interface RotateOptions extends ReportOptions {
   readonly overlap?: string;
 }

@@ -15,7 +15,6 @@ import { findUser, listUsers } from './find-user.js';
 import { withStore } from './with-store.js';
 import { relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
 
-/** Options of `latchkey token create`. */
 export interface CreateOptions extends ReportOptions {
   readonly user: string;
   readonly name?: string;
@@ -31,7 +30,6 @@ function tokensOf({ config }: LoadedConfig, { store }: OpenedStore): Tokens {
   return new Tokens(store, { pending: () => undefined }, config.tokens, Object.keys(config.policy.scopes));
 }
 
-/** Prints the tokens of one user, of one customer, or all. */
 export async function list(options: ReportOptions & { user?: string; customer?: string }): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
@@ -71,7 +69,6 @@ function expiry(at: number | null, now: number): string {
   return isExpired({ expiresAt: at }, now) ? `expired ${relativeTime(at, now)}` : relativeTime(at, now);
 }
 
-/** Prints one token. */
 export async function show(id: string, options: ReportOptions): Promise<void> {
   await withStore(loadConfig(options.config), async ({ store }) => {
     const found = await store.tokens.get(id);
@@ -109,7 +106,6 @@ function limitsOf({ restrictions }: Token): Record<string, string> {
   };
 }
 
-/** Creates a token for a user and prints its secret. */
 export async function create(options: CreateOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
@@ -145,7 +141,6 @@ function timeIn(text: string): string {
   return new Date(at).toISOString();
 }
 
-/** Suspends a token, or resumes it. */
 export async function setSuspended(id: string, suspended: boolean, options: ReportOptions): Promise<void> {
   await withStore(loadConfig(options.config), async (opened) => {
     const { store } = opened;

@@ -71,7 +71,6 @@ export interface Endpoint<
   ) => Promise<Reply<Answer extends z.ZodType ? z.output<Answer> : z.output<Receipt> | undefined> | Refusal>;
 }
 
-/** The body that an endpoint takes. */
 export interface RequestBody {
   readonly schema: z.ZodObject;
   /** What it takes as well with a credential that confirmed the password lately, where there is POST /sudo. */

@@ -15,7 +15,6 @@ const common = {
   refusals: ['NotFound'],
 } as const;
 
-/** Endpoints that replace a token by a new one. */
 export const rotationEndpoints = [
   endpoint({
     ...common,

@@ -65,7 +65,6 @@ function isDigit(code: number): boolean {
   return code >= 0x30 && code <= 0x39;
 }
 
-/** A body without parameters. */
 const EMPTY_BODY: Body = { params: new Params(), json: undefined };
 
 /** Reads a form or JSON body. An empty body has no parameters, whatever its type says. */

@@ -252,7 +252,6 @@ function flushHead(handler: ForwardHandler): void {
   }
 }
 
-/** Makes the forwarder. */
 export function createForward({ ownCookies }: { readonly ownCookies: readonly string[] }): Forward {
   return (request) => {
     const handler = new ForwardHandler(request, ownCookies);

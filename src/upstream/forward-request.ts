@@ -4,7 +4,6 @@ import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 import type { Upstream } from './upstreams.js';
 
-/** An authorized request to forward. */
 export interface ForwardRequest {
   readonly head: RequestHead;
   readonly req: IncomingRequest;
@@ -38,7 +37,6 @@ export interface ForwardOutcome {
   readonly firstByteAt: number | null;
 }
 
-/** A request that is being forwarded. */
 export interface InFlight {
   /**
    * Breaks it off on both sides. A client whose answer has not begun gets the reason, unless it is a write that was sent:

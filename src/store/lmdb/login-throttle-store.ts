@@ -2,7 +2,6 @@ import type { LoginThrottleStore } from '../login-throttle-store.js';
 import { attemptHeldUntil, readKnownAddresses, reserveAttempt, settleAttempt } from './attempts.js';
 import type { Transactions } from './transactions.js';
 
-/** Login attempts in the embedded store. */
 export function lmdbLoginThrottleStore(transactions: Transactions): LoginThrottleStore {
   return {
     heldUntil: (limits, now) => transactions.read((dbs) => attemptHeldUntil(dbs, limits, now)),

@@ -8,7 +8,6 @@ import { createSession, endSessions, removeSession } from './sessions.js';
 import { addSudo, hasSudo } from './sudo-grants.js';
 import type { Transactions } from './transactions.js';
 
-/** Sessions and sudo grants in the embedded store. */
 export function lmdbSessionStore(transactions: Transactions, lookUps: LookUps, lists: Lists): SessionStore {
   return {
     find: (digest) => transactions.read(() => lookUps.session(digest)),

@@ -5,7 +5,6 @@ import { recordSessionUse } from './sessions.js';
 import { recordTokenUse } from './tokens.js';
 import type { Transactions } from './transactions.js';
 
-/** Last uses, one-time password steps and counts of writes in the embedded store. */
 export function lmdbUsageStore(transactions: Transactions): UsageStore {
   return {
     recordUses: async ({ tokens, sessions }) => {
