@@ -5,8 +5,8 @@ import type { GateServices } from '../gate/gate.js';
 import { ShadowGate } from '../gate/shadow-gate.js';
 import { policyVersion } from '../pipeline/auditor.js';
 import { Casualties, type CasualtyTally, describeTally, mergeTallies } from '../pipeline/casualties.js';
-import type { FaultLog } from '../pipeline/fault-log.js';
 import { Shadow } from '../pipeline/shadow.js';
+import type { FaultLog } from '../pipeline/faults.js';
 
 /** The policy of a configuration and its shadow policy, by the digests of their rules. */
 interface Compared {

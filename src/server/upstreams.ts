@@ -1,11 +1,43 @@
+import { addressesOf } from '../config/derived.js';
+import type { LoadedConfig } from '../config/load.js';
 import type { Log } from '../observe/log.js';
 import { createLogThrottle } from '../observe/log-throttle.js';
-import { upstreamRetries } from '../observe/metrics.js';
+import { type AddressState, upstreamRetries } from '../observe/metrics.js';
 import { printable } from '../observe/printable.js';
-import type { UpstreamEvents } from '../upstream/upstreams.js';
+import {
+  createUpstreams,
+  type Upstream,
+  type UpstreamEvents,
+  type Upstreams,
+} from '../upstream/upstreams.js';
+
+/** Opens the upstreams of a configuration. */
+export function openUpstreams({ upstreams }: LoadedConfig['config'], log: Log): Upstreams {
+  const settings = Object.entries(upstreams).map(
+    ([name, each]) => [name, { ...each, urls: addressesOf(each) }] as const,
+  );
+  return createUpstreams(Object.fromEntries(settings), createUpstreamLog(log));
+}
+
+/** Each address as it is now, for the metrics. */
+export function addressStates({ all }: Upstreams): AddressState[] {
+  return all.flatMap(({ name, addresses }) =>
+    addresses.map(({ origin, health }) => ({ upstream: name, address: origin, usable: health.usable })),
+  );
+}
+
+/** The upstream of a route: the configuration was checked to have it. */
+export function upstreamNamed(
+  upstreams: { get(name: string): Upstream | undefined },
+  name: string,
+): Upstream {
+  const upstream = upstreams.get(name);
+  if (upstream === undefined) throw new Error(`no upstream is named ${name}`);
+  return upstream;
+}
 
 /** Makes the listener that logs what happens to upstreams and counts what is sent again. */
-export function createUpstreamLog(log: Log): UpstreamEvents {
+function createUpstreamLog(log: Log): UpstreamEvents {
   // An address that is away fails every request.
   const throttle = createLogThrottle();
   return {

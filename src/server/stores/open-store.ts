@@ -128,7 +128,7 @@ async function openConfiguredStore(
 }
 
 /** Logs what the files of the embedded store turned out to be. @param path of its folder */
-export function logCopyFault(fault: CopyFault, path: string, log: Log): void {
+function logCopyFault(fault: CopyFault, path: string, log: Log): void {
   switch (fault.kind) {
     case 'older':
       log.error(
