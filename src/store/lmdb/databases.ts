@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Database, open, type RootDatabase } from 'lmdb';
+import { randomInt } from 'node:crypto';
 import type { NotedLogout } from '../../domain/provider-logout.js';
 import type { Session } from '../../domain/session.js';
 import type { SigningKeys } from '../../domain/signing-key.js';
@@ -13,7 +14,6 @@ import type { Stored } from '../records.js';
 import { StoreUnavailable } from '../faults.js';
 import { OpeningLock } from './opening-lock.js';
 import { Outbox } from './outbox.js';
-import { putStoreId, storeId } from './store-id.js';
 import { faultOfDataFile } from './verify.js';
 
 /** Version of the layout below. A newer one is refused. */
@@ -224,4 +224,21 @@ export function countIndex(index: Database<unknown, [string, string]>, first: st
 export function listIndex(index: Database<unknown, [string, string]>, first: string): string[] {
   const range = indexRange(first);
   return range === undefined ? [] : [...index.getKeys(range)].map(([, second]) => second);
+}
+
+const STORE_ID = 'store_id';
+const LIMIT = 2 ** 47;
+
+/** The number that tells a store and its copies from other stores; undefined when it has none yet. */
+export function storeId({
+  meta,
+}: {
+  readonly meta: Database<number, string | Uint8Array>;
+}): number | undefined {
+  return meta.get(STORE_ID);
+}
+
+/** Gives a store its number, inside a transaction. */
+function putStoreId({ meta }: { readonly meta: Database<number, string | Uint8Array> }): void {
+  meta.putSync(STORE_ID, randomInt(1, LIMIT));
 }

@@ -1,9 +1,9 @@
 import { takeFrom } from '../../domain/rate.js';
 import { HOUR_MS } from '../../domain/time.js';
 import type { UsageStore } from '../usage-store.js';
-import { recordSessionUse } from './sessions.js';
 import { recordTokenUse } from './tokens.js';
 import type { Transactions } from './transactions.js';
+import { recordSessionUse } from './session-store.js';
 
 export function lmdbUsageStore(transactions: Transactions): UsageStore {
   return {
