@@ -1,7 +1,7 @@
 import { derivedId, digestFromHex, digestOf } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
-import { GLOBAL_API_TOKEN, type User } from '../domain/user.js';
+import { GLOBAL_API_TOKEN, KEY_OWNER_LOGIN, type User } from '../domain/user.js';
 import type { Directory, LegacyKey } from './declared-directory.js';
 
 /** The user who owns a customer's migrated legacy keys: no password, so it can't log in. */
@@ -9,7 +9,7 @@ export function globalApiTokenUser(customerId: string, now: EpochMs): User {
   return {
     id: derivedId('global-api-token', customerId),
     customerId,
-    login: `global-api-token+${customerId}`,
+    login: `${KEY_OWNER_LOGIN}${customerId}`,
     name: GLOBAL_API_TOKEN,
     role: 'superuser',
     passwordHash: null,
@@ -26,7 +26,7 @@ export function isGlobalApiTokenUser(user: Pick<User, 'id' | 'customerId'>): boo
 }
 
 /** The token that a legacy key becomes: global scope, every service of the account. The key itself is not kept. */
-export function legacyToken(entry: LegacyKey, userId: string, now: EpochMs): Token {
+function legacyToken(entry: LegacyKey, userId: string, now: EpochMs): Token {
   const digest = entry.key == null ? digestFromHex(entry.key_sha256 ?? '') : digestOf(entry.key);
   const createdAt = Math.floor(now / 1000) * 1000;
   return {

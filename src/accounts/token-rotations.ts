@@ -1,22 +1,20 @@
 import { z } from 'zod';
 import type { Config } from '../config/schema/config.js';
 import type { AuditEvent } from '../domain/audit.js';
-import { ID } from '../domain/id.js';
 import { isOneEdit } from '../domain/one-edit.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type Rotation, rotationOf } from '../domain/rotation.js';
 import { digestOf, newAccessToken, newId } from '../domain/secret.js';
 import { type EpochMs, formatTime } from '../domain/time.js';
 import { isExpired, type Token } from '../domain/token.js';
-import type { User } from '../domain/user.js';
+import { ID, type User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import type { TokenRotation, TokenStore } from '../store/token-store.js';
 import { readBy } from './parameters.js';
 import { overlapEndedEvent, tokenCreatedEvent } from './token-audit-events.js';
-import { limitsOf, type TokenSettings } from './tokens.js';
+import { limitsOf, type TokenSettings, UNPROCESSABLE, unprocessable } from './tokens.js';
 import { unlessUnknown } from './unconfirmed.js';
 
-const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 /** Others may change the token or its owner between the look and the write; then it is worked out anew, this often. */
 const MAX_ATTEMPTS = 5;
 
@@ -161,10 +159,6 @@ function rotationEvents({ old, replacement }: Rotation, customerId: string): Aud
       },
     },
   ];
-}
-
-function unprocessable(detail: string): Refusal {
-  return { refusal: 'grant', ...UNPROCESSABLE, detail };
 }
 
 /** So many are reported at a time. */

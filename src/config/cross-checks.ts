@@ -6,14 +6,13 @@ import { checkCors } from './cors-checks.js';
 import { checkIdentity } from './identity-checks.js';
 import { checkJwtIssuers } from './jwt-issuer-checks.js';
 import { checkOidc } from './oidc-checks.js';
-import { NO_FILE } from './pem.js';
+import { NO_FILE, tlsFileFaults } from './pem.js';
 import { checkPolicy } from './policy-checks.js';
 import { checkRoutes } from './route-checks.js';
 import type { Config } from './schema/config.js';
 import { UI_PATH_FAULT } from './schema/interface.js';
 import type { Path } from './positions.js';
 import type { Source } from './source.js';
-import { tlsFileFaults } from './tls-files.js';
 import { checkUpstreams } from './upstream-checks.js';
 import { checkWebhooks } from './webhook-checks.js';
 
@@ -76,7 +75,7 @@ function kindOf(path: string): 'file' | 'folder' | 'nothing' {
 }
 
 /** Two listeners can't have one port of one address. */
-export function checkListeners({ listen, admin, decision }: Config, add: Add): void {
+function checkListeners({ listen, admin, decision }: Config, add: Add): void {
   const grpc = decision === null ? null : decision.grpc;
   const listeners = Object.entries({ listen, admin, decision, 'decision.grpc': grpc }).flatMap(
     ([name, listener]) => (listener === null || listener.port === 0 ? [] : [{ name, ...listener }]),

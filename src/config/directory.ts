@@ -1,7 +1,6 @@
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { RESERVED_LOGINS } from '../accounts/reserved-logins.js';
-import { loginKey } from '../domain/user.js';
+import { loginKey, RESERVED_LOGINS } from '../domain/user.js';
 import { type DirectoryFile, directorySchema } from './schema/directory-file.js';
 import { ConfigError, type Fault } from './fault.js';
 import { suggestion } from './nearest.js';

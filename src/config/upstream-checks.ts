@@ -4,7 +4,7 @@ import { suggestion } from './nearest.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
 import type { Path } from './positions.js';
 import type { Config } from './schema/config.js';
-import { tlsFileFaults } from './tls-files.js';
+import { tlsFileFaults } from './pem.js';
 
 /** Checks the upstreams, each for itself, and the names by which routes refer to them. */
 export function checkUpstreams(config: Config, add: Add): void {

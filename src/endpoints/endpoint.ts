@@ -117,3 +117,11 @@ export function sessionOf(call: Call): SessionSubject {
     throw new Error('the gate let a token to an endpoint that takes a session');
   return known;
 }
+
+/** Id of the token that asks, at an endpoint that takes a token. */
+export function ownTokenId(call: Call): string {
+  const known = subjectOf(call);
+  if (known.credential === 'session')
+    throw new Error('the gate let a session to an endpoint that takes a token');
+  return known.token.id;
+}

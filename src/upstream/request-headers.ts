@@ -99,7 +99,7 @@ export function authorizationFilter({
     (forwardCredentials && bearer) || (!holdsToken(value) && (forwardCredentials || !holdsJwt(value)));
 }
 
-function lowerCase(name: string): string {
+export function lowerCase(name: string): string {
   return name.toLowerCase();
 }
 

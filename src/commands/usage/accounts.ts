@@ -52,8 +52,7 @@ export function hashPasswordCommand(): Command {
 
 export function userCommand(): Command {
   const user = new Command('user').description('list, show and change users, while a server runs or not');
-  const add = (name: string, description: string) =>
-    user.command(name).description(description).addOption(configOption()).addOption(jsonOption());
+  const add = adderTo(user);
   const login = ['<login>', 'the login name or the id'] as const;
 
   add('list', 'list the users')
@@ -83,8 +82,7 @@ export function userCommand(): Command {
 
 export function tokenCommand(): Command {
   const token = new Command('token').description('list, show, create, rotate, suspend and revoke API tokens, while a server runs or not');
-  const add = (name: string, description: string) =>
-    token.command(name).description(description).addOption(configOption()).addOption(jsonOption());
+  const add = adderTo(token);
 
   add('list', 'list tokens, oldest first')
     .option('--user <login>', 'only those of this user')
@@ -134,8 +132,7 @@ export function tokenCommand(): Command {
 
 export function sessionCommand(): Command {
   const session = new Command('session').description('list and end login sessions, while a server runs or not');
-  const add = (name: string, description: string) =>
-    session.command(name).description(description).addOption(configOption()).addOption(jsonOption());
+  const add = adderTo(session);
   add('list', 'list active sessions, most recently used first')
     .option('--user <login>', 'only those of this user')
     .action(async (options: SessionOptions) => (await sessionWork()).list(options));
@@ -148,8 +145,7 @@ export function sessionCommand(): Command {
 
 export function webhookCommand(): Command {
   const webhook = new Command('webhook').description('list queued webhooks and dead letters, send them again, test endpoints');
-  const add = (name: string, description: string) =>
-    webhook.command(name).description(description).addOption(configOption()).addOption(jsonOption());
+  const add = adderTo(webhook);
   add('list', 'list endpoints with what waits for them, and dead letters')
     .action(async (options: ReportOptions) => (await webhookWork()).list(options));
   add('resend', 'queue dead letters again; an endpoint that answered 410 is enabled')
@@ -222,4 +218,10 @@ new keys, upstreams refuse assertions that are signed with them. Regular rotatio
     )
     .action(async (options: { config: string }) => (await storeWork()).forgetSigningKeys(options));
   return store;
+}
+
+/** Adds commands that take a configuration and print for people or for programs. */
+function adderTo(parent: Command) {
+  return (name: string, description: string) =>
+    parent.command(name).description(description).addOption(configOption()).addOption(jsonOption());
 }

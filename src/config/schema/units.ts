@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ID } from '../../domain/id.js';
+import { ID } from '../../domain/user.js';
 
 const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
