@@ -8,7 +8,7 @@ import type { EpochMs } from '../domain/time.js';
 import type { Explanation } from '../gate/explain.js';
 import type { ConfigPosition } from '../policy/rules.js';
 
-/** What a decision about a request follows from, as far as it can be imagined to be another. */
+/** What a decision about a request follows from, as far as it may be changed to another. */
 export interface Situation {
   readonly config: Config;
   readonly as: SimulatedCaller;

@@ -96,7 +96,7 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
     rememberSecretsOf(reply.headers, reply.json);
     return { ...reply, audit: output.entries, log: output.lines(), forwarded: output.forwarded };
   };
-  const shadow = () => shadowReport(loaded, casualties === null ? [] : [casualties.tally()]);
+  const shadow = () => shadowReport(loaded, casualties === null ? [] : [casualties.counts()]);
   const decide = async (target: string, sent: Sent = {}): Promise<Handled> => {
     output.clear();
     const reply = await exchange(decisions, target, sent);

@@ -59,7 +59,7 @@ export interface Databases {
   /** Logouts of providers by their names. */
   readonly logouts: Database<Stored<StoredLogout>, string>;
   /** `[userId, id of a token or session]` */
-  readonly sudos: Database<Stored<{ readonly until: EpochMs }>, [string, string]>;
+  readonly sudoGrants: Database<Stored<{ readonly until: EpochMs }>, [string, string]>;
   /** Writes of a user in the hour that was counted last. */
   readonly writes: Database<{ readonly hour: EpochMs; readonly count: number }, string>;
   /** Buckets of request rates by the token's id, as `takeFrom` leaves them. */
@@ -139,7 +139,7 @@ function openUnderLock(path: string, openingLock: OpeningLock): Databases {
     attempts: db('login_failures'),
     knownAddresses: db('known_addresses'),
     logouts: db('provider_logouts'),
-    sudos: db('sudos'),
+    sudoGrants: db('sudos'),
     writes: db('writes_in_hour'),
     rates: db('rates_of_tokens'),
     warned: db('expiry_warnings'),

@@ -37,14 +37,14 @@ export function lmdbSessionStore(transactions: Transactions, lookUps: LookUps, l
 const SEPARATOR = ' ';
 
 function hasSudo(dbs: Databases, userId: string, credentialId: string, now: EpochMs): boolean {
-  const stored = dbs.sudos.get([userId, credentialId]);
+  const stored = dbs.sudoGrants.get([userId, credentialId]);
   return stored !== undefined && sudoOf(stored).until > now;
 }
 
 /** Writes a sudo over the one before. Run it in a write transaction. */
 function addSudo(dbs: Databases, userId: string, credentialId: string, until: EpochMs): void {
   removeSudo(dbs, userId, credentialId);
-  dbs.sudos.putSync([userId, credentialId], encode({ until }));
+  dbs.sudoGrants.putSync([userId, credentialId], encode({ until }));
   dbs.expiry.putSync([until, 'sudo', userId + SEPARATOR + credentialId], true);
 }
 
@@ -56,13 +56,13 @@ export function removeExpiredSudo(dbs: Databases, key: string): void {
 
 /** Run it in a write transaction. */
 export function removeSudoGrantsOf(dbs: Databases, userId: string): void {
-  for (const credentialId of listIndex(dbs.sudos, userId)) removeSudo(dbs, userId, credentialId);
+  for (const credentialId of listIndex(dbs.sudoGrants, userId)) removeSudo(dbs, userId, credentialId);
 }
 
 function removeSudo(dbs: Databases, userId: string, credentialId: string): void {
-  const stored = dbs.sudos.get([userId, credentialId]);
+  const stored = dbs.sudoGrants.get([userId, credentialId]);
   if (stored === undefined) return;
-  dbs.sudos.removeSync([userId, credentialId]);
+  dbs.sudoGrants.removeSync([userId, credentialId]);
   dbs.expiry.removeSync([stored.until, 'sudo', userId + SEPARATOR + credentialId]);
 }
 

@@ -23,8 +23,8 @@ export function lmdbUsageStore(transactions: Transactions): UsageStore {
     countWrite: async (userId, hour) =>
       transactions.write(({ writes }) => {
         const known = writes.get(userId);
-        const lasts = known !== undefined && (known.hour === hour || known.hour === hour + HOUR_MS);
-        const next = lasts ? { hour: known.hour, count: known.count + 1 } : { hour, count: 1 };
+        const isCurrent = known !== undefined && (known.hour === hour || known.hour === hour + HOUR_MS);
+        const next = isCurrent ? { hour: known.hour, count: known.count + 1 } : { hour, count: 1 };
         writes.putSync(userId, next);
         return next.count;
       }),
