@@ -9,7 +9,7 @@ import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
-import { recordChange, recordOperation } from './record-operation.js';
+import { recordChange, recordOperation, unlessRefused } from './record-operation.js';
 import type { ReportOptions } from './terminal/options.js';
 import { findUser, listUsers } from './find-user.js';
 import { withStore } from './with-store.js';
@@ -120,13 +120,8 @@ export async function create(options: CreateOptions): Promise<void> {
     const created = await tokensOf(loaded, opened).create(user, request, Date.now());
     if (created === 'owner_changed')
       throw new CommandFailed(`${user.login} has changed meanwhile; try again`);
-    if ('refusal' in created && created.refusal === 'outcome_unknown') {
-      recordOperation(opened, ...(created.auditEvents ?? []));
-      throw new CommandFailed('the token is not confirmed; it may have been created (latchkey token list shows it)');
-    }
-    if ('refusal' in created)
-      throw new CommandFailed('detail' in created ? created.detail : created.refusal);
-    const { token, secret } = created;
+    const unconfirmed = 'the token is not confirmed; it may have been created (latchkey token list shows it)';
+    const { token, secret } = unlessRefused(opened, created, unconfirmed);
     recordOperation(opened, tokenCreatedEvent(token, user.customerId));
     if (!options.json) process.stderr.write(`token ${token.id} of ${user.login}; its secret is shown this once:\n`);
     report(options, createdTokenObject(token, user.customerId, secret), secret);
