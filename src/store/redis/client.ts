@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Redis, ReplyError } from 'ioredis';
-import { asUnavailable, endIfLost, mayHaveArrived, reasonOf } from './failures.js';
 import { newId } from '../../domain/secret.js';
 import { OutcomeUnknown, StoreUnavailable } from '../faults.js';
 import type { WebhookSubscription } from '../webhook-store.js';
 import { Acknowledgement } from './acknowledge.js';
+import { asUnavailable, endIfLost, findsNothing, mayHaveArrived, reasonOf } from './failures.js';
 import { BEGIN } from './maintenance-scripts.js';
 import { answerIn, CONFIRM, GIVEN_UP, MARK_MS } from './marks.js';
 import { type Adopt, Master } from './master.js';
@@ -250,13 +250,3 @@ interface Change {
 
 /** The change was given up before it was made. */
 class GivenUp extends Error {}
-
-/**
- * Whether a change that was sent to one master and made at the next says that there was nothing to end or to take. That may
- * be its own work: what ended at the first is made to end at the next before that is used.
- */
-function findsNothing(name: ScriptName, answer: unknown): boolean {
-  if (name === 'revoke') return (answer as [missing: string[]])[0].length > 0;
-  if (name === 'endSession') return (answer as [count: number])[0] === 0;
-  return name === 'takeOtpStep' && answer === 0;
-}

@@ -1,6 +1,7 @@
 import { ReplyError } from 'ioredis';
 import { StoreUnavailable } from '../faults.js';
 import type { MasterSession } from './session.js';
+import type { ScriptName } from './scripts.js';
 
 /** Ends a session whose server says that it is no master of the store any more, or whose connection is gone. */
 export function endIfLost(session: MasterSession | undefined, error: unknown): void {
@@ -33,4 +34,14 @@ export function asUnavailable(error: unknown): StoreUnavailable {
 
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+/**
+ * Whether a change that was sent to one master and made at the next says that there was nothing to end or to take. That may
+ * be its own work: what ended at the first is made to end at the next before that is used.
+ */
+export function findsNothing(name: ScriptName, answer: unknown): boolean {
+  if (name === 'revoke') return (answer as [missing: string[]])[0].length > 0;
+  if (name === 'endSession') return (answer as [count: number])[0] === 0;
+  return name === 'takeOtpStep' && answer === 0;
 }
