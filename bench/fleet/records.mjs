@@ -56,5 +56,6 @@ export const settings = (port) => ({
   tls: null,
   username: null,
   password: null,
+  acknowledge: null,
   command_timeout: 5_000,
 });

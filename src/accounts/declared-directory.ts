@@ -1,6 +1,12 @@
 import type { EpochMs } from '../domain/time.js';
 import type { Customer } from '../domain/user.js';
-import type { LegacyKey } from './legacy-keys.js';
+
+/** A legacy key, plain or as its SHA-256 in hexadecimal. */
+export interface LegacyKey {
+  readonly customer_id: string;
+  readonly key?: string | null | undefined;
+  readonly key_sha256?: string | null | undefined;
+}
 
 /** What a directory file declares. */
 export interface Directory {

@@ -6,7 +6,6 @@ import { namesOfRevoked, type TokenStore } from '../store/token-store.js';
 import type { DeclaredToken, Directory } from './declared-directory.js';
 import { restrictionsAfter } from './token-restrictions.js';
 
-/** What declared tokens change. */
 export interface DeclaredTokensPlan {
   /** To add, or to write over what is there. */
   readonly put: readonly Token[];

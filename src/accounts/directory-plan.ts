@@ -4,12 +4,11 @@ import { type Customer, isSameUser, loginKey, type Service, type User } from '..
 import type { Changes } from '../store/directory-store.js';
 import type { Store } from '../store/store.js';
 import type { Directory } from './declared-directory.js';
-import { isMoved, legacyTokens, staleKeys } from './declared-keys.js';
 import { planDeclaredTokens } from './declared-tokens.js';
 import { changedKeyOwners, type DeclaredUsers } from './declared-users.js';
 import { type Difference, differencesOf, type Known } from './directory-differences.js';
 import { slicesOf } from './directory-slices.js';
-import { globalApiTokenUser, isGlobalApiTokenUser } from './legacy-keys.js';
+import { globalApiTokenUser, isGlobalApiTokenUser, isMoved, legacyTokens, staleKeys } from './legacy-keys.js';
 import { hasActiveTokens, pendingDeletionOf } from './pending-deletions.js';
 
 /** What has to be written to bring the store to a directory, and the same for people. */

@@ -45,7 +45,6 @@ export class LastSeen {
     this.#timer = setInterval(() => void this.flush().catch(onError), interval).unref();
   }
 
-  /** Notes that a subject made a request. */
   note(subject: Subject, ip: string, userAgent: string | undefined, now: EpochMs): void {
     // Of a JWT there is no record that could tell its use.
     if (subject.credential === 'jwt') return;

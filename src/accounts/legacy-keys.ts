@@ -1,21 +1,15 @@
 import { derivedId, digestFromHex, digestOf } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
-import { GLOBAL_API_TOKEN, type User } from '../domain/user.js';
-
-/** A legacy key, plain or as its SHA-256 in hexadecimal. */
-export interface LegacyKey {
-  readonly customer_id: string;
-  readonly key?: string | null | undefined;
-  readonly key_sha256?: string | null | undefined;
-}
+import { GLOBAL_API_TOKEN, KEY_OWNER_LOGIN, type User } from '../domain/user.js';
+import type { Directory, LegacyKey } from './declared-directory.js';
 
 /** The user who owns a customer's migrated legacy keys: no password, so it can't log in. */
 export function globalApiTokenUser(customerId: string, now: EpochMs): User {
   return {
     id: derivedId('global-api-token', customerId),
     customerId,
-    login: `global-api-token+${customerId}`,
+    login: `${KEY_OWNER_LOGIN}${customerId}`,
     name: GLOBAL_API_TOKEN,
     role: 'superuser',
     passwordHash: null,
@@ -32,7 +26,7 @@ export function isGlobalApiTokenUser(user: Pick<User, 'id' | 'customerId'>): boo
 }
 
 /** The token that a legacy key becomes: global scope, every service of the account. The key itself is not kept. */
-export function legacyToken(entry: LegacyKey, userId: string, now: EpochMs): Token {
+function legacyToken(entry: LegacyKey, userId: string, now: EpochMs): Token {
   const digest = entry.key == null ? digestFromHex(entry.key_sha256 ?? '') : digestOf(entry.key);
   const createdAt = Math.floor(now / 1000) * 1000;
   return {
@@ -48,4 +42,30 @@ export function legacyToken(entry: LegacyKey, userId: string, now: EpochMs): Tok
     updatedAt: createdAt,
     expiresAt: null,
   };
+}
+
+/** The tokens of the declared legacy keys, by digest. */
+export function legacyTokens({ legacy_keys: keys = [] }: Directory, now: EpochMs): Map<string, Token> {
+  const owners = new Map<string, string>();
+  const tokens = new Map<string, Token>();
+  for (const key of keys) {
+    let owner = owners.get(key.customer_id);
+    if (owner === undefined)
+      owners.set(key.customer_id, (owner = globalApiTokenUser(key.customer_id, now).id));
+    const token = legacyToken(key, owner, now);
+    tokens.set(token.digest, token);
+  }
+  return tokens;
+}
+
+/** Ids of the tokens of legacy keys that are not declared any more, or for another customer. */
+export function staleKeys(declared: ReadonlyMap<string, Token>, known: ReadonlyMap<string, Token>): string[] {
+  return [...known.values()]
+    .filter((token) => !declared.has(token.digest) || isMoved(token, declared.get(token.digest)))
+    .map(({ id }) => id);
+}
+
+/** Whether a legacy key is another customer's: each customer has an owner of its keys. */
+export function isMoved(before: Token | undefined, after: Token | undefined): boolean {
+  return before !== undefined && after !== undefined && before.userId !== after.userId;
 }

@@ -1,9 +1,8 @@
 import { z } from 'zod';
-import { ID } from '../domain/id.js';
 import { isName, MAX_NAME, MAX_SERVICES } from '../domain/limits.js';
 import type { Refusal } from '../domain/refusal.js';
 import { parseTime } from '../domain/time.js';
-import { loginKey } from '../domain/user.js';
+import { ID, loginKey } from '../domain/user.js';
 
 /** Longest password taken, in bytes of UTF-8. Longer ones are refused, never cut. */
 const MAX_PASSWORD = 1024;

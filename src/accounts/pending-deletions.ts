@@ -1,12 +1,9 @@
 import type { EpochMs } from '../domain/time.js';
 import { isExpired, type Token } from '../domain/token.js';
-import { loginKey, type User } from '../domain/user.js';
+import { loginKey, PENDING_LOGIN, type User } from '../domain/user.js';
 import { OutcomeUnknown } from '../store/faults.js';
 import type { TokenStore } from '../store/token-store.js';
 import type { Store } from '../store/store.js';
-
-/** Begins the login that a user gets whose own one is needed again. No login of a directory file begins so. */
-const PENDING_LOGIN = 'deletion-pending+';
 
 /**
  * The user as kept while active tokens forbid the deletion: locked, so that none of them is accepted.

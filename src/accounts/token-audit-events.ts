@@ -65,7 +65,6 @@ export function tokenRevokedEvent(id: string, found?: TokenWithUse): AuditEvent 
   return { event: 'token.revoked', outcome: 'success', target: { token_id: id, ...evidence } };
 }
 
-/** The audit event of a rotated token whose overlap has ended. */
 export function overlapEndedEvent(found: TokenWithUse): AuditEvent {
   const { id, userId, expiresAt } = found.token;
   const target = {

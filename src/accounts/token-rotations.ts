@@ -1,22 +1,20 @@
 import { z } from 'zod';
 import type { Config } from '../config/schema/config.js';
 import type { AuditEvent } from '../domain/audit.js';
-import { ID } from '../domain/id.js';
 import { isOneEdit } from '../domain/one-edit.js';
 import type { Refusal } from '../domain/refusal.js';
 import { type Rotation, rotationOf } from '../domain/rotation.js';
 import { digestOf, newAccessToken, newId } from '../domain/secret.js';
-import { formatTime, type EpochMs } from '../domain/time.js';
+import { type EpochMs, formatTime } from '../domain/time.js';
 import { isExpired, type Token } from '../domain/token.js';
-import type { User } from '../domain/user.js';
+import { ID, type User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
-import type { TokenRotation } from '../store/token-store.js';
+import type { TokenRotation, TokenStore } from '../store/token-store.js';
 import { readBy } from './parameters.js';
-import { tokenCreatedEvent } from './token-audit-events.js';
-import { limitsOf, type TokenSettings } from './tokens.js';
+import { overlapEndedEvent, tokenCreatedEvent } from './token-audit-events.js';
+import { limitsOf, type TokenSettings, UNPROCESSABLE, unprocessable } from './tokens.js';
 import { unlessUnknown } from './unconfirmed.js';
 
-const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 /** Others may change the token or its owner between the look and the write; then it is worked out anew, this often. */
 const MAX_ATTEMPTS = 5;
 
@@ -163,6 +161,27 @@ function rotationEvents({ old, replacement }: Rotation, customerId: string): Aud
   ];
 }
 
-function unprocessable(detail: string): Refusal {
-  return { refusal: 'grant', ...UNPROCESSABLE, detail };
+/** So many are reported at a time. */
+const BATCH = 100;
+/** Whoever began to report and was killed leaves it to another one after this. */
+const CLAIM_MS = 120_000;
+
+/**
+ * Reports the rotated tokens whose overlap has ended, each with its last use: at least once, whoever is killed meanwhile.
+ *
+ * @param settle milliseconds after the end in which a last use may still be written
+ * @throws StoreUnavailable
+ */
+export async function reportEndedOverlaps(
+  tokens: Pick<TokenStore, 'claimEndedOverlaps' | 'finishOverlaps'>,
+  settle: number,
+  now: EpochMs,
+  report: (event: AuditEvent) => void,
+): Promise<void> {
+  for (;;) {
+    const ended = await tokens.claimEndedOverlaps(now - settle, now + CLAIM_MS, BATCH);
+    for (const each of ended) report(overlapEndedEvent(each));
+    if (ended.length > 0) await tokens.finishOverlaps(ended.map(({ token }) => token.id));
+    if (ended.length < BATCH) return;
+  }
 }

@@ -2,11 +2,10 @@ import { z } from 'zod';
 import type { Config } from '../config/schema/config.js';
 import type { AuditEvent } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
-import { ID } from '../domain/id.js';
 import { digestOf, newAccessToken, newId } from '../domain/secret.js';
 import { type EpochMs, wholeSecond } from '../domain/time.js';
 import type { Token, TokenRestrictions } from '../domain/token.js';
-import type { User } from '../domain/user.js';
+import { ID, type User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import type { TokenLimits, TokenWithUse } from '../store/token-store.js';
 import type { LastSeen } from './last-seen.js';
@@ -20,7 +19,7 @@ import { unlessUnknown } from './unconfirmed.js';
 const restrictions = z.object(restrictionParameters);
 
 const INVALID_SCOPE = { status: 400, code: 'invalid_scope' } as const;
-const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
+export const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 
 /** What bounds the tokens of a user and their lives. */
 export type TokenSettings = Pick<
@@ -41,7 +40,6 @@ export interface TokenRequest {
   readonly ignored?: readonly string[];
 }
 
-/** How many tokens a user may have. */
 export function limitsOf({ max_per_user: active, max_stored_per_user: stored }: TokenSettings): TokenLimits {
   return { active, stored: Math.max(stored, active ?? 0) };
 }
@@ -229,6 +227,6 @@ function readRestrictions(
   return { restrictions: restrictionsAfter(undefined, { ...limits, suspended: suspended === 'true' }) };
 }
 
-function unprocessable(detail: string): Refusal {
+export function unprocessable(detail: string): Refusal {
   return { refusal: 'grant', ...UNPROCESSABLE, detail };
 }

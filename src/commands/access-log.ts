@@ -29,7 +29,6 @@ export interface LoggedRequest {
   /** Names of the parameters of the query; their values are never logged. */
   readonly query: readonly string[] | null;
   readonly host: string | null;
-  /** The client's address. */
   readonly client: string | null;
   readonly status: number | null;
   readonly outcome: string;

@@ -8,7 +8,7 @@ import { type Comparison, compareWithLog, decidedElsewhere } from './compare-log
 import { findChanges, type FoundChanges } from './find-changes.js';
 import type { LoggedEntries } from './find-logged-request.js';
 import { rebuildCaller } from './logged-caller.js';
-import { tokenOf } from './situation.js';
+import { isJwt, tokenOf } from './situation.js';
 import { WrongUsage } from './terminal/failure.js';
 import { hasStore, withStore } from './with-store.js';
 
@@ -151,10 +151,6 @@ function serviceSource(
   const [, from, name] =
     /^(query|header):(.*)$/.exec((at === undefined ? null : config.routes[Number(at)]?.service) ?? '') ?? [];
   return from === undefined || name === undefined ? undefined : [from as 'query' | 'header', name];
-}
-
-function isJwt(as: SimulatedCaller): boolean {
-  return as !== 'anonymous' && 'subject' in as && as.subject.credential === 'jwt';
 }
 
 /** The request of an entry, or why there is none to judge. */

@@ -9,7 +9,6 @@ import { changesObject, renderChanges } from './render-changes.js';
 import { renderExplanation, renderLabelled } from './render-explanation.js';
 import { CommandFailed } from './terminal/failure.js';
 
-/** Explains a request with a token of the store, for people and for programs. */
 export async function explainToken(
   loaded: LoadedConfig,
   store: Store,

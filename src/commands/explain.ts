@@ -85,7 +85,6 @@ function checkUsage(options: ExplainOptions): void {
   }
 }
 
-/** Explains what happened to a request of the log. */
 async function explainLogEntry(options: ExplainOptions, requestId: string): Promise<void> {
   const loaded = loadConfig(options.config);
   const { findLoggedRequest } = await import('./find-logged-request.js');

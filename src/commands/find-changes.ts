@@ -1,9 +1,8 @@
 import type { LoadedConfig } from '../config/load.js';
 import { type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
 import type { Store } from '../store/store.js';
-import type { Change, Decided } from './imagined-change.js';
-import { changesToAllow, changesToRefuse } from './imagined-changes.js';
-import type { Situation } from './situation.js';
+import { changesToAllow, changesToRefuse } from './possible-changes.js';
+import type { Change, Decided, Situation } from './situation.js';
 
 /** Longest search, in decisions of the gate. */
 const MAX_TRIES = 1_500;

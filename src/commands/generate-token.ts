@@ -5,7 +5,6 @@ import { newAccessToken, newId } from '../domain/secret.js';
 import { WrongUsage } from './terminal/failure.js';
 import { report } from './terminal/output.js';
 
-/** Options of `latchkey token generate`. */
 export interface GenerateOptions {
   readonly user: string;
   readonly name?: string;

@@ -16,7 +16,6 @@ import { syntheticSession, syntheticToken } from './synthetic-subject.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
 import { report } from './terminal/output.js';
 
-/** Options of `latchkey mint`. */
 export interface MintOptions {
   readonly as?: string;
   readonly scope?: string;

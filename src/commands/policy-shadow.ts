@@ -1,4 +1,4 @@
-import type { describeTally } from '../pipeline/casualties.js';
+import type { describeCasualties } from '../pipeline/casualties.js';
 import { adminUrl, askAdmin } from './admin-port.js';
 import { CommandFailed } from './terminal/failure.js';
 import type { ReportOptions } from './terminal/options.js';
@@ -12,9 +12,9 @@ export interface PolicyShadowOptions extends ReportOptions {
 /** What the admin port answers. */
 type Answer =
   | { readonly policy_shadow: null }
-  | ({ readonly policy_shadow: string; readonly is_same: boolean } & ReturnType<typeof describeTally>);
+  | ({ readonly policy_shadow: string; readonly is_same: boolean } & ReturnType<typeof describeCasualties>);
 
-type Casualty = ReturnType<typeof describeTally>['casualties'][number];
+type Casualty = ReturnType<typeof describeCasualties>['casualties'][number];
 
 /** Prints what the shadow policy of a running server would decide otherwise. @throws CommandFailed when it has none */
 export async function policyShadow(options: PolicyShadowOptions): Promise<void> {

@@ -1,7 +1,7 @@
 import { describePosition } from '../policy/rules.js';
 import type { FoundChanges } from './find-changes.js';
-import type { Change } from './imagined-change.js';
 import { shown } from './render-explanation.js';
+import type { Change } from './situation.js';
 
 /** Lines that a person is shown of each list. */
 const MAX_LINES = 20;

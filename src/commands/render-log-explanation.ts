@@ -7,7 +7,6 @@ import { renderExplanation, renderLabelled, renderRoute, shown } from './render-
 
 type Row = readonly [label: string, text: string];
 
-/** The explanation of a logged request, as a person reads it. */
 export function renderLogExplanation(explained: LoggedExplanation): string {
   const { entry, explanation, judged, notes, changes } = explained;
   const parts = [

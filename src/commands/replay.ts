@@ -76,20 +76,20 @@ async function judgeAll(
   onStep: (text: string) => void,
 ): Promise<ReplayReport> {
   const replayer = new Replayer(compared, new Callers(store, running));
-  const tally = new Tally(compared, configHash(running));
+  const counts = new Counts(compared, configHash(running));
   const onBytes = (bytes: number) =>
-    onStep(`judging requests: ${Math.round(bytes / 1e6)} MB, ${tally.requests} requests`);
+    onStep(`judging requests: ${Math.round(bytes / 1e6)} MB, ${counts.requests} requests`);
   for await (const line of logLines(file, onBytes)) {
     const request = readLogLine(line);
-    if (typeof request === 'string') tally.skip(request);
-    else if (isReplayable(request)) tally.note(request, await replayer.replay(request));
-    else tally.note(request, { outcome: 'unjudged', why: whyNotReplayable(request) ?? '' });
+    if (typeof request === 'string') counts.skip(request);
+    else if (isReplayable(request)) counts.note(request, await replayer.replay(request));
+    else counts.note(request, { outcome: 'unjudged', why: whyNotReplayable(request) ?? '' });
   }
-  return tally.report();
+  return counts.report();
 }
 
 /** Counts what becomes of requests. */
-class Tally {
+class Counts {
   requests = 0;
   readonly #compared: ComparedPolicies;
   readonly #hash: string;

@@ -21,7 +21,6 @@ import { describeDifferences, differences, startOver } from './store-compare.js'
 
 type StoreSettings = LoadedConfig['config']['store'];
 
-/** Options of `latchkey store restore`. */
 export interface RestoreOptions {
   readonly config: string;
   /** Audit logs beside the one of the configuration. */

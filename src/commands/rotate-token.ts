@@ -3,13 +3,12 @@ import { loadConfig } from '../config/load.js';
 import { duration } from '../config/schema/units.js';
 import { formatTime } from '../domain/time.js';
 import { createdTokenObject } from '../endpoints/token-object.js';
-import { recordOperation } from './record-operation.js';
-import { CommandFailed, WrongUsage } from './terminal/failure.js';
+import { recordOperation, unlessRefused } from './record-operation.js';
+import { WrongUsage } from './terminal/failure.js';
 import type { ReportOptions } from './terminal/options.js';
 import { report } from './terminal/output.js';
 import { withStore } from './with-store.js';
 
-/** Options of `latchkey token rotate`. */
 export interface RotateOptions extends ReportOptions {
   readonly overlap?: string;
 }
@@ -22,14 +21,8 @@ export async function rotate(id: string, options: RotateOptions): Promise<void> 
     const rotations = new TokenRotations(opened.store, loaded.config.tokens);
     const operator = { customerId: null, notAfter: null, refuse: () => undefined };
     const rotated = await rotations.rotate(id, { overlap }, operator, Date.now());
-    if ('refusal' in rotated && rotated.refusal === 'outcome_unknown') {
-      recordOperation(opened, ...(rotated.auditEvents ?? []));
-      throw new CommandFailed(
-        'the rotation is not confirmed; it may have been made (latchkey token list shows it)',
-      );
-    }
-    if ('refusal' in rotated) throw new CommandFailed('detail' in rotated ? rotated.detail : rotated.refusal);
-    const { rotation, secret, customerId, auditEvents } = rotated;
+    const unconfirmed = 'the rotation is not confirmed; it may have been made (latchkey token list shows it)';
+    const { rotation, secret, customerId, auditEvents } = unlessRefused(opened, rotated, unconfirmed);
     const { old, replacement } = rotation;
     recordOperation(opened, ...auditEvents);
     if (!options.json)

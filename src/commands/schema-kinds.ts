@@ -1,5 +1,4 @@
 /** Files of which there is a schema. They stand apart from the schemas, which take long to load. */
 export const SCHEMA_KINDS = ['config', 'directory', 'expect', 'shadow'] as const;
 
-/** A file of which there is a schema. */
 export type SchemaKind = (typeof SCHEMA_KINDS)[number];

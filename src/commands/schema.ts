@@ -13,7 +13,6 @@ const SCHEMAS: Readonly<Record<SchemaKind, z.ZodType>> = {
   shadow: shadowSchema,
 };
 
-/** Prints the JSON Schema of what may be written in a file. */
 export function printSchema(kind: SchemaKind): void {
   process.stdout.write(`${JSON.stringify(jsonSchemaOf(kind), null, 2)}\n`);
 }

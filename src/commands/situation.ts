@@ -3,8 +3,12 @@ import type { Token, TokenRestrictions } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { SimulatedCaller } from '../pipeline/simulate.js';
 import type { Rules } from '../policy/patterns.js';
+import type { LoadedConfig } from '../config/load.js';
+import type { EpochMs } from '../domain/time.js';
+import type { Explanation } from '../gate/explain.js';
+import type { ConfigPosition } from '../policy/rules.js';
 
-/** What a decision about a request follows from, as far as it can be imagined to be another. */
+/** What a decision about a request follows from, as far as it may be changed to another. */
 export interface Situation {
   readonly config: Config;
   readonly as: SimulatedCaller;
@@ -22,6 +26,10 @@ export function tokenOf(as: SimulatedCaller): Token | null {
   if (as === 'anonymous') return null;
   if ('subject' in as) return as.subject.credential === 'session' ? null : as.subject.token;
   return 'record' in as ? (as.record?.token ?? null) : null;
+}
+
+export function isJwt(as: SimulatedCaller): boolean {
+  return as !== 'anonymous' && 'subject' in as && as.subject.credential === 'jwt';
 }
 
 export function withUser({ config, as }: Situation, change: (user: User) => User): Situation {
@@ -78,4 +86,36 @@ export function withRoute(
 /** A list without what stands at one place. */
 export function without<T>(list: readonly T[] | undefined, at: number): T[] {
   return (list ?? []).filter((_, i) => i !== at);
+}
+
+/** One thing that could be otherwise. */
+export interface Change {
+  /** Two changes of one kind exclude each other, unless they are about rules or scopes. */
+  readonly kind: 'user' | 'role' | 'credential' | 'scope' | 'services' | 'limits' | 'lifetime' | 'rule' | 'route';
+  /** What would be so; changes with the same words are shown in one line. */
+  readonly words: string;
+  readonly value: string | null;
+  /** What it is about in the configuration; null: a record of the store. */
+  readonly place: ConfigPosition | null;
+  readonly apply: (situation: Situation) => Situation;
+} // prettier-ignore
+
+/** The decision that is to become another one. */
+export interface Decided {
+  readonly loaded: LoadedConfig;
+  readonly as: SimulatedCaller;
+  readonly explanation: Explanation;
+  /** The client's address. */
+  readonly address: string | null;
+  readonly now: EpochMs;
+}
+
+export function change(
+  kind: Change['kind'],
+  words: string,
+  value: string | null,
+  apply: Change['apply'],
+  place: ConfigPosition | null = null,
+): Change {
+  return { kind, words, value, place, apply };
 }

@@ -24,10 +24,9 @@ import { StoreReadiness } from '../server/stores/store-readiness.js';
 import { startCleaning } from '../server/stores/cleaning.js';
 import { answerPrimary, reportFinalCounts } from '../server/processes/messages.js';
 import { certificateFiles, tellCertificate } from '../server/reload/certificate.js';
-import { applyDirectoryFile, isPassing } from '../server/reload/directory-file.js';
+import { applyAtStart } from '../server/reload/directory-file.js';
 import { Reloader } from '../server/reload/reload.js';
 import { Restarter } from '../server/processes/restart.js';
-import { connectionFields } from '../domain/system-error.js';
 import type { Serving } from '../server/processes/serving.js';
 import { onSignals } from '../server/processes/signals.js';
 import { openStore, type OpenedStore } from '../server/stores/open-store.js';
@@ -36,8 +35,6 @@ import { watchFiles } from '../server/reload/watch.js';
 import { startWorker } from '../server/processes/worker.js';
 import { tuneHeap } from '../server/processes/heap.js';
 import { Webhooks } from '../server/webhooks.js';
-
-const APPLY_RETRY_MS = 1_000;
 
 /** How `serve` and `demo` start a server. */
 export interface ServeOptions {
@@ -198,43 +195,6 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
 
 function workersOf({ config }: LoadedConfig): number {
   return config.workers === 'auto' ? availableParallelism() : config.workers;
-}
-
-/**
- * Applies the directory file. A store that can't answer yet is no reason not to start: nobody is let in until it can,
- * and the file is applied then. A fault of the file itself is.
- */
-async function applyAtStart(
-  loaded: LoadedConfig,
-  opened: OpenedStore,
-  log: LogSink['log'],
-): Promise<{ pending: () => boolean }> {
-  let pending = true;
-  const apply = async (): Promise<void> => {
-    await opened.store.maintenance.begin();
-    await applyDirectoryFile(loaded, opened, log);
-    pending = false;
-  };
-  const retry = (): void => {
-    setTimeout(() => {
-      apply().then(
-        () => log.info('directory file applied'),
-        (error: unknown) => {
-          if (isPassing(error)) retry();
-          else log.error({ err: error }, 'directory file not applied');
-        },
-      );
-    }, APPLY_RETRY_MS).unref();
-  };
-  await apply().catch((error: unknown) => {
-    if (!isPassing(error)) throw error;
-    log.warn(
-      { ...connectionFields(error), reason: (error as Error).message },
-      'store unavailable; directory file not applied yet, retrying',
-    );
-    retry();
-  });
-  return { pending: () => pending };
 }
 
 async function startAlone(

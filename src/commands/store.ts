@@ -101,7 +101,6 @@ export async function backup(file: string, options: { config: string }): Promise
   });
 }
 
-/** Removes the keys that sign assertions. */
 export async function forgetSigningKeys(options: { config: string }): Promise<void> {
   await withStore(loadConfig(options.config), async (opened) => {
     opened.audit.ensureWritable();

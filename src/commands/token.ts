@@ -9,13 +9,12 @@ import { createdTokenObject, tokenObject } from '../endpoints/token-object.js';
 import type { OpenedStore } from '../server/stores/open-store.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
-import { recordChange, recordOperation } from './record-operation.js';
+import { recordChange, recordOperation, unlessRefused } from './record-operation.js';
 import type { ReportOptions } from './terminal/options.js';
 import { findUser, listUsers } from './find-user.js';
 import { withStore } from './with-store.js';
 import { relativeTime, renderRecord, renderTable, report } from './terminal/output.js';
 
-/** Options of `latchkey token create`. */
 export interface CreateOptions extends ReportOptions {
   readonly user: string;
   readonly name?: string;
@@ -31,7 +30,6 @@ function tokensOf({ config }: LoadedConfig, { store }: OpenedStore): Tokens {
   return new Tokens(store, { pending: () => undefined }, config.tokens, Object.keys(config.policy.scopes));
 }
 
-/** Prints the tokens of one user, of one customer, or all. */
 export async function list(options: ReportOptions & { user?: string; customer?: string }): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
@@ -71,7 +69,6 @@ function expiry(at: number | null, now: number): string {
   return isExpired({ expiresAt: at }, now) ? `expired ${relativeTime(at, now)}` : relativeTime(at, now);
 }
 
-/** Prints one token. */
 export async function show(id: string, options: ReportOptions): Promise<void> {
   await withStore(loadConfig(options.config), async ({ store }) => {
     const found = await store.tokens.get(id);
@@ -109,7 +106,6 @@ function limitsOf({ restrictions }: Token): Record<string, string> {
   };
 }
 
-/** Creates a token for a user and prints its secret. */
 export async function create(options: CreateOptions): Promise<void> {
   const loaded = loadConfig(options.config);
   await withStore(loaded, async (opened) => {
@@ -124,13 +120,8 @@ export async function create(options: CreateOptions): Promise<void> {
     const created = await tokensOf(loaded, opened).create(user, request, Date.now());
     if (created === 'owner_changed')
       throw new CommandFailed(`${user.login} has changed meanwhile; try again`);
-    if ('refusal' in created && created.refusal === 'outcome_unknown') {
-      recordOperation(opened, ...(created.auditEvents ?? []));
-      throw new CommandFailed('the token is not confirmed; it may have been created (latchkey token list shows it)');
-    }
-    if ('refusal' in created)
-      throw new CommandFailed('detail' in created ? created.detail : created.refusal);
-    const { token, secret } = created;
+    const unconfirmed = 'the token is not confirmed; it may have been created (latchkey token list shows it)';
+    const { token, secret } = unlessRefused(opened, created, unconfirmed);
     recordOperation(opened, tokenCreatedEvent(token, user.customerId));
     if (!options.json) process.stderr.write(`token ${token.id} of ${user.login}; its secret is shown this once:\n`);
     report(options, createdTokenObject(token, user.customerId, secret), secret);
@@ -145,7 +136,6 @@ function timeIn(text: string): string {
   return new Date(at).toISOString();
 }
 
-/** Suspends a token, or resumes it. */
 export async function setSuspended(id: string, suspended: boolean, options: ReportOptions): Promise<void> {
   await withStore(loadConfig(options.config), async (opened) => {
     const { store } = opened;

@@ -18,7 +18,6 @@ import { relativeTime, renderRecord, renderTable, report } from './terminal/outp
 
 const SECRET_BYTES = 20;
 
-/** Prints the users of one customer, or of all. */
 export async function list(options: ReportOptions & { customer?: string }): Promise<void> {
   await withStore(loadConfig(options.config), async ({ store }) =>
     print(

@@ -14,14 +14,11 @@ export function checkCors(config: Config, { written }: Pick<Source, 'written'>, 
     const origins = [settings.origins].flat();
     origins.forEach((origin, i) => {
       const path = Array.isArray(settings.origins) ? [...at, 'origins', i] : [...at, 'origins'];
-      const name = path.join('.');
-      const fault = originFault(origin, origins, Object.hasOwn(written, name));
-      if (fault !== undefined) add(path, `${name}: ${fault}`);
+      const fault = originFault(origin, origins, Object.hasOwn(written, path.join('.')));
+      if (fault !== undefined) add(path, fault);
     });
-    if (settings.credentials && origins.includes('*')) {
-      const path = [...at, 'credentials'];
-      add(path, `${path.join('.')}: browsers refuse credentials beside origins "*"; list the origins`);
-    }
+    if (settings.credentials && origins.includes('*'))
+      add([...at, 'credentials'], 'browsers refuse credentials beside origins "*"; list the origins');
   }
 }
 

@@ -1,43 +1,35 @@
 import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { Add, Fault } from './fault.js';
+import { type Add, collectFaults, type Fault } from './fault.js';
 import { collidesWithEndpoint } from '../endpoints/endpoints.js';
 import { checkCors } from './cors-checks.js';
 import { checkIdentity } from './identity-checks.js';
 import { checkJwtIssuers } from './jwt-issuer-checks.js';
-import { checkListeners } from './listener-checks.js';
 import { checkOidc } from './oidc-checks.js';
-import { NO_FILE } from './pem.js';
+import { NO_FILE, tlsFileFaults } from './pem.js';
 import { checkPolicy } from './policy-checks.js';
 import { checkRoutes } from './route-checks.js';
 import type { Config } from './schema/config.js';
 import { UI_PATH_FAULT } from './schema/interface.js';
-import type { Path } from './positions.js';
 import type { Source } from './source.js';
-import { tlsFileFaults } from './tls-files.js';
 import { checkUpstreams } from './upstream-checks.js';
 import { checkWebhooks } from './webhook-checks.js';
 
 /** What no single value shows: names that refer to others, values that contradict each other, files. */
 export function crossCheck(config: Config, source: Source): Fault[] {
-  const faults: Fault[] = [];
-  const add = (path: Path, message: string) => faults.push(source.fault(path, message));
+  const { faults, add } = collectFaults((path, message) => source.fault(path, message));
   if (config.sessions.idle_timeout > config.sessions.absolute_timeout) {
-    add(['sessions', 'idle_timeout'], 'sessions.idle_timeout: is longer than sessions.absolute_timeout');
+    add(['sessions', 'idle_timeout'], 'is longer than sessions.absolute_timeout');
   }
   if (config.tokens.rotation.overlap > config.tokens.rotation.max_overlap) {
-    add(
-      ['tokens', 'rotation', 'overlap'],
-      'tokens.rotation.overlap: is longer than tokens.rotation.max_overlap',
-    );
+    add(['tokens', 'rotation', 'overlap'], 'is longer than tokens.rotation.max_overlap');
   }
   checkFiles(config, add);
   checkListeners(config, add);
   checkUpstreams(config, add);
   checkCors(config, source, add);
   if (checkRoutes(config, source, add)) checkPolicy(config, source, add);
-  if (collidesWithEndpoint(config.interface.ui.path))
-    add(['interface', 'ui', 'path'], `interface.ui.path: ${UI_PATH_FAULT}`);
+  if (collidesWithEndpoint(config.interface.ui.path)) add(['interface', 'ui', 'path'], UI_PATH_FAULT);
   checkIdentity(config, add);
   checkJwtIssuers(config, add);
   checkOidc(config, add);
@@ -48,23 +40,22 @@ export function crossCheck(config: Config, source: Source): Fault[] {
 function checkFiles({ directory, audit, store }: Config, add: Add): void {
   if (directory.file !== null) {
     const found = kindOf(directory.file);
-    if (found === 'nothing') add(['directory', 'file'], `directory.file: ${NO_FILE}`);
-    if (found === 'folder') add(['directory', 'file'], 'directory.file: expected a file, found a folder');
+    if (found === 'nothing') add(['directory', 'file'], NO_FILE);
+    if (found === 'folder') add(['directory', 'file'], 'expected a file, found a folder');
   }
   if (audit.to !== null && audit.to !== 'stdout') {
     const folder = kindOf(dirname(audit.to));
-    if (folder !== 'folder') add(['audit', 'to'], 'audit.to: there is no such folder to write a file into');
-    else if (kindOf(audit.to) === 'folder') add(['audit', 'to'], 'audit.to: expected a file, found a folder');
+    if (folder !== 'folder') add(['audit', 'to'], 'there is no such folder to write a file into');
+    else if (kindOf(audit.to) === 'folder') add(['audit', 'to'], 'expected a file, found a folder');
   }
   if (store.type === 'lmdb') {
-    if (kindOf(store.path) === 'file') add(['store', 'path'], 'store.path: expected a folder, found a file');
+    if (kindOf(store.path) === 'file') add(['store', 'path'], 'expected a folder, found a file');
     return;
   }
   if (store.revocations !== null && kindOf(store.revocations) === 'file')
-    add(['store', 'revocations'], 'store.revocations: expected a folder, found a file');
+    add(['store', 'revocations'], 'expected a folder, found a file');
   if (store.tls !== null) {
-    for (const [name, message] of tlsFileFaults(store.tls))
-      add(['store', 'tls', name], `store.tls.${name}: ${message}`);
+    for (const [name, message] of tlsFileFaults(store.tls)) add(['store', 'tls', name], message);
   }
 }
 
@@ -74,4 +65,25 @@ function kindOf(path: string): 'file' | 'folder' | 'nothing' {
   } catch {
     return 'nothing';
   }
+}
+
+/** Two listeners can't have one port of one address. */
+function checkListeners({ listen, admin, decision }: Config, add: Add): void {
+  const grpc = decision === null ? null : decision.grpc;
+  const listeners = Object.entries({ listen, admin, decision, 'decision.grpc': grpc }).flatMap(
+    ([name, listener]) => (listener === null || listener.port === 0 ? [] : [{ name, ...listener }]),
+  );
+  listeners.forEach((one, i) => {
+    const other = listeners
+      .slice(0, i)
+      .find((each) => each.port === one.port && overlap(each.host, one.host));
+    if (other !== undefined)
+      add([...one.name.split('.'), 'port'], `is the port of ${other.name} already; choose another`);
+  });
+}
+
+const EVERY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
+
+function overlap(a: string, b: string): boolean {
+  return a === b || EVERY_ADDRESS.has(a) || EVERY_ADDRESS.has(b);
 }

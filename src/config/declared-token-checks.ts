@@ -15,7 +15,7 @@ export function checkDeclaredTokens(
   const legacy = new Set(keys.map((entry) => entry.key_sha256?.toLowerCase()));
   tokens.forEach((token, i) => {
     const fault = (path: readonly (string | number)[], message: string) =>
-      add(['tokens', i, ...path], `tokens.${[i, ...path].join('.')}: ${message}`);
+      add(['tokens', i, ...path], message);
     const customerId = customers.get(token.user_id);
     if (customerId === undefined)
       fault(['user_id'], `no user has this id${nearId(token.user_id, [...customers.keys()], 'users')}`);

@@ -25,7 +25,6 @@ export function vendorNames(settings: Config['interface']): VendorNames {
   };
 }
 
-/** Names that the reader of heads looks for. */
 export function headNames({ interface: settings, jwt_issuers: issuers }: Config): HeadNames {
   const { key, otp, sessionCookie } = vendorNames(settings);
   return {

@@ -1,11 +1,8 @@
 import type { Config } from './schema/config.js';
 import type { DirectoryFile } from './schema/directory-file.js';
 
-/** What a configuration says of a directory. */
 export interface DirectoryRules {
-  /** Names of the policy's roles. */
   readonly roles: readonly string[];
-  /** Names of the policy's scopes. */
   readonly scopes: readonly string[];
   /** Longest lifetime of a new token, milliseconds; null is no limit. */
   readonly maxLifetime: number | null;
@@ -16,7 +13,6 @@ export interface CheckedDirectory extends DirectoryFile {
   readonly max_token_lifetime: number | null;
 }
 
-/** What a configuration says of its directory. */
 export function directoryRules({ policy, tokens }: Pick<Config, 'policy' | 'tokens'>): DirectoryRules {
   const { roles, scopes } = policy;
   return { roles: Object.keys(roles), scopes: Object.keys(scopes), maxLifetime: tokens.max_lifetime };

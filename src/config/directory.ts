@@ -1,9 +1,8 @@
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { RESERVED_LOGINS } from '../accounts/reserved-logins.js';
-import { loginKey } from '../domain/user.js';
+import { loginKey, RESERVED_LOGINS } from '../domain/user.js';
 import { type DirectoryFile, directorySchema } from './schema/directory-file.js';
-import { ConfigError, type Fault } from './fault.js';
+import { collectFaults, ConfigError, type Fault } from './fault.js';
 import { suggestion } from './nearest.js';
 import type { Path } from './positions.js';
 import { checkDeclaredTokens } from './declared-token-checks.js';
@@ -59,66 +58,29 @@ function warnOfPlainKeys(
 const MAX_LOGIN_BYTES = 1_024;
 
 function crossCheck(directory: DirectoryFile, source: Source, rules: DirectoryRules | undefined): Fault[] {
-  const faults: Fault[] = [];
-  const add = (path: Path, message: string) => faults.push(source.fault(path, message));
-  const unique = (list: string, key: string, values: readonly string[]) => {
+  const { faults, add } = collectFaults((path, message) => source.fault(path, message));
+  const { customers, services, users, legacy_keys: keys = [], tokens } = directory;
+  const unique = <T>(list: string, entries: readonly T[], key: string, valueOf: (entry: T) => string) => {
     const seen = new Set<string>();
-    values.forEach((value, i) => {
-      if (value !== '' && seen.has(value)) add([list, i, key], `${list}.${i}.${key}: given twice`);
+    entries.map(valueOf).forEach((value, i) => {
+      if (value !== '' && seen.has(value)) add([list, i, key], 'given twice');
       seen.add(value);
     });
   };
-  const { customers, services, users, legacy_keys: keys = [] } = directory;
-  unique(
-    'customers',
-    'id',
-    customers.map(({ id }) => id),
-  );
-  unique(
-    'services',
-    'id',
-    services.map(({ id }) => id),
-  );
-  unique(
-    'users',
-    'id',
-    users.map(({ id }) => id),
-  );
-  unique(
-    'users',
-    'login',
-    users.map(({ login }) => loginKey(login)),
-  );
-  unique(
-    'legacy_keys',
-    'key',
-    keys.map(({ key }) => key ?? ''),
-  );
-  unique(
-    'legacy_keys',
-    'key_sha256',
-    keys.map(({ key_sha256: digest }) => digest?.toLowerCase() ?? ''),
-  );
-
-  unique(
-    'tokens',
-    'id',
-    directory.tokens.map(({ id }) => id),
-  );
-  unique(
-    'tokens',
-    'secret_sha256',
-    directory.tokens.map(({ secret_sha256: digest }) => digest.toLowerCase()),
-  );
+  unique('customers', customers, 'id', ({ id }) => id);
+  unique('services', services, 'id', ({ id }) => id);
+  unique('users', users, 'id', ({ id }) => id);
+  unique('users', users, 'login', ({ login }) => loginKey(login));
+  unique('legacy_keys', keys, 'key', ({ key }) => key ?? '');
+  unique('legacy_keys', keys, 'key_sha256', ({ key_sha256: digest }) => digest?.toLowerCase() ?? '');
+  unique('tokens', tokens, 'id', ({ id }) => id);
+  unique('tokens', tokens, 'secret_sha256', ({ secret_sha256: digest }) => digest.toLowerCase());
 
   const known = new Set(customers.map(({ id }) => id));
   for (const [list, entries] of Object.entries({ services, users, legacy_keys: keys })) {
     entries.forEach(({ customer_id: id }, i) => {
       if (known.has(id)) return;
-      add(
-        [list, i, 'customer_id'],
-        `${list}.${i}.customer_id: no customer has this id; write the id of one under customers`,
-      );
+      add([list, i, 'customer_id'], 'no customer has this id; write the id of one under customers');
     });
   }
   const open = isReadableByOthers(source.file);
@@ -127,23 +89,17 @@ function crossCheck(directory: DirectoryFile, source: Source, rules: DirectoryRu
     const login = loginKey(user.login);
     const reserved = RESERVED_LOGINS.find((beginning) => login.startsWith(beginning));
     if (reserved !== undefined)
-      add(
-        at('login'),
-        `users.${i}.login: no login may begin with "${reserved}"; Latchkey gives such ones itself`,
-      );
+      add(at('login'), `no login may begin with "${reserved}"; Latchkey gives such ones itself`);
     if (Buffer.byteLength(login) > MAX_LOGIN_BYTES)
-      add(
-        at('login'),
-        `users.${i}.login: over ${MAX_LOGIN_BYTES} bytes when its letters are written out (NFKC)`,
-      );
+      add(at('login'), `over ${MAX_LOGIN_BYTES} bytes when its letters are written out (NFKC)`);
     if (user.password != null && user.password_hash != null) {
-      add(at('password'), `users.${i}.password: give either password or password_hash`);
+      add(at('password'), 'give either password or password_hash');
     } else if (user.password != null && open) {
       const hint = 'use password_hash (latchkey hash-password), or chmod 600 the file';
-      add(at('password'), `users.${i}.password: a plain password in a file that others can read; ${hint}`);
+      add(at('password'), `a plain password in a file that others can read; ${hint}`);
     }
     if (rules !== undefined && !rules.roles.includes(user.role)) {
-      add(at('role'), `users.${i}.role: no role has this name${suggestion(user.role, rules.roles)}`);
+      add(at('role'), `no role has this name${suggestion(user.role, rules.roles)}`);
     }
   });
   checkDeclaredTokens(directory, rules, Date.now(), add);

@@ -58,7 +58,6 @@ export const expectSchema = z.strictObject({
   requests: z.array(row).min(1, 'expected at least one request'),
 });
 
-/** One request of the table. */
 export type Expectation = z.output<typeof row>;
 
 /** A checked table, and a way to name the place of one of its rows. */

@@ -14,8 +14,20 @@ export interface ConfigWarning {
   readonly message: string;
 }
 
-/** Notes a fault of the place that the path names. */
+/** Notes a fault of the place that the path names. The message is shown behind the path. */
 export type Add = (path: Path, message: string) => void;
+
+/** Collects faults. @param fault makes one of a place in the file */
+export function collectFaults(fault: (path: Path, message: string) => Fault): {
+  readonly faults: Fault[];
+  readonly add: Add;
+} {
+  const faults: Fault[] = [];
+  const add: Add = (path, message) => {
+    faults.push(fault(path, path.length === 0 ? message : `${path.map(String).join('.')}: ${message}`));
+  };
+  return { faults, add };
+}
 
 /** A fault as a person and an editor read it: `FILE:LINE:COLUMN: message`. */
 export function formatFault({ file, line, column, message }: Fault): string {

@@ -13,7 +13,6 @@ export function configHash(loaded: Pick<LoadedConfig, 'config' | 'written'>): st
     .slice(0, 12);
 }
 
-/** What the log of a process takes from its configuration. */
 export function logSettings(loaded: Pick<LoadedConfig, 'config' | 'written'>): {
   readonly level: string;
   readonly configHash: string;

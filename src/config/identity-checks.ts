@@ -16,14 +16,12 @@ export function checkIdentity(config: Config, add: Add): void {
   names.push(['assertion', ['assertion', 'header'], assertion.enabled ? assertion.header : null]);
   for (const [what, path, name] of names) {
     if (name === null) continue;
-    const at = `identity.${path.join('.')}`;
-    if (isTaken(name, config)) {
-      const message = `${at}: this field means something else already; choose a name that nothing else uses`;
-      add(['identity', ...path], message);
-    }
+    const at = ['identity', ...path];
+    if (isTaken(name, config))
+      add(at, 'this field means something else already; choose a name that nothing else uses');
     const folded = foldName(name);
     const other = seen.get(folded);
-    if (other !== undefined) add(['identity', ...path], `${at}: this is the name of ${other} already`);
+    if (other !== undefined) add(at, `this is the name of ${other} already`);
     seen.set(folded, what);
   }
   checkRoleNames(config, add);
@@ -35,7 +33,7 @@ function checkRoleNames({ identity, policy }: Config, add: Add): void {
   if (!identityPreset(identity.preset).roleIsList || identity.headers.role === null) return;
   for (const role of Object.keys(policy.roles)) {
     if (!role.includes(',')) continue;
-    const message = `policy.roles.${role}: its name has a comma, and with identity.preset: ${identity.preset} upstreams read the role as a list`;
+    const message = `its name has a comma, and with identity.preset: ${identity.preset} upstreams read the role as a list`;
     add(['policy', 'roles', role], message);
   }
 }
@@ -43,11 +41,12 @@ function checkRoleNames({ identity, policy }: Config, add: Add): void {
 function checkAssertion({ identity, store }: Config, add: Add): void {
   for (const key of ['issuer', 'audience'] as const) {
     if (identity.assertion[key] !== null) continue;
-    add(['identity', 'assertion', key], `identity.assertion.${key}: is required when assertions are enabled`);
+    add(['identity', 'assertion', key], 'is required when assertions are enabled');
   }
   if (store.type === 'redis' && store.sealing_key === null) {
-    const message =
-      'store.sealing_key: is required when identity.assertion is enabled; "openssl rand -hex 32" makes one';
-    add(['store', 'sealing_key'], message);
+    add(
+      ['store', 'sealing_key'],
+      'is required when identity.assertion is enabled; "openssl rand -hex 32" makes one',
+    );
   }
 }

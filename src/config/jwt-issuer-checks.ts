@@ -12,7 +12,7 @@ export function checkJwtIssuers({ jwt_issuers: issuers, policy }: Config, add: A
   const seen = new Set<string>();
   issuers.forEach(({ name, issuer, jwks, subjects }, i) => {
     const fault = (path: readonly (string | number)[], message: string) =>
-      add(['jwt_issuers', i, ...path], `jwt_issuers.${[i, ...path].join('.')}: ${message}`);
+      add(['jwt_issuers', i, ...path], message);
     for (const [key, value] of Object.entries({ name, issuer })) {
       if (seen.has(`${key} ${value}`)) fault([key], 'given twice');
       seen.add(`${key} ${value}`);

@@ -10,18 +10,18 @@ export function checkOidc(config: Config, add: Add): void {
   const { oidc: providers, public_url: publicUrl } = config.login;
   if (providers.length === 0) return;
   if (publicUrl === null)
-    add(['login', 'public_url'], 'login.public_url: is required with login.oidc; write the origin that browsers see');
+    add(['login', 'public_url'], 'is required with login.oidc; write the origin that browsers see');
   if (!config.interface.ui.enabled)
-    add(['interface', 'ui', 'enabled'], 'interface.ui.enabled: login.oidc needs the web page');
+    add(['interface', 'ui', 'enabled'], 'login.oidc needs the web page');
   const { host } = config.interface.ui;
   if (publicUrl !== null && host !== null && new URL(publicUrl).host !== host.toLowerCase())
-    add(['login', 'public_url'], `login.public_url: is not on interface.ui.host, where the web page is; write https://${host}`);
+    add(['login', 'public_url'], `is not on interface.ui.host, where the web page is; write https://${host}`);
   const { session_cookie: cookie } = config.interface;
   if (cookie?.replace(/^__(?:host|secure)-/i, '').toLowerCase() === LOGIN_STATE_COOKIE)
-    add(['interface', 'session_cookie'], 'interface.session_cookie: login.oidc has a cookie of this name; write another one');
+    add(['interface', 'session_cookie'], 'login.oidc has a cookie of this name; write another one');
   const { store } = config;
   if (store.type === 'redis' && store.sealing_key === null)
-    add(['store', 'sealing_key'], 'store.sealing_key: is required with login.oidc; "openssl rand -hex 32" makes one');
+    add(['store', 'sealing_key'], 'is required with login.oidc; "openssl rand -hex 32" makes one');
   checkEach(config, add);
 } // prettier-ignore
 
@@ -30,19 +30,18 @@ function checkLoginPage(config: Config, add: Add): void {
   const { ui } = config.interface;
   if (ui.enabled && ui.host === null) return;
   const reason = ui.enabled ? 'interface.ui.host has its own sessions' : 'the web page is off';
-  const told = (path: readonly (string | number)[]) =>
-    add([...path, 'on_unauthenticated'], `${[...path, 'on_unauthenticated'].join('.')}: nobody can be sent to log in: ${reason}`);
-  if (config.on_unauthenticated === 'login') told([]);
-  if (config.default_route.on_unauthenticated === 'login') told(['default_route']);
-  config.routes.forEach(({ on_unauthenticated: on }, i) => on === 'login' && told(['routes', i]));
+  const fault = (path: readonly (string | number)[]) =>
+    add([...path, 'on_unauthenticated'], `nobody can be sent to log in: ${reason}`);
+  if (config.on_unauthenticated === 'login') fault([]);
+  if (config.default_route.on_unauthenticated === 'login') fault(['default_route']);
+  config.routes.forEach(({ on_unauthenticated: on }, i) => on === 'login' && fault(['routes', i]));
 } // prettier-ignore
 
 function checkEach({ login: { oidc: providers }, policy }: Config, add: Add): void {
   const roles = Object.keys(policy.roles);
   const seen = new Set<string>();
   providers.forEach((provider, i) => {
-    const fault = (path: readonly string[], message: string) =>
-      add(['login', 'oidc', i, ...path], `login.oidc.${[i, ...path].join('.')}: ${message}`);
+    const fault = (path: readonly string[], message: string) => add(['login', 'oidc', i, ...path], message);
     const { name, issuer, roles: given } = provider;
     for (const [key, value] of Object.entries({ name, issuer })) {
       if (seen.has(`${key} ${value}`)) fault([key], 'given twice');

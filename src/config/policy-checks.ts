@@ -65,7 +65,7 @@ function checkAllowed(
     const where = kind === 'role' ? 'policy.roles' : 'policy.scopes';
     add(
       at,
-      `${at.join('.')}: no ${kind} allows ${hidden ? 'this action' : `"${action}"`}${meant === undefined || hidden ? `; allow it under ${where}, or use auth: deny` : ` (did you mean "${meant}"?)`}`,
+      `no ${kind} allows ${hidden ? 'this action' : `"${action}"`}${meant === undefined || hidden ? `; allow it under ${where}, or use auth: deny` : ` (did you mean "${meant}"?)`}`,
     );
   };
   missing('role', (action) => policy.someRoleAllows(action));
@@ -85,7 +85,7 @@ function checkPatterns(
     const message = hidden
       ? 'this pattern covers no action of any route'
       : `"${pattern}" covers no action of any route (did you mean "${meant}"?)`;
-    add(path, `${path.join('.')}: ${message}`);
+    add(path, message);
   }
 }
 

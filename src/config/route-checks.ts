@@ -9,7 +9,6 @@ import { compilePolicy } from './policy.js';
 import type { Config } from './schema/config.js';
 import { fieldName } from './schema/units.js';
 import { isNotForwarded } from './taken-names.js';
-import type { Path } from './positions.js';
 import type { Source } from './source.js';
 
 /** Characters that a path segment may have as they are (RFC 3986 3.3), and escapes. `;` and `%2F` never match. */
@@ -25,8 +24,8 @@ export function checkRoutes(config: Config, { written }: Pick<Source, 'written'>
   config.routes.forEach((route, i) => {
     for (const [key, message] of faultsOf(route, config, shown[i] !== route.path)) {
       sound = false;
-      add(key === null ? ['routes', i] : ['routes', i, key], `routes.${i}${key === null ? '' : `.${key}`}: ${message}`);
-    } // prettier-ignore
+      add(key === null ? ['routes', i] : ['routes', i, key], message);
+    }
   });
   if (!sound || hasDuplicates(config, shown, add)) return false;
   checkReachable(config, shown, add);
@@ -135,8 +134,7 @@ function hasDuplicates(config: Config, shown: readonly string[], add: Add): bool
       if (first === undefined) seen.set(key, i);
       else {
         some = true;
-        const at: Path = ['routes', i, 'path'];
-        add(at, `routes.${i}.path: ${shown[i]} is given for ${method} in routes.${first} already`);
+        add(['routes', i, 'path'], `${shown[i]} is given for ${method} in routes.${first} already`);
       }
     }
   });
@@ -155,7 +153,7 @@ function checkReachable(config: Config, shown: readonly string[], add: Add): voi
     const why = taker?.position?.path.startsWith('routes.')
       ? `is never reached: ${taker.position.path} (${shown[Number(taker.position.path.split('.')[1])]}) takes its methods; remove one of them`
       : 'is a built-in endpoint; remove the route';
-    add(['routes', i, 'path'], `routes.${i}.path: ${shown[i]} ${why}`);
+    add(['routes', i, 'path'], `${shown[i]} ${why}`);
   });
 }
 
@@ -175,7 +173,7 @@ function checkAmbiguous(config: Config, shown: readonly string[], add: Add): voi
       const path = hidden ? 'one path' : `/${common.join('/')}`;
       add(
         ['routes', i, 'path'],
-        `routes.${i}.path: ${shown[i]} and ${shown[j]} (routes.${j}) both fit ${path} and neither is more specific; add a route for ${hidden ? 'it' : path}`,
+        `${shown[i]} and ${shown[j]} (routes.${j}) both fit ${path} and neither is more specific; add a route for ${hidden ? 'it' : path}`,
       );
     }
   });

@@ -5,6 +5,8 @@ import type { ConfigWarning } from './fault.js';
 import type { LoadedConfig } from './load.js';
 import { compilePolicy } from './policy.js';
 import { samplePath } from './route-checks.js';
+import { patternWarnings } from './policy-checks.js';
+import { withShadow } from './shadow.js';
 
 /**
  * Routes that take HEAD because they name GET, where another rule would decide on HEAD otherwise. A route that names HEAD is
@@ -40,4 +42,22 @@ function withoutGet<T extends RouteDefinition>(route: T): T {
 function headOf(router: Router, path: string) {
   const match = router.find('HEAD', samplePath(path), null);
   return typeof match === 'string' ? null : match;
+}
+
+/** What an operator should know of the shadow policy, each with its file. */
+export function shadowWarnings(loaded: LoadedConfig): string[] {
+  const { shadow } = loaded;
+  const promoted = withShadow(loaded);
+  if (shadow === null || promoted === null) return [];
+  const { file, lines, sections, obstacles } = shadow;
+  const { config } = promoted;
+  const routes = sections.routes === undefined ? [] : routeWarnings({ config, lines });
+  return [
+    ...[...routes, ...patternWarnings(config, lines)].map(
+      ({ line, message }) => `${file}:${line}: warning: ${message}`,
+    ),
+    ...obstacles.map(
+      (message) => `${file}: warning: with this policy, the configuration is refused: ${message}`,
+    ),
+  ];
 }

@@ -2,7 +2,6 @@ import { z } from 'zod';
 import type { Path } from './positions.js';
 import type { Facts } from './schema/facts.js';
 
-/** What is looked at of a schema's definition. */
 interface Definition {
   readonly shape?: Readonly<Record<string, unknown>>;
   readonly valueType?: unknown;

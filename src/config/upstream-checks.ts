@@ -4,7 +4,7 @@ import { suggestion } from './nearest.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
 import type { Path } from './positions.js';
 import type { Config } from './schema/config.js';
-import { tlsFileFaults } from './tls-files.js';
+import { tlsFileFaults } from './pem.js';
 
 /** Checks the upstreams, each for itself, and the names by which routes refer to them. */
 export function checkUpstreams(config: Config, add: Add): void {
@@ -16,10 +16,10 @@ export function checkUpstreams(config: Config, add: Add): void {
   for (const name of names) checkUpstream(config, name, add);
   const check = (path: Path, name: string | null | undefined) => {
     if (name == null || names.includes(name)) return;
-    add(path, `${path.map(String).join('.')}: no upstream has this name${suggestion(name, names)}`);
+    add(path, `no upstream has this name${suggestion(name, names)}`);
   };
   if (config.default_route.upstream === null && names.length > 1) {
-    add(['default_route'], `default_route.upstream: say which of ${names.join(', ')} it is`);
+    add(['default_route', 'upstream'], `say which of ${names.join(', ')} it is`);
   }
   check(['default_route', 'upstream'], config.default_route.upstream);
   config.routes.forEach((route, i) => check(['routes', i, 'upstream'], route.upstream));
@@ -32,9 +32,7 @@ const H2C_HAS_NO_TLS = 'h2c is HTTP/2 without TLS; write http:// or unix:// addr
 function checkUpstream(config: Config, name: string, add: Add): void {
   const upstream = config.upstreams[name] as Config['upstreams'][string];
   const { tls } = upstream;
-  const at = ['upstreams', name];
-  const fault = (below: Path, message: string) =>
-    add([...at, ...below], `${[...at, ...below].map(String).join('.')}: ${message}`);
+  const fault = (below: Path, message: string) => add(['upstreams', name, ...below], message);
   const addresses = addressesOf(upstream).map(upstreamUrl);
   const origins = addresses.map(({ origin }) => origin);
   origins.forEach((origin, i) => {

@@ -7,8 +7,7 @@ import type { Config } from './schema/config.js';
 export function checkWebhooks({ webhooks, tokens }: Config, add: Add): void {
   const seen = new Set<string>();
   webhooks.forEach((webhook, i) => {
-    const fault = (key: string, message: string) =>
-      add(['webhooks', i, key], `webhooks.${i}.${key}: ${message}`);
+    const fault = (key: string, message: string) => add(['webhooks', i, key], message);
     const { protocol } = new URL(webhook.url);
     if (protocol !== 'https:' && !webhook.allow_private)
       fault('url', 'http:// needs allow_private; write https://');

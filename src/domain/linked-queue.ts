@@ -1,4 +1,3 @@
-/** A member of a {@link LinkedQueue}. */
 export class Node<T> {
   readonly member: T;
   /** When it last held, ms. */

@@ -28,7 +28,6 @@ export function includesRate(wide: Rate, narrow: Rate): boolean {
   return narrow.count <= wide.count && narrow.count * wide.per <= wide.count * narrow.per;
 }
 
-/** What a bucket gives. */
 export interface Grant {
   /** So many requests may be made; 0: none now. */
   readonly granted: number;

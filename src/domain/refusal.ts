@@ -16,7 +16,7 @@ export type BearerChallenge = 'taken' | 'invalid';
 /**
  * A request that gets no further, as a value.
  *
- * The tag is the same word everywhere: here, in `http/answers` (which turns it into a status and a body),
+ * The tag is the same word everywhere: here, in `http/replies` (which turns it into a status and a body),
  * in the log, in metrics, and in the documentation.
  */
 export type Refusal =
@@ -92,3 +92,8 @@ export type Refusal =
   | { readonly refusal: 'signing_unavailable' }
   | { readonly refusal: 'overloaded'; readonly detail: string }
   | { readonly refusal: 'fault' };
+
+/** A request that is not well-formed, or says one thing twice. @param detail for the client */
+export function malformed(detail: string): Refusal {
+  return { refusal: 'malformed', detail };
+}

@@ -42,7 +42,6 @@ export function newSessionId(): string {
   return randomBytes(32).toString('base64url');
 }
 
-/** Length of a session id in characters. */
 export const SESSION_ID_LENGTH = 43;
 
 /**

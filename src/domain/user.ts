@@ -121,3 +121,18 @@ function isSameLink(a: ProviderLink | undefined, b: ProviderLink | undefined): b
     a?.name === b?.name && a?.issuer === b?.issuer && a?.subject === b?.subject && a?.loginAt === b?.loginAt
   );
 }
+
+/** Begins the login of the user who owns a customer's legacy keys. */
+export const KEY_OWNER_LOGIN = 'global-api-token+';
+/** Begins the login that a user gets whose own one is needed again, and who stays until the last token has ended. */
+export const PENDING_LOGIN = 'deletion-pending+';
+/** Beginnings of logins that Latchkey gives itself; nobody else has one. */
+export const RESERVED_LOGINS = [KEY_OWNER_LOGIN, PENDING_LOGIN] as const;
+
+/** Whether a login, as it is compared, is one that Latchkey gives itself. */
+export function isReservedLogin(key: string): boolean {
+  return RESERVED_LOGINS.some((beginning) => key.startsWith(beginning));
+}
+
+/** The form of the ids of customers, users and services: they stand in paths, lists and header fields. */
+export const ID = /^[A-Za-z0-9_-]{1,64}$/;

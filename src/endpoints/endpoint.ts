@@ -71,7 +71,6 @@ export interface Endpoint<
   ) => Promise<Reply<Answer extends z.ZodType ? z.output<Answer> : z.output<Receipt> | undefined> | Refusal>;
 }
 
-/** The body that an endpoint takes. */
 export interface RequestBody {
   readonly schema: z.ZodObject;
   /** What it takes as well with a credential that confirmed the password lately, where there is POST /sudo. */
@@ -117,4 +116,12 @@ export function sessionOf(call: Call): SessionSubject {
   if (known.credential !== 'session')
     throw new Error('the gate let a token to an endpoint that takes a session');
   return known;
+}
+
+/** Id of the token that asks, at an endpoint that takes a token. */
+export function ownTokenId(call: Call): string {
+  const known = subjectOf(call);
+  if (known.credential === 'session')
+    throw new Error('the gate let a session to an endpoint that takes a token');
+  return known.token.id;
 }

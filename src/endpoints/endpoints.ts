@@ -21,7 +21,6 @@ export type EndpointName = (typeof RESOURCES)[number]['endpoints'][number]['name
 /** Answers a call. A plain value in and out, so an endpoint is tested without a socket. */
 export type Handler = (call: Call) => Promise<Reply | Refusal>;
 
-/** An endpoint as a configuration serves it. */
 export interface ServedEndpoint {
   readonly endpoint: Endpoint;
   /** The whole path. */
@@ -29,7 +28,6 @@ export interface ServedEndpoint {
   readonly takes: EndpointRule['takes'];
 }
 
-/** The resources that a configuration serves, each with its endpoints. */
 export function servedResources(settings: EndpointSettings) {
   return RESOURCES.flatMap((resource: Resource) => {
     const base = resource.base === undefined ? '' : resource.base(settings);

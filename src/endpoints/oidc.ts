@@ -97,9 +97,9 @@ export const oidc = {
       handle: ofProvider(async (name, call, services) => {
         const { logins } = oidcOf(services);
         const token = call.body.params.one('logout_token') ?? '';
-        const told = await logins.loggedOut(name, token, call.now);
-        if (told === undefined) return { refusal: 'malformed', detail: 'The logout token does not hold' };
-        return endSessions(name, told, services);
+        const logout = await logins.loggedOut(name, token, call.now);
+        if (logout === undefined) return { refusal: 'malformed', detail: 'The logout token does not hold' };
+        return endSessions(name, logout, services);
       }),
     }),
   ],

@@ -7,7 +7,6 @@ export interface ScopeWords {
   readonly description: string;
 }
 
-/** A scope as the configuration has it. */
 export interface DescribedRules extends Rules {
   readonly description?: string | undefined;
 }

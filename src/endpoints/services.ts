@@ -36,7 +36,6 @@ export interface EndpointServices {
   /** null without OpenID Connect providers. */
   readonly oidc: OidcSettings | null;
   readonly page: PageSettings;
-  /** The OpenAPI document as this configuration serves it. */
   readonly interfaceDocument: () => Promise<Content>;
 }
 

@@ -1,7 +1,7 @@
 import type { Refusal } from '../domain/refusal.js';
 import { segmentAt } from '../domain/path.js';
 import type { Reply } from '../http/replies.js';
-import { type Call, endpoint, type EndpointSettings, subjectOf } from './endpoint.js';
+import { type Call, endpoint, type EndpointSettings, ownTokenId, subjectOf } from './endpoint.js';
 import { createdToken, type CreatedTokenObject } from './schema/answers.js';
 import { readRotateToken, rotateTokenRequest } from './schema/requests.js';
 import type { EndpointServices } from './services.js';
@@ -15,7 +15,6 @@ const common = {
   refusals: ['NotFound'],
 } as const;
 
-/** Endpoints that replace a token by a new one. */
 export const rotationEndpoints = [
   endpoint({
     ...common,
@@ -26,7 +25,7 @@ export const rotationEndpoints = [
     description:
       'The answer has a new token with the same name, scopes, services and limits, and its secret, only this once. ' +
       'The token that asks is accepted until the overlap ends.',
-    handle: async (call, services) => rotate(ownId(call), call, services),
+    handle: async (call, services) => rotate(ownTokenId(call), call, services),
   }),
   endpoint({
     ...common,
@@ -59,12 +58,4 @@ async function rotate(
   if ('refusal' in rotated) return rotated;
   const { rotation, secret, customerId, auditEvents } = rotated;
   return { status: 200, json: createdTokenObject(rotation.replacement, customerId, secret), auditEvents };
-}
-
-/** Id of the token that asks, at an endpoint that takes a token. */
-function ownId(call: Call): string {
-  const known = subjectOf(call);
-  if (known.credential === 'session')
-    throw new Error('the gate let a session to an endpoint that takes a token');
-  return known.token.id;
 }

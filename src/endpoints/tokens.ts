@@ -6,7 +6,14 @@ import type { User } from '../domain/user.js';
 import { jsonList } from '../http/json-list.js';
 import type { Reply } from '../http/replies.js';
 import type { TokenWithUse } from '../store/token-store.js';
-import { type Call, endpoint, type EndpointSettings, type Resource, subjectOf } from './endpoint.js';
+import {
+  type Call,
+  endpoint,
+  type EndpointSettings,
+  ownTokenId,
+  type Resource,
+  subjectOf,
+} from './endpoint.js';
 import {
   createdToken,
   fleetReceipt,
@@ -149,7 +156,7 @@ export const tokens = {
         const known = subjectOf(call);
         if (known.credential === 'jwt')
           return { status: 200, json: tokenObject({ token: known.token, use: null }, known.user.customerId) };
-        return show(ownId(call), known.user, services);
+        return show(ownTokenId(call), known.user, services);
       },
     }),
     endpoint({
@@ -161,7 +168,7 @@ export const tokens = {
       answer: null,
       receipt: fleetReceipt,
       refusals: ['NotFound'],
-      handle: async (call, services) => revoke([ownId(call)], call, services),
+      handle: async (call, services) => revoke([ownTokenId(call)], call, services),
     }),
     endpoint({
       name: 'show_token',
@@ -232,14 +239,6 @@ async function listed(found: readonly TokenWithUse[], customerId: string): Promi
     status: 200,
     content: await jsonList(found, (each): TokenObject => tokenObject(each, customerId)),
   };
-}
-
-/** Id of the token that asks, at an endpoint that takes a token. */
-function ownId(call: Call): string {
-  const known = subjectOf(call);
-  if (known.credential === 'session')
-    throw new Error('the gate let a session to an endpoint that takes a token');
-  return known.token.id;
 }
 
 function notFound(id: string): Refusal {

@@ -81,7 +81,6 @@ export interface ExplainedCheck {
   readonly place: ConfigPosition | null;
 }
 
-/** What an explanation needs besides the gate. */
 export interface ExplainSettings {
   readonly identityNames: IdentityNames;
   readonly defaultUpstream: string;

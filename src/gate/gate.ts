@@ -15,10 +15,14 @@ import { guardedUser, type Match } from '../policy/routes.js';
 import type { Sites } from '../policy/sites.js';
 import type { Authenticator } from './authenticate.js';
 import type { Ownership } from './ownership.js';
-import { policyRefusal } from './policy-refusal.js';
-import { refuseCrossOrigin } from './same-origin.js';
+import {
+  bodyOnRead,
+  policyRefusal,
+  refuseCredentialKind,
+  refuseCrossOrigin,
+  refuseServiceWorker,
+} from './refusals.js';
 import { isRefused, type NamedService, serviceOf } from './service.js';
-import { refuseServiceWorker } from './service-worker.js';
 import type { TokenLimits } from './token-limits.js';
 
 /** A request that may go on, and what was found out about it on the way. */
@@ -141,16 +145,16 @@ export class Gate {
     const { route } = match;
     if ('refusal' in subject) return refused(subject, route, action, null);
     const limit = this.#parts.tokenLimits.refuse(subject, head, !revokes(head, route));
-    if (limit === undefined) return this.#use(head, match, action, service, subject, now);
+    if (limit === undefined) return this.#authorize(head, match, action, service, subject, now);
     return mapMaybe(limit, (refusal) =>
       refusal === undefined
-        ? this.#use(head, match, action, service, subject, now)
+        ? this.#authorize(head, match, action, service, subject, now)
         : refused(refusal, route, action, subject),
     );
   }
 
   /** A subject whose limits allow it makes a request. */
-  #use(
+  #authorize(
     head: RequestHead,
     match: Match,
     action: string | null,
@@ -158,8 +162,22 @@ export class Gate {
     subject: Subject,
     now: EpochMs,
   ): MaybePromise<Verdict> {
+    const { route } = match;
     this.#parts.lastSeen.note(subject, head.client.address, head.userAgent, now);
-    return this.#authorize(head, match, action, service, subject, now);
+    const refusal =
+      (subject.credential === 'session' ? refuseCrossOrigin(head) : undefined) ??
+      (route.endpoint === null ? undefined : refuseCredentialKind(subject, route.endpoint));
+    if (refusal !== undefined) return refused(refusal, route, action, subject);
+    if (action === null) return admitted(match, action, subject, null);
+
+    const decision = this.#parts.policy.decide(subject, action, service);
+    const forbidden = policyRefusal(decision, action);
+    if (forbidden !== undefined) return refused(forbidden, route, action, subject, decision);
+    const verdict = admitted(match, action, subject, decision);
+    if (route.endpoint !== null && route.endpoint.id !== null)
+      return this.#checkOwner(subject, match, verdict);
+    if (route.refuseIfActiveTokens !== null) return this.#guard(match, verdict, now, head);
+    return this.#count(head, verdict, now);
   }
 
   /**
@@ -179,31 +197,6 @@ export class Gate {
 
   #asksNobody({ takes }: EndpointRule, head: RequestHead): boolean {
     return takes === 'nothing' || (takes === 'optional' && !this.#parts.authenticator.isSent(head));
-  }
-
-  #authorize(
-    head: RequestHead,
-    match: Match,
-    action: string | null,
-    service: NamedService,
-    subject: Subject,
-    now: EpochMs,
-  ): MaybePromise<Verdict> {
-    const { route } = match;
-    const refusal =
-      (subject.credential === 'session' ? refuseCrossOrigin(head) : undefined) ??
-      (route.endpoint === null ? undefined : refuseCredentialKind(subject, route.endpoint));
-    if (refusal !== undefined) return refused(refusal, route, action, subject);
-    if (action === null) return admitted(match, action, subject, null);
-
-    const decision = this.#parts.policy.decide(subject, action, service);
-    const forbidden = policyRefusal(decision, action);
-    if (forbidden !== undefined) return refused(forbidden, route, action, subject, decision);
-    const verdict = admitted(match, action, subject, decision);
-    if (route.endpoint !== null && route.endpoint.id !== null)
-      return this.#checkOwner(subject, match, verdict);
-    if (route.refuseIfActiveTokens !== null) return this.#guard(match, verdict, now, head);
-    return this.#count(head, verdict, now);
   }
 
   /** A built-in endpoint that was asked for a record by its id: is it the caller's to see or to change? */
@@ -255,14 +248,6 @@ function admitted(
   return { route, path, action, subject, decision };
 }
 
-/** Upstreams that don't expect content there leave it unread, and take it for the next request (RFC 9110 9.3.1). */
-function bodyOnRead(method: string): Refusal {
-  return {
-    refusal: 'malformed',
-    detail: `a ${method} with a body is taken only where the route says body_on_read: allow`,
-  };
-}
-
 function refused(
   refusal: Refusal,
   route: Route | null,
@@ -279,22 +264,4 @@ function withoutCredential(head: RequestHead, match: Match): Verdict {
   return refusal === undefined
     ? admitted(match, null, null, null)
     : refused(refusal, match.route, null, null);
-}
-
-function refuseCredentialKind(subject: Subject, endpoint: EndpointRule): Refusal | undefined {
-  if (subject.credential === 'jwt' && !endpoint.takesJwt) {
-    return wrongKind('This endpoint does not take a JWT of another issuer');
-  }
-  const isSession = subject.credential === 'session';
-  if (endpoint.takes === 'session' && !isSession) {
-    return wrongKind('This endpoint takes a session, not an API token: log in with POST /login');
-  }
-  if (endpoint.takes === 'token' && isSession) {
-    return wrongKind('This endpoint takes an API token, not a session');
-  }
-  return undefined;
-}
-
-function wrongKind(detail: string): Refusal {
-  return { refusal: 'wrong_credential_kind', detail };
 }

@@ -1,5 +1,5 @@
 import { segmentAt } from '../domain/path.js';
-import type { Refusal } from '../domain/refusal.js';
+import { malformed, type Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 import { decodePercent } from '../http/percent.js';
 import { foldName } from '../http/protected-fields.js';
@@ -140,8 +140,4 @@ function notPlain(kind: string, name: string): Refusal {
   return malformed(
     `the ${kind} ${name}, which names the service, needs a value of letters, digits and "-._~:@/"`,
   );
-}
-
-function malformed(detail: string): Refusal {
-  return { refusal: 'malformed', detail };
 }

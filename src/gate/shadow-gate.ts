@@ -8,7 +8,6 @@ import type { Sites } from '../policy/sites.js';
 import { Gate, type GateServices, type Verdict } from './gate.js';
 import { Ownership, type Owner } from './ownership.js';
 
-/** The rules of another policy. */
 export interface OtherRules {
   readonly sites: Sites;
   readonly policy: Policy;

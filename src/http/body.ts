@@ -1,6 +1,7 @@
+import { isUtf8 } from 'node:buffer';
 import { parseForeignJson } from '../domain/json.js';
-import type { Refusal } from '../domain/refusal.js';
-import { formPairs } from './form.js';
+import { malformed, type Refusal } from '../domain/refusal.js';
+import { decodePercent } from './percent.js';
 
 /** Parameters of a body, and the JSON value itself when it was JSON. */
 export interface Body {
@@ -65,7 +66,6 @@ function isDigit(code: number): boolean {
   return code >= 0x30 && code <= 0x39;
 }
 
-/** A body without parameters. */
 const EMPTY_BODY: Body = { params: new Params(), json: undefined };
 
 /** Reads a form or JSON body. An empty body has no parameters, whatever its type says. */
@@ -135,6 +135,30 @@ function tooMany(): Refusal {
   return malformed(`the body has more than ${MAX_PARAMETERS} parameters`);
 }
 
-function malformed(detail: string): Refusal {
-  return { refusal: 'malformed', detail };
+const [AMPERSAND, EQUALS, SPACE] = [0x26, 0x3d, 0x20];
+
+/**
+ * The names and values of a form or a query (WHATWG URL 5.1), each byte read once; undefined in place of a pair that is
+ * not UTF-8. A decoder that replaces what is not would make two passwords the same one.
+ */
+function* formPairs(bytes: Buffer): Generator<readonly [name: string, value: string] | undefined> {
+  for (let start = 0, end; start <= bytes.length; start = end + 1) {
+    end = indexOrEnd(bytes, AMPERSAND, start, bytes.length);
+    if (end === start) continue;
+    const equals = indexOrEnd(bytes, EQUALS, start, end);
+    const name = decodeComponent(bytes, start, equals);
+    const value = decodeComponent(bytes, Math.min(equals + 1, end), end);
+    yield name === undefined || value === undefined ? undefined : [name, value];
+  }
+}
+
+function indexOrEnd(bytes: Buffer, code: number, start: number, end: number): number {
+  for (let i = start; i < end; i++) if (bytes[i] === code) return i;
+  return end;
+}
+
+/** A name or value of a form; undefined when it is not UTF-8. */
+function decodeComponent(bytes: Buffer, start: number, end: number): string | undefined {
+  const component = decodePercent(bytes, start, end, SPACE);
+  return isUtf8(component) ? component.toString() : undefined;
 }

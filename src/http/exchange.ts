@@ -70,5 +70,4 @@ export interface OutgoingResponse {
   off(event: 'close' | 'drain', listener: () => void): this;
 }
 
-/** Serves a request. */
 export type Serve = (req: IncomingRequest, res: OutgoingResponse) => void;

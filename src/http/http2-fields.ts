@@ -1,4 +1,4 @@
-import type { Refusal } from '../domain/refusal.js';
+import { malformed, type Refusal } from '../domain/refusal.js';
 
 /** What each field line takes up besides its name and value in HTTP/1: `: ` and the line end. */
 const LINE_BYTES = 4;
@@ -60,8 +60,4 @@ export function fieldsOfHttp2(raw: readonly string[], maxSize: number): string[]
   const asked = authority ?? host;
   if (asked !== undefined) fields.unshift('host', asked);
   return fields;
-}
-
-function malformed(detail: string): Refusal {
-  return { refusal: 'malformed', detail };
 }

@@ -1,6 +1,6 @@
 import { isHost } from '../domain/host.js';
 import { METHODS } from '../domain/methods.js';
-import type { Refusal } from '../domain/refusal.js';
+import { malformed, type Refusal } from '../domain/refusal.js';
 import { AUTHORIZATION, bearerToken, hasJwtForm, hasTokenForm } from './bearer.js';
 import type { ClientReader } from './client-address.js';
 import { cookieValues } from './cookies.js';
@@ -222,10 +222,6 @@ function checkConnection(connection: string | undefined): string | undefined {
     comma = (connection as string).indexOf(',', comma + 1);
   }
   return undefined;
-}
-
-function malformed(detail: string): Refusal {
-  return { refusal: 'malformed', detail };
 }
 
 /** The one rule of all fields that carry a credential: a second one makes it unclear which counts. */

@@ -15,7 +15,6 @@ export interface AuditSettings {
   readonly required: boolean;
 }
 
-/** Where entries of the audit log go. */
 export interface AuditLog {
   /** Writes an entry. @throws Unavailable when it can't be written and must be */
   record(entry: AuditEntry): void;
@@ -28,7 +27,6 @@ export interface AuditLog {
   close(): void;
 }
 
-/** What an audit log needs of its process. */
 export interface AuditProcess {
   /** The configuration that the process runs now. Entries name it, unless they name that of their request. */
   readonly configHash: () => string | undefined;

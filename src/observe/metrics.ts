@@ -100,7 +100,6 @@ export function sumOfCounts(processes: readonly unknown[][]): unknown[] {
   return summed.getMetricsAsArray().map((metric) => ({ ...metric }));
 }
 
-/** One address of an upstream. */
 export interface AddressState {
   readonly upstream: string;
   readonly address: string;

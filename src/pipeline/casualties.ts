@@ -47,7 +47,7 @@ export interface Casualty extends Caller {
 }
 
 /** What one process knows, as it is told to another one. */
-export interface CasualtyTally {
+export interface CasualtyCounts {
   /** Of the two policies that were compared. */
   readonly version: string;
   readonly since: EpochMs;
@@ -100,7 +100,7 @@ export class Casualties {
     this.#list.add(key, { change, ...callerOf(subject), live: liveSide, shadow: shadowSide, user_agent, lastAt });
   } // prettier-ignore
 
-  tally(): CasualtyTally {
+  counts(): CasualtyCounts {
     const { items, floor } = this.#list.list();
     const shownItems = items.map(({ value, ...rest }) => ({
       ...rest,
@@ -118,9 +118,9 @@ export class Casualties {
 }
 
 /** What several processes know together. Those that compared other policies play no part. */
-export function mergeTallies(tallies: readonly CasualtyTally[], version: string): CasualtyTally {
-  const same = tallies.filter((each) => each.version === version);
-  const sum = (numberOf: (tally: CasualtyTally) => number) =>
+export function mergeCasualties(counts: readonly CasualtyCounts[], version: string): CasualtyCounts {
+  const same = counts.filter((each) => each.version === version);
+  const sum = (numberOf: (counts: CasualtyCounts) => number) =>
     same.reduce((total, each) => total + numberOf(each), 0);
   return {
     version,
@@ -140,7 +140,7 @@ export function mergeTallies(tallies: readonly CasualtyTally[], version: string)
 }
 
 /** The casualties as operators read them, the most frequent first. */
-export function describeTally({ since, compared, notCompared, changes, list }: CasualtyTally) {
+export function describeCasualties({ since, compared, notCompared, changes, list }: CasualtyCounts) {
   return {
     since: formatTime(since),
     requests: { compared, not_compared: notCompared, ...changes },

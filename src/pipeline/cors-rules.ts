@@ -6,7 +6,6 @@ import type { Route } from '../policy/route.js';
 import type { Router } from '../policy/routes.js';
 import type { Sites } from '../policy/sites.js';
 
-/** A preflight and its answer. */
 interface AnsweredPreflight {
   /** The route of the request that it asks about. */
   readonly route: Route;
@@ -16,7 +15,6 @@ interface AnsweredPreflight {
   readonly outcome: 'preflight' | 'preflight_refused';
 }
 
-/** The CORS rules of each request of one configuration. */
 export class CorsRules {
   readonly #sites: Sites;
   readonly #withoutRoute: Cors | null;

@@ -1,6 +1,8 @@
 import type { Refusal } from '../domain/refusal.js';
 import { Unavailable } from '../domain/unavailable.js';
 import type { Fault } from '../http1/faults.js';
+import type { Log } from '../observe/log.js';
+import { createLogThrottle } from '../observe/log-throttle.js';
 
 /** The refusal of a request that ran into a fault. */
 export function faultRefusal(error: unknown): Refusal {
@@ -22,4 +24,20 @@ export function parseRefusal(fault: Fault): Refusal {
     default:
       return { refusal: 'malformed', detail: 'the request is not well-formed HTTP/1.1' };
   }
+}
+
+export type FaultLog = (error: unknown, message: string, requestId?: string) => void;
+
+/** Makes a {@link FaultLog}. What is unavailable fails every request, so it is throttled; any other fault is logged each time. */
+export function createFaultLog(log: Log): FaultLog {
+  const throttle = createLogThrottle();
+  return (error, message, requestId) => {
+    if (!(error instanceof Unavailable)) {
+      log.error({ err: error, request_id: requestId }, message);
+      return;
+    }
+    const suppressed = throttle(error.refusal.refusal);
+    if (suppressed !== undefined)
+      log.error({ reason: error.message, request_id: requestId, suppressed }, message);
+  };
 }

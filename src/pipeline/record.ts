@@ -37,7 +37,6 @@ export interface RequestRecord {
   finished: boolean;
 }
 
-/** A record for a request that has just come in. */
 export function newRecord(requestId: string): RequestRecord {
   countBegun();
   return {
@@ -63,7 +62,6 @@ export function newRecord(requestId: string): RequestRecord {
   };
 }
 
-/** Notes which route a request has. */
 export function noteRoute(record: RequestRecord, route: Route | null): void {
   record.route = route === null ? null : route.path;
   record.endpoint = route === null || route.endpoint === null ? null : route.endpoint.name;

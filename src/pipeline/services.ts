@@ -15,9 +15,9 @@ import type { AccessLog } from './access-log.js';
 import type { Auditor } from './auditor.js';
 import type { CorsRules } from './cors-rules.js';
 import type { ExpiryWarning } from './expiry-warning.js';
-import type { FaultLog } from './fault-log.js';
 import type { RateLimitNames } from './rate-limit-fields.js';
 import type { Shadow } from './shadow.js';
+import type { FaultLog } from './faults.js';
 
 /** What requests of one configuration are served with. */
 export interface Services {

@@ -3,7 +3,7 @@ import { isUnknown, type ShadowGate } from '../gate/shadow-gate.js';
 import type { RequestHead } from '../http/head.js';
 import { countShadowDecision } from '../observe/metrics/shadow.js';
 import { type Casualties, routeLabel } from './casualties.js';
-import type { FaultLog } from './fault-log.js';
+import type { FaultLog } from './faults.js';
 
 /** Look-ups for the shadow policy that may be under way; their requests were answered and wait for nothing. */
 const MAX_PENDING = 100;

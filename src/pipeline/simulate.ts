@@ -184,7 +184,7 @@ const UNUSED = {
 
 const NOBODY = { isSent: () => false, authenticate: () => ({ refusal: 'unauthenticated' }) as const };
 
-/** Who is only imagined has no token, and so no limits of one. */
+/** A synthetic subject has no token, and so no limits of one. */
 const UNLIMITED = new TokenLimits(NO_DEFAULTS, null);
 
 function ownToken(id: string, { user }: Subject): TokenWithUse {

@@ -35,7 +35,6 @@ type ServiceSource =
   | { readonly from: 'path'; readonly segment: number }
   | { readonly from: 'header' | 'query'; readonly name: string };
 
-/** A compiled route. */
 export interface Route {
   readonly path: string;
   /** null: every method. */

@@ -1,5 +1,4 @@
-import { includes } from './inclusion.js';
-import { allows as covered, covers, type Rules } from './patterns.js';
+import { allows as covered, covers, includes, type Rules } from './patterns.js';
 
 /** The line of each part of the configuration file, by its keys from the top, joined by dots. */
 export type Lines = Readonly<Record<string, number>>;

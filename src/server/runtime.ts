@@ -1,24 +1,15 @@
 import { FleetReceipts, type KnownFleet } from '../accounts/fleet-receipts.js';
-import { HttpAccounts } from '../accounts/http-accounts.js';
 import { JwtIssuers } from '../accounts/jwt/issuers.js';
 import { KeySets } from '../accounts/jwt/key-sets.js';
-import { LastSeen } from '../accounts/last-seen.js';
-import { Logins } from '../accounts/login.js';
-import { OneTimePasswords } from '../accounts/one-time-passwords.js';
-import { Sessions } from '../accounts/sessions.js';
-import { StoredAccounts } from '../accounts/stored-accounts.js';
 import { SudoGrants } from '../accounts/sudo-grants.js';
-import { LoginThrottle } from '../accounts/login-throttle.js';
 import { TokenRates } from '../accounts/token-rates.js';
 import { TokenRotations } from '../accounts/token-rotations.js';
-import { Tokens } from '../accounts/tokens.js';
 import { WriteLimit } from '../accounts/write-limit.js';
 import type { LoadedConfig } from '../config/load.js';
 import { logSettings } from '../config/hash.js';
 import { corsSettings } from '../config/cors-checks.js';
 import { compilePolicy } from '../config/policy.js';
 import {
-  addressesOf,
   defaultUpstream,
   endpointSettings,
   headNames,
@@ -39,12 +30,11 @@ import { createClientReader } from '../http/client-address.js';
 import { createFieldSplitter } from '../http/joined-fields.js';
 import { createHeadReader } from '../http/read-head.js';
 import { type Log, logFor } from '../observe/log.js';
-import { type AddressState, loginChecks } from '../observe/metrics.js';
+import type { AddressState } from '../observe/metrics.js';
 import type { UpstreamLoad } from '../observe/metrics/requests.js';
-import { lastSeenFailures, unsharedRates } from '../observe/metrics/store.js';
+import { unsharedRates } from '../observe/metrics/store.js';
 import type { Tracing } from '../observe/tracing.js';
 import { createForward } from '../upstream/forward-handler.js';
-import { createUpstreams, type Upstream, type Upstreams } from '../upstream/upstreams.js';
 import { createRequestHeaders, type RequestHeaderSettings } from '../upstream/request-headers.js';
 import { createUpgrade } from '../upstream/upgrade.js';
 import { createForwardAuthHeaders } from '../upstream/forward-auth-headers.js';
@@ -52,16 +42,17 @@ import { AccessLog } from '../pipeline/access-log.js';
 import { Auditor, policyVersion } from '../pipeline/auditor.js';
 import type { Casualties } from '../pipeline/casualties.js';
 import { CorsRules } from '../pipeline/cors-rules.js';
-import { createFaultLog } from '../pipeline/fault-log.js';
 import type { Services } from '../pipeline/services.js';
 import type { Recheck } from '../pipeline/streams.js';
+import { openAccounts } from './accounts.js';
 import { createInterfaceDocument } from './interface-document.js';
 import { openKeyRing } from './stores/signing-keys.js';
 import { createJwtEvents } from './jwt-events.js';
 import { openOidc } from './oidc.js';
 import { openShadow } from './shadow.js';
-import { createUpstreamLog } from './upstream-log.js';
 import type { OpenedStore } from './stores/open-store.js';
+import { createFaultLog } from '../pipeline/faults.js';
+import { addressStates, openUpstreams, upstreamNamed } from './upstreams.js';
 
 /** Everything that serves requests in one process. */
 export interface Runtime {
@@ -72,7 +63,6 @@ export interface Runtime {
   readonly streamRecheck: number;
   /** Requests that it forwards now. */
   pending(): number;
-  /** The addresses of its upstreams as they are now. */
   addresses(): readonly AddressState[];
   /** Another one serves from now on: what is under way goes on, health checks end. */
   retire(): void;
@@ -101,35 +91,20 @@ export function createRuntime(
   casualties: Casualties | null = null,
 ): Runtime {
   const { config, lines } = loaded;
-  const { store, passwords, sealer, audit } = opened;
+  const { store, audit } = opened;
   const ofLog = logSettings(loaded);
   const log = logFor(processLog, ofLog);
   const logFault = createFaultLog(log);
   const names = vendorNames(config.interface);
   const { sites, policy } = compilePolicy(config, lines);
-  const lastSeen = new LastSeen(
-    store.usage,
-    config.tokens.last_seen_interval,
-    config.sessions.idle_timeout,
-    (error: unknown) => {
-      lastSeenFailures.inc();
-      logFault(error, 'last-seen data not written; retrying');
-    },
-  );
-  const sessions = new Sessions(store.sessions, lastSeen, config.sessions);
-  const tokens = new Tokens(store, lastSeen, config.tokens, Object.keys(config.policy.scopes));
+  const {
+    lastSeen,
+    sessions,
+    tokens,
+    logins,
+    close: closeAccounts,
+  } = openAccounts(config, opened, log, logFault);
   const { ui, account_endpoints: hasSudo } = config.interface;
-  const { http } = config.directory;
-  const source = http === null ? null : new HttpAccounts(store.directory, http);
-  const accounts =
-    source ?? new StoredAccounts(store.directory, passwords, new OneTimePasswords(store.usage, sealer));
-  const logins = new Logins(
-    accounts,
-    new LoginThrottle(store.loginThrottle, config.login),
-    (outcome) => loginChecks.inc({ outcome }),
-    async ({ id: userId, customerId }, retryAfter) =>
-      store.webhooks.queueLocked({ userId, reason: 'failed_logins', retryAfter }, customerId, Date.now()),
-  );
   const ownership = new Ownership(tokens, policy, config.tokens.limits);
   const { assertion } = config.identity;
   const keys = openKeyRing(config, opened, (error) =>
@@ -266,10 +241,7 @@ export function createRuntime(
     retire: () => upstreams.stopChecks(),
     loads: () => upstreams.loads(),
     close: async () => {
-      await lastSeen
-        .close()
-        .catch((error: unknown) => log.warn({ err: error }, 'last-seen data lost at shutdown'));
-      await source?.close();
+      await closeAccounts();
       upstreams.close();
     },
   };
@@ -282,23 +254,4 @@ const ALONE: KnownFleet = { members: [], self: null };
 function required(value: string | null): string {
   if (value === null) throw new Error('identity.assertion is enabled without an issuer or audience');
   return value;
-}
-
-function openUpstreams({ upstreams }: LoadedConfig['config'], log: Log): Upstreams {
-  const settings = Object.entries(upstreams).map(
-    ([name, each]) => [name, { ...each, urls: addressesOf(each) }] as const,
-  );
-  return createUpstreams(Object.fromEntries(settings), createUpstreamLog(log));
-}
-
-function addressStates({ all }: Upstreams): AddressState[] {
-  return all.flatMap(({ name, addresses }) =>
-    addresses.map(({ origin, health }) => ({ upstream: name, address: origin, usable: health.usable })),
-  );
-}
-
-function upstreamNamed(upstreams: { get(name: string): Upstream | undefined }, name: string): Upstream {
-  const upstream = upstreams.get(name);
-  if (upstream === undefined) throw new Error(`no upstream is named ${name}`);
-  return upstream;
 }

@@ -4,9 +4,14 @@ import { withShadow } from '../config/shadow.js';
 import type { GateServices } from '../gate/gate.js';
 import { ShadowGate } from '../gate/shadow-gate.js';
 import { policyVersion } from '../pipeline/auditor.js';
-import { Casualties, type CasualtyTally, describeTally, mergeTallies } from '../pipeline/casualties.js';
-import type { FaultLog } from '../pipeline/fault-log.js';
+import {
+  Casualties,
+  type CasualtyCounts,
+  describeCasualties,
+  mergeCasualties,
+} from '../pipeline/casualties.js';
 import { Shadow } from '../pipeline/shadow.js';
+import type { FaultLog } from '../pipeline/faults.js';
 
 /** The policy of a configuration and its shadow policy, by the digests of their rules. */
 interface Compared {
@@ -40,7 +45,7 @@ export function casualtiesOf(loaded: LoadedConfig, before: Casualties | null): C
 }
 
 /** What `GET /-/shadow` answers. */
-export function shadowReport(loaded: LoadedConfig, tallies: readonly CasualtyTally[]) {
+export function shadowReport(loaded: LoadedConfig, counts: readonly CasualtyCounts[]) {
   const compared = comparedBy(loaded);
   if (compared === null) return { policy_shadow: null };
   return {
@@ -48,14 +53,14 @@ export function shadowReport(loaded: LoadedConfig, tallies: readonly CasualtyTal
     live_policy: compared.policy,
     shadow_policy: compared.shadow,
     is_same: compared.policy === compared.shadow,
-    ...describeTally(mergeTallies(tallies, versionOf(compared))),
+    ...describeCasualties(mergeCasualties(counts, versionOf(compared))),
   };
 }
 
 /** Puts together what processes that serve one configuration counted. */
-export function sumTallies(loaded: LoadedConfig, tallies: readonly CasualtyTally[]): CasualtyTally[] {
+export function sumCasualties(loaded: LoadedConfig, counts: readonly CasualtyCounts[]): CasualtyCounts[] {
   const compared = comparedBy(loaded);
-  return compared === null ? [] : [mergeTallies(tallies, versionOf(compared))];
+  return compared === null ? [] : [mergeCasualties(counts, versionOf(compared))];
 }
 
 function comparedBy(loaded: LoadedConfig): Compared | null {

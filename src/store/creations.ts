@@ -35,7 +35,6 @@ export class Creations {
     if (all.size > MAX_CREATED && oldest !== undefined) all.delete(oldest);
   }
 
-  /** A token changed. */
   replace(record: Token): void {
     const known = this.#tokens.get(record.digest)?.[1];
     if (known?.kind === 'token') this.note({ ...known, record });

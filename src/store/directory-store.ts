@@ -7,9 +7,9 @@ import type { Customer, Service, User } from '../domain/user.js';
 export interface Changes {
   readonly customers?: readonly Customer[];
   readonly services?: readonly Service[];
-  /** Written whole; a user whose `passwordHash` or `otpSecret` changes, or who becomes locked, loses all sessions and sudos. */
+  /** Written whole; a user whose `passwordHash` or `otpSecret` changes, or who becomes locked, loses all sessions and sudo grants. */
   readonly users?: readonly User[];
-  /** Ids of users whose `passwordHash` is a new one of the same password: they keep sessions and sudos. */
+  /** Ids of users whose `passwordHash` is a new one of the same password: they keep sessions and sudo grants. */
   readonly rehashed?: readonly string[];
   /** Tokens to add. One whose digest is known already, or was revoked, is left alone. */
   readonly tokens?: readonly Token[];

@@ -1,7 +1,6 @@
 import { type CopyFault, CopyWatch } from './lmdb/copies.js';
 import { type Databases, openDatabases } from './lmdb/databases.js';
 import { lmdbDirectoryStore } from './lmdb/directory-store.js';
-import { DiskSpace } from './lmdb/disk-space.js';
 import { EndedLog } from './lmdb/ended-log.js';
 import { lmdbFleetStore } from './lmdb/fleet-store.js';
 import { Lists } from './lmdb/lists.js';
@@ -11,7 +10,7 @@ import { lmdbMaintenance } from './lmdb/maintenance.js';
 import { lmdbSessionStore } from './lmdb/session-store.js';
 import { readSigningKeys, removeSigningKeys, replaceSigningKeys } from './lmdb/signing-keys.js';
 import { lmdbTokenStore } from './lmdb/token-store.js';
-import { Transactions } from './lmdb/transactions.js';
+import { DiskSpace, Transactions } from './lmdb/transactions.js';
 import { lmdbUsageStore } from './lmdb/usage-store.js';
 import type { Endings } from './endings.js';
 import { lmdbWebhookStore } from './lmdb/webhook-store.js';

@@ -21,7 +21,7 @@ export interface Maintenance {
   probeWrite(): Promise<void>;
   /**
    * Removes what nobody can use any more: sessions past their end or idle, tokens that expired before
-   * `tokensBefore`, forgotten login attempts and addresses, expired sudos. Removes at most `limit` records and returns how many.
+   * `tokensBefore`, forgotten login attempts and addresses, expired sudo grants. Removes at most `limit` records and returns how many.
    */
   removeExpired(now: EpochMs, tokensBefore: EpochMs, limit: number): Promise<number>;
   /** Waits for what is being written and closes. */

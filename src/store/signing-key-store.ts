@@ -1,7 +1,6 @@
 import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { SigningKeys } from '../domain/signing-key.js';
 
-/** The keys that sign assertions. */
 export interface SigningKeyStore {
   /** `undefined` when none were made. */
   get(): MaybePromise<SigningKeys | undefined>;

@@ -21,7 +21,7 @@ const BATCH = 500;
 const BATCH_BYTES = 256 * 1024;
 
 /**
- * Every record of a store, owners before what they own, each once. Counts of failed logins and of writes, sudos and
+ * Every record of a store, owners before what they own, each once. Counts of failed logins and of writes, sudo grants and
  * logouts of providers are left behind: they are over after minutes.
  */
 export async function* recordsOf(store: Store): AsyncGenerator<StoreRecord> {

@@ -15,11 +15,9 @@ export type Failure =
       readonly retryAfter: number | null;
     };
 
-/** What became of a call. */
 export type Result<T> =
   { readonly ok: true; readonly value: T } | { readonly ok: false; readonly failure: Failure };
 
-/** What a new token is asked for with. */
 export interface NewToken {
   readonly name: string;
   readonly scopes: readonly string[];
@@ -61,7 +59,6 @@ const TIMEOUT_MS = 20_000;
 let answeredAt = 0;
 let whenEnded: () => void = () => undefined;
 
-/** Names what to do when a call finds that the session has ended. */
 export function onSessionEnded(act: () => void): void {
   whenEnded = act;
 }
@@ -127,7 +124,6 @@ const BY_PAGE = { 'Latchkey-Page': '1' };
 /** Who is logged in. The address is relative to the page's. */
 export const getCaller = () => call<Caller>('GET', 'session');
 
-/** How people log in here. */
 export const getLoginMethods = () => call<LoginMethods>('GET', 'login-methods');
 
 /** Logs in. The session is in a cookie that scripts can't read. @param otpName the field of the one-time password */
@@ -141,7 +137,6 @@ export const logIn = ({ login, password, otp }: Proof, otpName: string) =>
 /** Ends the session, and has the browser drop what it kept. */
 export const logOut = () => call<undefined>('POST', '/logout', { headers: BY_PAGE });
 
-/** The caller's tokens. */
 export const listTokens = () => call<Token[]>('GET', '/tokens');
 
 /** Every token of the caller's organisation. */
@@ -185,10 +180,8 @@ export const rotateToken = (id: string, overlap: number) =>
     form: new URLSearchParams({ overlap: String(overlap) }),
   });
 
-/** The caller's sessions. */
 export const listSessions = () => call<Session[]>('GET', 'sessions');
 
-/** Ends a session of the caller. */
 export const endSession = (id: string) => call<undefined>('DELETE', `sessions/${encodeURIComponent(id)}`);
 
 /** Ends every session of the caller but this one. */

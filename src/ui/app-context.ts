@@ -2,7 +2,6 @@ import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { Caller } from './types.js';
 
-/** What every part of the page may ask of the whole. */
 export interface App {
   readonly caller: Caller;
   /** Shows a message for a while, and has screen readers say it. */

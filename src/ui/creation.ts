@@ -31,7 +31,6 @@ function useSecret() {
   return { created, drop, show };
 }
 
-/** Replaces a token by a new one. */
 export function useRotation() {
   const { created, drop, show } = useSecret();
   const [busy, setBusy] = useState(false);

@@ -19,7 +19,6 @@ export function expiryPresets(maxLifetime: number | null): ExpiryPreset[] {
   ];
 }
 
-/** The preset that is chosen at first. */
 export function firstPreset(maxLifetime: number | null): string {
   const values = expiryPresets(maxLifetime).map(({ value }) => value);
   return values.includes(String(DEFAULT_DAYS)) ? String(DEFAULT_DAYS) : 'longest';

@@ -3,7 +3,6 @@ import type { Caller, Token } from './types.js';
 /** A token that was not used for this long has most likely left every client. */
 const QUIET_MS = 15 * 60_000;
 
-/** How far a rotation has come. */
 export type RotationState =
   /** The old token has expired. */
   | 'ended'
@@ -31,7 +30,6 @@ export function findReplacement(old: Token, tokens: readonly Token[]): Token | u
     .toSorted((a, b) => Date.parse(b.created_at) - Date.parse(a.created_at))[0];
 }
 
-/** A choice of how long the old token still works. */
 export interface OverlapChoice {
   readonly seconds: number;
   readonly label: string;

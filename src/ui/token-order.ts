@@ -5,7 +5,6 @@ import { nameOf, scopeTitles, serviceNames } from './words.js';
 /** Columns that a list of tokens can be put in order by. */
 export type SortKey = 'name' | 'owner' | 'created' | 'used' | 'expires';
 
-/** The order of a list. */
 export interface Sort {
   readonly key: SortKey;
   readonly descending: boolean;
@@ -14,7 +13,6 @@ export interface Sort {
 /** What a list is narrowed to by the state of its tokens. */
 export type Show = 'all' | 'active' | 'soon' | 'expired' | 'unused';
 
-/** How a list is narrowed. */
 export interface Filter {
   readonly text: string;
   readonly show: Show;
@@ -33,7 +31,6 @@ export interface Row {
   readonly haystack: string;
 }
 
-/** Names that rows are made of. */
 export interface Names {
   readonly people: readonly Person[];
   readonly scopes: readonly Scope[];
@@ -59,7 +56,6 @@ export function toRows(tokens: readonly Token[], { people, scopes, services }: N
   });
 } // prettier-ignore
 
-/** A name among those of its owner. */
 function ownName({ user_id: owner, name }: Token): string {
   return `${owner}\n${name}`;
 }

@@ -9,8 +9,6 @@ export type {
   TokenObject as Token,
 } from '../endpoints/schema/answers.js';
 
-/** A service that a token can be restricted to. */
 export type Service = Caller['services'][number];
 
-/** A scope with what it means. */
 export type Scope = Caller['scopes'][number];

@@ -4,12 +4,10 @@ import type { Scope, Service } from './types.js';
 /** What a token without a name is called. */
 const UNNAMED = 'Unnamed token';
 
-/** The name of a token as people see it. */
 export function nameOf(token: { readonly name: string }): string {
   return token.name === '' ? UNNAMED : token.name;
 }
 
-/** Scopes by their titles. */
 export function scopeTitles(names: readonly string[], scopes: readonly Scope[]): string {
   return names.map((name) => scopes.find((scope) => scope.name === name)?.title ?? name).join(', ');
 }

@@ -1,4 +1,4 @@
-import type { Refusal } from '../domain/refusal.js';
+import { malformed, type Refusal } from '../domain/refusal.js';
 import { AUTHORIZATION } from '../http/bearer.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
@@ -11,6 +11,7 @@ import {
 } from '../http/protected-fields.js';
 import {
   authorizationFilter,
+  lowerCase,
   type RequestHeaderSettings,
   withheldCookies,
   withoutCookies,
@@ -117,14 +118,6 @@ export function createForwardAuthHeaders(settings: RequestHeaderSettings): Forwa
       return [...absent, ...sent, ...(isWithheld ? [AUTHORIZATION] : []), ...always];
     },
   };
-}
-
-function malformed(detail: string): Refusal {
-  return { refusal: 'malformed', detail };
-}
-
-function lowerCase(name: string): string {
-  return name.toLowerCase();
 }
 
 /** The client's cookies as one field (RFC 6265 5.4 joins with "; "), without some. */

@@ -1,23 +1,24 @@
-import type { OutgoingResponse } from '../http/exchange.js';
 import { errors } from 'undici';
 import { isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
-import { grpcTrailers, isGrpcCall } from '../http/grpc.js';
+import { isGrpcCall } from '../http/grpc.js';
 import { hasBody } from '../http/head.js';
-import { refusalReply } from '../http/replies.js';
 import type { Address } from './address.js';
-import { follow, type Following, unfollow } from './client-side.js';
 import type { ConnectionWaiter, Permit } from './connection-limiter.js';
 import { responseHeaders, responseTrailers } from './response-headers.js';
-import type { Forward, ForwardOutcome, ForwardRequest, InFlight } from './forward-request.js';
-import type { TimeoutListener } from './fast-timeouts.js';
-import { ResponseWriter } from './response-writer.js';
+import {
+  type Forward,
+  type ForwardOutcome,
+  type ForwardRequest,
+  type InFlight,
+  requestTo,
+} from './forward-request.js';
+import { type TimeoutListener, UpstreamTimeout } from './fast-timeouts.js';
+import { breakOff, follow, type Following, ResponseWriter, unfollow } from './response-writer.js';
 import { type Resendable, RetryState } from './retry-state.js';
 import { refusalOf } from './faults.js';
 import { Upload, type Uploading } from './upload.js';
-import { requestTo } from './request-to.js';
 import type { ResponseHandler, UpstreamExchange } from './upstream-request.js';
-import { UpstreamTimeout } from './upstream-timeout.js';
 
 const TOO_SLOW: Refusal = { refusal: 'too_slow', detail: 'the body of the request stopped coming' };
 
@@ -239,11 +240,6 @@ class ForwardHandler
   }
 }
 
-/** Ends an answer that began so that its client sees that it is not whole; a client of gRPC is told why. */
-function breakOff(res: OutgoingResponse, reason: Refusal): void {
-  if (res.endGrpc?.(grpcTrailers(refusalReply(reason))) !== true) res.destroy();
-}
-
 function flushHead(handler: ForwardHandler): void {
   try {
     handler.flush();
@@ -252,7 +248,6 @@ function flushHead(handler: ForwardHandler): void {
   }
 }
 
-/** Makes the forwarder. */
 export function createForward({ ownCookies }: { readonly ownCookies: readonly string[] }): Forward {
   return (request) => {
     const handler = new ForwardHandler(request, ownCookies);

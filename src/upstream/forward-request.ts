@@ -3,8 +3,12 @@ import type { IncomingRequest, OutgoingResponse } from '../http/exchange.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 import type { Upstream } from './upstreams.js';
+import { definesContent } from '../domain/methods.js';
+import { CHUNKED, UNFRAMED } from '../http1/write.js';
+import type { Address } from './address.js';
+import type { Upload } from './upload.js';
+import type { UpstreamRequest } from './upstream-request.js';
 
-/** An authorized request to forward. */
 export interface ForwardRequest {
   readonly head: RequestHead;
   readonly req: IncomingRequest;
@@ -38,7 +42,6 @@ export interface ForwardOutcome {
   readonly firstByteAt: number | null;
 }
 
-/** A request that is being forwarded. */
 export interface InFlight {
   /**
    * Breaks it off on both sides. A client whose answer has not begun gets the reason, unless it is a write that was sent:
@@ -49,3 +52,24 @@ export interface InFlight {
 
 /** Forwards an authorized request to its upstream and the answer back, both streamed. */
 export type Forward = (request: ForwardRequest) => InFlight;
+
+/** An authorized request as it is sent to one address of its upstream. */
+export function requestTo(
+  address: Address,
+  { head, target, fields, upstream }: ForwardRequest,
+  upload: Upload | undefined,
+): UpstreamRequest {
+  const { method } = head;
+  // A server waits for a length where content is expected (RFC 9110 8.6).
+  const expectsContent = definesContent(method);
+  const none = expectsContent ? 0 : UNFRAMED;
+  return {
+    method,
+    target: address.prefix + target,
+    host: upstream.hostFor(head) ?? address.host,
+    fields,
+    body: upload,
+    length: upload === undefined ? none : (head.contentLength ?? CHUNKED),
+    closes: upload !== undefined && !expectsContent,
+  };
+}

@@ -32,8 +32,8 @@ interface Known {
 
 const TRACEPARENT = 'traceparent';
 
-/** Clients make names up; only so many are remembered. */
-const MAX_REMEMBERED = 2_000;
+/** Clients make names up; only so many are kept. */
+const MAX_KNOWN_NAMES = 2_000;
 
 /** Makes the builder of request headers. They are rebuilt from what was received, never passed through. */
 export function createRequestHeaders(settings: RequestHeaderSettings): RequestHeaders {
@@ -51,13 +51,13 @@ export function createRequestHeaders(settings: RequestHeaderSettings): RequestHe
     if (folded === AUTHORIZATION) return 'authorization';
     return folded === 'cookie' && withheld.length > 0 ? 'cookie' : 'keep';
   };
-  const remembered = new Map<string, Known>();
+  const knownNames = new Map<string, Known>();
 
   const find = (name: string): Known => {
-    const known = remembered.get(name);
+    const known = knownNames.get(name);
     if (known !== undefined) return known;
     const made = { name: asPropertyName(name), treatment: treat(name) };
-    if (remembered.size < MAX_REMEMBERED) remembered.set(made.name, made);
+    if (knownNames.size < MAX_KNOWN_NAMES) knownNames.set(made.name, made);
     return made;
   };
 
@@ -99,7 +99,7 @@ export function authorizationFilter({
     (forwardCredentials && bearer) || (!holdsToken(value) && (forwardCredentials || !holdsJwt(value)));
 }
 
-function lowerCase(name: string): string {
+export function lowerCase(name: string): string {
   return name.toLowerCase();
 }
 

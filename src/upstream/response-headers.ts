@@ -58,16 +58,16 @@ interface FieldName {
   readonly treatment: Treatment;
 }
 
-/** Upstreams make names up; only so many are remembered. */
-const MAX_REMEMBERED = 2_000;
-const remembered = new Map<string, FieldName>();
+/** Upstreams make names up; only so many are kept. */
+const MAX_KNOWN_NAMES = 2_000;
+const knownNames = new Map<string, FieldName>();
 
 function find(name: string): FieldName {
-  const found = remembered.get(name);
+  const found = knownNames.get(name);
   if (found !== undefined) return found;
   const lower = name.toLowerCase();
   const made = { lower, treatment: treat(lower) };
-  if (remembered.size < MAX_REMEMBERED) remembered.set(name, made);
+  if (knownNames.size < MAX_KNOWN_NAMES) knownNames.set(name, made);
   return made;
 }
 

@@ -1,6 +1,8 @@
 import type { IncomingRequest, OutgoingResponse } from '../http/exchange.js';
 import { lingeringEnd, limitRest } from '../http/write-reply.js';
-import { awaitDrain, destroyUnlessTaken } from './client-side.js';
+import { grpcTrailers } from '../http/grpc.js';
+import { refusalReply } from '../http/replies.js';
+import type { Refusal } from '../domain/refusal.js';
 
 /** Bytes of a body that are sent together with the head; the system call for a string takes 16 KiB without memory of its own. */
 const MAX_JOINED = 8 * 1024;
@@ -62,4 +64,61 @@ export class ResponseWriter {
     }
     if (res.writableNeedDrain) destroyUnlessTaken(res, this.#idleTimeout);
   }
+}
+
+/** Ends an answer that began so that its client sees that it is not whole; a client of gRPC is told why. */
+export function breakOff(res: OutgoingResponse, reason: Refusal): void {
+  if (res.endGrpc?.(grpcTrailers(refusalReply(reason))) !== true) res.destroy();
+}
+
+/** Receives what happens on the client's side of an answer. */
+export interface Following {
+  /** It took what waited for it. */
+  drained(): void;
+  clientClosed(): void;
+}
+
+/** Where an answer's follower is found by the listeners below, of which all answers share one each. */
+const FOLLOWER = Symbol('follower');
+type Followed = OutgoingResponse & { [FOLLOWER]?: Following | undefined };
+
+/** Sends events of the client from now on, until {@link unfollow}. */
+export function follow(res: OutgoingResponse, follower: Following): void {
+  (res as Followed)[FOLLOWER] = follower;
+  res.on('close', onClose);
+}
+
+/** An idle connection keeps its last answer, and that would keep everything of its request. */
+export function unfollow(res: OutgoingResponse): void {
+  res.off('close', onClose);
+  (res as Followed)[FOLLOWER] = undefined;
+}
+
+/**
+ * Calls `drained` when the client took what waits for it.
+ *
+ * @param timeout milliseconds in which it must, or its connection ends
+ * @returns the timer, to be cleared when it is over
+ */
+function awaitDrain(res: OutgoingResponse, timeout: number): NodeJS.Timeout {
+  res.once('drain', onDrain);
+  return setTimeout(onStall, timeout, res);
+}
+
+/** Ends the connection of a whole answer when a part of it waits for its client for longer than that, in milliseconds. */
+function destroyUnlessTaken(res: OutgoingResponse, timeout: number): void {
+  const timer = setTimeout(onStall, timeout, res);
+  res.once('close', () => clearTimeout(timer));
+}
+
+function onClose(this: Followed): void {
+  this[FOLLOWER]?.clientClosed();
+}
+
+function onDrain(this: Followed): void {
+  this[FOLLOWER]?.drained();
+}
+
+function onStall(res: OutgoingResponse): void {
+  res.destroy();
 }

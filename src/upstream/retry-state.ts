@@ -46,7 +46,7 @@ export class RetryState {
       if (error instanceof InvalidUpstreamResponse) upstream.report(address, error);
       return undefined;
     }
-    // An upstream that ends a connection in good order refuses what crossed its farewell.
+    // An upstream that ends a connection in good order refuses what crossed its GOAWAY.
     if (refused) upstream.report(address, error);
     else upstream.failed(address, error);
     const mayRepeat = unreached || refused ? bodyUnsent : idempotent;

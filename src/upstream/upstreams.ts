@@ -38,7 +38,6 @@ export interface UpstreamEvents {
   readonly retried: (upstream: string) => void;
 }
 
-/** An upstream with its addresses. */
 export class Upstream {
   readonly name: string;
   readonly settings: UpstreamSettings;
@@ -111,7 +110,6 @@ export class Upstream {
     return host === 'preserve' ? firstField(head.fields, 'host') : host;
   }
 
-  /** A request was answered. */
   answered(address: Address): void {
     const { usable } = address.health;
     address.health.answered();
@@ -179,7 +177,6 @@ function isBetter(a: Address, b: Address): boolean {
   return a.active.value < b.active.value;
 }
 
-/** The upstreams by name. */
 export interface Upstreams {
   get(name: string): Upstream | undefined;
   readonly all: readonly Upstream[];

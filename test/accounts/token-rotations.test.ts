@@ -2,10 +2,13 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import * as fc from 'fast-check';
 import t from 'tap';
-import { reportEndedOverlaps } from '../../src/accounts/ended-overlaps.js';
 import { changeToken } from '../../src/accounts/token-changes.js';
 import { tokenRevokedEvent } from '../../src/accounts/token-audit-events.js';
-import { type RotationCaller, TokenRotations } from '../../src/accounts/token-rotations.js';
+import {
+  reportEndedOverlaps,
+  type RotationCaller,
+  TokenRotations,
+} from '../../src/accounts/token-rotations.js';
 import type { AuditEvent } from '../../src/domain/audit.js';
 import { isInOverlap } from '../../src/domain/rotation.js';
 import { digestOf } from '../../src/domain/secret.js';

@@ -188,6 +188,25 @@ t.test('SECURITY.md names tests that exist', async (t) => {
   for (const file of new Set(files)) t.ok(existsSync(file), file);
 }); // prettier-ignore
 
+t.test('CONTRIBUTING.md has each folder of the source, and pages name files that exist', async (t) => {
+  const [, map = ''] = readFileSync('CONTRIBUTING.md', 'utf8').split('## Where things go');
+  const rows = [...map.matchAll(/^\| (`src\/[^|]+)/gm)].map(([, cell = '']) => cell);
+  const mapped = rows.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, path = '']) => path));
+  const folders = readdirSync('src', { recursive: true, withFileTypes: true }).filter((each) =>
+    each.isDirectory(),
+  );
+  t.same(
+    mapped.toSorted(),
+    ['src/cli.ts', ...folders.map(({ parentPath, name }) => join(parentPath, name))].toSorted(),
+  );
+  const named = pages().flatMap((page) => {
+    const paths = readFileSync(page, 'utf8').matchAll(/`((?:src|test|scripts)\/[\w./-]+)`/g);
+    return [...paths].map(([, path = '']) => [page, path] as const);
+  });
+  t.ok(named.length > 60);
+  for (const [page, path] of named) t.ok(existsSync(path) || existsSync(`${path}.ts`), `${page}: ${path}`);
+});
+
 t.test('docs/storage.md names each key in Redis', async (t) => {
   const page = readFileSync('docs/storage.md', 'utf8');
   const source = readdirSync('src/store', { recursive: true, encoding: 'utf8' })

@@ -1,3 +1,4 @@
+import { jsonOf } from './http.js';
 import { openRaw } from './raw-client.mjs';
 import { rememberSecretsOf } from './secrets.js';
 
@@ -56,12 +57,7 @@ function readReply(text: string, isHead: boolean, ended: boolean): WireReply | u
   const all = (name: string) => fields.filter(([each]) => each === name).map(([, value]) => value);
   const body = isHead || status === '204' || status === '304' ? rest : bodyOf(rest, all, ended);
   if (body === undefined) return undefined;
-  let json: unknown;
-  try {
-    json = JSON.parse(Buffer.from(body, 'latin1').toString());
-  } catch {
-    json = undefined;
-  }
+  const json = jsonOf(Buffer.from(body, 'latin1').toString());
   rememberSecretsOf({ 'set-cookie': all('set-cookie') }, json);
   return { status: Number(status), reason, fields, body, json, all };
 }

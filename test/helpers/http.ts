@@ -97,12 +97,7 @@ function exchange(base: string, path: string, sent: Sent): Promise<Reply> {
         res.on('error', reject);
         res.on('end', () => {
           const text = Buffer.concat(chunks).toString();
-          let json: unknown;
-          try {
-            json = JSON.parse(text);
-          } catch {
-            json = undefined;
-          }
+          const json = jsonOf(text);
           rememberSecretsOf(res.headers, json);
           resolve({
             status: res.statusCode ?? 0,
@@ -241,4 +236,13 @@ export async function listenOnLoopback(server: {
 }): Promise<string> {
   await new Promise<void>((done) => void server.listen(0, '127.0.0.1', done));
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** The value of a text of JSON; undefined when it is none. */
+export function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type ClientHttp2Session, connect, constants, type IncomingHttpHeaders } from 'node:http2';
 import type { ConnectionOptions } from 'node:tls';
-import { bodyOf, checkReply, methodOf, type Reply, type Sent } from './http.js';
+import { bodyOf, checkReply, jsonOf, methodOf, type Reply, type Sent } from './http.js';
 import { rememberSecretsOf } from './secrets.js';
 
 /** Opens a connection of HTTP/2 and waits until it is there. It is destroyed at the end of the test. */
@@ -65,12 +65,7 @@ function exchange(session: ClientHttp2Session, path: string, sent: Sent): Promis
         return;
       }
       const text = Buffer.concat(chunks).toString();
-      let json: unknown;
-      try {
-        json = JSON.parse(text);
-      } catch {
-        json = undefined;
-      }
+      const json = jsonOf(text);
       rememberSecretsOf(answered, json);
       resolve({ status: answered[':status'] ?? 0, headers: answered, rawHeaders, text, json });
     };

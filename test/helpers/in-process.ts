@@ -25,7 +25,7 @@ import { type OpenedStore, openStore } from '../../src/server/stores/open-store.
 import type { ForwardRequest } from '../../src/upstream/forward-request.js';
 import { directory, shortcuts } from './fixture.js';
 import type { GrpcReply } from './grpc.js';
-import { bodyOf, methodOf, type Reply, type Sent } from './http.js';
+import { bodyOf, jsonOf, methodOf, type Reply, type Sent } from './http.js';
 import { temporaryFolder, writeConfig } from './latchkey.js';
 import { rememberSecretsOf } from './secrets.js';
 import { readAnswers } from './strict.mjs';
@@ -96,7 +96,7 @@ export async function startInProcess(t: Test, config: object = {}, replaced: Rep
     rememberSecretsOf(reply.headers, reply.json);
     return { ...reply, audit: output.entries, log: output.lines(), forwarded: output.forwarded };
   };
-  const shadow = () => shadowReport(loaded, casualties === null ? [] : [casualties.tally()]);
+  const shadow = () => shadowReport(loaded, casualties === null ? [] : [casualties.counts()]);
   const decide = async (target: string, sent: Sent = {}): Promise<Handled> => {
     output.clear();
     const reply = await exchange(decisions, target, sent);
@@ -234,11 +234,6 @@ function replyOf({ status, fields, body }: { status: number; fields: [string, st
     else headers[name] = value;
   }
   const text = body.toString();
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    json = undefined;
-  }
+  const json = jsonOf(text);
   return { status, headers, rawHeaders: fields.flat(), text, json };
 } // prettier-ignore

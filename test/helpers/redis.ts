@@ -128,6 +128,7 @@ export function redisSettings(more: Partial<RedisSettings>): RedisSettings {
     tls: null,
     username: null,
     password: null,
+    acknowledge: null,
     // Its own default is shorter; most tests are about something else.
     command_timeout: 5_000,
     ...more,

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { refuseCrossOrigin } from '../../src/gate/same-origin.js';
+import { refuseCrossOrigin } from '../../src/gate/refusals.js';
 import { serviceOf } from '../../src/gate/service.js';
 import {
   readCreateToken,

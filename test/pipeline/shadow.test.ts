@@ -5,7 +5,7 @@ import { stringify } from 'yaml';
 import { withShadow } from '../../src/config/shadow.js';
 import type { Verdict } from '../../src/gate/gate.js';
 import type { RequestHead } from '../../src/http/head.js';
-import { Casualties, describeTally } from '../../src/pipeline/casualties.js';
+import { Casualties, describeCasualties } from '../../src/pipeline/casualties.js';
 import type { Services } from '../../src/pipeline/services.js';
 import { Shadow } from '../../src/pipeline/shadow.js';
 import { createLog } from '../../src/observe/log.js';
@@ -236,7 +236,7 @@ t.test('a shadow policy says what the gate says once it decides', async (t) => {
 });
 
 function changesOf(report: object) {
-  const { requests } = report as ReturnType<typeof describeTally>;
+  const { requests } = report as ReturnType<typeof describeCasualties>;
   const { compared, would_refuse, would_allow } = requests;
   return { compared, would_refuse, would_allow };
 }
@@ -249,7 +249,7 @@ t.test('whatever the shadow policy does, the answer stays', async (t) => {
   const begin = (evaluate: (mayAsk: boolean) => Verdict | Promise<Verdict>) => {
     const casualties = new Casualties('1');
     const shadow = new Shadow({ evaluate: (_head, _live, mayAsk) => evaluate(mayAsk) }, casualties, (error) => faults.push(error));
-    return { judge: () => shadow.judge(head, live, 'r1'), told: () => describeTally(casualties.tally()) };
+    return { judge: () => shadow.judge(head, live, 'r1'), told: () => describeCasualties(casualties.counts()) };
   };
   const throwing = begin(() => {
     throw new Error('thrown');

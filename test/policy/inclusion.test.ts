@@ -1,7 +1,6 @@
 import * as fc from 'fast-check';
 import t from 'tap';
-import { includes } from '../../src/policy/inclusion.js';
-import { allows, type Rules } from '../../src/policy/patterns.js';
+import { allows, includes, type Rules } from '../../src/policy/patterns.js';
 import { options, told } from '../helpers/property.js';
 
 const WORDS = ['billing', 'token', 'user'];

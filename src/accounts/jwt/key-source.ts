@@ -16,7 +16,6 @@ export type KeySource = () => Promise<JSONWebKeySet>;
 /** Where the keys of an issuer are (`jwt_issuers.jwks`); null: found by discovery. */
 type Place = { readonly url: string } | { readonly file: string } | null;
 
-/** Makes the source of an issuer's keys. */
 export function createKeySource(issuer: string, place: Place): KeySource {
   if (place !== null && 'file' in place) return async () => keysOf(await readText(place.file));
   if (place !== null) return async () => keysOf(await get(place.url));

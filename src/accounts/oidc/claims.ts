@@ -1,7 +1,6 @@
 import { MAX_NAME } from '../../domain/limits.js';
-import { loginKey } from '../../domain/user.js';
+import { isReservedLogin, loginKey } from '../../domain/user.js';
 import { printable } from '../../observe/printable.js';
-import { isReservedLogin } from '../reserved-logins.js';
 import { LoginFailed, type ProviderSettings } from './settings.js';
 
 /** Claims whose signature was checked. */

@@ -1,6 +1,5 @@
 import type { Config } from '../../config/schema/config.js';
 
-/** A provider as it is configured. */
 export type ProviderSettings = Config['login']['oidc'][number];
 
 /** Seconds that the clock of a provider may be off. */

@@ -23,7 +23,6 @@ export interface LoggedOut {
   readonly sid: string | undefined;
 }
 
-/** Checks what a provider signed. */
 export class SignedTokens {
   readonly #keys: KeySet;
   readonly #settings: ProviderSettings;

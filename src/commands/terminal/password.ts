@@ -34,7 +34,6 @@ export function readSecret(file: string, what: string): string {
   return secret;
 }
 
-/** Asks a question on the terminal. */
 export async function ask(question: string, { hidden = false } = {}): Promise<string> {
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const lines = createInterface({

@@ -22,7 +22,6 @@ const storeWork = async () => import('../store.js');
 const tokenWork = async () => import('../token.js');
 const userWork = async () => import('../user.js');
 
-/** `latchkey apply`: brings the store to what a directory file declares. */
 export function applyCommand(): Command {
   return new Command('apply')
     .description(
@@ -42,7 +41,6 @@ Applying the same file again changes nothing.`,
     .action(async (options: ApplyOptions) => (await import('../apply.js')).apply(options));
 }
 
-/** `latchkey hash-password`: prints the `password_hash` of a directory file for a password. */
 export function hashPasswordCommand(): Command {
   return new Command('hash-password')
     .description('ask for a password and print the password_hash for a directory file')
@@ -52,11 +50,9 @@ export function hashPasswordCommand(): Command {
     );
 }
 
-/** `latchkey user ...`: looks at users and changes them, beside a running server. */
 export function userCommand(): Command {
   const user = new Command('user').description('list, show and change users, while a server runs or not');
-  const add = (name: string, description: string) =>
-    user.command(name).description(description).addOption(configOption()).addOption(jsonOption());
+  const add = adderTo(user);
   const login = ['<login>', 'the login name or the id'] as const;
 
   add('list', 'list the users')
@@ -84,11 +80,9 @@ export function userCommand(): Command {
   return user;
 } // prettier-ignore
 
-/** `latchkey token ...`: looks at tokens, creates, rotates and revokes them, beside a running server. */
 export function tokenCommand(): Command {
   const token = new Command('token').description('list, show, create, rotate, suspend and revoke API tokens, while a server runs or not');
-  const add = (name: string, description: string) =>
-    token.command(name).description(description).addOption(configOption()).addOption(jsonOption());
+  const add = adderTo(token);
 
   add('list', 'list tokens, oldest first')
     .option('--user <login>', 'only those of this user')
@@ -136,11 +130,9 @@ export function tokenCommand(): Command {
   return token;
 } // prettier-ignore
 
-/** `latchkey session ...`: looks at login sessions and ends them, beside a running server. */
 export function sessionCommand(): Command {
   const session = new Command('session').description('list and end login sessions, while a server runs or not');
-  const add = (name: string, description: string) =>
-    session.command(name).description(description).addOption(configOption()).addOption(jsonOption());
+  const add = adderTo(session);
   add('list', 'list active sessions, most recently used first')
     .option('--user <login>', 'only those of this user')
     .action(async (options: SessionOptions) => (await sessionWork()).list(options));
@@ -151,11 +143,9 @@ export function sessionCommand(): Command {
   return session;
 } // prettier-ignore
 
-/** `latchkey webhook ...`: looks at webhooks that wait or were given up, and sends them again. */
 export function webhookCommand(): Command {
   const webhook = new Command('webhook').description('list queued webhooks and dead letters, send them again, test endpoints');
-  const add = (name: string, description: string) =>
-    webhook.command(name).description(description).addOption(configOption()).addOption(jsonOption());
+  const add = adderTo(webhook);
   add('list', 'list endpoints with what waits for them, and dead letters')
     .action(async (options: ReportOptions) => (await webhookWork()).list(options));
   add('resend', 'queue dead letters again; an endpoint that answered 410 is enabled')
@@ -168,7 +158,6 @@ export function webhookCommand(): Command {
   return webhook;
 } // prettier-ignore
 
-/** `latchkey store ...`: moves what a store holds to another store, to a file, and back. */
 export function storeCommand(): Command {
   const store = new Command('store').description('copy, back up and restore a store');
   store
@@ -229,4 +218,10 @@ new keys, upstreams refuse assertions that are signed with them. Regular rotatio
     )
     .action(async (options: { config: string }) => (await storeWork()).forgetSigningKeys(options));
   return store;
+}
+
+/** Adds commands that take a configuration and print for people or for programs. */
+function adderTo(parent: Command) {
+  return (name: string, description: string) =>
+    parent.command(name).description(description).addOption(configOption()).addOption(jsonOption());
 }

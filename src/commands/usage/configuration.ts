@@ -4,7 +4,6 @@ import type { CheckOptions } from '../check.js';
 import type { ExplainOptions } from '../explain.js';
 import { SCHEMA_KINDS, type SchemaKind } from '../schema-kinds.js';
 
-/** `latchkey check`: prints each fault of a configuration, its directory and its policy. */
 export function checkCommand(): Command {
   return new Command('check')
     .description('validate a configuration and print each fault as FILE:LINE:COLUMN: message')
@@ -29,7 +28,6 @@ A table for --expect (latchkey schema expect prints its JSON Schema):
     }); // prettier-ignore
 }
 
-/** `latchkey explain`: what the server would do with a request, and every rule that leads to it. */
 export function explainCommand(): Command {
   return new Command('explain')
     .description('show the decision for a request, and each rule that leads to it')
@@ -86,7 +84,6 @@ Nothing is forwarded or recorded. The exit code is 0 for either decision.`,
     .action(async (options: ExplainOptions) => (await import('../explain.js')).runExplain(options)); // prettier-ignore
 }
 
-/** `latchkey schema`: prints the JSON Schema of what may be written in a file. */
 export function schemaCommand(): Command {
   return new Command('schema')
     .description('print the JSON Schema of a file, for editors')

@@ -4,7 +4,6 @@ import type { DemoOptions } from '../demo.js';
 
 const MAX_PORT = 65_535;
 
-/** `latchkey serve`: serves until a signal stops it. */
 export function serveCommand(): Command {
   return new Command('serve')
     .description('start the server; SIGTERM stops it, SIGHUP reloads')
@@ -12,7 +11,6 @@ export function serveCommand(): Command {
     .action(async (options: { config: string }) => (await import('../serve.js')).serve(options));
 }
 
-/** `latchkey demo`: a server with users to try it out, and the curl lines to try it with. */
 export function demoCommand(): Command {
   return new Command('demo')
     .description('start a server with sample users, and print curl commands to try')
@@ -44,7 +42,6 @@ function port(text: string): string {
   throw new InvalidArgumentError(`Expected a number from 0 to ${MAX_PORT}; 0 picks a free port.`);
 }
 
-/** `latchkey healthcheck`: succeeds when the server that runs with this configuration is ready. */
 export function healthcheckCommand(): Command {
   return new Command('healthcheck')
     .description('exit with 0 if the server of this configuration is ready')
@@ -52,7 +49,6 @@ export function healthcheckCommand(): Command {
     .action(async (options: { config: string }) => (await import('../healthcheck.js')).healthcheck(options));
 }
 
-/** `latchkey fleet`: lists the sidecars on the store of a configuration. */
 export function fleetCommand(): Command {
   return new Command('fleet')
     .description('list the sidecars that are up, by their heartbeats in the store')

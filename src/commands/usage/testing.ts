@@ -2,7 +2,6 @@ import { Command } from 'commander';
 import type { MintOptions } from '../mint.js';
 import { jsonOption, listOf } from '../terminal/options.js';
 
-/** `latchkey mint`: makes what the tests of an upstream send in the place of Latchkey. */
 export function mintCommand(): Command {
   return new Command('mint')
     .description('print an assertion or identity headers for the tests of an upstream')

@@ -10,7 +10,6 @@ export const IDENTITY_FACTS = [
   'token_id',
 ] as const;
 
-/** One of {@link IDENTITY_FACTS}. */
 export type IdentityFact = (typeof IDENTITY_FACTS)[number];
 
 /** The header names that upstreams of one family read. */
@@ -74,7 +73,6 @@ export const IDENTITY_PRESETS = {
 
 export type IdentityPresetName = keyof typeof IDENTITY_PRESETS;
 
-/** Every preset's name. */
 export const IDENTITY_PRESET_NAMES = Object.keys(IDENTITY_PRESETS) as [
   IdentityPresetName,
   ...IdentityPresetName[],

@@ -38,7 +38,6 @@ function isAddressRange(value: string): boolean {
   return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
 }
 
-/** The public listener. */
 export const listenSchema = z.strictObject({
   host: host.default('0.0.0.0').meta({ restart: true }),
   port: port.default(8080).meta({ restart: true }),
@@ -54,7 +53,6 @@ export const listenSchema = z.strictObject({
     .meta({ example: '[10.0.0.0/8]' }),
 });
 
-/** The listener for operators. */
 export const adminSchema = z.strictObject({
   ...listener('127.0.0.1', 9901),
   hosts: z

@@ -27,7 +27,6 @@ export const logSchema = z.strictObject({
     .describe('Optional fields of a request entry; query: names of parameters, never values'),
 });
 
-/** Spans of each request, sent to a collector. */
 export const tracingSchema = z.strictObject({
   otlp: collectorUrl.describe('URL of the collector, OTLP over HTTP; /v1/traces is appended'),
   service_name: text.default('latchkey').describe('The name of this service in spans'),

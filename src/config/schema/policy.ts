@@ -105,7 +105,6 @@ export const routeSchema = z.strictObject({
   cors,
 });
 
-/** The tables of roles and scopes. */
 export const policySchema = z.strictObject({
   roles: z.record(text, role).prefault(ROLES).describe('What each role of users may do'),
   scopes: z
@@ -118,7 +117,6 @@ export const policySchema = z.strictObject({
     .describe('What a token that is limited to services may not do'),
 });
 
-/** What happens to requests that match no route. */
 export const defaultRouteSchema = z.strictObject({
   action: action.default('api').describe('The action of such a request'),
   upstream: text

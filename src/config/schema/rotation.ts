@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { duration } from './units.js';
 
-/** Rotation of tokens. */
 export const rotationSchema = z.strictObject({
   overlap: duration
     .prefault('24h')

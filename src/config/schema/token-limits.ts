@@ -4,7 +4,6 @@ import { MAX_ADDRESSES } from '../../domain/limits.js';
 import { parseRate, RATE_FORM } from '../../domain/rate.js';
 import { text } from './units.js';
 
-/** A request rate. */
 export const rate = text.refine((value) => parseRate(value) !== undefined, `expected a rate ${RATE_FORM}`);
 
 /** An address or a range of clients. */

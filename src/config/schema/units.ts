@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ID } from '../../domain/id.js';
+import { ID } from '../../domain/user.js';
 
 const UNITS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
@@ -20,7 +20,6 @@ function toMilliseconds(text: string): number {
 /** A duration like `250ms`, `30s`, `15m`, `12h` or `7d`, as a number of milliseconds. */
 export const duration = durationText.transform(toMilliseconds);
 
-/** A duration that is longer than nothing. */
 export const positiveDuration = durationText
   .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
   .transform(toMilliseconds);
@@ -72,10 +71,8 @@ export const fieldName = z
   .string('expected a header name')
   .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'expected a header name: letters, digits and "-"');
 
-/** A string that is not empty. */
 export const text = z.string('expected text').min(1, 'expected text');
 
-/** A path of a file or folder. */
 export const filePath = text.meta({ path: true });
 
 /** Yes or no. */

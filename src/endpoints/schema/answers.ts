@@ -103,7 +103,6 @@ export const session = named('Session', {
   provider: z.string().optional().describe('The OpenID Connect provider that it was made by; absent after a password'),
 }); // prettier-ignore
 
-/** How people log in. */
 export const loginMethods = named('LoginMethods', {
   password: z.boolean().describe('Whether anybody has a password'),
   providers: z
@@ -162,7 +161,6 @@ export const currentUser = named('CurrentUser', {
   deleted_at: z.null(),
 });
 
-/** The customer of the credential that asks. */
 export const currentCustomer = named('CurrentCustomer', customer.shape);
 
 /** The credential that asks, with whose it is and what it reaches. */
@@ -199,7 +197,6 @@ export const signingKeySet = named('SigningKeys', {
 /** What is wrong, where the message alone says all of it. */
 export const unauthenticated = named('Unauthenticated', { msg: z.string() });
 
-/** What is wrong. */
 export const problem = named('Problem', {
   msg: z.string().describe('What kind of error it is'),
   detail: z.string().describe('What exactly is wrong, for people'),

@@ -58,7 +58,6 @@ export const sudoRequest = named('SudoRequest', {
   password: password.describe('At most 1024 bytes'),
 }); // prettier-ignore
 
-/** Body of the endpoints that rotate a token. */
 export const rotateTokenRequest = named('RotateTokenRequest', {
   overlap: z
     .union([z.int().min(0), z.string().regex(/^\d{1,9}$/)])
@@ -69,7 +68,6 @@ export const rotateTokenRequest = named('RotateTokenRequest', {
 /** Body of POST /sudo with a session of a login that an OpenID Connect provider asked for anew. */
 export const freshSudoRequest = named('FreshSudoRequest', {});
 
-/** Body of PATCH /tokens/:id. */
 export const updateTokenRequest = restrictionChange.register(NAMED, { id: 'UpdateTokenRequest' });
 
 /** Body of DELETE /tokens. */
@@ -123,7 +121,6 @@ export function readCreateToken({ params }: Body): {
   };
 }
 
-/** Reads the body of POST /sudo. */
 export function readSudo({ params }: Body): Pick<LoginAttempt, 'login' | 'password'> {
   const { one, all } = parametersOf<typeof sudoRequest>(params);
   const [login, ...others] = all('username');
@@ -139,7 +136,6 @@ export function readRotateToken({ params }: Body): RotationRequest {
   return { overlap: others.length > 0 ? '' : overlap, ignored: otherThan(['overlap'], []) };
 }
 
-/** Reads the body of PATCH /tokens/:id. */
 export function readUpdateToken({ json }: Body): RestrictionChange | Refusal {
   if (typeof json !== 'object' || json === null || Array.isArray(json))
     return { refusal: 'malformed', detail: 'expected a body like {"suspended":true,"rate":"600/1m"}' };

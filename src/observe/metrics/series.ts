@@ -111,7 +111,6 @@ export class Histogram {
   }
 }
 
-/** One series of a {@link Histogram}. */
 export class HistogramSeries {
   readonly #counts = new Float64Array(BOUNDS.length + 1);
   #sum = 0;

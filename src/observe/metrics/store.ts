@@ -111,7 +111,6 @@ export const pendingDeletions = new Gauge({
   aggregator: 'first',
 });
 
-/** Counts a look-up in the cache. */
 export function countCacheLookup(result: 'hit' | 'miss'): void {
   (result === 'hit' ? cacheHits : cacheMisses).value += 1;
 }

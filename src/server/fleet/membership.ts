@@ -43,7 +43,6 @@ export class Membership {
     endings.listen({ asked: (question) => void store.answer(question, id).catch(() => undefined) });
   }
 
-  /** What it knows of the fleet. */
   get known(): KnownFleet {
     return { members: this.#members, self: { ...this.#self, age: 0 } };
   }

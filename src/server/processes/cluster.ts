@@ -3,12 +3,12 @@ import type { LoadedConfig } from '../../config/load.js';
 import type { Log } from '../../observe/log.js';
 import { readMetrics, renderSum, servingWorkers, sumOfCounts } from '../../observe/metrics.js';
 import { baseUrl } from '../../listeners/server.js';
-import type { CasualtyTally } from '../../pipeline/casualties.js';
-import { sumTallies } from '../shadow.js';
+import type { CasualtyCounts } from '../../pipeline/casualties.js';
+import { sumCasualties } from '../shadow.js';
 import { askWorker, sendConfig, onFinalCounts } from './messages.js';
 import type { Serving } from './serving.js';
 import { closeUntaken } from './untaken.js';
-import { WorkerTallies } from './worker-tallies.js';
+import { WorkerCounts } from './worker-counts.js';
 
 const FIRST_RESPAWN_MS = 100;
 const MAX_RESPAWN_MS = 10_000;
@@ -42,14 +42,14 @@ export async function startPool(
   const serving = new Set<ClusterWorker>();
   /** What each worker runs by now. */
   const runs = new Map<ClusterWorker, LoadedConfig>();
-  const metrics = new WorkerTallies<ClusterWorker, unknown[]>(sumOfCounts);
-  const casualties = new WorkerTallies<ClusterWorker, CasualtyTally[]>((tallies) =>
-    sumTallies(current, tallies.flat()),
+  const metrics = new WorkerCounts<ClusterWorker, unknown[]>(sumOfCounts);
+  const casualties = new WorkerCounts<ClusterWorker, CasualtyCounts[]>((counts) =>
+    sumCasualties(current, counts.flat()),
   );
   /** Asks every worker what it counted. One that does not answer in time counts as it did the last time. */
-  const askAll = async <Tally>(ask: 'metrics' | 'casualties', into: WorkerTallies<ClusterWorker, Tally>) => {
+  const askAll = async <Counts>(ask: 'metrics' | 'casualties', into: WorkerCounts<ClusterWorker, Counts>) => {
     const noteOne = async (worker: ClusterWorker) =>
-      into.note(worker, (await askWorker(worker, ask, METRICS_TIMEOUT_MS)) as Tally);
+      into.note(worker, (await askWorker(worker, ask, METRICS_TIMEOUT_MS)) as Counts);
     await Promise.allSettled(Array.from(serving, noteOne));
     return into.all();
   };

@@ -13,7 +13,6 @@ const ANSWER_TIMEOUT_MS = 30_000;
 /** What the process needs of the environment. The rest may hold secrets, or options that are not meant for it. */
 const KEPT_VARIABLES = ['PATH', 'LD_LIBRARY_PATH'] as const;
 
-/** What the process is asked. */
 export type Task =
   | { readonly password: string; readonly parameters: HashParameters }
   | { readonly password: string; readonly phc: string };

@@ -1,6 +1,6 @@
 import type { Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
-import type { CasualtyTally } from '../../pipeline/casualties.js';
+import type { CasualtyCounts } from '../../pipeline/casualties.js';
 
 /** What a primary asks a worker to do; each gets an answer. */
 export type Ask = 'metrics' | 'casualties' | 'prepare' | 'commit' | 'abort';
@@ -13,10 +13,9 @@ const HELLO = 'latchkey:hello';
 const FINAL_COUNTS = 'latchkey:final-counts';
 const HELLO_TIMEOUT_MS = 10_000;
 
-/** All that a worker counted. */
 interface FinalCounts {
   readonly metrics: unknown[];
-  readonly casualties: CasualtyTally[];
+  readonly casualties: CasualtyCounts[];
 }
 
 interface WorkerRequest {

@@ -1,5 +1,5 @@
 import type { LoadedConfig } from '../../config/load.js';
-import type { CasualtyTally } from '../../pipeline/casualties.js';
+import type { CasualtyCounts } from '../../pipeline/casualties.js';
 
 /** What serves the public port: this process, or the workers that it watches over. */
 export interface Serving {
@@ -13,7 +13,7 @@ export interface Serving {
   /** Metrics of every process, summed, as Prometheus text. */
   readonly metrics: () => Promise<{ type: string; text: string }>;
   /** What the shadow policy would decide otherwise, by every process that compared policies. */
-  readonly casualties: () => Promise<readonly CasualtyTally[]>;
+  readonly casualties: () => Promise<readonly CasualtyCounts[]>;
   /**
    * Gets everything ready that another configuration needs, and changes nothing yet.
    * @throws Error when some process can't

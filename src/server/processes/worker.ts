@@ -15,7 +15,7 @@ import { configHash, logSettings } from '../../config/hash.js';
 import { Membership, nameOf } from '../fleet/membership.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import type { OpenedStore } from '../stores/open-store.js';
-import type { Casualties, CasualtyTally } from '../../pipeline/casualties.js';
+import type { Casualties, CasualtyCounts } from '../../pipeline/casualties.js';
 import { casualtiesOf } from '../shadow.js';
 import { StreamRevalidator } from '../../pipeline/streams.js';
 import { TlsServer } from '../../listeners/tls.js';
@@ -39,7 +39,7 @@ export interface Worker {
   /** The decision port; null when it is off. */
   readonly decisionUrl: string | null;
   /** What the shadow policy would decide otherwise; empty without one. */
-  readonly casualties: () => CasualtyTally[];
+  readonly casualties: () => CasualtyCounts[];
   /** The gRPC port; null when it is off. */
   readonly grpcUrl: string | null;
   /** Builds what another configuration needs. It takes over by `commit`. */
@@ -48,7 +48,6 @@ export interface Worker {
   drain(): Promise<void>;
 }
 
-/** Starts serving in this process. */
 export async function startWorker(
   loaded: LoadedConfig,
   opened: OpenedStore,
@@ -121,7 +120,7 @@ export async function startWorker(
   return {
     url,
     decisionUrl,
-    casualties: () => (casualties === null ? [] : [casualties.tally()]),
+    casualties: () => (casualties === null ? [] : [casualties.counts()]),
     grpcUrl,
     prepare: (next) => {
       const nextCasualties = casualtiesOf(next, casualties);

@@ -10,7 +10,9 @@ import type { AuditEvent, AuditOutcome } from '../../domain/audit.js';
 import { Unavailable } from '../../domain/unavailable.js';
 import type { Log } from '../../observe/log.js';
 import type { OpenedStore } from '../stores/open-store.js';
+import { connectionFields } from '../../domain/system-error.js';
 
+const APPLY_RETRY_MS = 1_000;
 /** So many ids are named in one line of the log. */
 const MAX_NAMED = 100;
 
@@ -41,6 +43,43 @@ export async function applyDirectoryFile(
   const { file } = config.directory;
   if (file === null) return;
   await applyDirectory(file, loadDirectory(file, process.env, directoryRules(config)), opened, log);
+}
+
+/**
+ * Applies the directory file. A store that can't answer yet is no reason not to start: nobody is let in until it can,
+ * and the file is applied then. A fault of the file itself is.
+ */
+export async function applyAtStart(
+  loaded: LoadedConfig,
+  opened: OpenedStore,
+  log: Log,
+): Promise<{ pending: () => boolean }> {
+  let pending = true;
+  const apply = async (): Promise<void> => {
+    await opened.store.maintenance.begin();
+    await applyDirectoryFile(loaded, opened, log);
+    pending = false;
+  };
+  const retry = (): void => {
+    setTimeout(() => {
+      apply().then(
+        () => log.info('directory file applied'),
+        (error: unknown) => {
+          if (isPassing(error)) retry();
+          else log.error({ err: error }, 'directory file not applied');
+        },
+      );
+    }, APPLY_RETRY_MS).unref();
+  };
+  await apply().catch((error: unknown) => {
+    if (!isPassing(error)) throw error;
+    log.warn(
+      { ...connectionFields(error), reason: (error as Error).message },
+      'store unavailable; directory file not applied yet, retrying',
+    );
+    retry();
+  });
+  return { pending: () => pending };
 }
 
 /** Brings the store to what a directory file says. @throws DirectoryRefused */

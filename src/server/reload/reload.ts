@@ -20,7 +20,6 @@ import { readDirectory } from './read-directory.js';
 const FIRST_RETRY_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
 
-/** What became of a reload. */
 export interface Reloaded {
   /** Why the running configuration stays; empty when the new one serves. */
   readonly faults: readonly string[];
@@ -62,7 +61,6 @@ export class Reloader {
     this.#log = log;
   }
 
-  /** The configuration that serves. */
   get current(): LoadedConfig {
     return this.#current;
   }

@@ -1,4 +1,3 @@
-import { reportEndedOverlaps } from '../../accounts/ended-overlaps.js';
 import { deletePending } from '../../accounts/pending-deletions.js';
 import type { Config } from '../../config/schema/config.js';
 import type { Log } from '../../observe/log.js';
@@ -6,6 +5,7 @@ import { activeTokens, pendingDeletions, tokensInOverlap } from '../../observe/m
 import type { Store } from '../../store/store.js';
 import { ExpiringTokens } from './expiring-tokens.js';
 import type { OpenedStore } from './open-store.js';
+import { reportEndedOverlaps } from '../../accounts/token-rotations.js';
 
 const INTERVAL_MS = 60_000;
 /** A last use has reached the store by then, from every sidecar. */

@@ -19,7 +19,7 @@ export class ExpiringTokens {
   readonly #opened: Pick<OpenedStore, 'store' | 'audit'>;
   readonly #warnBefore: () => number | null;
   /** Ids of those that are known to be told of. */
-  #told = new Set<string>();
+  #reported = new Set<string>();
 
   /** @param warnBefore milliseconds (`tokens.warn_before`), as it is now; null: nothing is told */
   constructor(opened: Pick<OpenedStore, 'store' | 'audit'>, warnBefore: () => number | null) {
@@ -37,11 +37,11 @@ export class ExpiringTokens {
     if (warnBefore === null) return;
     const due = expiring.filter(({ expiresAt }) => expiresAt <= now + warnBefore).map(({ id }) => id);
     for (const some of partsOf(
-      due.filter((id) => !this.#told.has(id)),
+      due.filter((id) => !this.#reported.has(id)),
       BATCH,
     ))
       await this.#tell(some, now);
-    this.#told = new Set(due);
+    this.#reported = new Set(due);
   }
 
   async #tell(ids: readonly string[], now: EpochMs): Promise<void> {

@@ -18,7 +18,6 @@ import { Creations } from '../../store/creations.js';
 import { changedByKey, endedByName, type Endings } from '../../store/endings.js';
 import { measured, type OnOperation } from '../../store/measured.js';
 import { openRedisStore, redisStore } from '../../store/redis.js';
-import { howRedisMayLose } from '../../store/redis/begin.js';
 import { RedisClient } from '../../store/redis/client.js';
 import { openQuestions, QUESTION } from '../../store/redis/fleet-store.js';
 import { type HistoryChange, learnRevocations, restoreHistory } from '../../store/redis/history.js';
@@ -27,6 +26,7 @@ import { RevocationFiles } from '../../store/revocation-file.js';
 import { REVOCATION, Revocations } from '../../store/revocations.js';
 import type { Store } from '../../store/store.js';
 import { withRevocations } from '../../store/with-revocations.js';
+import { howRedisMayLose } from '../../store/redis/maintenance.js';
 
 type Settings = Extract<Config['store'], { type: 'redis' }>;
 

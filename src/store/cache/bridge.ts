@@ -48,7 +48,6 @@ export class Bridge {
     );
   }
 
-  /** A session that was read. */
   noteSession(session: Session): void {
     this.#ended.delete(session.digest);
     this.#sessions.set(session.digest, session);

@@ -10,7 +10,6 @@ export class Lag {
     this.#onReceived = onReceived;
   }
 
-  /** A change of a key is being sent. */
   sent(key: string): void {
     if (this.#sentAt.size < MAX_WAITING) this.#sentAt.set(key, performance.now());
   }

@@ -11,7 +11,6 @@ export interface Dropped {
   readonly ids?: readonly string[];
   /** Ids of users. */
   readonly users?: readonly string[];
-  /** Whether there are legacy keys. */
   readonly legacyKeys?: boolean;
 }
 

@@ -9,9 +9,8 @@ import { noteEnded } from './ended-log.js';
 import { putDeclared, refuseTaken, revokeDeclared } from './declared-tokens.js';
 import { tellUserLocked } from './webhook-events.js';
 import { readService, readToken, readUser } from './read.js';
-import { removeSession } from './sessions.js';
-import { removeSudoGrantsOf } from './sudo-grants.js';
 import { activeTokensOf, addToken, isNewDigest, removeToken } from './tokens.js';
+import { removeSession, removeSudoGrantsOf } from './session-store.js';
 
 /**
  * Applies a set of changes. It runs inside one write transaction and checks everything before the first

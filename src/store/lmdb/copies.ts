@@ -1,8 +1,7 @@
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { EpochMs } from '../../domain/time.js';
-import type { Databases } from './databases.js';
-import { storeId } from './store-id.js';
+import { type Databases, storeId } from './databases.js';
 
 /** The note and the files are looked at this often. What was written since then is not known to the note. */
 const INTERVAL_MS = 1_000;

@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Database, open, type RootDatabase } from 'lmdb';
+import { randomInt } from 'node:crypto';
 import type { NotedLogout } from '../../domain/provider-logout.js';
 import type { Session } from '../../domain/session.js';
 import type { SigningKeys } from '../../domain/signing-key.js';
@@ -13,7 +14,6 @@ import type { Stored } from '../records.js';
 import { StoreUnavailable } from '../faults.js';
 import { OpeningLock } from './opening-lock.js';
 import { Outbox } from './outbox.js';
-import { putStoreId, storeId } from './store-id.js';
 import { faultOfDataFile } from './verify.js';
 
 /** Version of the layout below. A newer one is refused. */
@@ -59,7 +59,7 @@ export interface Databases {
   /** Logouts of providers by their names. */
   readonly logouts: Database<Stored<StoredLogout>, string>;
   /** `[userId, id of a token or session]` */
-  readonly sudos: Database<Stored<{ readonly until: EpochMs }>, [string, string]>;
+  readonly sudoGrants: Database<Stored<{ readonly until: EpochMs }>, [string, string]>;
   /** Writes of a user in the hour that was counted last. */
   readonly writes: Database<{ readonly hour: EpochMs; readonly count: number }, string>;
   /** Buckets of request rates by the token's id, as `takeFrom` leaves them. */
@@ -139,7 +139,7 @@ function openUnderLock(path: string, openingLock: OpeningLock): Databases {
     attempts: db('login_failures'),
     knownAddresses: db('known_addresses'),
     logouts: db('provider_logouts'),
-    sudos: db('sudos'),
+    sudoGrants: db('sudos'),
     writes: db('writes_in_hour'),
     rates: db('rates_of_tokens'),
     warned: db('expiry_warnings'),
@@ -224,4 +224,21 @@ export function countIndex(index: Database<unknown, [string, string]>, first: st
 export function listIndex(index: Database<unknown, [string, string]>, first: string): string[] {
   const range = indexRange(first);
   return range === undefined ? [] : [...index.getKeys(range)].map(([, second]) => second);
+}
+
+const STORE_ID = 'store_id';
+const LIMIT = 2 ** 47;
+
+/** The number that tells a store and its copies from other stores; undefined when it has none yet. */
+export function storeId({
+  meta,
+}: {
+  readonly meta: Database<number, string | Uint8Array>;
+}): number | undefined {
+  return meta.get(STORE_ID);
+}
+
+/** Gives a store its number, inside a transaction. */
+function putStoreId({ meta }: { readonly meta: Database<number, string | Uint8Array> }): void {
+  meta.putSync(STORE_ID, randomInt(1, LIMIT));
 }

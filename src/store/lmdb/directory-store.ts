@@ -6,7 +6,6 @@ import type { Lists } from './lists.js';
 import { readCustomer, readService, readUser, readUserByLogin } from './read.js';
 import type { Transactions } from './transactions.js';
 
-/** Customers, services and users in the embedded store. */
 export function lmdbDirectoryStore(transactions: Transactions, lists: Lists): DirectoryStore {
   return {
     getCustomer: (id) => transactions.read((dbs) => readCustomer(dbs, id)),

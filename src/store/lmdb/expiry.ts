@@ -1,11 +1,10 @@
 import type { EpochMs } from '../../domain/time.js';
 import type { Databases, Expiring } from './databases.js';
-import { removeCount, removeKnownAddresses } from './attempts.js';
 import { removeLogout } from './provider-logouts.js';
 import { readToken } from './read.js';
-import { removeSession } from './sessions.js';
-import { removeExpiredSudo } from './sudo-grants.js';
 import { removeToken } from './tokens.js';
+import { removeCount, removeKnownAddresses } from './login-throttle-store.js';
+import { removeExpiredSudo, removeSession } from './session-store.js';
 
 /** Behind every kind in the order of keys. */
 const LAST_KIND = '\uffff' as Expiring;

@@ -1,7 +1,10 @@
-import type { FleetStore } from '../fleet-store.js';
+import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type FleetStore, LIVE_MS, type LiveMember, type Member } from '../fleet-store.js';
 import { answersTo, noteAnswer, noteQuestion } from './ended-log.js';
-import { Members } from './members.js';
 import type { Transactions } from './transactions.js';
+import { parseForeignJson } from '../../domain/json.js';
+import { StoreUnavailable } from '../faults.js';
 
 /** The processes on an embedded store. Questions and answers stand behind what ended, in the same log. */
 export function lmdbFleetStore(path: string, transactions: Transactions): FleetStore {
@@ -15,4 +18,99 @@ export function lmdbFleetStore(path: string, transactions: Transactions): FleetS
     answer: async (question, member) => transactions.remove((dbs) => noteAnswer(dbs, question, member)),
     answers: (question) => transactions.read((dbs) => answersTo(dbs, question)),
   };
+}
+
+/**
+ * Heartbeats of the processes on an embedded store: a file each, whose time of modification is that of the heartbeat. In the
+ * database each of them would wait for the disk, and hold up whoever writes.
+ *
+ * The time is that of the monotonic clock, which all processes of a machine share and nobody sets.
+ */
+class Members {
+  readonly #folder: string;
+  readonly #written = new Map<string, string>();
+
+  /** @param path the folder of the store */
+  constructor(path: string) {
+    this.#folder = join(path, 'fleet');
+  }
+
+  async beat(member: Member): Promise<void> {
+    try {
+      await this.#write(member);
+    } catch (cause) {
+      throw new StoreUnavailable(`${this.#folder} cannot be written (${String(cause)})`, { cause });
+    }
+    await this.#removeGone();
+  }
+
+  async list(): Promise<LiveMember[]> {
+    const found = await Promise.all((await this.#ids()).map((id) => this.#read(id)));
+    return found.filter((member) => member !== undefined);
+  }
+
+  async leave(id: string): Promise<void> {
+    this.#written.delete(id);
+    await rm(join(this.#folder, id), { force: true });
+  }
+
+  async #write(member: Member): Promise<void> {
+    const file = join(this.#folder, member.id);
+    const text = JSON.stringify(member);
+    const isKnown = this.#written.get(member.id) === text && (await touch(file));
+    if (isKnown) return;
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+    const unfinished = `${file}.new`;
+    await writeFile(unfinished, text, { mode: 0o600 });
+    await touch(unfinished);
+    await rename(unfinished, file);
+    this.#written.set(member.id, text);
+  }
+
+  async #removeGone(): Promise<void> {
+    for (const id of await this.#ids()) {
+      const age = await ageOf(join(this.#folder, id));
+      if (age !== undefined && !isLive(age)) await rm(join(this.#folder, id), { force: true });
+    }
+  }
+
+  async #ids(): Promise<string[]> {
+    const names = await readdir(this.#folder).catch((): string[] => []);
+    return names.filter((name) => !name.endsWith('.new')).toSorted();
+  }
+
+  /** One that is removed meanwhile, or is no record of a process, is not there. */
+  async #read(id: string): Promise<LiveMember | undefined> {
+    const file = join(this.#folder, id);
+    const age = await ageOf(file);
+    if (age === undefined || !isLive(age)) return undefined;
+    try {
+      return { ...(parseForeignJson(await readFile(file, 'utf8')) as Member), age };
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+/** Before a restart of the machine its clock was at more. */
+function isLive(age: number): boolean {
+  return age >= 0 && age <= LIVE_MS;
+}
+
+/** Returns false when the file is not there. */
+async function touch(file: string): Promise<boolean> {
+  const seconds = monotonicMs() / 1000;
+  return utimes(file, seconds, seconds).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function ageOf(file: string): Promise<number | undefined> {
+  const found = await stat(file).catch(() => undefined);
+  return found === undefined ? undefined : Math.round(monotonicMs() - found.mtimeMs);
+}
+
+function monotonicMs(): number {
+  return Number(process.hrtime.bigint() / 1_000n) / 1_000;
 }

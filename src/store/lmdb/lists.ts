@@ -5,7 +5,7 @@ import { countIndex, type Databases, indexRange } from './databases.js';
 import { readCustomer, readService, readSession, readTokenWithUse, readUser } from './read.js';
 import type { Transactions } from './transactions.js';
 
-type Names = 'customers' | 'pendingDeletions' | 'revoked';
+type Names = 'customers' | 'declared' | 'pendingDeletions' | 'revoked';
 type Indexes = 'servicesOf' | 'usersOf' | 'tokensOf' | 'sessionsOf';
 
 /** What is read as a list, however long: other work is served in between. */
@@ -18,33 +18,15 @@ export class Lists {
 
   /** The keys of a database that has no other use than to list them. */
   async keys(name: Names): Promise<string[]> {
-    const found: string[] = [];
-    await this.#transactions.scan(
-      (dbs) => dbs[name],
-      [{}],
-      (_dbs, key) => void found.push(key),
-    );
-    return found;
+    return this.#all(name, (_dbs, key) => key);
   }
 
   async customers(): Promise<Customer[]> {
-    const found: (Customer | undefined)[] = [];
-    await this.#transactions.scan(
-      (dbs) => dbs.customers,
-      [{}],
-      (dbs, id) => void found.push(readCustomer(dbs, id)),
-    );
-    return found.filter((customer) => customer !== undefined);
+    return this.#all('customers', readCustomer);
   }
 
   async declaredTokens(): Promise<TokenWithUse[]> {
-    const found: (TokenWithUse | undefined)[] = [];
-    await this.#transactions.scan(
-      (dbs) => dbs.declared,
-      [{}],
-      (dbs, id) => void found.push(readTokenWithUse(dbs, id)),
-    );
-    return found.filter((token) => token !== undefined);
+    return this.#all('declared', readTokenWithUse);
   }
 
   async services(customerId: string): Promise<Service[]> {
@@ -71,6 +53,17 @@ export class Lists {
   async countTokens(customerId: string): Promise<number> {
     const counts = await this.#records('usersOf', [customerId], (dbs, id) => countIndex(dbs.tokensOf, id));
     return counts.reduce((sum, count) => sum + count, 0);
+  }
+
+  /** Reads by the keys of a database. */
+  async #all<T>(name: Names, read: (dbs: Databases, key: string) => T | undefined): Promise<T[]> {
+    const found: (T | undefined)[] = [];
+    await this.#transactions.scan(
+      (dbs) => dbs[name],
+      [{}],
+      (dbs, key) => void found.push(read(dbs, key)),
+    );
+    return found.filter((record) => record !== undefined);
   }
 
   /** Reads by the second parts of the keys of an index that have certain first parts. */

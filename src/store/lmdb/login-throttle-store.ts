@@ -1,8 +1,19 @@
 import type { LoginThrottleStore } from '../login-throttle-store.js';
-import { attemptHeldUntil, readKnownAddresses, reserveAttempt, settleAttempt } from './attempts.js';
 import type { Transactions } from './transactions.js';
+import type { EpochMs } from '../../domain/time.js';
+import { digestOf } from '../../domain/secret.js';
+import {
+  type AttemptCount,
+  type AttemptLimit,
+  counted,
+  heldUntil,
+  MAX_KNOWN_ADDRESSES,
+  type Settlement,
+  takenBack,
+} from '../attempts.js';
+import { decode, encode } from '../records.js';
+import type { Databases, KnownAddress } from './databases.js';
 
-/** Login attempts in the embedded store. */
 export function lmdbLoginThrottleStore(transactions: Transactions): LoginThrottleStore {
   return {
     heldUntil: (limits, now) => transactions.read((dbs) => attemptHeldUntil(dbs, limits, now)),
@@ -11,4 +22,93 @@ export function lmdbLoginThrottleStore(transactions: Transactions): LoginThrottl
     listKnownAddresses: (account, now) =>
       transactions.read((dbs) => readKnownAddresses(dbs, account, now).map(({ address }) => address)),
   };
+}
+
+/** LMDB's keys are short; a long name is kept by its digest. */
+const MAX_KEY = 100;
+
+/** Until when an attempt has to wait; 0 when it need not. */
+function attemptHeldUntil(dbs: Databases, limits: readonly AttemptLimit[], now: EpochMs): EpochMs {
+  const until = Math.max(0, ...limits.map((limit) => heldUntil(readCount(dbs, limit.key), limit, now)));
+  return until > now ? until : 0;
+}
+
+/** Counts an attempt unless it has to wait; then nothing is counted. Run it in a write transaction. */
+function reserveAttempt(dbs: Databases, limits: readonly AttemptLimit[], now: EpochMs): EpochMs {
+  const until = attemptHeldUntil(dbs, limits, now);
+  if (until > 0) return until;
+  for (const limit of limits) writeCount(dbs, limit.key, counted(readCount(dbs, limit.key), limit, now));
+  return 0;
+}
+
+/** Run it in a write transaction. */
+function settleAttempt(dbs: Databases, settlement: Settlement, now: EpochMs): void {
+  for (const key of settlement.clear) removeCount(dbs, shortKey(key));
+  for (const key of settlement.release) {
+    const known = readCount(dbs, key);
+    if (known !== undefined) writeCount(dbs, key, takenBack(known));
+  }
+  if (settlement.remember !== undefined) rememberAddress(dbs, settlement.remember, now);
+}
+
+/** Addresses that an account logged in from, the latest last. */
+function readKnownAddresses(dbs: Databases, account: string, now: EpochMs): KnownAddress[] {
+  return storedAddresses(dbs, shortKey(account)).filter(({ until }) => until > now);
+}
+
+/** Removes the count that an entry of the expiry index names. Run it in a write transaction. */
+export function removeCount(dbs: Databases, key: string): void {
+  const stored = dbs.attempts.get(key);
+  if (stored === undefined) return;
+  dbs.attempts.removeSync(key);
+  dbs.expiry.removeSync([stored.forgetAt, 'failure', key]);
+}
+
+/** Removes the addresses that an entry of the expiry index names. Run it in a write transaction. */
+export function removeKnownAddresses(dbs: Databases, key: string): void {
+  const before = storedAddresses(dbs, key);
+  dbs.knownAddresses.removeSync(key);
+  if (before.length > 0) dbs.expiry.removeSync([lastUntil(before), 'known', key]);
+}
+
+function rememberAddress(
+  dbs: Databases,
+  { account, address, until }: NonNullable<Settlement['remember']>,
+  now: EpochMs,
+): void {
+  const key = shortKey(account);
+  const others = readKnownAddresses(dbs, account, now).filter((each) => each.address !== address);
+  const addresses = [...others, { address, until }]
+    .toSorted((a, b) => a.until - b.until)
+    .slice(-MAX_KNOWN_ADDRESSES);
+  removeKnownAddresses(dbs, key);
+  dbs.knownAddresses.putSync(key, encode({ addresses }));
+  dbs.expiry.putSync([lastUntil(addresses), 'known', key], true);
+}
+
+function storedAddresses(dbs: Databases, key: string): readonly KnownAddress[] {
+  const stored = dbs.knownAddresses.get(key);
+  if (stored === undefined) return [];
+  return decode<{ addresses: readonly KnownAddress[] }>('known address', stored, ['addresses']).addresses;
+}
+
+function lastUntil(addresses: readonly KnownAddress[]): EpochMs {
+  return Math.max(...addresses.map(({ until }) => until));
+}
+
+function readCount(dbs: Databases, key: string): AttemptCount | undefined {
+  const stored = dbs.attempts.get(shortKey(key));
+  if (stored === undefined) return undefined;
+  return decode<AttemptCount>('login failure', stored, ['count', 'lastAt', 'forgetAt']);
+}
+
+function writeCount(dbs: Databases, key: string, next: AttemptCount | undefined): void {
+  removeCount(dbs, shortKey(key));
+  if (next === undefined) return;
+  dbs.attempts.putSync(shortKey(key), encode(next));
+  dbs.expiry.putSync([next.forgetAt, 'failure', shortKey(key)], true);
+}
+
+function shortKey(key: string): string {
+  return key.length > MAX_KEY || Buffer.byteLength(key) > MAX_KEY ? digestOf(key) : key;
 }

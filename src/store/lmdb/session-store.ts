@@ -1,14 +1,18 @@
-import { isAsVerified } from '../../domain/user.js';
-import type { SessionStore } from '../session-store.js';
+import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
+import type { SessionCreation, SessionStore } from '../session-store.js';
 import type { Lists } from './lists.js';
 import type { LookUps } from './look-ups.js';
-import { noteLogouts } from './provider-logouts.js';
-import { readUser } from './read.js';
-import { createSession, endSessions, removeSession } from './sessions.js';
-import { addSudo, hasSudo } from './sudo-grants.js';
+import { isLoggedOut, noteLogouts } from './provider-logouts.js';
+import { readSession, readUser } from './read.js';
 import type { Transactions } from './transactions.js';
+import type { EpochMs } from '../../domain/time.js';
+import { encode, sudoOf } from '../records.js';
+import { countIndex, type Databases, listIndex } from './databases.js';
+import type { LoginUnderWay } from '../../domain/provider-logout.js';
+import { type Session, sessionOverAt } from '../../domain/session.js';
+import type { SessionUse } from '../../domain/token.js';
+import { noteEnded } from './ended-log.js';
 
-/** Sessions and sudo grants in the embedded store. */
 export function lmdbSessionStore(transactions: Transactions, lookUps: LookUps, lists: Lists): SessionStore {
   return {
     find: (digest) => transactions.read(() => lookUps.session(digest)),
@@ -27,4 +31,103 @@ export function lmdbSessionStore(transactions: Transactions, lookUps: LookUps, l
     hasSudo: (userId, credentialId, now) =>
       transactions.read((dbs) => hasSudo(dbs, userId, credentialId, now)),
   };
+}
+
+/** Between the ids in the expiry index; no id holds one. */
+const SEPARATOR = ' ';
+
+function hasSudo(dbs: Databases, userId: string, credentialId: string, now: EpochMs): boolean {
+  const stored = dbs.sudoGrants.get([userId, credentialId]);
+  return stored !== undefined && sudoOf(stored).until > now;
+}
+
+/** Writes a sudo over the one before. Run it in a write transaction. */
+function addSudo(dbs: Databases, userId: string, credentialId: string, until: EpochMs): void {
+  removeSudo(dbs, userId, credentialId);
+  dbs.sudoGrants.putSync([userId, credentialId], encode({ until }));
+  dbs.expiry.putSync([until, 'sudo', userId + SEPARATOR + credentialId], true);
+}
+
+/** Removes the sudo that an entry of the expiry index names. Run it in a write transaction. */
+export function removeExpiredSudo(dbs: Databases, key: string): void {
+  const [userId = '', credentialId = ''] = key.split(SEPARATOR);
+  removeSudo(dbs, userId, credentialId);
+}
+
+/** Run it in a write transaction. */
+export function removeSudoGrantsOf(dbs: Databases, userId: string): void {
+  for (const credentialId of listIndex(dbs.sudoGrants, userId)) removeSudo(dbs, userId, credentialId);
+}
+
+function removeSudo(dbs: Databases, userId: string, credentialId: string): void {
+  const stored = dbs.sudoGrants.get([userId, credentialId]);
+  if (stored === undefined) return;
+  dbs.sudoGrants.removeSync([userId, credentialId]);
+  dbs.expiry.removeSync([stored.until, 'sudo', userId + SEPARATOR + credentialId]);
+}
+
+/** Adds a session within the owner's limit; returns those that ended for it. Run it in a write transaction. */
+function createSession(
+  dbs: Databases,
+  session: Session,
+  owner: VerifiedOwner,
+  maxPerUser: number | null,
+  login?: LoginUnderWay,
+): SessionCreation {
+  if (!isAsVerified(readUser(dbs, owner.id), owner)) return 'owner_changed';
+  if (login !== undefined && isLoggedOut(dbs, login)) return 'logged_out';
+  // One of the same digest is written over, with its entry in the index.
+  removeSession(dbs, session.digest);
+  const ended = endLeastUsed(dbs, session.userId, maxPerUser);
+  addSession(dbs, session);
+  return ended;
+}
+
+/** Ends those sessions of a user that were used longest ago, until one more fits. */
+function endLeastUsed(dbs: Databases, userId: string, maxPerUser: number | null): Session[] {
+  if (maxPerUser === null || countIndex(dbs.sessionsOf, userId) < maxPerUser) return [];
+  const ended = listIndex(dbs.sessionsOf, userId)
+    .map((digest) => readSession(dbs, digest))
+    .filter((session) => session !== undefined)
+    .toSorted((a, b) => b.lastSeenAt - a.lastSeenAt)
+    .slice(maxPerUser - 1);
+  for (const { digest } of ended) removeSession(dbs, digest);
+  return ended;
+}
+
+/** Writes a session with its indexes. */
+function addSession(dbs: Databases, session: Session): void {
+  dbs.sessions.putSync(session.digest, encode(session));
+  dbs.sessionsOf.putSync([session.userId, session.digest], true);
+  dbs.expiry.putSync([sessionOverAt(session), 'session', session.digest], true);
+}
+
+/** Removes a session with its indexes; says whether it was there. Run it in a write transaction. */
+export function removeSession(dbs: Databases, digest: string): boolean {
+  const session = readSession(dbs, digest);
+  if (session === undefined) return false;
+  dbs.sessions.removeSync(digest);
+  noteEnded(dbs, `session:${digest}`);
+  dbs.sessionsOf.removeSync([session.userId, digest]);
+  dbs.expiry.removeSync([sessionOverAt(session), 'session', digest]);
+  return true;
+}
+
+/** Ends the sessions of a user, all but one; returns how many. Run it in a write transaction. */
+function endSessions(dbs: Databases, userId: string, except: string | undefined): number {
+  const ended = listIndex(dbs.sessionsOf, userId).filter((digest) => digest !== except);
+  for (const digest of ended) removeSession(dbs, digest);
+  return ended.length;
+}
+
+/** Writes a session's activity down unless it is gone or a newer one is known. */
+export function recordSessionUse(dbs: Databases, digest: string, use: SessionUse): void {
+  const session = readSession(dbs, digest);
+  if (session === undefined || session.lastSeenAt >= use.at) return;
+  const { at: lastSeenAt, ip, userAgent, idleEndsAt } = use;
+  const used: Session = { ...session, lastSeenAt, ip, userAgent, idleEndsAt };
+  dbs.sessions.putSync(digest, encode(used));
+  if (sessionOverAt(used) === sessionOverAt(session)) return;
+  dbs.expiry.removeSync([sessionOverAt(session), 'session', digest]);
+  dbs.expiry.putSync([sessionOverAt(used), 'session', digest], true);
 }

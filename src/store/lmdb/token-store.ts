@@ -15,7 +15,6 @@ import {
 } from './tokens.js';
 import type { Transactions } from './transactions.js';
 
-/** Tokens and legacy keys in the embedded store. */
 export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lists: Lists): TokenStore {
   const overlaps = new Overlaps(transactions);
   return {

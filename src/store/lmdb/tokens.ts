@@ -17,7 +17,6 @@ export function isNewDigest(dbs: Databases, digest: string): boolean {
   return !dbs.tokens.doesExist(digest) && !dbs.revoked.doesExist(digest);
 }
 
-/** How many legacy keys there are. */
 export function countLegacyKeys(dbs: Databases): number {
   return dbs.meta.get(LEGACY_COUNT) ?? 0;
 }

@@ -1,11 +1,10 @@
 import { takeFrom } from '../../domain/rate.js';
 import { HOUR_MS } from '../../domain/time.js';
 import type { UsageStore } from '../usage-store.js';
-import { recordSessionUse } from './sessions.js';
 import { recordTokenUse } from './tokens.js';
 import type { Transactions } from './transactions.js';
+import { recordSessionUse } from './session-store.js';
 
-/** Last uses, one-time password steps and counts of writes in the embedded store. */
 export function lmdbUsageStore(transactions: Transactions): UsageStore {
   return {
     recordUses: async ({ tokens, sessions }) => {
@@ -24,8 +23,8 @@ export function lmdbUsageStore(transactions: Transactions): UsageStore {
     countWrite: async (userId, hour) =>
       transactions.write(({ writes }) => {
         const known = writes.get(userId);
-        const lasts = known !== undefined && (known.hour === hour || known.hour === hour + HOUR_MS);
-        const next = lasts ? { hour: known.hour, count: known.count + 1 } : { hour, count: 1 };
+        const isCurrent = known !== undefined && (known.hour === hour || known.hour === hour + HOUR_MS);
+        const next = isCurrent ? { hour: known.hour, count: known.count + 1 } : { hour, count: 1 };
         writes.putSync(userId, next);
         return next.count;
       }),

@@ -38,7 +38,6 @@ export function tellExpired(dbs: Databases, token: Token | undefined): void {
   if (token !== undefined) tell(dbs, 'token.expired', token, Date.now());
 }
 
-/** A user became locked. */
 export function tellUserLocked(dbs: Databases, { id: userId, customerId }: User): void {
   tellLocked(dbs, { userId, reason: 'user_locked', retryAfter: null }, customerId, Date.now());
 }

@@ -18,7 +18,6 @@ import {
 /** Times of expiry that one transaction tells of. */
 const EXPIRED_BATCH = 200;
 
-/** The queue of webhooks in the embedded store. */
 export function lmdbWebhookStore(transactions: Transactions, outbox: Outbox): WebhookStore {
   // What is changed was let in, or makes room, so the space that is kept for removals is enough.
   const change = <T>(work: (dbs: Databases) => T): T => transactions.remove(work);

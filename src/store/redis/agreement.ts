@@ -39,7 +39,6 @@ export async function answersOf<T>(asked: Iterable<Promise<T>>): Promise<T[]> {
   return settled.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
 }
 
-/** An address as one text. */
 export function addressText({ host, port }: { readonly host: string; readonly port: number }): string {
   return `${host}:${port}`;
 }

@@ -24,11 +24,11 @@ end
 if held <= now then held = 0 end
 `;
 
-export const ATTEMPT_HELD_UNTIL = `${HELD_UNTIL}
+export const attemptScripts = {
+  attemptHeldUntil: `${HELD_UNTIL}
 return string.format('%.0f', held)
-`;
-
-export const RESERVE_ATTEMPT = `${HELD_UNTIL}
+`,
+  reserveAttempt: `${HELD_UNTIL}
 if held > 0 then return string.format('%.0f', held) end
 for _, limit in ipairs(limits) do
   local key, known = P('failure:' .. limit.key), countOf(limit)
@@ -42,10 +42,9 @@ for _, limit in ipairs(limits) do
   redis.call('ZADD', P('expiry:others'), forgetAt, 'failure:' .. limit.key)
 end
 return '0'
-`;
-
-/** Counts to forget and counts to take one out of, and an address to remember. Those of an account go with the last one. */
-export const SETTLE_ATTEMPT = `
+`,
+  /** Counts to forget and counts to take one out of, and an address to remember. Those of an account go with the last one. */
+  settleAttempt: `
 local settlement, now = cjson.decode(ARGV[2]), tonumber(ARGV[3])
 local function clear(key)
   redis.call('DEL', P('failure:' .. key))
@@ -73,12 +72,12 @@ if remember then
   redis.call('PEXPIRE', key, string.format('%.0f', math.max(1, addresses[1].at - now)))
 end
 return 0
-`;
-
-export const KNOWN_ADDRESSES = `
+`,
+  knownAddresses: `
 local found, all = {}, redis.call('HGETALL', P('known:' .. ARGV[2]))
 for i = 1, #all, 2 do
   if tonumber(all[i + 1]) > tonumber(ARGV[3]) then found[#found + 1] = all[i] end
 end
 return found
-`;
+`,
+};

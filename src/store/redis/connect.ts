@@ -105,7 +105,6 @@ export function hostAndPort(text: string): RedisAddress {
   return address;
 }
 
-/** The server of a URL. */
 export function nodeOf(url: string | null): RedisNode {
   const node = parseRedisUrl(url ?? '');
   if (node === undefined) throw new RangeError('a URL of Redis that was not checked');

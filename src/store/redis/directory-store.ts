@@ -5,7 +5,6 @@ import type { RedisClient } from './client.js';
 import type { Reads } from './reads.js';
 import { customerFrom, serviceFrom, userFrom } from './records.js';
 
-/** Customers, services and users in Redis. */
 export function redisDirectoryStore(client: RedisClient, reads: Reads): DirectoryStore {
   const getUser = (id: string) => reads.record(`user:${id}`, userFrom);
   return {

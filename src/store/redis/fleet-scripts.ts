@@ -11,8 +11,9 @@ local function fleetNow()
 end
 `;
 
-/** Writes a heartbeat: the id and the record of a process. */
-export const FLEET_BEAT = `
+export const fleetScripts = {
+  /** Writes a heartbeat: the id and the record of a process. */
+  fleetBeat: `
 ${FLEET}
 useReserve()
 local now = fleetNow()
@@ -23,10 +24,9 @@ end
 redis.call('HSET', P('fleet'), ARGV[2], ARGV[3])
 redis.call('ZADD', P('fleet:beats'), now, ARGV[2])
 return 1
-`;
-
-/** The records of the live processes, each with the milliseconds since its heartbeat. */
-export const FLEET_LIST = `
+`,
+  /** The records of the live processes, each with the milliseconds since its heartbeat. */
+  fleetList: `
 ${FLEET}
 local now, found = fleetNow(), {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('fleet:beats'), now - ${LIVE_MS}, '+inf')) do
@@ -37,15 +37,13 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('fleet:beats'), now - ${LIVE_M
   end
 end
 return found
-`;
-
-export const FLEET_LEAVE = `
+`,
+  fleetLeave: `
 redis.call('HDEL', P('fleet'), ARGV[2])
 return redis.call('ZREM', P('fleet:beats'), ARGV[2])
-`;
-
-/** Writes the key of a question, of which every link is notified behind what ended before. */
-export const FLEET_ASK = `
+`,
+  /** Writes the key of a question, of which every link is notified behind what ended before. */
+  fleetAsk: `
 ${FLEET}
 useReserve()
 local now = fleetNow()
@@ -53,20 +51,18 @@ redis.call('ZREMRANGEBYSCORE', P('fleet:questions'), '-inf', now - ${QUESTION_MS
 redis.call('ZADD', P('fleet:questions'), now, ARGV[2])
 redis.call('SET', P('fleet_ask:' .. ARGV[2]), '', 'PX', ${QUESTION_MS})
 return 1
-`;
-
-/** Notes who answers a question, unless there is none. */
-export const FLEET_ANSWER = `
+`,
+  /** Notes who answers a question, unless there is none. */
+  fleetAnswer: `
 if redis.call('EXISTS', P('fleet_ask:' .. ARGV[2])) == 0 then return 0 end
 useReserve()
 redis.call('SADD', P('fleet:answers:' .. ARGV[2]), ARGV[3])
 return redis.call('PEXPIRE', P('fleet:answers:' .. ARGV[2]), ${QUESTION_MS})
-`;
-
-export const FLEET_ANSWERS = `return redis.call('SMEMBERS', P('fleet:answers:' .. ARGV[2]))`;
-
-/** Questions that somebody may wait for. */
-export const FLEET_QUESTIONS = `
+`,
+  fleetAnswers: `return redis.call('SMEMBERS', P('fleet:answers:' .. ARGV[2]))`,
+  /** Questions that somebody may wait for. */
+  fleetQuestions: `
 ${FLEET}
 return redis.call('ZRANGEBYSCORE', P('fleet:questions'), fleetNow() - ${QUESTION_MS}, '+inf')
-`;
+`,
+};

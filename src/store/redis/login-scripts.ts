@@ -1,7 +1,8 @@
 // What the store does with sessions and with those who log in, each in one atomic step; how these scripts are called is in scripts.ts.
 
-/** Returns the sessions that ended for the limit, with their last uses. */
-export const CREATE_SESSION = `
+export const loginScripts = {
+  /** Returns the sessions that ended for the limit, with their last uses. */
+  createSession: `
 local session = cjson.decode(ARGV[2])
 if not isAsVerified(cjson.decode(ARGV[3])) then return 'owner_changed' end
 if ARGV[5] ~= '' then
@@ -33,10 +34,9 @@ if limit and redis.call('SCARD', P('sessions:' .. session.userId)) >= limit then
 end
 addSession(session, ARGV[2])
 return answer
-`;
-
-/** Of two of one name the later one counts. They are removed in the background. */
-export const NOTE_LOGOUTS = `
+`,
+  /** Of two of one name the later one counts. They are removed in the background. */
+  noteLogouts: `
 useReserve()
 for _, logout in ipairs(cjson.decode(ARGV[2])) do
   local key = P('logout:' .. logout.name)
@@ -48,29 +48,19 @@ for _, logout in ipairs(cjson.decode(ARGV[2])) do
   redis.call('ZADD', P('expiry:others'), math.max(before, tonumber(ARGV[3])), 'logout:' .. logout.name)
 end
 return 0
-`;
-
-export const END_SESSION = `
+`,
+  endSession: `
 useReserve()
 local count = removeSession(ARGV[2])
 if count == 1 then noteEnd('session:' .. ARGV[2]) end
 return count
-`;
-
-export const END_SESSIONS = `
+`,
+  endSessions: `
 useReserve()
 return endSessions(ARGV[2], ARGV[3])
-`;
-
-export const TAKE_OTP_STEP = `
-local key, step = P('otp:' .. ARGV[2]), tonumber(ARGV[3])
-if tonumber(redis.call('GET', key) or '-1') >= step then return 0 end
-redis.call('SET', key, ARGV[3])
-return 1
-`;
-
-/** Fields by credential. Those that are over go with the next one, and all of them with the last. */
-export const GRANT_SUDO = `
+`,
+  /** Fields by credential. Those that are over go with the next one, and all of them with the last. */
+  grantSudo: `
 local owner = cjson.decode(ARGV[2])
 if not isAsVerified(owner) then return 'owner_changed' end
 local key, now, lasts = P('sudo:' .. owner.id), tonumber(ARGV[5]), cjson.decode(ARGV[4])['until']
@@ -83,13 +73,6 @@ end
 redis.call('HSET', key, ARGV[3], ARGV[4])
 redis.call('PEXPIRE', key, math.max(1, last - now))
 return 'granted'
-`;
-
-export const READ_SUDO = `return redis.call('HGET', P('sudo:' .. ARGV[2]), ARGV[3])`;
-
-export const COUNT_WRITE = `
-local key, hour = P('writes:' .. ARGV[2]), tonumber(ARGV[3])
-local known = tonumber(redis.call('HGET', key, 'hour') or 0)
-if known ~= hour and known ~= hour + 3600000 then redis.call('HSET', key, 'hour', ARGV[3], 'count', 0) end
-return redis.call('HINCRBY', key, 'count', 1)
-`;
+`,
+  readSudo: `return redis.call('HGET', P('sudo:' .. ARGV[2]), ARGV[3])`,
+};

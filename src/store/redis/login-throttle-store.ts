@@ -3,7 +3,6 @@ import type { AttemptLimit } from '../attempts.js';
 import type { LoginThrottleStore } from '../login-throttle-store.js';
 import type { RedisClient } from './client.js';
 
-/** Login attempts in Redis. */
 export function redisLoginThrottleStore(client: RedisClient): LoginThrottleStore {
   return {
     heldUntil: async (limits, now) =>

@@ -38,22 +38,20 @@ end
 return redis.call('GET', ARGV[1] .. 'meta')
 `;
 
-/** An empty value removes the mark. */
-export const SET_RESTORING = `
+export const maintenanceScripts = {
+  /** An empty value removes the mark. */
+  setRestoring: `
 if ARGV[3] == '' then return redis.call('DEL', P(ARGV[2])) end
 return redis.call('SET', P(ARGV[2]), ARGV[3])
-`;
-
-export const PROBE_WRITE = `return redis.call('SET', P('probe'), ARGV[2])`;
-
-/** Writes a key of which one invalidation link is notified. Returns the clock of Redis: seconds and microseconds. */
-export const PROBE_LINK = `
+`,
+  probeWrite: `return redis.call('SET', P('probe'), ARGV[2])`,
+  /** Writes a key of which one invalidation link is notified. Returns the clock of Redis: seconds and microseconds. */
+  probeLink: `
 redis.call('SET', P(ARGV[2]), ARGV[3], 'PX', 10000)
 local time = redis.pcall('TIME')
 return time.err and {} or time
-`;
-
-export const REMOVE_EXPIRED = `
+`,
+  removeExpired: `
 useReserve()
 local now, tokensBefore, limit = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local removed = 0
@@ -71,4 +69,13 @@ if removed < limit then
   end
 end
 return removed
-`;
+`,
+  /** Writes the signing keys over those of the revision before. */
+  replaceSigningKeys: `
+local known = read(P('signing_keys'))
+if (known and known.revision or 0) ~= cjson.decode(ARGV[2]).revision - 1 then return 0 end
+redis.call('SET', P('signing_keys'), ARGV[2])
+return 1
+`,
+  removeSigningKeys: `return redis.call('DEL', P('signing_keys'))`,
+};

@@ -1,12 +1,11 @@
 import type { Maintenance } from '../maintenance.js';
-import { beginStore, RESTORING } from './begin.js';
 import type { RedisClient } from './client.js';
 import type { Reads } from './reads.js';
+import { StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
 
 /** Expired records that one script removes: with the largest ones it holds Redis for 5 ms. */
 const EXPIRED_BATCH = 100;
 
-/** The store in Redis as a whole. */
 export function redisMaintenance(client: RedisClient, reads: Reads): Maintenance {
   return {
     begin: (purpose) => beginStore(client, purpose),
@@ -26,4 +25,50 @@ export function redisMaintenance(client: RedisClient, reads: Reads): Maintenance
     },
     close: () => client.close(),
   };
+}
+
+/** Version of the layout of the keys. A newer one is refused. */
+const FORMAT = 1;
+/** There while records of another store are being written. */
+const RESTORING = 'restoring';
+
+/** Begins the store unless there is one, and refuses one that can't be used. @throws StoreUnusable, StoreUnavailable */
+async function beginStore(client: RedisClient, purpose?: 'restore'): Promise<void> {
+  await refuseEviction(client);
+  const mark = await client.begin(JSON.stringify({ format: FORMAT }));
+  const { format } = JSON.parse(mark) as { format?: unknown };
+  if (typeof format !== 'number' || format > FORMAT) {
+    throw new StoreUnusable(
+      `the store in Redis has format ${String(format)}, known: ${FORMAT}; update this Latchkey`,
+    );
+  }
+  if (purpose !== 'restore' && (await client.script('get', RESTORING)) !== null)
+    throw new StoreUnusable(UNFINISHED_RESTORE);
+}
+
+/** @throws StoreUnusable */
+async function refuseEviction(client: RedisClient): Promise<void> {
+  const dropped = await dropsKeys(client);
+  if (dropped !== undefined) throw new StoreUnusable(dropped);
+}
+
+/** A Redis that drops keys when its memory is full would forget tokens, and that some were revoked. */
+async function dropsKeys(client: RedisClient): Promise<string | undefined> {
+  const info = await client.command((redis) => redis.info('memory'));
+  const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? 'noeviction';
+  const limit = Number(/^maxmemory:(\d+)/m.exec(info)?.[1] ?? 0);
+  if (policy === 'noeviction' || limit === 0) return undefined;
+  return `Redis drops keys when its memory is full (maxmemory-policy ${policy}); set it to noeviction`;
+}
+
+/** Settings of Redis by which acknowledged writes, revocations among them, may be lost. `CONFIG` is often forbidden; `INFO` is not. */
+export async function howRedisMayLose(client: RedisClient): Promise<string[]> {
+  const info = await client.command((redis) => redis.info('persistence'));
+  const kept = /^aof_enabled:1/m.test(info);
+  const failing = /^aof_last_write_status:(?!ok)/m.test(info);
+  return [
+    ...(kept ? [] : ['no append-only file, so a restart of Redis forgets revocations; set appendonly yes']),
+    ...(kept && failing ? ['the append-only file cannot be written; look at the log of Redis'] : []),
+    ...[await dropsKeys(client)].filter((reason) => reason !== undefined),
+  ];
 }

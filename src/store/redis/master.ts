@@ -4,7 +4,9 @@ import { addressText, type AgreedMaster, type Watchers } from './agreement.js';
 import { type Identity, isAnotherHistory } from './identity.js';
 import { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
-import { watchersOf } from './watchers.js';
+import { ClusterNodes } from './cluster-nodes.js';
+import { nodeOf } from './connect.js';
+import { Sentinels } from './sentinels.js';
 
 /** The next try to find the master comes after this time, then after longer ones. */
 const FIRST_RETRY_MS = 25;
@@ -162,4 +164,17 @@ export class Master {
       this.#waiting.add(done);
     });
   }
+}
+
+/**
+ * Those who know the master of a store: sentinels, the nodes of a cluster, or the configuration.
+ *
+ * @param key any key of the store, which all are in one slot of a cluster
+ * @param onChange called when they may have chosen another one
+ */
+function watchersOf(settings: RedisSettings, key: string, onChange: () => void): Watchers {
+  if (settings.sentinel !== null) return new Sentinels(settings.sentinel, settings, onChange);
+  if (settings.cluster !== null) return new ClusterNodes(settings.cluster, settings, key);
+  const master = { node: nodeOf(settings.url), epoch: 0 };
+  return { findMaster: async () => master, close: () => undefined };
 }

@@ -1,9 +1,31 @@
 import { BATCH } from './batches.js';
-import { readingMany } from './reading-many.js';
 import { REFUSE_IF_RECOVERING } from './recovery-scripts.js';
 
-/** A record and the record of its owner: `token:` or `session:`, and the digest. */
-export const FIND = `
+/** Bytes of records in one answer, and one record more. */
+const MAX_ANSWER = 256 * 1024;
+
+/**
+ * A script that reads for each of its arguments and stops when its answer is large, so that no answer takes longer than
+ * a command may. It returns how many it was through with, and what was added.
+ *
+ * @param each Lua that reads for `ARGV[i]` and calls `add` with texts
+ */
+export function readingMany(each: string): string {
+  return `
+local found, size, done = {}, 0, 0
+local function add(text) found[#found + 1] = text size = size + #text end
+for i = 2, #ARGV do
+  if size > ${MAX_ANSWER} then break end
+  ${each}
+  done = done + 1
+end
+return {done, found}
+`;
+}
+
+export const readScripts = {
+  /** A record and the record of its owner: `token:` or `session:`, and the digest. */
+  find: `
 local found = redis.call('GET', P(ARGV[2] .. ARGV[3]))
 local owner = found and redis.call('GET', P('user:' .. cjson.decode(found).userId))
 if not owner then
@@ -12,27 +34,26 @@ if not owner then
 end
 local use = ARGV[2] == 'session:' and redis.call('HGET', P('session_uses'), ARGV[3])
 return {found, owner, use}
-`;
-
-export const GET = `return redis.call('GET', P(ARGV[2]))`;
-
-/**
- * A page of a set from a cursor on: the next cursor, \`0\` at the end; the server that both are of, empty where one page is all;
- * and members, some of which may come in two pages.
- */
-export const MEMBERS = `
+`,
+  get: `return redis.call('GET', P(ARGV[2]))`,
+  /** As `get`: it is the name that tells how long it may take. */
+  probe: `return redis.call('GET', P(ARGV[2]))`,
+  /**
+   * A page of a set from a cursor on: the next cursor, \`0\` at the end; the server that both are of, empty where one page is all;
+   * and members, some of which may come in two pages.
+   */
+  members: `
 local page = redis.call('SSCAN', P(ARGV[2]), ARGV[3], 'COUNT', ${BATCH})
 local isAll = ARGV[3] == '0' and page[1] == '0'
 return {page[1], isAll and '' or string.match(redis.call('INFO', 'server'), 'run_id:(%w+)'), page[2]}
-`;
-
-export const GET_ALL = readingMany(`
+`,
+  getAll: readingMany(`
   local text = redis.call('GET', P(ARGV[i]))
   if text then add(text) end
-`);
-
-/** Sessions by digest with their last uses; those that are gone are left out. */
-export const READ_SESSIONS = readingMany(`
+`),
+  /** Sessions by digest with their last uses; those that are gone are left out. */
+  readSessions: readingMany(`
   local text = redis.call('GET', P('session:' .. ARGV[i]))
   if text then add(text) add(redis.call('HGET', P('session_uses'), ARGV[i]) or '') end
-`);
+`),
+};

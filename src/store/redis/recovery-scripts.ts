@@ -1,18 +1,6 @@
 /** What a failover lost is made again during this time, in milliseconds; those who made it learn of the failover within it. */
 const RECOVERY_MS = 2_000;
 
-/**
- * Begins, once for each history, the time in which no answer says that a token or session is unknown: whoever knows
- * better may not be here yet. A store that names no history is used for the first time.
- */
-export const BEGIN_RECOVERY = `
-local before = redis.call('GET', P('history'))
-if before == ARGV[2] then return 0 end
-redis.call('SET', P('history'), ARGV[2])
-if before then redis.call('SET', P('recovering'), '', 'PX', ${RECOVERY_MS}) end
-return 1
-`;
-
 /** What a script answers instead of "it is not there", as long as that may not be the last word. */
 export const REFUSE_IF_RECOVERING = `
 if redis.call('EXISTS', P('recovering')) == 1 then
@@ -20,14 +8,26 @@ if redis.call('EXISTS', P('recovering')) == 1 then
 end
 `;
 
-/**
- * Makes tokens and sessions again that were acknowledged and are not there. What ended meanwhile stays ended, and so does
- * what is not made again in time: an answer may have said that it is unknown.
- *
- * Each argument is the JSON of a kind, a record's text and its verified owner. Returns how many were made, and the
- * digests of those that are lost.
- */
-export const RECOVER = `
+export const recoveryScripts = {
+  /**
+   * Begins, once for each history, the time in which no answer says that a token or session is unknown: whoever knows
+   * better may not be here yet. A store that names no history is used for the first time.
+   */
+  beginRecovery: `
+local before = redis.call('GET', P('history'))
+if before == ARGV[2] then return 0 end
+redis.call('SET', P('history'), ARGV[2])
+if before then redis.call('SET', P('recovering'), '', 'PX', ${RECOVERY_MS}) end
+return 1
+`,
+  /**
+   * Makes tokens and sessions again that were acknowledged and are not there. What ended meanwhile stays ended, and so does
+   * what is not made again in time: an answer may have said that it is unknown.
+   *
+   * Each argument is the JSON of a kind, a record's text and its verified owner. Returns how many were made, and the
+   * digests of those that are lost.
+   */
+  recover: `
 local recovering = redis.call('EXISTS', P('recovering')) == 1
 local made, lost = 0, {}
 local function isOfOwner(owner)
@@ -57,4 +57,5 @@ for i = 2, #ARGV do
   end
 end
 return {made, lost}
-`;
+`,
+};

@@ -3,16 +3,16 @@ import { BATCH } from './batches.js';
 /** What ended is kept for so long, in the store and by those who know of it. */
 export const REMEMBERED_SECONDS = 3_600;
 
-/** Names of what ended since a time, in seconds, with their times: a batch of them from a position on. */
-export const READ_REVOCATIONS = `
+export const revocationScripts = {
+  /** Names of what ended since a time, in seconds, with their times: a batch of them from a position on. */
+  readRevocations: `
 return redis.call('ZRANGEBYSCORE', P('revocations'), ARGV[2], '+inf', 'WITHSCORES', 'LIMIT', ARGV[3], ${BATCH})
-`;
-
-/**
- * Ends once more what ended before, by name (\`store/revocations.ts\`), and tells everyone of it. Returns the names of those that had come
- * back.
- */
-export const REAPPLY = `
+`,
+  /**
+   * Ends once more what ended before, by name (\`store/revocations.ts\`), and tells everyone of it. Returns the names of those that had come
+   * back.
+   */
+  reapply: `
 useReserve()
 local back = {}
 local again = {
@@ -70,11 +70,11 @@ for i = 2, #ARGV do
   end
 end
 return back
-`;
-
-/** Which tokens of some ids are not there. */
-export const MISSING_TOKENS = `
+`,
+  /** Which tokens of some ids are not there. */
+  missingTokens: `
 local missing = {}
 for i = 2, #ARGV do if redis.call('EXISTS', P('id:' .. ARGV[i])) == 0 then missing[#missing + 1] = ARGV[i] end end
 return missing
-`;
+`,
+};

@@ -10,8 +10,9 @@ local function isSame(a, b)
 end
 `;
 
-/** The texts of the old token before and after it and of the replacement; the owner, the limits and the time. */
-export const ROTATE_TOKEN = `
+export const rotationScripts = {
+  /** The texts of the old token before and after it and of the replacement; the owner, the limits and the time. */
+  rotateToken: `
 ${IS_SAME}
 ${COUNTED_TOKENS}
 ${REMOVE_EXCESS}
@@ -33,11 +34,9 @@ addToken(replacement, ARGV[4])
 tellCreated(replacement, ARGV[4])
 noteEnd('ends:' .. string.format('%.0f', old.expiresAt) .. ':' .. old.id)
 return 'rotated'
-`;
-
-export const COUNT_IN_OVERLAP = `return redis.call('ZCOUNT', P('overlaps'), '(' .. ARGV[2], '+inf')`;
-
-export const CLAIM_ENDED_OVERLAPS = `
+`,
+  countInOverlap: `return redis.call('ZCOUNT', P('overlaps'), '(' .. ARGV[2], '+inf')`,
+  claimEndedOverlaps: `
 local found = {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('overlaps'), '-inf', '(' .. ARGV[2], 'LIMIT', 0, ARGV[4])) do
   local _, text = tokenById(id)
@@ -48,10 +47,10 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('overlaps'), '-inf', '(' .. AR
   else redis.call('ZREM', P('overlaps'), id) end
 end
 return found
-`;
-
-export const FINISH_OVERLAPS = `
+`,
+  finishOverlaps: `
 useReserve()
 for i = 2, #ARGV do redis.call('ZREM', P('overlaps'), ARGV[i]) end
 return 0
-`;
+`,
+};

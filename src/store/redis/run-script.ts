@@ -9,7 +9,6 @@ interface Script {
   readonly sha: string;
 }
 
-/** Scripts by name. */
 export type Scripts = Readonly<Record<ScriptName, Script>>;
 
 const PLAIN = scriptsWith(SCRIPT_NAMES, undefined) as Scripts;

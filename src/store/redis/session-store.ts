@@ -3,7 +3,6 @@ import type { RedisClient } from './client.js';
 import type { Reads } from './reads.js';
 import { ownerText, sessionFrom, sessionsWithUses, sudoFrom, text, userFrom } from './records.js';
 
-/** Sessions and sudo grants in Redis. */
 export function redisSessionStore(client: RedisClient, reads: Reads): SessionStore {
   return {
     find: async (digest) => {

@@ -69,7 +69,7 @@ export class MasterSession {
     over: AbortSignal,
   ): Promise<MasterSession> {
     const commands = connectionTo(node, settings);
-    const changes = settings.acknowledge == null ? commands : connectionTo(node, settings);
+    const changes = settings.acknowledge === null ? commands : connectionTo(node, settings);
     const connections = new Set([commands, changes]);
     const giveUp = () => connections.forEach((each) => each.disconnect());
     const timer = setTimeout(giveUp, OPEN_MS);

@@ -1,5 +1,6 @@
 // What the store does with tokens, each in one atomic step; how these scripts are called is in scripts.ts.
-import { readingMany } from './reading-many.js';
+import { BATCH } from './batches.js';
+import { readingMany } from './read-scripts.js';
 import { REFUSE_IF_RECOVERING } from './recovery-scripts.js';
 
 /** The active tokens of a user: those that a limit counts, and those in their overlap. */
@@ -32,7 +33,8 @@ local function removeExcess(userId, stored, now)
 end
 `;
 
-export const CREATE_TOKEN = `
+export const tokenScripts = {
+  createToken: `
 ${COUNTED_TOKENS}
 ${REMOVE_EXCESS}
 local token = cjson.decode(ARGV[2])
@@ -43,10 +45,9 @@ if stored and not removeExcess(token.userId, stored, now) then return 'full' end
 addToken(token, ARGV[2])
 tellCreated(token, ARGV[2])
 return 'created'
-`;
-
-/** Replaces a token's record. The change is told by name, as what ends for good is. */
-export const UPDATE_TOKEN = `
+`,
+  /** Replaces a token's record. The change is told by name, as what ends for good is. */
+  updateToken: `
 useReserve()
 local token = cjson.decode(ARGV[2])
 local known = tokenById(token.id)
@@ -58,23 +59,20 @@ if known.updatedAt ~= tonumber(ARGV[3]) then return 'changed_meanwhile' end
 redis.call('SET', P('token:' .. known.digest), ARGV[2])
 noteEnd(ARGV[4])
 return 'updated'
-`;
-
-/** Tokens by id with their last uses; ids that are gone are left out. */
-export const READ_TOKENS = readingMany(`
+`,
+  /** Tokens by id with their last uses; ids that are gone are left out. */
+  readTokens: readingMany(`
   local _, text = tokenById(ARGV[i])
   if text then add(text) add(redis.call('HGET', P('uses'), ARGV[i]) or '') end
   if not text and #ARGV == 2 then ${REFUSE_IF_RECOVERING} end
-`);
-
-/** How many tokens some users have. */
-export const COUNT_TOKENS = `
+`),
+  /** How many tokens some users have. */
+  countTokens: `
 local count = 0
 for i = 2, #ARGV do count = count + redis.call('SCARD', P('tokens:' .. ARGV[i])) end
 return count
-`;
-
-export const REVOKE = `
+`,
+  revoke: `
 useReserve()
 local tokens, missing = {}, {}
 for i = 2, #ARGV do
@@ -87,22 +85,19 @@ if #missing > 0 then
 end
 for _, token in ipairs(tokens) do revokeToken(token) end
 return {}
-`;
-
-export const FILTER_NEW = `
+`,
+  filterNew: `
 local fresh = {}
 for i = 2, #ARGV do if isNew(ARGV[i]) then fresh[#fresh + 1] = ARGV[i] end end
 return fresh
-`;
-
-export const FILTER_REVOKED = `
+`,
+  filterRevoked: `
 local found = {}
 for i = 2, #ARGV do if redis.call('SISMEMBER', P('revoked'), ARGV[i]) == 1 then found[#found + 1] = ARGV[i] end end
 return found
-`;
-
-/** Imports tokens as a directory does: those that are known or were revoked are left alone. Returns the ids added. */
-export const IMPORT_TOKENS = `
+`,
+  /** Imports tokens as a directory does: those that are known or were revoked are left alone. Returns the ids added. */
+  importTokens: `
 local added = {}
 for i = 2, #ARGV do
   local token = cjson.decode(ARGV[i])
@@ -113,46 +108,51 @@ for i = 2, #ARGV do
   end
 end
 return added
-`;
-
-/** Takes tokens away without remembering them as revoked. */
-export const REMOVE_TOKENS = `
+`,
+  /** Takes tokens away without remembering them as revoked. */
+  removeTokens: `
 useReserve()
 for i = 2, #ARGV do
   local token = tokenById(ARGV[i])
   if token then removeToken(token) end
 end
 return 0
-`;
-
-export const ADD_REVOKED = `
+`,
+  addRevoked: `
 useReserve()
 for i = 2, #ARGV do redis.call('SADD', P('revoked'), ARGV[i]) end
 return 0
-`;
-
-/** Last uses: kind (`token` or `session`), key and record, in turn. An older one never replaces a newer one. */
-export const RECORD_USES = `
-for i = 2, #ARGV, 3 do
-  local kind, key, text = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local hash = kind == 'token' and P('uses') or P('session_uses')
-  local owner = kind == 'token' and P('id:' .. key) or P('session:' .. key)
-  if redis.call('EXISTS', owner) == 1 then
-    local known = redis.call('HGET', hash, key)
-    local use = cjson.decode(text)
-    if not known or cjson.decode(known).at < use.at then
-      redis.call('HSET', hash, key, text)
-      if kind == 'session' then
-        redis.call('ZADD', P('expiry:others'), sessionOverAt(read(owner), use), 'session:' .. key)
-      end
-    end
-  end
-end
-return 0
-`;
-
-/** All tokens less the expired ones. */
-export const COUNT_ACTIVE = `
+`,
+  /** All tokens less the expired ones. */
+  countActive: `
 local all = tonumber(redis.call('GET', P('count:tokens')) or '0')
 return all - redis.call('ZCOUNT', P('expiry:tokens'), '-inf', ARGV[2])
-`;
+`,
+  /**
+   * Ids of tokens that expire behind one time, up to another one, with their times, less those that were rotated: of a batch from a
+   * position on, and how many that had.
+   */
+  listExpiring: `
+local rows = redis.call('ZRANGEBYSCORE', P('expiry:tokens'), '(' .. ARGV[2], ARGV[3], 'WITHSCORES', 'LIMIT', ARGV[4], ${BATCH})
+local found = {}
+for i = 1, #rows, 2 do
+  if not redis.call('ZSCORE', P('overlaps'), rows[i]) then
+    found[#found + 1] = rows[i]
+    found[#found + 1] = rows[i + 1]
+  end
+end
+return {#rows / 2, found}
+`,
+  /** Which of some tokens nobody claimed before. A claim goes a day after its token expired. */
+  claimWarnings: `
+local claimed = {}
+for i = 3, #ARGV do
+  local left = expiryOf(ARGV[i]) - tonumber(ARGV[2])
+  if left ~= math.huge and redis.call('SET', P('warned:' .. ARGV[i]), '', 'NX', 'PX', string.format('%.0f', math.max(0, left) + 86400000)) then
+    tellExpiring(ARGV[i])
+    claimed[#claimed + 1] = ARGV[i]
+  end
+end
+return claimed
+`,
+};

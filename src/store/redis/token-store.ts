@@ -5,7 +5,6 @@ import type { RedisClient } from './client.js';
 import type { Reads } from './reads.js';
 import { ownerText, text, tokenFrom, tokensWithUses, userFrom } from './records.js';
 
-/** Tokens and legacy keys in Redis. */
 export function redisTokenStore(client: RedisClient, reads: Reads): TokenStore {
   const listOfUser = async (userId: string) => reads.tokens(await reads.members(`tokens:${userId}`));
   return {

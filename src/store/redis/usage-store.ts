@@ -4,7 +4,6 @@ import type { RedisClient } from './client.js';
 import type { Reads } from './reads.js';
 import { useRows } from './records.js';
 
-/** Last uses, one-time password steps and counts of writes in Redis. */
 export function redisUsageStore(client: RedisClient, reads: Reads): UsageStore {
   return {
     recordUses: async (uses) => {

@@ -109,17 +109,17 @@ local function tellUserLocked(user)
 end
 `;
 
-/** A text of JSON that tells who is locked, and the customer. */
-export const QUEUE_LOCKED = `
-local locked = cjson.decode(ARGV[2])
-queueEvent('login.locked', 'user:' .. locked.userId, {customerId = ARGV[3], locked = locked})
-return 0
-`;
-
 /** Times of expiry that one step tells of, all tokens of a time together: the next one goes on behind it. */
 const EXPIRED_BATCH = 200;
 
-export const QUEUE_EXPIRED = `
+export const webhookEventScripts = {
+  /** A text of JSON that tells who is locked, and the customer. */
+  queueLocked: `
+local locked = cjson.decode(ARGV[2])
+queueEvent('login.locked', 'user:' .. locked.userId, {customerId = ARGV[3], locked = locked})
+return 0
+`,
+  queueExpired: `
 useReserve()
 if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return 0 end
 local now = webhookTime()
@@ -139,4 +139,5 @@ for i = 1, #rows, 2 do if rows[i + 1] ~= last then tellExpired(rows[i]) end end
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', P('expiry:tokens'), last, last)) do tellExpired(id) end
 redis.call('SET', P('webhooks:expired_until'), last)
 return 1
-`;
+`,
+};

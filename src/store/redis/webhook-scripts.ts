@@ -1,8 +1,9 @@
 import { FORGET_ENDPOINT_MS, MAX_DEAD } from '../webhook-store.js';
 import { APPEND } from './webhook-events.js';
 
-/** Takes or renews the lease: the holder, and its time. Its name begins with a number that grows with each holder. */
-export const ACQUIRE_WEBHOOKS = `
+export const webhookScripts = {
+  /** Takes or renews the lease: the holder, and its time. Its name begins with a number that grows with each holder. */
+  acquireWebhooks: `
 useReserve()
 local key = P('webhooks:lease')
 local name = redis.call('GET', key)
@@ -10,15 +11,13 @@ if name and string.match(name, '^%d+:(.*)$') ~= ARGV[2] then return false end
 name = name or string.format('%.0f:%s', redis.call('INCR', P('webhooks:leases')), ARGV[2])
 redis.call('SET', key, name, 'PX', ARGV[3])
 return name
-`;
-
-export const RELEASE_WEBHOOKS = `
+`,
+  releaseWebhooks: `
 if redis.call('GET', P('webhooks:lease')) == ARGV[2] then redis.call('DEL', P('webhooks:lease')) end
 return 0
-`;
-
-/** The lease, the endpoint, the time and how many. Returns events and how often each was sent, in turn. */
-export const READ_DUE_WEBHOOKS = `
+`,
+  /** The lease, the endpoint, the time and how many. Returns events and how often each was sent, in turn. */
+  readDueWebhooks: `
 if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return false end
 local base, found = 'webhooks:' .. ARGV[3], {}
 if redis.call('HGET', P(base .. ':state'), 'disabledAt') then return found end
@@ -27,10 +26,9 @@ for _, subject in ipairs(redis.call('ZRANGEBYSCORE', P(base .. ':due'), '-inf', 
   found[#found + 1] = redis.call('HGET', P(base .. ':attempts'), subject) or '0'
 end
 return found
-`;
-
-/** The lease, the endpoint, the subject, the id, the time and the outcome as JSON. */
-export const SETTLE_WEBHOOK = `
+`,
+  /** The lease, the endpoint, the subject, the id, the time and the outcome as JSON. */
+  settleWebhook: `
 useReserve()
 if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return 0 end
 local base, subject, now, outcome = 'webhooks:' .. ARGV[3], ARGV[4], ARGV[6], cjson.decode(ARGV[7])
@@ -59,10 +57,9 @@ if outcome.kind == 'dead' then
   redis.call('RPUSH', dead, cjson.encode({event = head, attempts = attempts, failedAt = tonumber(now), error = outcome.error}))
 end
 return 1
-`;
-
-/** The lease, the time and the endpoints that are known. */
-export const KEEP_WEBHOOKS = `
+`,
+  /** The lease, the time and the endpoints that are known. */
+  keepWebhooks: `
 if redis.call('GET', P('webhooks:lease')) ~= ARGV[2] then return 0 end
 local now, known = tonumber(ARGV[3]), {}
 for i = 4, #ARGV do known[ARGV[i]] = true end
@@ -78,10 +75,9 @@ for _, endpoint in ipairs(redis.call('SMEMBERS', P('webhooks:endpoints'))) do
   end
 end
 return 1
-`;
-
-/** Of each endpoint: its id, how many wait, when the oldest happened, how many dead letters, and its state. */
-export const READ_WEBHOOKS = `
+`,
+  /** Of each endpoint: its id, how many wait, when the oldest happened, how many dead letters, and its state. */
+  readWebhooks: `
 local found = {}
 for _, endpoint in ipairs(redis.call('SMEMBERS', P('webhooks:endpoints'))) do
   local base = 'webhooks:' .. endpoint
@@ -92,12 +88,10 @@ for _, endpoint in ipairs(redis.call('SMEMBERS', P('webhooks:endpoints'))) do
   }
 end
 return found
-`;
-
-export const READ_DEAD_WEBHOOKS = `return redis.call('LRANGE', P('webhooks:' .. ARGV[2] .. ':dead'), 0, -1)`;
-
-/** The endpoint, whether all are meant, and ids. */
-export const RESEND_WEBHOOKS = `
+`,
+  readDeadWebhooks: `return redis.call('LRANGE', P('webhooks:' .. ARGV[2] .. ':dead'), 0, -1)`,
+  /** The endpoint, whether all are meant, and ids. */
+  resendWebhooks: `
 ${APPEND}
 local endpoint, all, wanted, count = ARGV[2], ARGV[3] == 'all', {}, 0
 local base = 'webhooks:' .. endpoint
@@ -115,4 +109,5 @@ for _, subject in ipairs(redis.call('ZRANGE', P(base .. ':due'), 0, -1)) do
   redis.call('ZADD', P(base .. ':due'), nextTurn(), subject)
 end
 return count
-`;
+`,
+};

@@ -2,7 +2,6 @@ import type { StoredWebhookEvent } from '../../domain/webhook.js';
 import type { DeadWebhook, DueWebhook, EndpointStatus, WebhookStore } from '../webhook-store.js';
 import type { RedisClient } from './client.js';
 
-/** The queue of webhooks in Redis. */
 export function redisWebhookStore(client: RedisClient): WebhookStore {
   let subscribed = false;
   return {

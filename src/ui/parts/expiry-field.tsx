@@ -3,7 +3,6 @@ import { expiryOf, expiryPresets } from '../expiry-choice.js';
 import { DAY, formatMoment, formatUtc, inputDay } from '../times.js';
 import { Field } from './field.js';
 
-/** What is chosen as expiry. */
 export interface ExpiryValue {
   readonly preset: string;
   /** As a date input has it; used when the preset is `date`. */

@@ -39,7 +39,6 @@ export function Field({ label, hint, error = '', ...input }: FieldProps) {
   );
 }
 
-/** The field of a one-time password. */
 export function OneTimePassword({ error }: { readonly error?: string | undefined }) {
   return (
     <Field

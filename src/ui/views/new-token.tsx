@@ -13,7 +13,6 @@ import { chosenServices, ServiceField } from '../parts/service-field.js';
 import { LINKS } from '../routes.js';
 import { nameOf } from '../words.js';
 
-/** Creates a token and shows its secret once. */
 export function NewToken() {
   const { caller, announce } = useApp();
   const form = useRef<HTMLFormElement>(null);

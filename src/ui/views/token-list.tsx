@@ -21,7 +21,6 @@ interface Listing {
   readonly people: readonly Person[];
 }
 
-/** The tokens of the caller, or of the whole organisation. */
 export function TokenList({ whose }: { readonly whose: 'own' | 'organisation' }) {
   const { caller, announce } = useApp();
   const { customer, may, services, scopes } = caller;

@@ -2,9 +2,18 @@ import { segmentAt } from '../domain/path.js';
 import { isExpired } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { SimulatedCaller } from '../pipeline/simulate.js';
-import { type Change, change, type Decided } from './imagined-change.js';
-import { routeChanges, rulesToAllow, rulesToRefuse } from './imagined-rules.js';
-import { tokenOf, userOf, withRestrictions, withToken, withUser } from './situation.js';
+import { routeChanges, rulesToAllow, rulesToRefuse } from './possible-rules.js';
+import {
+  type Change,
+  change,
+  type Decided,
+  isJwt,
+  tokenOf,
+  userOf,
+  withRestrictions,
+  withToken,
+  withUser,
+} from './situation.js';
 import { syntheticSession, syntheticToken } from './synthetic-subject.js';
 
 /** What could have a refused request allowed, the caller's part first. It is not known yet which of it would. */
@@ -116,10 +125,6 @@ function ofUser(decided: Decided): Change[] {
     ...kinds,
   ];
 } // prettier-ignore
-
-function isJwt(as: SimulatedCaller): boolean {
-  return as !== 'anonymous' && 'subject' in as && as.subject.credential === 'jwt';
-}
 
 function ofToken({ as, loaded, explanation, address, now }: Decided): Change[] {
   const token = tokenOf(as);

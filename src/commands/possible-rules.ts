@@ -1,8 +1,16 @@
 import type { LoadedConfig } from '../config/load.js';
 import { covers, type Rules } from '../policy/patterns.js';
 import { positionOf } from '../policy/rules.js';
-import { type Change, change, type Decided } from './imagined-change.js';
-import { type RuleTableName, type Situation, tokenOf, userOf, without } from './situation.js';
+import {
+  type Change,
+  change,
+  type Decided,
+  type RuleTableName,
+  type Situation,
+  tokenOf,
+  userOf,
+  without,
+} from './situation.js';
 import { withRoute, withRow } from './situation.js';
 
 /** A row of the policy that a caller is judged by. */

@@ -2,19 +2,19 @@
  * What workers counted, also those that are gone. Without them a sum would fall when a worker ends, and whoever takes a
  * rate of it takes a fall for a restart from 0.
  */
-export class WorkerTallies<Worker, Tally> {
-  readonly #sum: (tallies: readonly Tally[]) => Tally;
-  readonly #latest = new Map<Worker, Tally>();
-  #departed: Tally | undefined;
+export class WorkerCounts<Worker, Counts> {
+  readonly #sum: (counts: readonly Counts[]) => Counts;
+  readonly #latest = new Map<Worker, Counts>();
+  #departed: Counts | undefined;
 
   /** @param sum makes one of several */
-  constructor(sum: (tallies: readonly Tally[]) => Tally) {
+  constructor(sum: (counts: readonly Counts[]) => Counts) {
     this.#sum = sum;
   }
 
   /** Notes what a worker counted until now. */
-  note(worker: Worker, tally: Tally): void {
-    this.#latest.set(worker, tally);
+  note(worker: Worker, counts: Counts): void {
+    this.#latest.set(worker, counts);
   }
 
   /** A worker is gone: what it counted stays counted. */
@@ -26,7 +26,7 @@ export class WorkerTallies<Worker, Tally> {
   }
 
   /** What to sum: each worker that reported, and the counts of those that ended. */
-  all(): Tally[] {
+  all(): Counts[] {
     return [...this.#latest.values(), ...(this.#departed === undefined ? [] : [this.#departed])];
   }
 }

@@ -1,0 +1,58 @@
+import { HttpAccounts } from '../accounts/http-accounts.js';
+import { LastSeen } from '../accounts/last-seen.js';
+import { LoginThrottle } from '../accounts/login-throttle.js';
+import { Logins } from '../accounts/login.js';
+import { OneTimePasswords } from '../accounts/one-time-passwords.js';
+import { Sessions } from '../accounts/sessions.js';
+import { StoredAccounts } from '../accounts/stored-accounts.js';
+import { Tokens } from '../accounts/tokens.js';
+import type { Config } from '../config/schema/config.js';
+import type { Log } from '../observe/log.js';
+import { loginChecks } from '../observe/metrics.js';
+import { lastSeenFailures } from '../observe/metrics/store.js';
+import type { FaultLog } from '../pipeline/faults.js';
+import type { OpenedStore } from './stores/open-store.js';
+
+/** Opens what a configuration does with tokens, sessions and logins, on a store. */
+export function openAccounts(
+  config: Config,
+  { store, passwords, sealer }: OpenedStore,
+  log: Log,
+  logFault: FaultLog,
+) {
+  const lastSeen = new LastSeen(
+    store.usage,
+    config.tokens.last_seen_interval,
+    config.sessions.idle_timeout,
+    (error: unknown) => {
+      lastSeenFailures.inc();
+      logFault(error, 'last-seen data not written; retrying');
+    },
+  );
+  const sessions = new Sessions(store.sessions, lastSeen, config.sessions);
+  const tokens = new Tokens(store, lastSeen, config.tokens, Object.keys(config.policy.scopes));
+  const { http } = config.directory;
+  const source = http === null ? null : new HttpAccounts(store.directory, http);
+  const accounts =
+    source ?? new StoredAccounts(store.directory, passwords, new OneTimePasswords(store.usage, sealer));
+  const logins = new Logins(
+    accounts,
+    new LoginThrottle(store.loginThrottle, config.login),
+    (outcome) => loginChecks.inc({ outcome }),
+    async ({ id: userId, customerId }, retryAfter) =>
+      store.webhooks.queueLocked({ userId, reason: 'failed_logins', retryAfter }, customerId, Date.now()),
+  );
+  return {
+    lastSeen,
+    sessions,
+    tokens,
+    logins,
+    /** Writes last uses down. */
+    close: async () => {
+      await lastSeen
+        .close()
+        .catch((error: unknown) => log.warn({ err: error }, 'last-seen data lost at shutdown'));
+      await source?.close();
+    },
+  };
+}

@@ -1,0 +1,59 @@
+import { addressesOf } from '../config/derived.js';
+import type { LoadedConfig } from '../config/load.js';
+import type { Log } from '../observe/log.js';
+import { createLogThrottle } from '../observe/log-throttle.js';
+import { type AddressState, upstreamRetries } from '../observe/metrics.js';
+import { printable } from '../observe/printable.js';
+import {
+  createUpstreams,
+  type Upstream,
+  type UpstreamEvents,
+  type Upstreams,
+} from '../upstream/upstreams.js';
+
+/** Opens the upstreams of a configuration. */
+export function openUpstreams({ upstreams }: LoadedConfig['config'], log: Log): Upstreams {
+  const settings = Object.entries(upstreams).map(
+    ([name, each]) => [name, { ...each, urls: addressesOf(each) }] as const,
+  );
+  return createUpstreams(Object.fromEntries(settings), createUpstreamLog(log));
+}
+
+/** Each address as it is now, for the metrics. */
+export function addressStates({ all }: Upstreams): AddressState[] {
+  return all.flatMap(({ name, addresses }) =>
+    addresses.map(({ origin, health }) => ({ upstream: name, address: origin, usable: health.usable })),
+  );
+}
+
+/** The upstream of a route: the configuration was checked to have it. */
+export function upstreamNamed(
+  upstreams: { get(name: string): Upstream | undefined },
+  name: string,
+): Upstream {
+  const upstream = upstreams.get(name);
+  if (upstream === undefined) throw new Error(`no upstream is named ${name}`);
+  return upstream;
+}
+
+/** Makes the listener that logs what happens to upstreams and counts what is sent again. */
+function createUpstreamLog(log: Log): UpstreamEvents {
+  // An address that is away fails every request.
+  const throttle = createLogThrottle();
+  return {
+    changed: ({ upstream, address, usable, cause }) => {
+      const line = { upstream, address, reason: printable(cause) };
+      if (usable) log.info(line, 'upstream address healthy; used again');
+      else log.warn(line, 'upstream address unhealthy; not used');
+    },
+    failed: ({ upstream, address, code, cause }) => {
+      const suppressed = throttle(`${upstream} ${address} ${code}`);
+      if (suppressed !== undefined)
+        log.warn(
+          { upstream, address, code, reason: printable(cause), suppressed },
+          'upstream address failed',
+        );
+    },
+    retried: (upstream) => upstreamRetries.inc({ upstream }),
+  };
+}

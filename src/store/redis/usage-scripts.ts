@@ -1,0 +1,49 @@
+export const usageScripts = {
+  /** Last uses: kind (`token` or `session`), key and record, in turn. An older one never replaces a newer one. */
+  recordUses: `
+for i = 2, #ARGV, 3 do
+  local kind, key, text = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local hash = kind == 'token' and P('uses') or P('session_uses')
+  local owner = kind == 'token' and P('id:' .. key) or P('session:' .. key)
+  if redis.call('EXISTS', owner) == 1 then
+    local known = redis.call('HGET', hash, key)
+    local use = cjson.decode(text)
+    if not known or cjson.decode(known).at < use.at then
+      redis.call('HSET', hash, key, text)
+      if kind == 'session' then
+        redis.call('ZADD', P('expiry:others'), sessionOverAt(read(owner), use), 'session:' .. key)
+      end
+    end
+  end
+end
+return 0
+`,
+  takeOtpStep: `
+local key, step = P('otp:' .. ARGV[2]), tonumber(ARGV[3])
+if tonumber(redis.call('GET', key) or '-1') >= step then return 0 end
+redis.call('SET', key, ARGV[3])
+return 1
+`,
+  countWrite: `
+local key, hour = P('writes:' .. ARGV[2]), tonumber(ARGV[3])
+local known = tonumber(redis.call('HGET', key, 'hour') or 0)
+if known ~= hour and known ~= hour + 3600000 then redis.call('HSET', key, 'hour', ARGV[3], 'count', 0) end
+return redis.call('HINCRBY', key, 'count', 1)
+`,
+  /**
+   * Takes requests from a token bucket as `takeFrom` does, by the clock of Redis. The key is gone when the bucket is full again.
+   * Returns how many were granted, and after how many milliseconds there is one.
+   */
+  leaseRate: `
+local key, count, per, want = P('rate:' .. ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + tonumber(time[2]) / 1000
+local step = per / count
+local full = math.min(math.max(tonumber(redis.call('GET', key) or '0'), now), now + per)
+local granted = math.min(want, math.floor((now + per - full) / step + 0.001))
+if granted < 1 then return {0, string.format('%.3f', full + step - (now + per))} end
+full = full + granted * step
+redis.call('SET', key, string.format('%.17g', full), 'PX', math.max(1, math.ceil(full - now)))
+return {granted, '0'}
+`,
+};
