@@ -11,6 +11,7 @@ import { isExpired, type Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import type { TokenRotation } from '../store/token-store.js';
+import { firstMisplaced } from './mistyped.js';
 import { readBy } from './parameters.js';
 import { tokenCreatedEvent } from './token-audit-events.js';
 import { limitsOf, type TokenSettings } from './tokens.js';
@@ -34,6 +35,8 @@ export interface RotationRequest {
   readonly overlap: string | undefined;
   /** Names of what else was sent, which is ignored unless one is `overlap` mistyped. */
   readonly ignored?: readonly string[];
+  /** Names of what the query had; the same. */
+  readonly inQuery?: readonly string[];
 }
 
 /** Who asks for a rotation, as far as it bounds what comes of it. */
@@ -120,17 +123,24 @@ export class TokenRotations {
   }
 
   /** Milliseconds. */
-  #readOverlap({ overlap, ignored = [] }: RotationRequest): { readonly ms: number } | Refusal {
+  #readOverlap({ overlap, ignored = [], inQuery = [] }: RotationRequest): { readonly ms: number } | Refusal {
     const { overlap: usual, max_overlap: longest } = this.#settings.rotation;
-    const mistyped = ignored.find((name) => name.toLowerCase() === 'overlap' || isOneEdit(name.toLowerCase(), 'overlap'));
+    const mistyped = ignored.find((name) => meansOverlap(name) !== undefined);
     if (mistyped !== undefined)
       return unprocessable(`The parameter ${JSON.stringify(mistyped)} is unknown; did you mean "overlap"?`);
+    const misplaced = firstMisplaced(inQuery, meansOverlap);
+    if (misplaced !== undefined) return unprocessable(misplaced);
     const read = readBy(overlapSeconds, overlap, UNPROCESSABLE);
     if ('refusal' in read) return read;
     const ms = read.value === undefined ? usual : read.value * 1000;
     if (ms > longest) return unprocessable(`overlap is more than ${Math.floor(longest / 1000)} seconds`);
     return { ms };
   } // prettier-ignore
+}
+
+function meansOverlap(name: string): 'overlap' | undefined {
+  const lower = name.toLowerCase();
+  return lower === 'overlap' || isOneEdit(lower, 'overlap') ? 'overlap' : undefined;
 }
 
 /** Refuses what is no API token that its holder could still use. */

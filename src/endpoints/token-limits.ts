@@ -24,7 +24,7 @@ export const updateToken = endpoint({
   codes: { 422: ['Unprocessable Entity'] },
   refusals: ['NotFound'],
   handle: async (call, services) => {
-    const change = readUpdateToken(call.body);
+    const change = readUpdateToken(call.body, call.head.query);
     if ('refusal' in change) return change;
     const id = segmentAt(call.path, 1) ?? '';
     const { customerId } = subjectOf(call).user;

@@ -96,6 +96,20 @@ t.test('a suspension that a master forgot is made again, and one that this proce
   t.match((await process.tokens.find(before.digest))?.token, suspended, 'where that was forgotten too, it is suspended');
 }); // prettier-ignore
 
+t.test('a suspension by the directory file is remembered like any other', async (t) => {
+  const { redis, store, revocations, creations } = await setUp(t);
+  const process = withRevocations(store, revocations, creations);
+  store.client.events = { adopt: async () => undefined, ended: (names) => revocations.note(names) };
+  const before = token('T9', { services: [], declared: true });
+  const apply = async (more: object) => process.directory.change({ declared: [{ ...before, ...more }] }, NOW);
+  t.equal(await apply({}), undefined);
+  t.same(revocations.names(), [], 'one that is added is in nobody\'s place');
+  await apply({ updatedAt: NOW + 1, restrictions: { suspended: true } });
+  t.same(revocations.names(), [`suspended:${NOW + 1}:T9`]);
+  redis.cli('SET', `{latchkey:}token:${before.digest}`, JSON.stringify({ ...before, v: 2 }));
+  t.match((await process.tokens.find(before.digest))?.token, { restrictions: { suspended: true } });
+}); // prettier-ignore
+
 t.test('a token that was changed is written again as it was changed, or not at all', async (t) => {
   const { store, restore, revocations, creations, digest } = await setUp(t);
   const limited = token('T1', { updatedAt: NOW + 1, restrictions: { rate: '1/1m' } });

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { LoginAttempt } from '../../accounts/login.js';
 import { credentials, readBy, tokenParameters } from '../../accounts/parameters.js';
+import { firstMisplaced } from '../../accounts/mistyped.js';
 import {
   type RestrictionChange,
   restrictionChange,
@@ -14,6 +15,8 @@ import { NAMED, named } from './named.js';
 
 /** Most tokens that one bulk revocation takes; the 64 KiB of a body hold no more. */
 const MAX_BULK = 1_500;
+
+const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 
 const { login, password } = credentials.shape;
 const { scope, expiresAt, services, name } = tokenParameters;
@@ -92,14 +95,17 @@ export function readLogin({ params }: Body): Pick<LoginAttempt, 'login' | 'passw
   return { login: one('user'), password: one('password') };
 }
 
-/** Reads the body of POST /tokens. What the token is asked to be is checked after the password. */
-export function readCreateToken({ params }: Body): {
+/** Reads POST /tokens. What the token is asked to be is checked after the password. */
+export function readCreateToken(
+  { params }: Body,
+  query: string,
+): {
   readonly attempt: Pick<LoginAttempt, 'login' | 'password'>;
   /** Whether it says whom the token is for, if only in a way that is not understood. */
   readonly namesUser: boolean;
   readonly request: TokenRequest;
 } {
-  const { one, last, all, list, otherThan } = parametersOf<typeof createTokenRequest>(params);
+  const { one, last, only, all, list, otherThan } = parametersOf<typeof createTokenRequest>(params);
   const scopes = list('scope');
   const addresses = list('addresses');
   return {
@@ -109,16 +115,17 @@ export function readCreateToken({ params }: Body): {
       name: last('name'),
       scope: scopes.length === 0 ? undefined : scopes.join(' '),
       services: list('services', 'service_id'),
-      expiresAt: last('expires_at'),
+      expiresAt: only('expires_at'),
       restrictions: {
-        rate: last('rate'),
+        rate: only('rate'),
         addresses: addresses.length === 0 ? undefined : addresses,
-        suspended: last('suspended') as 'true' | undefined,
+        suspended: only('suspended') as 'true' | undefined,
       },
       ignored: otherThan(
         ['username', 'password', 'name', 'expires_at', 'rate', 'suspended'],
         ['scope', 'services', 'service_id', 'addresses'],
       ),
+      inQuery: namesIn(query),
     },
   };
 }
@@ -131,19 +138,19 @@ export function readSudo({ params }: Body): Pick<LoginAttempt, 'login' | 'passwo
   return { login: others.length > 0 ? '' : login, password: one('password') };
 }
 
-/** Reads the body of the endpoints that rotate a token. It is checked behind the rights. */
-export function readRotateToken({ params }: Body): RotationRequest {
-  const { all, otherThan } = parametersOf<typeof rotateTokenRequest>(params);
-  const [overlap, ...others] = all('overlap');
-  // Several are no number.
-  return { overlap: others.length > 0 ? '' : overlap, ignored: otherThan(['overlap'], []) };
+/** Reads a request to rotate a token. It is checked behind the rights. */
+export function readRotateToken({ params }: Body, query: string): RotationRequest {
+  const { only, otherThan } = parametersOf<typeof rotateTokenRequest>(params);
+  return { overlap: only('overlap'), ignored: otherThan(['overlap'], []), inQuery: namesIn(query) };
 }
 
-/** Reads the body of PATCH /tokens/:id. */
-export function readUpdateToken({ json }: Body): RestrictionChange | Refusal {
+/** Reads PATCH /tokens/:id. */
+export function readUpdateToken({ json }: Body, query: string): RestrictionChange | Refusal {
+  const misplaced = firstMisplaced(namesIn(query));
+  if (misplaced !== undefined) return { refusal: 'grant', ...UNPROCESSABLE, detail: misplaced };
   if (typeof json !== 'object' || json === null || Array.isArray(json))
     return { refusal: 'malformed', detail: 'expected a body like {"suspended":true,"rate":"600/1m"}' };
-  const read = readBy(updateTokenRequest, json, { status: 422, code: 'Unprocessable Entity' });
+  const read = readBy(updateTokenRequest, json, UNPROCESSABLE);
   return 'refusal' in read ? read : read.value;
 }
 
@@ -163,6 +170,8 @@ function parametersOf<Schema extends z.ZodObject>(params: Params) {
     one: (name: Name) => params.one(name),
     /** The last value of one that may be given several times. */
     last: (name: Name) => params.all(name).at(-1),
+    /** The value of one that must not be given several times, which is empty then: no check accepts that. */
+    only: (name: Name) => (params.all(name).length > 1 ? '' : params.all(name)[0]),
     /** Every value of these, in the order given. */
     all: (...names: Name[]) => params.all(...names),
     /** Every value of these lists, however a client writes one. */
@@ -170,4 +179,9 @@ function parametersOf<Schema extends z.ZodObject>(params: Params) {
     /** The names of all that is read by none of these. */
     otherThan: (names: Name[], lists: Name[]) => params.otherThan(names, lists),
   };
+}
+
+/** The names of the parameters of a query. */
+function namesIn(query: string): string[] {
+  return [...new URLSearchParams(query).keys()];
 }

@@ -151,6 +151,6 @@ for _, text in ipairs(c.tokens) do
     tellCreated(token, text)
   end
 end
-for _, each in ipairs(c.declared) do putDeclared(cjson.decode(each.text), each.text) end
+for _, each in ipairs(c.declared) do putDeclared(cjson.decode(each.text), each.text, each.change) end
 return ''
 `;

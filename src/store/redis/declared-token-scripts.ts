@@ -12,12 +12,17 @@ local function isTaken(token)
   if before and (not before.declared or before.userId ~= token.userId) then return true end
   return not (before and before.digest == token.digest) and redis.call('EXISTS', P('token:' .. token.digest)) == 1
 end
-local function putDeclared(token, text)
+local function putDeclared(token, text, change)
   if isRevoked(token) then return end
   local before = tokenById(token.id)
   if before then removeIndexed(before) end
   addToken(token, text)
-  if before then tellReplaced(before, token, text) else tellCreated(token, text) end
+  if before then
+    tellReplaced(before, token, text)
+    noteEnd(change)
+  else
+    tellCreated(token, text)
+  end
   if before and before.digest ~= token.digest then forbid(before.digest) end
 end
 local function revokeDeclared(id)
