@@ -45,6 +45,8 @@ export interface RotationCaller {
   readonly customerId: string | null;
   /** The replacement expires then at the latest; null: the caller does not bound it. */
   readonly notAfter: EpochMs | null;
+  /** Whether it is a token, and so must not get around a rate by rotating. Who may change limits gets a full bucket. */
+  readonly isToken: boolean;
   /** Refuses a token that may do more than the caller. */
   readonly refuse: (token: Token, owner: User) => Refusal | undefined;
 }
@@ -77,7 +79,7 @@ export class TokenRotations {
       const { token, owner } = found;
       const refusal = refuseState(token, owner, now) ?? caller.refuse(token, owner);
       if (refusal !== undefined) return refusal;
-      const rotated = await this.#write(token, owner, overlap.ms, caller.notAfter, now);
+      const rotated = await this.#write(token, owner, overlap.ms, caller, now);
       if (rotated !== 'changed' && rotated !== 'owner_changed') return rotated;
     }
     return { refusal: 'overloaded', detail: 'The token is being changed by others; try again' };
@@ -94,7 +96,7 @@ export class TokenRotations {
     token: Token,
     owner: User,
     overlap: number,
-    notAfter: EpochMs | null,
+    { notAfter, isToken }: RotationCaller,
     now: EpochMs,
   ): Promise<RotatedToken | Refusal | Extract<TokenRotation, 'changed' | 'owner_changed'>> {
     const limits = limitsOf(this.#settings);
@@ -102,7 +104,14 @@ export class TokenRotations {
     if (await this.#store.tokens.customerHasAtLeast(owner.customerId, ofCustomer))
       return unprocessable(`The customer already has ${ofCustomer} tokens; revoke some first`);
     const secret = newAccessToken();
-    const terms = { id: newId(), digest: digestOf(secret), overlap, maxLifetime, notAfter };
+    const terms = {
+      id: newId(),
+      digest: digestOf(secret),
+      overlap,
+      maxLifetime,
+      notAfter,
+      sharesRate: isToken,
+    };
     const rotation = rotationOf(token, terms, now);
     const auditEvents = rotationEvents(rotation, owner.customerId);
     const written = await unlessUnknown(auditEvents, async () =>

@@ -20,7 +20,7 @@ export async function rotate(id: string, options: RotateOptions): Promise<void> 
   const overlap = readOverlap(options.overlap);
   await withStore(loaded, async (opened) => {
     const rotations = new TokenRotations(opened.store, loaded.config.tokens);
-    const operator = { customerId: null, notAfter: null, refuse: () => undefined };
+    const operator = { customerId: null, notAfter: null, isToken: false, refuse: () => undefined };
     const rotated = await rotations.rotate(id, { overlap }, operator, Date.now());
     if ('refusal' in rotated && rotated.refusal === 'outcome_unknown') {
       recordOperation(opened, ...(rotated.auditEvents ?? []));

@@ -53,6 +53,7 @@ async function rotate(
   const caller = {
     customerId: subject.user.customerId,
     notAfter: isBound ? subject.token.expiresAt : null,
+    isToken: subject.credential === 'token' || subject.credential === 'legacy_key',
     refuse: ownership.refuseWider.bind(ownership, subject),
   };
   const rotated = await rotations.rotate(id, readRotateToken(call.body, call.head.query), caller, call.now);

@@ -177,3 +177,33 @@ t.test('tokens.limits: what a token gets that names none of its own', async (t) 
   const sudo = await narrow.request('/sudo', { method: 'POST', headers: { 'Service-Key': plain.json.access_token }, body: new URLSearchParams({ password: 'x' }) });
   t.match(sudo, { status: 403, json: { detail: /not accepted from the address 127.0.0.1/ } }, 'also where a password is asked for besides');
 }); // prettier-ignore
+
+t.test('a token does not get around its rate by rotating; who may change limits gives a full one', async (t) => {
+  const Cookie = cookie.Cookie;
+  const rotate = async (key: string) => request('/tokens/self/rotate', { method: 'POST', headers: { 'Service-Key': key } });
+  for (const limits of [undefined, { rate: '4/1h' }]) {
+    const on = limits === undefined ? server : await startInProcess(t, { tokens: { limits } });
+    const ask = async (key: string, path = '/x', method = 'GET') => on.request(path, { method, headers: { 'Service-Key': key } });
+    let key = await on.token('superuser', limits === undefined ? { rate: '4/1h' } : {});
+    const first = key;
+    for (let i = 0; i < 3; i++) {
+      const rotated = await ask(key, '/tokens/self/rotate', 'POST');
+      t.equal(rotated.status, 200);
+      t.notOk('rateId' in rotated.json || 'rate_id' in rotated.json);
+      if (i === 1) t.equal((await ask(key, '/tokens/self', 'DELETE')).status, 204, 'the end of one in between changes nothing');
+      key = rotated.json.access_token;
+    }
+    t.equal((await ask(key)).status, 200, 'the fourth request of all of them');
+    for (const each of [key, first]) t.equal((await ask(each)).status, 429);
+    t.equal((await ask(first, '/tokens/self', 'DELETE')).status, 204);
+    t.equal((await ask(key)).status, 429, 'the bucket outlives the token that it began with');
+    await on.opened.store.maintenance.removeExpired(Date.now(), Date.now(), 100);
+    t.equal((await ask(key)).status, 429);
+  }
+  const { json: made } = await create('superuser', { rate: '1/1h' });
+  t.equal((await use(made.access_token)).status, 200);
+  t.equal((await rotate(made.access_token)).status, 429);
+  const fresh = await request(`/tokens/${made.id}/rotate`, { method: 'POST', headers: { Cookie } });
+  t.match(fresh.json, { rate: '1/1h' });
+  t.same([(await use(fresh.json.access_token)).status, (await use(fresh.json.access_token)).status], [200, 429]);
+}); // prettier-ignore

@@ -161,7 +161,7 @@ t.test('a rotation that a failover forgot is made again: the old token ends when
   const known = withRevocations(store, revocations, creations);
   const before = token('T9', { name: 'a "expiresAt":null, name' });
   await store.tokens.create(before, user('U1'), NO_LIMITS, NOW);
-  const terms = { id: 'R9', digest: 'digest-R9', overlap: 10_000, maxLifetime: null, notAfter: null };
+  const terms = { id: 'R9', digest: 'digest-R9', overlap: 10_000, maxLifetime: null, notAfter: null, sharesRate: false };
   t.equal(await known.tokens.rotate(rotationOf(before, terms, NOW), user('U1'), NO_LIMITS, NOW), 'rotated');
   redis.cli('SET', '{latchkey:}token:digest-T9', JSON.stringify({ ...before, v: 1 }));
   redis.cli('ZREM', '{latchkey:}expiry:tokens', 'T9');
