@@ -129,6 +129,20 @@ t.test('what is wrong with limits', async (t) => {
   t.same((await create('superuser', list)).json.addresses, ['10.0.0.0/8', '::1']);
 }); // prettier-ignore
 
+t.test('a form changes limits like JSON, and takes none away', async (t) => {
+  const { json: created } = await create('superuser');
+  const byForm = (pairs: [string, string][]) => request(`/tokens/${created.id}`, { method: 'PATCH', headers: { ...cookie, 'Content-Type': 'application/x-www-form-urlencoded' }, body: new URLSearchParams(pairs).toString() });
+  const limits = { suspended: true, rate: '600/1m', addresses: ['10.0.0.0/8', '::1'] };
+  t.match(await byForm([['suspended', 'true'], ['rate', '600/1m'], ['addresses[]', '10.0.0.0/8'], ['addresses[]', '::1']]), { status: 200, json: limits });
+  t.match(await byForm([['suspended', 'false']]), { status: 200, json: { ...limits, suspended: undefined } });
+  t.match(await byForm([['addresses', '192.0.2.1']]), { status: 200, json: { rate: '600/1m', addresses: ['192.0.2.1'] } });
+  for (const [name, value] of [['rate', ''], ['addresses', ''], ['suspended', ''], ['suspended', 'yes'], ['suspended', 'null'], ['rate', 'null'], ['Rate', '1/1m'], ['suspend', 'true'], ['name', 'x'], ['__proto__', 'x']] as const)
+    t.equal((await byForm([[name, value]])).status, 422, `${name}=${value}`);
+  t.equal((await byForm([['rate', '1/1m'], ['rate', '2/1m']])).status, 422);
+  t.equal((await byForm([])).status, 400);
+  t.match((await request(`/tokens/${created.id}`, { headers: cookie })).json, { rate: '600/1m', addresses: ['192.0.2.1'] });
+}); // prettier-ignore
+
 t.test('a change is in the audit log with what was set, and changes at once are all made', async (t) => {
   const { json: created, audit } = (await create('superuser', { rate: '5/1m' })) as Handled;
   t.match(audit.at(-1), { event: 'token.created', target: { rate: '5/1m' } });

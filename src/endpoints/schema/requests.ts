@@ -16,6 +16,11 @@ import { NAMED, named } from './named.js';
 /** Most tokens that one bulk revocation takes; the 64 KiB of a body hold no more. */
 const MAX_BULK = 1_500;
 
+const FLAGS: ReadonlyMap<string, boolean> = new Map([
+  ['true', true],
+  ['false', false],
+]);
+
 const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 
 const { login, password } = credentials.shape;
@@ -74,6 +79,14 @@ export const freshSudoRequest = named('FreshSudoRequest', {});
 
 /** Body of PATCH /tokens/:id. */
 export const updateTokenRequest = restrictionChange.register(NAMED, { id: 'UpdateTokenRequest' });
+
+/** The same as a form, which sets limits and takes none away. */
+export const updateTokenForm = named('UpdateTokenForm', {
+  suspended: restrictionParameters.suspended,
+  rate: restrictionParameters.rate,
+  'addresses[]': restrictionParameters.addresses,
+  addresses: restrictionParameters.addresses,
+});
 
 /** Body of DELETE /tokens. */
 export const revokeTokensRequest = named('RevokeTokensRequest', {
@@ -145,13 +158,26 @@ export function readRotateToken({ params }: Body, query: string): RotationReques
 }
 
 /** Reads PATCH /tokens/:id. */
-export function readUpdateToken({ json }: Body, query: string): RestrictionChange | Refusal {
+export function readUpdateToken({ json, params }: Body, query: string): RestrictionChange | Refusal {
   const misplaced = firstMisplaced(namesIn(query));
   if (misplaced !== undefined) return { refusal: 'grant', ...UNPROCESSABLE, detail: misplaced };
-  if (typeof json !== 'object' || json === null || Array.isArray(json))
+  const change = json === undefined && params.size > 0 ? changeOf(params) : json;
+  if (typeof change !== 'object' || change === null || Array.isArray(change))
     return { refusal: 'malformed', detail: 'expected a body like {"suspended":true,"rate":"600/1m"}' };
-  const read = readBy(updateTokenRequest, json, UNPROCESSABLE);
+  const read = readBy(updateTokenRequest, change, UNPROCESSABLE);
   return 'refusal' in read ? read : read.value;
+}
+
+/** The change that a form asks for, as JSON would have it. */
+function changeOf(params: Params): Record<string, unknown> {
+  const { only, list, otherThan } = parametersOf<typeof updateTokenForm>(params);
+  const [suspended, rate, addresses] = [only('suspended'), only('rate'), list('addresses')];
+  return {
+    ...Object.fromEntries(otherThan(['suspended', 'rate'], ['addresses']).map((name) => [name, ''])),
+    ...(suspended === undefined ? {} : { suspended: FLAGS.get(suspended) ?? suspended }),
+    ...(rate === undefined ? {} : { rate }),
+    ...(addresses.length === 0 ? {} : { addresses }),
+  };
 }
 
 /** Reads the body of DELETE /tokens: ids, each once. */
