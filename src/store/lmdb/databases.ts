@@ -65,7 +65,7 @@ export interface Databases {
   /** Buckets of request rates by a token's id, as `takeFrom` leaves them, until they are full again. */
   readonly rates: Database<number, string>;
   /** Ids of tokens of whose expiry was told. */
-  readonly warned: Database<true, string>;
+  readonly warned: Database<EpochMs, string>;
   /** `[customerId, serviceId]` */
   readonly servicesOf: Database<true, [string, string]>;
   /** `[customerId, userId]` */
