@@ -747,6 +747,14 @@ export interface components {
     Unauthenticated: {
       msg: string;
     };
+    UpdateTokenForm: {
+      /** @enum {string} */
+      suspended?: 'true' | 'false';
+      /** @example 600/1m */
+      rate?: string;
+      'addresses[]'?: string[];
+      addresses?: string[];
+    };
     UpdateTokenRequest: {
       suspended?: boolean;
       rate?: string | null;
@@ -1553,6 +1561,7 @@ export interface operations {
       content: {
         'application/json': components['schemas']['UpdateTokenRequest'];
         'application/merge-patch+json': components['schemas']['UpdateTokenRequest'];
+        'application/x-www-form-urlencoded': components['schemas']['UpdateTokenForm'];
       };
     };
     responses: {

@@ -49,4 +49,6 @@ export interface DeclaredToken {
   readonly rate?: string | undefined;
   /** Absent: it is accepted from any address, as far as it has no others by default. */
   readonly addresses?: readonly string[] | undefined;
+  /** Absent: it is not. */
+  readonly suspended?: boolean;
 }

@@ -68,16 +68,16 @@ function recordOf(
     services: [...new Set(services)],
     serviceId: services.at(-1) ?? null,
     createdAt,
-    updatedAt: Math.max(wholeSecond(now), before?.updatedAt ?? 0),
+    updatedAt: before === undefined ? createdAt : Math.max(wholeSecond(now), before.updatedAt + 1),
     expiresAt: expiresAt === Infinity ? null : wholeSecond(expiresAt),
     declared: true,
     ...restrictionsOf(entry),
   };
 }
 
-function restrictionsOf({ rate, addresses }: DeclaredToken): Pick<Token, 'restrictions'> {
+function restrictionsOf({ rate, addresses, suspended }: DeclaredToken): Pick<Token, 'restrictions'> {
   const own = addresses === undefined ? undefined : [...new Set(addresses)];
-  const restrictions = restrictionsAfter(undefined, { rate, addresses: own });
+  const restrictions = restrictionsAfter(undefined, { rate, addresses: own, suspended });
   return restrictions === undefined ? {} : { restrictions };
 }
 

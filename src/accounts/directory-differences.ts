@@ -86,7 +86,8 @@ function tokenDifference(before: Token | undefined, token: Token, customerId: st
   const { id, name, userId, digest } = token;
   const after = limitsOf(token);
   if (before === undefined) {
-    const own = token.restrictions === undefined ? [] : restrictionsOf(token);
+    const own =
+      token.restrictions === undefined ? [] : restrictionsOf(token).filter((each) => each !== IN_USE);
     const details = [JSON.stringify(name), `of user ${userId}`, ...after, ...own];
     return { change: 'add', kind: 'token', id, details, created: { token, customerId } };
   }
@@ -107,11 +108,14 @@ function limitsOf({ scopes, services, expiresAt }: Token): string[] {
   ];
 }
 
+const IN_USE = 'not suspended';
+
 function restrictionsOf({ restrictions }: Token): string[] {
-  const { rate, addresses } = restrictions ?? {};
+  const { rate, addresses, suspended } = restrictions ?? {};
   return [
     rate === undefined ? 'no rate' : `rate ${rate}`,
     addresses === undefined ? 'any address' : `addresses ${addresses.join(' ')}`,
+    suspended === true ? 'suspended' : IN_USE,
   ];
 }
 

@@ -24,6 +24,22 @@ export function firstMistyped(names: readonly string[]): string | undefined {
   return undefined;
 }
 
+/**
+ * Says which of some parameters that somebody put into the query, where nobody reads them, were meant to restrict a
+ * token; undefined when none was.
+ */
+export function firstMisplaced(
+  names: readonly string[],
+  meant: (name: string) => string | undefined = meantBy,
+): string | undefined {
+  for (const name of names) {
+    const right = meant(name);
+    if (right !== undefined)
+      return `The parameter ${JSON.stringify(name.slice(0, MAX_TOLD))} in the query is not read; send ${JSON.stringify(right)} in the body`;
+  }
+  return undefined;
+}
+
 const MAX_TOLD = 64;
 
 function meantBy(name: string): string | undefined {

@@ -10,6 +10,7 @@ import { isExpired, type Token } from '../domain/token.js';
 import { ID, type User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import type { TokenRotation, TokenStore } from '../store/token-store.js';
+import { firstMisplaced } from './mistyped.js';
 import { readBy } from './parameters.js';
 import { overlapEndedEvent, tokenCreatedEvent } from './token-audit-events.js';
 import { limitsOf, type TokenSettings, UNPROCESSABLE, unprocessable } from './tokens.js';
@@ -32,6 +33,8 @@ export interface RotationRequest {
   readonly overlap: string | undefined;
   /** Names of what else was sent, which is ignored unless one is `overlap` mistyped. */
   readonly ignored?: readonly string[];
+  /** Names of what the query had; the same. */
+  readonly inQuery?: readonly string[];
 }
 
 /** Who asks for a rotation, as far as it bounds what comes of it. */
@@ -40,6 +43,8 @@ export interface RotationCaller {
   readonly customerId: string | null;
   /** The replacement expires then at the latest; null: the caller does not bound it. */
   readonly notAfter: EpochMs | null;
+  /** Whether it is a token, and so must not get around a rate by rotating. Who may change limits gets a full bucket. */
+  readonly isToken: boolean;
   /** Refuses a token that may do more than the caller. */
   readonly refuse: (token: Token, owner: User) => Refusal | undefined;
 }
@@ -72,7 +77,7 @@ export class TokenRotations {
       const { token, owner } = found;
       const refusal = refuseState(token, owner, now) ?? caller.refuse(token, owner);
       if (refusal !== undefined) return refusal;
-      const rotated = await this.#write(token, owner, overlap.ms, caller.notAfter, now);
+      const rotated = await this.#write(token, owner, overlap.ms, caller, now);
       if (rotated !== 'changed' && rotated !== 'owner_changed') return rotated;
     }
     return { refusal: 'overloaded', detail: 'The token is being changed by others; try again' };
@@ -89,7 +94,7 @@ export class TokenRotations {
     token: Token,
     owner: User,
     overlap: number,
-    notAfter: EpochMs | null,
+    { notAfter, isToken }: RotationCaller,
     now: EpochMs,
   ): Promise<RotatedToken | Refusal | Extract<TokenRotation, 'changed' | 'owner_changed'>> {
     const limits = limitsOf(this.#settings);
@@ -97,7 +102,14 @@ export class TokenRotations {
     if (await this.#store.tokens.customerHasAtLeast(owner.customerId, ofCustomer))
       return unprocessable(`The customer already has ${ofCustomer} tokens; revoke some first`);
     const secret = newAccessToken();
-    const terms = { id: newId(), digest: digestOf(secret), overlap, maxLifetime, notAfter };
+    const terms = {
+      id: newId(),
+      digest: digestOf(secret),
+      overlap,
+      maxLifetime,
+      notAfter,
+      sharesRate: isToken,
+    };
     const rotation = rotationOf(token, terms, now);
     const auditEvents = rotationEvents(rotation, owner.customerId);
     const written = await unlessUnknown(auditEvents, async () =>
@@ -118,17 +130,24 @@ export class TokenRotations {
   }
 
   /** Milliseconds. */
-  #readOverlap({ overlap, ignored = [] }: RotationRequest): { readonly ms: number } | Refusal {
+  #readOverlap({ overlap, ignored = [], inQuery = [] }: RotationRequest): { readonly ms: number } | Refusal {
     const { overlap: usual, max_overlap: longest } = this.#settings.rotation;
-    const mistyped = ignored.find((name) => name.toLowerCase() === 'overlap' || isOneEdit(name.toLowerCase(), 'overlap'));
+    const mistyped = ignored.find((name) => meansOverlap(name) !== undefined);
     if (mistyped !== undefined)
       return unprocessable(`The parameter ${JSON.stringify(mistyped)} is unknown; did you mean "overlap"?`);
+    const misplaced = firstMisplaced(inQuery, meansOverlap);
+    if (misplaced !== undefined) return unprocessable(misplaced);
     const read = readBy(overlapSeconds, overlap, UNPROCESSABLE);
     if ('refusal' in read) return read;
     const ms = read.value === undefined ? usual : read.value * 1000;
     if (ms > longest) return unprocessable(`overlap is more than ${Math.floor(longest / 1000)} seconds`);
     return { ms };
   } // prettier-ignore
+}
+
+function meansOverlap(name: string): 'overlap' | undefined {
+  const lower = name.toLowerCase();
+  return lower === 'overlap' || isOneEdit(lower, 'overlap') ? 'overlap' : undefined;
 }
 
 /** Refuses what is no API token that its holder could still use. */

@@ -9,7 +9,7 @@ import { ID, type User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import type { TokenLimits, TokenWithUse } from '../store/token-store.js';
 import type { LastSeen } from './last-seen.js';
-import { firstMistyped } from './mistyped.js';
+import { firstMisplaced, firstMistyped } from './mistyped.js';
 import { readBy, tokenParameters, unknownService } from './parameters.js';
 import { tokenCreatedEvent, tokenRevokedEvent } from './token-audit-events.js';
 import { changeToken } from './token-changes.js';
@@ -38,6 +38,8 @@ export interface TokenRequest {
   readonly restrictions?: z.input<typeof restrictions>;
   /** Names of what else was sent, which is ignored unless one is a restriction mistyped. */
   readonly ignored?: readonly string[];
+  /** Names of what the query had, which is ignored unless one is that of a restriction. */
+  readonly inQuery?: readonly string[];
 }
 
 export function limitsOf({ max_per_user: active, max_stored_per_user: stored }: TokenSettings): TokenLimits {
@@ -72,7 +74,7 @@ export class Tokens {
   ): Promise<{ token: Token; secret: string } | Refusal | 'owner_changed'> {
     const scopes = this.#readScopes(request.scope);
     if ('refusal' in scopes) return scopes;
-    const mistyped = firstMistyped(request.ignored ?? []);
+    const mistyped = firstMistyped(request.ignored ?? []) ?? firstMisplaced(request.inQuery ?? []);
     if (mistyped !== undefined) return unprocessable(mistyped);
     const expiry = this.#readExpiry(request.expiresAt, now);
     if ('refusal' in expiry) return expiry;

@@ -19,7 +19,7 @@ export async function rotate(id: string, options: RotateOptions): Promise<void> 
   const overlap = readOverlap(options.overlap);
   await withStore(loaded, async (opened) => {
     const rotations = new TokenRotations(opened.store, loaded.config.tokens);
-    const operator = { customerId: null, notAfter: null, refuse: () => undefined };
+    const operator = { customerId: null, notAfter: null, isToken: false, refuse: () => undefined };
     const rotated = await rotations.rotate(id, { overlap }, operator, Date.now());
     const unconfirmed = 'the rotation is not confirmed; it may have been made (latchkey token list shows it)';
     const { rotation, secret, customerId, auditEvents } = unlessRefused(opened, rotated, unconfirmed);

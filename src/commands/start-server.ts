@@ -117,7 +117,7 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
     webhooks.refresh(),
   );
   webhooks.refresh();
-  const cleaning = startCleaning(opened, log, () => reloader.current.config.tokens);
+  const stopCleaning = startCleaning(opened, log, () => reloader.current.config.tokens);
   const restarter = new Restarter(serving, log);
   const watching = watchFiles(
     () => {
@@ -165,7 +165,7 @@ async function serveAsPrimary(options: ServeOptions, { opened, sink, tracing }: 
     async () => {
       draining = true;
       log.info('draining');
-      clearInterval(cleaning);
+      stopCleaning();
       clearInterval(watching);
       await Promise.all([serving.drain(), webhooks.stop()]);
       opened.audit.record({ event: 'server.stopped', outcome: 'success', actor: null });

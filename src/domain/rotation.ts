@@ -12,6 +12,8 @@ export interface RotationTerms {
   readonly maxLifetime: number | null;
   /** The replacement expires then at the latest; null: nobody asks for that. */
   readonly notAfter: EpochMs | null;
+  /** Whether both count their requests in one bucket: a token that rotates does not get around its rate. */
+  readonly sharesRate: boolean;
 }
 
 /** Both tokens of a rotation as they are after it, and the old one as it was read. */
@@ -26,7 +28,7 @@ export interface Rotation {
  * one was made to last. The old one expires after the overlap, and never later than it would have.
  */
 export function rotationOf(before: Token, terms: RotationTerms, now: EpochMs): Rotation {
-  const { declared: _, rotated, predecessorId: __, ...kept } = before;
+  const { declared: _, rotated, predecessorId: __, rateId, ...kept } = before;
   const lifetime = rotated === undefined ? lifetimeOf(before) : rotated.lifetime;
   const at = wholeSecond(now);
   return {
@@ -46,6 +48,7 @@ export function rotationOf(before: Token, terms: RotationTerms, now: EpochMs): R
       createdAt: at,
       updatedAt: at,
       expiresAt: expiryOf(at, lifetime, terms),
+      ...(terms.sharesRate ? { rateId: rateId ?? before.id } : {}),
     },
   };
 }

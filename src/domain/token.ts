@@ -23,6 +23,8 @@ export interface Token {
   readonly predecessorId?: string | undefined;
   /** Set once it was rotated: it expires after an overlap, in which both it and its replacement are accepted. */
   readonly rotated?: Rotated | undefined;
+  /** Id of the token whose bucket its requests are counted in, where a token made it by a rotation; absent: its own. */
+  readonly rateId?: string | undefined;
   /** What limits its use, absent from a token without limits. An older Latchkey does not read a record that has it. */
   readonly restrictions?: TokenRestrictions | undefined;
 }

@@ -81,6 +81,8 @@ export interface RequestBody {
   readonly afterFreshLogin?: z.ZodObject;
   /** Absent: JSON and forms. */
   readonly types?: readonly string[];
+  /** What a form has, where that is not what JSON has. */
+  readonly form?: z.ZodObject;
 }
 
 /** A request to a built-in endpoint, authorized and with its body read. */

@@ -3,7 +3,7 @@ import { unlessUnknown } from '../accounts/unconfirmed.js';
 import { segmentAt } from '../domain/path.js';
 import { endpoint, subjectOf } from './endpoint.js';
 import { token } from './schema/answers.js';
-import { readUpdateToken, updateTokenRequest } from './schema/requests.js';
+import { readUpdateToken, updateTokenForm, updateTokenRequest } from './schema/requests.js';
 import { tokenObject } from './token-object.js';
 
 /** Changes the limits of a token. A session is asked for, so that no token can widen itself. */
@@ -19,12 +19,16 @@ export const updateToken = endpoint({
   description:
     'What is absent stays as it is, and `null` takes a limit of its own away. A suspended token is refused like an ' +
     "unknown one until it is resumed. Another user's token needs the action `customer_token:write` too.",
-  request: { schema: updateTokenRequest, types: ['application/json', 'application/merge-patch+json'] },
+  request: {
+    schema: updateTokenRequest,
+    types: ['application/json', 'application/merge-patch+json'],
+    form: updateTokenForm,
+  },
   answer: token,
   codes: { 422: ['Unprocessable Entity'] },
   refusals: ['NotFound'],
   handle: async (call, services) => {
-    const change = readUpdateToken(call.body);
+    const change = readUpdateToken(call.body, call.head.query);
     if ('refusal' in change) return change;
     const id = segmentAt(call.path, 1) ?? '';
     const { customerId } = subjectOf(call).user;

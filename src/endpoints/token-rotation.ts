@@ -52,9 +52,10 @@ async function rotate(
   const caller = {
     customerId: subject.user.customerId,
     notAfter: isBound ? subject.token.expiresAt : null,
+    isToken: subject.credential === 'token' || subject.credential === 'legacy_key',
     refuse: ownership.refuseWider.bind(ownership, subject),
   };
-  const rotated = await rotations.rotate(id, readRotateToken(call.body), caller, call.now);
+  const rotated = await rotations.rotate(id, readRotateToken(call.body, call.head.query), caller, call.now);
   if ('refusal' in rotated) return rotated;
   const { rotation, secret, customerId, auditEvents } = rotated;
   return { status: 200, json: createdTokenObject(rotation.replacement, customerId, secret), auditEvents };

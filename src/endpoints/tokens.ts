@@ -67,7 +67,7 @@ export const tokens = {
       /** A credential counts only when no login name is sent: clients send theirs with everything. */
       handle: async (call, services) => {
         const { head, now } = call;
-        const { attempt, namesUser, request } = readCreateToken(call.body);
+        const { attempt, namesUser, request } = readCreateToken(call.body, call.head.query);
         const grant = (user: User) => services.tokens.create(user, request, now);
         const hasProof = namesUser || attempt.password !== undefined;
         const byProvider = hasProof ? undefined : await checkFreshLogin(call, services, 400, grant);

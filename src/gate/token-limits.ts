@@ -44,7 +44,7 @@ export class TokenLimits {
   /** Why a subject may not make a request now; undefined when it may. @param counts whether the rate applies to it */
   refuse(subject: Subject, { client }: RequestHead, counts: boolean): MaybePromise<Refusal | undefined> {
     if (subject.credential === 'session' || subject.credential === 'jwt') return undefined;
-    const { id, restrictions } = subject.token;
+    const { id, rateId, restrictions } = subject.token;
     if (restrictions === undefined && this.#defaults === undefined) return undefined;
     const addresses = restrictions?.addresses ?? this.#defaults?.addresses ?? null;
     if (addresses !== null && !this.#isIn(addresses, client.address)) {
@@ -52,7 +52,7 @@ export class TokenLimits {
     }
     const rate = restrictions?.rate ?? this.#defaults?.rate ?? null;
     if (rate === null || this.#rates === null || !counts) return undefined;
-    const wait = this.#rates.take(id, rate);
+    const wait = this.#rates.take(rateId ?? id, rate);
     return typeof wait === 'number' ? refusalOf(wait) : wait.then(refusalOf);
   }
 

@@ -18,6 +18,7 @@ const FIELD_VERSIONS: readonly (readonly [name: string, version: number])[] = [
   ['declared', 2],
   ['predecessorId', 2],
   ['rotated', 2],
+  ['rateId', 2],
   ['restrictions', 2],
 ];
 

@@ -67,7 +67,7 @@ export interface TokenStore {
   countActive(now: EpochMs): MaybePromise<number>;
   /** Tokens that expire after `from`, and at `until` at the latest. Rotated ones, which have a replacement, are left out. */
   listExpiring(from: EpochMs, until: EpochMs): MaybePromise<ExpiringToken[]>;
-  /** Which of some tokens nobody claimed before: whoever claims one tells of its expiry. The check and the claim are one step. */
+  /** Which of some tokens nobody claimed for the expiry that they have: whoever claims one tells of it. The check and the claim are one step. */
   claimWarnings(ids: readonly string[], now: EpochMs): Promise<string[]>;
 
   /** Adds a token unless its owner is not as verified any more or has as many as the limits allow, in one step. */

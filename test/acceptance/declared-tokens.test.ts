@@ -19,6 +19,7 @@ interface Entry {
   expires_at?: string;
   rate?: string;
   addresses?: string[];
+  suspended?: boolean;
 }
 
 const { url, folder, configFile, create, login, server } = await startFixture(t, {
@@ -146,6 +147,15 @@ t.test('limits of a declared token are those of its entry, and nobody changes th
   t.match(changed, { status: 422, json: { detail: /declared in the directory file/ } });
   t.match(await run(['token', 'suspend', entry.id, '--config', configFile]), { code: 1, stderr: /declared in the directory file/ });
   t.equal(await status(secret), 403, 'as it was');
+  t.match(await apply([{ ...limited, suspended: true }]), { code: 0, stdout: /^~ token \S+: not suspended -> suspended\n/ });
+  t.same((await call(secret)).json, { msg: 'Provided credentials are missing or invalid' });
+  t.match((await send(url, `/tokens/${entry.id}`, { headers })).json, { suspended: true, rate: '50/1m' });
+  t.match(await run(['token', 'resume', entry.id, '--config', configFile]), { code: 1, stderr: /declared in the directory file/ });
+  t.match(await apply([limited]), { code: 0, stdout: /^~ token \S+: suspended -> not suspended\n/ });
+  t.equal(await status(secret), 403, 'accepted again, from its addresses');
+  const born = (await generate()).entry;
+  t.match(await apply([limited, { ...born, suspended: true }]), { code: 0, stdout: /^\+ token .*, any address, suspended\n/ });
+  t.match(await apply([limited]), { code: 0 });
   t.match(await apply([{ ...entry, rate: '50/1m' }]), { code: 0, stdout: /^~ token \S+: addresses 10\.0\.0\.0\/8 -> any address\n/ });
   t.match((await call(secret, '/tokens/self')).json, { rate: '50/1m', addresses: undefined });
   t.match(await apply([{ ...entry, rate: 'fast', addresses: [] }]), { code: 1, stderr: /tokens\.0\.rate: expected a rate[^]*tokens\.0\.addresses: expected an address/ });

@@ -60,3 +60,39 @@ t.test('it says nothing to whoever does not know the password, and a wrong scope
   t.match(await send(url, '/tokens', { body: new URLSearchParams(both) }), { status: 400, json: { code: 'invalid_scope' } });
   t.equal((await send(url, '/tokens', { headers: { Cookie: await login('superuser') } })).status, 200);
 }); // prettier-ignore
+
+t.test('a restriction in the query is refused: only the body is read', async (t) => {
+  const body = new URLSearchParams(OWN);
+  const meant = [...MEANT, ...['scope', 'scope[]', 'services', 'services[0]', 'service_id', 'expires_at', 'rate', 'addresses', 'suspended'].map((name) => [name, name.replace(/\[.*/, '')] as const)];
+  for (const [name, right] of meant) {
+    const { status, json } = await send(url, `/tokens?${new URLSearchParams([[name, 'x']])}`, { body });
+    t.equal(status, 422, name);
+    t.equal(json.detail, `The parameter ${JSON.stringify(name)} in the query is not read; send ${JSON.stringify(right)} in the body`);
+  }
+  for (const name of IGNORED) t.equal((await send(url, `/tokens?${new URLSearchParams([[name, 'x']])}`, { body })).status, 200, name);
+
+  const { id, access_token: key } = (await send(url, '/tokens', { body })).json;
+  const [Cookie, form] = [await login('superuser'), { body: '', headers: { 'Service-Key': key } }];
+  for (const query of ['suspended=true', 'Suspended=true', 'rate=1/1m', 'addresses[]=10.0.0.1', 'address=10.0.0.1']) {
+    const change = await send(url, `/tokens/${id}?${query}`, { method: 'PATCH', headers: { Cookie }, json: {} });
+    t.match(change, { status: 422, json: { detail: / in the query is not read; send "(suspended|rate|addresses)" in the body$/ } }, query);
+  }
+  for (const query of ['overlap=0', 'Overlap=0', 'overlaps=0']) {
+    t.match(await send(url, `/tokens/self/rotate?${query}`, { method: 'POST', ...form }), { status: 422, json: { detail: / in the query is not read; send "overlap" in the body$/ } }, query);
+    t.match(await send(url, `/tokens/${id}/rotate?${query}`, { method: 'POST', headers: { Cookie } }), { status: 422 }, query);
+  }
+  t.match((await send(url, '/tokens/self', form)).json, { expires_at: null, rate: undefined, suspended: undefined }, 'nothing changed');
+  t.equal((await send(url, `/tokens/${id}?x=1`, { method: 'PATCH', headers: { Cookie }, json: {} })).status, 200);
+  t.equal((await send(url, '/tokens/self/rotate?x=1', { method: 'POST', ...form })).status, 200);
+}); // prettier-ignore
+
+t.test('a restriction that has one value is refused with several: no one knows which was meant', async (t) => {
+  for (const [name, one, other] of [['expires_at', '2098-01-01T00:00:00Z', '2099-01-01T00:00:00Z'], ['rate', '1/1m', '600/1m'], ['suspended', 'true', 'false']] as const) {
+    const form = { body: new URLSearchParams([...Object.entries(OWN), [name, one], [name, other]]) };
+    for (const sent of [form, asJson(name, [one, other])]) {
+      const { status, json } = await send(url, '/tokens', sent);
+      t.equal(status, 422, name);
+      t.match(json.detail, new RegExp(`^${name} must be `));
+    }
+  }
+}); // prettier-ignore

@@ -7,6 +7,7 @@ import { send } from '../helpers/http.js';
 import { run } from '../helpers/latchkey.js';
 import { startRedis } from '../helpers/redis.js';
 import { rememberSecret } from '../helpers/secrets.js';
+import { until } from '../helpers/until.js';
 
 const status = async (url: string, key: string) =>
   (await send(url, '/service/SVC1', { headers: { 'Service-Key': key } })).status;
@@ -33,7 +34,7 @@ t.test('token rotate prints a secret that works beside the old one; killed, it l
     t.match(await run(['token', 'show', id, '--config', configFile]), { stdout: /^replaced by +\w{22}$/m });
     const events = readFileSync(join(folder, 'audit.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line));
     t.match(events.filter(({ event }) => event === 'token.rotated'), [{ target: { token_id: id }, actor: { operator: String } }]);
-    t.match((await send(server.admin, '/metrics')).text, /^latchkey_tokens_in_overlap 0$/m, 'as it was at the start');
+    await until(async () => /^latchkey_tokens_in_overlap 1$/m.test((await send(server.admin, '/metrics')).text), 'it is counted within seconds', 15_000);
 
     const json = await run(['token', 'rotate', id, '--json', '--config', configFile]);
     rememberSecret(JSON.parse(json.stdout).access_token);
@@ -41,6 +42,12 @@ t.test('token rotate prints a secret that works beside the old one; killed, it l
     t.match(await run(['token', 'rotate', id, '--overlap', '8d', '--config', configFile]), { code: 1, stderr: /overlap is more than 604800 seconds/ });
     t.match(await run(['token', 'rotate', id, '--overlap', 'soon', '--config', configFile]), { code: 2, stderr: /--overlap: expected a duration/ });
     t.match(await run(['token', 'rotate', 'none', '--config', configFile]), { code: 1, stderr: /Cannot find token 'none'/ });
+
+    const { id: brief, access_token: last } = (await create('user')).json;
+    const rotated = await send(url, '/tokens/self/rotate', { method: 'POST', headers: { 'Service-Key': last, 'User-Agent': 'nightly/2.0' }, body: new URLSearchParams({ overlap: '1' }) });
+    const ended = () => readFileSync(join(folder, 'audit.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line)).filter(({ event, target }) => event === 'token.expired' && target.token_id === brief);
+    await until(() => ended().length > 0, 'the end of an overlap is told within seconds', 25_000);
+    t.match(ended(), [{ reason: 'rotated', target: { successor_id: rotated.json.id, last_ip: '127.0.0.1', last_user_agent: 'nightly/2.0' } }]);
 
     for (const when of ['before', 'within', 'after'] as const) {
       const plain = (await create('user')).json.id as string;

@@ -26,7 +26,12 @@ const SETTINGS = {
   rotation: { overlap: 100 * SECOND, max_overlap: 1_000 * SECOND },
 }; // prettier-ignore
 const LIMITS = { rate: '5/1m', addresses: ['10.0.0.0/8', '::1'] };
-const OPERATOR: RotationCaller = { customerId: null, notAfter: null, refuse: () => undefined };
+const OPERATOR: RotationCaller = {
+  customerId: null,
+  notAfter: null,
+  isToken: false,
+  refuse: () => undefined,
+};
 
 async function begin(settings: object = {}) {
   const store = openLmdbStore(join(temporaryFolder(t), 'store'));

@@ -315,7 +315,7 @@ t.test('each fault of a directory', async (t) => {
       ['a token of a stranger', token('').replace('user_id: U1', 'user_id: nobody-here'), /tokens.0.user_id: no user has this id; write the id of one under users$/],
       ['a token with two names', token(', nam: x'), /^5:\d+: unknown key "nam" \(did you mean "name"\?\)$/],
       ['a restriction that is not known', token(', service: [S1]'), /unknown key "service" \(did you mean "services"\?\)$/],
-      ['no restriction yet', token(', suspended: true'), /unknown key "suspended"/],
+      ['a word for a flag', token(', suspended: maybe'), /tokens\.0\.suspended: expected true or false, found text/],
       ['no rate', token(', rate: "1"'), /^5:\d+: tokens.0.rate: expected a rate like 600\/1m/],
       ['bits behind a prefix', token(', addresses: [10.0.0.1/8]'), /tokens.0.addresses.0: expected an address or a range/],
       ['no address', token(', addresses: []'), /tokens.0.addresses: expected an address or a range/],

@@ -129,6 +129,20 @@ t.test('what is wrong with limits', async (t) => {
   t.same((await create('superuser', list)).json.addresses, ['10.0.0.0/8', '::1']);
 }); // prettier-ignore
 
+t.test('a form changes limits like JSON, and takes none away', async (t) => {
+  const { json: created } = await create('superuser');
+  const byForm = (pairs: [string, string][]) => request(`/tokens/${created.id}`, { method: 'PATCH', headers: { ...cookie, 'Content-Type': 'application/x-www-form-urlencoded' }, body: new URLSearchParams(pairs).toString() });
+  const limits = { suspended: true, rate: '600/1m', addresses: ['10.0.0.0/8', '::1'] };
+  t.match(await byForm([['suspended', 'true'], ['rate', '600/1m'], ['addresses[]', '10.0.0.0/8'], ['addresses[]', '::1']]), { status: 200, json: limits });
+  t.match(await byForm([['suspended', 'false']]), { status: 200, json: { ...limits, suspended: undefined } });
+  t.match(await byForm([['addresses', '192.0.2.1']]), { status: 200, json: { rate: '600/1m', addresses: ['192.0.2.1'] } });
+  for (const [name, value] of [['rate', ''], ['addresses', ''], ['suspended', ''], ['suspended', 'yes'], ['suspended', 'null'], ['rate', 'null'], ['Rate', '1/1m'], ['suspend', 'true'], ['name', 'x'], ['__proto__', 'x']] as const)
+    t.equal((await byForm([[name, value]])).status, 422, `${name}=${value}`);
+  t.equal((await byForm([['rate', '1/1m'], ['rate', '2/1m']])).status, 422);
+  t.equal((await byForm([])).status, 400);
+  t.match((await request(`/tokens/${created.id}`, { headers: cookie })).json, { rate: '600/1m', addresses: ['192.0.2.1'] });
+}); // prettier-ignore
+
 t.test('a change is in the audit log with what was set, and changes at once are all made', async (t) => {
   const { json: created, audit } = (await create('superuser', { rate: '5/1m' })) as Handled;
   t.match(audit.at(-1), { event: 'token.created', target: { rate: '5/1m' } });
@@ -176,4 +190,34 @@ t.test('tokens.limits: what a token gets that names none of its own', async (t) 
   t.equal((await narrow.request('/x', { headers: { Cookie: await narrow.login('superuser') } })).status, 200, 'a session has none');
   const sudo = await narrow.request('/sudo', { method: 'POST', headers: { 'Service-Key': plain.json.access_token }, body: new URLSearchParams({ password: 'x' }) });
   t.match(sudo, { status: 403, json: { detail: /not accepted from the address 127.0.0.1/ } }, 'also where a password is asked for besides');
+}); // prettier-ignore
+
+t.test('a token does not get around its rate by rotating; who may change limits gives a full one', async (t) => {
+  const Cookie = cookie.Cookie;
+  const rotate = async (key: string) => request('/tokens/self/rotate', { method: 'POST', headers: { 'Service-Key': key } });
+  for (const limits of [undefined, { rate: '4/1h' }]) {
+    const on = limits === undefined ? server : await startInProcess(t, { tokens: { limits } });
+    const ask = async (key: string, path = '/x', method = 'GET') => on.request(path, { method, headers: { 'Service-Key': key } });
+    let key = await on.token('superuser', limits === undefined ? { rate: '4/1h' } : {});
+    const first = key;
+    for (let i = 0; i < 3; i++) {
+      const rotated = await ask(key, '/tokens/self/rotate', 'POST');
+      t.equal(rotated.status, 200);
+      t.notOk('rateId' in rotated.json || 'rate_id' in rotated.json);
+      if (i === 1) t.equal((await ask(key, '/tokens/self', 'DELETE')).status, 204, 'the end of one in between changes nothing');
+      key = rotated.json.access_token;
+    }
+    t.equal((await ask(key)).status, 200, 'the fourth request of all of them');
+    for (const each of [key, first]) t.equal((await ask(each)).status, 429);
+    t.equal((await ask(first, '/tokens/self', 'DELETE')).status, 204);
+    t.equal((await ask(key)).status, 429, 'the bucket outlives the token that it began with');
+    await on.opened.store.maintenance.removeExpired(Date.now(), Date.now(), 100);
+    t.equal((await ask(key)).status, 429);
+  }
+  const { json: made } = await create('superuser', { rate: '1/1h' });
+  t.equal((await use(made.access_token)).status, 200);
+  t.equal((await rotate(made.access_token)).status, 429);
+  const fresh = await request(`/tokens/${made.id}/rotate`, { method: 'POST', headers: { Cookie } });
+  t.match(fresh.json, { rate: '1/1h' });
+  t.same([(await use(fresh.json.access_token)).status, (await use(fresh.json.access_token)).status], [200, 429]);
 }); // prettier-ignore

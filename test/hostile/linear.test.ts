@@ -106,7 +106,7 @@ function takeBody(text: string, type: string): void {
   const body = parseBody(Buffer.from(text), type);
   if ('refusal' in body) return;
   readLogin(body);
-  readCreateToken(body);
+  readCreateToken(body, text);
   readSudo(body);
   readRevokeTokens(body);
 }

@@ -36,7 +36,7 @@ function told(name: string): (string | undefined)[] {
   ].map(([text = '', type]) => {
     const body = parseBody(Buffer.from(text), type);
     if ('refusal' in body) throw new Error(`${name}: ${body.refusal}`);
-    return firstMistyped(readCreateToken(body).request.ignored ?? []);
+    return firstMistyped(readCreateToken(body, '').request.ignored ?? []);
   });
 }
 

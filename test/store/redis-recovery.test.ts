@@ -96,6 +96,20 @@ t.test('a suspension that a master forgot is made again, and one that this proce
   t.match((await process.tokens.find(before.digest))?.token, suspended, 'where that was forgotten too, it is suspended');
 }); // prettier-ignore
 
+t.test('a suspension by the directory file is remembered like any other', async (t) => {
+  const { redis, store, revocations, creations } = await setUp(t);
+  const process = withRevocations(store, revocations, creations);
+  store.client.events = { adopt: async () => undefined, ended: (names) => revocations.note(names) };
+  const before = token('T9', { services: [], declared: true });
+  const apply = async (more: object) => process.directory.change({ declared: [{ ...before, ...more }] }, NOW);
+  t.equal(await apply({}), undefined);
+  t.same(revocations.names(), [], 'one that is added is in nobody\'s place');
+  await apply({ updatedAt: NOW + 1, restrictions: { suspended: true } });
+  t.same(revocations.names(), [`suspended:${NOW + 1}:T9`]);
+  redis.cli('SET', `{latchkey:}token:${before.digest}`, JSON.stringify({ ...before, v: 2 }));
+  t.match((await process.tokens.find(before.digest))?.token, { restrictions: { suspended: true } });
+}); // prettier-ignore
+
 t.test('a token that was changed is written again as it was changed, or not at all', async (t) => {
   const { store, restore, revocations, creations, digest } = await setUp(t);
   const limited = token('T1', { updatedAt: NOW + 1, restrictions: { rate: '1/1m' } });
@@ -147,7 +161,7 @@ t.test('a rotation that a failover forgot is made again: the old token ends when
   const known = withRevocations(store, revocations, creations);
   const before = token('T9', { name: 'a "expiresAt":null, name' });
   await store.tokens.create(before, user('U1'), NO_LIMITS, NOW);
-  const terms = { id: 'R9', digest: 'digest-R9', overlap: 10_000, maxLifetime: null, notAfter: null };
+  const terms = { id: 'R9', digest: 'digest-R9', overlap: 10_000, maxLifetime: null, notAfter: null, sharesRate: false };
   t.equal(await known.tokens.rotate(rotationOf(before, terms, NOW), user('U1'), NO_LIMITS, NOW), 'rotated');
   redis.cli('SET', '{latchkey:}token:digest-T9', JSON.stringify({ ...before, v: 1 }));
   redis.cli('ZREM', '{latchkey:}expiry:tokens', 'T9');

@@ -57,9 +57,9 @@ export function fleetCommand(): Command {
     .addHelpText(
       'after',
       `
-HEARTBEAT is how long ago a sidecar wrote its last heartbeat; after 12 seconds without one it is not listed. LINK is how long
-before that heartbeat it was last certain to receive change notifications of a networked store. A sidecar with several
-workers is listed once, with the oldest of their times. Exits with 1 when the sidecars run different configurations.`,
+HEARTBEAT is how long ago a sidecar wrote its last heartbeat; after 12 seconds without one it is not listed. LAG is how far
+it may be behind a networked store: how long before that heartbeat it last knew that it receives changes. A sidecar with several
+workers is listed once, with the largest of their times. Warns when the sidecars run different configurations.`,
     )
     .action(async (options: ReportOptions) => (await import('../fleet.js')).listFleet(options));
 }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { isName, MAX_NAME, MAX_SERVICES } from '../../domain/limits.js';
 import { parseTime } from '../../domain/time.js';
 import { addresses, rate } from './token-limits.js';
-import { id, text } from './units.js';
+import { flag, id, text } from './units.js';
 
 /** A SHA-256 in hexadecimal: a secret as a directory file holds it. */
 export const sha256 = z
@@ -38,6 +38,7 @@ export const declaredTokenSchema = z.strictObject({
     .describe('Without it, the token expires as late as tokens.max_lifetime allows'),
   rate: rate.optional().describe('Requests that the token may make in a time, like 600/1m'),
   addresses: addresses.optional().describe('Addresses and ranges of the clients that may use the token'),
+  suspended: flag.default(false).describe('While it is true, the token is refused like an unknown one'),
 });
 
 /** The same as it is written in the file. */

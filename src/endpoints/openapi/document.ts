@@ -114,7 +114,8 @@ function requestBody(request: RequestBody, settings: EndpointSettings): Json {
   const { types = [JSON_TYPE, FORM] } = request;
   const schemas = schemasIn(request, settings);
   const either = schemas.length === 1 ? schemaRef(request.schema) : { anyOf: schemas.map(schemaRef) };
-  return { required: request.optional !== true, content: content(types, either) };
+  const form = request.form === undefined ? {} : content([FORM], schemaRef(request.form));
+  return { required: request.optional !== true, content: { ...content(types, either), ...form } };
 }
 
 /** The bodies that an endpoint takes in a configuration. */

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { LoginAttempt } from '../../accounts/login.js';
 import { credentials, readBy, tokenParameters } from '../../accounts/parameters.js';
+import { firstMisplaced } from '../../accounts/mistyped.js';
 import {
   type RestrictionChange,
   restrictionChange,
@@ -14,6 +15,13 @@ import { NAMED, named } from './named.js';
 
 /** Most tokens that one bulk revocation takes; the 64 KiB of a body hold no more. */
 const MAX_BULK = 1_500;
+
+const FLAGS: ReadonlyMap<string, boolean> = new Map([
+  ['true', true],
+  ['false', false],
+]);
+
+const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 
 const { login, password } = credentials.shape;
 const { scope, expiresAt, services, name } = tokenParameters;
@@ -70,6 +78,14 @@ export const freshSudoRequest = named('FreshSudoRequest', {});
 
 export const updateTokenRequest = restrictionChange.register(NAMED, { id: 'UpdateTokenRequest' });
 
+/** The same as a form, which sets limits and takes none away. */
+export const updateTokenForm = named('UpdateTokenForm', {
+  suspended: restrictionParameters.suspended,
+  rate: restrictionParameters.rate,
+  'addresses[]': restrictionParameters.addresses,
+  addresses: restrictionParameters.addresses,
+});
+
 /** Body of DELETE /tokens. */
 export const revokeTokensRequest = named('RevokeTokensRequest', {
   data: z
@@ -90,14 +106,17 @@ export function readLogin({ params }: Body): Pick<LoginAttempt, 'login' | 'passw
   return { login: one('user'), password: one('password') };
 }
 
-/** Reads the body of POST /tokens. What the token is asked to be is checked after the password. */
-export function readCreateToken({ params }: Body): {
+/** Reads POST /tokens. What the token is asked to be is checked after the password. */
+export function readCreateToken(
+  { params }: Body,
+  query: string,
+): {
   readonly attempt: Pick<LoginAttempt, 'login' | 'password'>;
   /** Whether it says whom the token is for, if only in a way that is not understood. */
   readonly namesUser: boolean;
   readonly request: TokenRequest;
 } {
-  const { one, last, all, list, otherThan } = parametersOf<typeof createTokenRequest>(params);
+  const { one, last, only, all, list, otherThan } = parametersOf<typeof createTokenRequest>(params);
   const scopes = list('scope');
   const addresses = list('addresses');
   return {
@@ -107,16 +126,17 @@ export function readCreateToken({ params }: Body): {
       name: last('name'),
       scope: scopes.length === 0 ? undefined : scopes.join(' '),
       services: list('services', 'service_id'),
-      expiresAt: last('expires_at'),
+      expiresAt: only('expires_at'),
       restrictions: {
-        rate: last('rate'),
+        rate: only('rate'),
         addresses: addresses.length === 0 ? undefined : addresses,
-        suspended: last('suspended') as 'true' | undefined,
+        suspended: only('suspended') as 'true' | undefined,
       },
       ignored: otherThan(
         ['username', 'password', 'name', 'expires_at', 'rate', 'suspended'],
         ['scope', 'services', 'service_id', 'addresses'],
       ),
+      inQuery: namesIn(query),
     },
   };
 }
@@ -128,19 +148,33 @@ export function readSudo({ params }: Body): Pick<LoginAttempt, 'login' | 'passwo
   return { login: others.length > 0 ? '' : login, password: one('password') };
 }
 
-/** Reads the body of the endpoints that rotate a token. It is checked behind the rights. */
-export function readRotateToken({ params }: Body): RotationRequest {
-  const { all, otherThan } = parametersOf<typeof rotateTokenRequest>(params);
-  const [overlap, ...others] = all('overlap');
-  // Several are no number.
-  return { overlap: others.length > 0 ? '' : overlap, ignored: otherThan(['overlap'], []) };
+/** Reads a request to rotate a token. It is checked behind the rights. */
+export function readRotateToken({ params }: Body, query: string): RotationRequest {
+  const { only, otherThan } = parametersOf<typeof rotateTokenRequest>(params);
+  return { overlap: only('overlap'), ignored: otherThan(['overlap'], []), inQuery: namesIn(query) };
 }
 
-export function readUpdateToken({ json }: Body): RestrictionChange | Refusal {
-  if (typeof json !== 'object' || json === null || Array.isArray(json))
+/** Reads PATCH /tokens/:id. */
+export function readUpdateToken({ json, params }: Body, query: string): RestrictionChange | Refusal {
+  const misplaced = firstMisplaced(namesIn(query));
+  if (misplaced !== undefined) return { refusal: 'grant', ...UNPROCESSABLE, detail: misplaced };
+  const change = json === undefined && params.size > 0 ? changeOf(params) : json;
+  if (typeof change !== 'object' || change === null || Array.isArray(change))
     return { refusal: 'malformed', detail: 'expected a body like {"suspended":true,"rate":"600/1m"}' };
-  const read = readBy(updateTokenRequest, json, { status: 422, code: 'Unprocessable Entity' });
+  const read = readBy(updateTokenRequest, change, UNPROCESSABLE);
   return 'refusal' in read ? read : read.value;
+}
+
+/** The change that a form asks for, as JSON would have it. */
+function changeOf(params: Params): Record<string, unknown> {
+  const { only, list, otherThan } = parametersOf<typeof updateTokenForm>(params);
+  const [suspended, rate, addresses] = [only('suspended'), only('rate'), list('addresses')];
+  return {
+    ...Object.fromEntries(otherThan(['suspended', 'rate'], ['addresses']).map((name) => [name, ''])),
+    ...(suspended === undefined ? {} : { suspended: FLAGS.get(suspended) ?? suspended }),
+    ...(rate === undefined ? {} : { rate }),
+    ...(addresses.length === 0 ? {} : { addresses }),
+  };
 }
 
 /** Reads the body of DELETE /tokens: ids, each once. */
@@ -159,6 +193,8 @@ function parametersOf<Schema extends z.ZodObject>(params: Params) {
     one: (name: Name) => params.one(name),
     /** The last value of one that may be given several times. */
     last: (name: Name) => params.all(name).at(-1),
+    /** The value of one that must not be given several times, which is empty then: no check accepts that. */
+    only: (name: Name) => (params.all(name).length > 1 ? '' : params.all(name)[0]),
     /** Every value of these, in the order given. */
     all: (...names: Name[]) => params.all(...names),
     /** Every value of these lists, however a client writes one. */
@@ -166,4 +202,9 @@ function parametersOf<Schema extends z.ZodObject>(params: Params) {
     /** The names of all that is read by none of these. */
     otherThan: (names: Name[], lists: Name[]) => params.otherThan(names, lists),
   };
+}
+
+/** The names of the parameters of a query. */
+function namesIn(query: string): string[] {
+  return [...new URLSearchParams(query).keys()];
 }

@@ -8,6 +8,9 @@ import type { OpenedStore } from './open-store.js';
 import { reportEndedOverlaps } from '../../accounts/token-rotations.js';
 
 const INTERVAL_MS = 60_000;
+/** It is looked at tokens this often, and less often where that takes more than a hundredth of the time. */
+const LOOK_MS = 5_000;
+const LOOK_SHARE = 100;
 /** A last use has reached the store by then, from every sidecar. */
 const SETTLE_MS = 5_000;
 /** Removed at a time, so that a write never holds the store for long. */
@@ -19,42 +22,67 @@ const KEEP_EXPIRED_TOKENS_MS = 30 * 24 * 3_600_000;
 type CleaningSettings = Pick<Config['tokens'], 'last_seen_interval' | 'warn_before'>;
 
 /**
- * Removes what nobody can use any more, in the background, and counts what is left: one process does it for all. Stop it
- * with `clearInterval`.
+ * Removes what nobody can use any more, in the background, reports what has ended or is about to, and counts what is left:
+ * one process does it for all.
  *
  * @param settings of tokens, as they are now
+ * @returns stops it
  */
-export function startCleaning(
-  opened: OpenedStore,
-  log: Log,
-  settings: () => CleaningSettings,
-): NodeJS.Timeout {
+export function startCleaning(opened: OpenedStore, log: Log, settings: () => CleaningSettings): () => void {
   const { store } = opened;
   const expiring = new ExpiringTokens(opened, () => settings().warn_before);
   // A store that can't answer yet is counted with the first cleaning.
   count(store, Date.now()).catch(() => undefined);
-  expiring.look(Date.now()).catch(() => undefined);
-  return setInterval(() => {
-    clean(opened, expiring, settings().last_seen_interval, log).catch((error: unknown) =>
-      log.warn({ err: error }, 'expired records not removed'),
-    );
+  const cleaning = setInterval(() => {
+    clean(opened, log).catch((error: unknown) => log.warn({ err: error }, 'expired records not removed'));
   }, INTERVAL_MS).unref();
+  const stopLooking = startLooking(
+    async () => look(opened, expiring, settings().last_seen_interval),
+    (error) => log.warn({ err: error }, 'tokens that end not reported'),
+  );
+  return () => {
+    clearInterval(cleaning);
+    stopLooking();
+  };
 }
 
-async function clean(
-  opened: OpenedStore,
-  expiring: ExpiringTokens,
-  lastSeenInterval: number,
-  log: Log,
-): Promise<void> {
+/** Looks at once, and again and again. Where it fails it is tried again after a minute; the first time nothing is told. */
+function startLooking(look: () => Promise<void>, failed: (error: unknown) => void): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  let stopped = false;
+  const run = async (isFirst: boolean): Promise<void> => {
+    const began = performance.now();
+    let wait = INTERVAL_MS;
+    try {
+      await look();
+      wait = Math.min(INTERVAL_MS, Math.max(LOOK_MS, (performance.now() - began) * LOOK_SHARE));
+    } catch (error) {
+      if (!isFirst) failed(error);
+    }
+    if (!stopped) timer = setTimeout(() => void run(false), wait).unref();
+  };
+  void run(true);
+  return () => {
+    stopped = true;
+    clearTimeout(timer);
+  };
+}
+
+async function clean(opened: OpenedStore, log: Log): Promise<void> {
   const { store } = opened;
   const now = Date.now();
   while ((await store.maintenance.removeExpired(now, now - KEEP_EXPIRED_TOKENS_MS, BATCH)) === BATCH);
   await deleteUsers(opened, log, now);
-  await reportEndedOverlaps(store.tokens, lastSeenInterval + SETTLE_MS, now, (event) =>
+  await count(store, now);
+}
+
+async function look(opened: OpenedStore, expiring: ExpiringTokens, lastSeenInterval: number): Promise<void> {
+  const { tokens } = opened.store;
+  const now = Date.now();
+  await reportEndedOverlaps(tokens, lastSeenInterval + SETTLE_MS, now, (event) =>
     opened.audit.note({ ...event, actor: null }),
   );
-  await count(store, now);
+  tokensInOverlap.set(await tokens.countInOverlap(now));
   await expiring.look(now);
 }
 
@@ -69,6 +97,5 @@ async function deleteUsers({ store, audit }: OpenedStore, log: Log, now: number)
 
 async function count(store: Store, now: number): Promise<void> {
   activeTokens.set(await store.tokens.countActive(now));
-  tokensInOverlap.set(await store.tokens.countInOverlap(now));
   pendingDeletions.set((await store.directory.listPendingDeletions()).length);
 }

@@ -18,8 +18,8 @@ const BATCH = 500;
 export class ExpiringTokens {
   readonly #opened: Pick<OpenedStore, 'store' | 'audit'>;
   readonly #warnBefore: () => number | null;
-  /** Ids of those that are known to be told of. */
-  #reported = new Set<string>();
+  /** Those that are known to be told of, with the expiry that was told. */
+  #reported = new Map<string, EpochMs>();
 
   /** @param warnBefore milliseconds (`tokens.warn_before`), as it is now; null: nothing is told */
   constructor(opened: Pick<OpenedStore, 'store' | 'audit'>, warnBefore: () => number | null) {
@@ -35,13 +35,10 @@ export class ExpiringTokens {
     for (const [within, ms] of WITHIN)
       expiringTokens.set({ within }, expiring.filter(({ expiresAt }) => expiresAt <= now + ms).length);
     if (warnBefore === null) return;
-    const due = expiring.filter(({ expiresAt }) => expiresAt <= now + warnBefore).map(({ id }) => id);
-    for (const some of partsOf(
-      due.filter((id) => !this.#reported.has(id)),
-      BATCH,
-    ))
-      await this.#tell(some, now);
-    this.#reported = new Set(due);
+    const due = expiring.filter(({ expiresAt }) => expiresAt <= now + warnBefore);
+    const fresh = due.filter(({ id, expiresAt }) => this.#reported.get(id) !== expiresAt).map(({ id }) => id);
+    for (const some of partsOf(fresh, BATCH)) await this.#tell(some, now);
+    this.#reported = new Map(due.map(({ id, expiresAt }) => [id, expiresAt]));
   }
 
   async #tell(ids: readonly string[], now: EpochMs): Promise<void> {

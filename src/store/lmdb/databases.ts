@@ -62,10 +62,10 @@ export interface Databases {
   readonly sudoGrants: Database<Stored<{ readonly until: EpochMs }>, [string, string]>;
   /** Writes of a user in the hour that was counted last. */
   readonly writes: Database<{ readonly hour: EpochMs; readonly count: number }, string>;
-  /** Buckets of request rates by the token's id, as `takeFrom` leaves them. */
+  /** Buckets of request rates by a token's id, as `takeFrom` leaves them, until they are full again. */
   readonly rates: Database<number, string>;
   /** Ids of tokens of whose expiry was told. */
-  readonly warned: Database<true, string>;
+  readonly warned: Database<EpochMs, string>;
   /** `[customerId, serviceId]` */
   readonly servicesOf: Database<true, [string, string]>;
   /** `[customerId, userId]` */

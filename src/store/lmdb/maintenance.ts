@@ -1,3 +1,4 @@
+import type { EpochMs } from '../../domain/time.js';
 import { StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
 import type { Maintenance } from '../maintenance.js';
 import { type Databases, RESTORING } from './databases.js';
@@ -34,8 +35,27 @@ export function lmdbMaintenance(transactions: Transactions, close: () => Promise
       const remove = (dbs: Databases, key: ExpiryKey): void =>
         void (removed += Number(removeExpired(dbs, key)));
       await transactions.writeInParts(due, remove, 'removal');
+      await removeFullBuckets(transactions, now, limit);
       return removed;
     },
     close,
   };
+}
+
+/** A full bucket is the same as none. Its token may be gone, and others still count in it, so it stays until then. */
+async function removeFullBuckets(transactions: Transactions, now: EpochMs, limit: number): Promise<void> {
+  const isFull = ({ rates }: Databases, id: string) => (rates.get(id) ?? Infinity) <= now;
+  const full: string[] = [];
+  await transactions.scan(
+    ({ rates }) => rates,
+    [{}],
+    (dbs, id) => {
+      if (isFull(dbs, id)) full.push(id);
+      return full.length < limit ? undefined : 'stop';
+    },
+  );
+  const remove = (dbs: Databases, id: string) => {
+    if (isFull(dbs, id)) dbs.rates.removeSync(id);
+  };
+  await transactions.writeInParts(full, remove, 'removal');
 }

@@ -42,6 +42,7 @@ export class Overlaps {
 
   async claimEnded(endedBefore: EpochMs, until: EpochMs, limit: number): Promise<TokenWithUse[]> {
     const due = await this.#ids((at) => at < endedBefore, limit);
+    if (due.length === 0) return [];
     return this.#transactions.write((dbs) => {
       const claimed = due.filter((id) => (dbs.overlaps.get(id) ?? Infinity) < endedBefore);
       for (const id of claimed) dbs.overlaps.putSync(id, until);

@@ -40,13 +40,15 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
     },
     claimWarnings: async (ids) =>
       transactions.write((dbs) => {
-        const { tokenIds, warned } = dbs;
-        const fresh = ids.filter((id) => tokenIds.doesExist(id) && !warned.doesExist(id));
-        for (const id of fresh) {
-          warned.putSync(id, true);
-          if (dbs.outbox.subscriptions.length > 0) tellExpiring(dbs, readToken(dbs, id));
-        }
-        return fresh;
+        const { warned, outbox } = dbs;
+        return ids.filter((id) => {
+          const token = readToken(dbs, id);
+          const at = token?.expiresAt ?? null;
+          if (at === null || warned.get(id) === at) return false;
+          warned.putSync(id, at);
+          if (outbox.subscriptions.length > 0) tellExpiring(dbs, token);
+          return true;
+        });
       }),
     create: async (token, owner, limits, now) =>
       transactions.write((dbs) => createToken(dbs, token, owner, limits, now)),

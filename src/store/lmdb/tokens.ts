@@ -46,7 +46,6 @@ function putIndexed(dbs: Databases, token: Token): void {
 export function removeToken(dbs: Databases, token: Token): void {
   tellRemoved(dbs, token);
   dbs.uses.removeSync(token.id);
-  dbs.rates.removeSync(token.id);
   dbs.warned.removeSync(token.id);
   dbs.tokenIds.removeSync(token.id);
   dbs.declared.removeSync(token.id);

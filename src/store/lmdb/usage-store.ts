@@ -30,9 +30,9 @@ export function lmdbUsageStore(transactions: Transactions): UsageStore {
       }),
     // It replaces a number, so it goes on when there is little room.
     leaseRate: async (tokenId, rate, want) =>
-      transactions.remove(({ tokenIds, rates }) => {
+      transactions.remove(({ rates }) => {
         const { granted, state, retryAfter } = takeFrom(rates.get(tokenId) ?? 0, rate, want, Date.now());
-        if (granted > 0 && tokenIds.doesExist(tokenId)) rates.putSync(tokenId, state);
+        if (granted > 0) rates.putSync(tokenId, state);
         return { granted, retryAfter };
       }),
   };

@@ -14,12 +14,17 @@ local function isTaken(token)
   if before and (not before.declared or before.userId ~= token.userId) then return true end
   return not (before and before.digest == token.digest) and redis.call('EXISTS', P('token:' .. token.digest)) == 1
 end
-local function putDeclared(token, text)
+local function putDeclared(token, text, change)
   if isRevoked(token) then return end
   local before = tokenById(token.id)
   if before then removeIndexed(before) end
   addToken(token, text)
-  if before then tellReplaced(before, token, text) else tellCreated(token, text) end
+  if before then
+    tellReplaced(before, token, text)
+    noteEnd(change)
+  else
+    tellCreated(token, text)
+  end
   if before and before.digest ~= token.digest then forbid(before.digest) end
 end
 local function revokeDeclared(id)
@@ -180,6 +185,6 @@ for _, text in ipairs(c.tokens) do
     tellCreated(token, text)
   end
 end
-for _, each in ipairs(c.declared) do putDeclared(cjson.decode(each.text), each.text) end
+for _, each in ipairs(c.declared) do putDeclared(cjson.decode(each.text), each.text, each.change) end
 return ''
 `;

@@ -2,6 +2,7 @@ import type { EpochMs } from '../../domain/time.js';
 import type { Token } from '../../domain/token.js';
 import { loginKey } from '../../domain/user.js';
 import { encode } from '../records.js';
+import { nameOfChange } from '../revocations.js';
 import type { ChangeRefused, Changes } from '../directory-store.js';
 import { OutcomeUnknown, StoreUnavailable } from '../faults.js';
 import { batches } from './batches.js';
@@ -77,7 +78,7 @@ function changeOf(changes: Changes, checkOnly: boolean): string {
     tokens: checkOnly ? [] : tokens.map((token) => JSON.stringify(encode(token))),
     rehashed: changes.rehashed ?? [],
     needs: [...needs],
-    declared: declared.map((token) => ({ id: token.id, text: text(token) })),
+    declared: declared.map((token) => ({ id: token.id, text: text(token), change: nameOfChange(token) })),
     owners: [...new Set([...tokens, ...declared].map(({ userId }) => userId))],
     revokeDeclared: changes.revokeDeclared ?? [],
     removeTokens: changes.removeTokens ?? [],

@@ -143,12 +143,15 @@ for i = 1, #rows, 2 do
 end
 return {#rows / 2, found}
 `,
-  /** Which of some tokens nobody claimed before. A claim goes a day after its token expired. */
+  /** Which of some tokens nobody claimed for the expiry that they have. A claim goes a day after that. */
   claimWarnings: `
 local claimed = {}
 for i = 3, #ARGV do
-  local left = expiryOf(ARGV[i]) - tonumber(ARGV[2])
-  if left ~= math.huge and redis.call('SET', P('warned:' .. ARGV[i]), '', 'NX', 'PX', string.format('%.0f', math.max(0, left) + 86400000)) then
+  local at, key = expiryOf(ARGV[i]), P('warned:' .. ARGV[i])
+  local expiry = string.format('%.0f', at)
+  if at ~= math.huge and redis.call('GET', key) ~= expiry then
+    local left = math.max(0, at - tonumber(ARGV[2]))
+    redis.call('SET', key, expiry, 'PX', string.format('%.0f', left + 86400000))
     tellExpiring(ARGV[i])
     claimed[#claimed + 1] = ARGV[i]
   end

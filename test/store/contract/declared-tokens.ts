@@ -32,6 +32,21 @@ export async function declaredTokensContract(check: Check): Promise<void> {
     t.strictSame((await store.tokens.filterRevoked(['id:D1', 'digest-D1', 'id:D2', 'digest-D2'])), ['id:D1', 'digest-D1']);
   }); // prettier-ignore
 
+  await check('a token whose expiry moved is claimed again, once for each expiry', async (t, first, reopen) => {
+    const expires = async (store: Store, expiresAt: number | null) => put(store, declaredToken('D1', { expiresAt }));
+    const claims = async (store: Store) => (await Promise.all([1, 2, 3].map(async () => store.tokens.claimWarnings(['D1'], NOW)))).flat();
+    await expires(first, NOW + 1_000);
+    t.same(await claims(first), ['D1']);
+    await expires(first, NOW + 9_000);
+    t.same(await claims(first), ['D1'], 'later');
+    const store = await reopen();
+    t.same(await claims(store), []);
+    await expires(store, NOW + 5_000);
+    t.same(await claims(store), ['D1'], 'sooner');
+    await expires(store, null);
+    t.same(await claims(store), [], 'never');
+  }); // prettier-ignore
+
   await check('a revoked declared token never comes back, by its id or by its secret', async (t, first, reopen) => {
     await put(first, declaredToken('D1'), declaredToken('D2'), declaredToken('D3'));
     t.strictSame(await first.tokens.revoke(['D1']), [], 'by its holder');

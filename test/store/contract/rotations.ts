@@ -9,7 +9,7 @@ const UNLIMITED: TokenLimits = { active: null, stored: null };
 
 /** A rotation with an overlap of ten seconds. */
 function rotation(before: Token, id: string, more: Partial<RotationTerms> = {}) {
-  return rotationOf(before, { id, digest: `digest-${id}`, overlap: 10_000, maxLifetime: null, notAfter: null, ...more }, NOW);
+  return rotationOf(before, { id, digest: `digest-${id}`, overlap: 10_000, maxLifetime: null, notAfter: null, sharesRate: false, ...more }, NOW);
 } // prettier-ignore
 
 /** Tokens that are replaced by new ones. */

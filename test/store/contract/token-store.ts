@@ -120,7 +120,14 @@ export async function tokenStoreContract(check: Check): Promise<void> {
   await check('a rotated token is not listed as one that expires soon', async (t, store, reopen) => {
     const before = token('T1', { expiresAt: NOW + 60_000 });
     await createToken(store, before, null, NOW);
-    const terms = { id: 'T2', digest: 'digest-T2', overlap: 10_000, maxLifetime: null, notAfter: null };
+    const terms = {
+      id: 'T2',
+      digest: 'digest-T2',
+      overlap: 10_000,
+      maxLifetime: null,
+      notAfter: null,
+      sharesRate: false,
+    };
     const made = rotationOf(before, terms, NOW);
     t.equal(await store.tokens.rotate(made, user('U1'), { active: null, stored: null }, NOW), 'rotated');
     const tokens = Array.from({ length: 1_100 }, (_, i) => token(`R${i}`, { expiresAt: NOW + 20_000 }));

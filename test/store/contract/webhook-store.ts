@@ -97,7 +97,7 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     await told('a refused change', []);
     await createToken(store, token('T3', { userId: 'U2' }), null, NOW);
     const before = token('T3', { userId: 'U2' });
-    const terms = { id: 'T4', digest: 'digest-T4', overlap: 10_000, maxLifetime: null, notAfter: null };
+    const terms = { id: 'T4', digest: 'digest-T4', overlap: 10_000, maxLifetime: null, notAfter: null, sharesRate: false };
     t.equal(await store.tokens.rotate(rotationOf(before, terms, NOW), ownerOf('U2'), UNLIMITED, NOW), 'rotated');
     await told('rotated', ['created T3', 'created T4']);
     t.equal(await change({ removeUsers: ['U2'], removeTokens: ['T3', 'T4'] }), undefined);
@@ -136,7 +136,7 @@ export async function webhookStoreContract(check: Check): Promise<void> {
     await store.maintenance.removeExpired(LATER, Date.now(), 99);
     t.same(await tell(), [], 'nothing is told of what goes afterwards');
     const alive = token('alive');
-    const ends = rotationOf(alive, { id: 'R', digest: 'digest-R', overlap: 0, maxLifetime: null, notAfter: null }, past);
+    const ends = rotationOf(alive, { id: 'R', digest: 'digest-R', overlap: 0, maxLifetime: null, notAfter: null, sharesRate: false }, past);
     t.equal(await store.tokens.rotate(ends, ownerOf('U1'), UNLIMITED, second), 'rotated');
     t.same(await tell(), ['expired alive'], 'a rotation without an overlap');
     const declared = token('D', { declared: true });
