@@ -91,6 +91,14 @@ export function compareWithLog(
   return { result: 'differs', reason: null };
 }
 
+/** Whether a judgement is the logged one in all that the log holds of it. */
+export function agreesWithLog(entry: LoggedRequest, explanation: Explanation): boolean {
+  const { detail } = explanation.verdict;
+  return (
+    compareWithLog(entry, explanation).result === 'same' && (entry.detail === null || entry.detail === detail)
+  );
+}
+
 function undetermined(reason: string): Comparison {
   return { result: 'undetermined', reason };
 }

@@ -47,7 +47,6 @@ export async function findLoggedRequest(file: string, requestId: string): Promis
   let expiredTokenId: string | null = null;
   const written = JSON.stringify(requestId);
   for await (const line of logLines(file)) {
-    if (reading.lines === 0) refuseCompressed(file, line);
     note(reading, line);
     if (!line.includes(written)) continue;
     const entry = readLogLine(line);
@@ -68,13 +67,6 @@ function refuseFolder(file: string): void {
     `--log: ${file} is a folder; name a file in it, or "cat ${file}/* | latchkey explain ... --log -"`,
   );
 }
-
-/** The first bytes of gzip (RFC 1952 2.3.1), as they are read as text. */
-function refuseCompressed(file: string, line: string): void {
-  if (line.charCodeAt(0) !== 0x1f) return;
-  const unpack = file === '-' ? 'put "gunzip -c |" in front' : `run "gunzip -c ${file} | latchkey explain ... --log -"`;
-  throw new CommandFailed(`--log: ${file === '-' ? 'standard input' : file} is compressed; ${unpack}`);
-} // prettier-ignore
 
 /** Without a parser: a log may hold millions of other lines. */
 function note(reading: Reading, line: string): void {
