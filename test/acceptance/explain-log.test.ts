@@ -128,7 +128,7 @@ async function explainAll(file: string, entries = ENTRIES): Promise<LoggedExplan
   const loaded = loadConfig(file);
   const all = [];
   for (const { requestId } of entries) {
-    const found = await findLoggedRequest(logFile, requestId);
+    const found = await findLoggedRequest(logFile, { field: 'request_id', id: requestId });
     all.push(await explainLogged(loaded, found, { target: undefined, fields: [], address: undefined }));
   }
   return all;
@@ -281,6 +281,19 @@ t.test('a token by its id: what it is, the decision, and pairs where no single c
   t.match(await explain('--token-id', 'none', '--path', '/'), { code: 1, stderr: /no token has the id none \(latchkey token list shows them\)/ });
 }); // prettier-ignore
 
+t.test('the last request with a token', async (t) => {
+  const tokenIdOf = ({ caller }: LoggedRequest) => (caller !== null && 'tokenId' in caller ? caller.tokenId : null);
+  const refused = ENTRIES.find((entry) => entry.outcome === 'service' && tokenIdOf(entry) !== null) as LoggedRequest;
+  const id = tokenIdOf(refused) ?? '';
+  const last = ENTRIES.findLast((entry) => tokenIdOf(entry) === id) as LoggedRequest;
+  t.not(last.requestId, refused.requestId);
+  const { stdout } = await explain('--token-id', id, '--log', logFile, '--json');
+  t.match(JSON.parse(stdout), { request_id: last.requestId, logged: { token_id: id }, others: [], comparison: { result: 'same' } });
+  t.match(await explain('--token-id', 'none', '--log', logFile), { code: 1, stderr: /no entry of a request has the token_id none in / });
+  t.match(await explain('--token-id', id, '--log', logFile, '--method', 'PUT'), { code: 2, stderr: /the log says the method/ });
+  t.match(await explain('--anonymous', '--path', '/', '--log', logFile), { code: 2, stderr: /or --token-id ID and --log FILE/ });
+}); // prettier-ignore
+
 t.test('faults name the place and the remedy', async (t) => {
   const zipped = join(folder, 'latchkey.log.gz');
   writeFileSync(zipped, gzipSync(readFileSync(logFile)));
@@ -303,6 +316,8 @@ t.test('faults name the place and the remedy', async (t) => {
   const { config_hash: hash, ...older } = JSON.parse(line) as Record<string, unknown>;
   const input = (...all: object[]) => ({ input: all.map((each) => `${JSON.stringify(each)}\n`).join('') });
   const piped = (...all: object[]) => run(['explain', '--config', configFile, '--request-id', id, '--log', '-'], input(...all));
+  const spaced = { input: `${JSON.stringify(older).replaceAll('":"', '": "')}\n` };
+  t.equal((await run(['explain', '--config', configFile, '--request-id', id, '--log', '-'], spaced)).code, 0, 'as a collector wrote it anew');
   t.match((await piped(older)).stdout, /judged by +[0-9a-f]{12} [\s\S]*it is of an older Latchkey/);
   t.match((await piped({ ...older, path: undefined })).stdout, /note +the entry has no path \(log\.fields\)/);
   const other = { ...older, config_hash: '000000000000', outcome: 'role', status: 403, decision: 'refused' };
