@@ -355,3 +355,15 @@ t.test('without a store the log must do', async (t: Test) => {
   t.match(stdout, /not by the rules alone: 403 scope was decided by\n +who sent the request/);
   t.notMatch(stdout, /verdict|It would be/);
 });
+
+t.test('without Redis too', async (t) => {
+  const away = changed('away.yaml', (config) => (config['store'] = { type: 'redis', url: 'redis://127.0.0.1:1' }));
+  const id = idOf(({ outcome }) => outcome === 'scope');
+  const { stdout, code } = await run(['explain', '--config', away, '--request-id', id, '--log', logFile]);
+  t.equal(code, 0);
+  t.match(stdout, /note +the store cannot be read: Redis cannot answer .*check that Redis runs/);
+  t.match(stdout, /route +\S+ [\s\S]*not by the rules alone: 403 scope was decided by\n +who sent the request/);
+  t.notMatch(stdout, /verdict|It would be/);
+  const byToken = await run(['explain', '--config', away, '--token-id', 'T', '--path', '/']);
+  t.match(byToken, { code: 1, stdout: '', stderr: /Redis cannot answer/ });
+}); // prettier-ignore
