@@ -1,5 +1,6 @@
 import type { Subject } from '../domain/credential.js';
 import { recordedClient } from '../domain/limits.js';
+import { ownCopy } from '../domain/own-copy.js';
 import type { EpochMs } from '../domain/time.js';
 import type { SessionUse, TokenUse } from '../domain/token.js';
 import type { UsageStore } from '../store/usage-store.js';
@@ -97,8 +98,14 @@ export class LastSeen {
   }
 }
 
-function newest<Use>(uses: readonly [string, Use][]): Map<string, Use> {
-  return new Map(uses.slice(-MAX_KEPT));
+function newest<Use extends TokenUse>(uses: readonly (readonly [string, Use])[]): Map<string, Use> {
+  return new Map(uses.slice(-MAX_KEPT).map(([id, use]) => [id, withOwnTexts(use)]));
+}
+
+/** Uses are many, and the heads of their requests are larger. */
+function withOwnTexts<Use extends TokenUse>(use: Use): Use {
+  const { ip, userAgent } = use;
+  return { ...use, ip: ownCopy(ip), userAgent: userAgent === null ? null : ownCopy(userAgent) };
 }
 
 function useOf(ip: string, userAgent: string | undefined, at: EpochMs): TokenUse {

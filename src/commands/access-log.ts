@@ -47,6 +47,7 @@ export interface LoggedRequest {
 export function readLogLine(line: string): LoggedRequest | 'other' | 'unreadable' {
   const members = membersOf(line);
   if (members === undefined) return 'unreadable';
+  if (typeof members['msg'] !== 'string') return 'unreadable';
   if (members['msg'] !== 'request') return 'other';
   const text = (name: string) => textOf(members[name]);
   const requestId = text('request_id');
@@ -99,7 +100,7 @@ export function whyNotReplayable({ method, path }: LoggedRequest): string | unde
  * too long is given as its beginning, which is no JSON.
  *
  * @param onBytes hears how many bytes were read so far
- * @throws CommandFailed when it cannot be read
+ * @throws CommandFailed when it cannot be read, or is compressed
  */
 export async function* logLines(
   file: string,
@@ -112,6 +113,7 @@ export async function* logLines(
   const decoder = new TextDecoder();
   try {
     for await (const chunk of stream as AsyncIterable<Buffer>) {
+      if (bytes === 0) refuseCompressed(file, chunk);
       bytes += chunk.length;
       onBytes(bytes);
       const lines = decoder.decode(chunk, { stream: true }).split('\n');
@@ -126,9 +128,20 @@ export async function* logLines(
       if (isCut) rest = rest.slice(0, MAX_LINE);
     }
   } catch (error) {
+    if (error instanceof CommandFailed) throw error;
     throw new CommandFailed(`${file} cannot be read: ${describeSystemError(error)}`);
   }
   if (rest !== '') yield rest;
+}
+
+/** By the first bytes of gzip (RFC 1952 2.3.1). */
+function refuseCompressed(file: string, start: Buffer): void {
+  if (start[0] !== 0x1f || start[1] !== 0x8b) return;
+  throw new CommandFailed(
+    file === '-'
+      ? 'standard input is compressed; put "gunzip -c |" in front'
+      : `${file} is compressed; run "gunzip -c ${file} | latchkey ..." with - for the file`,
+  );
 }
 
 function membersOf(line: string): Record<string, unknown> | undefined {

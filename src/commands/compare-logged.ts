@@ -1,3 +1,4 @@
+import type { Refusal } from '../domain/refusal.js';
 import type { Explanation } from '../gate/explain.js';
 import type { LoggedRequest } from './access-log.js';
 
@@ -25,8 +26,27 @@ const ALLOWED: ReadonlySet<string> = new Set([
 const AS_WRITTEN = 'how the request was written, of which the log holds the path only';
 const FAULT = 'the state of the server or of its stores at that time';
 
+/** Refusals that follow from what the log and the store hold, and those of upstreams. */
+type Judged =
+  | 'unauthenticated'
+  | 'token_expired'
+  | 'address'
+  | 'role'
+  | 'scope'
+  | 'service'
+  | 'service_limited'
+  | 'wrong_credential_kind'
+  | 'other_customer'
+  | 'active_tokens'
+  | 'not_found'
+  | 'upstream_unreachable'
+  | 'upstream_broken'
+  | 'upstream_too_slow';
+
 /** Outcomes that something decides which the log does not hold, and what. */
-const ELSEWHERE: Readonly<Record<string, string>> = {
+const ELSEWHERE: Readonly<
+  Record<Exclude<Refusal['refusal'], Judged> | 'preflight' | 'preflight_refused' | 'aborted', string>
+> = {
   malformed: AS_WRITTEN,
   several_credentials: AS_WRITTEN,
   method_not_allowed: AS_WRITTEN,
@@ -59,7 +79,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
 
 /** What decided about a request, where it was not its rules; undefined where the rules did. */
 export function decidedElsewhere({ outcome }: LoggedRequest): string | undefined {
-  return Object.hasOwn(ELSEWHERE, outcome) ? ELSEWHERE[outcome] : undefined;
+  return Object.hasOwn(ELSEWHERE, outcome) ? ELSEWHERE[outcome as keyof typeof ELSEWHERE] : undefined;
 }
 
 /** Compares a judgement with the entry of the request. */
@@ -89,6 +109,14 @@ export function compareWithLog(
   if ([verdict.outcome, entry.outcome].includes('active_tokens'))
     return undetermined('whether the user that its path names had active tokens, which may have changed');
   return { result: 'differs', reason: null };
+}
+
+/** Whether a judgement is the logged one in all that the log holds of it. */
+export function agreesWithLog(entry: LoggedRequest, explanation: Explanation): boolean {
+  const { detail } = explanation.verdict;
+  return (
+    compareWithLog(entry, explanation).result === 'same' && (entry.detail === null || entry.detail === detail)
+  );
 }
 
 function undetermined(reason: string): Comparison {

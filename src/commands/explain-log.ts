@@ -4,7 +4,7 @@ import type { Explanation } from '../gate/explain.js';
 import { type SimulatedCaller, type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
 import type { Store } from '../store/store.js';
 import { isReplayable, type LoggedRequest, type ReplayableRequest, whyNotReplayable } from './access-log.js';
-import { type Comparison, compareWithLog, decidedElsewhere } from './compare-logged.js';
+import { agreesWithLog, type Comparison, compareWithLog, decidedElsewhere } from './compare-logged.js';
 import { findChanges, type FoundChanges } from './find-changes.js';
 import type { LoggedEntries } from './find-logged-request.js';
 import { rebuildCaller } from './logged-caller.js';
@@ -64,7 +64,7 @@ export async function explainLogged(
       ofThen: ofThen === true,
       expiredTokenId: found.expiredTokenId,
     });
-    const judgement = await judge({ loaded, store, request, entry, supplement }, as);
+    const judgement = await judge({ loaded, store, request, entry, supplement, ofThen: ofThen === true }, as);
     return {
       ...base,
       ...judgement,
@@ -79,6 +79,14 @@ interface Question {
   readonly request: Omit<SimulatedRequest, 'as'>;
   readonly entry: LoggedRequest;
   readonly supplement: Supplement;
+  /** The configuration is the one that decided. */
+  readonly ofThen: boolean;
+}
+
+/** A caller whom the log fits, and the judgement of the request as theirs. */
+interface Possible {
+  readonly as: SimulatedCaller;
+  readonly explanation: Explanation;
 }
 
 type Judgement = Pick<LoggedExplanation, 'explanation' | 'judged' | 'comparison' | 'changes' | 'notes'>;
@@ -87,35 +95,56 @@ async function judge(question: Question, callers: readonly SimulatedCaller[]): P
   const { loaded, store, request, entry } = question;
   const simulator = new Simulator(loaded, store);
   const now = (entry.time ?? Date.now()) - (entry.ms ?? 0);
-  const explanations = await Promise.all(callers.map(async (as) => simulator.ask({ ...request, as }, now)));
-  const [explanation] = explanations;
-  const [as] = callers;
-  const missing =
-    explanation === undefined || as === undefined
-      ? 'who sent the request'
-      : explanations.some(({ verdict }) => verdict.outcome !== explanation.verdict.outcome)
-        ? 'claims of the JWT that are not in the log'
-        : whatIsMissing(question, as, explanation);
-  if (missing !== undefined || explanation === undefined || as === undefined) {
-    const comparison = { result: 'undetermined', reason: missing ?? null } as const;
-    const shown = explanation ?? (await simulator.ask({ ...request, as: 'anonymous' }, now));
-    const notes = missing === undefined || explanation === undefined ? [] : howToSupply(question, explanation);
-    return { explanation: { ...shown, note: null }, judged: false, comparison, changes: null, notes };
-  } // prettier-ignore
+  const all = await Promise.all(
+    callers.map(async (as) => ({ as, explanation: await simulator.ask({ ...request, as }, now) })),
+  );
+  const possible = question.ofThen ? agreeing(question, all) : all;
+  const [first] = possible;
+  const missing = first === undefined ? 'who sent the request' : differs(possible) ? CLAIMS : whatIsMissing(question, first);
+  if (missing !== undefined || first === undefined) {
+    const shown = first?.explanation ?? (await simulator.ask({ ...request, as: 'anonymous' }, now));
+    const notes = first === undefined ? [] : howToSupply(question, first.explanation);
+    return routeAlone(shown, { result: 'undetermined', reason: missing ?? null }, notes);
+  }
+  const { as, explanation } = first;
   const comparison = compareWithLog(entry, explanation);
+  // Who sent it was not asked, and may have had a credential.
+  if (as === 'anonymous' && explanation.verdict.outcome === 'unauthenticated')
+    return routeAlone(explanation, comparison, []);
   const decided = { loaded, as, explanation, address: request.address ?? null, now };
   const changes =
     comparison.result === 'undetermined'
       ? null
       : await findChanges(decided, { ...request, address: request.address }, store);
-  return { explanation, judged: true, comparison, changes, notes: [] };
+  const notes = [
+    ...(possible.length < all.length ? ['judged as the subject whose decision is the logged one'] : []),
+    ...(possible.length > 1 ? [`${possible.length} subjects are judged alike: the first one is shown`] : []),
+  ];
+  return { explanation, judged: true, comparison, changes, notes };
+} // prettier-ignore
+
+const CLAIMS = 'claims of the JWT that are not in the log';
+
+/** Those whose judgement is the logged one, or may be; all where there is none. */
+function agreeing(question: Question, all: readonly Possible[]): readonly Possible[] {
+  const some = all.filter(
+    (each) => agreesWithLog(question.entry, each.explanation) || whatIsMissing(question, each) !== undefined,
+  );
+  return some.length > 0 ? some : all;
+}
+
+function differs(possible: readonly Possible[]): boolean {
+  return new Set(possible.map(({ explanation }) => explanation.verdict.outcome)).size > 1;
+}
+
+function routeAlone(explanation: Explanation, comparison: Comparison, notes: readonly string[]): Judgement {
+  return { explanation: { ...explanation, note: null }, judged: false, comparison, changes: null, notes };
 }
 
 /** What the verdict depends on and nobody said; undefined when there is nothing. */
 function whatIsMissing(
   { loaded, entry, supplement }: Question,
-  as: SimulatedCaller,
-  explanation: Explanation,
+  { as, explanation }: Possible,
 ): string | undefined {
   const token = tokenOf(as);
   const addresses = token?.restrictions?.addresses ?? loaded.config.tokens.limits.addresses;

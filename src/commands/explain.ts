@@ -5,6 +5,7 @@ import type { User } from '../domain/user.js';
 import { type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
 import { maskTokens } from '../observe/mask-tokens.js';
 import type { Store } from '../store/store.js';
+import type { Wanted } from './find-logged-request.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
 import { syntheticSession, syntheticToken } from './synthetic-subject.js';
 import { readSecret } from './terminal/password.js';
@@ -33,8 +34,9 @@ export interface ExplainOptions {
 /** Prints what the server would do with a request, and every rule that leads to it. */
 export async function runExplain(options: ExplainOptions): Promise<void> {
   checkUsage(options);
-  if (options.requestId !== undefined) {
-    await explainLogEntry(options, options.requestId);
+  const wanted = wantedOf(options);
+  if (wanted !== undefined) {
+    await explainLogEntry(options, wanted);
     return;
   }
   if (options.user === undefined && (options.scope !== undefined || options.services !== undefined)) {
@@ -70,9 +72,11 @@ function checkUsage(options: ExplainOptions): void {
   const { key, keyFile, jwt, user, anonymous, tokenId, requestId, log, path, method, address } = options;
   if (address !== undefined && isIP(address) === 0)
     throw new WrongUsage('explain: --address: expected an IP address');
-  if ((requestId === undefined) !== (log === undefined))
-    throw new WrongUsage('explain: --request-id ID and --log FILE go together; - is standard input');
-  if (requestId !== undefined) {
+  if (log === undefined ? requestId !== undefined : (requestId ?? tokenId) === undefined)
+    throw new WrongUsage(
+      'explain: --request-id ID and --log FILE go together, or --token-id ID and --log FILE; - is standard input',
+    );
+  if (log !== undefined) {
     if (method !== undefined) throw new WrongUsage('explain: the log says the method; leave --method out');
     return;
   }
@@ -85,12 +89,19 @@ function checkUsage(options: ExplainOptions): void {
   }
 }
 
-async function explainLogEntry(options: ExplainOptions, requestId: string): Promise<void> {
+function wantedOf({ log, requestId, tokenId }: ExplainOptions): Wanted | undefined {
+  if (log === undefined) return undefined;
+  return requestId === undefined
+    ? { field: 'token_id', id: tokenId ?? '' }
+    : { field: 'request_id', id: requestId };
+}
+
+async function explainLogEntry(options: ExplainOptions, wanted: Wanted): Promise<void> {
   const loaded = loadConfig(options.config);
   const { findLoggedRequest } = await import('./find-logged-request.js');
   const { explainLogged } = await import('./explain-log.js');
   const { logExplanationObject, renderLogExplanation } = await import('./render-log-explanation.js');
-  const found = await findLoggedRequest(options.log ?? '-', requestId);
+  const found = await findLoggedRequest(options.log ?? '-', wanted);
   const explained = await explainLogged(loaded, found, {
     target: options.path,
     fields: (options.header ?? []).flatMap(fieldOf),

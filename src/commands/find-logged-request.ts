@@ -5,9 +5,12 @@ import { CommandFailed } from './terminal/failure.js';
 /** Entries that are kept of one request id. More than a few would not be of requests that Latchkey numbered. */
 const MAX_ENTRIES = 20;
 
-/** What a log holds of one request id. */
+/** Which request of a log is meant: the one of an id, or the last one with a token. */
+export type Wanted = { readonly field: 'request_id' | 'token_id'; readonly id: string };
+
+/** What a log holds of one request. */
 export interface LoggedEntries {
-  /** In the order of the log, each once. */
+  /** Those of its id in the order of the log, each once; one that was found by its token is alone. */
   readonly entries: readonly LoggedRequest[];
   /** The expired token that an audit entry of the request names; null without one. */
   readonly expiredTokenId: string | null;
@@ -32,7 +35,7 @@ interface Reading {
  * @param file `-` is standard input
  * @throws CommandFailed when there is none, with what the log does hold
  */
-export async function findLoggedRequest(file: string, requestId: string): Promise<LoggedEntries> {
+export async function findLoggedRequest(file: string, wanted: Wanted): Promise<LoggedEntries> {
   refuseFolder(file);
   const reading: Reading = {
     lines: 0,
@@ -45,20 +48,24 @@ export async function findLoggedRequest(file: string, requestId: string): Promis
   };
   const found = new Map<string, LoggedRequest>();
   let expiredTokenId: string | null = null;
-  const written = JSON.stringify(requestId);
+  const { field, id } = wanted;
+  const written = JSON.stringify(id);
   for await (const line of logLines(file)) {
-    if (reading.lines === 0) refuseCompressed(file, line);
     note(reading, line);
     if (!line.includes(written)) continue;
     const entry = readLogLine(line);
     if (entry === 'unreadable') reading.broken = true;
     else if (entry === 'other') {
-      const audited = auditEntryOf(line, requestId);
+      const audited = auditEntryOf(line, wanted);
       reading.audited ||= audited !== undefined;
       expiredTokenId ??= audited?.expiredTokenId ?? null;
-    } else if (entry.requestId === requestId && found.size < MAX_ENTRIES) found.set(line, entry);
+    } else if (field === 'token_id' && tokenIdOf(entry) === id) {
+      found.clear();
+      found.set(line, entry);
+    } else if (field === 'request_id' && entry.requestId === id && found.size < MAX_ENTRIES)
+      found.set(line, entry);
   }
-  if (found.size === 0) throw new CommandFailed(whyNone(file, requestId, reading));
+  if (found.size === 0) throw new CommandFailed(whyNone(file, wanted, reading));
   return { entries: [...found.values()], expiredTokenId };
 }
 
@@ -68,13 +75,6 @@ function refuseFolder(file: string): void {
     `--log: ${file} is a folder; name a file in it, or "cat ${file}/* | latchkey explain ... --log -"`,
   );
 }
-
-/** The first bytes of gzip (RFC 1952 2.3.1), as they are read as text. */
-function refuseCompressed(file: string, line: string): void {
-  if (line.charCodeAt(0) !== 0x1f) return;
-  const unpack = file === '-' ? 'put "gunzip -c |" in front' : `run "gunzip -c ${file} | latchkey explain ... --log -"`;
-  throw new CommandFailed(`--log: ${file === '-' ? 'standard input' : file} is compressed; ${unpack}`);
-} // prettier-ignore
 
 /** Without a parser: a log may hold millions of other lines. */
 function note(reading: Reading, line: string): void {
@@ -87,17 +87,21 @@ function note(reading: Reading, line: string): void {
   }
 }
 
-function auditEntryOf(line: string, requestId: string): { expiredTokenId: string | null } | undefined {
+function tokenIdOf({ caller }: LoggedRequest): string | null {
+  return caller !== null && 'tokenId' in caller ? caller.tokenId : null;
+}
+
+function auditEntryOf(line: string, { field, id: wanted }: Wanted): { expiredTokenId: string | null } | undefined {
   const entry = JSON.parse(line) as { request_id?: unknown; event?: unknown; target?: { token_id?: unknown } };
-  if (entry.request_id !== requestId || typeof entry.event !== 'string') return undefined;
+  if (field !== 'request_id' || entry.request_id !== wanted || typeof entry.event !== 'string') return undefined;
   const id = entry.event === 'token.expired' ? entry.target?.token_id : null;
   return { expiredTokenId: typeof id === 'string' ? id : null };
 } // prettier-ignore
 
-function whyNone(file: string, requestId: string, reading: Reading): string {
+function whyNone(file: string, { field, id }: Wanted, reading: Reading): string {
   const { lines, requests, unreadable } = reading;
   const name = file === '-' ? 'standard input' : file;
-  const none = `no entry of a request has the request_id ${requestId} in ${name}`;
+  const none = `no entry of a request has the ${field} ${id} in ${name}`;
   if (reading.broken)
     return `${none}, but a line that holds it is not an entry of Latchkey's log; remove what your log collector added to the line`;
   const range = requests === 0 ? '' : ` from ${timeOf(reading.first)} to ${timeOf(reading.last)}`;

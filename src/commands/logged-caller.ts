@@ -1,5 +1,5 @@
 import type { LoadedConfig } from '../config/load.js';
-import { compareClaims, jwtSubject, type SubjectRule } from '../accounts/jwt/subjects.js';
+import { jwtSubject, rulesForSub } from '../accounts/jwt/subjects.js';
 import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import type { SimulatedCaller } from '../pipeline/simulate.js';
@@ -63,8 +63,8 @@ async function byToken(store: Store | null, id: string, time: EpochMs | null): P
 function byJwt({ loaded, ofThen }: CallerSources, caller: LoggedCaller): RebuiltCaller {
   if (caller.credential !== 'jwt') return unknown('');
   const settings = loaded.config.jwt_issuers.find(({ name }) => name === caller.issuer);
-  const rules = (settings?.subjects ?? []).filter(
-    (rule) => fitsSubject(rule, caller.subject) && (!ofThen || rule.customer_id === caller.customerId),
+  const rules = rulesForSub(settings?.subjects ?? [], caller.subject).filter(
+    (rule) => !ofThen || rule.customer_id === caller.customerId,
   );
   if (rules.length === 0)
     return known({ record: undefined }, [
@@ -81,12 +81,6 @@ function byJwt({ loaded, ofThen }: CallerSources, caller: LoggedCaller): Rebuilt
           ],
   };
 }
-
-/** Other claims are not in the log. */
-function fitsSubject({ claims }: Pick<SubjectRule, 'claims'>, sub: string): boolean {
-  const { sub: pattern } = claims;
-  return pattern === undefined || compareClaims({ claims: { sub: pattern } }, { sub }).every(({ fits }) => fits);
-} // prettier-ignore
 
 function notesOf(
   what: string,

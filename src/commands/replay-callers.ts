@@ -1,3 +1,4 @@
+import { rulesForSub } from '../accounts/jwt/subjects.js';
 import type { LoadedConfig } from '../config/load.js';
 import type { Subject } from '../domain/credential.js';
 import type { User } from '../domain/user.js';
@@ -12,8 +13,8 @@ export interface KnownCaller {
   readonly tokenName: string | null;
 }
 
-/** A caller, or why nobody knows what the caller may do. */
-export type FoundCaller = KnownCaller | { readonly unknown: string };
+/** A caller, or several of which one it is, or why nobody knows what the caller may do. */
+export type FoundCaller = readonly KnownCaller[] | { readonly unknown: string };
 
 /** Callers that are remembered; those of a log are few, compared to its lines. */
 const MAX_KNOWN = 100_000;
@@ -49,37 +50,31 @@ export class Callers {
     if (user === undefined) return { unknown: 'the user is no longer in the store' };
     const unlocked: User = { ...user, locked: false };
     if (caller.credential === 'session')
-      return { subject: sessionOf(unlocked), login: user.login, tokenName: null };
+      return [{ subject: sessionOf(unlocked), login: user.login, tokenName: null }];
     const found = await this.#store.tokens.get(caller.tokenId);
     if (found === undefined) return { unknown: 'the token is no longer in the store' };
     const { token } = found;
     if (token.userId !== user.id) return { unknown: 'the token is another user’s by now' };
-    return {
-      subject: { credential: caller.credential, user: unlocked, token },
-      login: user.login,
-      tokenName: token.name,
-    };
+    const subject = { credential: caller.credential, user: unlocked, token } as const;
+    return [{ subject, login: user.login, tokenName: token.name }];
   }
 
-  /** The claims of a JWT are not in the log: it is known where all rules of its issuer and customer give the same. */
+  /** Of the claims of a JWT the log holds `sub` alone: each rule that this fits may have been the one. */
   #ofIssuer({ issuer, subject, customerId }: Extract<LoggedCaller, { credential: 'jwt' }>): FoundCaller {
     const rules = this.#issuers.find(({ name }) => name === issuer)?.subjects ?? [];
-    const fitting = rules.filter((rule) => rule.customer_id === customerId);
-    const given = new Set(
-      fitting.map(({ role, scope, services }) => JSON.stringify([role, scope, services])),
-    );
-    const [rule] = fitting;
-    if (rule === undefined || given.size > 1)
-      return { unknown: 'the claims of the JWT are not in the log, and decide its role or scope' };
-    const user = { ...userOf(rule.role, customerId), id: `${issuer}/${subject}` };
-    const token = tokenOf('', user.id, rule.scope, rule.services ?? []);
-    return {
-      subject: { credential: 'jwt', user, token, jwt: { issuer, subject } },
-      login: null,
-      tokenName: null,
-    };
+    const fitting = rulesForSub(rules, subject).filter((rule) => rule.customer_id === customerId);
+    if (fitting.length === 0) return { unknown: UNKNOWN_CLAIMS };
+    return fitting.map((rule) => {
+      const user = { ...userOf(rule.role, customerId), id: `${issuer}/${subject}` };
+      const token = tokenOf('', user.id, rule.scope, rule.services ?? []);
+      const found: Subject = { credential: 'jwt', user, token, jwt: { issuer, subject } };
+      return { subject: found, login: null, tokenName: null };
+    });
   }
 }
+
+/** Why nobody knows what a JWT allowed. */
+export const UNKNOWN_CLAIMS = 'the claims of the JWT are not in the log, and decide its role or scope';
 
 /** What tells callers apart: a token, the user of a session, the subject of a JWT. */
 export function callerKey(caller: LoggedCaller): string {

@@ -9,7 +9,7 @@ import type { Asker } from '../policy-diff/askers.js';
 import { namedService } from '../policy-diff/side.js';
 import { type Variant, variantsOf } from '../policy-diff/variants.js';
 import type { LoggedRequest, ReplayableRequest } from './access-log.js';
-import type { Callers, KnownCaller } from './replay-callers.js';
+import { type Callers, type KnownCaller, UNKNOWN_CLAIMS } from './replay-callers.js';
 
 /** What becomes of a request of the log. */
 export type Replayed =
@@ -41,6 +41,9 @@ const REPEATABLE: ReadonlySet<string> = new Set([
 interface Answer {
   readonly variant: Variant;
   readonly matches: readonly [Match | string, Match | string];
+  /** null: nobody is known to have sent it. */
+  readonly caller: KnownCaller | null;
+  readonly asker: Asker;
   readonly verdicts: readonly [Verdict, Verdict];
 }
 
@@ -65,12 +68,14 @@ export class Replayer {
     if (request.decision === null) return unjudged(`no decision was made: ${request.outcome}`);
     const found = request.caller === null ? null : await this.#callers.find(request.caller);
     if (found !== null && 'unknown' in found) return unjudged(found.unknown);
-    const asker = found?.subject ?? (request.outcome === 'unauthenticated' || request.outcome === 'token_expired' ? 'invalid' : 'anonymous'); // prettier-ignore
     const answers: Answer[] = [];
-    for (const { head, matches } of open)
-      for (const variant of variantsOf(head, matches, settingsOf(asker)))
-        if (mayBe(variant, request)) answers.push(await this.#ask(variant, matches, asker));
-    return this.#conclude(answers, request, asker, found);
+    for (const caller of found ?? [null]) {
+      const asker = caller?.subject ?? (isInvalid(request) ? 'invalid' : 'anonymous');
+      for (const { head, matches } of open)
+        for (const variant of variantsOf(head, matches, settingsOf(asker)))
+          if (mayBe(variant, request)) answers.push(await this.#ask({ variant, matches, caller, asker }));
+    }
+    return this.#conclude(answers, request);
   }
 
   /** The hosts that the request may have had, without those where nobody's decision changes. */
@@ -84,45 +89,37 @@ export class Replayer {
     });
   }
 
-  async #ask(variant: Variant, matches: Answer['matches'], asker: Asker): Promise<Answer> {
+  async #ask(asked: Omit<Answer, 'verdicts'>): Promise<Answer> {
     const { sides } = this.#compared;
+    const { variant, asker } = asked;
     const circumstances = { ...variant, asker };
     const now = await sides[0].judge(variant.head, circumstances);
     const then = await sides[1].judge(variant.head, circumstances);
-    return { variant, matches, verdicts: [now, then] };
+    return { ...asked, verdicts: [now, then] };
   }
 
-  #conclude(
-    answers: readonly Answer[],
-    request: ReplayableRequest,
-    asker: Asker,
-    caller: KnownCaller | null,
-  ): Replayed {
+  #conclude(answers: readonly Answer[], request: ReplayableRequest): Replayed {
     const agreeing = answers.filter(({ verdicts: [now] }) => agrees(now, request));
     if (agreeing.length === 0 && request.decision === 'refused' && !REPEATABLE.has(request.outcome))
       return unjudged(`it was refused for what the log does not hold: ${request.outcome}`);
     const possible = agreeing.length === 0 ? answers : agreeing;
     const [first] = possible;
     if (first === undefined) return UNCHANGED;
+    if (possible.some(isOfUnknownCaller))
+      return unjudged('the route asks for no credential so far, so the log does not say who sent it');
     const changes = new Set(possible.map(({ verdicts }) => changeOf(verdicts)));
     if (changes.size > 1) {
+      if (new Set(possible.map(({ caller }) => caller)).size > 1) return unjudged(UNKNOWN_CLAIMS);
       const conditions = new Set(possible.flatMap(({ variant }) => variant.conditions));
       return unjudged(`it depends on what the log does not hold: ${[...conditions].join(', ') || 'the service or the host'}`); // prettier-ignore
     }
     const change = changeOf(first.verdicts);
     if (change === 'unchanged') return UNCHANGED;
-    const [, then] = first.verdicts;
-    if (caller === null && change === 'newly_refused' && then.refusal?.refusal === 'unauthenticated')
-      return unjudged('the route asks for no credential so far, so the log does not say who sent it');
-    return {
-      outcome: change,
-      caller,
-      matches: first.matches,
-      rules: this.#rulesOf(first, asker),
-    };
+    const { caller, matches } = first;
+    return { outcome: change, caller, matches, rules: this.#rulesOf(first) };
   }
 
-  #rulesOf({ variant, matches, verdicts }: Answer, asker: Asker): readonly [SettlingRule, SettlingRule] {
+  #rulesOf({ variant, matches, verdicts, asker }: Answer): readonly [SettlingRule, SettlingRule] {
     const { sides } = this.#compared;
     const named = (match: Match | string) =>
       typeof match === 'string' ? null : namedService(variant.head, match);
@@ -134,6 +131,16 @@ export class Replayer {
 
 function unjudged(why: string): Replayed {
   return { outcome: 'unjudged', why };
+}
+
+function isInvalid({ outcome }: LoggedRequest): boolean {
+  return outcome === 'unauthenticated' || outcome === 'token_expired';
+}
+
+/** A credential decides on one side, and none was asked for when the request came. */
+function isOfUnknownCaller({ asker, verdicts }: Answer): boolean {
+  const [now, then] = verdicts.map(({ refusal }) => refusal?.refusal === 'unauthenticated');
+  return asker === 'anonymous' && now !== then;
 }
 
 function settingsOf(asker: Asker) {

@@ -9,6 +9,7 @@ import type { Store } from '../store/store.js';
 import { isReplayable, logLines, type LoggedRequest, readLogLine, whyNotReplayable } from './access-log.js';
 import { callerKey, Callers, type KnownCaller } from './replay-callers.js';
 import { type Replayed, Replayer } from './replay-judge.js';
+import { CommandFailed } from './terminal/failure.js';
 import { hasStore, withStore } from './with-store.js';
 
 /** Different callers and routes of which requests are counted one by one; those beyond are counted together. */
@@ -57,7 +58,12 @@ export interface ReplayReport {
   readonly beyond: number;
 }
 
-/** Judges the requests of a log on both sides, one line at a time. @param onStep hears what it is at */
+/**
+ * Judges the requests of a log on both sides, one line at a time.
+ *
+ * @param onStep hears what it is at
+ * @throws CommandFailed when the file is no log
+ */
 export async function replay(
   running: LoadedConfig,
   compared: ComparedPolicies,
@@ -85,7 +91,12 @@ async function judgeAll(
     else if (isReplayable(request)) counts.note(request, await replayer.replay(request));
     else counts.note(request, { outcome: 'unjudged', why: whyNotReplayable(request) ?? '' });
   }
-  return counts.report();
+  const report = counts.report();
+  if (report.requests === 0 && report.unreadable_lines > 0)
+    throw new CommandFailed(
+      `${file === '-' ? 'standard input' : file} holds no entry of a request; give the log as Latchkey wrote it`,
+    );
+  return report;
 }
 
 /** Counts what becomes of requests. */

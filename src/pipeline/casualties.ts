@@ -1,5 +1,6 @@
 import type { Subject } from '../domain/credential.js';
 import { Frequent, type FrequentList, mergeFrequent } from '../domain/frequent.js';
+import { ownCopy } from '../domain/own-copy.js';
 import { type EpochMs, formatTime } from '../domain/time.js';
 import type { Verdict } from '../gate/gate.js';
 import type { RequestHead } from '../http/head.js';
@@ -42,6 +43,7 @@ export interface Casualty extends Caller {
   readonly change: Change;
   readonly live: Side;
   readonly shadow: Side;
+  /** The last one that was sent; null: none was. */
   user_agent: string | null;
   lastAt: EpochMs;
 }
@@ -87,11 +89,12 @@ export class Casualties {
     const subject = live.subject ?? shadow.subject;
     const key = `${change}\n${keyOfSide(live)}\n${keyOfSide(shadow)}\n${keyOfCaller(subject)}`;
     const known = this.#list.get(key);
+    const { userAgent } = head;
     // It is made fit to be shown when somebody asks.
-    const user_agent = head.userAgent?.slice(0, 2 * MAX_TEXT) ?? null;
+    const user_agent = userAgent === undefined ? null : ownCopy(userAgent.slice(0, 2 * MAX_TEXT));
     const lastAt = Date.now();
     if (known !== undefined) {
-      known.value.user_agent = user_agent;
+      known.value.user_agent = user_agent ?? known.value.user_agent;
       known.value.lastAt = lastAt;
       this.#list.again(known);
       return;

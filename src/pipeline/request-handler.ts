@@ -99,13 +99,14 @@ export abstract class RequestHandler {
 
   #follow(head: RequestHead, verdict: Verdict): void {
     noteVerdict(this.record, verdict);
+    const refusal = this.refusalOf(head, verdict);
     const { shadow } = this.services;
-    if (shadow !== null) shadow.judge(head, verdict, this.record.requestId);
+    // What an entrance refuses by a rule of its own is refused by any policy.
+    if (shadow !== null && refusal === verdict.refusal) shadow.judge(head, verdict, this.record.requestId);
     if (this.isGone) {
       this.finish();
       return;
     }
-    const refusal = this.refusalOf(head, verdict);
     if (refusal !== undefined) {
       this.refuse(refusal);
       return;

@@ -32,7 +32,11 @@ const ROUTES = [
   { path: '/shared', auth: 'none', cors: { origins: ['https://app.example'] } },
 ];
 const issuer = await KeyServer.start(t, await newPair('one'));
-const subjects = [{ claims: { sub: 'repo:*' }, customer_id: 'C1', role: 'engineer', scope: ['global:read'] }];
+const subjects = [
+  { claims: { sub: 'repo:root' }, customer_id: 'C1', role: 'superuser', scope: ['global'] },
+  { claims: { sub: 'repo:*', job: 'deploy' }, customer_id: 'C1', role: 'superuser', scope: ['global'] },
+  { claims: { sub: 'repo:*' }, customer_id: 'C1', role: 'engineer', scope: ['global:read'] },
+];
 const fixture = await startFixture(t, {
   upstream: undefined,
   upstreams: { api: { url: (await startUpstream(t)).url }, down: { url: 'http://127.0.0.1:9' } },
@@ -82,8 +86,10 @@ async function makeLog(): Promise<void> {
   await Promise.all(callers.map(ask));
   await get('/customer/C2/tokens', { Cookie: await keep(login('superuser')) });
   await send(server.decision, '/auth-request', { headers: global });
-  const jwt = { Authorization: `Bearer ${await issuer.sign({})}` };
-  for (const path of ['/service/SVC1', '/billing/x', '/tokens']) for (const method of ['GET', 'POST']) await get(path, jwt, method);
+  for (const claims of [{}, { job: 'deploy' }, { sub: 'repo:root' }]) {
+    const jwt = { Authorization: `Bearer ${await issuer.sign(claims)}` };
+    for (const path of ['/service/SVC1', '/billing/x', '/tokens']) for (const method of ['GET', 'POST']) await get(path, jwt, method);
+  }
   await get('/service/SVC1', { Authorization: 'Bearer a.b.c' });
 
   const away = { 'X-Forwarded-For': '10.1.2.3' };
@@ -105,7 +111,7 @@ async function makeLog(): Promise<void> {
   await get('/shared', { Origin: 'https://app.example', 'Access-Control-Request-Method': 'PUT' }, 'OPTIONS');
   await get('/shared', { Origin: 'https://evil.example', 'Access-Control-Request-Method': 'PUT' }, 'OPTIONS');
   await get(`/service/${global['Service-Key']}`, global);
-  await send(url, '/status', { method: 'GET', body: 'body' });
+  for (const path of ['/status', '/service/SVC1']) await send(url, path, { method: 'GET', headers: global, body: 'body' });
   await send(url, '/login', { body: new URLSearchParams({ user: 'user@example.com', password: 'wrong' }) });
   await send(url, '/tokens', { body: new URLSearchParams({ username: 'user@example.com', password: PASSWORD, scope: 'nonsense' }) });
   await until(async () => (await get('/service/SVC1', expiring)).status === 401, 'it is expired');
@@ -122,7 +128,7 @@ async function explainAll(file: string, entries = ENTRIES): Promise<LoggedExplan
   const loaded = loadConfig(file);
   const all = [];
   for (const { requestId } of entries) {
-    const found = await findLoggedRequest(logFile, requestId);
+    const found = await findLoggedRequest(logFile, { field: 'request_id', id: requestId });
     all.push(await explainLogged(loaded, found, { target: undefined, fields: [], address: undefined }));
   }
   return all;
@@ -156,6 +162,7 @@ t.test('every request of a log has the logged outcome by the configuration of th
     if (comparison.result !== 'undetermined' || UNDETERMINED.has(entry.outcome)) continue;
     if (!isUnknown(explained)) t.fail(`${name}: undetermined: ${comparison.reason}`);
     if (judged && changes !== null) t.fail(`${name}: changes of what is not determined`);
+    if (judged && entry.caller === null && explanation?.verdict.outcome === 'unauthenticated') t.fail(`${name}: told to have no credential`);
   }
   for (const outcome of [
     'forwarded', 'answered', 'allowed', 'unauthenticated', 'token_expired', 'role', 'scope', 'service', 'service_limited', 'wrong_credential_kind',
@@ -182,6 +189,23 @@ function isUnknown({ entry, comparison }: LoggedExplanation): boolean {
     [/a record that its path names/, /^\/tokens\/\w+$/],
   ].some(([why, path]) => why?.test(reason ?? '') === true && path?.test(entry.path ?? '') === true);
 }
+
+t.test('of several subjects of an issuer, a JWT has the one whose decision is logged', async (t) => {
+  const roles = ALL.filter(({ entry }) => entry.caller?.credential === 'jwt' && entry.path === '/service/SVC1').map(
+    ({ entry, explanation, notes }) => [entry.method, entry.outcome, explanation?.credential?.role, notes.join('; ')],
+  );
+  const several = '2 subjects of the issuer ci fit what the log holds of the JWT: its claim sub';
+  const one = `${several}; judged as the subject whose decision is the logged one`;
+  const alike = `${several}; 2 subjects are judged alike: the first one is shown`;
+  t.same(roles, [
+    ['GET', 'forwarded', 'superuser', alike],
+    ['POST', 'scope', 'engineer', one],
+    ['GET', 'forwarded', 'superuser', alike],
+    ['POST', 'forwarded', 'superuser', one],
+    ['GET', 'forwarded', 'superuser', ''],
+    ['POST', 'forwarded', 'superuser', ''],
+  ]);
+}); // prettier-ignore
 
 t.test('by another configuration each difference is that of the configurations', async (t) => {
   const closed = changed('closed.yaml', (config) => {
@@ -257,6 +281,19 @@ t.test('a token by its id: what it is, the decision, and pairs where no single c
   t.match(await explain('--token-id', 'none', '--path', '/'), { code: 1, stderr: /no token has the id none \(latchkey token list shows them\)/ });
 }); // prettier-ignore
 
+t.test('the last request with a token', async (t) => {
+  const tokenIdOf = ({ caller }: LoggedRequest) => (caller !== null && 'tokenId' in caller ? caller.tokenId : null);
+  const refused = ENTRIES.find((entry) => entry.outcome === 'service' && tokenIdOf(entry) !== null) as LoggedRequest;
+  const id = tokenIdOf(refused) ?? '';
+  const last = ENTRIES.findLast((entry) => tokenIdOf(entry) === id) as LoggedRequest;
+  t.not(last.requestId, refused.requestId);
+  const { stdout } = await explain('--token-id', id, '--log', logFile, '--json');
+  t.match(JSON.parse(stdout), { request_id: last.requestId, logged: { token_id: id }, others: [], comparison: { result: 'same' } });
+  t.match(await explain('--token-id', 'none', '--log', logFile), { code: 1, stderr: /no entry of a request has the token_id none in / });
+  t.match(await explain('--token-id', id, '--log', logFile, '--method', 'PUT'), { code: 2, stderr: /the log says the method/ });
+  t.match(await explain('--anonymous', '--path', '/', '--log', logFile), { code: 2, stderr: /or --token-id ID and --log FILE/ });
+}); // prettier-ignore
+
 t.test('faults name the place and the remedy', async (t) => {
   const zipped = join(folder, 'latchkey.log.gz');
   writeFileSync(zipped, gzipSync(readFileSync(logFile)));
@@ -279,6 +316,8 @@ t.test('faults name the place and the remedy', async (t) => {
   const { config_hash: hash, ...older } = JSON.parse(line) as Record<string, unknown>;
   const input = (...all: object[]) => ({ input: all.map((each) => `${JSON.stringify(each)}\n`).join('') });
   const piped = (...all: object[]) => run(['explain', '--config', configFile, '--request-id', id, '--log', '-'], input(...all));
+  const spaced = { input: `${JSON.stringify(older).replaceAll('":"', '": "')}\n` };
+  t.equal((await run(['explain', '--config', configFile, '--request-id', id, '--log', '-'], spaced)).code, 0, 'as a collector wrote it anew');
   t.match((await piped(older)).stdout, /judged by +[0-9a-f]{12} [\s\S]*it is of an older Latchkey/);
   t.match((await piped({ ...older, path: undefined })).stdout, /note +the entry has no path \(log\.fields\)/);
   const other = { ...older, config_hash: '000000000000', outcome: 'role', status: 403, decision: 'refused' };
@@ -316,3 +355,15 @@ t.test('without a store the log must do', async (t: Test) => {
   t.match(stdout, /not by the rules alone: 403 scope was decided by\n +who sent the request/);
   t.notMatch(stdout, /verdict|It would be/);
 });
+
+t.test('without Redis too', async (t) => {
+  const away = changed('away.yaml', (config) => (config['store'] = { type: 'redis', url: 'redis://127.0.0.1:1' }));
+  const id = idOf(({ outcome }) => outcome === 'scope');
+  const { stdout, code } = await run(['explain', '--config', away, '--request-id', id, '--log', logFile]);
+  t.equal(code, 0);
+  t.match(stdout, /note +the store cannot be read: Redis cannot answer .*check that Redis runs/);
+  t.match(stdout, /route +\S+ [\s\S]*not by the rules alone: 403 scope was decided by\n +who sent the request/);
+  t.notMatch(stdout, /verdict|It would be/);
+  const byToken = await run(['explain', '--config', away, '--token-id', 'T', '--path', '/']);
+  t.match(byToken, { code: 1, stdout: '', stderr: /Redis cannot answer/ });
+}); // prettier-ignore

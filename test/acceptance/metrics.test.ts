@@ -253,7 +253,7 @@ t.test('the page of metrics is made once at a time and once a second; a failure 
 });
 
 interface Dashboard {
-  readonly panels: readonly { readonly title: string; readonly type: string; readonly targets?: readonly { readonly expr: string }[]; readonly datasource?: { readonly uid: string } }[];
+  readonly panels: readonly { readonly id: number; readonly title: string; readonly type: string; readonly targets?: readonly { readonly expr: string }[]; readonly datasource?: { readonly uid: string } }[];
   readonly annotations: { readonly list: readonly { readonly expr: string }[] };
   readonly templating: { readonly list: readonly { readonly definition?: string }[] };
 } // prettier-ignore
@@ -268,6 +268,7 @@ t.test('the dashboard and the alert rules ask for what there is', async (t) => {
     ...rules.map(({ expr }) => expr),
   ];
   t.ok(expressions.length > 50 && rules.length > 10);
+  t.equal(new Set(dashboard.panels.map(({ id }) => id)).size, dashboard.panels.length, 'each panel has an id of its own');
   for (const { title, type, datasource } of dashboard.panels) if (type !== 'row') t.equal(datasource?.uid, '${datasource}', title);
   const page = documented();
   const text = readFileSync('docs/metrics.md', 'utf8');

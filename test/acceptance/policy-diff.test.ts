@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { stringify } from 'yaml';
 import { startFixture } from '../helpers/fixture.js';
@@ -55,6 +56,14 @@ t.test('wrong usage, and files that cannot be compared', async (t) => {
   const bad = write('bad.yaml', { policy: { roles: { a: { alow: [] } } } });
   t.match(await diff(bad), { code: 1, stdout: '', stderr: /bad\.yaml:4:\d+: unknown key "alow"/ });
   t.match(await diff(config, '--requests', join(folder, 'none.log')), { code: 1, stdout: '', stderr: /cannot be read/ });
+  const zipped = join(folder, 'access.log.gz');
+  writeFileSync(zipped, gzipSync('{"msg":"ready"}\n'));
+  t.match(await diff(config, '--requests', zipped), { code: 1, stdout: '', stderr: /is compressed; run "gunzip -c / });
+  const foreign = join(folder, 'nginx.log');
+  writeFileSync(foreign, '192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 2326\n');
+  t.match(await diff(config, '--requests', foreign), { code: 1, stdout: '', stderr: /nginx\.log holds no entry of a request; give the log as Latchkey wrote it/ });
+  writeFileSync(foreign, '{"msg":"ready"}\n');
+  t.match(await diff(config, '--requests', foreign), { code: 0, stdout: /0 requests/ });
 }); // prettier-ignore
 
 t.test('as JSON', async (t) => {

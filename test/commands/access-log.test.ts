@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { isReplayable, logLines, readLogLine, whyNotReplayable } from '../../src/commands/access-log.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
@@ -48,7 +49,7 @@ t.test('an entry, with each kind of caller', async (t) => {
 });
 
 t.test('lines that are no entries of requests', async (t) => {
-  for (const line of ['', 'x', '[]', 'null', '{"msg":"request"}', '{"a":']) {
+  for (const line of ['', 'x', '[]', 'null', '{"msg":"request"}', '{"a":', '{"log":"{}","stream":"stdout"}']) {
     const found = readLogLine(line);
     t.equal(found, 'unreadable', line);
   }
@@ -75,4 +76,6 @@ t.test('lines come one at a time, over the ends of chunks, and none is held whol
   t.equal(readLogLine(long), 'unreadable');
   t.equal(next, '{"msg":"ready"}');
   await t.rejects(all(join(file, 'x')), /cannot be read/);
+  writeFileSync(file, gzipSync('{"msg":"ready"}\n'));
+  await t.rejects(all(file), /is compressed; run "gunzip -c /);
 }); // prettier-ignore

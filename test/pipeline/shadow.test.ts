@@ -308,12 +308,28 @@ t.test('callers and user agents are told without secrets, bounded and printable'
   await request('/a', { headers: { Cookie: await login('engineer'), 'User-Agent': 'first\u0085' } });
   await request('/a', { headers: { 'Service-Key': LEGACY_KEY, 'User-Agent': 'y'.repeat(5_000) } });
   await request('/a', { headers: { 'Service-Key': await token('user') } });
+  await request('/a', { headers: { Cookie: await login('engineer') } });
   const report = shadow();
   if (!('casualties' in report)) throw new Error('no casualties');
   t.match(report.casualties, [
-    { credential: 'session', user_id: 'engineer', token_id: null, count: 2, user_agent: 'first\\u0085' },
+    { credential: 'session', user_id: 'engineer', token_id: null, count: 3, user_agent: 'first\\u0085' },
     { credential: 'legacy_key', token_id: /./, count: 1, user_agent: 'y'.repeat(200) },
     { credential: 'token', user_id: 'user', token_id: /./, count: 1, user_agent: null },
   ]);
   t.notMatch(JSON.stringify(report), /AAAA/);
+}); // prettier-ignore
+
+t.test('what an entrance refuses by a rule of its own is not compared', async (t) => {
+  const rule = { policy: { roles: { superuser: { allow: ['*'] }, billing: {}, engineer: {}, user: {} } } };
+  const next = { policy: { roles: { superuser: { allow: ['api:*'] }, billing: {}, engineer: {}, user: {} } } };
+  const live = { ...rule, interface: { token_endpoints: 'session_or_token' } };
+  const { request, decide, token, shadow } = await startShadowed(t, live, next);
+  const headers = { 'Service-Key': await token('superuser') };
+  const before = changesOf(shadow());
+  const asked = { ...headers, 'X-Original-Method': 'GET', 'X-Original-URI': '/tokens' };
+  const refused = await decide('/auth-request', { headers: asked });
+  t.match([refused.status, refused.log.at(-1)], [403, { outcome: 'own_endpoint' }]);
+  t.same(changesOf(shadow()), before, 'a proxy may not forward it, whatever the policy');
+  t.equal((await request('/tokens', { headers })).status, 200);
+  t.match(changesOf(shadow()), { would_refuse: before.would_refuse + 1 });
 }); // prettier-ignore

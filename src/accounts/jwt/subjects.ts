@@ -48,6 +48,19 @@ export function ruleFor<Rule extends Pick<SubjectRule, 'claims'>>(
   return rules.find((rule) => compareClaims(rule, claims).every(({ fits }) => fits));
 }
 
+/** The rules of which one made the subject of a JWT, as far as its claim `sub` tells. */
+export function rulesForSub<Rule extends Pick<SubjectRule, 'claims'>>(
+  rules: readonly Rule[],
+  sub: string,
+): Rule[] {
+  const fitting = rules.filter(
+    ({ claims: { sub: pattern } }) => pattern === undefined || matches(pattern, sub),
+  );
+  // What follows a rule that asks for nothing else is never reached.
+  const last = fitting.findIndex(({ claims }) => Object.keys(claims).every((name) => name === 'sub'));
+  return last < 0 ? fitting : fitting.slice(0, last + 1);
+}
+
 /** What a rule asks for, claim by claim. Claims within claims are never looked into. */
 export function compareClaims(
   { claims: wanted }: Pick<SubjectRule, 'claims'>,

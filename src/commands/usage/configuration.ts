@@ -63,7 +63,7 @@ export function explainCommand(): Command {
       new Option('--request-id <id>', 'the logged request with this X-Request-Id, judged again; with --log')
         .conflicts(['key', 'keyFile', 'jwt', 'user', 'anonymous', 'tokenId']),
     )
-    .option('--log <file>', 'the log that holds it; - is standard input')
+    .option('--log <file>', 'the log that holds it, or with --token-id the last request with that token; - is standard input')
     .addOption(jsonOption())
     .addHelpText(
       'after',

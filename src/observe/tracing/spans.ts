@@ -14,7 +14,8 @@ import {
   TraceIdRatioBasedSampler,
 } from '@opentelemetry/sdk-trace-base';
 import { hostname } from 'node:os';
-import { maskTokens } from '../mask-tokens.js';
+import { ownCopy } from '../../domain/own-copy.js';
+import { maskedStart } from '../mask-tokens.js';
 import {
   type RequestTrace,
   runInTrace,
@@ -178,13 +179,15 @@ class Spans implements RequestTrace {
 }
 
 function contextOf({ traceId, spanId }: TracedParent, sampled: boolean): Context {
-  return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: sampled ? 1 : 0, isRemote: true });
+  const ids = { traceId: ownCopy(traceId), spanId: ownCopy(spanId) };
+  return trace.setSpanContext(ROOT_CONTEXT, { ...ids, traceFlags: sampled ? 1 : 0, isRemote: true });
 }
 
 function setValues(span: Span, values: TracedValues): void {
+  if (!span.isRecording()) return;
   for (const [name, value] of Object.entries(values))
     if (value !== undefined && value !== null)
-      span.setAttribute(name, typeof value === 'string' ? maskTokens(value) : value);
+      span.setAttribute(name, typeof value === 'string' ? ownCopy(maskedStart(value, MAX_VALUE)) : value);
 }
 
 function addressed(address: string, path: string): TracedValues {

@@ -1,0 +1,71 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import t from 'tap';
+import { LastSeen } from '../../src/accounts/last-seen.js';
+import type { Subject } from '../../src/domain/credential.js';
+import type { Verdict } from '../../src/gate/gate.js';
+import type { RequestHead } from '../../src/http/head.js';
+import { createTracing } from '../../src/observe/tracing/spans.js';
+import { Casualties } from '../../src/pipeline/casualties.js';
+
+setFlagsFromString('--expose-gc');
+const gc = runInNewContext('gc') as () => void;
+
+const HEAD_SIZE = 16_384;
+const KEPT = 1_000;
+
+/** A part of the head of a request, as the parser cuts it. */
+function fromHead(length: number, i: number): string {
+  const head = Buffer.alloc(HEAD_SIZE, 97 + (i % 26)).toString('latin1');
+  return head.slice(100, 100 + length);
+}
+
+/** Bytes of the heap for each thing that is kept. */
+async function sizeOf(keep: (count: number) => unknown): Promise<number> {
+  await keep(10);
+  gc();
+  const before = process.memoryUsage().heapUsed;
+  const kept = await keep(KEPT);
+  gc();
+  const size = (process.memoryUsage().heapUsed - before) / KEPT;
+  if (kept === undefined) throw new Error('nothing is kept');
+  return size;
+}
+
+t.test('what is kept of a request does not keep its head', async (t) => {
+  const lists = (count: number) => {
+    const list = new Casualties('1');
+    for (let i = 0; i < count; i++) {
+      const route = { path: `/${i}`, endpoint: null, position: null };
+      const live = { refusal: undefined, route, action: null, subject: null, decision: null } as unknown as Verdict;
+      list.note('would_refuse', { userAgent: fromHead(8_192, i) } as RequestHead, live, live);
+    }
+    return list;
+  };
+  t.ok((await sizeOf(lists)) < HEAD_SIZE / 4, 'a casualty of the shadow policy');
+
+  const uses = async (count: number) => {
+    const recordUses = async () => Promise.reject(new Error('the store is away'));
+    const lastSeen = new LastSeen({ recordUses }, 3_600_000, 60_000, () => undefined);
+    for (let i = 0; i < count; i++) {
+      const subject = { credential: 'token', token: { id: `T${i}` } } as unknown as Subject;
+      lastSeen.note(subject, fromHead(39, i), fromHead(100, i), 1);
+    }
+    await t.rejects(lastSeen.flush());
+    return lastSeen;
+  };
+  t.ok((await sizeOf(uses)) < HEAD_SIZE / 4, 'a use that the store did not take');
+
+  const events = { dropped: () => undefined, failed: () => undefined };
+  const tracing = createTracing({ otlp: 'http://127.0.0.1:1', service_name: 'l', sample_ratio: 1 }, events);
+  t.teardown(() => tracing.close());
+  const spans = (count: number) => {
+    for (let i = 0; i < count; i++) {
+      const parent = { traceId: fromHead(32, i), spanId: fromHead(16, i), sampled: true };
+      const request = { method: 'GET', path: fromHead(50, i), scheme: 'http', host: 'a', client: fromHead(39, i), userAgent: fromHead(100, i), parent } as const;
+      tracing.begin(performance.now(), request).end({ route: '/', status: 200, outcome: 'forwarded', values: {} }, 200);
+    }
+    return tracing;
+  };
+  t.ok((await sizeOf(spans)) < HEAD_SIZE / 2, 'a span that waits to be sent');
+}); // prettier-ignore
