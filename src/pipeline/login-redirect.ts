@@ -11,6 +11,8 @@ export function needsLogin(head: RequestHead, { refusal }: Refusal): boolean {
   const { method, key, jwt, webSocket, fields } = head;
   if (refusal !== 'unauthenticated' || method !== 'GET' || webSocket) return false;
   if (key !== undefined || jwt !== undefined || firstField(fields, 'authorization') !== undefined) return false;
+  // Scripts say it in browsers of any age; a WebView names its application there.
+  if (firstField(fields, 'x-requested-with')?.toLowerCase() === 'xmlhttprequest') return false;
   // Browsers say it since 2023 at the latest (Fetch Metadata); older ones send neither.
   const isNavigation = (firstField(fields, 'sec-fetch-mode') ?? 'navigate') === 'navigate';
   const isPage = (firstField(fields, 'sec-fetch-dest') ?? 'document') === 'document';

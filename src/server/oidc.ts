@@ -14,7 +14,7 @@ import type { OpenedStore } from './stores/open-store.js';
 
 /** Opens the logins at the OpenID Connect providers of a configuration; null when it names none. */
 export function openOidc(
-  { login, interface: { ui }, directory }: Config,
+  { login, interface: { ui }, directory, tokens }: Config,
   { store, sealer }: Pick<OpenedStore, 'store' | 'sealer'>,
   log: Log,
 ): EndpointServices['oidc'] {
@@ -30,6 +30,7 @@ export function openOidc(
       store.directory,
       new LogoutTokens(store.loginThrottle),
       new LoginLimits(store.loginThrottle, login),
+      tokens.owner_login_within,
       createOidcEvents(log),
     ),
     pageUrl,

@@ -147,6 +147,14 @@ t.test('keys that cannot be fetched are 503, never 401, and known ones go on', a
   t.equal(await ask(), 503);
   t.same(away.asked, ['/.well-known/openid-configuration'], 'once in the cooldown');
   t.match(fixture.server.stdout(), /"issuer":"ci","reason":"it answered 500"[^\n]*keys of an issuer cannot be fetched/);
+  away.behaviour = 'keys';
+  await until(async () => (await ask()) === 200, 'they count seconds after they can be fetched', 5_000);
+  away.published = [await newPair('next')];
+  t.equal(await ask(), 200, 'a new key counts at once');
+  const made = async (kid: string) => (await send(fixture.url, '/x', { headers: { Authorization: `Bearer ${await away.sign({}, undefined, { kid })}` } })).status;
+  const before = away.asked.length;
+  for (let i = 0; i < 20; i++) t.equal(await made(`made-up-${i}`), 401);
+  t.ok(away.asked.length - before <= 4, 'names that were made up cost two fetches at most');
 }); // prettier-ignore
 
 t.test('a reload takes other issuers', async (t) => {

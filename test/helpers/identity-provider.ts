@@ -39,6 +39,8 @@ export class IdentityProvider {
   answers: Partial<Record<string, Answer>> = {};
   /** Makes an ID token in the place of the one that is signed. */
   idToken: ((claims: JWTPayload) => string | Promise<string>) | undefined;
+  /** Whether ID tokens name their access token. */
+  namesAccessToken = false;
   /** Whether a code can be used again. */
   reusesCodes = false;
   readonly asked: string[] = [];
@@ -161,8 +163,12 @@ export class IdentityProvider {
       ...(grant.fresh ? { auth_time: now } : {}),
       ...this.claims,
     } as JWTPayload;
-    const idToken = await (this.idToken?.(claims) ?? this.sign(claims));
     const [accessToken, refreshToken] = [randomUUID(), randomUUID()];
+    if (this.namesAccessToken) {
+      const digest = createHash(`sha${/\d+/.exec(this.pair.algorithm)?.[0] ?? '512'}`).update(accessToken).digest();
+      claims['at_hash'] = digest.subarray(0, digest.length / 2).toString('base64url');
+    }
+    const idToken = await (this.idToken?.(claims) ?? this.sign(claims));
     for (const secret of [accessToken, refreshToken, idToken]) rememberSecret(secret);
     return { json: { access_token: accessToken, refresh_token: refreshToken, token_type: 'Bearer', expires_in: 60, id_token: idToken } };
   } // prettier-ignore
