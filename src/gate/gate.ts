@@ -177,8 +177,9 @@ export class Gate {
     });
   }
 
-  #asksNobody({ takes }: EndpointRule, head: RequestHead): boolean {
-    return takes === 'nothing' || (takes === 'optional' && !this.#parts.authenticator.isSent(head));
+  #asksNobody({ takes, takesJwt }: EndpointRule, head: RequestHead): boolean {
+    if (takes === 'nothing') return takesJwt || head.jwt === undefined;
+    return takes === 'optional' && !this.#parts.authenticator.isSent(head);
   }
 
   #authorize(

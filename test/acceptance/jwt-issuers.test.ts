@@ -4,7 +4,7 @@ import t from 'tap';
 import { WebSocketServer } from 'ws';
 import { selfSigned } from '../helpers/certificates.js';
 import { DECIDES, entrancesOf } from '../helpers/entrances.js';
-import { startFixture } from '../helpers/fixture.js';
+import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { freshMetrics, send } from '../helpers/http.js';
 import { openHttp2 } from '../helpers/http2.js';
 import { KeyServer, newPair } from '../helpers/key-server.js';
@@ -103,12 +103,17 @@ t.test('built-in endpoints refuse it, save the one that says what it is', async 
   const self = await send(url, '/tokens/self', { headers });
   t.equal(self.status, 200);
   t.match(self.json, { user_id: 'ci/repo:acme/x', customer_id: 'C1', name: 'JWT of ci', scope: 'global', services: ['SVC1'], expires_at: /^20/ });
-  for (const [method, path] of [['DELETE', '/tokens/self'], ['GET', '/tokens'], ['DELETE', '/tokens'], ['GET', '/tokens/x'], ['DELETE', '/tokens/x'], ['GET', '/customer/C1/tokens'],
+  for (const [method, path] of [['DELETE', '/tokens/self'], ['GET', '/tokens'], ['POST', '/tokens'], ['POST', '/tokens/self/rotate'], ['POST', '/tokens/x/rotate'], ['PATCH', '/tokens/x'], ['DELETE', '/tokens'], ['GET', '/tokens/x'], ['DELETE', '/tokens/x'], ['GET', '/customer/C1/tokens'],
     ['GET', '/current_user'], ['GET', '/current_customer'], ['GET', '/verify'], ['POST', '/sudo'], ['GET', '/_latchkey/sessions']] as const) {
     const body = method === 'POST' ? { body: new URLSearchParams({ password: 'x' }) } : {};
     const { status, json } = await send(url, path, { method, headers, ...body });
     t.match([status, json.detail], [403, /JWT/], `${method} ${path}`);
   }
+  const body = new URLSearchParams({ username: 'superuser@example.com', password: PASSWORD });
+  t.equal((await send(url, '/tokens', { headers, body })).status, 403, 'a password beside it does not count either');
+  const bad = { Authorization: `Bearer ${await jwtOf({ aud: 'another' })}` };
+  t.equal((await send(url, '/tokens', { headers: bad, body })).status, 401);
+  t.equal((await send(url, '/_latchkey/', { headers: bad })).status, 200, 'what asks nobody minds none');
 }); // prettier-ignore
 
 t.test('log, audit log and metrics name issuer and subject', async (t) => {
