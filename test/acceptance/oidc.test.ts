@@ -48,6 +48,9 @@ t.test('commands know users of providers, and give them no password', async (t) 
   const name = 'ann@idp.example';
   const shown = await run(['user', 'show', name, '--config', configFile, '--json']);
   t.match(JSON.parse(shown.stdout), { login: name, has_password: false, provider: 'sso', subject: 'ann' });
+  const sessions = await run(['session', 'list', '--config', configFile, '--json']);
+  t.match(JSON.parse(sessions.stdout), [{ login: name, provider: 'sso' }]);
+  t.match((await run(['session', 'list', '--config', configFile])).stdout, /LOGGED IN BY[^]*ann@idp\.example  sso /);
   const file = `${configFile}.password.txt`;
   writeFileSync(file, 'a new password of somebody');
   for (const command of [['set-password', name, '--password-file', file], ['enable-otp', name]])
