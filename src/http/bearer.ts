@@ -9,11 +9,11 @@ const BEARER = /^bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 /** The form of an access token (`domain/secret`), whether its checksum holds or not. */
 const TOKEN_FORM = /^lk[0-9A-Za-z]{38}$/;
 
-/** The same as a piece of a longer text: no letter or digit around it. */
-const TOKEN_PIECE = /(?<![0-9A-Za-z])lk[0-9A-Za-z]{38}(?![0-9A-Za-z])/g;
+/** The same as a piece of a longer text, such as a list of credentials: no character of a `token68` around it. */
+const TOKEN_PIECE = /(?<![A-Za-z0-9._~+/=-])lk[0-9A-Za-z]{38}(?![A-Za-z0-9._~+/=-])/;
 
-/** The other characters of a `token68`. A piece between them is part of a longer value, unless its checksum holds. */
-const OF_TOKEN68 = /[._~+/=-]/;
+/** The same with such characters around it. Then it may be part of another system's value, unless its checksum holds. */
+const WRAPPED_TOKENS = /(?<![0-9A-Za-z])lk[0-9A-Za-z]{38}(?![0-9A-Za-z])/g;
 
 const BASIC = /^basic +([A-Za-z0-9+/_-]+=*)$/i;
 
@@ -46,12 +46,8 @@ export function hasTokenForm(token: string): boolean {
  * scheme, in quotes, in a list, as the name or password of Basic. An upstream must not get that either.
  */
 export function holdsToken(authorization: string): boolean {
-  const text = readable(authorization);
-  for (const { 0: piece, index } of text.matchAll(TOKEN_PIECE)) {
-    const around = text.charAt(index - 1) + text.charAt(index + piece.length);
-    if (!OF_TOKEN68.test(around) || isAccessToken(piece)) return true;
-  }
-  return false;
+  if (TOKEN_PIECE.test(authorization)) return true;
+  return readable(authorization).match(WRAPPED_TOKENS)?.some(isAccessToken) === true;
 }
 
 /** A value with what Basic encodes of name and password (RFC 7617 2). */

@@ -139,7 +139,7 @@ t.test('explain --jwt shows which subject fits, and why the others do not', asyn
   const explained = JSON.parse((await ask(reader, '--json')).stdout);
   t.match(explained, { verdict: { allowed: true }, credential: { kind: 'jwt', user_id: 'ci/repo:acme/x' }, jwt: { issuer: 'ci', fits: 'jwt_issuers.0.subjects.1', fault: null } });
   t.match((await ask(reader)).stdout, /does not fit: ref is missing, wanted refs\/heads\/main[^]*fits: sub is repo:acme\/x, wanted repo:acme\/\*/);
-  for (const [claims, fault] of [[{ aud: 'x' }, /audience/], [{ exp: 1 }, /expired/], [{ sub: 'x' }, /no subject/], [{ iss: 'x' }, /no issuer/]] as const)
+  for (const [claims, fault] of [[{ aud: 'x' }, /audience/], [{ exp: 1 }, /expired/], [{ sub: 'x' }, /no subject/], [{ cnf: { jkt: 'x' } }, /bound to a key/], [{ iss: 'x' }, /no issuer/]] as const)
     t.match(JSON.parse((await ask(await jwtOf(claims), '--json')).stdout), { verdict: { status: 401 }, note: fault });
 }); // prettier-ignore
 

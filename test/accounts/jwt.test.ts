@@ -189,6 +189,7 @@ t.test('attacks whose signature is right', async (t) => {
     'a beginning as text': make({}, { nbf: String(at() - 60) }),
     'a time of issue as text': make({}, { iat: 'now' }),
     'a logout token': make({ typ: 'logout+jwt' }, { events: { 'http://schemas.openid.net/event/backchannel-logout': {} } }),
+    'bound to a key, by DPoP': make({ typ: 'at+jwt' }, { cnf: { jkt: 'x' } }),
     'an end given twice, the last one over': body(`"exp":${at() - 60}`),
     'an issuer given twice': body('"iss":"https://another.example"'),
     'an audience that is an object': make({}, { aud: { latchkey: true } }),
