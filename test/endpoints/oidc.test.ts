@@ -360,6 +360,19 @@ t.test('whatever sends a browser to the callback, the login that it began goes o
   t.equal((await callback(query, cookie)).headers.location, '/_latchkey/');
 });
 
+t.test('a client with a secret in the body, and one without', async (t) => {
+  const rows = [['post', 'secret', ['client_secret_post']], ['none', null, ['client_secret_basic', 'none']]] as const;
+  for (const [authentication, client_secret, methods] of rows) {
+    const fresh = await IdentityProvider.start(t);
+    Object.assign(fresh, { authentication, metadata: { token_endpoint_auth_methods_supported: methods } });
+    const { request } = await startInProcess(t, { login: { oidc: [providerOf('sso', fresh.url, { client_secret })], public_url: 'https://api.example' } });
+    const begun = await request('/_latchkey/oidc/sso/login');
+    const headers = { Cookie: `${STATE}=${cookiesOf(begun)[STATE]}` };
+    const path = `/_latchkey/oidc/sso/callback?${fresh.authorize(String(begun.headers.location))}`;
+    t.equal((await request(path, { headers })).headers.location, '/_latchkey/', authentication);
+  }
+}); // prettier-ignore
+
 t.test('an ID token may name its access token', async (t) => {
   for (const algorithm of ['RS256', 'PS384', 'ES512', 'EdDSA']) {
     const fresh = await IdentityProvider.start(t, algorithm);

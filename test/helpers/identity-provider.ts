@@ -39,6 +39,8 @@ export class IdentityProvider {
   answers: Partial<Record<string, Answer>> = {};
   /** Makes an ID token in the place of the one that is signed. */
   idToken: ((claims: JWTPayload) => string | Promise<string>) | undefined;
+  /** How its client has to show who it is. */
+  authentication: 'basic' | 'post' | 'none' = 'basic';
   /** Whether ID tokens name their access token. */
   namesAccessToken = false;
   /** Whether a code can be used again. */
@@ -137,12 +139,24 @@ export class IdentityProvider {
     };
   }
 
+  #isClient(sent: URLSearchParams, authorization: string): boolean {
+    const [id, secret] = [sent.get('client_id'), sent.get('client_secret')];
+    switch (this.authentication) {
+      case 'basic':
+        return authorization === `Basic ${Buffer.from(`${CLIENT}:secret`).toString('base64')}`;
+      case 'post':
+        return authorization === '' && id === CLIENT && secret === 'secret';
+      case 'none':
+        return authorization === '' && id === CLIENT && secret === null;
+    }
+  }
+
   async #token(sent: URLSearchParams, authorization = ''): Promise<NonNullable<Answer>> {
     const code = sent.get('code') ?? '';
     const grant = this.#codes.get(code);
     const challenge = createHash('sha256').update(sent.get('code_verifier') ?? '').digest('base64url');
     const isRight =
-      authorization === `Basic ${Buffer.from(`${CLIENT}:secret`).toString('base64')}` &&
+      this.#isClient(sent, authorization) &&
       grant?.challenge === challenge &&
       grant.redirectUri === sent.get('redirect_uri');
     if (!isRight) return { status: 400, json: { error: 'invalid_grant' } };
