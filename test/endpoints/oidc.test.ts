@@ -547,6 +547,14 @@ t.test('a provider ends sessions at once', async (t) => {
   t.same([await isOn(one), await isOn(two)], [false, true], 'one session');
   t.equal((await logout(await idp.logoutToken({ sid: 'two' }))).status, 200);
   t.equal(await isOn(two), false, 'a session without the subject');
+  idp.claims = { sid: 'moved' };
+  const moved = (await logIn()).session;
+  const user = await opened.store.directory.getUser((await whoIs(moved)).id);
+  if (user === undefined) throw new Error('the user is gone');
+  await opened.store.directory.change({ users: [{ ...user, customerId: 'C2', updatedAt: user.updatedAt + 1 }] }, Date.now());
+  t.equal(await isOn(moved), true);
+  await logout(await idp.logoutToken({ sid: 'moved' }));
+  t.equal(await isOn(moved), false, 'a session of a user who is of another customer');
   const three = (await logIn()).session;
   const four = (await logIn()).session;
   await logout(await idp.logoutToken({ sub: 'ann' }));

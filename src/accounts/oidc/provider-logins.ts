@@ -210,9 +210,13 @@ export class ProviderLogins {
     };
   }
 
-  async #usersOf({ customer_id: customerId, issuer }: ProviderSettings): Promise<string[]> {
-    const users = await this.#directory.listUsers(customerId);
-    return users.filter(({ provider: link }) => link?.issuer === issuer).map(({ id }) => id);
+  /** Its people may be of another customer than it says now: they move with their next login. */
+  async #usersOf({ issuer }: ProviderSettings): Promise<string[]> {
+    const found: string[] = [];
+    for (const customer of await this.#directory.listCustomers())
+      for (const { id, provider } of await this.#directory.listUsers(customer.id))
+        if (provider?.issuer === issuer) found.push(id);
+    return found;
   }
 
   #named(name: string): Provider {
