@@ -41,13 +41,14 @@ export async function list(options: SessionOptions): Promise<void> {
     const rows = found.map(({ session, user }) => [
       session.id,
       user.login,
+      session.provider?.name ?? 'password',
       relativeTime(session.createdAt, now),
       relativeTime(session.lastSeenAt, now),
       relativeTime(session.endsAt, now),
       session.ip,
       session.userAgent ?? '',
     ]);
-    const heading = ['ID', 'USER', 'STARTED', 'LAST USED', 'ENDS', 'ADDRESS', 'USER AGENT'];
+    const heading = ['ID', 'USER', 'LOGGED IN BY', 'STARTED', 'LAST USED', 'ENDS', 'ADDRESS', 'USER AGENT'];
     report(
       options,
       found.map(sessionObject),
@@ -67,6 +68,7 @@ function sessionObject({ session, user }: Owned) {
     ends_at: formatTime(session.endsAt),
     ip: session.ip,
     user_agent: session.userAgent,
+    ...(session.provider === undefined ? {} : { provider: session.provider.name }),
   };
 }
 

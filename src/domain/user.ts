@@ -51,7 +51,7 @@ export interface ProviderLink {
   readonly issuer: string;
   /** The claim `sub`: nobody else at the issuer ever has it. */
   readonly subject: string;
-  /** When the user logged in last, at most an hour early. */
+  /** When the user logged in last, at most an hour early, and a 24th of `tokens.owner_login_within`. */
   readonly loginAt: EpochMs;
 }
 

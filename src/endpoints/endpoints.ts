@@ -57,7 +57,8 @@ function routesOf({ endpoint, path, takes }: ServedEndpoint): RouteDefinition[] 
     action = null,
     id = null,
     othersAction = null,
-    takesJwt = false,
+    // One that looks at no credential minds none.
+    takesJwt = takes === 'nothing',
     writes = false,
   } = endpoint;
   const success = endpoint.success === undefined ? successOf(endpoint) : endpoint.success;

@@ -117,7 +117,8 @@ async function endLogin(
   const { head, now } = call;
   const forget = stateCookie(pageUrl, '');
   const failed = (failure: LoginFailure, user: User | null) => ({
-    ...redirect(pageWith(services, failure, returnTo), forget),
+    // Any page can send a browser here: the login that it began goes on.
+    ...redirect(pageWith(services, failure, returnTo), ...(failure === 'not_begun' ? [] : [forget])),
     auditEvents: [...auditEvents, failedEvent(name, failure, user)],
   });
   if ('wait' in result) return tooEarly(result.wait);

@@ -48,6 +48,7 @@ export const tokens = {
       method: 'POST',
       path: '/tokens',
       takes: 'nothing',
+      takesJwt: false,
       summary: 'Create a token',
       description:
         'The answer is the only one that ever holds the secret. A parameter that looks like a mistyped restriction, ' +

@@ -195,8 +195,9 @@ export class Gate {
     });
   }
 
-  #asksNobody({ takes }: EndpointRule, head: RequestHead): boolean {
-    return takes === 'nothing' || (takes === 'optional' && !this.#parts.authenticator.isSent(head));
+  #asksNobody({ takes, takesJwt }: EndpointRule, head: RequestHead): boolean {
+    if (takes === 'nothing') return takesJwt || head.jwt === undefined;
+    return takes === 'optional' && !this.#parts.authenticator.isSent(head);
   }
 
   /** A built-in endpoint that was asked for a record by its id: is it the caller's to see or to change? */

@@ -7,10 +7,9 @@ import type { BoundRequest } from '../gate/assertion.js';
 import type { Admitted, Verdict } from '../gate/gate.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
 import { parseBody } from '../http/body.js';
-import { firstField } from '../http/fields.js';
 import { grpcReply, isGrpcCall } from '../http/grpc.js';
 import type { RequestHead } from '../http/head.js';
-import { loginAddress, needsLogin } from '../pipeline/login-redirect.js';
+import { loginAddress, needsLogin, opensHome } from '../pipeline/login-redirect.js';
 import { readBody, strangersBodies } from '../http/read-body.js';
 import { writeReply } from '../http/write-reply.js';
 import { rateLimitFields } from '../pipeline/rate-limit-fields.js';
@@ -225,11 +224,4 @@ class HttpRequestHandler extends RequestHandler implements Stream {
   get startedAt(): number {
     return this.record.startedAt;
   }
-}
-
-/** Whether a person opened `/` who sent no key, and who gets nothing there. */
-function opensHome({ method, path, key, fields }: RequestHead, { refusal }: Refusal): boolean {
-  if (path !== '/' || method !== 'GET' || key !== undefined) return false;
-  if (refusal !== 'unauthenticated' && refusal !== 'not_found') return false;
-  return firstField(fields, 'accept')?.includes('text/html') === true;
 }

@@ -6,7 +6,7 @@ export interface EndpointRule {
    * that is sent has to hold.
    */
   readonly takes: 'nothing' | 'optional' | 'token' | 'session' | 'session_or_token';
-  /** Whether it takes a JWT of another issuer, of which the store has no record. */
+  /** Whether it takes a JWT of another issuer, of which the store has no record; of `nothing`: whether it ignores one. */
   readonly takesJwt: boolean;
   /**
    * What the path's `:id` names, and so what has to belong to the caller; null when it has none, or when the

@@ -2,8 +2,8 @@ import { LoginStates } from '../accounts/oidc/login-states.js';
 import { LoginLimits } from '../accounts/oidc/login-limits.js';
 import { LogoutTokens } from '../accounts/oidc/logout-tokens.js';
 import { type OidcEvents, ProviderLogins } from '../accounts/oidc/provider-logins.js';
+import { PasswordHolders } from '../accounts/password-holders.js';
 import type { Config } from '../config/schema/config.js';
-import { mapMaybe } from '../domain/maybe-promise.js';
 import type { EndpointServices } from '../endpoints/services.js';
 import type { Log } from '../observe/log.js';
 import { createLogThrottle } from '../observe/log-throttle.js';
@@ -14,13 +14,14 @@ import type { OpenedStore } from './stores/open-store.js';
 
 /** Opens the logins at the OpenID Connect providers of a configuration; null when it names none. */
 export function openOidc(
-  { login, interface: { ui }, directory }: Config,
+  { login, interface: { ui }, directory, tokens }: Config,
   { store, sealer }: Pick<OpenedStore, 'store' | 'sealer'>,
   log: Log,
 ): EndpointServices['oidc'] {
   const { oidc: providers, public_url: origin } = login;
   if (providers.length === 0 || origin === null) return null;
   const pageUrl = `${origin}${ui.path}`;
+  const holders = new PasswordHolders(store.directory);
   const states = new LoginStates(sealer, store.loginThrottle);
   return {
     logins: new ProviderLogins(
@@ -30,11 +31,11 @@ export function openOidc(
       store.directory,
       new LogoutTokens(store.loginThrottle),
       new LoginLimits(store.loginThrottle, login),
+      tokens.owner_login_within,
       createOidcEvents(log),
     ),
     pageUrl,
-    hasPasswords: () =>
-      directory.http !== null || mapMaybe(store.directory.getPasswordCost(), (cost) => cost > 0),
+    hasPasswords: async () => directory.http !== null || holders.any(),
   };
 }
 

@@ -107,6 +107,11 @@ const odd = (secret: string) => [
   secret, `Bearer\t${secret}`, `Bearer ${secret}, Basic YTpi`, `Basic YTpi, Bearer ${secret}`, `Bearer "${secret}"`, `Token ${secret}`, `Bearer token=${secret}`.replace('token=', 'token= '),
   `Bearer ${secret} x`, `Bearer: ${secret}`, `Bearer,${secret}`, `Bearer Bearer ${secret}`, `Digest username="${secret}"`,
 ]; // prettier-ignore
+/** The same with other characters of a token around it, or encoded: only a real one counts there. */
+const wrapped = (secret: string) => [
+  `Bearer ${secret}=`, `Bearer ${secret}==`, `Bearer ${secret}.x`, `Bearer x-${secret}`, `Bearer x_${secret}`, `Bearer ${secret}/`, `Token +${secret}`, `token=${secret}`,
+  `Basic ${btoa(`a:${secret}`)}`, `basic  ${btoa(`${secret}:`)}`, `Basic ${btoa(secret)}`,
+]; // prettier-ignore
 /** A token does not go on, and what may have been two fields, of which one holds it, is refused. */
 const withheld = (name: string, authorization: string) =>
   name === 'gRPC with joined fields' && authorization.includes(',') ? undefined : [undefined];
@@ -122,7 +127,7 @@ t.test('no spelling of a Bearer token reaches an upstream; what is of others doe
       t.same(await forwarded(name, ask, '/open', { Authorization }), [undefined], `${name}: ${Authorization.slice(0, 9)}`);
     for (const Authorization of spellings(good))
       t.same(await forwarded(name, ask, '/service/SVC1', { Authorization }), [undefined], `${name}: ${Authorization.slice(0, 9)}`);
-    for (const Authorization of odd(good)) {
+    for (const Authorization of [...odd(good), ...wrapped(good)]) {
       t.same(await forwarded(name, ask, '/open', { Authorization }), withheld(name, Authorization), `${name}: ${Authorization.replaceAll(good, 'TOKEN')}`);
       t.equal(await forwarded(name, ask, '/x', { Authorization }), undefined, 'it is no credential');
     }
@@ -197,7 +202,7 @@ t.test('switched off it is no credential, and still no upstream gets a token', a
     for (const [name, ask] of Object.entries(entrances)) {
       const refused = await ask({ method: 'GET', path: '/x', headers: { Authorization: `Bearer ${secret}` } });
       t.match([refused.status, refused.headers['www-authenticate']], [401, 'ApiKey realm="api"'], name);
-      for (const Authorization of [...spellings(secret), ...odd(secret)]) {
+      for (const Authorization of [...spellings(secret), ...odd(secret), ...wrapped(secret)]) {
         const wanted = withheld(name, Authorization);
         t.same(await forwarded(name, ask, '/open', { Authorization }), wanted, name);
         t.same(await forwarded(name, ask, '/x', { Authorization, 'Service-Key': other }), wanted, `${name}: the key counts`);

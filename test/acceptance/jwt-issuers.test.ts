@@ -4,7 +4,7 @@ import t from 'tap';
 import { WebSocketServer } from 'ws';
 import { selfSigned } from '../helpers/certificates.js';
 import { DECIDES, entrancesOf } from '../helpers/entrances.js';
-import { startFixture } from '../helpers/fixture.js';
+import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { freshMetrics, send } from '../helpers/http.js';
 import { openHttp2 } from '../helpers/http2.js';
 import { KeyServer, newPair } from '../helpers/key-server.js';
@@ -103,12 +103,17 @@ t.test('built-in endpoints refuse it, save the one that says what it is', async 
   const self = await send(url, '/tokens/self', { headers });
   t.equal(self.status, 200);
   t.match(self.json, { user_id: 'ci/repo:acme/x', customer_id: 'C1', name: 'JWT of ci', scope: 'global', services: ['SVC1'], expires_at: /^20/ });
-  for (const [method, path] of [['DELETE', '/tokens/self'], ['GET', '/tokens'], ['DELETE', '/tokens'], ['GET', '/tokens/x'], ['DELETE', '/tokens/x'], ['GET', '/customer/C1/tokens'],
+  for (const [method, path] of [['DELETE', '/tokens/self'], ['GET', '/tokens'], ['POST', '/tokens'], ['POST', '/tokens/self/rotate'], ['POST', '/tokens/x/rotate'], ['PATCH', '/tokens/x'], ['DELETE', '/tokens'], ['GET', '/tokens/x'], ['DELETE', '/tokens/x'], ['GET', '/customer/C1/tokens'],
     ['GET', '/current_user'], ['GET', '/current_customer'], ['GET', '/verify'], ['POST', '/sudo'], ['GET', '/_latchkey/sessions']] as const) {
     const body = method === 'POST' ? { body: new URLSearchParams({ password: 'x' }) } : {};
     const { status, json } = await send(url, path, { method, headers, ...body });
     t.match([status, json.detail], [403, /JWT/], `${method} ${path}`);
   }
+  const body = new URLSearchParams({ username: 'superuser@example.com', password: PASSWORD });
+  t.equal((await send(url, '/tokens', { headers, body })).status, 403, 'a password beside it does not count either');
+  const bad = { Authorization: `Bearer ${await jwtOf({ aud: 'another' })}` };
+  t.equal((await send(url, '/tokens', { headers: bad, body })).status, 401);
+  t.equal((await send(url, '/_latchkey/', { headers: bad })).status, 200, 'what asks nobody minds none');
 }); // prettier-ignore
 
 t.test('log, audit log and metrics name issuer and subject', async (t) => {
@@ -134,7 +139,7 @@ t.test('explain --jwt shows which subject fits, and why the others do not', asyn
   const explained = JSON.parse((await ask(reader, '--json')).stdout);
   t.match(explained, { verdict: { allowed: true }, credential: { kind: 'jwt', user_id: 'ci/repo:acme/x' }, jwt: { issuer: 'ci', fits: 'jwt_issuers.0.subjects.1', fault: null } });
   t.match((await ask(reader)).stdout, /does not fit: ref is missing, wanted refs\/heads\/main[^]*fits: sub is repo:acme\/x, wanted repo:acme\/\*/);
-  for (const [claims, fault] of [[{ aud: 'x' }, /audience/], [{ exp: 1 }, /expired/], [{ sub: 'x' }, /no subject/], [{ iss: 'x' }, /no issuer/]] as const)
+  for (const [claims, fault] of [[{ aud: 'x' }, /audience/], [{ exp: 1 }, /expired/], [{ sub: 'x' }, /no subject/], [{ cnf: { jkt: 'x' } }, /bound to a key/], [{ iss: 'x' }, /no issuer/]] as const)
     t.match(JSON.parse((await ask(await jwtOf(claims), '--json')).stdout), { verdict: { status: 401 }, note: fault });
 }); // prettier-ignore
 
@@ -147,6 +152,14 @@ t.test('keys that cannot be fetched are 503, never 401, and known ones go on', a
   t.equal(await ask(), 503);
   t.same(away.asked, ['/.well-known/openid-configuration'], 'once in the cooldown');
   t.match(fixture.server.stdout(), /"issuer":"ci","reason":"it answered 500"[^\n]*keys of an issuer cannot be fetched/);
+  away.behaviour = 'keys';
+  await until(async () => (await ask()) === 200, 'they count seconds after they can be fetched', 5_000);
+  away.published = [await newPair('next')];
+  t.equal(await ask(), 200, 'a new key counts at once');
+  const made = async (kid: string) => (await send(fixture.url, '/x', { headers: { Authorization: `Bearer ${await away.sign({}, undefined, { kid })}` } })).status;
+  const before = away.asked.length;
+  for (let i = 0; i < 20; i++) t.equal(await made(`made-up-${i}`), 401);
+  t.ok(away.asked.length - before <= 4, 'names that were made up cost two fetches at most');
 }); // prettier-ignore
 
 t.test('a reload takes other issuers', async (t) => {

@@ -1,10 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
-import { startFixture } from '../helpers/fixture.js';
+import { stringify } from 'yaml';
+import { directory, startFixture } from '../helpers/fixture.js';
 import { send, startUpstream } from '../helpers/http.js';
 import { IdentityProvider } from '../helpers/identity-provider.js';
 import { freePort } from '../helpers/redis.js';
-import { run } from '../helpers/latchkey.js';
+import { run, start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
 
 const idp = await IdentityProvider.start(t);
@@ -48,6 +49,9 @@ t.test('commands know users of providers, and give them no password', async (t) 
   const name = 'ann@idp.example';
   const shown = await run(['user', 'show', name, '--config', configFile, '--json']);
   t.match(JSON.parse(shown.stdout), { login: name, has_password: false, provider: 'sso', subject: 'ann' });
+  const sessions = await run(['session', 'list', '--config', configFile, '--json']);
+  t.match(JSON.parse(sessions.stdout), [{ login: name, provider: 'sso' }]);
+  t.match((await run(['session', 'list', '--config', configFile])).stdout, /LOGGED IN BY[^]*ann@idp\.example  sso /);
   const file = `${configFile}.password.txt`;
   writeFileSync(file, 'a new password of somebody');
   for (const command of [['set-password', name, '--password-file', file], ['enable-otp', name]])
@@ -56,6 +60,26 @@ t.test('commands know users of providers, and give them no password', async (t) 
   t.equal(await logIn(), '', 'locked by an operator');
   t.equal((await run(['user', 'unlock', name, '--config', configFile])).code, 0);
   t.not(await logIn(), '');
+}); // prettier-ignore
+
+t.test('whether anybody has a password follows the directory', async (t) => {
+  const { customers, users } = await directory();
+  const own = writeConfig(temporaryFolder(t), { upstream: upstream.url, login: { oidc: [providerOf('sso', idp.url)], public_url: 'https://api.example' } }, { customers });
+  const started = await start(t, own);
+  const asks = async () => (await send(started.url, '/_latchkey/login-methods')).json.password;
+  const declare = async (declared: object) => {
+    writeFileSync(own.replace('latchkey.yaml', 'directory.yaml'), stringify({ customers, ...declared }));
+    t.equal((await send(started.admin, '/-/reload', { method: 'POST' })).status, 200);
+  };
+  t.equal(await asks(), false);
+  await declare({ users: users.slice(0, 2) });
+  t.equal(await asks(), true);
+  await declare({ users: users.slice(1, 2) });
+  t.equal(await asks(), true, 'somebody else has one');
+  await declare({});
+  t.equal(await asks(), false, 'the last one is gone');
+  await declare({ users: users.slice(0, 1) });
+  await until(asks, 'seconds later', 5_000);
 }); // prettier-ignore
 
 t.test('a provider that is away is a warning, and the server stays ready', async (t) => {

@@ -189,6 +189,7 @@ t.test('attacks whose signature is right', async (t) => {
     'a beginning as text': make({}, { nbf: String(at() - 60) }),
     'a time of issue as text': make({}, { iat: 'now' }),
     'a logout token': make({ typ: 'logout+jwt' }, { events: { 'http://schemas.openid.net/event/backchannel-logout': {} } }),
+    'bound to a key, by DPoP': make({ typ: 'at+jwt' }, { cnf: { jkt: 'x' } }),
     'an end given twice, the last one over': body(`"exp":${at() - 60}`),
     'an issuer given twice': body('"iss":"https://another.example"'),
     'an audience that is an object': make({}, { aud: { latchkey: true } }),
@@ -272,18 +273,18 @@ t.test('keys are fetched when they are needed, and not more often than the coold
   t.equal(await find('one'), 'found');
   t.equal(await find('one'), 'found');
   t.equal(state.fetches, 1);
-  t.equal(await find('two'), 'unknown');
-  t.equal(state.fetches, 1, 'an unknown key within the cooldown');
-  state.now += 30_000;
   state.keys = [pair, await newPair('two')];
-  t.equal(await find('two'), 'found', 'a key that was added');
+  t.equal(await find('two'), 'found', 'a key that was added right after the fetch');
   t.equal(state.fetches, 2);
   for (let i = 0; i < 100; i++) t.equal(await find(`made-up-${i}`), 'unknown');
   t.equal(state.fetches, 2, 'names that were made up');
+  state.now += 30_000;
+  for (let i = 0; i < 100; i++) t.equal(await find(`made-up-${i}`), 'unknown');
+  t.equal(state.fetches, 4, 'twice in each cooldown');
   state.keys = state.keys.slice(1);
   state.now += 10 * 60_000;
   t.equal(await find('one'), 'unknown', 'a key that was taken away');
-  t.equal(state.fetches, 3);
+  t.ok(state.fetches <= 6);
 });
 
 t.test('while keys cannot be fetched, known ones go on', async (t) => {
@@ -291,16 +292,17 @@ t.test('while keys cannot be fetched, known ones go on', async (t) => {
   state.fails = true;
   t.equal(await find('one'), 'unavailable');
   t.equal(await find('one'), 'unavailable');
-  t.equal(state.fetches, 1, 'once in the cooldown');
-  state.now += 30_000;
+  t.equal(state.fetches, 1, 'not at once');
+  state.now += 2_000;
   state.fails = false;
-  t.equal(await find('one'), 'found');
+  t.equal(await find('one'), 'found', 'seconds after they can be fetched');
+  state.now += 30_000;
   state.fails = true;
   state.now += 60 * 60_000;
   await find('one');
   t.equal(await find('one'), 'found', 'an hour later');
   t.equal(await find('two'), 'unavailable', 'a key that may have been added');
-  state.now += 30_000;
+  state.now += 2_000;
   state.fails = false;
   t.equal(await find('two'), 'unknown', 'it was not');
 });

@@ -1,8 +1,9 @@
 import t from 'tap';
 import type { Page } from 'playwright-core';
 import { accessibilityFaults, startChromium, visit } from '../helpers/chromium.js';
-import { startFixture } from '../helpers/fixture.js';
+import { directory, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';
+import { start, temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { startOidcProvider } from '../helpers/oidc-provider.js';
 import { freePort } from '../helpers/redis.js';
 import { rememberSecret } from '../helpers/secrets.js';
@@ -97,6 +98,24 @@ t.test('without a role nobody is let in, and the page says why', async (t) => {
   await shot(page, 'no-role');
   t.equal(await sessionOf(page), '');
 });
+
+t.test('where nobody has a password there is a button for each provider, and nothing else', async (t) => {
+  const { customers } = await directory();
+  const partner = { ...provider, name: 'partner', title: 'Partner login', issuer: 'http://127.0.0.1:1' };
+  const config = { upstream: url, login: { oidc: [structuredClone(provider), structuredClone(partner)], public_url: origin } };
+  const without = await start(t, writeConfig(temporaryFolder(t), config, { customers }));
+  for (const width of [1280, 390]) {
+    const { page, faults } = await visit(t, browser, `${without.url}/_latchkey/`, { viewport: { width, height: 800 } });
+    await page.getByRole('link', { name: 'Company login' }).waitFor();
+    t.equal(await page.getByRole('link', { name: 'Partner login' }).isVisible(), true);
+    t.equal(await page.locator('form, input').count(), 0, 'no password form');
+    t.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `nothing is wider than ${width} px`);
+    t.same(await accessibilityFaults(page), []);
+    await page.getByRole('link', { name: 'Partner login' }).click();
+    await page.getByRole('alert').waitFor();
+    t.same(faults, []);
+  }
+}); // prettier-ignore
 
 t.test('who logs out at the provider is logged out here', async (t) => {
   const { page } = await visit(t, browser, `${url}/_latchkey/`);

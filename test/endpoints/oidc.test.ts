@@ -299,6 +299,22 @@ const ATTACKS: Attack[] = [
     idp.claims = { auth_time: nowSeconds() - 120 };
     return (await logIn('?fresh=1')).reply;
   }],
+  ['a fresh login of the future', 'not_fresh', async () => {
+    idp.claims = { auth_time: nowSeconds() + 120 };
+    return (await logIn('?fresh=1')).reply;
+  }],
+  ['a hash of another access token', 'invalid_answer', withClaims({ at_hash: 'AAAAAAAAAAAAAAAAAAAAAA' })],
+  ['a hash that is no text', 'invalid_answer', withClaims({ at_hash: null })],
+  ['an email that was verified of another one', 'email_unverified', async () => {
+    idp.claims = { email: 'superuser2@example.com', email_verified: undefined };
+    idp.userInfo = { email: 'ann@idp.example', email_verified: true };
+    return (await logIn()).reply;
+  }],
+  ['an email that was not verified, beside a word of another one', 'email_unverified', async () => {
+    idp.claims = { email: undefined, email_verified: true };
+    idp.userInfo = { email: 'ann@idp.example', email_verified: false };
+    return (await logIn()).reply;
+  }],
   ['a fresh login without a time', 'not_fresh', async () => {
     idp.claims = { auth_time: undefined };
     return (await logIn('?fresh=1')).reply;
@@ -333,6 +349,41 @@ t.test('no attack and no fault gives a session', async (t) => {
     for (const end of ['login', 'callback', 'logout'])
       t.equal((await request(`/_latchkey/oidc/${name}/${end}`)).status, 404, `${name}/${end}`);
 });
+
+t.test('whatever sends a browser to the callback, the login that it began goes on', async (t) => {
+  const { location, cookie } = await begin();
+  const query = idp.authorize(location);
+  for (const made of ['', 'code=x', 'code=x&state=x', 'error=access_denied&state=x']) {
+    const reply = await callback(made, cookie);
+    t.same([errorOf(reply), reply.headers['set-cookie']], ['not_begun', undefined], made);
+  }
+  t.equal((await callback(query, cookie)).headers.location, '/_latchkey/');
+});
+
+t.test('a client with a secret in the body, and one without', async (t) => {
+  const rows = [['post', 'secret', ['client_secret_post']], ['none', null, ['client_secret_basic', 'none']]] as const;
+  for (const [authentication, client_secret, methods] of rows) {
+    const fresh = await IdentityProvider.start(t);
+    Object.assign(fresh, { authentication, metadata: { token_endpoint_auth_methods_supported: methods } });
+    const { request } = await startInProcess(t, { login: { oidc: [providerOf('sso', fresh.url, { client_secret })], public_url: 'https://api.example' } });
+    const begun = await request('/_latchkey/oidc/sso/login');
+    const headers = { Cookie: `${STATE}=${cookiesOf(begun)[STATE]}` };
+    const path = `/_latchkey/oidc/sso/callback?${fresh.authorize(String(begun.headers.location))}`;
+    t.equal((await request(path, { headers })).headers.location, '/_latchkey/', authentication);
+  }
+}); // prettier-ignore
+
+t.test('an ID token may name its access token', async (t) => {
+  for (const algorithm of ['RS256', 'PS384', 'ES512', 'EdDSA']) {
+    const fresh = await IdentityProvider.start(t, algorithm);
+    Object.assign(fresh, { namesAccessToken: true, metadata: { id_token_signing_alg_values_supported: [algorithm] } });
+    const { request } = await startInProcess(t, { login: { oidc: [providerOf('sso', fresh.url)], public_url: 'https://api.example' } });
+    const begun = await request('/_latchkey/oidc/sso/login');
+    const query = fresh.authorize(String(begun.headers.location));
+    const headers = { Cookie: `${STATE}=${cookiesOf(begun)[STATE]}` };
+    t.equal((await request(`/_latchkey/oidc/sso/callback?${query}`, { headers })).headers.location, '/_latchkey/', algorithm);
+  }
+}); // prettier-ignore
 
 t.test('clocks may differ by half a minute', async (t) => {
   for (const claims of [{ exp: nowSeconds() - 20 }, { nbf: nowSeconds() + 20 }, { iat: nowSeconds() + 20 }]) {
@@ -392,6 +443,9 @@ t.test('claims that the ID token lacks are asked for', async (t) => {
   idp.claims = { email: undefined, email_verified: undefined, groups: undefined };
   idp.userInfo = { email: 'ann@idp.example', email_verified: true, groups: ['api-admins'] };
   t.match(await whoIs((await logIn()).session), { role: 'superuser' });
+  idp.claims = { email_verified: undefined };
+  t.ok(await whoIs((await logIn()).session), 'whether the same email is verified');
+  idp.claims = { groups: undefined };
   idp.userInfo = { ...idp.userInfo, sub: 'somebody' };
   t.equal(errorOf((await logIn()).reply), 'invalid_answer', 'about somebody else');
 });
@@ -493,6 +547,14 @@ t.test('a provider ends sessions at once', async (t) => {
   t.same([await isOn(one), await isOn(two)], [false, true], 'one session');
   t.equal((await logout(await idp.logoutToken({ sid: 'two' }))).status, 200);
   t.equal(await isOn(two), false, 'a session without the subject');
+  idp.claims = { sid: 'moved' };
+  const moved = (await logIn()).session;
+  const user = await opened.store.directory.getUser((await whoIs(moved)).id);
+  if (user === undefined) throw new Error('the user is gone');
+  await opened.store.directory.change({ users: [{ ...user, customerId: 'C2', updatedAt: user.updatedAt + 1 }] }, Date.now());
+  t.equal(await isOn(moved), true);
+  await logout(await idp.logoutToken({ sid: 'moved' }));
+  t.equal(await isOn(moved), false, 'a session of a user who is of another customer');
   const three = (await logIn()).session;
   const four = (await logIn()).session;
   await logout(await idp.logoutToken({ sub: 'ann' }));
@@ -661,6 +723,26 @@ t.test('tokens end with the logins of their owner', async (t) => {
   t.equal((await request('/x', key)).status, 200, 'the next login brings them back');
 }); // prettier-ignore
 
+t.test('a short time without a login ends tokens, and the next login brings them back at once', async (t) => {
+  const started = await startInProcess(t, {
+    tokens: { owner_login_within: '2s' },
+    login: { oidc: [providerOf('sso', idp.url)], public_url: 'https://api.example' },
+  });
+  const enter = async (query = '') => {
+    const begun = await started.request(`/_latchkey/oidc/sso/login${query}`);
+    const headers = { Cookie: `${STATE}=${cookiesOf(begun)[STATE]}` };
+    const path = `/_latchkey/oidc/sso/callback?${idp.authorize(String(begun.headers.location))}`;
+    return cookiesOf(await started.request(path, { headers }))['service.session'] ?? '';
+  };
+  const session = await enter('?fresh=1');
+  const { json } = await started.request('/tokens', { ...withSession(session), body: new URLSearchParams({ name: 'ci' }) });
+  const ask = async () => (await started.request('/x', { headers: { 'Service-Key': String(json.access_token) } })).status;
+  t.equal(await ask(), 200);
+  await until(async () => (await ask()) === 401, 'it ends', 5_000);
+  await enter();
+  t.equal(await ask(), 200);
+}); // prettier-ignore
+
 t.test('a directory that names no users of providers keeps them', async (t) => {
   const { session } = await logIn();
   const { id } = await whoIs(session);
@@ -690,6 +772,7 @@ t.test('browsers that open a page without a session are sent to log in', async (
   const there = [303, '/_latchkey/?return_to=%2Fapp%2Fa%3Fb%3Dc'];
   t.same(await sent('/app/a?b=c', navigation), there);
   t.same(await sent('/app/a?b=c', html), there, 'an older browser');
+  t.same(await sent('/app/a?b=c', { ...html, 'X-Requested-With': 'com.example.app' }), there, 'a WebView');
   t.same(await sent('/app/a?b=c', { ...navigation, Cookie: 'service.session=gone' }), there, 'a session that is over');
   t.same(await sent(`/app/${'a'.repeat(2100)}`, navigation), [303, '/_latchkey/'], 'too long to come back to');
   t.same(await sent('/app/a?b=\\evil', navigation), [303, '/_latchkey/'], 'nothing that leads elsewhere');
@@ -699,9 +782,15 @@ t.test('browsers that open a page without a session are sent to log in', async (
     ['HEAD', '/app/a', navigation, 'HEAD'],
     ['a program', '/app/a', { Accept: '*/*' }],
     ['JSON', '/app/a', { Accept: 'application/json' }],
+    ['JSON rather than HTML', '/app/a', { Accept: 'application/json, text/html;q=0.5' }],
+    ['the address of the service, by a script', '/', { ...html, 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty' }],
+    ['the address of the service, for JSON', '/', { Accept: 'application/json, text/html' }],
+    ['the address of the service, with a wrong Bearer token', '/', { ...navigation, Authorization: 'Bearer x' }],
+    ['JSON beside HTML', '/app/a', { Accept: 'text/html, Application/JSON' }],
     ['HTML refused', '/app/a', { Accept: 'text/html;q=0, */*' }],
     ['nothing asked for', '/app/a', {}],
     ['fetch()', '/app/a', { ...html, 'Sec-Fetch-Mode': 'cors', 'Sec-Fetch-Dest': 'empty' }],
+    ['a script of an older browser', '/app/a', { ...html, 'X-Requested-With': 'XMLHttpRequest' }],
     ['a frame', '/app/a', { ...navigation, 'Sec-Fetch-Dest': 'iframe' }],
     ['a wrong key', '/app/a', { ...navigation, 'Service-Key': 'x' }],
     ['a wrong Bearer token', '/app/a', { ...navigation, Authorization: 'Bearer x' }],

@@ -39,6 +39,10 @@ export class IdentityProvider {
   answers: Partial<Record<string, Answer>> = {};
   /** Makes an ID token in the place of the one that is signed. */
   idToken: ((claims: JWTPayload) => string | Promise<string>) | undefined;
+  /** How its client has to show who it is. */
+  authentication: 'basic' | 'post' | 'none' = 'basic';
+  /** Whether ID tokens name their access token. */
+  namesAccessToken = false;
   /** Whether a code can be used again. */
   reusesCodes = false;
   readonly asked: string[] = [];
@@ -135,12 +139,24 @@ export class IdentityProvider {
     };
   }
 
+  #isClient(sent: URLSearchParams, authorization: string): boolean {
+    const [id, secret] = [sent.get('client_id'), sent.get('client_secret')];
+    switch (this.authentication) {
+      case 'basic':
+        return authorization === `Basic ${Buffer.from(`${CLIENT}:secret`).toString('base64')}`;
+      case 'post':
+        return authorization === '' && id === CLIENT && secret === 'secret';
+      case 'none':
+        return authorization === '' && id === CLIENT && secret === null;
+    }
+  }
+
   async #token(sent: URLSearchParams, authorization = ''): Promise<NonNullable<Answer>> {
     const code = sent.get('code') ?? '';
     const grant = this.#codes.get(code);
     const challenge = createHash('sha256').update(sent.get('code_verifier') ?? '').digest('base64url');
     const isRight =
-      authorization === `Basic ${Buffer.from(`${CLIENT}:secret`).toString('base64')}` &&
+      this.#isClient(sent, authorization) &&
       grant?.challenge === challenge &&
       grant.redirectUri === sent.get('redirect_uri');
     if (!isRight) return { status: 400, json: { error: 'invalid_grant' } };
@@ -161,8 +177,12 @@ export class IdentityProvider {
       ...(grant.fresh ? { auth_time: now } : {}),
       ...this.claims,
     } as JWTPayload;
-    const idToken = await (this.idToken?.(claims) ?? this.sign(claims));
     const [accessToken, refreshToken] = [randomUUID(), randomUUID()];
+    if (this.namesAccessToken) {
+      const digest = createHash(`sha${/\d+/.exec(this.pair.algorithm)?.[0] ?? '512'}`).update(accessToken).digest();
+      claims['at_hash'] = digest.subarray(0, digest.length / 2).toString('base64url');
+    }
+    const idToken = await (this.idToken?.(claims) ?? this.sign(claims));
     for (const secret of [accessToken, refreshToken, idToken]) rememberSecret(secret);
     return { json: { access_token: accessToken, refresh_token: refreshToken, token_type: 'Bearer', expires_in: 60, id_token: idToken } };
   } // prettier-ignore

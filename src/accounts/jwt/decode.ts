@@ -16,6 +16,14 @@ export function isEvent({ events }: Claims): boolean {
   return events !== undefined;
 }
 
+/**
+ * Whether claims bind a JWT to a key (RFC 7800), as DPoP and mutual TLS do. Whoever sends it would have to prove that key,
+ * which nothing here checks, so a stolen one would count.
+ */
+export function isBound({ cnf }: Claims): boolean {
+  return cnf !== undefined;
+}
+
 /** The algorithm that a JWT says it is signed with; undefined when it says none. */
 export function unverifiedAlgorithm(jwt: string): string | undefined {
   const alg = objectIn(jwt, 0)?.['alg'];

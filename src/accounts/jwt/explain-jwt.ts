@@ -1,7 +1,7 @@
 import type { JwtSubject } from '../../domain/credential.js';
 import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../domain/time.js';
-import { type Claims, isEvent, unverifiedAlgorithm, unverifiedClaims } from './decode.js';
+import { type Claims, isBound, isEvent, unverifiedAlgorithm, unverifiedClaims } from './decode.js';
 import { type ComparedClaim, compareClaims, type IssuerSettings, subjectOf } from './subjects.js';
 
 /** What a JWT says and which subject of the configuration fits. Its signature is not checked: that would take a fetch. */
@@ -51,6 +51,7 @@ function faultOf(
   now: EpochMs,
 ): string | undefined {
   const { aud, exp, nbf } = claims;
+  if (isBound(claims)) return 'it is bound to a key (cnf), whose possession is not checked here';
   if (isEvent(claims)) return 'it tells of an event, such as a logout';
   if (!algorithms.includes(unverifiedAlgorithm(jwt) ?? '')) return 'its algorithm is not configured';
   if (![aud].flat().includes(audience)) return 'its claim aud is not the audience';

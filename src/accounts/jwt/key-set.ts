@@ -12,15 +12,18 @@ import type { KeySource } from './key-source.js';
 const REFRESH_MS = 5 * 60_000;
 /** From this age on a request waits for newer keys, unless they can't be fetched. */
 const MAX_AGE_MS = 10 * 60_000;
-/** Least time between two fetches, however many unknown keys are named. */
+/** Time in which keys are fetched twice at most, however many unknown keys are named. */
 const COOLDOWN_MS = 30_000;
+/** Least time between a fetch that failed and the next one. */
+const RETRY_MS = 2_000;
 
 /** Told how a fetch ended. @param error undefined when it succeeded */
 export type FetchEnded = (error: unknown) => void;
 
 /**
- * The public keys of an issuer: fetched when they are needed, at most once in a cooldown, and kept while they can't be
- * fetched again.
+ * The public keys of an issuer: fetched when they are needed, and kept while they can't be fetched again.
+ *
+ * A cooldown allows two fetches that succeed: the second one finds a key that was added right after the first.
  */
 export class KeySet {
   readonly #source: KeySource;
@@ -30,12 +33,13 @@ export class KeySet {
   #keys: ReturnType<typeof createLocalJWKSet> | undefined;
   #fetchedAt = -Infinity;
   #triedAt = -Infinity;
+  #fetchedBefore = -Infinity;
   #isFailing = false;
   #fetching: Promise<void> | undefined;
 
   /**
    * @param clock milliseconds that only grow
-   * @param cooldown milliseconds between two fetches, at least
+   * @param cooldown milliseconds in which keys are fetched twice at most
    */
   constructor(
     source: KeySource,
@@ -69,6 +73,7 @@ export class KeySet {
   expire(): void {
     this.#fetchedAt = -Infinity;
     this.#triedAt = -Infinity;
+    this.#fetchedBefore = -Infinity;
     this.#isFailing = false;
   }
 
@@ -91,7 +96,9 @@ export class KeySet {
   }
 
   #mayFetch(): boolean {
-    return this.#fetching !== undefined || this.#clock() - this.#triedAt >= this.#cooldown;
+    if (this.#fetching !== undefined) return true;
+    const now = this.#clock();
+    return this.#isFailing ? now - this.#triedAt >= RETRY_MS : now - this.#fetchedBefore >= this.#cooldown;
   }
 
   /** Fetches the keys; whoever asks meanwhile waits for the same answer. It never rejects. */
@@ -104,6 +111,7 @@ export class KeySet {
     this.#triedAt = this.#clock();
     try {
       this.#keys = createLocalJWKSet(await this.#source());
+      this.#fetchedBefore = this.#fetchedAt;
       this.#fetchedAt = this.#clock();
       this.#isFailing = false;
       this.#ended(undefined);

@@ -1,7 +1,7 @@
 import { errors, jwtVerify, type JWTVerifyOptions } from 'jose';
 import type { EpochMs } from '../../domain/time.js';
 import { Unavailable } from '../../domain/unavailable.js';
-import { type Claims, isEvent } from './decode.js';
+import { type Claims, isBound, isEvent } from './decode.js';
 import { type FetchEnded, KeySet } from './key-set.js';
 import type { KeySets } from './key-sets.js';
 import { createKeySource, type KeySource } from './key-source.js';
@@ -40,7 +40,7 @@ export function createVerifier(
     claimsOf: async (jwt, now) => {
       try {
         const claims = await verifiedClaims(keys, jwt, { ...options, currentDate: new Date(now) });
-        return isEvent(claims) ? 'invalid' : claims;
+        return isEvent(claims) || isBound(claims) ? 'invalid' : claims;
       } catch (error) {
         if (error instanceof Unavailable) throw error;
         return error instanceof errors.JWTExpired ? 'expired' : 'invalid';

@@ -37,6 +37,16 @@ export function roleOf(claims: Claims, { roles }: ProviderSettings): string | un
   return mapped?.[1] ?? roles.default ?? undefined;
 }
 
+/**
+ * The claims of an ID token with those of the UserInfo endpoint that it lacks. Whether an email is verified is told beside
+ * that email, and says nothing of another one.
+ */
+export function withMore(signed: Claims, told: Claims): Claims {
+  const isOfSigned = signed['email_verified'] !== undefined || signed['email'] !== told['email'];
+  const { email_verified: verified } = signed['email'] !== undefined && isOfSigned ? signed : told;
+  return { ...told, ...signed, email_verified: verified };
+}
+
 /** Whether the claims say all that is asked of them, so that nobody else need be asked. */
 export function isComplete(claims: Claims, settings: ProviderSettings): boolean {
   const { login_claim: login, roles, allow_unverified_email: unverified } = settings;

@@ -16,7 +16,7 @@ import {
   type ServerMetadata,
 } from 'openid-client';
 import { isKeySetUrl } from '../../config/schema/urls.js';
-import { type Claims, isComplete } from './claims.js';
+import { type Claims, isComplete, withMore } from './claims.js';
 import { fetchFromProvider, ProviderUnreachable } from './fetch.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
 
@@ -30,6 +30,7 @@ export interface Proofs {
 /** What a provider answered to a code. Nothing of it has a checked signature yet. */
 interface Granted {
   readonly idToken: string;
+  readonly accessToken: string;
   /** Asks the provider for the claims that a person has besides those in the ID token. */
   readonly moreClaims: (claims: Claims) => Promise<Claims>;
 }
@@ -114,11 +115,11 @@ export async function redeem(
   if (idToken === undefined) throw new LoginFailed('invalid_answer', 'there is no ID token');
   return {
     idToken,
+    accessToken,
     moreClaims: async (claims) => {
       const asks = client.serverMetadata().userinfo_endpoint !== undefined && !isComplete(claims, settings);
       if (!asks) return claims;
-      // What is signed counts.
-      return { ...(await fetchUserInfo(client, accessToken, String(claims['sub'])).catch(failed)), ...claims };
+      return withMore(claims, await fetchUserInfo(client, accessToken, String(claims['sub'])).catch(failed));
     },
   };
 } // prettier-ignore

@@ -6,7 +6,7 @@ import {
   notedLogouts,
 } from '../../domain/provider-logout.js';
 import type { ProviderLogin } from '../../domain/session.js';
-import type { EpochMs } from '../../domain/time.js';
+import { type EpochMs, HOUR_MS } from '../../domain/time.js';
 import type { User } from '../../domain/user.js';
 import type { DirectoryStore } from '../../store/directory-store.js';
 import type { Claims } from './claims.js';
@@ -71,7 +71,10 @@ export class ProviderLogins {
   readonly #users: ProviderUsers;
   readonly #events: OidcEvents;
 
-  /** @param base the address of the web page as browsers see it, with a slash at its end */
+  /**
+   * @param base the address of the web page as browsers see it, with a slash at its end
+   * @param ownerLoginWithin milliseconds since a login for which tokens work; null: for good
+   */
   constructor(
     settings: readonly ProviderSettings[],
     base: string,
@@ -79,6 +82,7 @@ export class ProviderLogins {
     directory: DirectoryStore,
     logoutTokens: LogoutTokens,
     limits: LoginLimits,
+    ownerLoginWithin: number | null,
     events: OidcEvents,
   ) {
     const providers = settings.map((each) => {
@@ -90,7 +94,7 @@ export class ProviderLogins {
     this.#directory = directory;
     this.#logoutTokens = logoutTokens;
     this.#limits = limits;
-    this.#users = new ProviderUsers(directory);
+    this.#users = new ProviderUsers(directory, Math.min(HOUR_MS, (ownerLoginWithin ?? Infinity) / 24));
     this.#events = events;
   }
 
@@ -206,9 +210,13 @@ export class ProviderLogins {
     };
   }
 
-  async #usersOf({ customer_id: customerId, issuer }: ProviderSettings): Promise<string[]> {
-    const users = await this.#directory.listUsers(customerId);
-    return users.filter(({ provider: link }) => link?.issuer === issuer).map(({ id }) => id);
+  /** Its people may be of another customer than it says now: they move with their next login. */
+  async #usersOf({ issuer }: ProviderSettings): Promise<string[]> {
+    const found: string[] = [];
+    for (const customer of await this.#directory.listCustomers())
+      for (const { id, provider } of await this.#directory.listUsers(customer.id))
+        if (provider?.issuer === issuer) found.push(id);
+    return found;
   }
 
   #named(name: string): Provider {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { AuditEvent } from '../../domain/audit.js';
-import { HOUR_MS, type EpochMs } from '../../domain/time.js';
+import type { EpochMs } from '../../domain/time.js';
 import { isSameUser, lockOf, type User } from '../../domain/user.js';
 import type { DirectoryStore } from '../../store/directory-store.js';
 import { type Claims, type Person, personOf, roleOf } from './claims.js';
@@ -28,9 +28,12 @@ export function idOfPerson(issuer: string, subject: string): string {
  */
 export class ProviderUsers {
   readonly #directory: DirectoryStore;
+  readonly #precision: number;
 
-  constructor(directory: DirectoryStore) {
+  /** @param precision milliseconds that the time of the last login may be early, so that not every login is a write */
+  constructor(directory: DirectoryStore, precision: number) {
     this.#directory = directory;
+    this.#precision = precision;
   }
 
   /** The user of a person whom a provider let in, made or brought up to date. Whoever has no role is locked. */
@@ -65,7 +68,7 @@ export class ProviderUsers {
     }
     if ((await this.#directory.getCustomer(settings.customer_id)) === undefined) return failed('unknown_customer');
     const holder = await this.#directory.getUserByLogin(person.login);
-    const user = userOf(person, role, before, settings, now);
+    const user = userOf(person, role, before, settings, this.#precision, now);
     if (holder !== undefined && holder.id !== user.id) return failed('login_taken');
     if (before !== undefined && isSameUser(before, user)) return { user: before, auditEvents: [] };
     const written = await this.#write(user, before, now);
@@ -90,10 +93,11 @@ function userOf(
   role: string,
   before: User | undefined,
   { name: provider, issuer, customer_id: customerId }: ProviderSettings,
+  precision: number,
   now: EpochMs,
 ): User {
   const known = before?.provider;
-  const isRecent = known !== undefined && now - known.loginAt < HOUR_MS && known.loginAt <= now;
+  const isRecent = known !== undefined && now - known.loginAt < precision && known.loginAt <= now;
   return {
     id: idOfPerson(issuer, subject),
     customerId,

@@ -58,9 +58,14 @@ export class Provider {
     const { redeem } = await client();
     const callback = new URL(this.#redirectUri);
     callback.search = query;
-    const { idToken, moreClaims } = await redeem(await this.#client(), this.settings, callback, expected);
-    const claims = await (await this.#signedTokens()).claimsOf(idToken, now);
-    if (expected.freshSince !== null && !isFresh(claims, expected.freshSince))
+    const { idToken, accessToken, moreClaims } = await redeem(
+      await this.#client(),
+      this.settings,
+      callback,
+      expected,
+    );
+    const claims = await (await this.#signedTokens()).claimsOf(idToken, accessToken, now);
+    if (expected.freshSince !== null && !isFresh(claims, expected.freshSince, now))
       throw new LoginFailed('not_fresh', 'the claim auth_time names no login since this one began');
     return moreClaims(claims);
   }
@@ -91,6 +96,7 @@ export class Provider {
 }
 
 /** Whether the provider asked for the login since a moment. It tells whole seconds of its own clock. */
-function isFresh({ auth_time: at }: Claims, since: EpochMs): boolean {
-  return typeof at === 'number' && at >= Math.floor(since / 1000) - CLOCK_SKEW_SECONDS;
+function isFresh({ auth_time: at }: Claims, since: EpochMs, now: EpochMs): boolean {
+  if (typeof at !== 'number') return false;
+  return at >= Math.floor(since / 1000) - CLOCK_SKEW_SECONDS && at <= now / 1000 + CLOCK_SKEW_SECONDS;
 }

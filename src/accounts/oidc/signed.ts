@@ -1,5 +1,7 @@
+import { createHash } from 'node:crypto';
 import type { EpochMs } from '../../domain/time.js';
 import { Unavailable } from '../../domain/unavailable.js';
+import { unverifiedAlgorithm } from '../jwt/decode.js';
 import { KeySet } from '../jwt/key-set.js';
 import type { KeySource } from '../jwt/key-source.js';
 import { verifiedClaims } from '../jwt/verifier.js';
@@ -32,17 +34,19 @@ export class SignedTokens {
     this.#keys = new KeySet(source, () => undefined, undefined, COOLDOWN_MS);
   }
 
-  /** The claims of an ID token (OpenID Connect Core 3.1.3.7, save the nonce). @throws LoginFailed */
-  async claimsOf(idToken: string, now: EpochMs): Promise<Claims> {
+  /** The claims of an ID token (OpenID Connect Core 3.1.3.7 and 3.1.3.8, save the nonce). @throws LoginFailed */
+  async claimsOf(idToken: string, accessToken: string, now: EpochMs): Promise<Claims> {
     const required = { requiredClaims: ['exp', 'iat', 'sub'], maxTokenAge: MAX_TOKEN_AGE };
     const claims = await this.#verify(idToken, now, required).catch((cause: unknown) => {
       const failure = cause instanceof Unavailable ? 'provider_unavailable' : 'invalid_answer';
       const reason = cause instanceof Error ? cause.message : String(cause);
       throw new LoginFailed(failure, `the ID token does not hold: ${reason}`, { cause });
     });
-    const { azp } = claims;
+    const { azp, at_hash: accessHash } = claims;
     if (azp !== undefined && azp !== this.#settings.client_id)
       throw new LoginFailed('invalid_answer', 'the claim azp names another client');
+    if (accessHash !== undefined && accessHash !== halfHash(accessToken, unverifiedAlgorithm(idToken)))
+      throw new LoginFailed('invalid_answer', 'the claim at_hash is of another access token');
     return claims;
   }
 
@@ -72,6 +76,13 @@ export class SignedTokens {
       ...options,
     });
   }
+}
+
+/** The left half of a hash, as ID tokens tell it (OpenID Connect Core 3.1.3.6). Ed25519 signs with SHA-512. */
+function halfHash(text: string, algorithm = ''): string {
+  const bits = /^[A-Z]S(\d{3})$/.exec(algorithm)?.[1] ?? '512';
+  const digest = createHash(`sha${bits}`).update(text).digest();
+  return digest.subarray(0, digest.length / 2).toString('base64url');
 }
 
 /** An ID token has no such event, and a nonce where it has one: so none passes for a logout token. */

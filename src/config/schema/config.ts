@@ -120,11 +120,7 @@ export const configSchema = z.strictObject({
           'Longest allowed lifetime of a new token, and the default for one without an expiry; null is no limit',
         ),
       rotation: rotationSchema.prefault({}).describe('Replacing tokens by new ones'),
-      owner_login_within: durationBetween(
-        86_400_000,
-        3_153_600_000_000,
-        'expected a duration from 1d to 36500d',
-      )
+      owner_login_within: durationBetween(1_000, 3_153_600_000_000, 'expected a duration from 1s to 36500d')
         .nullable()
         .prefault(null)
         .describe(

@@ -1,0 +1,52 @@
+import type { DirectoryStore } from '../store/directory-store.js';
+
+/** Least milliseconds between two searches among all users. */
+const COOLDOWN_MS = 2_000;
+/** A search may take this part of the time at most. */
+const SHARE = 1 / 50;
+
+/** Tells whether anybody has a password: by the user who was found to have one last, and else by a search among all. */
+export class PasswordHolders {
+  readonly #directory: Pick<DirectoryStore, 'getPasswordCost' | 'getUser' | 'listCustomers' | 'listUsers'>;
+  readonly #clock: () => number;
+  #found: string | undefined;
+  #searchFrom = -Infinity;
+  #searching: Promise<void> | undefined;
+
+  /** @param clock milliseconds that only grow */
+  constructor(
+    directory: Pick<DirectoryStore, 'getPasswordCost' | 'getUser' | 'listCustomers' | 'listUsers'>,
+    clock: () => number = () => performance.now(),
+  ) {
+    this.#directory = directory;
+    this.#clock = clock;
+  }
+
+  /** Whether there are any; a password that is the first one may count seconds later. */
+  async any(): Promise<boolean> {
+    if ((await this.#directory.getPasswordCost()) === 0) return false;
+    if (await this.#stillHas()) return true;
+    if (this.#searching === undefined && this.#clock() < this.#searchFrom) return false;
+    this.#searching ??= this.#search().finally(() => (this.#searching = undefined));
+    await this.#searching;
+    return this.#found !== undefined;
+  }
+
+  async #stillHas(): Promise<boolean> {
+    if (this.#found === undefined) return false;
+    const user = await this.#directory.getUser(this.#found);
+    return user !== undefined && user.passwordHash !== null;
+  }
+
+  async #search(): Promise<void> {
+    const began = this.#clock();
+    this.#found = undefined;
+    for (const { id } of await this.#directory.listCustomers()) {
+      const users = await this.#directory.listUsers(id);
+      this.#found = users.find(({ passwordHash }) => passwordHash !== null)?.id;
+      if (this.#found !== undefined) break;
+    }
+    const took = this.#clock() - began;
+    this.#searchFrom = this.#clock() + Math.max(COOLDOWN_MS, took / SHARE);
+  }
+}
