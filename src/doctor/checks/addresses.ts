@@ -28,6 +28,8 @@ const NEAR: readonly (readonly Field[])[] = [
   [['True-Client-IP', LOCAL], ['CF-Connecting-IP', LOCAL], ['Fastly-Client-IP', LOCAL], ['X-Envoy-External-Address', LOCAL], ['X-ProxyUser-IP', LOCAL], ['X-Custom-IP-Authorization', LOCAL]],
   HOSTS.map((name): Field => [name, 'localhost']),
   HOSTS.map((name): Field => [name, 'internal']),
+  ADDRESSES.map((name): Field => [name.replaceAll('-', '_'), LOCAL]),
+  HOSTS.map((name): Field => [name.replaceAll('-', '_'), 'localhost']),
   [['X-Forwarded-Proto', 'https'], ['X-Forwarded-Port', '443'], ['X-Forwarded-Scheme', 'https'], ['Front-End-Https', 'on']],
 ]; // prettier-ignore
 

@@ -3,8 +3,10 @@ import { type Check, type Deployment, fine, type Outcome } from '../check.js';
 import type { Answer } from '../message.js';
 import {
   OPEN_PATHS,
+  PREFIXES,
   type Reading,
   readingsBack,
+  readingsBelow,
   readingsOf,
   readingsThrough,
   readingsThroughUsual,
@@ -26,7 +28,7 @@ async function examine(deployment: Deployment): Promise<Outcome> {
   const isOpen = subjects.some(({ kind, verdict }) => kind === 'unknown' && verdict !== 'refused');
   const open = options.publicPaths.filter((path) => path !== '/');
   const publicShapes = new Set(subjects.filter(({ kind }) => kind === 'public').map(({ baseline }) => shapeOf(baseline)));
-  const below = await shapesBelow(deployment, [...open, ...OPEN_PATHS]);
+  const below = await shapesBelow(deployment, [...open, ...OPEN_PATHS, ...PREFIXES]);
   // What everything below an open path gets is a site of its own, unless it looks like the API.
   const isSite = (answer: Answer) => below.has(shapeOf(answer)) && deployment.isOfApi(answer) !== true;
   // What is normalized before the decision may be the public path itself.
@@ -35,7 +37,7 @@ async function examine(deployment: Deployment): Promise<Outcome> {
     // Where anything that nobody named is let in, another resource is no bypass.
     ...readingsOf(path, options.url.origin).filter(({ isSame }) => isSame || !isOpen).map((reading) => alteration(reading)),
     ...open.flatMap((one) => readingsThrough(one, path)).filter(({ isSame }) => isSame || !isOpen).map((reading) => alteration(reading, isSite)),
-    ...readingsThroughUsual(path).map((reading) => alteration(reading, isSite)),
+    ...[...readingsThroughUsual(path), ...readingsBelow(path)].map((reading) => alteration(reading, isSite)),
     ...open.flatMap((one) => readingsBack(path, one)).map((reading) => alteration(reading, isPublic)),
   ]);
   const findings = findingsOf(hits, 'Another reading of a path');

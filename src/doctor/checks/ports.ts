@@ -1,5 +1,5 @@
 import { type Check, type Deployment, type Finding, type Severity, fine } from '../check.js';
-import { type Destination, destinationOf } from '../exchange.js';
+import { type Destination, destinationOf, guessedPort } from '../exchange.js';
 import { Http2Client } from '../http2-client.js';
 import { type Answer, type Field, valuesOf } from '../message.js';
 import { IDENTITY_HEADERS } from '../spellings.js';
@@ -37,7 +37,7 @@ export const adminPort: Check = {
   async run(deployment) {
     const { admin } = deployment.options;
     const named = admin === undefined ? [] : await namedAdmin(deployment, admin);
-    const usual = { ...deployment.to, port: ADMIN_PORT, isTls: false };
+    const usual = guessedPort(deployment.to, ADMIN_PORT);
     const guessed = admin === undefined ? await guessedAdmin(deployment, usual) : [];
     const forwarded = await forwardedAdmin(deployment);
     const findings = [...named, ...guessed, ...forwarded];
@@ -148,7 +148,7 @@ export const decisionPort: Check = {
     const { decision } = deployment.options;
     const direct =
       decision === undefined
-        ? DECISION_PORTS.map((port) => ({ ...deployment.to, port, isTls: false }))
+        ? DECISION_PORTS.map((port) => guessedPort(deployment.to, port))
         : [destinationOf(decision)];
     const findings = (await Promise.all(direct.map(async (to) => openDecision(deployment, to, decision !== undefined)))).flat();
     const forwarded = await Promise.all(DECISION_PATHS.map(async (target) => decides(deployment, target)));
