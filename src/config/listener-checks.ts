@@ -1,10 +1,11 @@
 import type { Add } from './fault.js';
 import type { Config } from './schema/config.js';
+import { decisionAddresses } from './schema/listen.js';
 
 /** Two listeners can't have one port of one address. */
 export function checkListeners({ listen, admin, decision }: Config, add: Add): void {
-  const grpc = decision === null ? null : decision.grpc;
-  const listeners = Object.entries({ listen, admin, decision, 'decision.grpc': grpc }).flatMap(
+  const { http, grpc } = decisionAddresses(decision);
+  const listeners = Object.entries({ listen, admin, decision: http, 'decision.grpc': grpc }).flatMap(
     ([name, listener]) => (listener === null || listener.port === 0 ? [] : [{ name, ...listener }]),
   );
   listeners.forEach((one, i) => {
