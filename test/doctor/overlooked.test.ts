@@ -87,6 +87,18 @@ t.test('deployments whose fault few probes show', async (t) => {
   }
 });
 
+t.test('an API that shows what it is asked for, below a path that is open as a whole', async (t) => {
+  const isOpen = reads(/^\/docs(?!.*(?:\/\.\.(?:\/|;|$)|%2e|%2f|%5c|\\|;|\/\/|#))\//i);
+  const shows = (to: (target: string) => string): Fault => ({
+    lets: isOpen,
+    api: (req, res) => res.end(JSON.stringify({ path: to(path(req)), agent: field(req, 'user-agent') })),
+  });
+  const more = { publicPaths: ['/docs/a'], checks: ['paths'] };
+  t.same((await diagnose(await startFaulty(t, shows((target) => target)), more)).findings, []);
+  const strips = shows((target) => target.replace(/^\/docs\/a\.\./, ''));
+  t.same(found(await diagnose(await startFaulty(t, strips), more)), ['paths serious'], 'a prefix that is cut off');
+});
+
 t.test('the other address of the host', async (t) => {
   const url = await startFaulty(t, {});
   const api = createServer((_req, res) => res.end('orders'));
