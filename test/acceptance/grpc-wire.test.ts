@@ -3,11 +3,25 @@ import { createServer, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { compressionAlgorithms, credentials, ServerCredentials, type ServiceError, status } from '@grpc/grpc-js';
+import {
+  compressionAlgorithms,
+  credentials,
+  ServerCredentials,
+  type ServiceError,
+  status,
+} from '@grpc/grpc-js';
 import t from 'tap';
 import { selfSigned } from '../helpers/certificates.js';
 import { LEGACY_KEY, startFixture } from '../helpers/fixture.js';
-import { type EchoHandlers, ended, type Message, metadataOf, openGrpc, said, startGrpc } from '../helpers/grpc-echo.js';
+import {
+  type EchoHandlers,
+  ended,
+  type Message,
+  metadataOf,
+  openGrpc,
+  said,
+  startGrpc,
+} from '../helpers/grpc-echo.js';
 import { send } from '../helpers/http.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 import { until } from '../helpers/until.js';
@@ -20,7 +34,9 @@ const handlers: EchoHandlers = {
   Count: (call) => call.end(),
   Collect: (call, callback) => {
     let number = 0;
-    call.on('data', ({ text = '' }: Message) => (number += text.length)).on('end', () => callback(null, { number }));
+    call
+      .on('data', ({ text = '' }: Message) => (number += text.length))
+      .on('end', () => callback(null, { number }));
   },
   Chat: (call) => {
     call.on('data', (message: Message) => call.write(message)).on('end', () => call.end());
@@ -123,7 +139,9 @@ t.test('a call whose deadline passes was taken back by its client', async (t) =>
   call.write({ text: 'x' });
   t.equal((await ended(call)).status.code, status.DEADLINE_EXCEEDED);
   await until(() => logged('/raw/test.v1.Echo/Chat').length === 1, 'its entry');
-  t.match(logged('/raw/test.v1.Echo/Chat'), [{ status: null, decision: 'allowed', outcome: 'aborted_by_client' }]);
+  t.match(logged('/raw/test.v1.Echo/Chat'), [
+    { status: null, decision: 'allowed', outcome: 'aborted_by_client' },
+  ]);
 });
 
 t.test('over HTTP/1.1, which has no gRPC, a refusal has the words of HTTP', async (t) => {

@@ -83,7 +83,10 @@ function alterationsOf({ subjects }: Deployment, { path }: Subject): Alteration[
 /** In spellings that few readers take for the name, all go together. */
 function together(path: string, character: string, names: readonly string[], value: string): Alteration {
   const fields = names.map((name): Field => [name.replaceAll('-', character), value]);
-  return { label: `${path} with overrides with ${character} for -: ${value}`, probe: { target: path, fields } };
+  return {
+    label: `${path} with overrides with ${character} for -: ${value}`,
+    probe: { target: path, fields },
+  };
 }
 
 function withQuery(path: string, query: string): string {
@@ -139,7 +142,12 @@ function knownValues({ subjects }: Deployment, { path, view }: Subject): Record<
   return { method: ['OPTIONS'], target: anonymous };
 } // prettier-ignore
 
-async function obeysParameter(deployment: Deployment, { path, ...subject }: Subject, name: string, method: string) {
+async function obeysParameter(
+  deployment: Deployment,
+  { path, ...subject }: Subject,
+  name: string,
+  method: string,
+) {
   const target = (name: string) => ({ target: withQuery(path, `${name}=${method}`) });
   return changesAnswer(deployment, { path, ...subject }, target(name), target(`ldr${name}`));
 }

@@ -38,7 +38,7 @@ export const adminPort: Check = {
     const { admin } = deployment.options;
     const named = admin === undefined ? [] : await namedAdmin(deployment, admin);
     const usual = guessedPort(deployment.to, ADMIN_PORT);
-    const guessed = admin === undefined ? await guessedAdmin(deployment, usual) : [];
+    const guessed = isNamed(admin, usual) ? [] : await guessedAdmin(deployment, usual);
     const forwarded = await forwardedAdmin(deployment);
     const findings = [...named, ...guessed, ...forwarded];
     const where = admin?.host ?? `port ${ADMIN_PORT} of ${deployment.to.host}`;
@@ -46,15 +46,26 @@ export const adminPort: Check = {
   },
 }; // prettier-ignore
 
-async function askAdmin(deployment: Deployment, to: Destination): Promise<Answer[]> {
-  return Promise.all(ADMIN_PATHS.map(async (target) => deployment.send({ target, host: NEAR_HOST }, to)));
+function isNamed(url: URL | undefined, { host, port }: Destination): boolean {
+  if (url === undefined) return false;
+  const named = destinationOf(url);
+  return named.host === host && named.port === port;
+}
+
+async function askAdmin(deployment: Deployment, to: Destination, host = NEAR_HOST): Promise<Answer[]> {
+  return Promise.all(ADMIN_PATHS.map(async (target) => deployment.send({ target, host }, to)));
 }
 
 /** An operator named it, so whatever answers there is it. */
 async function namedAdmin(deployment: Deployment, url: URL): Promise<Finding[]> {
-  const answers = await askAdmin(deployment, destinationOf(url));
-  if (answers.every(({ status }) => status === 0)) return [];
-  const isOpen = answers.some((answer) => adminContent(answer) !== '' || verdictOf(answer) === 'passed');
+  const to = destinationOf(url);
+  const near = await askAdmin(deployment, to);
+  if (near.every(({ status }) => status === 0)) return [];
+  const shows = (all: readonly Answer[]) =>
+    all.some((answer) => adminContent(answer) !== '' || verdictOf(answer) === 'passed');
+  // Behind a proxy it may have a name of its own.
+  const answers = shows(near) ? near : await askAdmin(deployment, to, to.authority);
+  const isOpen = shows(answers);
   return [exposed(url.origin, answers, isOpen ? 'serious' : 'warning')];
 }
 
@@ -146,11 +157,10 @@ export const decisionPort: Check = {
   remedy: 'Bind decision.host to loopback or a private network that only the proxy reaches, and mark the location of the check as internal.',
   async run(deployment) {
     const { decision } = deployment.options;
-    const direct =
-      decision === undefined
-        ? DECISION_PORTS.map((port) => guessedPort(deployment.to, port))
-        : [destinationOf(decision)];
-    const findings = (await Promise.all(direct.map(async (to) => openDecision(deployment, to, decision !== undefined)))).flat();
+    const usual = DECISION_PORTS.map((port) => guessedPort(deployment.to, port)).filter((to) => !isNamed(decision, to));
+    const named = decision === undefined ? [] : await openDecision(deployment, destinationOf(decision), true);
+    const guessed = await Promise.all(usual.map(async (to) => openDecision(deployment, to, false)));
+    const findings = [...named, ...guessed.flat()];
     const forwarded = await Promise.all(DECISION_PATHS.map(async (target) => decides(deployment, target)));
     const evidence = forwarded.flat();
     if (evidence.length > 0)
