@@ -7,7 +7,7 @@ import type { DoctorOptions } from '../../src/doctor/check.js';
 import { foldName } from '../../src/http/protected-fields.js';
 import { selfSigned } from '../helpers/certificates.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
-import { deployment, diagnose, type Fault, found, listenOn, startFaulty } from './deployments.js';
+import { deployment, diagnose, type Fault, found, KEY, listenOn, startFaulty } from './deployments.js';
 
 const path = (req: IncomingMessage) => req.url ?? '';
 const field = (req: IncomingMessage, name: string) => String(req.headers[name] ?? '');
@@ -155,9 +155,15 @@ t.test('TLS', async (t) => {
   const [cert, key, ca] = [readFileSync(certificate.cert), readFileSync(certificate.key), readFileSync(certificate.cert, 'utf8')];
 
   await t.test('a server of old versions only', async (t) => {
+    let sent = 0;
     const options = { cert, key, minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'ALL:@SECLEVEL=0' } as const;
-    const report = await diagnose(await listenOn(t, createTls(options, deployment({})), 'https'), { ca, checks: ['tls'] });
+    const server = createTls(options, (req, res) => {
+      if (req.headers['service-key'] !== undefined) sent += 1;
+      deployment({})(req, res);
+    });
+    const report = await diagnose(await listenOn(t, server, 'https'), { ca, key: KEY, checks: ['tls'] });
     t.match(report.findings.map(({ summary }) => summary), ['TLSv1.0 is accepted', 'TLSv1.1 is accepted']);
+    t.match([report.notes, sent], [[/TLS 1\.2/], 0], 'which get no token');
   });
 
   const judge = deployment({});
