@@ -72,7 +72,7 @@ export function bytesOf(probe: Probe, authority: string, agent: string): Buffer 
     `${method} ${target} HTTP/${version}`,
     ...(version === '1.0' ? [] : [`Host: ${host}`]),
     `User-Agent: ${probe.agent === undefined ? '' : `${probe.agent} `}${agent}`,
-    'Accept: application/json, */*;q=0.5',
+    ...(names.has('accept') ? [] : ['Accept: application/json, */*;q=0.5']),
     ...(names.has('connection') ? [] : ['Connection: close']),
     ...fields.map(([name, value]) => `${name}: ${value}`),
     ...lines,

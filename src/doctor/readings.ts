@@ -38,6 +38,10 @@ function fullwidth(path: string): string {
   return isLetter ? `/%ef%bd%${(code - 0x61 + 0x81).toString(16)}${path.slice(2)}` : path;
 }
 
+function otherCase(text: string): string {
+  return text === text.toLowerCase() ? text.toUpperCase() : text.toLowerCase();
+}
+
 /** Other readings of a path, all about the same resource for some server. @param origin of the deployment */
 export function readingsOf(path: string, origin: string): Reading[] {
   const rest = path.slice(1);
@@ -63,6 +67,7 @@ export function readingsOf(path: string, origin: string): Reading[] {
     same('a detour with an encoded backslash in upper case', `/ldr%5C..%5C${rest}`),
     same('a detour with %u', `/ldr/%u002e%u002e${path}`),
     same('a detour of fullwidth dots', `/ldr/%ef%bc%8e%ef%bc%8e${path}`),
+    same('a triply encoded detour', `/ldr/%25252e%25252e%25252f${rest}`),
     same('an overlong detour', `/ldr/%c0%ae%c0%ae/${rest}`),
     same('a parameter in front', `/;ldr=1${path}`),
     same('a backslash in front', `\\${rest}`),
@@ -106,6 +111,13 @@ export function readingsOf(path: string, origin: string): Reading[] {
       : []),
     similar('upper case', path.toUpperCase()),
     similar('the first letter in upper case', `/${rest.charAt(0).toUpperCase()}${rest.slice(1)}`),
+    similar('the last segment in another case', `${path.slice(0, slash)}${otherCase(path.slice(slash))}`),
+    similar('a trailing /health', `${path}/health`),
+    similar('a trailing /healthz', `${path}/healthz`),
+    same(
+      'a query that asks for less',
+      `${path}?debug=1&test=1&internal=1&admin=1&noauth=1&bypass=1&public=1`,
+    ),
     similar('a trailing dot', `${path}.`),
     similar('a trailing encoded dot', `${path}%2e`),
     similar('a trailing encoded space', `${path}%20`),

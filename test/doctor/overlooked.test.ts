@@ -78,6 +78,37 @@ const CASES: Record<string, readonly [check: string, fault: Fault, expected: str
     },
     'serious',
   ],
+  'the role admin': ['identity-headers', { lets: (req) => field(req, 'x-auth-role') === 'admin' }, 'serious'],
+  'a check that Connection takes the credential from': ['exemptions', { lets: (req) => /service-key/i.test(field(req, 'connection')) }, 'serious'],
+  'any GET by override': ['overrides', { lets: (req) => field(req, 'x-http-method-override') === 'GET' }, 'serious'],
+  'the first page by override': ['overrides', { lets: (req) => field(req, 'x-original-url') === '/' }, 'serious'],
+  'three encodings': ['paths', { lets: reads(/%25252f/) }, 'serious'],
+  'the last segment in another case': ['paths', { lets: reads(/^\/service\/s1$/) }, 'serious'],
+  'a health check below any path': ['paths', { lets: reads(/\/healthz$/) }, 'serious'],
+  'a mode for tests': ['paths', { lets: reads(/[?&]debug=/) }, 'serious'],
+  'metrics at a virtual host': [
+    'admin-port',
+    { before: (req, res) => path(req) === '/metrics' && field(req, 'host') === 'admin' && res.end('latchkey_up 1\n') !== undefined },
+    'serious',
+  ],
+  'metrics below a prefix': [
+    'admin-port',
+    { before: (req, res) => path(req) === '/prometheus/metrics' && res.end('latchkey_up 1\n') !== undefined },
+    'serious',
+  ],
+  'the reload alone': [
+    'admin-port',
+    { before: (req, res) => path(req) === '/-/reload' && res.writeHead(405).end('{"detail":"the admin port takes GET"}') !== undefined },
+    'serious',
+  ],
+  'a private address': ['addresses', { lets: (req) => field(req, 'x-forwarded-for').startsWith('192.168.') }, 'serious'],
+  'any token in another header': ['credentials', { lets: (req) => field(req, 'x-api-key') !== '' }, 'serious'],
+  'the own page as Referer': ['exemptions', { lets: (req) => field(req, 'referer').startsWith('http://127.0.0.1') }, 'serious'],
+  'the own Origin': ['exemptions', { lets: (req) => field(req, 'origin').startsWith('http://127.0.0.1') }, 'serious'],
+  'pages of browsers': ['exemptions', { lets: (req) => field(req, 'accept') === 'text/html' }, 'serious'],
+  'a JSON content type': ['exemptions', { lets: (req) => field(req, 'content-type') === 'application/json' }, 'serious'],
+  'calls of gRPC': ['exemptions', { lets: (req) => field(req, 'content-type') === 'application/grpc' }, 'serious'],
+  Prometheus: ['exemptions', { lets: (req) => field(req, 'user-agent').startsWith('Prometheus/') }, 'serious'],
 }; // prettier-ignore
 
 t.test('deployments whose fault few probes show', async (t) => {

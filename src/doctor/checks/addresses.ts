@@ -21,6 +21,7 @@ const HOSTS: readonly string[] = [
 const NEAR: readonly (readonly Field[])[] = [
   [['X-Forwarded-For', LOCAL]],
   [['X-Forwarded-For', '10.0.0.1'], ['X-Real-IP', '10.0.0.1']],
+  [['X-Forwarded-For', '192.168.0.1'], ['X-Real-IP', '192.168.0.1']],
   [['X-Forwarded-For', '::1']],
   [['X-Forwarded-For', `${LOCAL}, ${LOCAL}`]],
   [['Forwarded', `for=${LOCAL};proto=https;host=localhost`]],

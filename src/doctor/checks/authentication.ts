@@ -46,6 +46,7 @@ function forged(keyHeader: string): readonly (readonly [string, readonly Field[]
     ['an unknown bearer token', [['Authorization', `Bearer ${LONG}`]]],
     ['an empty bearer token', [['Authorization', 'Bearer ']]],
     ['a JWT without a signature', [['Authorization', `Bearer ${EMPTY_JWT}`]]],
+    ['unknown tokens in other headers', ['X-API-Key', 'Api-Key', 'X-Auth-Token', 'X-Access-Token', 'X-Token'].map((name) => [name, LONG])],
     ['basic authentication', [['Authorization', 'Basic YWRtaW46YWRtaW4=']]],
     ['an unknown session', [['Cookie', `service.session=${LONG}`]]],
     ['an unknown session with a prefix', [['Cookie', `__Host-service.session=${LONG}`]]],

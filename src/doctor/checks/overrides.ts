@@ -63,6 +63,8 @@ function alterationsOf({ subjects }: Deployment, { path }: Subject): Alteration[
   return [
     ...['OPTIONS', 'HEAD'].flatMap((method) => METHODS.flatMap(spelled).flatMap((name) => one(path, name, method))),
     ...TARGETS.flatMap(spelled).flatMap((name) => one(path, name, open)),
+    together(path, '-', METHODS, 'GET'),
+    together(path, '-', TARGETS, '/'),
     ...['.', '~'].flatMap((character) => [
       together(path, character, METHODS, 'OPTIONS'),
       together(path, character, TARGETS, open),

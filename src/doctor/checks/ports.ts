@@ -9,11 +9,24 @@ import { describeAnswer, messageOf, verdictOf } from '../verdict.js';
 const ADMIN_PORT = 9901;
 const DECISION_PORTS: readonly number[] = [9902, 9903];
 
-const ADMIN_PATHS: readonly string[] = ['/metrics', '/-/config', '/readyz', '/healthz'];
+const ADMIN_PATHS: readonly string[] = ['/metrics', '/-/config', '/readyz', '/healthz', '/-/reload'];
 /** Where proxies publish the admin port by mistake. */
 const ADMIN_PREFIXES: readonly string[] = [
-  '', '/admin', '/latchkey', '/_latchkey', '/latchkey-admin', '/latchkey/admin', '/internal', '/monitoring', '/ops', '/-',
-]; // prettier-ignore
+  '',
+  '/admin',
+  '/latchkey',
+  '/_latchkey',
+  '/latchkey-admin',
+  '/latchkey/admin',
+  '/internal',
+  '/monitoring',
+  '/ops',
+  '/-',
+  '/prometheus',
+  '/sidecar',
+];
+/** Virtual hosts that may be those of operators. */
+const ADMIN_HOSTS: readonly string[] = ['localhost', 'admin', 'metrics', 'internal']; // prettier-ignore
 
 /** The guard against DNS rebinding refuses public names, but anybody may send this one. */
 const NEAR_HOST = 'localhost';
@@ -56,16 +69,18 @@ async function askAdmin(deployment: Deployment, to: Destination, host = NEAR_HOS
   return Promise.all(ADMIN_PATHS.map(async (target) => deployment.send({ target, host }, to)));
 }
 
+function showsAdmin(answers: readonly Answer[]): boolean {
+  return answers.some((answer) => adminContent(answer) !== '' || verdictOf(answer) === 'passed');
+}
+
 /** An operator named it, so whatever answers there is it. */
 async function namedAdmin(deployment: Deployment, url: URL): Promise<Finding[]> {
   const to = destinationOf(url);
   const near = await askAdmin(deployment, to);
   if (near.every(({ status }) => status === 0)) return [];
-  const shows = (all: readonly Answer[]) =>
-    all.some((answer) => adminContent(answer) !== '' || verdictOf(answer) === 'passed');
   // Behind a proxy it may have a name of its own.
-  const answers = shows(near) ? near : await askAdmin(deployment, to, to.authority);
-  const isOpen = shows(answers);
+  const answers = showsAdmin(near) ? near : await askAdmin(deployment, to, to.authority);
+  const isOpen = showsAdmin(answers);
   return [exposed(url.origin, answers, isOpen ? 'serious' : 'warning')];
 }
 
@@ -120,7 +135,13 @@ async function forwardedAdmin(deployment: Deployment): Promise<Finding[]> {
       }),
     ),
   );
-  const evidence = hits.flat();
+  const byHost = await Promise.all(
+    ADMIN_HOSTS.map(async (host) => {
+      const content = adminContent(await deployment.send({ target: '/metrics', host }));
+      return content === '' ? [] : [`GET /metrics with Host: ${host}: ${content}`];
+    }),
+  );
+  const evidence = [...hits.flat(), ...byHost.flat()];
   if (evidence.length === 0) return [];
   return [{ severity: 'serious', summary: 'The deployment forwards paths of the admin port', evidence }];
 }
