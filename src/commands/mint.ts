@@ -42,9 +42,13 @@ interface Settings {
   readonly header: string;
   readonly names: IdentityNames;
   readonly sessionScope: string;
+  /** The role of a user whom nothing declares; null where one must be declared. */
+  readonly role: string | null;
   readonly users: readonly Pick<User, 'id' | 'customerId' | 'login' | 'role'>[];
 }
 
+/** What stands for each fact that nothing names. */
+const DEV = 'dev';
 const DEFAULT_CONFIG = 'latchkey.yaml';
 /** The longest that verifiers accept. */
 const MAX_LIFE_MS = 3_600_000;
@@ -80,7 +84,7 @@ function readSettings({ config: given, issuer, audience }: MintOptions): Setting
   if (file === undefined) {
     const names = identityPreset('latchkey').headers as IdentityNames;
     const header = 'X-Auth-Assertion';
-    return { issuer: issuer ?? null, audience: audience ?? null, header, names, sessionScope: 'global', users: [] };
+    return { issuer: issuer ?? DEV, audience: audience ?? DEV, header, names, sessionScope: 'global', role: 'user', users: [] };
   }
   const { config, lines } = loadConfig(file);
   const { assertion, headers } = config.identity;
@@ -90,6 +94,7 @@ function readSettings({ config: given, issuer, audience }: MintOptions): Setting
     audience: audience ?? assertion.audience,
     header: assertion.header,
     names: headers,
+    role: null,
     sessionScope: compilePolicy(config, lines).policy.sessionScope,
     users: directory === null ? [] : usersOf(loadDirectory(directory, process.env, directoryRules(config))),
   };
@@ -100,15 +105,17 @@ function usersOf({ users }: ReturnType<typeof loadDirectory>): Settings['users']
 }
 
 /** A user of the directory file, or one that the options describe: with a session, or a token if it is limited. */
-function subjectOf(name: string, { role, customer, scope, services }: MintOptions, { users }: Settings): Subject {
+function subjectOf(name: string, options: MintOptions, { users, role: usual }: Settings): Subject {
+  const { customer, scope, services } = options;
   const found = users.find(({ id, login }) => id === name || loginKey(login) === loginKey(name));
-  if (found === undefined && role === undefined)
+  const role = options.role ?? found?.role ?? usual;
+  if (role === null)
     throw new CommandFailed(`no directory file declares the user ${name}; name one that it does, or add --role`);
   const user: User = {
     id: found?.id ?? name,
-    customerId: customer ?? found?.customerId ?? 'dev',
+    customerId: customer ?? found?.customerId ?? DEV,
     login: found?.login ?? name,
-    role: role ?? found?.role ?? '',
+    role,
     name,
     passwordHash: null,
     otpSecret: null,
@@ -118,7 +125,7 @@ function subjectOf(name: string, { role, customer, scope, services }: MintOption
   };
   if (scope === undefined && services === undefined) return syntheticSession(user);
   const subject = syntheticToken(user, scope ?? 'global', services ?? []);
-  return { ...subject, token: { ...subject.token, id: 'dev' } };
+  return { ...subject, token: { ...subject.token, id: DEV } };
 } // prettier-ignore
 
 function claimsOf(subject: Subject, options: MintOptions, settings: Settings, requestId: string) {

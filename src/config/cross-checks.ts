@@ -11,6 +11,7 @@ import { checkPolicy } from './policy-checks.js';
 import { checkRoutes } from './route-checks.js';
 import type { Config } from './schema/config.js';
 import { UI_PATH_FAULT } from './schema/interface.js';
+import { decisionAddresses } from './schema/listen.js';
 import type { Source } from './source.js';
 import { checkUpstreams } from './upstream-checks.js';
 import { checkWebhooks } from './webhook-checks.js';
@@ -69,8 +70,8 @@ function kindOf(path: string): 'file' | 'folder' | 'nothing' {
 
 /** Two listeners can't have one port of one address. */
 function checkListeners({ listen, admin, decision }: Config, add: Add): void {
-  const grpc = decision === null ? null : decision.grpc;
-  const listeners = Object.entries({ listen, admin, decision, 'decision.grpc': grpc }).flatMap(
+  const { http, grpc } = decisionAddresses(decision);
+  const listeners = Object.entries({ listen, admin, decision: http, 'decision.grpc': grpc }).flatMap(
     ([name, listener]) => (listener === null || listener.port === 0 ? [] : [{ name, ...listener }]),
   );
   listeners.forEach((one, i) => {

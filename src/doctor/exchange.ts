@@ -15,6 +15,16 @@ export interface Destination {
   readonly authority: string;
   /** The name that TLS asks for; empty for none. Absent: that of the host. */
   readonly serverName?: string;
+  /** Longest wait in milliseconds, where nobody said that anything is there. */
+  readonly timeout?: number;
+}
+
+/** A firewall that says nothing must not cost the run its time. */
+const GUESS_MS = 1_500;
+
+/** Another port of the same host, without TLS, that may be open. */
+export function guessedPort(to: Destination, port: number): Destination {
+  return { ...to, port, isTls: false, timeout: GUESS_MS };
 }
 
 /** Reads where a URL leads. */
@@ -24,7 +34,10 @@ export function destinationOf({ hostname, port, protocol, host }: URL): Destinat
   return { host: plain, port: Number(port) || (isTls ? 443 : 80), isTls, authority: host };
 }
 
-/** Options of a TLS connection that is made whatever the certificate says. */
+/** A server that speaks nothing newer is a finding, too. */
+const OLD_TLS: ConnectionOptions = { minVersion: 'TLSv1', ciphers: 'DEFAULT:@SECLEVEL=0' };
+
+/** Options of a TLS connection that is made whatever the certificate and the version are. */
 export function tlsOptions(
   { host, port, serverName = isIP(host) === 0 ? host : '' }: Destination,
   more: ConnectionOptions = {},
@@ -33,6 +46,7 @@ export function tlsOptions(
     host,
     port,
     rejectUnauthorized: false,
+    ...OLD_TLS,
     ...(serverName === '' ? {} : { servername: serverName }),
     ...more,
   };
@@ -58,7 +72,7 @@ export function bytesOf(probe: Probe, authority: string, agent: string): Buffer 
     `${method} ${target} HTTP/${version}`,
     ...(version === '1.0' ? [] : [`Host: ${host}`]),
     `User-Agent: ${probe.agent === undefined ? '' : `${probe.agent} `}${agent}`,
-    'Accept: application/json, */*;q=0.5',
+    ...(names.has('accept') ? [] : ['Accept: application/json, */*;q=0.5']),
     ...(names.has('connection') ? [] : ['Connection: close']),
     ...fields.map(([name, value]) => `${name}: ${value}`),
     ...lines,
@@ -91,7 +105,7 @@ export async function exchange(to: Destination, bytes: Buffer, signal?: AbortSig
       else finish({ ...message, fault: '', remote, sentAt, receivedAt: Date.now() });
     };
     const onAbort = () => fail('ABORTED');
-    const timer = setTimeout(() => fail('ETIMEDOUT'), PROBE_MS);
+    const timer = setTimeout(() => fail('ETIMEDOUT'), to.timeout ?? PROBE_MS);
     signal?.addEventListener('abort', onAbort);
     socket.on('data', (chunk: Buffer) => {
       chunks.push(chunk);

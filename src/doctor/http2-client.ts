@@ -43,15 +43,13 @@ export class Http2Client {
   }
 
   /** Asks for the path of a subject as its view, with more fields. */
-  async get({ path, view }: Subject, more: readonly Field[], target = path): Promise<Answer> {
-    return this.request(target, [
-      ...view.fields.map(([name, value]) => [name.toLowerCase(), value] as const),
-      ...more,
-    ]);
+  async get({ path, view }: Subject, more: readonly Field[], target = path, trailers: readonly Field[] = []): Promise<Answer> {
+    const own = view.fields.map(([name, value]) => [name.toLowerCase(), value] as const);
+    return this.request(target, [...own, ...more], trailers);
   }
 
   /** Asks for a target with some fields. */
-  async request(path: string, fields: readonly Field[]): Promise<Answer> {
+  async request(path: string, fields: readonly Field[], trailers: readonly Field[] = []): Promise<Answer> {
     const { options } = this.#deployment;
     const to = this.#to;
     this.#deployment.spend();
@@ -67,10 +65,10 @@ export class Http2Client {
     const socket = to.isTls
       ? connectTls(tlsOptions(to, { ALPNProtocols: ['h2'] }))
       : connect({ host: to.host, port: to.port });
-    socket.write(
-      Buffer.concat([PREFACE, frame(SETTINGS, 0, 0), frame(HEADERS, END_HEADERS | END_STREAM, STREAM, block)]),
-    );
-    return read(socket);
+    const blocks = trailers.length === 0 ? [block] : [block, encodeFields(trailers)];
+    const heads = blocks.map((each, i) => frame(HEADERS, END_HEADERS | (i === blocks.length - 1 ? END_STREAM : 0), STREAM, each));
+    socket.write(Buffer.concat([PREFACE, frame(SETTINGS, 0, 0), ...heads]));
+    return read(socket, to.timeout);
   }
 } // prettier-ignore
 
@@ -84,7 +82,7 @@ function frame(type: number, flags: number, stream: number, payload: Buffer = Bu
 }
 
 /** Reads frames to the end of the one answer. A server that does not begin with SETTINGS does not speak HTTP/2. */
-async function read(socket: Socket): Promise<Answer> {
+async function read(socket: Socket, timeout = PROBE_MS): Promise<Answer> {
   const sentAt = Date.now();
   return new Promise((done) => {
     let rest = Buffer.alloc(0);
@@ -97,7 +95,7 @@ async function read(socket: Socket): Promise<Answer> {
       socket.destroy();
       done({ ...answer, status, body: Buffer.concat(body).toString('utf8').slice(0, MAX_BODY) });
     };
-    const timer = setTimeout(() => finish(spoke ? '' : 'ETIMEDOUT'), PROBE_MS);
+    const timer = setTimeout(() => finish(spoke ? '' : 'ETIMEDOUT'), timeout);
     socket.on('error', (error: NodeJS.ErrnoException) => finish(spoke ? '' : (error.code ?? error.message)));
     socket.on('close', () => finish(spoke ? '' : 'closed'));
     socket.on('data', (chunk: Buffer) => {

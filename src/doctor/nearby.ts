@@ -1,13 +1,18 @@
+import { lookup } from 'node:dns/promises';
+import { isIP } from 'node:net';
 import type { Deployment } from './check.js';
-import type { Destination } from './exchange.js';
+import { type Destination, guessedPort } from './exchange.js';
 import type { Answer } from './message.js';
+import { isLoopback } from './trust.js';
 import { isOfLatchkey, shapeOf, verdictOf } from './verdict.js';
 
 /** Ports at which APIs and plain HTTP are often left open. */
-const USUAL_PORTS: readonly number[] = [80, 3000, 4000, 5000, 8000, 8080, 8081, 8888, 9000];
+const USUAL_PORTS: readonly number[] = [80, 3000, 3001, 4000, 5000, 8000, 8080, 8081, 8082, 8090, 8888, 9000, 9090]; // prettier-ignore
+/** Most addresses of a name that are looked at. */
+const MAX_ADDRESSES = 8;
 
 /** What answers at another port of the host. */
-interface Neighbour {
+export interface Neighbour {
   readonly to: Destination;
   readonly path: string;
   readonly answer: Answer;
@@ -15,7 +20,7 @@ interface Neighbour {
 
 const asked = new WeakMap<Deployment, Promise<readonly Neighbour[]>>();
 
-/** Asks the usual ports of the host for one path, without TLS; once in a run. */
+/** Asks the usual ports of the host, and other addresses of it, for one path; once in a run. */
 export async function neighbours(deployment: Deployment): Promise<readonly Neighbour[]> {
   const known = asked.get(deployment) ?? ask(deployment);
   asked.set(deployment, known);
@@ -25,21 +30,29 @@ export async function neighbours(deployment: Deployment): Promise<readonly Neigh
 async function ask(deployment: Deployment): Promise<readonly Neighbour[]> {
   const { to, options, unknownPath } = deployment;
   const path = options.paths[0] ?? unknownPath;
-  const ports = USUAL_PORTS.filter((port) => port !== to.port);
+  const beside = await addressesBeside(deployment);
+  const ports = [to, ...beside].flatMap((at) => USUAL_PORTS.filter((port) => port !== to.port).map((port) => guessedPort(at, port)));
   const all = await Promise.all(
-    ports.map(async (port) => {
-      const neighbour = { ...to, port, isTls: false };
-      return { to: neighbour, path, answer: await deployment.send({ target: path }, neighbour) };
-    }),
+    [...beside, ...ports].map(async (to) => ({ to, path, answer: await deployment.send({ target: path }, to) })),
   );
   return all.filter(({ answer }) => answer.status !== 0);
-}
+} // prettier-ignore
 
-/** Whether a port serves what the deployment refuses: the path is let in, and the port looks like the API. */
+/** Other addresses of the host: those of its name, and of loopback the one of the other version. */
+async function addressesBeside({ to, answers }: Deployment): Promise<Destination[]> {
+  const seen = answers.map(({ remote }) => remote);
+  const named = isIP(to.host) === 0 ? await lookup(to.host, { all: true }).catch(() => []) : [];
+  const near = seen.some(isLoopback) ? ['127.0.0.1', '::1'] : [];
+  const addresses = new Set([...named.map(({ address }) => address), ...near]);
+  const others = [...addresses].filter((address) => !seen.includes(address)).slice(0, MAX_ADDRESSES);
+  return others.map((host) => ({ ...guessedPort(to, to.port), isTls: to.isTls, host, serverName: isIP(to.host) === 0 ? to.host : '' }));
+} // prettier-ignore
+
+/** Whether another port or address serves what the deployment refuses: the path is let in, and a port looks like the API. */
 export async function isApi(deployment: Deployment, { to, path, answer }: Neighbour): Promise<boolean> {
   const isRefused = deployment.subjects.some((one) => one.path === path && one.verdict === 'refused');
   if (!isRefused || verdictOf(answer) !== 'passed') return false;
-  if (deployment.isOfApi(answer) === true) return true;
+  if (to.port === deployment.to.port || deployment.isOfApi(answer) === true) return true;
   const open = deployment.subjects.find(({ kind, verdict }) => kind === 'public' && verdict === 'passed');
   return open !== undefined && deployment.isOfApi(await deployment.send({ target: open.path }, to)) === true;
 }

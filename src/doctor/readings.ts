@@ -19,10 +19,27 @@ export const OPEN_PATHS: readonly string[] = [
   '/login', '/_latchkey/', '/.well-known/',
 ]; // prettier-ignore
 
+/** Prefixes below which a proxy may serve the API without the check. */
+export const PREFIXES: readonly string[] = [
+  '/api', '/_api', '/app', '/backend', '/upstream', '/origin', '/direct', '/raw', '/proxy', '/internal', '/private', '/admin', '/old',
+  '/dev', '/test', '/v1', '/v2',
+]; // prettier-ignore
+
 /** Encodes one character of a path. */
 function encoded(path: string, at: number, times = 1): string {
   const code = path.charCodeAt(at).toString(16).padStart(2, '0');
   return `${path.slice(0, at)}%${'25'.repeat(times - 1)}${code}${path.slice(at + 1)}`;
+}
+
+/** The first letter as a fullwidth one, which NFKC makes the same. */
+function fullwidth(path: string): string {
+  const code = path.charCodeAt(1);
+  const isLetter = code >= 0x61 && code <= 0x7a;
+  return isLetter ? `/%ef%bd%${(code - 0x61 + 0x81).toString(16)}${path.slice(2)}` : path;
+}
+
+function otherCase(text: string): string {
+  return text === text.toLowerCase() ? text.toUpperCase() : text.toLowerCase();
 }
 
 /** Other readings of a path, all about the same resource for some server. @param origin of the deployment */
@@ -45,6 +62,12 @@ export function readingsOf(path: string, origin: string): Reading[] {
     same('a detour with a backslash', `/ldr\\..\\${rest}`),
     same('a detour with an encoded backslash', `/ldr%5c..%5c${rest}`),
     same('a doubly encoded detour', `/ldr/%252e%252e%252f${rest}`),
+    same('a detour with an encoded slash in upper case', `/ldr/..%2F${rest}`),
+    same('a detour encoded in upper case', `/ldr/%2E%2E${path}`),
+    same('a detour with an encoded backslash in upper case', `/ldr%5C..%5C${rest}`),
+    same('a detour with %u', `/ldr/%u002e%u002e${path}`),
+    same('a detour of fullwidth dots', `/ldr/%ef%bc%8e%ef%bc%8e${path}`),
+    same('a triply encoded detour', `/ldr/%25252e%25252e%25252f${rest}`),
     same('an overlong detour', `/ldr/%c0%ae%c0%ae/${rest}`),
     same('a parameter in front', `/;ldr=1${path}`),
     same('a backslash in front', `\\${rest}`),
@@ -53,12 +76,14 @@ export function readingsOf(path: string, origin: string): Reading[] {
     same('an encoded letter', encoded(path, 1)),
     same('a doubly encoded letter', encoded(path, 1, 2)),
     same('an encoded last letter', encoded(path, path.length - 1)),
+    similar('a fullwidth letter', fullwidth(path)),
     same('the absolute form', `${origin}${path}`),
     same('the absolute form of another host', `http://latchkey-doctor.invalid${path}`),
     same('a fragment', `${path}#ldr`),
     same('a query', `${path}?`),
     same('a query with a path', `${path}?/../status`),
     same('a trailing slash', `${path}/`),
+    same('two trailing slashes', `${path}//`),
     same('a trailing dot segment', `${path}/.`),
     same('a trailing detour', `${path}/ldr/..`),
     same('a trailing parameter', `${path};ldr=1`),
@@ -70,16 +95,29 @@ export function readingsOf(path: string, origin: string): Reading[] {
     ...(isDeep
       ? [
           same('an encoded slash', inner('%2f')),
+          same('an encoded slash in upper case', inner('%2F')),
+          same('an overlong slash', inner('%c0%af')),
           same('a doubly encoded slash', inner('%252f')),
           same('two slashes', inner('//')),
           same('a backslash', inner('\\')),
           same('an encoded backslash', inner('%5c')),
           same('a parameter', inner(';ldr=1/')),
           same('an inner dot segment', inner('/./')),
+          same('an inner detour', inner('/ldr/../')),
+          same('an inner encoded detour', inner('/ldr/%2e%2e/')),
+          same('an encoded backslash in upper case', inner('%5C')),
+          same('a fullwidth slash', inner('%ef%bc%8f')),
         ]
       : []),
     similar('upper case', path.toUpperCase()),
     similar('the first letter in upper case', `/${rest.charAt(0).toUpperCase()}${rest.slice(1)}`),
+    similar('the last segment in another case', `${path.slice(0, slash)}${otherCase(path.slice(slash))}`),
+    similar('a trailing /health', `${path}/health`),
+    similar('a trailing /healthz', `${path}/healthz`),
+    same(
+      'a query that asks for less',
+      `${path}?debug=1&test=1&internal=1&admin=1&noauth=1&bypass=1&public=1`,
+    ),
     similar('a trailing dot', `${path}.`),
     similar('a trailing encoded dot', `${path}%2e`),
     similar('a trailing encoded space', `${path}%20`),
@@ -98,6 +136,11 @@ export function readingsOf(path: string, origin: string): Reading[] {
     same('a query with names of open paths', `${path}?${OPEN_PATHS.join('&')}`),
     similar('a trailing ~', `${path}~`),
   ].filter(({ target }, i, all) => target !== path && all.findIndex((one) => one.target === target) === i);
+}
+
+/** The path below prefixes that a proxy may take away. */
+export function readingsBelow(path: string): Reading[] {
+  return PREFIXES.map((prefix) => same(`below ${prefix}`, `${prefix}${path}`));
 }
 
 /** Ways that begin with paths that a proxy often exempts and lead to a protected one. */

@@ -44,6 +44,8 @@ const renamed = (label: string, rename: (name: string) => string): Spelling => (
 const separatedBy = (character: string): Spelling =>
   renamed(`with ${character} for -`, (name) => name.replaceAll('-', character));
 
+const underscored = ([name, value]: Field): Field => [name.replaceAll('-', '_'), value];
+
 const asLines = (label: string, line: (field: Field) => string): Spelling => ({
   label,
   probe: (forged) => ({ lines: forged.map(line) }),
@@ -54,6 +56,7 @@ export const SPELLINGS: readonly Spelling[] = [
   renamed('as they are', (name) => name),
   renamed('in lower case', (name) => name.toLowerCase()),
   renamed('in upper case', (name) => name.toUpperCase()),
+  renamed('in mixed case', (name) => name.replaceAll(/../g, ([a = '', b = '']) => a.toLowerCase() + b.toUpperCase())),
   separatedBy('_'),
   separatedBy('.'),
   separatedBy('~'),
@@ -63,6 +66,8 @@ export const SPELLINGS: readonly Spelling[] = [
   renamed('with _ in upper case', (name) => name.replaceAll('-', '_').toUpperCase()),
   { label: 'twice', probe: (forged) => ({ fields: [...forged, ...forged] }) },
   { label: 'twice, empty first', probe: (forged) => ({ fields: [...forged.map(([name]) => [name, ''] as const), ...forged] }) },
+  { label: 'with _ and with -', probe: (forged) => ({ fields: [...forged.map(underscored), ...forged] }) },
+  { label: 'with - and with _', probe: (forged) => ({ fields: [...forged, ...forged.map(underscored)] }) },
   {
     label: 'nominated by Connection',
     probe: (forged) => ({ fields: [['Connection', ['close', ...forged.map(([name]) => name)].join(', ')], ...forged] }),

@@ -22,8 +22,10 @@ export async function withTls<T>(
 /** Says why a token must not be sent to a destination; empty when it may. */
 export async function reasonForDistrust(to: Destination, ca: string | undefined): Promise<string> {
   if (!to.isTls) return '';
-  const more = ca === undefined ? {} : { ca };
-  const fault = await withTls(to, more, (socket) => (socket.authorized ? '' : String(socket.authorizationError)));
+  const more: ConnectionOptions = { minVersion: 'TLSv1.2', ...(ca === undefined ? {} : { ca }) };
+  const trial = withTls(to, more, (socket) => (socket.authorized ? '' : String(socket.authorizationError)));
+  const fault = await trial.catch(() => undefined);
+  if (fault === undefined) return 'the token was not sent, because no connection with TLS 1.2 or newer could be made';
   return fault === '' ? '' : `the token was not sent, because the certificate is not trusted (${fault})`;
 } // prettier-ignore
 

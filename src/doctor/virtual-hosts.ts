@@ -10,8 +10,8 @@ export function hostAlterations(deployment: Deployment, { path }: Subject, names
   const { to } = deployment;
   const own = to.host;
   const port = to.authority.slice(to.authority.lastIndexOf(':') + 1);
-  const usual = ['localhost', '127.0.0.1', 'latchkey-doctor.invalid', 'internal', `${own}.`, `${own}:1`, own.toUpperCase(), `localhost:${port}`, 'default', ''];
-  const prefixed = isIP(own) === 0 ? ['admin', 'internal', 'www', 'api'].map((prefix) => `${prefix}.${own}`) : [];
+  const usual = ['localhost', '127.0.0.1', 'latchkey-doctor.invalid', 'internal', `${own}.`, `${own}:1`, own.toUpperCase(), `localhost:${port}`, 'default', 'api', 'app', 'backend', 'upstream', 'origin', ''];
+  const prefixed = isIP(own) === 0 ? ['admin', 'internal', 'www', 'api', 'origin', 'direct', 'backend', 'old', 'dev', 'staging'].map((prefix) => `${prefix}.${own}`) : [];
   const alterationOf = (host: string, to?: Destination): Alteration => ({
     label: `${path} with Host: ${host}${to === undefined ? '' : ` and the TLS name ${to.serverName || 'missing'}`}`,
     probe: { target: path, host },

@@ -35,7 +35,8 @@ export function applyIdentity(
 }
 
 function replaceFields(request: NodeRequest, claims: AssertionClaims, names: IdentityHeaders): void {
-  const { rawHeaders } = request;
+  // Node makes these of rawHeaders when they are read first, by the number of fields that came.
+  const { headers, headersDistinct, rawHeaders } = request;
   const kept: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {
     if (!names.isReplaced(rawHeaders[i] as string)) kept.push(rawHeaders[i] as string, rawHeaders[i + 1] as string);
@@ -43,7 +44,6 @@ function replaceFields(request: NodeRequest, claims: AssertionClaims, names: Ide
   const fields = names.of(claims);
   // In place: whoever holds the list already must not see what was forged.
   rawHeaders.splice(0, Infinity, ...kept, ...fields);
-  const { headers, headersDistinct } = request;
   for (const each of [headers, headersDistinct ?? {}])
     for (const name of Object.keys(each)) if (names.isReplaced(name)) delete each[name];
   for (let i = 0; i < fields.length; i += 2) {

@@ -202,6 +202,15 @@ t.test('workers share the port; a reload changes what is decided there; a drain 
   await t.rejects(askByGrpc(server.grpc, { method: 'GET', target: '/new' }), { code: codes.UNAVAILABLE });
 }); // prettier-ignore
 
+t.test('alone it opens no port for HTTP, and two servers side by side share none', async (t) => {
+  for (const workers of [1, 2]) {
+    const { server } = await startFixture(t, { ...ON, workers, decision: { grpc: { port: 0 } } });
+    const ready = JSON.parse(server.stdout().split('\n').find((line) => line.includes('"msg":"ready"')) ?? '{}');
+    t.match(ready, { decision_grpc: /^http:\/\/127\.0\.0\.1:\d+$/, decision: undefined });
+    t.equal((await askByGrpc(ready.decision_grpc, OPEN)).status, 200);
+  }
+}); // prettier-ignore
+
 t.test("another implementation understands the answers: gRPC's own core, by Python", async (t) => {
   const isThere = () => runs(PYTHON, '-c', 'import grpc, google.protobuf') && runs('protoc', '--version') && existsSync('/usr/include/google/protobuf/any.proto');
   needPackages(isThere, 'python3-grpcio', 'python3-protobuf', 'protobuf-compiler', 'libprotobuf-dev');

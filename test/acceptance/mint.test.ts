@@ -62,14 +62,25 @@ t.test('plain headers', async (t) => {
   t.match(all.stdout, /^X-Auth-User-Id: user\n[^]*\nX-Auth-Assertion: [\w-]+\.[\w-]+\.[\w-]+\n$/);
 });
 
+t.test('a login and a key are enough without a configuration', async (t) => {
+  const key = keys[0] ?? '';
+  const jwks = JSON.parse((await mint('--jwks', '--key', key)).stdout) as JSONWebKeySet;
+  const { stdout, code } = await mint('--as', 'ada', '--scope', 'global:read', '--services', 'S1', '--key', key);
+  t.equal(code, 0);
+  const options = { jwks, issuer: 'dev', audience: 'dev', allowDev: true };
+  t.match(await verifyAssertion(requestOf(stdout.trim()), options), { dev: true, login: 'ada', role: 'user', services: ['S1'] });
+  t.match((await mint('--as', 'ada')).stdout, /^X-Auth-Role: user$/m);
+}); // prettier-ignore
+
 t.test('what is missing or wrong', async (t) => {
+  const unsigned = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1' }, await directory());
   const key = keys[0] ?? '';
   for (const [args, code, stderr] of [
     [[], 2, /--as LOGIN/],
     [['--jwks'], 2, /--key FILE/],
     [['--as', 'nobody', '--config', config], 1, /no directory file declares the user nobody/],
-    [['--as', 'ada', '--role', 'x', '--key', key], 2, /--issuer/],
-    [['--as', 'ada', '--role', 'x', '--key', key, '--issuer', issuer], 2, /--audience/],
+    [['--as', 'user', '--config', unsigned, '--key', key], 2, /--issuer/],
+    [['--as', 'user', '--config', unsigned, '--key', key, '--issuer', issuer], 2, /--audience/],
     [['--as', 'user', '--config', config, '--key', key, '--expires-in', '2h'], 2, /--expires-in/],
     [['--as', 'user', '--config', config, '--key', config], 1, /openssl genpkey/],
     [['--as', 'user', '--config', config, '--key', pem('rsa.pem', 'rsa')], 1, /neither an Ed25519 nor a P-256 key/],

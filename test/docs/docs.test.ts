@@ -8,6 +8,7 @@ import {
   IDENTITY_PRESETS,
   identityPreset,
 } from '../../src/config/schema/identity-presets.js';
+import { decisionAddresses } from '../../src/config/schema/listen.js';
 import { loadConfig } from '../../src/config/load.js';
 import { needPackages, runs } from '../helpers/debian.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
@@ -29,13 +30,15 @@ t.test('docs/decision-endpoint.md: the configurations pass', async (t) => {
   const [block, grpc, ...more] = blocksOf('docs/decision-endpoint.md');
   t.equal(more.length, 0);
   const file = join(temporaryFolder(t), 'latchkey.yaml');
+  const addresses = () => decisionAddresses(loadConfig(file).config.decision);
   writeFileSync(file, block?.text ?? '');
-  t.same(loadConfig(file).config.decision, { host: '127.0.0.1', port: 9902, grpc: null });
+  t.same(addresses(), { http: { host: '127.0.0.1', port: 9902 }, grpc: null });
   writeFileSync(file, `upstream: http://127.0.0.1:3000\n${grpc?.text}`);
-  const both = { host: '127.0.0.1', port: 9902, grpc: { host: '127.0.0.1', port: 9903 } };
-  t.same(loadConfig(file).config.decision, both);
+  t.same(addresses(), { http: null, grpc: { host: '127.0.0.1', port: 9903 } });
+  writeFileSync(file, 'upstream: http://127.0.0.1:3000\ndecision: { host: 127.0.0.2, grpc: {} }');
+  t.match(addresses(), { http: { host: '127.0.0.2', port: 9902 }, grpc: { port: 9903 } });
   writeFileSync(file, 'upstream: http://127.0.0.1:3000');
-  t.equal(loadConfig(file).config.decision, null, 'off unless it is set');
+  t.same(addresses(), { http: null, grpc: null }, 'off unless it is set');
 });
 
 t.test('docs/tls.md: the configurations pass', async (t) => {

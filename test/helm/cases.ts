@@ -68,6 +68,7 @@ export const RIGHT: readonly { readonly name: string; readonly chart: string; re
   { name: 'a claim of your own', chart: CHART, values: { config: { upstream }, persistence: { existingClaim: 'tokens' } } },
   { name: 'a claim with annotations', chart: CHART, values: { config: { upstream }, updateStrategy: { type: 'OnDelete' }, persistence: { annotations: { 'helm.sh/resource-policy': 'keep' } } } },
   { name: 'nothing optional', chart: CHART, values: { config: { upstreams: { api: { url: upstream } }, store: redis }, networkPolicy: { enabled: false }, podDisruptionBudget: { enabled: false }, serviceAccount: { create: false }, topologySpreadConstraints: [] } },
+  { name: 'decisions by gRPC alone', chart: CHART, values: { config: { upstream, decision: { grpc: { host: '0.0.0.0' } } }, networkPolicy: { decisionFrom: monitoring } } },
   { name: 'sidecar', chart: EXAMPLE, release: 'shop', values: {} },
   { name: 'sidecar, monitored', chart: EXAMPLE, release: 'shop', values: { latchkey: { serviceMonitor: { enabled: true }, networkPolicy: { adminFrom: monitoring }, sidecar: { podLabels: { app: 'my-api' } } } } },
 ]; // prettier-ignore

@@ -59,6 +59,15 @@ t.test('every rendering is what Kubernetes takes', async (t) => {
   t.equal(faults.length, 3);
 }); // prettier-ignore
 
+t.test('decision.grpc alone opens no other decision port', async (t) => {
+  const portsOf = (name: string) => podsOf(of(name).objects).flatMap(({ spec }) => containersOf(spec)).flatMap(({ ports }) => ports ?? []).map(({ name }) => name); // prettier-ignore
+  t.same(portsOf('decisions by gRPC alone'), ['lk-public', 'lk-admin', 'lk-grpc']);
+  t.same(portsOf('everything'), ['lk-public', 'lk-admin', 'lk-decision', 'lk-grpc']);
+  const policy = JSON.stringify(only(of('decisions by gRPC alone'), 'NetworkPolicy'));
+  t.match(policy, /"port":9903/);
+  t.notMatch(policy, /"port":9902/);
+});
+
 t.test('what is rendered', async (t) => {
   const always = ['ConfigMap', 'NetworkPolicy', 'Pod', 'PodDisruptionBudget', 'Service', 'Service', 'ServiceAccount'];
   t.same(kindsOf(of('gateway').objects), [...always, 'StatefulSet'].toSorted());

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import {
   type ChannelCredentials,
+  type ChannelOptions,
   type Client,
   type ClientDuplexStream,
   type ClientReadableStream,
@@ -62,22 +63,22 @@ export async function startGrpc(
   handlers: EchoHandlers,
   credentials: ServerCredentials,
   more: (server: Server) => void = () => undefined,
-  port = 0,
+  port: number | `unix:${string}` = 0,
 ): Promise<{ server: Server; port: number }> {
   const server = new Server({ 'grpc.max_receive_message_length': 16 * 1024 * 1024 });
   server.addService(Echo.service, { ...handlers });
   more(server);
   const bound = await new Promise<number>((done, failed) =>
-    server.bindAsync(`127.0.0.1:${port}`, credentials, (error, chosen) => (error === null ? done(chosen) : failed(error))),
+    server.bindAsync(typeof port === 'number' ? `127.0.0.1:${port}` : port, credentials, (error, chosen) => (error === null ? done(chosen) : failed(error))),
   ); // prettier-ignore
   t.teardown(() => server.forceShutdown());
   return { server, port: bound };
 }
 
 /** A client of gRPC for a URL. It is closed at the end. @param prefix goes in front of each path */
-export function openGrpc(t: Test, url: string, credentials: ChannelCredentials, prefix = ''): EchoClient {
+export function openGrpc(t: Test, url: string, credentials: ChannelCredentials, prefix = '', options: ChannelOptions = {}): EchoClient {
   const methods = Object.entries(Echo.service).map(([name, each]) => [name, { ...each, path: prefix + each.path }]);
-  return openService(t, url, credentials, Object.fromEntries(methods)) as unknown as EchoClient;
+  return openService(t, url, credentials, Object.fromEntries(methods), options) as unknown as EchoClient;
 } // prettier-ignore
 
 /** A client of a service of gRPC. */
@@ -86,12 +87,14 @@ export function openService(
   url: string,
   credentials: ChannelCredentials,
   service: ServiceDefinition,
+  options: ChannelOptions = {},
 ): Client {
   const Made = makeClientConstructor(service, 'Service');
   const client = new Made(new URL(url).host, credentials, {
     'grpc.max_receive_message_length': 16 * 1024 * 1024,
     // No connection of another test's server.
     'grpc.use_local_subchannel_pool': 1,
+    ...options,
   });
   t.teardown(() => client.close());
   return client;

@@ -93,10 +93,12 @@ a URL says where something is, and no more. dict "value" "path" "secret".
 {{- include "latchkey.port" (dict "config" .Values.config "name" "admin" "default" 9901) -}}
 {{- end -}}
 
-{{/* Empty when nobody asks for decisions. */}}
+{{/* Empty when nobody asks for decisions over HTTP. */}}
 {{- define "latchkey.decisionPort" -}}
 {{- if hasKey .Values.config "decision" -}}
-{{- if not (kindIs "invalid" .Values.config.decision) -}}
+{{- $decision := default dict .Values.config.decision -}}
+{{- $isNamed := or (hasKey $decision "host") (hasKey $decision "port") -}}
+{{- if and (not (kindIs "invalid" .Values.config.decision)) (or $isNamed (not (include "latchkey.grpcPort" .))) -}}
 {{- include "latchkey.port" (dict "config" .Values.config "name" "decision" "default" 9902) -}}
 {{- end -}}
 {{- end -}}

@@ -65,7 +65,8 @@ export const adminSchema = z.strictObject({
 
 /** The listeners for proxies that ask first. */
 export const decisionSchema = z.strictObject({
-  ...listener('127.0.0.1', 9902),
+  host: host.optional().describe('An address to listen on; 127.0.0.1 if not set'),
+  port: port.optional().describe('A port; 0 picks a free one. If not set, 9902; with grpc and without host, none'),
   grpc: z
     .strictObject(listener('127.0.0.1', 9903))
     .nullable()
@@ -74,4 +75,24 @@ export const decisionSchema = z.strictObject({
       'A listener for Envoy, which asks by gRPC (envoy.service.auth.v3.Authorization/Check); off unless present',
     )
     .meta({ example: '{ port: 9903 }' }),
-});
+}); // prettier-ignore
+
+/** Where a listener listens. */
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Where proxies ask, each way; null where they don't. `grpc` alone opens no port for HTTP. */
+export function decisionAddresses(decision: z.infer<typeof decisionSchema> | null): {
+  readonly http: ListenAddress | null;
+  readonly grpc: ListenAddress | null;
+} {
+  if (decision === null) return { http: null, grpc: null };
+  const { host, port, grpc } = decision;
+  const isNamed = host !== undefined || port !== undefined;
+  return {
+    http: isNamed || grpc === null ? { host: host ?? '127.0.0.1', port: port ?? 9902 } : null,
+    grpc,
+  };
+}

@@ -21,6 +21,7 @@ const HOSTS: readonly string[] = [
 const NEAR: readonly (readonly Field[])[] = [
   [['X-Forwarded-For', LOCAL]],
   [['X-Forwarded-For', '10.0.0.1'], ['X-Real-IP', '10.0.0.1']],
+  [['X-Forwarded-For', '192.168.0.1'], ['X-Real-IP', '192.168.0.1']],
   [['X-Forwarded-For', '::1']],
   [['X-Forwarded-For', `${LOCAL}, ${LOCAL}`]],
   [['Forwarded', `for=${LOCAL};proto=https;host=localhost`]],
@@ -28,6 +29,8 @@ const NEAR: readonly (readonly Field[])[] = [
   [['True-Client-IP', LOCAL], ['CF-Connecting-IP', LOCAL], ['Fastly-Client-IP', LOCAL], ['X-Envoy-External-Address', LOCAL], ['X-ProxyUser-IP', LOCAL], ['X-Custom-IP-Authorization', LOCAL]],
   HOSTS.map((name): Field => [name, 'localhost']),
   HOSTS.map((name): Field => [name, 'internal']),
+  ADDRESSES.map((name): Field => [name.replaceAll('-', '_'), LOCAL]),
+  HOSTS.map((name): Field => [name.replaceAll('-', '_'), 'localhost']),
   [['X-Forwarded-Proto', 'https'], ['X-Forwarded-Port', '443'], ['X-Forwarded-Scheme', 'https'], ['Front-End-Https', 'on']],
 ]; // prettier-ignore
 

@@ -1,4 +1,4 @@
-import { findingsOf, tryOnRefused } from '../alter.js';
+import { type Alteration, findingsOf, tryOnRefused } from '../alter.js';
 import { type Check, type Finding, fine, type Subject } from '../check.js';
 import type { Field } from '../message.js';
 import { describeAnswer } from '../verdict.js';
@@ -46,6 +46,7 @@ function forged(keyHeader: string): readonly (readonly [string, readonly Field[]
     ['an unknown bearer token', [['Authorization', `Bearer ${LONG}`]]],
     ['an empty bearer token', [['Authorization', 'Bearer ']]],
     ['a JWT without a signature', [['Authorization', `Bearer ${EMPTY_JWT}`]]],
+    ['unknown tokens in other headers', ['X-API-Key', 'Api-Key', 'X-Auth-Token', 'X-Access-Token', 'X-Token'].map((name) => [name, LONG])],
     ['basic authentication', [['Authorization', 'Basic YWRtaW46YWRtaW4=']]],
     ['an unknown session', [['Cookie', `service.session=${LONG}`]]],
     ['an unknown session with a prefix', [['Cookie', `__Host-service.session=${LONG}`]]],
@@ -53,6 +54,15 @@ function forged(keyHeader: string): readonly (readonly [string, readonly Field[]
     ['an unknown token and an unknown session', [[keyHeader, LONG], ['Cookie', `service.session=${LONG}`]]],
   ];
 } // prettier-ignore
+
+/** Parameters in which some APIs take a credential. */
+const PARAMETERS: readonly string[] = ['access_token', 'token', 'key', 'api_key', 'apikey', 'auth'];
+
+function inQuery(path: string): Alteration {
+  const query = PARAMETERS.map((name) => `${name}=${LONG}`).join('&');
+  const target = `${path}${path.includes('?') ? '&' : '?'}${query}`;
+  return { label: `${path} with unknown tokens in the query`, probe: { target } };
+}
 
 /** Whether a credential that nobody was given opens anything. */
 export const credentials: Check = {
@@ -64,10 +74,10 @@ export const credentials: Check = {
     const hits = await tryOnRefused(deployment, (subject) =>
       subject.view.fields.length > 0
         ? []
-        : forged(deployment.options.keyHeader).map(([label, fields]) => ({
+        : forged(deployment.options.keyHeader).map(([label, fields]): Alteration => ({
             label: `${subject.path} with ${label}`,
             probe: { target: subject.path, fields },
-          })),
+          })).concat(inQuery(subject.path)),
     );
     const findings = findingsOf(hits, 'A credential that nobody was given');
     return { findings, seen: `${hits.tried} requests with unknown credentials are refused` };

@@ -15,6 +15,7 @@ export const cookies: Check = {
   remedy: 'Set Secure, HttpOnly and SameSite on every cookie of a session, and no Domain. Latchkey does, given listen.tls or a proxy in listen.trusted_proxies that sends X-Forwarded-Proto. Let no proxy rewrite them.',
   async run(deployment) {
     await Promise.all(COOKIE_PATHS.map(async (target) => deployment.send({ target })));
+    await Promise.all([...COOKIE_PATHS, ...deployment.options.paths].map(async (target) => browse(deployment, target)));
     const seen = [...new Set(deployment.answers.flatMap((answer) => valuesOf(answer, 'set-cookie')))];
     if (seen.length === 0)
       return unknown('no answer set a cookie; doctor does not log in, so look at the Set-Cookie of a login yourself');
@@ -24,6 +25,15 @@ export const cookies: Check = {
     return { findings: findings.filter(({ evidence }, i) => findings.findIndex((one) => one.evidence.join() === evidence.join()) === i), seen: `${[...names].join(', ')}: flags are set` };
   },
 }; // prettier-ignore
+
+/** What a browser asks for may begin a login, some steps of which set cookies. */
+async function browse(deployment: Deployment, target: string, steps = 3): Promise<void> {
+  const answer = await deployment.send({ target, fields: [['Accept', 'text/html'], ['Sec-Fetch-Mode', 'navigate']] });
+  const [to = ''] = valuesOf(answer, 'location');
+  const { origin } = deployment.options.url;
+  const next = URL.canParse(to, origin) ? new URL(to, origin) : undefined;
+  if (next?.origin === origin && steps > 0) await browse(deployment, `${next.pathname}${next.search}`, steps - 1);
+} // prettier-ignore
 
 function nameOf(cookie: string): string {
   return (cookie.split('=', 1)[0] ?? '').trim();

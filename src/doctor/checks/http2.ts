@@ -2,27 +2,35 @@ import { type Check, type Deployment, type Finding, fine, type Subject } from '.
 import { echoedIn, shorten, withVerdict } from '../alter.js';
 import type { Field } from '../message.js';
 import { Http2Client } from '../http2-client.js';
+import { METHODS, TARGETS } from '../override-names.js';
 import { IDENTITY_HEADERS } from '../spellings.js';
 import { describeAnswer, verdictOf } from '../verdict.js';
 
 const NAMES: readonly string[] = IDENTITY_HEADERS.map((name) => name.toLowerCase());
 
+type Change = readonly [label: string, fields: readonly Field[], trailers?: readonly Field[]];
+
 /** Fields as HTTP/2 may carry them, which a server that speaks HTTP/1.1 to the API must not write down. */
-function changesOf(marker: string): readonly (readonly [string, readonly Field[]])[] {
+function changesOf(marker: string, open: string): readonly Change[] {
   const forged = NAMES.map((name, i): Field => [name, `${marker}h${i}h`]);
   const inValue = NAMES.map((name, i) => `${name}: ${marker}h${i}h`).join('\r\n');
   return [
     ['as it is', []],
     ['forged identity headers', forged],
-    [
-      'forged identity headers with _',
-      forged.map(([name, value]) => [name.replaceAll('-', '_'), value] as const),
-    ],
+    ...['_', '.', '~'].map((character): Change => [
+      `forged identity headers with ${character}`,
+      forged.map(([name, value]) => [name.replaceAll('-', character), value] as const),
+    ]),
+    ['forged identity headers twice', [...forged, ...forged]],
+    ['forged identity headers in trailers', [['te', 'trailers']], forged],
     ['forged superuser', NAMES.map((name) => [name, 'superuser'] as const)],
+    ['forged superuser with _', NAMES.map((name) => [name.replaceAll('-', '_'), 'superuser'] as const)],
+    ['overrides of the method', METHODS.map((name) => [name.toLowerCase(), 'OPTIONS'] as const)],
+    ['overrides of the target', TARGETS.map((name) => [name.toLowerCase(), open] as const)],
     ['identity headers behind a line end in a value', [['x-latchkey-doctor', `1\r\n${inValue}`]]],
     ['identity headers behind a line end in a name', [[`x-ldr: 1\r\n${NAMES[0]}`, `${marker}h0h`]]],
     ['identity headers in upper case', forged.map(([name, value]) => [name.toUpperCase(), value] as const)],
-    ['transfer-encoding', [['transfer-encoding', 'chunked']]],
+    [SMUGGLED, [[SMUGGLED, 'chunked']]],
     ['connection', [['connection', NAMES.join(', ')]]],
     ['a host beside :authority', [['host', 'localhost']]],
     [
@@ -35,6 +43,9 @@ function changesOf(marker: string): readonly (readonly [string, readonly Field[]
     ['a content-length of another body', [['content-length', '5']]],
   ];
 }
+
+/** No message of HTTP/2 has it (RFC 9113 8.2.2): a server that takes it may write it down for the API. */
+const SMUGGLED = 'transfer-encoding';
 
 /** Whether HTTP/2 is judged as HTTP/1.1 is, and nothing gets lost on the way down to HTTP/1.1. */
 export const http2: Check = {
@@ -53,9 +64,14 @@ export const http2: Check = {
   },
 }; // prettier-ignore
 
+function openPath({ subjects }: Deployment): string {
+  return subjects.find(({ kind, verdict }) => kind === 'public' && verdict === 'passed')?.path ?? '/status';
+}
+
 /** Targets that HTTP/2 carries as they are, and a server that speaks HTTP/1.1 to the API may not. */
-function targetsOf({ subjects, options }: Deployment, { path }: Subject): string[] {
-  const open = subjects.find(({ kind, verdict }) => kind === 'public' && verdict === 'passed')?.path ?? '/status';
+function targetsOf(deployment: Deployment, { path }: Subject): string[] {
+  const { options } = deployment;
+  const open = openPath(deployment);
   const authority = options.url.host;
   return [
     `${open}/..${path}`, `${open}/%2e%2e${path}`, `${open}/..;${path}`, `/${path}`, `/.${path}`, `${path}#${open}`, `${path}?${open}`,
@@ -66,13 +82,15 @@ function targetsOf({ subjects, options }: Deployment, { path }: Subject): string
 async function compare(deployment: Deployment, client: Http2Client, subject: Subject): Promise<Finding[]> {
   const entered: string[] = [];
   const shown: string[] = [];
+  const taken: string[] = [];
   const { marker } = deployment;
   const markers = NAMES.map((_, i) => `${marker}h${i}h`);
-  for (const [label, fields] of changesOf(marker)) {
-    const answer = await client.get(subject, fields); // oxlint-disable-line no-await-in-loop -- each has a connection of its own
+  for (const [label, fields, trailers] of changesOf(marker, openPath(deployment))) {
+    const answer = await client.get(subject, fields, subject.path, trailers); // oxlint-disable-line no-await-in-loop -- each has a connection of its own
     const line = `${subject.path} ${subject.view.name} over HTTP/2, ${label}: ${describeAnswer(answer)}`;
     if (subject.verdict === 'refused' && verdictOf(answer) === 'passed') entered.push(line);
     if (echoedIn(answer, markers).length > 0) shown.push(line);
+    else if (label === SMUGGLED && subject.verdict === 'passed' && verdictOf(answer) === 'passed') taken.push(line);
   }
   for (const target of subject.verdict === 'refused' ? targetsOf(deployment, subject) : []) {
     const answer = await client.get(subject, [], target); // oxlint-disable-line no-await-in-loop -- as above
@@ -83,5 +101,7 @@ async function compare(deployment: Deployment, client: Http2Client, subject: Sub
     findings.push({ severity: 'serious', summary: 'HTTP/2 lets a refused request in', evidence: shorten(entered) });
   if (shown.length > 0)
     findings.push({ severity: 'serious', summary: 'Forged identity headers reach the API over HTTP/2', evidence: shorten(shown) });
+  if (taken.length > 0)
+    findings.push({ severity: 'warning', summary: 'Transfer-Encoding is accepted over HTTP/2, so an API behind it may see another end of the request', evidence: shorten(taken) });
   return findings;
 } // prettier-ignore

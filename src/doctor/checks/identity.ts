@@ -25,12 +25,14 @@ export const identityHeaders: Check = {
   async run(deployment) {
     const own = [...IDENTITY_HEADERS, ...deployment.options.identityHeaders];
     const believed = [...own, ...OTHER_IDENTITIES].map((name) => [name, meaningful(name)] as const);
-    const hits = await tryOnRefused(deployment, ({ path }) =>
-      SPELLINGS.map(({ label, probe }) => ({
+    const admin = [...own, ...OTHER_IDENTITIES].map((name): Field => [name, 'admin']);
+    const hits = await tryOnRefused(deployment, ({ path }) => [
+      ...SPELLINGS.map(({ label, probe }) => ({
         label: `${path} with forged identity headers ${label}`,
         probe: { target: path, ...probe(believed) },
       })),
-    );
+      { label: `${path} with identity headers that say admin`, probe: { target: path, fields: admin } },
+    ]);
     const allowed = deployment.subjects.filter(({ verdict }) => verdict === 'passed' || verdict === 'unclear');
     const echoes = await Promise.all(allowed.map(async (subject) => echoesOf(deployment, subject, own)));
     const findings = [...findingsOf(joinHits([hits]), 'A forged identity header'), ...echoes.flat(), ...leaks(deployment, own)];

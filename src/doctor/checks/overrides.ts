@@ -9,42 +9,8 @@ import {
 } from '../alter.js';
 import type { Check, Deployment, Finding, Subject } from '../check.js';
 import type { Field } from '../message.js';
+import { METHODS, TARGETS } from '../override-names.js';
 import { shapeOf, verdictOf } from '../verdict.js';
-
-const METHODS: readonly string[] = [
-  'X-HTTP-Method-Override',
-  'X-HTTP-Method',
-  'X-Method-Override',
-  'X-Original-Method',
-  'X-Forwarded-Method',
-  'X-Envoy-Original-Method',
-];
-
-const TARGETS: readonly string[] = [
-  'X-Original-URL',
-  'X-Rewrite-URL',
-  'X-Override-URL',
-  'X-Original-URI',
-  'X-Rewrite-URI',
-  'X-Forwarded-Uri',
-  'X-Forwarded-Path',
-  'X-Forwarded-Prefix',
-  'X-Request-URI',
-  'X-Original-Path',
-  'X-Rewrite-Path',
-  'X-Proxy-URL',
-  'X-Envoy-Original-Path',
-  'X-Replaced-Path',
-  'X-Original-Prefix',
-  'X-Original-Request-URI',
-  'X-WAWS-Unencoded-URL',
-  'X-HTTP-Destinationurl',
-  'Proxy-URL',
-  'X-Script-Name',
-  'Request-URI',
-  'Path-Info',
-  'Script-Name',
-];
 
 /** Parameters that frameworks take for the method. */
 const PARAMETERS: readonly string[] = [
@@ -67,7 +33,9 @@ const NO_METHOD = 'LATCHKEYDOCTOR';
 /** Only one of several fields that a server reads may be read first, so each goes alone. */
 const spelled = (name: string): readonly string[] => [name, name.replaceAll('-', '_')];
 
-const GROUPS: readonly { readonly what: string; readonly names: readonly string[] }[] = [
+type What = 'method' | 'target';
+
+const GROUPS: readonly { readonly what: What; readonly names: readonly string[] }[] = [
   { what: 'method', names: METHODS },
   { what: 'target', names: TARGETS },
 ];
@@ -93,8 +61,14 @@ export const overrides: Check = {
 function alterationsOf({ subjects }: Deployment, { path }: Subject): Alteration[] {
   const open = subjects.find(({ kind, verdict }) => kind === 'public' && verdict === 'passed')?.path ?? '/status';
   return [
-    ...METHODS.flatMap(spelled).flatMap((name) => one(path, name, 'OPTIONS')),
+    ...['OPTIONS', 'HEAD'].flatMap((method) => METHODS.flatMap(spelled).flatMap((name) => one(path, name, method))),
     ...TARGETS.flatMap(spelled).flatMap((name) => one(path, name, open)),
+    together(path, '-', METHODS, 'GET'),
+    together(path, '-', TARGETS, '/'),
+    ...['.', '~'].flatMap((character) => [
+      together(path, character, METHODS, 'OPTIONS'),
+      together(path, character, TARGETS, open),
+    ]),
     ...PARAMETERS.map((name) => ({
       label: `${path}?${name}=OPTIONS`,
       probe: { target: withQuery(path, `${name}=OPTIONS`) },
@@ -107,6 +81,15 @@ function alterationsOf({ subjects }: Deployment, { path }: Subject): Alteration[
     ),
   ];
 } // prettier-ignore
+
+/** In spellings that few readers take for the name, all go together. */
+function together(path: string, character: string, names: readonly string[], value: string): Alteration {
+  const fields = names.map((name): Field => [name.replaceAll('-', character), value]);
+  return {
+    label: `${path} with overrides with ${character} for -: ${value}`,
+    probe: { target: path, fields },
+  };
+}
 
 function withQuery(path: string, query: string): string {
   return `${path}${path.includes('?') ? '&' : '?'}${query}`;
@@ -134,8 +117,18 @@ async function survivorsOf(deployment: Deployment, subject: Subject): Promise<Fi
       else if (showsField(answer.body, name) && !showsField(subject.baseline.body, name)) echoed.push(line);
     }),
   );
+  // An API may obey names that it knows only.
+  const known = knownValues(deployment, subject);
+  await Promise.all(
+    tries.flatMap(({ what, name }) =>
+      known[what].map(async (value) => {
+        if (await isHonoured(deployment, subject, name, value)) changed.push(`${subject.path} ${subject.view.name} with ${name}: ${value}`);
+      }),
+    ),
+  );
   for (const name of PARAMETERS)
-    if (await obeysParameter(deployment, subject, name)) changed.push(`${subject.path}?${name}=${NO_METHOD} ${subject.view.name}`); // oxlint-disable-line no-await-in-loop -- few
+    for (const method of [NO_METHOD, 'OPTIONS'])
+      if (await obeysParameter(deployment, subject, name, method)) changed.push(`${subject.path}?${name}=${method} ${subject.view.name}`); // oxlint-disable-line no-await-in-loop -- few
   const findings: Finding[] = [];
   if (changed.length > 0)
     findings.push({ severity: 'serious', summary: 'An override of a client is obeyed', evidence: shorten(changed) });
@@ -144,8 +137,20 @@ async function survivorsOf(deployment: Deployment, subject: Subject): Promise<Fi
   return findings;
 } // prettier-ignore
 
-async function obeysParameter(deployment: Deployment, { path, ...subject }: Subject, name: string) {
-  const target = (name: string) => ({ target: withQuery(path, `${name}=${NO_METHOD}`) });
+/** A method without side effects, and a path that the same view is refused. */
+function knownValues({ subjects }: Deployment, { path, view }: Subject): Record<What, readonly string[]> {
+  const refused = subjects.find((one) => one.verdict === 'refused' && one.kind === 'protected' && one.path !== path);
+  const anonymous = view.fields.length === 0 && refused !== undefined ? [refused.path] : [];
+  return { method: ['OPTIONS'], target: anonymous };
+} // prettier-ignore
+
+async function obeysParameter(
+  deployment: Deployment,
+  { path, ...subject }: Subject,
+  name: string,
+  method: string,
+) {
+  const target = (name: string) => ({ target: withQuery(path, `${name}=${method}`) });
   return changesAnswer(deployment, { path, ...subject }, target(name), target(`ldr${name}`));
 }
 

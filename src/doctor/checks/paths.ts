@@ -3,8 +3,10 @@ import { type Check, type Deployment, fine, type Outcome } from '../check.js';
 import type { Answer } from '../message.js';
 import {
   OPEN_PATHS,
+  PREFIXES,
   type Reading,
   readingsBack,
+  readingsBelow,
   readingsOf,
   readingsThrough,
   readingsThroughUsual,
@@ -26,16 +28,17 @@ async function examine(deployment: Deployment): Promise<Outcome> {
   const isOpen = subjects.some(({ kind, verdict }) => kind === 'unknown' && verdict !== 'refused');
   const open = options.publicPaths.filter((path) => path !== '/');
   const publicShapes = new Set(subjects.filter(({ kind }) => kind === 'public').map(({ baseline }) => shapeOf(baseline)));
-  const below = await shapesBelow(deployment, [...open, ...OPEN_PATHS]);
+  const below = await shapesBelow(deployment, [...open, ...OPEN_PATHS, ...PREFIXES]);
   // What everything below an open path gets is a site of its own, unless it looks like the API.
-  const isSite = (answer: Answer) => below.has(shapeOf(answer)) && deployment.isOfApi(answer) !== true;
+  const isSite = (answer: Answer, target: string) =>
+    below.has(echoShapeOf(answer, target)) && (deployment.isOfApi(answer) !== true || shows(answer, target));
   // What is normalized before the decision may be the public path itself.
   const isPublic = (answer: Answer) => publicShapes.has(shapeOf(answer));
   const hits = await tryOnRefused(deployment, ({ path }) => [
     // Where anything that nobody named is let in, another resource is no bypass.
     ...readingsOf(path, options.url.origin).filter(({ isSame }) => isSame || !isOpen).map((reading) => alteration(reading)),
     ...open.flatMap((one) => readingsThrough(one, path)).filter(({ isSame }) => isSame || !isOpen).map((reading) => alteration(reading, isSite)),
-    ...readingsThroughUsual(path).map((reading) => alteration(reading, isSite)),
+    ...[...readingsThroughUsual(path), ...readingsBelow(path)].map((reading) => alteration(reading, isSite)),
     ...open.flatMap((one) => readingsBack(path, one)).map((reading) => alteration(reading, isPublic)),
   ]);
   const findings = findingsOf(hits, 'Another reading of a path');
@@ -44,15 +47,33 @@ async function examine(deployment: Deployment): Promise<Outcome> {
 
 function alteration(
   { label, target }: Reading,
-  isElsewhere: (answer: Answer) => boolean = () => false,
+  isElsewhere: (answer: Answer, target: string) => boolean = () => false,
 ): Alteration {
-  return { label: `${target} (${label})`, probe: { target }, isElsewhere };
+  const probe = { target };
+  return { label: `${target} (${label})`, probe, isElsewhere: (answer) => isElsewhere(answer, target) };
+}
+
+/** What some readers resolve to another path. */
+const RESOLVED = /\/\.\.?(?:\/|;|$)|%2e|%2f|%5c|\\|;|\/\/|#/i;
+
+/** Whether an API that shows what it is asked for shows a target that nobody takes for another one as it was sent. */
+function shows({ body }: Answer, target: string): boolean {
+  return !RESOLVED.test(target) && body.includes(JSON.stringify(target).slice(1, -1));
+}
+
+/** The shape of an answer without the target in it. */
+function echoShapeOf(answer: Answer, target: string): string {
+  return shapeOf({ ...answer, body: answer.body.replaceAll(JSON.stringify(target).slice(1, -1), '#') });
 }
 
 /** What paths that nobody named get below open ones, where they are let in. */
 async function shapesBelow(deployment: Deployment, open: readonly string[]): Promise<Set<string>> {
   const answers = await Promise.all(
-    open.map(async (path) => deployment.send({ target: `${path.replace(/\/$/, '')}${deployment.unknownPath}` })),
+    open.map(async (path) => {
+      const target = `${path.replace(/\/$/, '')}${deployment.unknownPath}`;
+      return { target, answer: await deployment.send({ target }) };
+    }),
   );
-  return new Set(answers.filter((answer) => ['passed', 'unclear'].includes(verdictOf(answer))).map(shapeOf));
+  const letIn = answers.filter(({ answer }) => ['passed', 'unclear'].includes(verdictOf(answer)));
+  return new Set(letIn.map(({ answer, target }) => echoShapeOf(answer, target)));
 } // prettier-ignore

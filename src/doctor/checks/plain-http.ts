@@ -15,7 +15,7 @@ export async function plainFindings(deployment: Deployment): Promise<Finding[]> 
   const same = { ...to, isTls: false, port: to.port === HTTPS_PORT ? HTTP_PORT : to.port };
   const named = options.plain === undefined ? [] : [destinationOf(options.plain)];
   const asked = await Promise.all([same, ...named].map(async (plain) => ask(deployment, plain, named.includes(plain))));
-  const near = (await neighbours(deployment)).filter(({ to, path, answer }) => to.port !== same.port && !isHarmless(answer) && isDeployment(deployment, path, answer));
+  const near = (await neighbours(deployment)).filter(({ to, path, answer }) => !to.isTls && to.port !== same.port && !isHarmless(answer) && isDeployment(deployment, path, answer));
   const evidence = [...asked.flat(), ...near.map(({ to, path, answer }) => line(to, path, answer))];
   if (evidence.length === 0) return [];
   return [{ severity: 'serious', summary: 'The API is also served without TLS', evidence: [...new Set(evidence)], remedy: REMEDY }];

@@ -1,5 +1,5 @@
 import { type Check, type Deployment, type Finding, type Severity, fine } from '../check.js';
-import { type Destination, destinationOf } from '../exchange.js';
+import { type Destination, destinationOf, guessedPort } from '../exchange.js';
 import { Http2Client } from '../http2-client.js';
 import { type Answer, type Field, valuesOf } from '../message.js';
 import { IDENTITY_HEADERS } from '../spellings.js';
@@ -9,11 +9,24 @@ import { describeAnswer, messageOf, verdictOf } from '../verdict.js';
 const ADMIN_PORT = 9901;
 const DECISION_PORTS: readonly number[] = [9902, 9903];
 
-const ADMIN_PATHS: readonly string[] = ['/metrics', '/-/config', '/readyz', '/healthz'];
+const ADMIN_PATHS: readonly string[] = ['/metrics', '/-/config', '/readyz', '/healthz', '/-/reload'];
 /** Where proxies publish the admin port by mistake. */
 const ADMIN_PREFIXES: readonly string[] = [
-  '', '/admin', '/latchkey', '/_latchkey', '/latchkey-admin', '/latchkey/admin', '/internal', '/monitoring', '/ops', '/-',
-]; // prettier-ignore
+  '',
+  '/admin',
+  '/latchkey',
+  '/_latchkey',
+  '/latchkey-admin',
+  '/latchkey/admin',
+  '/internal',
+  '/monitoring',
+  '/ops',
+  '/-',
+  '/prometheus',
+  '/sidecar',
+];
+/** Virtual hosts that may be those of operators. */
+const ADMIN_HOSTS: readonly string[] = ['localhost', 'admin', 'metrics', 'internal']; // prettier-ignore
 
 /** The guard against DNS rebinding refuses public names, but anybody may send this one. */
 const NEAR_HOST = 'localhost';
@@ -37,8 +50,8 @@ export const adminPort: Check = {
   async run(deployment) {
     const { admin } = deployment.options;
     const named = admin === undefined ? [] : await namedAdmin(deployment, admin);
-    const usual = { ...deployment.to, port: ADMIN_PORT, isTls: false };
-    const guessed = admin === undefined ? await guessedAdmin(deployment, usual) : [];
+    const usual = guessedPort(deployment.to, ADMIN_PORT);
+    const guessed = isNamed(admin, usual) ? [] : await guessedAdmin(deployment, usual);
     const forwarded = await forwardedAdmin(deployment);
     const findings = [...named, ...guessed, ...forwarded];
     const where = admin?.host ?? `port ${ADMIN_PORT} of ${deployment.to.host}`;
@@ -46,15 +59,28 @@ export const adminPort: Check = {
   },
 }; // prettier-ignore
 
-async function askAdmin(deployment: Deployment, to: Destination): Promise<Answer[]> {
-  return Promise.all(ADMIN_PATHS.map(async (target) => deployment.send({ target, host: NEAR_HOST }, to)));
+function isNamed(url: URL | undefined, { host, port }: Destination): boolean {
+  if (url === undefined) return false;
+  const named = destinationOf(url);
+  return named.host === host && named.port === port;
+}
+
+async function askAdmin(deployment: Deployment, to: Destination, host = NEAR_HOST): Promise<Answer[]> {
+  return Promise.all(ADMIN_PATHS.map(async (target) => deployment.send({ target, host }, to)));
+}
+
+function showsAdmin(answers: readonly Answer[]): boolean {
+  return answers.some((answer) => adminContent(answer) !== '' || verdictOf(answer) === 'passed');
 }
 
 /** An operator named it, so whatever answers there is it. */
 async function namedAdmin(deployment: Deployment, url: URL): Promise<Finding[]> {
-  const answers = await askAdmin(deployment, destinationOf(url));
-  if (answers.every(({ status }) => status === 0)) return [];
-  const isOpen = answers.some((answer) => adminContent(answer) !== '' || verdictOf(answer) === 'passed');
+  const to = destinationOf(url);
+  const near = await askAdmin(deployment, to);
+  if (near.every(({ status }) => status === 0)) return [];
+  // Behind a proxy it may have a name of its own.
+  const answers = showsAdmin(near) ? near : await askAdmin(deployment, to, to.authority);
+  const isOpen = showsAdmin(answers);
   return [exposed(url.origin, answers, isOpen ? 'serious' : 'warning')];
 }
 
@@ -109,7 +135,13 @@ async function forwardedAdmin(deployment: Deployment): Promise<Finding[]> {
       }),
     ),
   );
-  const evidence = hits.flat();
+  const byHost = await Promise.all(
+    ADMIN_HOSTS.map(async (host) => {
+      const content = adminContent(await deployment.send({ target: '/metrics', host }));
+      return content === '' ? [] : [`GET /metrics with Host: ${host}: ${content}`];
+    }),
+  );
+  const evidence = [...hits.flat(), ...byHost.flat()];
   if (evidence.length === 0) return [];
   return [{ severity: 'serious', summary: 'The deployment forwards paths of the admin port', evidence }];
 }
@@ -146,11 +178,10 @@ export const decisionPort: Check = {
   remedy: 'Bind decision.host to loopback or a private network that only the proxy reaches, and mark the location of the check as internal.',
   async run(deployment) {
     const { decision } = deployment.options;
-    const direct =
-      decision === undefined
-        ? DECISION_PORTS.map((port) => ({ ...deployment.to, port, isTls: false }))
-        : [destinationOf(decision)];
-    const findings = (await Promise.all(direct.map(async (to) => openDecision(deployment, to, decision !== undefined)))).flat();
+    const usual = DECISION_PORTS.map((port) => guessedPort(deployment.to, port)).filter((to) => !isNamed(decision, to));
+    const named = decision === undefined ? [] : await openDecision(deployment, destinationOf(decision), true);
+    const guessed = await Promise.all(usual.map(async (to) => openDecision(deployment, to, false)));
+    const findings = [...named, ...guessed.flat()];
     const forwarded = await Promise.all(DECISION_PATHS.map(async (target) => decides(deployment, target)));
     const evidence = forwarded.flat();
     if (evidence.length > 0)

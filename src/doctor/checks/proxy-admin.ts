@@ -1,5 +1,5 @@
 import { type Check, type Deployment, fine, type Finding } from '../check.js';
-import type { Destination } from '../exchange.js';
+import { type Destination, guessedPort } from '../exchange.js';
 import type { Answer } from '../message.js';
 import { isLoopback } from '../trust.js';
 import { describeAnswer } from '../verdict.js';
@@ -40,7 +40,7 @@ export const proxyAdmin: Check = {
 
 async function examine(deployment: Deployment, one: Interface): Promise<Finding[]> {
   const ports = one.ports.filter((port) => port !== deployment.to.port);
-  const direct = ports.map((port): Destination => ({ ...deployment.to, port, isTls: false, authority: `localhost:${port}` }));
+  const direct = ports.map((port): Destination => ({ ...guessedPort(deployment.to, port), authority: `localhost:${port}` }));
   const answers = await Promise.all(
     [deployment.to, ...direct].flatMap((to) =>
       one.paths.map(async (target) => ({ to, target, answer: await deployment.send({ target }, to) })),

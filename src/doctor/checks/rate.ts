@@ -1,25 +1,45 @@
-import { type Check, fine } from '../check.js';
+import { type Check, type Deployment, type Finding } from '../check.js';
+import type { Answer } from '../message.js';
+import { verdictOf } from '../verdict.js';
 
 const REQUESTS = 30;
 const ADVICE =
   'Limit requests for each client address at the proxy in front, if strangers reach it (nginx: limit_req_zone $binary_remote_addr; HAProxy: stick-table; Traefik: rateLimit).';
 
-/** How fast requests without a credential are answered, and whether there is a limit. Its absence is no fault. */
+/**
+ * How fast requests without a credential are answered, whether there is a limit, and whether each of them is refused. The
+ * absence of a limit is no fault.
+ */
 export const rate: Check = {
   name: 'rate',
-  title: 'The rate of refusals',
-  severity: 'warning',
-  remedy: ADVICE,
+  title: 'The rate of unauthenticated answers',
+  severity: 'serious',
+  remedy: 'Have every instance behind the load balancer ask for a credential: one of them lets requests in.',
   async run(deployment) {
+    const refused = refusedPath(deployment);
+    const target = refused ?? deployment.unknownPath;
     const from = performance.now();
-    const answers = await Promise.all(
-      Array.from({ length: REQUESTS }, async () => deployment.send({ target: deployment.unknownPath })),
-    );
+    const answers = await Promise.all(Array.from({ length: REQUESTS }, async () => deployment.send({ target })));
     const rate = Math.round((REQUESTS * 1_000) / (performance.now() - from));
     const limited = answers.filter(({ status }) => status === 429).length;
     const lost = answers.filter(({ status }) => status === 0).length;
     const note = limited > 0 ? `${limited} were limited (429)` : 'none was limited';
     const advice = limited > 0 ? [] : [{ summary: `None of ${REQUESTS} requests without a credential was limited`, remedy: ADVICE }];
-    return { advice, ...fine(`${REQUESTS} requests at ${rate} a second: ${note}${lost > 0 ? `, ${lost} had no answer` : ''}`) };
+    const seen = `${REQUESTS} requests at ${rate} a second: ${note}${lost > 0 ? `, ${lost} had no answer` : ''}`;
+    return { findings: refused === undefined ? [] : findingsOf(refused, answers), advice, seen };
   },
 }; // prettier-ignore
+
+/** A path that is refused without a credential, one of the operator's if there is one. */
+function refusedPath({ subjects }: Deployment): string | undefined {
+  const refused = subjects.filter(({ view, verdict }) => view.fields.length === 0 && verdict === 'refused');
+  return (refused.find(({ kind }) => kind === 'protected') ?? refused[0])?.path;
+}
+
+/** Instances behind one address may differ, and one look at a path finds one of them. */
+function findingsOf(target: string, answers: readonly Answer[]): Finding[] {
+  const passed = answers.filter((answer) => verdictOf(answer) === 'passed').length;
+  if (passed === 0) return [];
+  const summary = `${passed} of ${REQUESTS} requests without a credential are let in`;
+  return [{ severity: 'serious', summary, evidence: [`${REQUESTS} times GET ${target}`] }];
+}

@@ -16,6 +16,13 @@ const EXEMPT: readonly (readonly [string, Partial<Probe>])[] = [
   ['HTTP/1.0', { version: '1.0' }],
   ['the User-Agent of a health check', { agent: 'kube-probe/1.30' }],
   ['the User-Agent of a load balancer', { agent: 'ELB-HealthChecker/2.0' }],
+  ['the User-Agent of Prometheus', { agent: 'Prometheus/2.53.0' }],
+  ['the User-Agent of curl', { agent: 'curl/8.5.0' }],
+  ['the User-Agent of a health check of Google', { agent: 'GoogleHC/1.0' }],
+  ['Accept for a page', { agent: 'Mozilla/5.0', fields: [['Accept', 'text/html'], ['Sec-Fetch-Mode', 'navigate'], ['Sec-Fetch-Dest', 'document']] }],
+  ['a JSON content type', { fields: [['Content-Type', 'application/json']] }],
+  ['a gRPC content type', { fields: [['Content-Type', 'application/grpc'], ['TE', 'trailers']] }],
+  ['names of credentials in Connection', { fields: [['Connection', 'close, Service-Key, Authorization, Cookie']] }],
   ['the User-Agent of a crawler', { agent: 'Mozilla/5.0 (compatible; Googlebot/2.1)' }],
   ['Referer of the page', { fields: [['Referer', '/_latchkey/']] }],
   ['X-Requested-With', { fields: [['X-Requested-With', 'XMLHttpRequest']] }],
@@ -38,8 +45,13 @@ export const exemptions: Check = {
   severity: 'serious',
   remedy: 'Ask Latchkey about every request, whatever its headers: no condition of the proxy on the User-Agent, Upgrade, Origin, method or another header of the client may skip the check.',
   async run(deployment) {
+    const { origin } = deployment.options.url;
+    const near: typeof EXEMPT = [
+      ['the own Referer', { fields: [['Referer', `${origin}/`]] }],
+      ['the own Origin', { fields: [['Origin', origin], ['Sec-Fetch-Site', 'same-origin']] }],
+    ];
     const hits = await tryOnRefused(deployment, ({ path }) =>
-      EXEMPT.map(([label, probe]) => ({ label: `${path} with ${label}`, probe: { target: path, ...probe } })),
+      [...EXEMPT, ...near].map(([label, probe]) => ({ label: `${path} with ${label}`, probe: { target: path, ...probe } })),
     );
     return {
       findings: findingsOf(hits, 'A request of another kind'),

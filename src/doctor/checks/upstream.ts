@@ -1,7 +1,8 @@
-import { type Check, type Deployment, type Finding, fine, type Outcome, unknown } from '../check.js';
+import { isIP } from 'node:net';
+import { type Check, type Deployment, type Finding, type Outcome, unknown } from '../check.js';
 import { destinationOf } from '../exchange.js';
 import type { Answer, Field } from '../message.js';
-import { isApi, neighbours } from '../nearby.js';
+import { isApi, type Neighbour, neighbours } from '../nearby.js';
 import { IDENTITY_HEADERS } from '../spellings.js';
 import { describeAnswer, isOfLatchkey, verdictOf } from '../verdict.js';
 
@@ -13,27 +14,43 @@ export const upstream: Check = {
   remedy:
     'Let the API listen on loopback or a private network that only Latchkey reaches, restrict it by a firewall or a NetworkPolicy, and verify the signed assertion in the API (identity.assertion).',
   async run(deployment) {
-    const { upstream: url, paths } = deployment.options;
-    if (url === undefined) return guessed(deployment);
-    const targets = [...paths, deployment.unknownPath];
-    const answers = await Promise.all(targets.map(async (target) => deployment.send({ target }, destinationOf(url))));
-    if (answers.every(({ status }) => status === 0))
-      return fine(`${url.host} gives ${answers.map(describeAnswer)[0]}`);
-    if (answers.every(isGuarded)) return fine(`${url.host} is guarded by Latchkey`);
-    const lines = answers.map((answer, i) => `GET ${url.origin}${targets[i]}: ${describeAnswer(answer)}`);
-    const findings = [reached(url, answers, lines), ...(await believing(deployment, url, answers, targets))];
-    return { findings, seen: '' };
+    const { upstream: url } = deployment.options;
+    const near = await guessed(deployment);
+    if (url !== undefined) return named(deployment, url, near);
+    if (near.length > 0) return { findings: near, seen: '' };
+    return unknown('name the API with --upstream to see whether it can be reached past Latchkey');
   },
-}; // prettier-ignore
+};
 
-/** Without its name, the API is only found at a usual port, and where it can be recognized. */
-async function guessed(deployment: Deployment): Promise<Outcome> {
-  const evidence: string[] = [];
-  for (const one of await neighbours(deployment))
-    if (await isApi(deployment, one)) evidence.push(`GET http://${one.to.host}:${one.to.port}${one.path}: ${describeAnswer(one.answer)}`); // oxlint-disable-line no-await-in-loop -- few
-  if (evidence.length === 0) return unknown('name the API with --upstream to see whether it can be reached past Latchkey');
-  return { findings: [{ severity: 'serious', summary: 'The API serves requests past Latchkey at another port', evidence }], seen: '' };
+async function named(deployment: Deployment, url: URL, near: readonly Finding[]): Promise<Outcome> {
+  const prefix = url.pathname.replace(/\/$/, '');
+  const targets = [...deployment.options.paths, deployment.unknownPath].map((path) => `${prefix}${path}`);
+  const answers = await Promise.all(targets.map(async (target) => deployment.send({ target }, destinationOf(url))));
+  if (answers.every(({ status }) => status === 0))
+    return { findings: near, seen: `${url.host} gives ${answers.map(describeAnswer)[0]}` };
+  if (answers.every(isGuarded)) return { findings: near, seen: `${url.host} is guarded by Latchkey` };
+  const lines = answers.map((answer, i) => `GET ${url.origin}${targets[i]}: ${describeAnswer(answer)}`);
+  const findings = [reached(url, answers, lines), ...(await believing(deployment, url, answers, targets)), ...near];
+  return { findings, seen: '' };
 } // prettier-ignore
+
+/** Without its name, the API is only found at a usual port or another address, and where it can be recognized. */
+async function guessed(deployment: Deployment): Promise<Finding[]> {
+  const { upstream: url } = deployment.options;
+  const known = url === undefined ? undefined : destinationOf(url);
+  const evidence: string[] = [];
+  for (const one of await neighbours(deployment)) {
+    const isNamed = one.to.host === known?.host && one.to.port === known.port;
+    if (!isNamed && (await isApi(deployment, one))) evidence.push(lineOf(one)); // oxlint-disable-line no-await-in-loop -- few
+  }
+  if (evidence.length === 0) return [];
+  return [{ severity: 'serious', summary: 'The API serves requests past Latchkey at another port or address', evidence }];
+} // prettier-ignore
+
+function lineOf({ to: { host, port, isTls }, path, answer }: Neighbour): string {
+  const name = isIP(host) === 6 ? `[${host}]` : host;
+  return `GET ${isTls ? 'https' : 'http'}://${name}:${port}${path}: ${describeAnswer(answer)}`;
+}
 
 function isGuarded(answer: Answer): boolean {
   return answer.status === 0 || (isOfLatchkey(answer) && verdictOf(answer) === 'refused');

@@ -1,5 +1,6 @@
 import cluster, { type Worker as ClusterWorker } from 'node:cluster';
 import type { LoadedConfig } from '../../config/load.js';
+import { decisionAddresses } from '../../config/schema/listen.js';
 import type { Log } from '../../observe/log.js';
 import { readMetrics, renderSum, servingWorkers, sumOfCounts } from '../../observe/metrics.js';
 import { baseUrl } from '../../listeners/server.js';
@@ -74,8 +75,8 @@ export async function startPool(
     for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill('SIGKILL');
   });
 
-  const { decision } = loaded.config;
-  const listeners = [loaded.config.listen, decision, decision?.grpc].filter((each) => each != null).length;
+  const { http, grpc } = decisionAddresses(loaded.config.decision);
+  const listeners = [loaded.config.listen, http, grpc].filter((each) => each !== null).length;
   const secure = loaded.certificate !== null;
 
   const fork = (): ClusterWorker => {
@@ -128,7 +129,9 @@ export async function startPool(
   const [urls = []] = await Promise.all(
     Array.from({ length: count }, () => listening(fork(), { listeners, secure })),
   );
-  const [url = '', decisionUrl = null, grpcUrl = null] = urls;
+  const [url = '', ...others] = urls;
+  const decisionUrl = http === null ? null : (others.shift() ?? null);
+  const [grpcUrl = null] = others;
   return {
     url,
     decisionUrl,

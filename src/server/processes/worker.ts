@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { KeySets } from '../../accounts/jwt/key-sets.js';
 import type { LoadedConfig } from '../../config/load.js';
+import { decisionAddresses } from '../../config/schema/listen.js';
 import { type Log, useSettings } from '../../observe/log.js';
 import { readUpstreamLoads, unreadableRequests } from '../../observe/metrics/requests.js';
 import type { Tracing } from '../../observe/tracing.js';
@@ -74,7 +75,8 @@ export async function startWorker(
   );
   endings.listen({ ended: (what, lasting) => streams.ended(what, lasting) });
   await member.join();
-  const { limits, listen: address, decision: decisionAddress } = loaded.config;
+  const { limits, listen: address } = loaded.config;
+  const { http: decisionAddress, grpc: grpcAddress } = decisionAddresses(loaded.config.decision);
   const untilDrained =
     (serve: Serve): Serve =>
     (req, res) => {
@@ -97,7 +99,6 @@ export async function startWorker(
           unreadable: countUnreadable,
           fault,
         });
-  const grpcAddress = decisionAddress === null ? null : decisionAddress.grpc;
   const grpc = grpcAddress === null ? null : await startGrpc(limits, () => runtime.services, fault);
   const servers = [server, decision, grpc].filter((each) => each !== null);
   limitConnections(servers, limits.connections, log);

@@ -1,0 +1,36 @@
+/** Fields by which some server or framework lets a client name another method. */
+export const METHODS: readonly string[] = [
+  'X-HTTP-Method-Override',
+  'X-HTTP-Method',
+  'X-Method-Override',
+  'X-Original-Method',
+  'X-Forwarded-Method',
+  'X-Envoy-Original-Method',
+];
+
+/** The same for the target. */
+export const TARGETS: readonly string[] = [
+  'X-Original-URL',
+  'X-Rewrite-URL',
+  'X-Override-URL',
+  'X-Original-URI',
+  'X-Rewrite-URI',
+  'X-Forwarded-Uri',
+  'X-Forwarded-Path',
+  'X-Forwarded-Prefix',
+  'X-Request-URI',
+  'X-Original-Path',
+  'X-Rewrite-Path',
+  'X-Proxy-URL',
+  'X-Envoy-Original-Path',
+  'X-Replaced-Path',
+  'X-Original-Prefix',
+  'X-Original-Request-URI',
+  'X-WAWS-Unencoded-URL',
+  'X-HTTP-Destinationurl',
+  'Proxy-URL',
+  'X-Script-Name',
+  'Request-URI',
+  'Path-Info',
+  'Script-Name',
+];
