@@ -1,5 +1,4 @@
 import type { OutgoingResponse } from '../http/exchange.js';
-import { errors } from 'undici';
 import { isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import { grpcTrailers, isGrpcCall } from '../http/grpc.js';
@@ -13,7 +12,7 @@ import type { Forward, ForwardOutcome, ForwardRequest, InFlight } from './forwar
 import type { TimeoutListener } from './fast-timeouts.js';
 import { ResponseWriter } from './response-writer.js';
 import { type Resendable, RetryState } from './retry-state.js';
-import { refusalOf } from './faults.js';
+import { refusalOf, UpstreamFault } from './faults.js';
 import { Upload, type Uploading } from './upload.js';
 import { requestTo } from './request-to.js';
 import type { ResponseHandler, UpstreamExchange } from './upstream-request.js';
@@ -159,7 +158,9 @@ class ForwardHandler
     if (isClients === true) this.#timeout.renew();
     else
       this.connection?.abort(
-        this.#status === null ? new errors.HeadersTimeoutError() : new errors.BodyTimeoutError(),
+        this.#status === null
+          ? new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', 'no answer within response_timeout')
+          : new UpstreamFault('UND_ERR_BODY_TIMEOUT', 'nothing within idle_timeout'),
       );
   }
 
