@@ -26,7 +26,7 @@ const userWork = async () => import('../user.js');
 export function applyCommand(): Command {
   return new Command('apply')
     .description(
-      'make the customers, users, services, legacy keys and declared tokens of the store equal to those of a file',
+      'apply a directory file to the store: customers, users, services, legacy keys and declared tokens',
     )
     .addOption(configOption())
     .option('-f, --file <file>', 'the directory file (default: directory.file of the configuration)')
@@ -35,8 +35,8 @@ export function applyCommand(): Command {
       'after',
       `
 The file is applied as a whole or not at all. What it does not declare is removed from the store. A user who still has
-active tokens is locked, and deleted when the last of them ends. A declared token that is taken out of the file is revoked,
-and a revoked one never comes back. A running server sees the changes at its next request.
+active tokens is locked, and deleted when the last of them ends. A declared token that is removed from the file is
+revoked, and a revoked one never comes back. A running server sees the changes at its next request.
 Applying the same file again changes nothing.`,
     )
     .action(async (options: ApplyOptions) => (await import('../apply.js')).apply(options));
@@ -54,7 +54,7 @@ export function hashPasswordCommand(): Command {
 
 /** `latchkey user ...`: looks at users and changes them, beside a running server. */
 export function userCommand(): Command {
-  const user = new Command('user').description('list, show and change users, while a server runs or not');
+  const user = new Command('user').description('list, show and change users; a server may be running');
   const add = (name: string, description: string) =>
     user.command(name).description(description).addOption(configOption()).addOption(jsonOption());
   const login = ['<login>', 'the login name or the id'] as const;
@@ -86,7 +86,7 @@ export function userCommand(): Command {
 
 /** `latchkey token ...`: looks at tokens, creates, rotates and revokes them, beside a running server. */
 export function tokenCommand(): Command {
-  const token = new Command('token').description('list, show, create, rotate, suspend and revoke API tokens, while a server runs or not');
+  const token = new Command('token').description('list, show, create, rotate, suspend and revoke API tokens; a server may be running');
   const add = (name: string, description: string) =>
     token.command(name).description(description).addOption(configOption()).addOption(jsonOption());
 
@@ -138,7 +138,7 @@ export function tokenCommand(): Command {
 
 /** `latchkey session ...`: looks at login sessions and ends them, beside a running server. */
 export function sessionCommand(): Command {
-  const session = new Command('session').description('list and end login sessions, while a server runs or not');
+  const session = new Command('session').description('list and end login sessions; a server may be running');
   const add = (name: string, description: string) =>
     session.command(name).description(description).addOption(configOption()).addOption(jsonOption());
   add('list', 'list active sessions, most recently used first')
