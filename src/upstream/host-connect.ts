@@ -48,6 +48,7 @@ function whenOpen(
 ): void {
   const finish = (error?: Error): void => {
     clearTimeout(timer);
+    clearImmediate(late);
     socket
       .off(event, finish)
       .off('error', finish)
@@ -56,7 +57,10 @@ function whenOpen(
     callback(error ?? socket);
   };
   const fault = `no connection within ${timeout} ms`;
-  const timer = setTimeout(() => finish(new UpstreamFault('UND_ERR_CONNECT_TIMEOUT', fault)), timeout);
+  let late: NodeJS.Immediate | undefined;
+  const expire = (): void => finish(new UpstreamFault('UND_ERR_CONNECT_TIMEOUT', fault));
+  // A busy process may find the timer due before it reads that the connection is open.
+  const timer = setTimeout(() => (late = setImmediate(expire)), timeout);
   socket.setKeepAlive(true, KEEP_ALIVE_MS).setNoDelay(true);
   socket.once(event, finish).once('error', finish);
 }

@@ -7,7 +7,7 @@ const open = new Set();
 export class Domain {
   /** @param {(error: unknown, origin: string) => void} onerror */
   constructor(onerror) {
-    this.onerror = onerror;
+    this.onerror = onerror; // oxlint-disable-line unicorn/prefer-add-event-listener -- a property that tap calls
     open.add(this);
   }
 
