@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { existsSync } from 'node:fs';
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, type Option } from 'commander';
 import { checkCommand, explainCommand, schemaCommand } from './commands/usage/configuration.js';
 import {
   applyCommand,
@@ -53,10 +53,23 @@ const program = new Command('latchkey')
   .addCommand(completionCommand())
   .addHelpText('after', '\nRun "latchkey COMMAND --help" for details. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.'); // prettier-ignore
 
+/** Options that a command needs. They are looked for behind unknown ones, so that a mistyped one is named. */
+const needed = new Map<Command, readonly Option[]>();
+
 /** Commands inherit nothing when they are added, so what holds for all of them is set here. */
 function settle(command: Command): void {
   command.exitOverride().showHelpAfterError('(run it with --help for its options)');
+  const mandatory = command.options.filter((option) => option.mandatory);
+  for (const option of mandatory) option.mandatory = false;
+  needed.set(command, mandatory);
   command.commands.forEach(settle);
+}
+
+function needOptions(_program: Command, command: Command): void {
+  const missing = needed
+    .get(command)
+    ?.find((option) => command.getOptionValue(option.attributeName()) === undefined);
+  if (missing !== undefined) command.error(`error: required option '${missing.flags}' not specified`);
 }
 
 /** Nobody named a configuration, and there is none where it is looked for. */
@@ -94,12 +107,12 @@ function describe(error: unknown): string {
   if (code === 'EACCES' && port !== undefined)
     return `port ${port} may not be opened by this user; choose one above 1023`;
   if (code !== undefined && NO_ADDRESS.has(code))
-    return `an address to listen on is none of this machine (${code}); see listen.host, admin.host, decision.host and decision.grpc.host`;
+    return `cannot listen on an address that this machine does not have (${code}); see listen.host, admin.host, decision.host and decision.grpc.host`;
   return error.message.replaceAll('\n', ' ');
 }
 
 settle(program);
-program.hook('preAction', needConfig);
+program.hook('preAction', needOptions).hook('preAction', needConfig);
 try {
   await program.parseAsync();
 } catch (error) {

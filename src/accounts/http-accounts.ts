@@ -1,6 +1,5 @@
 import type { Config } from '../config/schema/config.js';
 import pLimit from 'p-limit';
-import { Agent, request } from 'undici';
 import { z } from 'zod';
 import { parseForeignJson } from '../domain/json.js';
 import { MAX_NAME } from '../domain/limits.js';
@@ -32,6 +31,16 @@ const answer = z.object({
 });
 type Account = z.output<typeof answer>;
 
+async function openClient(timeout: number) {
+  const { Agent, request } = await import('undici');
+  const dispatcher = new Agent({
+    connections: MAX_CONNECTIONS,
+    connect: { timeout },
+    maxResponseSize: MAX_ANSWER,
+  });
+  return { request, dispatcher };
+}
+
 /**
  * Users that an API of the operator knows: it is asked at every login, and no answer is used twice.
  *
@@ -40,17 +49,12 @@ type Account = z.output<typeof answer>;
 export class HttpAccounts implements Accounts {
   readonly #directory: DirectoryStore;
   readonly #settings: Settings;
-  readonly #agent: Agent;
   readonly #limit = pLimit(MAX_CONNECTIONS);
+  #client: ReturnType<typeof openClient> | undefined;
 
   constructor(directory: DirectoryStore, settings: Settings) {
     this.#directory = directory;
     this.#settings = settings;
-    this.#agent = new Agent({
-      connections: MAX_CONNECTIONS,
-      connect: { timeout: settings.timeout },
-      maxResponseSize: MAX_ANSWER,
-    });
   }
 
   async enqueue<T>(work: () => Promise<T>): Promise<T> {
@@ -79,7 +83,7 @@ export class HttpAccounts implements Accounts {
   }
 
   async close(): Promise<void> {
-    await this.#agent.close();
+    await (await this.#client)?.dispatcher.close();
   }
 
   async #ask({ login, password, otp }: Proof): Promise<Account | 'wrong' | 'needs_otp'> {
@@ -99,8 +103,9 @@ export class HttpAccounts implements Accounts {
   async #post(body: string): Promise<{ status: number; json: unknown }> {
     const { url, timeout } = this.#settings;
     try {
+      const { request, dispatcher } = await (this.#client ??= openClient(timeout));
       const response = await request(url, {
-        dispatcher: this.#agent,
+        dispatcher,
         method: 'POST',
         headers: { 'Content-Type': 'application/json', Accept: 'application/json' },
         body,

@@ -65,12 +65,12 @@ function callerText(caller: LoggedCaller): string {
 
 function configRows({ entry, entries, file, configHash, ofThen }: LoggedExplanation): Row[] {
   const rows: Row[] = [];
-  if (ofThen === true) rows.push(['judged by', `the configuration of then, ${configHash} (${file})`]);
+  if (ofThen === true) rows.push(['judged by', `the configuration that decided, ${configHash} (${file})`]);
   else {
     const then =
       ofThen === null
-        ? 'the log does not say by which configuration it was decided: it is of an older Latchkey'
-        : `the log says ${entry.configHash} decided: give the file of then, in the same folder, by --config OLD`;
+        ? 'the log does not name the configuration that decided: an older Latchkey wrote it'
+        : `the log names ${entry.configHash}: pass the file of that time, in the same folder, with --config OLD`;
     rows.push(['judged by', `another configuration, ${configHash} (${file})`], ['', then]);
     if (ofThen === null) rows[0] = ['judged by', `${configHash} (${file})`];
   }

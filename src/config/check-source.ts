@@ -89,7 +89,13 @@ function messageOf(issue: z.core.$ZodIssue, input: unknown, withForm: boolean): 
   const message = issue.message.replace('Invalid input: ', '');
   const values = issue.code === 'invalid_value' ? issue.values.map(String) : [];
   const meant = typeof input === 'string' ? nearest(input, values) : undefined;
-  return meant === undefined ? message : `${message} (did you mean "${meant}"?)`;
+  const isMeant = meant !== undefined && lettersOf(meant) !== lettersOf(String(input));
+  return isMeant ? `${message} (did you mean "${meant}"?)` : message;
+}
+
+/** A name with other digits is another version, and no slip. */
+function lettersOf(name: string): string {
+  return name.replaceAll(/\d/g, '');
 }
 
 function valueAt(value: unknown, key: string): unknown {

@@ -1,5 +1,5 @@
 import type { LoadedConfig } from './load.js';
-import { isSecret } from './schema-walk.js';
+import { below, isSecretAt, layersOf, type Layers } from './schema-walk.js';
 import { configSchema } from './schema/config.js';
 
 const MASK = '***';
@@ -9,19 +9,24 @@ const MASK = '***';
  * what the file says instead of it.
  */
 export function maskSecrets({ config, written }: Pick<LoadedConfig, 'config' | 'written'>): unknown {
-  return masked(config, [], written);
+  return masked(config, layersOf(configSchema), [], written);
 }
 
-function masked(value: unknown, path: readonly string[], written: LoadedConfig['written']): unknown {
+function masked(
+  value: unknown,
+  layers: Layers,
+  path: readonly string[],
+  written: LoadedConfig['written'],
+): unknown {
   const at = path.join('.');
-  if (value !== null && isSecret(configSchema, path)) return MASK;
+  if (value !== null && isSecretAt(layers)) return MASK;
   if (Object.hasOwn(written, at)) return written[at];
   if (typeof value === 'string') return maskUrl(value);
-  if (Array.isArray(value)) return value.map((each, i) => masked(each, [...path, String(i)], written));
+  const maskedAt = (name: string, each: unknown) =>
+    masked(each, below(layers, name), [...path, name], written);
+  if (Array.isArray(value)) return value.map((each, i) => maskedAt(String(i), each));
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([name, each]) => [name, masked(each, [...path, name], written)]),
-  );
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, maskedAt(name, each)]));
 }
 
 function maskUrl(text: string): string {

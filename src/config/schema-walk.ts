@@ -11,6 +11,9 @@ interface Definition {
   readonly in?: unknown;
 }
 
+/** The schemas of a place, one inside the other, and those of each alternative. */
+export type Layers = readonly z.ZodType[];
+
 /** A key of a schema, with `*` for the names of a map and the entries of a list. */
 export interface SchemaKey {
   readonly path: readonly string[];
@@ -19,7 +22,7 @@ export interface SchemaKey {
 
 /** Every key that a schema knows, each behind the one that it is below. */
 export function keysOf(schema: z.ZodType): SchemaKey[] {
-  const visit = (layers: readonly z.ZodType[], path: readonly string[]): SchemaKey[] =>
+  const visit = (layers: Layers, path: readonly string[]): SchemaKey[] =>
     layers.flatMap((layer) => {
       const { shape = {}, valueType, element } = definitionOf(layer);
       const named = Object.entries(shape).flatMap(([name, each]) => {
@@ -52,7 +55,12 @@ export function exampleAt(schema: z.ZodType, path: Path): string | undefined {
 /** Whether what stands at a place, or around it, is a secret by the schema. */
 export function isSecret(schema: z.ZodType, path: Path): boolean {
   let layers = layersOf(schema);
-  return path.some((step) => factsOf((layers = below(layers, step))).secret === true);
+  return path.some((step) => isSecretAt((layers = below(layers, step))));
+}
+
+/** Whether what stands at a place is a secret, whatever is around it. */
+export function isSecretAt(layers: Layers): boolean {
+  return layers.some((layer) => z.globalRegistry.get(layer)?.['secret'] === true);
 }
 
 /**
@@ -74,12 +82,12 @@ export function replaceAt<T>(value: T, path: readonly string[], replace: (part: 
 }
 
 /** What the schemas of a place say together. */
-function factsOf(layers: readonly z.ZodType[]): Facts {
+function factsOf(layers: Layers): Facts {
   return Object.assign({}, ...layers.map((layer) => z.globalRegistry.get(layer))) as Facts;
 }
 
-/** The schemas of a place, one inside the other, and those of each alternative. */
-function below(layers: readonly z.ZodType[], step: PropertyKey): z.ZodType[] {
+/** The schemas of what stands below a place. */
+export function below(layers: Layers, step: PropertyKey): Layers {
   return layers.flatMap((layer) => {
     const { shape, valueType, element } = definitionOf(layer);
     const named = shape !== undefined && Object.hasOwn(shape, step) ? shape[String(step)] : undefined;
@@ -88,7 +96,7 @@ function below(layers: readonly z.ZodType[], step: PropertyKey): z.ZodType[] {
 }
 
 /** A schema with what its defaults and transformations stand around, and its alternatives. */
-function layersOf(schema: unknown): z.ZodType[] {
+export function layersOf(schema: unknown): Layers {
   if (schema === undefined) return [];
   const { innerType, in: input, options = [] } = definitionOf(schema);
   return [schema as z.ZodType, ...[innerType, input, ...options].flatMap(layersOf)];

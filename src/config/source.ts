@@ -104,7 +104,7 @@ function refuseAliases(document: Document, at: (offset: number, message: string)
   visit(document, {
     Node: (_key, node) => {
       if (isAlias(node))
-        faults.push(at(node.range?.[0] ?? 0, 'aliases ("*name") are not taken; write the value out'));
+        faults.push(at(node.range?.[0] ?? 0, 'aliases ("*name") are not accepted; write the value out'));
     },
     Pair: (_key, pair) => {
       if (isScalar(pair.key) && pair.key.value === '__proto__') {

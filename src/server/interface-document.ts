@@ -19,12 +19,10 @@ export function interfaceSettings(
   };
 }
 
-/** Makes the OpenAPI document of a configuration, once, without delaying the start. */
+/** Makes the OpenAPI document of a configuration when it is first asked for, and once. */
 export function createInterfaceDocument(config: Config): () => Promise<Content> {
-  const made = makeDocument(interfaceSettings(config));
-  // Whoever asks for it gets the error.
-  made.catch(() => undefined);
-  return () => made;
+  let made: Promise<Content> | undefined;
+  return () => (made ??= makeDocument(interfaceSettings(config)));
 }
 
 async function makeDocument(settings: InterfaceSettings): Promise<Content> {

@@ -65,7 +65,7 @@ function createOidcEvents(log: Log): OidcEvents {
       if (suppressed !== undefined)
         log.warn(
           { provider, outcome, reason: printable(reasonOf(error)), suppressed },
-          'login at an identity provider failed',
+          'identity provider login failed',
         );
     },
   };

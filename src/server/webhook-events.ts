@@ -32,11 +32,11 @@ export function createSenderEvents(log: Log): SenderEvents {
           log.warn({ ...fields, retry_in_ms: retryIn, suppressed }, 'webhook not delivered; retrying');
       }
     },
-    sending: (sends) => log.info(sends ? 'sending webhooks' : 'sending no webhooks any more'),
+    sending: (sends) => log.info(sends ? 'sending webhooks' : 'no longer sending webhooks'),
     failed: (error) => {
       const suppressed = throttle();
       if (suppressed !== undefined)
-        log.warn({ err: error, suppressed }, 'webhooks not sent; the store cannot be asked');
+        log.warn({ err: error, suppressed }, 'webhooks not sent; store unavailable');
     },
   };
 }

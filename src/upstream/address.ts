@@ -1,14 +1,13 @@
 import type { Config } from '../config/schema/config.js';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
-import { buildConnector } from 'undici';
 import { ActiveCount } from '../domain/active-count.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
 import type { Connect } from './connection.js';
 import { ConnectionPool } from './connection-pool.js';
 import { http2Opener } from './http2-connect.js';
 import { Http2Pool } from './http2-pool.js';
-import { http2TlsConnect } from './http2-tls.js';
+import { tcpConnect, tlsConnect } from './host-connect.js';
 import type { Dispatcher } from './upstream-request.js';
 import { AddressHealth } from './address-health.js';
 import { connectUnix } from './unix-connect.js';
@@ -49,13 +48,19 @@ export class Address {
 }
 
 /** The one way to a connection to a host that speaks HTTP/1.1, or HTTP/2 without TLS. */
-function hostConnect(url: URL, { connect_timeout, tls }: AddressSettings): Connect {
-  const connector = buildConnector({ timeout: connect_timeout, rejectUnauthorized: true, ...readFiles(tls) });
-  const { protocol, port } = url;
-  const { host, servername } = namesOf(url, tls);
-  const name = servername === undefined ? { host } : { servername };
-  const target = { protocol, hostname: host, port, ...name };
-  return (callback) => connector(target, (...[error, socket]) => callback(error ?? socket));
+function hostConnect(url: URL, settings: AddressSettings): Connect {
+  if (url.protocol === 'https:') return secureConnect(url, settings, 'http/1.1');
+  const port = url.port === '' ? 80 : Number(url.port);
+  return tcpConnect(namesOf(url, null).host, port, settings.connect_timeout);
+}
+
+function secureConnect(
+  url: URL,
+  { connect_timeout, tls }: AddressSettings,
+  protocol: 'http/1.1' | 'h2',
+): Connect {
+  const port = url.port === '' ? 443 : Number(url.port);
+  return tlsConnect({ ...namesOf(url, tls), port, ...readFiles(tls) }, protocol, connect_timeout);
 }
 
 /**
@@ -69,11 +74,10 @@ function namesOf(url: URL, tls: AddressSettings['tls']): { host: string; servern
 }
 
 function poolOpener(connect: Connect, url: URL | null, settings: AddressSettings): () => Dispatcher {
-  const { protocol = 'http1', connect_timeout: timeout, tls } = settings;
+  const { protocol = 'http1', connect_timeout: timeout } = settings;
   if (protocol === 'http1') return () => new ConnectionPool(connect);
   if (protocol === 'h2c' || url === null) return () => new Http2Pool(http2Opener(connect, timeout), 'http');
-  const port = url.port === '' ? 443 : Number(url.port);
-  const secure = http2TlsConnect({ ...namesOf(url, tls), port, ...readFiles(tls) }, timeout);
+  const secure = secureConnect(url, settings, 'h2');
   return () => new Http2Pool(http2Opener(secure, timeout), 'https');
 }
 

@@ -1,13 +1,12 @@
 import { maxHeaderSize } from 'node:http';
 import type { Socket } from 'node:net';
-import { errors } from 'undici';
 import { firstField } from '../http/fields.js';
 import { batchWrites } from '../http/write-batch.js';
 import { DATA, END, HEAD, INFORMATIONAL, NEED_DATA } from '../http1/events.js';
 import { DEFAULT_LIMITS, type MessageLimits } from '../http1/limits.js';
 import { ResponseParser } from '../http1/response-parser.js';
 import { requestHead } from '../http1/write.js';
-import { InvalidUpstreamResponse } from './faults.js';
+import { InvalidUpstreamResponse, UpstreamFault } from './faults.js';
 import { RequestBodyWriter } from './request-body-writer.js';
 import type { ResponseHandler, UpstreamExchange, UpstreamRequest } from './upstream-request.js';
 
@@ -83,7 +82,7 @@ export class Connection implements UpstreamExchange {
 
   /** Closes it. A request that it has fails. */
   destroy(): void {
-    this.#fail(new errors.SocketError('the connection was closed'));
+    this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'the connection was closed'));
   }
 
   #opened(socket: Socket): void {
@@ -103,7 +102,7 @@ export class Connection implements UpstreamExchange {
       })
       .on('drain', () => this.#request?.body?.drained())
       .on('error', (error) => this.#fail(error))
-      .on('close', () => this.#fail(new errors.SocketError('other side closed')));
+      .on('close', () => this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'other side closed')));
     if (this.#request !== undefined && this.#handler !== undefined)
       this.#begin(this.#request, this.#handler, socket);
   }
@@ -180,7 +179,8 @@ export class Connection implements UpstreamExchange {
 
   #faultOfParser(): Error {
     const { fault, faultAt } = this.#parser;
-    if (fault === undefined || fault === 'cut_off') return new errors.SocketError('other side closed');
+    if (fault === undefined || fault === 'cut_off')
+      return new UpstreamFault('UND_ERR_SOCKET', 'other side closed');
     return new InvalidUpstreamResponse(`malformed answer: ${fault} at byte ${faultAt}`);
   }
 

@@ -9,6 +9,17 @@ const TOO_SLOW = new Set([
 /** What a socket fails with: an error of the system (EPIPE), or an alert of TLS. */
 const OF_SOCKET = /^(?:E[A-Z]+|ERR_SSL_\w+|UND_ERR_SOCKET)$/;
 
+/** A failure that Latchkey finds itself; those of the system and of TLS have codes of their own. */
+export class UpstreamFault extends Error {
+  constructor(
+    readonly code:
+      'UND_ERR_SOCKET' | 'UND_ERR_CONNECT_TIMEOUT' | 'UND_ERR_HEADERS_TIMEOUT' | 'UND_ERR_BODY_TIMEOUT',
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
 /** The upstream's answer can't be passed on as one well-formed answer. */
 export class InvalidUpstreamResponse extends Error {
   readonly code = 'INVALID_RESPONSE';

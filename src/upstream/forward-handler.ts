@@ -1,4 +1,3 @@
-import { errors } from 'undici';
 import { isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import { isGrpcCall } from '../http/grpc.js';
@@ -16,7 +15,7 @@ import {
 import { type TimeoutListener, UpstreamTimeout } from './fast-timeouts.js';
 import { breakOff, follow, type Following, ResponseWriter, unfollow } from './response-writer.js';
 import { type Resendable, RetryState } from './retry-state.js';
-import { refusalOf } from './faults.js';
+import { refusalOf, UpstreamFault } from './faults.js';
 import { Upload, type Uploading } from './upload.js';
 import type { ResponseHandler, UpstreamExchange } from './upstream-request.js';
 
@@ -160,7 +159,9 @@ class ForwardHandler
     if (isClients === true) this.#timeout.renew();
     else
       this.connection?.abort(
-        this.#status === null ? new errors.HeadersTimeoutError() : new errors.BodyTimeoutError(),
+        this.#status === null
+          ? new UpstreamFault('UND_ERR_HEADERS_TIMEOUT', 'no answer within response_timeout')
+          : new UpstreamFault('UND_ERR_BODY_TIMEOUT', 'nothing within idle_timeout'),
       );
   }
 

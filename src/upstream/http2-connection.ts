@@ -1,4 +1,4 @@
-import { errors } from 'undici';
+import { UpstreamFault } from './faults.js';
 import { IN_USE } from './connection.js';
 import { MAX_STREAMS, type OpenHttp2, type OpenSession } from './http2-connect.js';
 import type { ExchangeOwner, Http2Exchange } from './http2-exchange.js';
@@ -110,7 +110,7 @@ export class Http2Connection implements ExchangeOwner {
   /** Closes it. Requests that it has fail. */
   destroy(): void {
     this.#retire();
-    this.#failWaiting(new errors.SocketError('the connection was closed'));
+    this.#failWaiting(new UpstreamFault('UND_ERR_SOCKET', 'the connection was closed'));
     this.#end();
   }
 
@@ -129,7 +129,10 @@ export class Http2Connection implements ExchangeOwner {
     this.#limitStreams();
     if (this.#limit === 0) {
       this.#failed(
-        new errors.SocketError('the upstream takes no requests (SETTINGS_MAX_CONCURRENT_STREAMS)'),
+        new UpstreamFault(
+          'UND_ERR_SOCKET',
+          'the upstream takes no requests (SETTINGS_MAX_CONCURRENT_STREAMS)',
+        ),
       );
       this.#end();
       return;

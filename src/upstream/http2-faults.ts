@@ -1,6 +1,5 @@
 import { type ClientHttp2Stream, constants } from 'node:http2';
-import { errors } from 'undici';
-import { codeOf, InvalidUpstreamResponse, NotProcessed } from './faults.js';
+import { codeOf, InvalidUpstreamResponse, NotProcessed, UpstreamFault } from './faults.js';
 import type { OpenSession } from './http2-connect.js';
 
 /** Names of error codes by their number (RFC 9113 7). */
@@ -47,9 +46,9 @@ export function faultOfStream(
   if (error !== undefined && codeOf(error) === 'ERR_HTTP2_ERROR')
     return new InvalidUpstreamResponse(`malformed HTTP/2: ${error.message}`);
   if (session.destroyed || socket.destroyed)
-    return new errors.SocketError(error?.message ?? 'other side closed');
+    return new UpstreamFault('UND_ERR_SOCKET', error?.message ?? 'other side closed');
   if (code === constants.NGHTTP2_HTTP_1_1_REQUIRED)
     return new InvalidUpstreamResponse('it asks for HTTP/1.1; set protocol: http1');
   if (OF_THE_ANSWER.has(code)) return new InvalidUpstreamResponse(`malformed answer: ${name}`);
-  return new errors.SocketError(`the stream was reset: ${name}`);
+  return new UpstreamFault('UND_ERR_SOCKET', `the stream was reset: ${name}`);
 }

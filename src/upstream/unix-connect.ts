@@ -1,12 +1,11 @@
 import { stat } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { errors } from 'undici';
-import { codeOf } from './faults.js';
+import { codeOf, UpstreamFault } from './faults.js';
 
 /** Waits between two tries while the server's queue of new connections is full: each is twice as long as the one before. */
 const FIRST_WAIT_MS = 5;
 const LONGEST_WAIT_MS = 100;
-/** As of the connections over TCP (undici). */
+/** As of the connections over TCP. */
 const HIGH_WATER_MARK = 65_536;
 
 /** What the codes of the system mean for a socket. */
@@ -37,7 +36,10 @@ export function connectUnix(path: string, timeout: number, callback: Opened): vo
     const onError = (error: Error): void => {
       if (codeOf(error) !== 'EAGAIN') explain(error, path, callback);
       else if (performance.now() < until) setTimeout(attempt, waitMs, Math.min(waitMs * 2, LONGEST_WAIT_MS));
-      else callback(new errors.ConnectTimeoutError(`the queue of ${path} was full for ${timeout} ms`));
+      else
+        callback(
+          new UpstreamFault('UND_ERR_CONNECT_TIMEOUT', `the queue of ${path} was full for ${timeout} ms`),
+        );
     };
     socket.once('error', onError).once('connect', () => {
       socket.off('error', onError).on('error', () => undefined);

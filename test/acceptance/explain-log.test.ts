@@ -238,7 +238,7 @@ t.test('what would have to change is so when it is changed', async (t) => {
   const byScope = idOf(({ outcome, path, method }) => outcome === 'scope' && method === 'POST' && path === '/service/SVC1/purge_all'); // prettier-ignore
   const { stdout } = await explain('--request-id', byScope, '--log', logFile);
   t.match(stdout, /logged +403 scope, 20/);
-  t.match(stdout, /judged by +the configuration of then, [0-9a-f]{12}/);
+  t.match(stdout, /judged by +the configuration that decided, [0-9a-f]{12}/);
   t.match(stdout, /compared +the same as logged: 403 scope/);
   t.match(stdout, /It would be allowed if one of these were so:/);
   const [, words = ''] = /the token also has the scope (.*)/.exec(stdout) ?? [];
@@ -318,12 +318,12 @@ t.test('faults name the place and the remedy', async (t) => {
   const piped = (...all: object[]) => run(['explain', '--config', configFile, '--request-id', id, '--log', '-'], input(...all));
   const spaced = { input: `${JSON.stringify(older).replaceAll('":"', '": "')}\n` };
   t.equal((await run(['explain', '--config', configFile, '--request-id', id, '--log', '-'], spaced)).code, 0, 'as a collector wrote it anew');
-  t.match((await piped(older)).stdout, /judged by +[0-9a-f]{12} [\s\S]*it is of an older Latchkey/);
+  t.match((await piped(older)).stdout, /judged by +[0-9a-f]{12} [\s\S]*an older Latchkey wrote it/);
   t.match((await piped({ ...older, path: undefined })).stdout, /note +the entry has no path \(log\.fields\)/);
   const other = { ...older, config_hash: '000000000000', outcome: 'role', status: 403, decision: 'refused' };
   const two = (await piped(JSON.parse(line) as object, other)).stdout;
   t.match(two, /2 entries have this request_id; the last one is explained/);
-  t.match(two, /judged by +another configuration, [0-9a-f]{12}[\s\S]*the log says 000000000000 decided: give the file of then, .*--config OLD/);
+  t.match(two, /judged by +another configuration, [0-9a-f]{12}[\s\S]*the log names 000000000000: pass the file of that time, .*--config OLD/);
   t.match(two, /compared +not as logged: 403 role then, forward by this judgement/);
   t.type(hash, 'string');
 }); // prettier-ignore

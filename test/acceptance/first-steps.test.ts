@@ -100,6 +100,17 @@ t.test('mistakes of flags are told as such', async (t) => {
   const folder = temporaryFolder(t);
   const rows = [
     ['a flag mistyped', ['serve', '--confg', 'x'], /unknown option '--confg'\n\(Did you mean --config\?\)/],
+    [
+      'a needed flag mistyped',
+      ['policy', 'diff', '--agianst', 'x'],
+      /unknown option '--agianst'\n\(Did you mean --against\?\)/,
+    ],
+    [
+      'a needed flag missing',
+      ['policy', 'diff'],
+      /required option '--against <file>' not specified\n\(run it with --help/,
+    ],
+    ['a subcommand mistyped', ['webhook', 'lst'], /unknown command 'lst'\n\(Did you mean list\?\)/],
     ['a command mistyped', ['chek'], /unknown command 'chek'\n\(Did you mean check\?\)/],
     ['no scheme', ['demo', '--upstream', '127.0.0.1:3000'], /Did you mean http:\/\/127\.0\.0\.1:3000\?/],
     ['no URL', ['demo', '--upstream', 'a b'], /Expected a URL like http:\/\/127\.0\.0\.1:3000/],

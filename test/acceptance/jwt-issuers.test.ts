@@ -151,7 +151,7 @@ t.test('keys that cannot be fetched are 503, never 401, and known ones go on', a
   t.equal(await ask(), 503);
   t.equal(await ask(), 503);
   t.same(away.asked, ['/.well-known/openid-configuration'], 'once in the cooldown');
-  t.match(fixture.server.stdout(), /"issuer":"ci","reason":"it answered 500"[^\n]*keys of an issuer cannot be fetched/);
+  t.match(fixture.server.stdout(), /"issuer":"ci","reason":"it answered 500"[^\n]*issuer keys not fetched/);
   away.behaviour = 'keys';
   await until(async () => (await ask()) === 200, 'they count seconds after they can be fetched', 5_000);
   away.published = [await newPair('next')];

@@ -342,8 +342,8 @@ t.test('the log says once that keys cannot be fetched, and again when they can',
   events.fetched('ci', undefined);
   events.fetched('ci', undefined);
   t.match(lines, [
-    ['warn', { issuer: 'ci', reason: 'it answered 500' }, /cannot be fetched/],
-    ['info', { issuer: 'ci' }, 'keys of an issuer fetched again'],
+    ['warn', { issuer: 'ci', reason: 'it answered 500' }, /issuer keys not fetched/],
+    ['info', { issuer: 'ci' }, 'issuer keys fetched again'],
   ]);
   t.equal(lines.length, 2);
 });

@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { parse } from 'yaml';
@@ -76,4 +77,26 @@ t.test('the package installs elsewhere and runs', async (t) => {
   const { stdout } = await shell(process.execPath, ['-e', program], { cwd: folder });
   t.match(stdout, /expressMiddleware,.*verifyAssertion/, 'upstreams import it');
   t.ok(existsSync(join(folder, 'node_modules/latchkey/dist/verify/index.d.ts')), 'with its types');
+});
+
+t.test('an error that no test catches fails its file', async (t) => {
+  const file = join(temporaryFolder(t), 'stray.test.mjs');
+  const tap = pathToFileURL(resolve('node_modules/.cache/tests/node_modules/@tapjs/tap.js')).href;
+  for (const stray of [
+    `void Promise.reject(new Error('stray'))`,
+    `setTimeout(() => { throw new Error('stray'); })`,
+  ]) {
+    const lines = [
+      `import t from ${JSON.stringify(tap)};`,
+      `t.test('begins it', async () => { ${stray}; await new Promise((done) => setTimeout(done, 50)); });`,
+      `t.test('another', async (t) => { t.pass(); });`,
+    ];
+    writeFileSync(file, lines.join('\n'));
+    const env = { ...process.env, TAP: '1' };
+    const { code, stdout } = (await shell(process.execPath, [file], { env }).catch(
+      (error: unknown) => error,
+    )) as { code?: number; stdout: string };
+    t.equal(code, 1, stray);
+    t.match(stdout, /not ok \d+ - stray/, stray);
+  }
 });

@@ -60,6 +60,12 @@ export class Share {
     if (hit) this.#hits += 1;
   }
 
+  /** Whether hits are more than a part of all values. Few values are given the leeway of chance: three standard deviations. */
+  exceeds(part: number): boolean {
+    const leeway = 3 * Math.sqrt(part * (1 - part) * this.#all);
+    return this.#hits > Math.max(0, part * this.#all - leeway);
+  }
+
   /** The part of all values that were hits, 0 to 1. */
   get part(): number {
     return this.#all === 0 ? 0 : this.#hits / this.#all;

@@ -186,7 +186,7 @@ property(
 );
 
 t.test('the property above sees both', async (t) => {
-  t.ok(refused.part > 0.2 && refused.part < 1, String(refused.part));
+  t.ok(refused.exceeds(0.2) && refused.part < 1, String(refused.part));
 });
 
 t.test('what no writer writes', async (t) => {

@@ -10,11 +10,13 @@ const CACHE = join(ROOT, 'node_modules/.cache/tests');
 const TAP = join(CACHE, 'node_modules/@tapjs/tap.js');
 
 const OWN_TAP = join(import.meta.dirname, 'tap.mjs');
+const UNCAUGHT = join(import.meta.dirname, 'uncaught.mjs');
 
 /** Changes of these files outdate every bundle. */
 const ALWAYS = [
   fileURLToPath(import.meta.url),
   OWN_TAP,
+  UNCAUGHT,
   'package.json',
   'package-lock.json',
   'tsconfig.json',
@@ -78,7 +80,7 @@ async function bundle(tasks) {
     sourcemap: 'inline',
     sourcesContent: false,
   });
-  const { outputFiles: tap } = await build({ ...OPTIONS, entryPoints: [OWN_TAP], outfile: TAP });
+  const { outputFiles: tap } = await build({ ...OPTIONS, entryPoints: [OWN_TAP], outfile: TAP, alias: { 'async-hook-domain': UNCAUGHT } });
   write(TAP, tap[0].text);
   for (const { path, text } of outputFiles) {
     const { inputs } = metafile.outputs[relative(ROOT, path)];

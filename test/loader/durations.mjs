@@ -63,7 +63,7 @@ export function cpuOfEnded() {
  * @param {Durations} durations
  */
 export function nextOf(left, running, durations) {
-  if (running.length >= 2 * availableParallelism()) return undefined;
+  if (running.length >= 3 * availableParallelism()) return undefined;
   /** @param {T} task */
   const load = ({ name }) => {
     const { seconds, cpu } = durations[name] ?? UNKNOWN;
@@ -76,7 +76,7 @@ export function nextOf(left, running, durations) {
 const SLACK = 0.3;
 const UNKNOWN = { seconds: 1, cpu: 0.6 };
 /** A task that was measured on a busy machine seems to wait. */
-const LEAST = 0.5;
+const LEAST = 0.3;
 
 function list() {
   const rows = Object.entries(readDurations()).toSorted(([, a], [, b]) => b.cpu - a.cpu);

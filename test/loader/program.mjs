@@ -33,12 +33,16 @@ const STAMPS = join(FOLDER, 'stamps.json');
 const UNUSED_MS = 3_600_000;
 const PROGRAM = join(FOLDER, 'latchkey.cjs');
 
-/** The path of the program. It is made anew when the build is another one. */
+/** Looking at the build costs as much as a tenth of a start, and it does not change while a test runs. */
+let isUpToDate = false;
+
+/** The path of the program. It is made again when the build changed since the last process asked. */
 export function programOf() {
-  if (isOutdated()) {
+  if (!isUpToDate && isOutdated()) {
     const { status } = spawnSync(process.execPath, [SELF], { stdio: 'inherit' });
     if (status !== 0) throw new Error('no program to test: run "npm run build" first');
   }
+  isUpToDate = true;
   return PROGRAM;
 }
 

@@ -208,7 +208,7 @@ t.test('whatever a random request is decided otherwise by, the report has it', {
     options(200),
   );
   t.notOk(details.failed, told(details));
-  t.ok(changes.part > 0.02, `${changes.part} of the requests change`);
+  t.ok(changes.exceeds(0.02), `${changes.part} of the requests change`);
 }); // prettier-ignore
 
 t.test('whatever the report says is so', { timeout: 600_000 }, async (t) => {

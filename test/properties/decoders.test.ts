@@ -138,7 +138,7 @@ property(
 );
 
 t.test('enough of them are accepted to say something', async (t) => {
-  t.ok(accepted.part > 0.1, `${Math.round(accepted.part * 100)} %`);
+  t.ok(accepted.exceeds(0.1), `${Math.round(accepted.part * 100)} %`);
 });
 
 t.test('half a megabyte of characters to be folded takes no more than a moment', async (t) => {

@@ -107,5 +107,5 @@ property(
 );
 
 t.test('many of these names are just two edits away', async (t) => {
-  t.ok(near.part > 0.1, String(near.part));
+  t.ok(near.exceeds(0.1), String(near.part));
 });

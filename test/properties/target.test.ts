@@ -225,8 +225,8 @@ property(
 );
 
 t.test('enough of the targets are accepted to say something', async (t) => {
-  t.ok(strippedOf.part > 0.3, `${Math.round(strippedOf.part * 100)} % are stripped`);
-  t.ok(accepted.part > 0.3 && accepted.part < 0.9, `${Math.round(accepted.part * 100)} %`);
+  t.ok(strippedOf.exceeds(0.3), `${Math.round(strippedOf.part * 100)} % are stripped`);
+  t.ok(accepted.exceeds(0.3) && accepted.part < 0.9, `${Math.round(accepted.part * 100)} %`);
 });
 
 function same(found: unknown, wanted: unknown, about: string): void {

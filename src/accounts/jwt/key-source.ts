@@ -1,6 +1,5 @@
 import { open } from 'node:fs/promises';
 import type { JSONWebKeySet } from 'jose';
-import { Agent, request } from 'undici';
 import { isKeySetUrl } from '../../config/schema/urls.js';
 import { parseForeignJson } from '../../domain/json.js';
 
@@ -58,6 +57,7 @@ function objectIn(text: string): Record<string, unknown> {
 
 /** A redirect is no answer: it could lead anywhere. */
 async function get(url: string): Promise<string> {
+  const { Agent, request } = await import('undici');
   const dispatcher = new Agent({ maxResponseSize: MAX_DOCUMENT, connect: { timeout: TIMEOUT_MS } });
   try {
     const { statusCode, body } = await request(url, {

@@ -1,5 +1,4 @@
 import type { CustomFetchOptions } from 'openid-client';
-import { Agent, request } from 'undici';
 import { isKeySetUrl } from '../../config/schema/urls.js';
 import { parseForeignJson } from '../../domain/json.js';
 
@@ -31,6 +30,7 @@ export async function fetchFromProvider(url: string, asked: CustomFetchOptions):
 }
 
 async function ask(url: string, { method, headers, body }: CustomFetchOptions) {
+  const { Agent, request } = await import('undici');
   const dispatcher = new Agent({ maxResponseSize: MAX_ANSWER, connect: { timeout: TIMEOUT_MS } });
   try {
     const answer = await request(url, {

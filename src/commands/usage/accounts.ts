@@ -25,7 +25,7 @@ const userWork = async () => import('../user.js');
 export function applyCommand(): Command {
   return new Command('apply')
     .description(
-      'make the customers, users, services, legacy keys and declared tokens of the store equal to those of a file',
+      'apply a directory file to the store: customers, users, services, legacy keys and declared tokens',
     )
     .addOption(configOption())
     .option('-f, --file <file>', 'the directory file (default: directory.file of the configuration)')
@@ -34,8 +34,8 @@ export function applyCommand(): Command {
       'after',
       `
 The file is applied as a whole or not at all. What it does not declare is removed from the store. A user who still has
-active tokens is locked, and deleted when the last of them ends. A declared token that is taken out of the file is revoked,
-and a revoked one never comes back. A running server sees the changes at its next request.
+active tokens is locked, and deleted when the last of them ends. A declared token that is removed from the file is
+revoked, and a revoked one never comes back. A running server sees the changes at its next request.
 Applying the same file again changes nothing.`,
     )
     .action(async (options: ApplyOptions) => (await import('../apply.js')).apply(options));
@@ -51,7 +51,7 @@ export function hashPasswordCommand(): Command {
 }
 
 export function userCommand(): Command {
-  const user = new Command('user').description('list, show and change users, while a server runs or not');
+  const user = new Command('user').description('list, show and change users; a server may be running');
   const add = adderTo(user);
   const login = ['<login>', 'the login name or the id'] as const;
 
@@ -81,7 +81,7 @@ export function userCommand(): Command {
 } // prettier-ignore
 
 export function tokenCommand(): Command {
-  const token = new Command('token').description('list, show, create, rotate, suspend and revoke API tokens, while a server runs or not');
+  const token = new Command('token').description('list, show, create, rotate, suspend and revoke API tokens; a server may be running');
   const add = adderTo(token);
 
   add('list', 'list tokens, oldest first')
@@ -131,7 +131,7 @@ export function tokenCommand(): Command {
 } // prettier-ignore
 
 export function sessionCommand(): Command {
-  const session = new Command('session').description('list and end login sessions, while a server runs or not');
+  const session = new Command('session').description('list and end login sessions; a server may be running');
   const add = adderTo(session);
   add('list', 'list active sessions, most recently used first')
     .option('--user <login>', 'only those of this user')

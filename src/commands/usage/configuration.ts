@@ -8,7 +8,7 @@ export function checkCommand(): Command {
   return new Command('check')
     .description('validate a configuration and print each fault as FILE:LINE:COLUMN: message')
     .addOption(configOption())
-    .option('--expect <file>', 'also test a table of requests, and print those with another decision than expected')
+    .option('--expect <file>', 'also test a table of requests, and print those whose decision differs from the expected one')
     .option('--online', 'also ask whether the store, upstreams, issuers of JWTs, identity providers and webhooks answer')
     .addHelpText(
       'after',
@@ -60,7 +60,7 @@ export function explainCommand(): Command {
         .conflicts(['key', 'keyFile', 'jwt', 'user', 'anonymous']),
     )
     .addOption(
-      new Option('--request-id <id>', 'the logged request with this X-Request-Id, judged again; with --log')
+      new Option('--request-id <id>', 'the logged request with this X-Request-Id, judged again; needs --log')
         .conflicts(['key', 'keyFile', 'jwt', 'user', 'anonymous', 'tokenId']),
     )
     .option('--log <file>', 'the log that holds it, or with --token-id the last request with that token; - is standard input')
@@ -76,8 +76,8 @@ Examples:
   latchkey explain --config latchkey.yaml --request-id Yk3fQ0b1c2d3-1f --log latchkey.log
   kubectl logs deploy/api -c latchkey | latchkey explain --request-id Yk3fQ0b1c2d3-1f --log -
 
---request-id and --token-id also show what would have to change for the other answer. What the log does not hold of a
-request can be given: --path with the query, --header, --address.
+--request-id and --token-id also show what would have to change for the opposite answer. Add what the log does not hold with
+--path (and its query), --header and --address.
 
 Nothing is forwarded or recorded. The exit code is 0 for either decision.`,
     )

@@ -6,7 +6,7 @@ import type { PolicyShadowOptions } from '../policy-shadow.js';
 /** `latchkey policy`: what another policy would change. */
 export function policyCommand(): Command {
   return new Command('policy')
-    .description('see what another policy would change')
+    .description('see what a different policy would change')
     .addCommand(diffCommand())
     .addCommand(shadowCommand());
 }
@@ -39,15 +39,16 @@ The exit code is 0 if nothing becomes allowed that was not. It is 1 if something
 /** `latchkey policy shadow`: asks a server what its shadow policy would decide otherwise. */
 function shadowCommand(): Command {
   return new Command('shadow')
-    .description('list the requests that the shadow policy of a running server would decide otherwise')
+    .description('list the requests that the shadow policy of a running server would decide differently')
     .addOption(configOption())
     .option('--admin <url>', 'the admin port (default: the one of the configuration)', origin)
     .addOption(jsonOption())
     .addHelpText(
       'after',
       `
-The shadow policy is the file of policy_shadow in the configuration. It is judged with each request and never decides.
-Counts begin anew when the policy or the shadow policy changes. A count with "<=" is too high by at most what --json names.`,
+The shadow policy is the file of policy_shadow in the configuration. Each request is also judged by it, and it never
+decides. Counts start over when the policy or the shadow policy changes. A count with "<=" is an upper bound; --json shows by how
+much it may be too high.`,
     )
     .action(async (options: PolicyShadowOptions) =>
       (await import('../policy-shadow.js')).policyShadow(options),

@@ -136,7 +136,7 @@ export const configSchema = z.strictObject({
           'From this long before the expiry of a token, answers name it in Service-Token-Expiration and the audit log has an entry; null is never',
         )
         .meta({ example: '14d' }),
-      limits: tokenLimitsSchema.prefault({}).describe('Limits of each token that names none of its own'),
+      limits: tokenLimitsSchema.prefault({}).describe('Limits of each token that has none of its own'),
     })
     .prefault({})
     .describe('API tokens'),
@@ -149,7 +149,7 @@ export const configSchema = z.strictObject({
     .describe('Other issuers whose JWTs are credentials as `Authorization: Bearer`; none unless set'),
   webhooks: webhooksSchema
     .default([])
-    .describe('Endpoints that are told what happens to tokens and logins; none unless set')
+    .describe('Endpoints that are notified of changes to tokens and logins; none unless set')
     .meta({ example: '[{ url: https://hooks.example/latchkey, secret: "${file:/run/secrets/webhook}" }]' }),
   rate_limit: z
     .strictObject({
@@ -202,7 +202,7 @@ export const configSchema = z.strictObject({
     .enum(ON_UNAUTHENTICATED, EXPECTED_ON_UNAUTHENTICATED)
     .default('json')
     .describe(
-      'What browsers get that open a page without a session: json is the 401 that everybody gets; login sends them to the web page and back. Routes have a key of their own',
+      'What browsers get when they open a page without a session: json is the usual 401; login sends them to the web page and back. Routes can set their own',
     ),
   default_route: defaultRouteSchema
     .prefault({})

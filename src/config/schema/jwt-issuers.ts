@@ -17,7 +17,7 @@ const ALGORITHMS = [
   'EdDSA',
 ] as const;
 
-const EXPECTED = `expected one of ${ALGORITHMS.join(', ')}; "none" and secrets that both sides share (HS256) are not taken`;
+const EXPECTED = `expected one of ${ALGORITHMS.join(', ')}; "none" and secrets that both sides share (HS256) are not accepted`;
 
 const pattern = text
   .max(1_024, 'expected at most 1024 characters')
@@ -30,7 +30,7 @@ const subjectSchema = z.strictObject({
   claims: z
     .record(text, pattern)
     .refine((claims) => Object.keys(claims).length > 0, 'expected at least one claim')
-    .describe('What the claims of the JWT must be: exact, or with one `*` at an end. All of them must fit'),
+    .describe('What the claims of the JWT must be: exact, or with one `*` at an end. All of them must match'),
   customer_id: id.describe('The customer that the request belongs to'),
   role: text.describe('The role, one of policy.roles'),
   scope: z.array(text).min(1, 'expected at least one scope').default(['global']).describe('The scopes, of policy.scopes'),
@@ -60,18 +60,18 @@ export const jwtIssuersSchema = z.array(
       )
       .nullable()
       .default(null)
-      .describe('Its public keys, as a JSON Web Key Set; without it found by OpenID Connect Discovery'),
+      .describe('Its public keys, as a JSON Web Key Set; found by OpenID Connect Discovery if not set'),
     algorithms: z
       .array(z.enum(ALGORITHMS, EXPECTED))
       .min(1, 'expected at least one algorithm')
       .default(['RS256', 'ES256', 'EdDSA'])
-      .describe('The signatures that are taken'),
+      .describe('The signature algorithms that are accepted'),
     clock_skew: durationBetween(0, 300_000, 'expected a duration from 0s to 5m')
       .prefault('30s')
       .describe('How far its clock may be off, for `exp` and `nbf`'),
     subjects: z
       .array(subjectSchema)
       .min(1, 'expected at least one subject')
-      .describe('Who may come with such a JWT, and as what; the first that fits counts'),
+      .describe('Who may use such a JWT, and as what; the first match counts'),
   }),
 ); // prettier-ignore

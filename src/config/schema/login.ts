@@ -7,11 +7,13 @@ const rolesSchema = z.strictObject({
   map: z
     .record(text, text)
     .default({})
-    .describe('The role in policy.roles for each value of the claim; the first that a person has counts'),
+    .describe(
+      'The role in policy.roles for each value of the claim; the first value that a person has counts',
+    ),
   default: text
     .nullable()
     .default(null)
-    .describe('The role of a person for whom no value counts; null: not let in'),
+    .describe('The role of a person without such a value; null refuses the login'),
 });
 
 /** An OpenID Connect provider. */
@@ -21,7 +23,7 @@ const providerSchema = z.strictObject({
     .describe('A name for its addresses, such as /_latchkey/oidc/NAME/callback, metrics and the audit log'),
   title: text.max(80, 'expected at most 80 characters').describe('What the button on the web page says'),
   issuer: issuerUrl.describe('Its issuer, character for character; its configuration is found below it'),
-  client_id: text.describe('The client that is registered there'),
+  client_id: text.describe('The id of the client that is registered at the provider'),
   client_secret: text
     .meta({ secret: true })
     .nullable()
@@ -30,17 +32,17 @@ const providerSchema = z.strictObject({
   scopes: z
     .array(text.regex(/^[!#-[\]-~]+$/, 'expected a scope without spaces'))
     .default(['openid', 'email', 'profile'])
-    .describe('What it is asked for; openid is always among them')
+    .describe('The scopes to request; openid is always included')
     .meta({ example: '[openid, email, profile]' }),
   login_claim: text
     .default('email')
     .describe('The claim that becomes the login name; email only with email_verified: true'),
   allow_unverified_email: flag
     .default(false)
-    .describe('Whether an email counts that the provider does not call verified'),
-  customer_id: id.describe('The customer that its people belong to'),
+    .describe('Whether to accept an email that the provider has not verified'),
+  customer_id: id.describe('The customer of its users'),
   roles: rolesSchema
-    .describe('The role of each person')
+    .describe('The roles of its users')
     .meta({ example: '{ claim: groups, map: { developers: engineer } }' }),
 });
 

@@ -33,7 +33,7 @@ export const upstreamSchema = z
     url: upstreamUrl.optional().describe('An http or https URL, whose path is prepended to each request target; or unix:///PATH of a Unix socket'),
     urls: z.array(upstreamUrl).min(1, 'expected at least one URL').optional().describe('Several addresses instead of url'),
     protocol: z
-      .enum(['http1', 'h2', 'h2c'], 'expected http1, h2 or h2c')
+      .enum(['http1', 'h2', 'h2c'], 'expected http1, h2 (HTTP/2 over TLS) or h2c (HTTP/2 without TLS)')
       .default('http1')
       .describe('http1, h2 (HTTP/2 over TLS, by ALPN) or h2c (HTTP/2 without TLS, by prior knowledge); gRPC needs HTTP/2'),
     connect_timeout: timeLimit.prefault('2s').describe('Timeout of a new connection, TLS included'),

@@ -12,8 +12,17 @@ export const upstreamUrl = text.superRefine((value, context) => {
   const rule = isSocketLike(value)
     ? SOCKET_URL_RULE
     : 'an http:// or https:// URL without user, query or fragment, or unix:// and the path of a socket';
-  context.addIssue({ code: 'custom', message: `expected ${rule}`, params: { meant: meantSocketUrl(value) } });
+  context.addIssue({
+    code: 'custom',
+    message: `expected ${rule}`,
+    params: { meant: meantSocketUrl(value) ?? meantHttpUrl(value) },
+  });
 });
+
+/** The URL of a host and port without a scheme; a text without a port may be a secret in the wrong place. */
+function meantHttpUrl(value: string): string | undefined {
+  return /^[\w.-]+:\d{1,5}\/?$/.test(value) ? `http://${value}` : undefined;
+}
 
 /** Where a collector listens. */
 export const collectorUrl = text.refine(

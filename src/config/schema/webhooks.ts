@@ -22,7 +22,7 @@ export const webhooksSchema = z
         .meta({ example: 'https://hooks.example/latchkey' }),
       secret: z
         .union([secret, z.array(secret).min(1).max(5)], 'expected a secret, or a list of up to 5 of which the first is the newest')
-        .describe('The key of the signatures; while it is replaced, a list with the new one first: each event has a signature by each')
+        .describe('The signing secret. To replace it, list the new one first: each event is signed with each')
         .meta({ secret: true, example: '${file:/run/secrets/webhook}' }),
       events: z
         .array(z.enum(WEBHOOK_EVENTS, `expected one of ${WEBHOOK_EVENTS.join(', ')}`))
