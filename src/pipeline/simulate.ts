@@ -96,12 +96,15 @@ export class Simulator {
   /** Authorizes a request and says what led to the verdict. */
   async ask(request: SimulatedRequest, now: EpochMs): Promise<Explanation> {
     const { as } = request;
-    if (as === 'anonymous' || !('jwt' in as)) return this.#ask({ ...request, as }, now);
+    if (as === 'anonymous' || !('jwt' in as))
+      return this.#ask(
+        { ...request, as },
+        now,
+        as !== 'anonymous' && 'subject' in as && as.subject.credential === 'jwt',
+      );
     const { explained, subject } = explainJwt(this.#loaded.config.jwt_issuers, as.jwt, now);
-    const explanation = await this.#ask(
-      { ...request, as: subject === undefined ? 'anonymous' : { subject } },
-      now,
-    );
+    const caller = subject === undefined ? { record: undefined } : { subject };
+    const explanation = await this.#ask({ ...request, as: caller }, now, true);
     const note =
       explanation.verdict.outcome === 'unauthenticated'
         ? explained.fault
@@ -112,20 +115,23 @@ export class Simulator {
   async #ask(
     { method, target, fields = [], address = '127.0.0.1', as }: SimulatedRequest & { readonly as: Asking },
     now: EpochMs,
+    sendsJwt: boolean,
   ): Promise<Explanation> {
     const given = [...fields, ...(as !== 'anonymous' && 'key' in as ? [this.#keyName, as.key] : [])];
     if (!REGISTERED_METHODS.includes(method) || given.some((text) => /[\0\r\n]/.test(text))) {
       const detail = 'the request is not well-formed HTTP/1.1';
       return explainRefused(method, target, { refusal: 'malformed', detail });
     }
-    const head = this.#readHead({
+    const read = this.#readHead({
       method,
       url: target,
       httpVersion: '1.1',
       rawHeaders: [...(hasHost(given) ? [] : ['Host', 'localhost']), ...given.map(asWireText)],
       socket: { remoteAddress: address },
     });
-    if ('refusal' in head) return explainRefused(method, target, head);
+    if ('refusal' in read) return explainRefused(method, target, read);
+    // Endpoints that take nothing look whether there is one, and who asks has been found out.
+    const head = sendsJwt ? { ...read, jwt: '' } : read;
     const preflight = this.#cors.preflight(head);
     if (preflight !== undefined) return explainPreflight(head, preflight);
     const { config } = this.#loaded;

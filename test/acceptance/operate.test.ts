@@ -151,7 +151,7 @@ t.test('sessions: list and revoke', async (t) => {
   t.match(sessions[0], { login: 'superuser@example.com', customer_id: 'C1', ip: '127.0.0.1' });
   t.notMatch(JSON.stringify(sessions), /service\.session|digest/);
   t.match(await latchkey('session', 'list'), {
-    stdout: /^ID +USER +STARTED +LAST USED +ENDS +ADDRESS\n.*in 11 hours/,
+    stdout: /^ID +USER +LOGGED IN BY +STARTED +LAST USED +ENDS +ADDRESS\n.*in 11 hours/,
   });
   t.match(await latchkey('session', 'revoke', 'nope', sessions[0].id), {
     code: 1,

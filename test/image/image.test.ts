@@ -4,7 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { stringify } from 'yaml';
-import { adminSchema, decisionSchema, listenSchema } from '../../src/config/schema/listen.js';
+import {
+  adminSchema,
+  decisionAddresses,
+  decisionSchema,
+  listenSchema,
+} from '../../src/config/schema/listen.js';
 import { send } from '../helpers/http.js';
 import { freePort } from '../helpers/redis.js';
 import { readDockerfile, readDockerignore, stagesOf, wordsOf } from './dockerfile.mjs';
@@ -32,8 +37,10 @@ t.test('the Dockerfile keeps the rules of the trade', async (t) => {
   t.ok(Number(user) >= 10_000 && Number(group) >= 10_000, 'a numeric user that is not root: Kubernetes can tell');
   t.equal(given('STOPSIGNAL'), 'SIGTERM');
   t.equal(/image\.version="([^"]*)"/.exec(given('LABEL'))?.[1], JSON.parse(readFileSync('package.json', 'utf8')).version);
-  const ports = [listenSchema, adminSchema, decisionSchema].map((schema) => String(schema.parse({}).port));
-  t.same(given('EXPOSE').split(' '), [...ports, String(decisionSchema.parse({ grpc: {} }).grpc?.port)]);
+  const { http } = decisionAddresses(decisionSchema.parse({}));
+  const { grpc } = decisionAddresses(decisionSchema.parse({ grpc: {} }));
+  const listeners = [listenSchema.parse({}), adminSchema.parse({}), http, grpc];
+  t.same(given('EXPOSE').split(' '), listeners.map((listener) => String(listener?.port)));
   t.match(wordsOf(/CMD (.*)$/.exec(given('HEALTHCHECK'))?.[1] ?? ''), [...wordsOf(given('ENTRYPOINT')), 'healthcheck', ...wordsOf(given('CMD')).slice(1)]);
 }); // prettier-ignore
 
