@@ -139,7 +139,7 @@ t.test('what a worker is given when it takes no more connections goes to another
   }
 }); // prettier-ignore
 
-t.test('a worker that is killed keeps no client waiting that it had not taken yet', async (t) => {
+t.test('what a worker had not taken yet when it was killed goes to another one', async (t) => {
   const { url, server, token } = await startFixture(t, { workers: 2 });
   const key = await token('superuser');
   const [killed = 0, other = 0] = workersOf(server.pid);
@@ -149,7 +149,7 @@ t.test('a worker that is killed keeps no client waiting that it had not taken ye
   await sleep(300);
   process.kill(killed, 'SIGKILL');
   process.kill(other, 'SIGCONT');
-  t.same((await asked).toSorted((a, b) => String(a).localeCompare(String(b))), [200, 200, 200, 'ECONNRESET']);
+  t.same(await asked, Array(4).fill(200));
 }); // prettier-ignore
 
 t.test('of two servers one is stopped under load, by SIGTERM: connections that are kept fail no request', async (t) => {

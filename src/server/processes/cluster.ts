@@ -8,7 +8,7 @@ import type { CasualtyCounts } from '../../pipeline/casualties.js';
 import { sumCasualties } from '../shadow.js';
 import { askWorker, sendConfig, onFinalCounts } from './messages.js';
 import type { Serving } from './serving.js';
-import { closeUntaken } from './untaken.js';
+import { passOnUntaken } from './untaken.js';
 import { WorkerCounts } from './worker-counts.js';
 
 const FIRST_RESPAWN_MS = 100;
@@ -82,7 +82,7 @@ export async function startPool(
   const fork = (): ClusterWorker => {
     const startedAt = Date.now();
     const worker = cluster.fork();
-    closeUntaken(worker);
+    passOnUntaken(worker, () => Array.from(serving).at(-1));
     sendConfig(worker, () => {
       runs.set(worker, current);
       return current;

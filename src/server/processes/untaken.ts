@@ -23,16 +23,19 @@ const LAST_ANSWERS_MS = 500;
 type Send = (message: ClusterMessage, handle?: Handle, ...rest: unknown[]) => boolean;
 
 /**
- * Closes the connections that a worker was given and had not taken when it ended. `node:cluster` forgets them in the primary,
- * open: their clients would wait for ever (lib/internal/cluster/round_robin_handle.js drops its callback with the worker).
+ * Gives the connections that a worker was given and had not taken when it ended to another one. `node:cluster` forgets them in
+ * the primary, open: their clients would wait for ever (lib/internal/cluster/round_robin_handle.js calls back when a worker
+ * answers, and this one no longer does). Sent once more with their number, they are answered for by whoever takes them.
+ *
+ * @param another a worker that serves; undefined when there is none, then they are closed
  */
-export function closeUntaken(worker: ClusterWorker): void {
-  const given = new Map<number, Handle>();
-  const child = worker.process as Omit<ChildProcess, 'send'> & { send: Send };
+export function passOnUntaken(worker: ClusterWorker, another: () => ClusterWorker | undefined): void {
+  const given = new Map<number, { readonly message: ClusterMessage; readonly handle: Handle }>();
+  const child = processOf(worker);
   const { send } = child;
   child.send = (message, handle, ...rest) => {
     if (message.act === 'newconn' && message.seq !== undefined && handle !== undefined)
-      given.set(message.seq, handle);
+      given.set(message.seq, { message, handle });
     return send.call(child, message, handle, ...rest);
   };
   child.on('internalMessage', ({ ack }: ClusterMessage) => {
@@ -40,7 +43,15 @@ export function closeUntaken(worker: ClusterWorker): void {
   });
   worker.once('exit', () => {
     setTimeout(() => {
-      for (const handle of given.values()) handle.close();
+      for (const { message, handle } of given.values()) {
+        const next = another();
+        if (next === undefined) handle.close();
+        else processOf(next).send(message, handle);
+      }
     }, LAST_ANSWERS_MS).unref();
   });
+}
+
+function processOf(worker: ClusterWorker) {
+  return worker.process as Omit<ChildProcess, 'send'> & { send: Send };
 }
