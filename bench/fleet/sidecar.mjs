@@ -5,7 +5,7 @@ import { digestAt, settings, userOf } from './records.mjs';
 
 const { LastSeen } = await built('accounts/last-seen');
 const { cachedStore } = await built('store/cache/cached-store');
-const { CACHED_NAMES } = await built('store/cache/names');
+const { CHANGED_KEYS } = await built('store/endings');
 const { TokenCache } = await built('store/cache/token-cache');
 const { openRedisStore } = await built('store/redis');
 const { Revocations } = await built('store/revocations');
@@ -33,7 +33,7 @@ const cache = new TokenCache(
   },
 );
 const cached = cachedStore(store, cache);
-const link = new InvalidationLink(store.client, settings(port), CACHED_NAMES, {
+const link = new InvalidationLink(store.client, settings(port), CHANGED_KEYS, {
   up: (until) => {
     cache.enable(until);
     tell({ up: true });

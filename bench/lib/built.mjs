@@ -24,7 +24,7 @@
  *   'pipeline/shadow': typeof import('../../src/pipeline/shadow.js'),
  *   'server/interface-document': typeof import('../../src/server/interface-document.js'),
  *   'store/cache/cached-store': typeof import('../../src/store/cache/cached-store.js'),
- *   'store/cache/names': typeof import('../../src/store/cache/names.js'),
+ *   'store/endings': typeof import('../../src/store/endings.js'),
  *   'store/cache/token-cache': typeof import('../../src/store/cache/token-cache.js'),
  *   'store/lmdb': typeof import('../../src/store/lmdb.js'),
  *   'store/lmdb/opening-lock': typeof import('../../src/store/lmdb/opening-lock.js'),

@@ -3,8 +3,7 @@ import { digestOf } from '../domain/secret.js';
 import type { EpochMs } from '../domain/time.js';
 import { loginKey } from '../domain/user.js';
 import { bytesOfAddress } from '../domain/address.js';
-import type { AttemptLimit } from '../store/attempts.js';
-import type { LoginThrottleStore } from '../store/login-throttle-store.js';
+import type { AttemptLimit, LoginThrottleStore } from '../store/login-throttle-store.js';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;

@@ -9,7 +9,7 @@ import {
 import type { EpochMs } from '../domain/time.js';
 import { Unavailable } from '../domain/unavailable.js';
 import { RecordUnreadable, StoreUnavailable } from '../store/faults.js';
-import type { SigningKeyStore } from '../store/signing-key-store.js';
+import type { SigningKeyStore } from '../store/store.js';
 import { SealBroken, type Sealer } from './sealing.js';
 import { SigningSchedule, type SigningSettings } from './signing-schedule.js';
 

@@ -4,8 +4,7 @@ import { type Add, collectFaults, type Fault } from './fault.js';
 import { collidesWithEndpoint } from '../endpoints/endpoints.js';
 import { checkCors } from './cors-checks.js';
 import { checkIdentity } from './identity-checks.js';
-import { checkJwtIssuers } from './jwt-issuer-checks.js';
-import { checkOidc } from './oidc-checks.js';
+import { checkJwtIssuers, checkOidc } from './issuer-checks.js';
 import { NO_FILE, tlsFileFaults } from './pem.js';
 import { checkPolicy } from './policy-checks.js';
 import { checkRoutes } from './route-checks.js';
@@ -14,7 +13,8 @@ import { UI_PATH_FAULT } from './schema/interface.js';
 import { decisionAddresses } from './schema/listen.js';
 import type { Source } from './source.js';
 import { checkUpstreams } from './upstream-checks.js';
-import { checkWebhooks } from './webhook-checks.js';
+import { endpointOf } from '../webhooks/endpoint.js';
+import { refuseLiteral } from '../webhooks/pinned-lookup.js';
 
 /** What no single value shows: names that refer to others, values that contradict each other, files. */
 export function crossCheck(config: Config, source: Source): Fault[] {
@@ -87,4 +87,32 @@ const EVERY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
 
 function overlap(a: string, b: string): boolean {
   return a === b || EVERY_ADDRESS.has(a) || EVERY_ADDRESS.has(b);
+}
+
+/** Checks what the keys of an endpoint say together, and that each endpoint is there once. */
+function checkWebhooks({ webhooks, tokens }: Config, add: Add): void {
+  const seen = new Set<string>();
+  webhooks.forEach((webhook, i) => {
+    const fault = (key: string, message: string) => add(['webhooks', i, key], message);
+    const { protocol } = new URL(webhook.url);
+    if (protocol !== 'https:' && !webhook.allow_private)
+      fault('url', 'http:// needs allow_private; write https://');
+    const refused = refusalOf(webhook.url, webhook.allow_private);
+    if (refused !== undefined) fault('url', refused);
+    const { id } = endpointOf(webhook);
+    if (seen.has(id)) fault('url', 'given twice');
+    seen.add(id);
+    if (tokens.warn_before === null && webhook.events.every((event) => event === 'token.expiring'))
+      fault('events', 'token.expiring needs tokens.warn_before');
+  });
+}
+
+/** Why the address in a URL must not be connected to. Names are judged when they are looked up. */
+function refusalOf(url: string, allowPrivate: boolean): string | undefined {
+  try {
+    refuseLiteral(new URL(url).hostname, allowPrivate);
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
 }

@@ -2,7 +2,7 @@ import { isRead, METHODS } from '../domain/methods.js';
 import { inNormalForm, lookalikes } from '../domain/lookalikes.js';
 import { decodeAscii } from '../domain/path.js';
 import type { RouteDefinition } from '../policy/route.js';
-import { pathKey, withImpliedHead } from '../policy/implied-head.js';
+import { pathKey, withImpliedHead } from '../policy/routes.js';
 import type { Add } from './fault.js';
 import { suggestion } from './nearest.js';
 import { compilePolicy } from './policy.js';

@@ -1,8 +1,7 @@
 import { segmentAt } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Reply } from '../http/replies.js';
-import type { EndpointRule } from '../policy/endpoint-rule.js';
-import type { RouteDefinition } from '../policy/route.js';
+import type { EndpointRule, RouteDefinition } from '../policy/route.js';
 import { account } from './account.js';
 import type { Call, Endpoint, EndpointSettings, Resource } from './endpoint.js';
 import { interfaceDescription } from './interface.js';

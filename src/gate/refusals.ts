@@ -1,8 +1,7 @@
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 import { isRead } from '../domain/methods.js';
-import type { Route } from '../policy/route.js';
-import type { EndpointRule } from '../policy/endpoint-rule.js';
+import type { EndpointRule, Route } from '../policy/route.js';
 import type { Subject } from '../domain/credential.js';
 import type { Decision } from '../policy/decide.js';
 

@@ -1,5 +1,4 @@
 import type { Readings } from '../domain/path.js';
-import type { TraceParent } from './trace-parent.js';
 
 /** Who is at the other end of the connection, or of the trusted proxy in front. */
 export interface Client {
@@ -65,4 +64,28 @@ export interface RequestHead {
 /** Whether content comes behind the head. A length of 0 is none. */
 export function hasBody({ chunked, contentLength }: RequestHead): boolean {
   return chunked || (contentLength !== undefined && contentLength > 0);
+}
+
+/** The trace and span that a request belongs to (W3C Trace Context). */
+export interface TraceParent {
+  /** 32 hexadecimal digits. */
+  readonly traceId: string;
+  /** 16 hexadecimal digits: the span of whoever sent the request. */
+  readonly spanId: string;
+  /** Whoever began the trace wants it kept. */
+  readonly sampled: boolean;
+}
+
+/** A version after 00 may append more fields, which are ignored. */
+const FORM = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
+/** Longer ones would be of no version that is known. */
+const MAX_LENGTH = 256;
+
+/** Reads a `traceparent` field; undefined when it is malformed, which ends nothing but the trace (W3C Trace Context 3.2). */
+export function parseTraceParent(field: string): TraceParent | undefined {
+  const match = field.length > MAX_LENGTH ? null : FORM.exec(field);
+  if (match === null) return undefined;
+  const [, version, traceId = '', spanId = '', flags = '', more] = match;
+  if (version === '00' && more !== undefined) return undefined;
+  return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & 1) === 1 };
 }

@@ -5,11 +5,10 @@ import { AUTHORIZATION, bearerToken, hasJwtForm, hasTokenForm } from './bearer.j
 import type { ClientReader } from './client-address.js';
 import { cookieValues } from './cookies.js';
 import type { ParsedRequest } from './exchange.js';
-import type { RequestHead } from './head.js';
+import { parseTraceParent, type RequestHead } from './head.js';
 import { foldName } from './protected-fields.js';
 import { fieldsOfHttp2 } from './http2-fields.js';
 import { parseTarget } from './target.js';
-import { parseTraceParent } from './trace-parent.js';
 
 /** Limits of a head. In HTTP/1 the size of all of it is a setting of the listener's parser. */
 export interface HeadLimits {

@@ -12,7 +12,7 @@ import type { RequestHead } from '../http/head.js';
 import { loginAddress, needsLogin, opensHome } from '../pipeline/login-redirect.js';
 import { readBody, strangersBodies } from '../http/read-body.js';
 import { writeReply } from '../http/write-reply.js';
-import { rateLimitFields } from '../pipeline/rate-limit-fields.js';
+import { rateLimitFields } from '../pipeline/response-fields.js';
 import { noteRoute } from '../pipeline/record.js';
 import { RequestHandler } from '../pipeline/request-handler.js';
 import type { Services } from '../pipeline/services.js';

@@ -10,7 +10,7 @@ import {
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { guarded } from '../domain/guarded.js';
-import { destroyBetweenReads } from '../http/http2-session.js';
+import { destroyBetweenReads } from '../http/http2.js';
 import { brokenByClient } from './http2-response.js';
 
 /** Requests side by side on one connection (RFC 9113 6.5.2 recommends no fewer). */

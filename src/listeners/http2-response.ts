@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { constants, type ServerHttp2Stream } from 'node:http2';
 import type { OutgoingResponse } from '../http/exchange.js';
 import { isGrpcType } from '../http/grpc.js';
-import { type Http2Fields, http2Fields } from '../http/http2-write.js';
+import { type Http2Fields, http2Fields } from '../http/http2.js';
 import type { Http2Request } from './http2-request.js';
 
 /** How often an answer is looked at whose end is not on its way yet. */

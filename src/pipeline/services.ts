@@ -14,8 +14,7 @@ import type { Upstream } from '../upstream/upstreams.js';
 import type { AccessLog } from './access-log.js';
 import type { Auditor } from './auditor.js';
 import type { CorsRules } from './cors-rules.js';
-import type { ExpiryWarning } from './expiry-warning.js';
-import type { RateLimitNames } from './rate-limit-fields.js';
+import type { ExpiryWarning, RateLimitNames } from './response-fields.js';
 import type { Shadow } from './shadow.js';
 import type { FaultLog } from './faults.js';
 

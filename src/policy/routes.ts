@@ -1,6 +1,5 @@
 import { asBestFit } from '../domain/lookalikes.js';
 import { decodeAscii, type Readings, segmentAt, withoutSegments } from '../domain/path.js';
-import { withImpliedHead } from './implied-head.js';
 import { compileRoute, type Route, type RouteDefinition } from './route.js';
 
 /** The route of a request and the path in which its parameters stand. */
@@ -189,4 +188,33 @@ export function guardedUser(match: Match): string | undefined {
 function serviceKey({ route, path }: Match): string | undefined {
   if (route.service === null) return undefined;
   return route.service.from === 'path' ? segmentAt(path, route.service.segment) : route.service.name;
+}
+
+interface Declared {
+  readonly path: string;
+  readonly methods?: readonly string[] | undefined;
+}
+
+/**
+ * Routes with the methods that they take: `GET` brings `HEAD` along (RFC 9110 9.3.2), unless a route for that very path
+ * names `HEAD` itself.
+ */
+export function withImpliedHead<T extends Declared>(routes: readonly T[]): T[] {
+  const named = new Set(routes.filter(({ methods }) => methods?.includes('HEAD')).map(pathKey));
+  return routes.map((route) => {
+    const { methods } = route;
+    if (methods === undefined || !methods.includes('GET') || named.has(pathKey(route))) return route;
+    return {
+      ...route,
+      methods: methods.flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])),
+    };
+  });
+}
+
+/**
+ * The same for paths that the router takes for one: however escaped, and whatever their parameters are called. What is
+ * no fixed segment begins with a second slash, because an escaped `:` or `*` is one.
+ */
+export function pathKey({ path }: Pick<Declared, 'path'>): string {
+  return decodeAscii(path.replace(/(?<=\/)[:*][^/]*/g, (part) => (part === '*' ? '/*' : '/:')));
 }

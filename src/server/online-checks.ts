@@ -5,9 +5,10 @@ import type { ProviderSettings } from '../accounts/oidc/settings.js';
 import { addressesOf } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
-import { connectUnix } from '../upstream/unix-connect.js';
+import { connectUnix } from '../upstream/connect.js';
 import { endpointOf } from '../webhooks/endpoint.js';
 import { pinnedLookup, systemResolve } from '../webhooks/pinned-lookup.js';
+import { printable } from '../observe/printable.js';
 
 /** Something that a configuration needs from the network. */
 interface OnlineCheck {
@@ -46,7 +47,7 @@ export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks 
 }
 
 /** Finds out whether a provider answers with a configuration and keys that can be used. @throws Error that says why not */
-export async function checkProvider(settings: ProviderSettings): Promise<void> {
+async function checkProvider(settings: ProviderSettings): Promise<void> {
   const { discoverProvider } = await import('../accounts/oidc/client.js');
   const { jwks_uri: url = '' } = (await discoverProvider(settings)).serverMetadata();
   needKeys((await createKeySource(settings.issuer, { url })()).keys);
@@ -83,4 +84,44 @@ export function reasonOf(error: unknown): string {
   for (let each = error; each instanceof Error && reasons.length < 4; each = each.cause)
     if (!reasons.includes(each.message)) reasons.push(each.message);
   return reasons.join(': ').slice(0, 500);
+}
+
+/** A provider is asked no more often. */
+const INTERVAL_MS = 30_000;
+
+interface Watched {
+  askedAt: number;
+  fault: string | null;
+}
+
+/**
+ * Tells which identity providers do not answer. They are asked in the background when somebody wants to know: whoever asks
+ * gets what was found out last, and never waits.
+ */
+export class ProviderWatch {
+  readonly #watched = new Map<string, Watched>();
+
+  /** What is wrong with providers, by `login.oidc.NAME`. */
+  warnings(providers: readonly ProviderSettings[]): Record<string, string> {
+    const warnings: Record<string, string> = {};
+    for (const provider of providers) {
+      const { fault } = this.#look(provider);
+      if (fault !== null) warnings[`login.oidc.${provider.name}`] = fault;
+    }
+    return warnings;
+  }
+
+  #look(provider: ProviderSettings): Watched {
+    const key = `${provider.issuer} ${provider.client_id}`;
+    const watched = this.#watched.get(key) ?? { askedAt: -Infinity, fault: null };
+    this.#watched.set(key, watched);
+    const now = performance.now();
+    if (now - watched.askedAt < INTERVAL_MS) return watched;
+    watched.askedAt = now;
+    checkProvider(provider).then(
+      () => (watched.fault = null),
+      (error: unknown) => (watched.fault = `it does not answer: ${printable(reasonOf(error))}`),
+    );
+    return watched;
+  }
 }

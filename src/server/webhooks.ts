@@ -1,12 +1,18 @@
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
-import { setWebhookGauges, webhookDrops, webhookSender } from '../observe/metrics/webhooks.js';
+import {
+  setWebhookGauges,
+  webhookDeliveries,
+  webhookDrops,
+  webhookSender,
+} from '../observe/metrics/webhooks.js';
 import type { EndpointStatus } from '../store/webhook-store.js';
 import { endpointOf, type WebhookEndpoint } from '../webhooks/endpoint.js';
 import { resendWebhooks, webhookReport } from '../webhooks/report.js';
-import { type Deliver, WebhookSender } from '../webhooks/sender.js';
+import { type Deliver, type SenderEvents, WebhookSender } from '../webhooks/sender.js';
 import type { OpenedStore } from './stores/open-store.js';
-import { createSenderEvents } from './webhook-events.js';
+import { createLogThrottle } from '../observe/log-throttle.js';
+import { printable } from '../observe/printable.js';
 
 /** What the store knows of endpoints is read this often. */
 const STATUS_MS = 5_000;
@@ -109,4 +115,41 @@ export class Webhooks {
         'webhooks dropped; queue of the endpoint full',
       );
   }
+}
+
+/** Makes the listener that counts attempts, and logs failures of an endpoint once a minute. */
+function createSenderEvents(log: Log): SenderEvents {
+  const throttle = createLogThrottle(60_000);
+  const failing = new Set<string>();
+  return {
+    attempted: (endpoint, { event, attempts }, { error }, outcome) => {
+      webhookDeliveries.inc({ endpoint, outcome: outcome.kind });
+      if (outcome.kind === 'delivered') {
+        if (failing.delete(endpoint)) log.info({ endpoint }, 'webhooks delivered again');
+        return;
+      }
+      failing.add(endpoint);
+      const fields = {
+        endpoint,
+        webhook_id: event.id,
+        webhook_type: event.type,
+        attempts: attempts + 1,
+        reason: printable(error ?? ''),
+      };
+      if (outcome.kind === 'dead') log.error(fields, 'webhook given up; kept as a dead letter');
+      else if (outcome.disable === true) log.error(fields, 'webhook endpoint disabled; it answered 410');
+      else {
+        const suppressed = throttle(endpoint);
+        const retryIn = Math.max(0, outcome.retryAt - Date.now());
+        if (suppressed !== undefined)
+          log.warn({ ...fields, retry_in_ms: retryIn, suppressed }, 'webhook not delivered; retrying');
+      }
+    },
+    sending: (sends) => log.info(sends ? 'sending webhooks' : 'no longer sending webhooks'),
+    failed: (error) => {
+      const suppressed = throttle();
+      if (suppressed !== undefined)
+        log.warn({ err: error, suppressed }, 'webhooks not sent; store unavailable');
+    },
+  };
 }

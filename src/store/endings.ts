@@ -1,5 +1,6 @@
 /**
- * What became of credentials, by what they are named by: `token:ID`, `digest:DIGEST` of a token, `session:DIGEST`, `user:ID`.
+ * What became of credentials, by what they are named by: `token:ID`, `digest:DIGEST` of a token, `session:DIGEST`, `user:ID`,
+ * and `legacy_keys` for whether there are any.
  * `over`: it ended for good. `changed`: it may hold no more.
  */
 export type Ended = ReadonlyMap<string, 'over' | 'changed'>;
@@ -49,12 +50,15 @@ export function endedByName(names: readonly string[]): Ended {
   return ended;
 }
 
-/** What may have ended by the keys that changed in a networked store (`cache/names.ts`). */
+/** Beginnings of the keys of a networked store that {@link changedByKey} reads. */
+export const CHANGED_KEYS = ['token:', 'session:', 'user:', 'legacy_keys'] as const;
+
+/** What may have ended by the keys that changed in a networked store, without the prefix of that. */
 export function changedByKey(names: readonly string[]): Ended {
   const changed = new Map<string, 'changed'>();
   for (const name of names) {
     if (name.startsWith('token:')) changed.set(`digest:${name.slice('token:'.length)}`, 'changed');
-    else if (name.startsWith('session:') || name.startsWith('user:')) changed.set(name, 'changed');
+    else if (CHANGED_KEYS.some((start) => name.startsWith(start))) changed.set(name, 'changed');
   }
   return changed;
 }

@@ -7,14 +7,18 @@ import { Lists } from './lmdb/lists.js';
 import { lmdbLoginThrottleStore } from './lmdb/login-throttle-store.js';
 import { LookUps } from './lmdb/look-ups.js';
 import { lmdbMaintenance } from './lmdb/maintenance.js';
-import { lmdbSessionStore } from './lmdb/session-store.js';
-import { readSigningKeys, removeSigningKeys, replaceSigningKeys } from './lmdb/signing-keys.js';
+import { lmdbSessionStore, recordSessionUse } from './lmdb/session-store.js';
 import { lmdbTokenStore } from './lmdb/token-store.js';
 import { DiskSpace, Transactions } from './lmdb/transactions.js';
-import { lmdbUsageStore } from './lmdb/usage-store.js';
 import type { Endings } from './endings.js';
 import { lmdbWebhookStore } from './lmdb/webhook-store.js';
 import type { Store } from './store.js';
+import { takeFrom } from '../domain/rate.js';
+import { HOUR_MS } from '../domain/time.js';
+import type { UsageStore } from './usage-store.js';
+import { recordTokenUse } from './lmdb/tokens.js';
+import type { SigningKeys } from '../domain/signing-key.js';
+import { encode, signingKeysOf } from './records.js';
 
 /**
  * Opens the embedded store in a folder. Several processes may hold the same folder open.
@@ -66,4 +70,56 @@ function watchForCopies(
     if (fault.kind === 'replaced') transactions.refuse(`the files of ${path} were replaced while in use`);
     onCopyFault(fault);
   });
+}
+
+function lmdbUsageStore(transactions: Transactions): UsageStore {
+  return {
+    recordUses: async ({ tokens, sessions }) => {
+      await transactions.writeInParts([...tokens], (dbs, [id, use]) => recordTokenUse(dbs, id, use));
+      await transactions.writeInParts([...sessions], (dbs, [digest, use]) =>
+        recordSessionUse(dbs, digest, use),
+      );
+    },
+    takeOtpStep: async (userId, step) =>
+      transactions.write(({ otpSteps }) => {
+        if ((otpSteps.get(userId) ?? -1) >= step) return false;
+        otpSteps.putSync(userId, step);
+        return true;
+      }),
+    getOtpStep: (userId) => transactions.read(({ otpSteps }) => otpSteps.get(userId) ?? -1),
+    countWrite: async (userId, hour) =>
+      transactions.write(({ writes }) => {
+        const known = writes.get(userId);
+        const isCurrent = known !== undefined && (known.hour === hour || known.hour === hour + HOUR_MS);
+        const next = isCurrent ? { hour: known.hour, count: known.count + 1 } : { hour, count: 1 };
+        writes.putSync(userId, next);
+        return next.count;
+      }),
+    // It replaces a number, so it goes on when there is little room.
+    leaseRate: async (tokenId, rate, want) =>
+      transactions.remove(({ rates }) => {
+        const { granted, state, retryAfter } = takeFrom(rates.get(tokenId) ?? 0, rate, want, Date.now());
+        if (granted > 0) rates.putSync(tokenId, state);
+        return { granted, retryAfter };
+      }),
+  };
+}
+
+const ALL = 'all';
+
+function readSigningKeys({ signingKeys }: Databases): SigningKeys | undefined {
+  const stored = signingKeys.get(ALL);
+  return stored === undefined ? undefined : signingKeysOf(stored);
+}
+
+/** Writes the keys over those of the revision before. Run it in a write transaction. */
+function replaceSigningKeys(dbs: Databases, next: SigningKeys): boolean {
+  if ((readSigningKeys(dbs)?.revision ?? 0) !== next.revision - 1) return false;
+  dbs.signingKeys.putSync(ALL, encode(next));
+  return true;
+}
+
+/** Run it in a write transaction. */
+function removeSigningKeys({ signingKeys }: Databases): boolean {
+  return signingKeys.removeSync(ALL);
 }

@@ -1,16 +1,18 @@
 import { RedisClient } from './redis/client.js';
 import { redisDirectoryStore } from './redis/directory-store.js';
 import { redisFleetStore } from './redis/fleet-store.js';
-import { redisLoginThrottleStore } from './redis/login-throttle-store.js';
 import { redisMaintenance } from './redis/maintenance.js';
 import { Reads } from './redis/reads.js';
-import { signingKeysFrom, text } from './redis/records.js';
+import { signingKeysFrom, text, useRows } from './redis/records.js';
 import { redisSessionStore } from './redis/session-store.js';
 import type { RedisSettings } from './redis/settings.js';
 import { redisTokenStore } from './redis/token-store.js';
-import { redisUsageStore } from './redis/usage-store.js';
 import { redisWebhookStore } from './redis/webhook-store.js';
 import type { Store } from './store.js';
+import type { UsageStore } from './usage-store.js';
+import { batches } from './redis/batches.js';
+import { digestOf } from '../domain/secret.js';
+import type { AttemptLimit, LoginThrottleStore } from './login-throttle-store.js';
 
 /** The store that several sidecars share, with the client that it uses. */
 export interface RedisStore extends Store {
@@ -48,4 +50,41 @@ export function redisStore(client: RedisClient): RedisStore {
     webhooks: redisWebhookStore(client),
     maintenance: redisMaintenance(client, reads),
   };
+}
+
+function redisUsageStore(client: RedisClient, reads: Reads): UsageStore {
+  return {
+    recordUses: async (uses) => {
+      const rows = [...useRows('token', uses.tokens), ...useRows('session', uses.sessions)];
+      for (const some of batches(rows)) await client.script('recordUses', ...some.flat());
+    },
+    takeOtpStep: async (userId, step) => (await client.script('takeOtpStep', userId, step)) === 1,
+    getOtpStep: async (userId) => Number((await reads.text(`otp:${userId}`)) ?? -1),
+    countWrite: async (userId, hour) => (await client.script('countWrite', userId, hour)) as number,
+    leaseRate: async (tokenId, { count, per }, want) => {
+      const answer = (await client.script('leaseRate', tokenId, count, per, want)) as [number, string];
+      return { granted: answer[0], retryAfter: Number(answer[1]) };
+    },
+  };
+}
+
+function redisLoginThrottleStore(client: RedisClient): LoginThrottleStore {
+  return {
+    heldUntil: async (limits, now) =>
+      Number(await client.script('attemptHeldUntil', limitsText(limits), now)),
+    reserve: async (limits, now) => Number(await client.script('reserveAttempt', limitsText(limits), now)),
+    settle: async ({ clear, release, remember }, now) => {
+      const known =
+        remember === undefined ? {} : { remember: { ...remember, account: digestOf(remember.account) } };
+      const settlement = { clear: clear.map(digestOf), release: release.map(digestOf), ...known };
+      await client.script('settleAttempt', JSON.stringify(settlement), now);
+    },
+    listKnownAddresses: async (account, now) =>
+      (await client.script('knownAddresses', digestOf(account), now)) as string[],
+  };
+}
+
+/** Limits as a script takes them. */
+function limitsText(limits: readonly AttemptLimit[]): string {
+  return JSON.stringify(limits.map((limit) => ({ ...limit, key: digestOf(limit.key) })));
 }

@@ -2,7 +2,7 @@ import { connect, constants, type ClientHttp2Session } from 'node:http2';
 import { maxHeaderSize } from 'node:http';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { destroyBetweenReads } from '../http/http2-session.js';
+import { destroyBetweenReads } from '../http/http2.js';
 import type { Connect } from './connection.js';
 import { NotHttp2 } from './faults.js';
 

@@ -1,6 +1,6 @@
 import { STATUS_CODES, validateHeaderValue } from 'node:http';
 import { type ClientHttp2Stream, constants } from 'node:http2';
-import { type Http2Fields, http2Fields } from '../http/http2-write.js';
+import { type Http2Fields, http2Fields } from '../http/http2.js';
 import { DEFAULT_LIMITS } from '../http1/limits.js';
 import { UnwritableMessage } from '../http1/write.js';
 import { InvalidUpstreamResponse, isTimeout, NotProcessed } from './faults.js';

@@ -5,7 +5,7 @@ import t from 'tap';
 import { parse, stringify } from 'yaml';
 import { readMetrics } from '../../src/observe/metrics.js';
 import { countRequest, MAX_REQUEST_SERIES, observeFirstByte } from '../../src/observe/metrics/requests.js';
-import { metricsPage } from '../../src/server/metrics-page.js';
+import { metricsPage } from '../../src/server/admin.js';
 import { runs } from '../helpers/debian.js';
 import { PASSWORD, startFixture } from '../helpers/fixture.js';
 import { send } from '../helpers/http.js';

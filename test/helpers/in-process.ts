@@ -10,7 +10,7 @@ import type { PageFile, PageFiles } from '../../src/endpoints/page-files.js';
 import type { Serve } from '../../src/http/exchange.js';
 import { refusalReply } from '../../src/http/replies.js';
 import { DEFAULT_LIMITS } from '../../src/http1/limits.js';
-import { createDecisionListener } from '../../src/listeners/decision/server.js';
+import { createDecisionListener } from '../../src/listeners/decision/check.js';
 import { createRequestListener } from '../../src/listeners/http.js';
 import { Http1Connection } from '../../src/listeners/http1-connection.js';
 import type { AuditEntry, AuditLog } from '../../src/observe/audit.js';

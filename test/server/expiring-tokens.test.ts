@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { AuditEntry } from '../../src/observe/audit.js';
 import { expiringTokens } from '../../src/observe/metrics/store.js';
-import { ExpiringTokens } from '../../src/server/stores/expiring-tokens.js';
+import { ExpiringTokens } from '../../src/server/stores/cleaning.js';
 import { startInProcess } from '../helpers/in-process.js';
 
 const DAY_MS = 86_400_000;

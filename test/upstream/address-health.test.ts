@@ -1,5 +1,5 @@
 import t from 'tap';
-import { AddressHealth } from '../../src/upstream/address-health.js';
+import { AddressHealth } from '../../src/upstream/address.js';
 
 /** Fails an address so often at one time. */
 function fail(health: AddressHealth, times: number, now: number): void {

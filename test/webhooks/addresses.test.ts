@@ -2,8 +2,7 @@ import { assert, double, integer, ipV4, property } from 'fast-check';
 import type { LookupAddress } from 'node:dns';
 import t from 'tap';
 import { backoff, readRetryAfter } from '../../src/webhooks/backoff.js';
-import { kindOfAddress } from '../../src/webhooks/address-kind.js';
-import { pinnedLookup, refuseLiteral } from '../../src/webhooks/pinned-lookup.js';
+import { kindOfAddress, pinnedLookup, refuseLiteral } from '../../src/webhooks/pinned-lookup.js';
 import { forEachRow } from '../helpers/table.js';
 
 t.test('what may be connected to', async (t) => {

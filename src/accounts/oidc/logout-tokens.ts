@@ -1,7 +1,6 @@
 import { digestOf } from '../../domain/secret.js';
 import type { EpochMs } from '../../domain/time.js';
-import type { AttemptLimit } from '../../store/attempts.js';
-import type { LoginThrottleStore } from '../../store/login-throttle-store.js';
+import type { AttemptLimit, LoginThrottleStore } from '../../store/login-throttle-store.js';
 import { MAX_TOKEN_AGE } from './settings.js';
 
 /** Longer than a logout token counts, on whichever side a clock is off. */

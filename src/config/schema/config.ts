@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { corsSchema } from './cors.js';
 import { ROUTES } from './defaults.js';
-import { directorySchema } from './directory.js';
 import { identitySchema } from './identity.js';
 import { interfaceSchema } from './interface.js';
 import { jwtIssuersSchema } from './jwt-issuers.js';
@@ -16,12 +15,30 @@ import {
   policySchema,
   routeSchema,
 } from './policy.js';
-import { rotationSchema } from './rotation.js';
+import { rotationSchema, tokenLimitsSchema } from './token-limits.js';
 import { storeSchema } from './store.js';
-import { tokenLimitsSchema } from './token-limits.js';
-import { duration, durationBetween, filePath, positiveDuration, text, timeLimit, integer } from './units.js';
+import { duration, durationBetween, filePath, integer, positiveDuration, text, timeLimit } from './units.js';
 import { upstreamSchema } from './upstream.js';
 import { webhooksSchema } from './webhooks.js';
+import { sourceUrl } from './urls.js';
+
+/** Where users come from. */
+const directorySchema = z
+  .strictObject({
+    file: filePath
+      .nullable()
+      .default(null)
+      .describe('Customers, users, services and legacy keys, applied at start and on reload'),
+    http: z
+      .strictObject({
+        url: sourceUrl.describe('Receives {login, password, otp} by POST at each login'),
+        timeout: timeLimit.prefault('5s').describe('Timeout to the end of its answer'),
+      })
+      .nullable()
+      .prefault(null)
+      .describe('An API that knows the users'),
+  })
+  .refine(({ file, http }) => file === null || http === null, 'give either file or http, not both');
 
 /** The configuration file: types, checks, defaults and JSON Schema come from here. */
 export const configSchema = z.strictObject({

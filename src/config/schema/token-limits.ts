@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { parseRange } from '../../domain/address-range.js';
 import { MAX_ADDRESSES } from '../../domain/limits.js';
 import { parseRate, RATE_FORM } from '../../domain/rate.js';
-import { text } from './units.js';
+import { duration, text } from './units.js';
 
 export const rate = text.refine((value) => parseRate(value) !== undefined, `expected a rate ${RATE_FORM}`);
 
@@ -30,4 +30,11 @@ export const tokenLimitsSchema = z.strictObject({
     .default(null)
     .describe('Client addresses and ranges that tokens are accepted from; null is any')
     .meta({ example: '[10.0.0.0/8]' }),
+});
+
+export const rotationSchema = z.strictObject({
+  overlap: duration
+    .prefault('24h')
+    .describe('How long a rotated token is still accepted beside its replacement, unless a request says'),
+  max_overlap: duration.prefault('7d').describe('Longest overlap that a request may ask for'),
 });

@@ -1,8 +1,10 @@
 import { type Alteration, echoedIn, findingsOf, probeOf, shorten, tryOnRefused } from '../alter.js';
 import type { Check, Deployment, Finding, Subject } from '../check.js';
-import type { Field } from '../message.js';
+import type { Answer, Field } from '../message.js';
 import { certificateNames } from '../trust.js';
-import { hostAlterations } from '../virtual-hosts.js';
+import { isIP } from 'node:net';
+import type { Destination } from '../exchange.js';
+import { verdictOf } from '../verdict.js';
 
 const LOCAL = '127.0.0.1';
 
@@ -114,3 +116,39 @@ async function ofLastUse(deployment: Deployment): Promise<Finding[]> {
   const remedy = 'List only the addresses of your own proxies in listen.trusted_proxies, and let the outermost one overwrite X-Forwarded-For: limits of tokens and logins go by this address.';
   return [{ severity: 'serious', summary: 'Latchkey believes an address that the client chose', evidence, remedy }];
 } // prettier-ignore
+
+/** Requests for a path at hosts that may have no check. @param names of virtual hosts that there are */
+function hostAlterations(deployment: Deployment, { path }: Subject, names: readonly string[]): Alteration[] {
+  const { to } = deployment;
+  const own = to.host;
+  const port = to.authority.slice(to.authority.lastIndexOf(':') + 1);
+  const usual = ['localhost', '127.0.0.1', 'latchkey-doctor.invalid', 'internal', `${own}.`, `${own}:1`, own.toUpperCase(), `localhost:${port}`, 'default', 'api', 'app', 'backend', 'upstream', 'origin', ''];
+  const prefixed = isIP(own) === 0 ? ['admin', 'internal', 'www', 'api', 'origin', 'direct', 'backend', 'old', 'dev', 'staging'].map((prefix) => `${prefix}.${own}`) : [];
+  const alterationOf = (host: string, to?: Destination): Alteration => ({
+    label: `${path} with Host: ${host}${to === undefined ? '' : ` and the TLS name ${to.serverName || 'missing'}`}`,
+    probe: { target: path, host },
+    ...(to === undefined ? {} : { to }),
+    isElsewhere: async (answer) => isElsewhere(deployment, host, answer, to),
+  });
+  return [
+    ...[...usual, ...prefixed, ...names].filter((host) => host !== to.authority).map((host) => alterationOf(host)),
+    ...(to.isTls ? [alterationOf(to.authority, { ...to, serverName: '' })] : []),
+    ...(to.isTls ? names.map((name) => alterationOf(name, { ...to, serverName: name })) : []),
+  ];
+} // prettier-ignore
+
+/** Another virtual host may be another site, such as the first page of a proxy. */
+async function isElsewhere(
+  deployment: Deployment,
+  host: string,
+  answer: Answer,
+  to: Destination | undefined,
+): Promise<boolean> {
+  const isAlike = deployment.isOfApi(answer);
+  if (isAlike === true) return false;
+  if (verdictOf(answer) !== 'passed' || answer.body === '') return true;
+  if (isAlike === undefined) return false;
+  const open = deployment.subjects.find(({ kind, verdict }) => kind === 'public' && verdict === 'passed');
+  if (open === undefined) return false;
+  return deployment.isOfApi(await deployment.send({ target: open.path, host }, to)) !== true;
+}

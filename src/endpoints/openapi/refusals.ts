@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { problem, unauthenticated } from '../schema/answers.js';
-import type { EndpointRule } from '../../policy/endpoint-rule.js';
+import type { EndpointRule } from '../../policy/route.js';
 import type { HeaderName } from './headers.js';
 
 /** One kind of refusal, as clients see it. */

@@ -1,20 +1,22 @@
-import type { IncomingRequest, OutgoingResponse } from '../../http/exchange.js';
+import type { IncomingRequest, OutgoingResponse, Serve } from '../../http/exchange.js';
 import { METHODS } from '../../domain/methods.js';
 import type { Refusal } from '../../domain/refusal.js';
 import type { Admitted } from '../../gate/gate.js';
-import { type Reply, refusalReply } from '../../http/replies.js';
+import { refusalReply, type Reply } from '../../http/replies.js';
 import type { RequestHead } from '../../http/head.js';
 import { writeReply } from '../../http/write-reply.js';
-import { rateLimitFields } from '../../pipeline/rate-limit-fields.js';
+import { rateLimitFields } from '../../pipeline/response-fields.js';
 import type { Services } from '../../pipeline/services.js';
-import { DecisionHandler, type TellMistake } from './handler.js';
+import { createTellMistake, DecisionHandler, denial, type TellMistake } from './handler.js';
 import { type ForwardAuthProtocol, protocolOf, PROTOCOLS, readAsked } from './protocols.js';
+import type { ListenerLimits } from '../http2-connections.js';
+import { createPublicServer, type PortHandlers, type PublicServer } from '../server.js';
 
 const SERVED: ReadonlySet<string> = new Set(METHODS);
 const PATHS = PROTOCOLS.map(({ path, fields }) => (fields === null ? `${path}/*` : path)).join(', ');
 
 /** The entrance of proxies that ask by HTTP: what is allowed is a 200 with the fields for their upstream. */
-export class CheckHandler extends DecisionHandler {
+class CheckHandler extends DecisionHandler {
   readonly #req: IncomingRequest;
   readonly #res: OutgoingResponse;
   readonly #protocol: ForwardAuthProtocol | undefined;
@@ -70,4 +72,23 @@ export class CheckHandler extends DecisionHandler {
     fields.push(...rateLimitFields(rateLimitNames, writes), ...this.expiryFields());
     this.answer({ status: 200, headers: fields }, 'allowed');
   }
+}
+
+/** Makes the listener of checks. @param services as they are now; a check ends with those that it began with */
+export function createDecisionListener(services: () => Services): Serve {
+  const tellMistake = createTellMistake();
+  return (req, res) => {
+    new CheckHandler(services(), tellMistake, req, res).handle();
+  };
+}
+
+/**
+ * Makes the server of the decision port, on the public one's ground: the same limits and the same strictness. It never
+ * changes protocols: an `Upgrade` that a proxy passes on to its check (Caddy) is one that it asks about.
+ */
+export function createDecisionServer(
+  limits: ListenerLimits,
+  handlers: Pick<PortHandlers, 'serve' | 'unreadable' | 'fault'>,
+): PublicServer {
+  return createPublicServer(limits, null, { ...handlers, upgrade: null, answerOf: denial });
 }

@@ -6,7 +6,9 @@ import { linkAge } from '../../observe/metrics/store.js';
 import { readVersion } from '../../observe/version.js';
 import type { Endings } from '../../store/endings.js';
 import { type FleetStore, HEARTBEAT_MS, type LiveMember, type Member } from '../../store/fleet-store.js';
-import { memberId, ownSidecar } from './sidecar.js';
+import cluster from 'node:cluster';
+import { newId } from '../../domain/secret.js';
+import type { EpochMs } from '../../domain/time.js';
 
 /** A start waits so long for the first heartbeat, and goes on without it. */
 const FIRST_BEAT_MS = 2_000;
@@ -106,4 +108,33 @@ export function nameOf(port: number | string): string {
 /** A process of this sidecar died: it holds nothing any more. */
 export function noteDeath(store: FleetStore, pid: number): void {
   store.leave(memberId(ownSidecar(), pid)).catch(() => undefined);
+}
+
+/** Where a primary leaves for its workers which sidecar they belong to. */
+const VARIABLE = 'LATCHKEY_SIDECAR';
+
+/** One server with all of its processes. */
+export interface Sidecar {
+  readonly id: string;
+  readonly startedAt: EpochMs;
+}
+
+let own: Sidecar | undefined;
+
+/** The sidecar that this process belongs to; a primary begins one, which its workers inherit. */
+export function ownSidecar(): Sidecar {
+  return (own ??= beginSidecar());
+}
+
+function beginSidecar(): Sidecar {
+  const [id, startedAt] = cluster.isWorker ? (process.env[VARIABLE] ?? '').split(' ') : [];
+  if (id !== undefined && startedAt !== undefined) return { id, startedAt: Number(startedAt) };
+  const sidecar = { id: newId(), startedAt: Date.now() };
+  process.env[VARIABLE] = `${sidecar.id} ${sidecar.startedAt}`;
+  return sidecar;
+}
+
+/** The id of one of its processes. */
+function memberId({ id }: Sidecar, pid: number): string {
+  return `${id}-${pid}`;
 }

@@ -11,7 +11,7 @@ import type { Serve } from '../../http/exchange.js';
 import { createPublicServer, listen, type PublicServer } from '../../listeners/server.js';
 import { createRequestListener, refusalOutside } from '../../listeners/http.js';
 import type { createGrpcServer } from '../../listeners/decision/grpc/server.js';
-import { createDecisionListener, createDecisionServer } from '../../listeners/decision/server.js';
+import { createDecisionListener, createDecisionServer } from '../../listeners/decision/check.js';
 import { configHash, logSettings } from '../../config/hash.js';
 import { Membership, nameOf } from '../fleet/membership.js';
 import { createRuntime, type Runtime } from '../runtime.js';

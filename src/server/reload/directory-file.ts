@@ -1,7 +1,7 @@
 import type { Directory } from '../../accounts/declared-directory.js';
 import { type DirectoryApplier, DirectoryUnconfirmed, type NotApplied } from '../../accounts/directory.js';
 import type { Plan } from '../../accounts/directory-plan.js';
-import { directoryAuditEvents } from '../../accounts/directory-audit-event.js';
+import { directoryAuditEvents } from '../../accounts/directory-differences.js';
 import { describeRefusedChange, isPassingRefusal } from '../../accounts/refused-change.js';
 import { loadDirectory } from '../../config/directory.js';
 import { directoryRules } from '../../config/directory-rules.js';

@@ -12,7 +12,7 @@ import { checkSigningKeys } from '../stores/signing-keys.js';
 import type { OpenedStore } from '../stores/open-store.js';
 import { OutcomeUnknown, StoreUnusable } from '../../store/faults.js';
 import { subscriptionsOf } from '../../webhooks/endpoint.js';
-import { tellCertificate } from './certificate.js';
+import { tellCertificate } from './watch.js';
 import { applyDirectory, DirectoryRefused, isPassing } from './directory-file.js';
 import { readDirectory } from './read-directory.js';
 

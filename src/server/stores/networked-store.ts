@@ -12,10 +12,9 @@ import {
   storeLinksUp,
 } from '../../observe/metrics/store.js';
 import { cachedStore } from '../../store/cache/cached-store.js';
-import { CACHED_NAMES } from '../../store/cache/names.js';
 import { TokenCache } from '../../store/cache/token-cache.js';
 import { Creations } from '../../store/creations.js';
-import { changedByKey, endedByName, type Endings } from '../../store/endings.js';
+import { CHANGED_KEYS, changedByKey, endedByName, type Endings } from '../../store/endings.js';
 import { measured, type OnOperation } from '../../store/measured.js';
 import { openRedisStore, redisStore } from '../../store/redis.js';
 import { RedisClient } from '../../store/redis/client.js';
@@ -103,7 +102,7 @@ export async function openNetworkedStore(
   };
   noteLinkAlive();
   let skewed = false;
-  const link = new InvalidationLink(client, settings, [...CACHED_NAMES, REVOCATION, QUESTION], {
+  const link = new InvalidationLink(client, settings, [...CHANGED_KEYS, REVOCATION, QUESTION], {
     up: (until) => {
       said = false;
       storeLinksUp.set(1);

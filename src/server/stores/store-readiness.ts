@@ -1,4 +1,4 @@
-import type { Maintenance } from '../../store/maintenance.js';
+import type { Maintenance } from '../../store/store.js';
 
 /** A write is tried no more often; whoever asks more often gets the outcome of the last one. */
 const WRITE_INTERVAL_MS = 3_000;

@@ -19,59 +19,51 @@ function cachedTokens(
   return {
     find: (digest) => cache.findToken(digest),
     hasLegacyKeys: () => cache.legacyKeys.exist(),
-    create: async (token, ...rest) => {
-      const digests = [token.digest];
-      cache.sending(digests);
-      let result;
-      try {
-        result = await inner.create(token, ...rest);
-        if (result !== 'created') cache.notChanged(digests);
-        return result;
-      } finally {
-        cache.drop({ digests });
-        // What was read at the notification, which comes before the answer, was dropped just now.
-        if (result === 'created') cache.warm(digests);
-      }
-    },
-    rotate: async (rotation, ...rest) => {
+    create: (token, ...rest) =>
+      changing(cache, [token.digest], () => inner.create(token, ...rest), 'created'),
+    rotate: (rotation, ...rest) => {
       const digests = [rotation.old.digest, rotation.replacement.digest];
-      cache.sending(digests);
-      try {
-        const result = await inner.rotate(rotation, ...rest);
-        if (result !== 'rotated') cache.notChanged(digests);
-        return result;
-      } finally {
-        cache.drop({ digests });
-      }
+      return changing(cache, digests, () => inner.rotate(rotation, ...rest), 'rotated');
     },
-    update: async (token, basedOn) => {
-      const digests = [token.digest];
-      cache.drop({ digests });
-      cache.sending(digests);
-      let result;
-      try {
-        result = await inner.update(token, basedOn);
-        if (result !== 'updated') cache.notChanged(digests);
-        return result;
-      } finally {
-        cache.drop({ digests });
-        if (result === 'updated') cache.warm(digests);
-      }
+    update: (token, basedOn) => {
+      cache.drop([`digest:${token.digest}`]);
+      return changing(cache, [token.digest], () => inner.update(token, basedOn), 'updated');
     },
     revoke: async (ids) => {
       // Before, so that a fault in between leaves nothing behind, and after, for what was read meanwhile.
       const digests = cache.digestsOf(ids);
-      cache.drop({ digests });
+      const names = [...ids.map((id) => `token:${id}`), 'legacy_keys'];
+      cache.drop(names);
       cache.sending(digests);
       try {
         const missing = await inner.revoke(ids);
-        if (missing.length > 0) cache.notChanged(digests);
+        if (missing.length > 0) cache.lag.notChanged(digests);
         return missing;
       } finally {
-        cache.drop({ ids, legacyKeys: true });
+        cache.drop(names);
       }
     },
   };
+}
+
+/** Changes tokens, and drops what is cached of them. @param done the result that says that they were changed */
+async function changing<T>(
+  cache: TokenCache,
+  digests: readonly string[],
+  change: () => Promise<T>,
+  done: T,
+): Promise<T> {
+  cache.sending(digests);
+  let result: T | undefined;
+  try {
+    result = await change();
+    if (result !== done) cache.lag.notChanged(digests);
+    return result;
+  } finally {
+    cache.drop(digests.map((digest) => `digest:${digest}`));
+    // What was read at the notification, which comes before the answer, was dropped just now.
+    if (result === done) cache.warm(digests);
+  }
 }
 
 function cachedDirectory(
@@ -86,12 +78,15 @@ function cachedDirectory(
         return await inner.change(changes, now);
       } finally {
         // What threw may have been written all the same.
-        const users = [...(changes.users ?? []).map(({ id }) => id), ...(changes.removeUsers ?? [])];
-        const { tokens = [], declared = [], removeTokens = [], revokeDeclared = [] } = changes;
-        const digests = [...tokens, ...declared].map(({ digest }) => digest);
+        const { users = [], removeUsers = [], tokens = [], declared = [] } = changes;
         // A declared token may have had another digest.
-        const ids = [...removeTokens, ...revokeDeclared, ...declared.map(({ id }) => id)];
-        cache.drop({ digests, ids, users, legacyKeys: true });
+        const ids = [...(changes.removeTokens ?? []), ...(changes.revokeDeclared ?? [])];
+        cache.drop([
+          ...[...users.map(({ id }) => id), ...removeUsers].map((id) => `user:${id}`),
+          ...[...tokens, ...declared].map(({ digest }) => `digest:${digest}`),
+          ...[...ids, ...declared.map(({ id }) => id)].map((id) => `token:${id}`),
+          'legacy_keys',
+        ]);
       }
     },
   };

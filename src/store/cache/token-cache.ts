@@ -1,18 +1,14 @@
 import type { MaybePromise } from '../../domain/maybe-promise.js';
 import type { User } from '../../domain/user.js';
+import { changedByKey, endedByName } from '../endings.js';
 import { StoreUnavailable } from '../faults.js';
 import type { Store } from '../store.js';
 import type { TokenStore, TokenWithOwner } from '../token-store.js';
-import { Bridge, type KnownRevocations } from './bridge.js';
-import { Coverage } from './coverage.js';
-import { Lag } from './lag.js';
-import { LegacyKeys } from './legacy-keys.js';
-import { concernedBy, type Dropped } from './names.js';
-import { Owners } from './owners.js';
-import { SessionLookUps } from './session-look-ups.js';
+import { Bridge, type KnownRevocations, Warming } from './bridge.js';
+import { Coverage, Lag } from './notifications.js';
+import { LegacyKeys, SessionLookUps } from './look-ups.js';
+import { type Entry, Owners, TokenEntries } from './entries.js';
 import type { CacheEvents, CacheSettings } from './settings.js';
-import { type Entry, TokenEntries } from './token-entries.js';
-import { Warming } from './warming.js';
 
 /**
  * Keeps the answers to token look-ups in front of a store on the network.
@@ -24,6 +20,7 @@ import { Warming } from './warming.js';
 export class TokenCache {
   readonly sessions: SessionLookUps;
   readonly legacyKeys: LegacyKeys;
+  readonly lag: Lag;
   readonly #inner: TokenStore;
   readonly #settings: CacheSettings;
   readonly #events: CacheEvents;
@@ -31,7 +28,6 @@ export class TokenCache {
   readonly #owners: Owners;
   readonly #fills = new Map<string, Promise<TokenWithOwner | undefined>>();
   readonly #coverage: Coverage;
-  readonly #lag: Lag;
   readonly #bridge: Bridge | undefined;
   readonly #warming: Warming;
 
@@ -46,7 +42,7 @@ export class TokenCache {
     this.#inner = inner.tokens;
     this.#settings = settings;
     this.#events = events;
-    this.#lag = new Lag(events.received);
+    this.lag = new Lag(events.received);
     this.#entries = new TokenEntries(max, settings.negative_ttl);
     this.#owners = new Owners(max);
     this.#coverage = new Coverage(bridges);
@@ -74,36 +70,27 @@ export class TokenCache {
   /** Change notifications are not received any more. */
   disable(): void {
     this.#coverage.disable();
-    this.#lag.clear();
+    this.lag.clear();
     if (this.#keepsWhileDisabled) this.#begin();
     else this.#dropAll();
   }
 
-  /** Drops what a change concerns. @param names keys without their prefix; null: any */
+  /** Drops what a change concerns, and reads it again. @param names keys without their prefix; null: any */
   changed(names: readonly string[] | null): void {
     if (names === null) {
       this.#dropAll();
       return;
     }
-    const concerned = concernedBy(names);
-    for (const digest of concerned.digests) this.#lag.received(digest);
-    this.drop(concerned);
-    this.warm(concerned.digests);
-    this.sessions.warm(concerned.sessions);
+    this.drop(changedByKey(names).keys());
+    const digests = namedBy('token:', names);
+    for (const digest of digests) this.lag.received(digest);
+    this.warm(digests);
+    this.sessions.warm(namedBy('session:', names));
   }
 
   /** Drops what ended for good. @param names as in `revocations.ts` */
   ended(names: readonly string[]): void {
-    this.#begin();
-    for (const name of names) {
-      const rest = name.slice(name.indexOf(':') + 1);
-      if (name.startsWith('token:')) this.#dropToken(this.#entries.digestOf(rest));
-      else if (name.startsWith('legacy:')) this.#dropToken(rest);
-      else if (name.startsWith('session:')) this.#bridge?.dropSession(rest);
-      else if (/^(?:ends|suspended|changed):/.test(name))
-        this.drop({ ids: [rest.slice(rest.indexOf(':') + 1)] });
-      else if (name.startsWith('user:')) this.#owners.delete(rest.slice(rest.indexOf(':') + 1));
-    }
+    this.drop(endedByName(names).keys());
   }
 
   findToken(digest: string): MaybePromise<TokenWithOwner | undefined> {
@@ -129,13 +116,18 @@ export class TokenCache {
     return found;
   }
 
-  /** Drops what this process changes, or may have changed. */
-  drop({ digests = [], sessions = [], ids = [], users = [], legacyKeys = false }: Dropped): void {
+  /** Drops what changed, or may have. @param names as in `Ended` */
+  drop(names: Iterable<string>): void {
     this.#begin();
-    for (const digest of sessions) this.#bridge?.dropSession(digest);
-    for (const digest of [...digests, ...this.digestsOf(ids)]) this.#dropToken(digest);
-    for (const id of users) this.#owners.delete(id);
-    if (legacyKeys) this.legacyKeys.forget();
+    for (const name of names) {
+      const kind = name.slice(0, name.indexOf(':') + 1);
+      const rest = name.slice(kind.length);
+      if (kind === 'token:') this.#dropToken(this.#entries.digestOf(rest));
+      else if (kind === 'digest:') this.#dropToken(rest);
+      else if (kind === 'session:') this.#bridge?.dropSession(rest);
+      else if (kind === 'user:') this.#owners.delete(rest);
+      else this.legacyKeys.forget();
+    }
   }
 
   /** Digests of those tokens that are cached. */
@@ -145,12 +137,7 @@ export class TokenCache {
 
   /** Changes of tokens are being sent to the store, which will notify this process of them. */
   sending(digests: readonly string[]): void {
-    if (this.#coverage.isEnabled) for (const digest of digests) this.#lag.sent(digest);
-  }
-
-  /** Nothing of what was sent was changed. */
-  notChanged(digests: readonly string[]): void {
-    for (const digest of digests) this.#lag.notChanged(digest);
+    if (this.#coverage.isEnabled) for (const digest of digests) this.lag.sent(digest);
   }
 
   async #fill(digest: string): Promise<TokenWithOwner | undefined> {
@@ -245,7 +232,7 @@ export class TokenCache {
     this.#entries.clear();
     this.#owners.clear();
     this.#bridge?.forgetSessions();
-    this.#lag.clear();
+    this.lag.clear();
     this.legacyKeys.forget();
   }
 
@@ -254,4 +241,9 @@ export class TokenCache {
     this.#coverage.advance();
     this.#fills.clear();
   }
+}
+
+/** What follows a beginning in the names that have it. */
+function namedBy(beginning: string, names: readonly string[]): string[] {
+  return names.filter((name) => name.startsWith(beginning)).map((name) => name.slice(beginning.length));
 }

@@ -9,7 +9,7 @@ import type { EpochMs } from '../../domain/time.js';
 import type { Token, TokenUse } from '../../domain/token.js';
 import type { Customer, Service, User } from '../../domain/user.js';
 import { costOfHash } from '../../domain/password-cost.js';
-import type { AttemptCount } from '../attempts.js';
+import type { AttemptCount } from '../login-throttle-store.js';
 import type { Stored } from '../records.js';
 import { StoreUnavailable } from '../faults.js';
 import { OpeningLock } from './opening-lock.js';

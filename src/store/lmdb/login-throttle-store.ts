@@ -1,16 +1,16 @@
-import type { LoginThrottleStore } from '../login-throttle-store.js';
-import type { Transactions } from './transactions.js';
-import type { EpochMs } from '../../domain/time.js';
-import { digestOf } from '../../domain/secret.js';
 import {
   type AttemptCount,
   type AttemptLimit,
   counted,
   heldUntil,
+  type LoginThrottleStore,
   MAX_KNOWN_ADDRESSES,
   type Settlement,
   takenBack,
-} from '../attempts.js';
+} from '../login-throttle-store.js';
+import type { Transactions } from './transactions.js';
+import type { EpochMs } from '../../domain/time.js';
+import { digestOf } from '../../domain/secret.js';
 import { decode, encode } from '../records.js';
 import type { Databases, KnownAddress } from './databases.js';
 

@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/time.js';
 import { StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';
-import type { Maintenance } from '../maintenance.js';
+import type { Maintenance } from '../store.js';
 import { type Databases, RESTORING } from './databases.js';
 import { expiredRange, type ExpiryKey, isDue, removeExpired } from './expiry.js';
 import type { Transactions } from './transactions.js';

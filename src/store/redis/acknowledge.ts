@@ -26,11 +26,6 @@ export class Acknowledgement {
     this.#commandTimeout = commandTimeout;
   }
 
-  /** How long a change may be held up by those before it, in milliseconds. */
-  get timeout(): number {
-    return this.#settings.timeout;
-  }
-
   /** Resolves when enough replicas have what the session wrote. @throws OutcomeUnknown when they do not say so in time */
   async wait(session: MasterSession): Promise<void> {
     const { replicas } = this.#settings;

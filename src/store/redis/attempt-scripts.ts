@@ -1,6 +1,6 @@
-import { FIRST_WAIT_MS, MAX_DOUBLINGS, MAX_KNOWN_ADDRESSES } from '../attempts.js';
+import { FIRST_WAIT_MS, MAX_DOUBLINGS, MAX_KNOWN_ADDRESSES } from '../login-throttle-store.js';
 
-// What the store does with login attempts (`store/attempts.ts` says what they mean), each in one atomic step; how these
+// What the store does with login attempts (`store/login-throttle-store.ts` says what they mean), each in one atomic step; how these
 // scripts are called is in scripts.ts. Limits come as JSON, with digests for keys.
 
 const HELD_UNTIL = `

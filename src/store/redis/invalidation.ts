@@ -2,8 +2,7 @@ import type { Redis } from 'ioredis';
 import { newId } from '../../domain/secret.js';
 import type { RedisClient } from './client.js';
 import { connectionTo, nodeOf, open } from './connect.js';
-import { readHistory, readIdentity } from './identity.js';
-import { LEASE_MS } from './lease.js';
+import { LEASE_MS, readHistory, readIdentity } from './identity.js';
 import type { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
 

@@ -1,4 +1,4 @@
-import type { Maintenance } from '../maintenance.js';
+import type { Maintenance } from '../store.js';
 import type { RedisClient } from './client.js';
 import type { Reads } from './reads.js';
 import { StoreUnusable, UNFINISHED_RESTORE } from '../faults.js';

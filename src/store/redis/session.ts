@@ -2,8 +2,7 @@ import { type Redis, ReplyError } from 'ioredis';
 import type { RedisNode } from '../../domain/redis-address.js';
 import { addressText, type AgreedMaster, type Watchers } from './agreement.js';
 import { connectionTo, open } from './connect.js';
-import { type Identity, NotMaster, readHistory, readIdentity } from './identity.js';
-import { Lease } from './lease.js';
+import { type Identity, Lease, NotMaster, readHistory, readIdentity } from './identity.js';
 import type { RedisSettings } from './settings.js';
 
 /** So many commands of one connection in a row without an answer end the session. */

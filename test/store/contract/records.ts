@@ -2,7 +2,7 @@ import type { Session } from '../../../src/domain/session.js';
 import type { SigningKey } from '../../../src/domain/signing-key.js';
 import type { Token } from '../../../src/domain/token.js';
 import type { User } from '../../../src/domain/user.js';
-import type { AttemptLimit } from '../../../src/store/attempts.js';
+import type { AttemptLimit } from '../../../src/store/login-throttle-store.js';
 import type { Changes } from '../../../src/store/directory-store.js';
 import type { Store } from '../../../src/store/store.js';
 

@@ -5,7 +5,7 @@ import type { PeerSocket } from '../../../http/client-address.js';
 import type { RequestHead } from '../../../http/head.js';
 import type { Reply } from '../../../http/replies.js';
 import { replyParts } from '../../../http/write-reply.js';
-import { rateLimitFields } from '../../../pipeline/rate-limit-fields.js';
+import { rateLimitFields } from '../../../pipeline/response-fields.js';
 import type { Services } from '../../../pipeline/services.js';
 import { DecisionHandler, type TellMistake } from '../handler.js';
 import { readCheck } from './asked.js';

@@ -1,9 +1,10 @@
 import { StoreUnavailable } from '../faults.js';
 import type { SessionStore, SessionWithOwner } from '../session-store.js';
-import type { Bridge } from './bridge.js';
-import type { Coverage } from './coverage.js';
-import type { Owners } from './owners.js';
-import { Warming } from './warming.js';
+import { type Bridge, Warming } from './bridge.js';
+import type { Coverage } from './notifications.js';
+import type { Owners } from './entries.js';
+import { mapMaybe, type MaybePromise } from '../../domain/maybe-promise.js';
+import type { TokenStore } from '../token-store.js';
 
 /** Look-ups of sessions: always the store's answer, and what is known of them while another master is being chosen. */
 export class SessionLookUps {
@@ -59,5 +60,36 @@ export class SessionLookUps {
     const session = this.#coverage.isBridging ? this.#bridge?.session(digest) : undefined;
     const owner = session && this.#owners.get(session.userId);
     return session === undefined || owner === undefined ? undefined : { found: { session, owner } };
+  }
+}
+
+/** Whether there are legacy keys, as it is remembered. */
+export class LegacyKeys {
+  readonly #inner: Pick<TokenStore, 'hasLegacyKeys'>;
+  readonly #coverage: Coverage;
+  #known: boolean | undefined;
+
+  constructor(inner: Pick<TokenStore, 'hasLegacyKeys'>, coverage: Coverage) {
+    this.#inner = inner;
+    this.#coverage = coverage;
+  }
+
+  exist(): MaybePromise<boolean> {
+    const known = this.#known;
+    if (known !== undefined && this.#coverage.isCurrent(performance.now())) return known;
+    const { generation } = this.#coverage;
+    const asked = mapMaybe(this.#inner.hasLegacyKeys(), (some) => {
+      if (this.#coverage.isEnabled && generation === this.#coverage.generation) this.#known = some;
+      return some;
+    });
+    if (known === undefined || !(asked instanceof Promise)) return asked;
+    return asked.catch((error: unknown) => {
+      if (error instanceof StoreUnavailable && this.#coverage.isBridging) return known;
+      throw error;
+    });
+  }
+
+  forget(): void {
+    this.#known = undefined;
   }
 }

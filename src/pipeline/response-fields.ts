@@ -1,13 +1,32 @@
 import type { WritesLeft } from '../accounts/write-limit.js';
+import type { Subject } from '../domain/credential.js';
 import type { Refusal } from '../domain/refusal.js';
+import { formatTime } from '../domain/time.js';
+
+const NONE: readonly string[] = [];
+
+/** When answers name the expiry of the token that asks, and in which field (`tokens.warn_before`). */
+export interface ExpiryWarning {
+  readonly name: string;
+  /** Milliseconds before the expiry. */
+  readonly before: number;
+}
+
+/** The field that names the expiry of a token which is near; none for any other credential. */
+export function expiryFields(warning: ExpiryWarning | null, subject: Subject | null): readonly string[] {
+  if (warning === null || subject === null) return NONE;
+  // A JWT is short-lived by nature, and nobody here can renew it.
+  if (subject.credential === 'session' || subject.credential === 'jwt') return NONE;
+  const { expiresAt } = subject.token;
+  if (expiresAt === null || expiresAt - Date.now() > warning.before) return NONE;
+  return [warning.name, formatTime(expiresAt)];
+}
 
 /** Names of the fields that tell what is left of a user's writes. */
 export interface RateLimitNames {
   readonly remaining: string;
   readonly reset: string;
 }
-
-const NONE: readonly string[] = [];
 
 /** Fields that tell what is left of a user's writes; none when the request was not counted. */
 export function rateLimitFields(names: RateLimitNames, writes: WritesLeft | undefined): readonly string[] {

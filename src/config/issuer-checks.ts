@@ -3,6 +3,8 @@ import type { Add } from './fault.js';
 import { suggestion } from './nearest.js';
 import type { Config } from './schema/config.js';
 import { isKeySetUrl } from './schema/urls.js';
+import { statSync } from 'node:fs';
+import { NO_FILE } from './pem.js';
 
 /** Checks what OpenID Connect providers refer to, and that everything they need is there. */
 export function checkOidc(config: Config, add: Add): void {
@@ -58,4 +60,34 @@ function checkEach({ login: { oidc: providers }, policy }: Config, add: Add): vo
     for (const [value, role] of Object.entries(given.map)) checkRole(['roles', 'map', value], role);
     if (given.default !== null) checkRole(['roles', 'default'], given.default);
   });
+}
+
+/** Checks what issuers of JWTs refer to: roles, scopes and files; and that each is there once. */
+export function checkJwtIssuers({ jwt_issuers: issuers, policy }: Config, add: Add): void {
+  const roles = Object.keys(policy.roles);
+  const scopes = Object.keys(policy.scopes);
+  const seen = new Set<string>();
+  issuers.forEach(({ name, issuer, jwks, subjects }, i) => {
+    const fault = (path: readonly (string | number)[], message: string) =>
+      add(['jwt_issuers', i, ...path], message);
+    for (const [key, value] of Object.entries({ name, issuer })) {
+      if (seen.has(`${key} ${value}`)) fault([key], 'given twice');
+      seen.add(`${key} ${value}`);
+    }
+    if (jwks === null && !isKeySetUrl(new URL(issuer)))
+      fault(['issuer'], 'discovery needs an https:// URL; set jwks to the place of the keys');
+    if (jwks !== null && 'file' in jwks && !isFile(jwks.file)) fault(['jwks', 'file'], NO_FILE);
+    subjects.forEach(({ role, scope }, j) => {
+      if (!roles.includes(role))
+        fault(['subjects', j, 'role'], `no such role in policy.roles${suggestion(role, roles)}`);
+      scope.forEach((each, k) => {
+        if (!scopes.includes(each))
+          fault(['subjects', j, 'scope', k], `no such scope in policy.scopes${suggestion(each, scopes)}`);
+      });
+    });
+  });
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
 }
