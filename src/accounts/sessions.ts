@@ -5,10 +5,10 @@ import type { LoginUnderWay, NotedLogout } from '../domain/provider-logout.js';
 import { isSessionOn, type ProviderLogin, type Session } from '../domain/session.js';
 import type { EpochMs } from '../domain/time.js';
 import type { User } from '../domain/user.js';
-import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
-import type { SessionWithOwner } from '../store/session-store.js';
-import type { SessionStore } from '../store/session-store.js';
+import { mapMaybe, type MaybePromise } from '../domain/maybe-promise.js';
+import type { SessionStore, SessionWithOwner } from '../store/session-store.js';
 import type { LastSeen } from './last-seen.js';
+import type { AuditEvent } from '../domain/audit.js';
 
 /** A session that was started, with its secret and the sessions that ended for it. */
 export interface StartedSession {
@@ -145,4 +145,20 @@ export class Sessions {
   #isOn(session: Session, now: EpochMs): boolean {
     return isSessionOn(session, this.#lastSeen.sessionSeenAt(session), this.#settings, now);
   }
+}
+
+/**
+ * The audit event of a session.
+ *
+ * @param customerId of its owner
+ * @param reason why it ended
+ */
+export function sessionEvent(
+  event: 'session.started' | 'session.ended',
+  { id, userId }: Pick<Session, 'id' | 'userId'>,
+  customerId: string,
+  reason?: string,
+): AuditEvent {
+  const target = { session_id: id, user_id: userId, customer_id: customerId };
+  return { event, outcome: 'success', target, ...(reason === undefined ? {} : { reason }) };
 }

@@ -1,5 +1,5 @@
 import type { LoadedConfig } from '../config/load.js';
-import { configHash } from '../config/hash.js';
+import { configHash } from '../config/mask.js';
 import type { Explanation } from '../gate/explain.js';
 import { type SimulatedCaller, type SimulatedRequest, Simulator } from '../pipeline/simulate.js';
 import type { Store } from '../store/store.js';

@@ -1,7 +1,7 @@
 import { loadCandidate } from '../config/candidate.js';
 import { loadConfig } from '../config/load.js';
 import { maskTokens } from '../observe/mask-tokens.js';
-import { type ComparedPolicies, diffPolicies } from '../policy-diff/diff.js';
+import { type ComparedPolicies, diffPolicies } from '../policy-diff/compare.js';
 import { uncomparedSettings } from '../policy-diff/uncompared.js';
 import type { PolicyDiffReport, Result } from './policy-diff-report.js';
 import type { ReplayReport } from './replay.js';

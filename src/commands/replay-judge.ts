@@ -1,7 +1,7 @@
 import { METHODS } from '../domain/methods.js';
 import type { Verdict } from '../gate/gate.js';
 import type { Match } from '../policy/routes.js';
-import type { ComparedPolicies } from '../policy-diff/diff.js';
+import type { ComparedPolicies } from '../policy-diff/compare.js';
 import type { Change } from '../policy-diff/report.js';
 import { classKey, requestHead } from '../policy-diff/requests.js';
 import { type SettlingRule, settlingRules } from '../policy-diff/rules.js';

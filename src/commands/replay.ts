@@ -1,8 +1,8 @@
-import { configHash } from '../config/hash.js';
+import { configHash } from '../config/mask.js';
 import type { LoadedConfig } from '../config/load.js';
 import { formatTime } from '../domain/time.js';
 import { reportedRoute, reportedRule } from '../policy-diff/rows.js';
-import type { ComparedPolicies } from '../policy-diff/diff.js';
+import type { ComparedPolicies } from '../policy-diff/compare.js';
 import type { Change, ReportedRoute, ReportedRule } from '../policy-diff/report.js';
 import type { Side } from '../policy-diff/side.js';
 import type { Store } from '../store/store.js';

@@ -4,7 +4,7 @@ import { formatTime } from '../domain/time.js';
 import type { User } from '../domain/user.js';
 import type { Store } from '../store/store.js';
 import { CommandFailed, WrongUsage } from './terminal/failure.js';
-import { sessionEvent } from '../endpoints/session-audit-events.js';
+import { sessionEvent } from '../accounts/sessions.js';
 import { recordChange } from './record-operation.js';
 import type { ReportOptions } from './terminal/options.js';
 import { findUser, listUsers } from './find-user.js';

@@ -1,8 +1,7 @@
 import cluster from 'node:cluster';
 import { availableParallelism } from 'node:os';
 import type { LoadedConfig } from '../config/load.js';
-import { logSettings } from '../config/hash.js';
-import { maskSecrets } from '../config/mask.js';
+import { logSettings, maskSecrets } from '../config/mask.js';
 import { configHashOf, createLog, destinationOf, logWarnings, type LogSink } from '../observe/log.js';
 import {
   auditFailures,
@@ -25,8 +24,7 @@ import { answerPrimary, reportFinalCounts } from '../server/processes/messages.j
 import { certificateFiles, tellCertificate, watchFiles } from '../server/reload/watch.js';
 import { applyAtStart } from '../server/reload/directory-file.js';
 import { Reloader } from '../server/reload/reload.js';
-import { Restarter } from '../server/processes/restart.js';
-import type { Serving } from '../server/processes/serving.js';
+import { Restarter, type Serving } from '../server/processes/serving.js';
 import { onSignals } from '../server/processes/signals.js';
 import { openStore, type OpenedStore } from '../server/stores/open-store.js';
 import { checkSigningKeys } from '../server/stores/signing-keys.js';

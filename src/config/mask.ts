@@ -1,6 +1,7 @@
 import type { LoadedConfig } from './load.js';
-import { below, isSecretAt, layersOf, type Layers } from './schema-walk.js';
+import { below, isSecretAt, type Layers, layersOf } from './schema-walk.js';
 import { configSchema } from './schema/config.js';
+import { createHash } from 'node:crypto';
 
 const MASK = '***';
 
@@ -38,4 +39,22 @@ function maskUrl(text: string): string {
   if (url.password !== '') url.password = MASK;
   if (url.search !== '') url.search = MASK;
   return url.href;
+}
+
+/**
+ * A short digest of a configuration, without its secrets: sidecars with the same one decide alike. The rules of a shadow policy
+ * are no part of it, because they decide nothing.
+ */
+export function configHash(loaded: Pick<LoadedConfig, 'config' | 'written'>): string {
+  return createHash('sha256')
+    .update(JSON.stringify(maskSecrets(loaded)))
+    .digest('hex')
+    .slice(0, 12);
+}
+
+export function logSettings(loaded: Pick<LoadedConfig, 'config' | 'written'>): {
+  readonly level: string;
+  readonly configHash: string;
+} {
+  return { level: loaded.config.log.level, configHash: configHash(loaded) };
 }

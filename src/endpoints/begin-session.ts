@@ -1,4 +1,4 @@
-import type { StartedSession } from '../accounts/sessions.js';
+import { sessionEvent, type StartedSession } from '../accounts/sessions.js';
 import { unknown, unlessUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
 import type { Refusal } from '../domain/refusal.js';
@@ -6,7 +6,6 @@ import type { User } from '../domain/user.js';
 import { formatSessionCookie } from '../http/cookies.js';
 import type { Call } from './endpoint.js';
 import type { EndpointServices } from './services.js';
-import { sessionEvent } from './session-audit-events.js';
 
 /**
  * Ends the session that a browser held before the one that was started for it, whoever set that one (session fixation).

@@ -8,7 +8,7 @@ import { beginSession } from './begin-session.js';
 import { endpoint, type Resource } from './endpoint.js';
 import { loggedIn, type LoggedIn } from './schema/answers.js';
 import { loginRequest, readLogin } from './schema/requests.js';
-import { sessionEvent } from './session-audit-events.js';
+import { sessionEvent } from '../accounts/sessions.js';
 
 /** What the web page sends along to log in and out. */
 const PAGE_FIELD = 'latchkey-page';

@@ -14,7 +14,7 @@ import { beginSession } from './begin-session.js';
 import { type Call, endpoint, type Resource } from './endpoint.js';
 import { loginMethods } from './schema/answers.js';
 import type { EndpointServices } from './services.js';
-import { sessionEvent } from './session-audit-events.js';
+import { sessionEvent } from '../accounts/sessions.js';
 
 type Oidc = NonNullable<EndpointServices['oidc']>;
 

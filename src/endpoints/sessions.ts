@@ -3,7 +3,7 @@ import type { Session } from '../domain/session.js';
 import { formatTime } from '../domain/time.js';
 import { endpoint, sessionOf } from './endpoint.js';
 import { session, type SessionObject } from './schema/answers.js';
-import { sessionEvent } from './session-audit-events.js';
+import { sessionEvent } from '../accounts/sessions.js';
 
 /** The endpoints of sessions below the page's path: the user's own, and nobody else's. */
 export const sessionEndpoints = [

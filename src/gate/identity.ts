@@ -1,10 +1,12 @@
-import { type MaybePromise, mapMaybe } from '../domain/maybe-promise.js';
+import { mapMaybe, type MaybePromise } from '../domain/maybe-promise.js';
 import type { Subject } from '../domain/credential.js';
 import { factFields, type IdentityNames } from '../domain/identity-fields.js';
-import { SubjectMemo } from '../domain/subject-memo.js';
 import type { EpochMs } from '../domain/time.js';
 import { asPropertyName } from '../http/fields.js';
 import type { Assertions, BoundRequest } from './assertion.js';
+import type { Session } from '../domain/session.js';
+import type { Token } from '../domain/token.js';
+import type { User } from '../domain/user.js';
 
 /**
  * The fields that say who is calling, with the signed assertion when there is one. A promise only when it has to be signed.
@@ -53,4 +55,28 @@ export function identityFields(subject: Subject, names: IdentityNames, sessionSc
     token_id: subject.credential === 'jwt' ? '' : (token?.id ?? ''),
   });
   return fields.map((each, i) => (i % 2 === 0 ? asPropertyName(each) : each));
+}
+
+/**
+ * Keeps what is made of a subject for as long as its records stay the same. The store gives the same object for a record that did
+ * not change; where it doesn't, it is made each time.
+ */
+export class SubjectMemo<T> {
+  readonly #make: (subject: Subject) => T;
+  readonly #made = new WeakMap<Token | Session, { readonly user: User; readonly value: T }>();
+
+  /** @param make must look at nothing but the subject's records and what never changes */
+  constructor(make: (subject: Subject) => T) {
+    this.#make = make;
+  }
+
+  of(subject: Subject): T {
+    const { user } = subject;
+    const record = subject.credential === 'session' ? subject.session : subject.token;
+    const known = this.#made.get(record);
+    if (known !== undefined && known.user === user) return known.value;
+    const value = this.#make(subject);
+    this.#made.set(record, { user, value });
+    return value;
+  }
 }

@@ -147,3 +147,39 @@ export function setCertificateExpiry(seconds: number): void {
   });
   certificateExpiry.set(seconds);
 }
+
+export const jwtVerifications = new Counter({
+  name: 'latchkey_jwt_verifications_total',
+  help: 'JWTs of other issuers that were verified, by how that ended; those remembered are not counted.',
+  labelNames: ['issuer', 'outcome'] as const,
+});
+
+export const jwtKeyFetches = new Counter({
+  name: 'latchkey_jwt_key_fetches_total',
+  help: 'Fetches of the public keys of an issuer of JWTs, by how they ended.',
+  labelNames: ['issuer', 'outcome'] as const,
+});
+
+export const providerLogins = new Counter({
+  name: 'latchkey_oidc_logins_total',
+  help: 'Logins at OpenID Connect providers, by how they ended.',
+  labelNames: ['provider', 'outcome'] as const,
+});
+
+export const providerDiscoveries = new Counter({
+  name: 'latchkey_oidc_discoveries_total',
+  help: 'Fetches of the configuration of an OpenID Connect provider, by how they ended.',
+  labelNames: ['provider', 'outcome'] as const,
+});
+
+export const fleetSidecars = new Gauge({
+  name: 'latchkey_fleet_sidecars',
+  help: 'Sidecars on the same store that are up, by their heartbeats.',
+  aggregator: 'max',
+});
+
+export const fleetConfigs = new Gauge({
+  name: 'latchkey_fleet_configurations',
+  help: 'Different configurations that the sidecars on the same store run; 1 when all run the same.',
+  aggregator: 'max',
+});

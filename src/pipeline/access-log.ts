@@ -1,6 +1,6 @@
 import type { Config } from '../config/schema/config.js';
 import type { Subject } from '../domain/credential.js';
-import { SubjectMemo } from '../domain/subject-memo.js';
+import { SubjectMemo } from '../gate/identity.js';
 import type { Destination } from '../observe/destination.js';
 import { lineStart, MillisecondsMember, TextMember, textMember } from '../observe/json-line.js';
 import { destinationOf, type Log } from '../observe/log.js';

@@ -3,11 +3,13 @@ import type { Verdict } from '../gate/gate.js';
 import type { Match } from '../policy/routes.js';
 import { askers, type KnownAsker, type Names } from './askers.js';
 import type { PolicyDiff } from './report.js';
-import { classify, type RequestClass } from './requests.js';
+import { classify, hostsOf, type RequestClass } from './requests.js';
 import { type Finding, Rows } from './rows.js';
 import { settlingRules } from './rules.js';
-import { namedService, type Side } from './side.js';
+import { namedService, Side } from './side.js';
 import { type Variant, variantsOf } from './variants.js';
+import type { Candidate } from '../config/candidate.js';
+import type { LoadedConfig } from '../config/load.js';
 
 /** Most questions that are put to both gates, which takes seconds. */
 const MAX_JUDGEMENTS = 5_000_000;
@@ -20,7 +22,7 @@ export interface Bounds {
 }
 
 /** What is compared. */
-export interface Compared {
+interface Compared {
   readonly sides: readonly [Side, Side];
   readonly names: Names;
   /** Hosts of the web page that have routes of their own. */
@@ -28,14 +30,14 @@ export interface Compared {
 }
 
 /** The comparison, and which requests it is about. */
-export interface Comparison {
+interface Comparison {
   readonly diff: PolicyDiff;
   /** Whether some decision on such requests changes, by {@link classKey}; undefined where nobody looked. */
   readonly changes: (classKey: string) => boolean | undefined;
 }
 
 /** Compares what two configurations decide, for every request and everybody who may send it. */
-export async function compare(
+async function compare(
   compared: Compared,
   onProgress: (done: number, all: number) => void = () => undefined,
   { judgements = MAX_JUDGEMENTS, paths }: Bounds = {},
@@ -182,4 +184,29 @@ function isOpen(match: Match | string): boolean {
 /** Whether no credential makes a difference. */
 function asksNobody(matches: readonly (Match | string)[]): boolean {
   return matches.every((match) => typeof match === 'string' || match.route.auth !== 'required');
+}
+
+/** The two gates, and what they decide differently. */
+export interface ComparedPolicies extends Comparison {
+  readonly sides: readonly [Side, Side];
+  /** Hosts that stand for all. */
+  readonly hosts: readonly string[];
+}
+
+/** Compares the policy of a configuration that runs with that of a candidate. */
+export async function diffPolicies(
+  running: LoadedConfig,
+  candidate: Candidate,
+  onProgress?: (done: number, all: number) => void,
+  bounds?: Bounds,
+): Promise<ComparedPolicies> {
+  const sides = [
+    new Side(running, () => running.file),
+    new Side(candidate.loaded, candidate.fileOf),
+  ] as const;
+  const configs = [running.config, candidate.loaded.config];
+  const names = (table: 'roles' | 'scopes') => [...new Set(configs.flatMap(({ policy }) => Object.keys(policy[table])))]; // prettier-ignore
+  const pageHosts = configs.flatMap(({ interface: { ui } }) => (ui.enabled && ui.host !== null ? [ui.host.toLowerCase()] : [])); // prettier-ignore
+  const compared = { sides, names: { roles: names('roles'), scopes: names('scopes') }, pageHosts };
+  return { sides, hosts: hostsOf(pageHosts), ...(await compare(compared, onProgress, bounds)) };
 }

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Config } from '../config/schema/config.js';
 import type { Log } from '../observe/log.js';
 import { listen } from '../listeners/server.js';
-import type { Restarted } from './processes/restart.js';
+import type { Restarted } from './processes/serving.js';
 import type { Reloaded } from './reload/reload.js';
 import { isIP } from 'node:net';
 

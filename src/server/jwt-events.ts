@@ -1,7 +1,7 @@
 import type { JwtEvents } from '../accounts/jwt/issuers.js';
 import type { Log } from '../observe/log.js';
 import { createLogThrottle } from '../observe/log-throttle.js';
-import { jwtKeyFetches, jwtVerifications } from '../observe/metrics/jwt.js';
+import { jwtKeyFetches, jwtVerifications } from '../observe/metrics.js';
 import { printable } from '../observe/printable.js';
 
 /** Makes the listener that counts what happens to JWTs, and logs when keys can't be fetched and when they can again. */

@@ -7,7 +7,7 @@ import type { Config } from '../config/schema/config.js';
 import type { EndpointServices } from '../endpoints/services.js';
 import type { Log } from '../observe/log.js';
 import { createLogThrottle } from '../observe/log-throttle.js';
-import { providerDiscoveries, providerLogins } from '../observe/metrics/oidc.js';
+import { providerDiscoveries, providerLogins } from '../observe/metrics.js';
 import { printable } from '../observe/printable.js';
 import { reasonOf } from './online-checks.js';
 import type { OpenedStore } from './stores/open-store.js';

@@ -1,7 +1,6 @@
 import type { Config } from '../config/schema/config.js';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
-import { ActiveCount } from '../domain/active-count.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
 import type { Connect } from './connection.js';
 import { connectUnix, tcpConnect, tlsConnect } from './connect.js';
@@ -161,5 +160,40 @@ export class AddressHealth {
     this.#failures = 0;
     this.#outMs = 0;
     this.#onTrial = false;
+  }
+}
+
+/** How many of something are under way. It never falls below zero, because each one ends once. */
+export class ActiveCount {
+  #value = 0;
+
+  get value(): number {
+    return this.#value;
+  }
+
+  /** Counts one more until it is given back. */
+  begin(): Active {
+    this.#value += 1;
+    return new Active(this.#ended);
+  }
+
+  readonly #ended = (): void => {
+    this.#value -= 1;
+  };
+}
+
+/** One of an {@link ActiveCount}. */
+export class Active {
+  #ended: (() => void) | undefined;
+
+  constructor(ended: () => void) {
+    this.#ended = ended;
+  }
+
+  /** Ends it. A second call does nothing. */
+  end(): void {
+    const ended = this.#ended;
+    this.#ended = undefined;
+    ended?.();
   }
 }

@@ -1,5 +1,4 @@
-import type { Active } from '../domain/active-count.js';
-import type { Address } from './address.js';
+import type { Active, Address } from './address.js';
 import { InvalidUpstreamResponse, isBrokenConnection, isUnreached, NotProcessed } from './faults.js';
 import type { Upstream } from './upstreams.js';
 

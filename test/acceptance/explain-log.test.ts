@@ -7,7 +7,7 @@ import { type LoggedRequest, readLogLine } from '../../src/commands/access-log.j
 import { explainLogged, type LoggedExplanation } from '../../src/commands/explain-log.js';
 import { findLoggedRequest } from '../../src/commands/find-logged-request.js';
 import { logExplanationObject, renderLogExplanation } from '../../src/commands/render-log-explanation.js';
-import { configHash } from '../../src/config/hash.js';
+import { configHash } from '../../src/config/mask.js';
 import { loadConfig } from '../../src/config/load.js';
 import { blocksOf } from '../docs/markdown.js';
 import { PROXIES } from '../helpers/checks.js';

@@ -8,7 +8,7 @@ import { Callers } from '../../src/commands/replay-callers.js';
 import { Replayer } from '../../src/commands/replay-judge.js';
 import { loadCandidate } from '../../src/config/candidate.js';
 import { loadConfig } from '../../src/config/load.js';
-import { diffPolicies } from '../../src/policy-diff/diff.js';
+import { diffPolicies } from '../../src/policy-diff/compare.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
 const folder = temporaryFolder(t);

@@ -4,7 +4,7 @@ import { Duplex } from 'node:stream';
 import { stringify } from 'yaml';
 import { type Hasher, localHasher } from '../../src/accounts/hasher.js';
 import { Passwords } from '../../src/accounts/passwords.js';
-import { logSettings } from '../../src/config/hash.js';
+import { logSettings } from '../../src/config/mask.js';
 import { type LoadedConfig, loadConfigToServe } from '../../src/config/load.js';
 import type { PageFile, PageFiles } from '../../src/endpoints/page-files.js';
 import type { Serve } from '../../src/http/exchange.js';

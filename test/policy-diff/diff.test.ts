@@ -5,8 +5,7 @@ import { stringify } from 'yaml';
 import { loadCandidate } from '../../src/config/candidate.js';
 import type { ConfigError } from '../../src/config/fault.js';
 import { loadConfig } from '../../src/config/load.js';
-import type { Bounds } from '../../src/policy-diff/compare.js';
-import { diffPolicies } from '../../src/policy-diff/diff.js';
+import { type Bounds, diffPolicies } from '../../src/policy-diff/compare.js';
 import { uncomparedSettings } from '../../src/policy-diff/uncompared.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 

@@ -6,7 +6,7 @@ import { METHODS } from '../../src/domain/methods.js';
 import type { Explanation } from '../../src/gate/explain.js';
 import { Simulator } from '../../src/pipeline/simulate.js';
 import { OTHER, type ServiceLimit, sessionOf, tokenOf, userOf } from '../../src/policy-diff/askers.js';
-import { diffPolicies } from '../../src/policy-diff/diff.js';
+import { diffPolicies } from '../../src/policy-diff/compare.js';
 import type { ChangedDecisions, ChangedRoute, PolicyDiff } from '../../src/policy-diff/report.js';
 import { temporaryFolder, writeConfig } from '../helpers/latchkey.js';
 import { options, Share, told } from '../helpers/property.js';

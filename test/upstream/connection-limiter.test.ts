@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import t from 'tap';
 import { ConnectionLimiter, type Permit } from '../../src/upstream/connection-limiter.js';
-import { ActiveCount } from '../../src/domain/active-count.js';
+import { ActiveCount } from '../../src/upstream/address.js';
 import { property } from '../helpers/property.js';
 
 const SIZE = 2;

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import type { KnownFleet } from '../../accounts/fleet-receipts.js';
 import type { Log } from '../../observe/log.js';
-import { fleetConfigs, fleetSidecars } from '../../observe/metrics/fleet.js';
+import { fleetConfigs, fleetSidecars } from '../../observe/metrics.js';
 import { linkAge } from '../../observe/metrics/store.js';
 import { readVersion } from '../../observe/version.js';
 import type { Endings } from '../../store/endings.js';

@@ -12,7 +12,7 @@ import { createPublicServer, listen, type PublicServer } from '../../listeners/s
 import { createRequestListener, refusalOutside } from '../../listeners/http.js';
 import type { createGrpcServer } from '../../listeners/decision/grpc/server.js';
 import { createDecisionListener, createDecisionServer } from '../../listeners/decision/check.js';
-import { configHash, logSettings } from '../../config/hash.js';
+import { configHash, logSettings } from '../../config/mask.js';
 import { Membership, nameOf } from '../fleet/membership.js';
 import { createRuntime, type Runtime } from '../runtime.js';
 import type { OpenedStore } from '../stores/open-store.js';

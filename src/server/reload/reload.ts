@@ -1,5 +1,5 @@
 import { ConfigError, formatFault } from '../../config/fault.js';
-import { logSettings } from '../../config/hash.js';
+import { logSettings } from '../../config/mask.js';
 import { directoryRules } from '../../config/directory-rules.js';
 import { type LoadedConfig, loadConfigToServe } from '../../config/load.js';
 import { keepUntilRestart, needsRestart } from '../../config/restart.js';

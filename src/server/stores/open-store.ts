@@ -3,7 +3,7 @@ import { DirectoryApplier } from '../../accounts/directory.js';
 import { localHasher } from '../../accounts/hasher.js';
 import { Passwords } from '../../accounts/passwords.js';
 import { loadSealingKey, Sealer } from '../../accounts/sealing.js';
-import { configHash } from '../../config/hash.js';
+import { configHash } from '../../config/mask.js';
 import type { LoadedConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema/config.js';
 import { type AuditLog, openAuditLog } from '../../observe/audit.js';

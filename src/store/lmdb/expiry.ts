@@ -1,10 +1,9 @@
 import type { EpochMs } from '../../domain/time.js';
 import type { Databases, Expiring } from './databases.js';
-import { removeLogout } from './provider-logouts.js';
+import { removeExpiredSudo, removeLogout, removeSession } from './session-store.js';
 import { readToken } from './read.js';
 import { removeToken } from './tokens.js';
 import { removeCount, removeKnownAddresses } from './login-throttle-store.js';
-import { removeExpiredSudo, removeSession } from './session-store.js';
 
 /** Behind every kind in the order of keys. */
 const LAST_KIND = '\uffff' as Expiring;

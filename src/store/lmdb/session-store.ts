@@ -2,13 +2,12 @@ import { isAsVerified, type VerifiedOwner } from '../../domain/user.js';
 import type { SessionCreation, SessionStore } from '../session-store.js';
 import type { Lists } from './lists.js';
 import type { LookUps } from './look-ups.js';
-import { isLoggedOut, noteLogouts } from './provider-logouts.js';
 import { readSession, readUser } from './read.js';
 import type { Transactions } from './transactions.js';
 import type { EpochMs } from '../../domain/time.js';
-import { encode, sudoOf } from '../records.js';
-import { countIndex, type Databases, listIndex } from './databases.js';
-import type { LoginUnderWay } from '../../domain/provider-logout.js';
+import { decode, encode, sudoOf } from '../records.js';
+import { countIndex, type Databases, listIndex, type StoredLogout } from './databases.js';
+import { isEndedBy, type LoginUnderWay, type NotedLogout } from '../../domain/provider-logout.js';
 import { type Session, sessionOverAt } from '../../domain/session.js';
 import type { SessionUse } from '../../domain/token.js';
 import { noteEnded } from './ended-log.js';
@@ -130,4 +129,41 @@ export function recordSessionUse(dbs: Databases, digest: string, use: SessionUse
   if (sessionOverAt(used) === sessionOverAt(session)) return;
   dbs.expiry.removeSync([sessionOverAt(session), 'session', digest]);
   dbs.expiry.putSync([sessionOverAt(used), 'session', digest], true);
+}
+
+/** Whether a logout that is noted ended a login. */
+function isLoggedOut(dbs: Databases, { logouts, ...login }: LoginUnderWay): boolean {
+  return logouts.some((name) => {
+    const noted = readLogout(dbs, name);
+    return noted !== undefined && isEndedBy(login, noted);
+  });
+}
+
+/** Writes logouts down; of two of one name the later one counts. Run it in a write transaction. */
+function noteLogouts(dbs: Databases, logouts: readonly NotedLogout[], until: EpochMs): void {
+  for (const { name, issuedAt, receivedAt } of logouts) {
+    const before = readLogout(dbs, name);
+    removeLogout(dbs, name);
+    const noted: StoredLogout = {
+      issuedAt: Math.max(issuedAt, before?.issuedAt ?? 0),
+      receivedAt: Math.max(receivedAt, before?.receivedAt ?? 0),
+      until: Math.max(until, before?.until ?? 0),
+    };
+    dbs.logouts.putSync(name, encode(noted));
+    dbs.expiry.putSync([noted.until, 'logout', name], true);
+  }
+}
+
+/** Removes the logout that an entry of the expiry index names. Run it in a write transaction. */
+export function removeLogout(dbs: Databases, name: string): void {
+  const noted = readLogout(dbs, name);
+  if (noted === undefined) return;
+  dbs.logouts.removeSync(name);
+  dbs.expiry.removeSync([noted.until, 'logout', name]);
+}
+
+function readLogout(dbs: Databases, name: string): StoredLogout | undefined {
+  const stored = dbs.logouts.get(name);
+  if (stored === undefined) return undefined;
+  return decode<StoredLogout>('provider logout', stored, ['issuedAt', 'receivedAt', 'until']);
 }

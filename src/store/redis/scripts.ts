@@ -1,15 +1,13 @@
-import { attemptScripts } from './attempt-scripts.js';
+import { attemptScripts, loginScripts } from './login-scripts.js';
 import { CHANGE } from './change-script.js';
 import { fleetScripts } from './fleet-scripts.js';
-import { loginScripts } from './login-scripts.js';
 import { maintenanceScripts } from './maintenance-scripts.js';
 import { marked } from './marks.js';
 import { prelude } from './prelude.js';
 import { readScripts } from './read-scripts.js';
 import { recoveryScripts } from './recovery-scripts.js';
 import { revocationScripts } from './revocation-scripts.js';
-import { rotationScripts } from './rotation-scripts.js';
-import { tokenScripts } from './token-scripts.js';
+import { rotationScripts, tokenScripts } from './token-scripts.js';
 import { usageScripts } from './usage-scripts.js';
 import { NO_WEBHOOKS, webhookEventScripts, webhookFunctions } from './webhook-events.js';
 import { webhookScripts } from './webhook-scripts.js';
