@@ -1,5 +1,5 @@
 import { METHODS } from '../domain/methods.js';
-import type { Verdict } from '../gate/gate.js';
+import type { Verdict } from '../gate/verdict.js';
 import type { Match } from '../policy/routes.js';
 import type { ComparedPolicies } from '../policy-diff/compare.js';
 import type { Change } from '../policy-diff/report.js';

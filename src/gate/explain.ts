@@ -9,7 +9,8 @@ import type { Decision } from '../policy/decide.js';
 import { nearMisses } from '../policy/nearby.js';
 import type { Route } from '../policy/route.js';
 import type { ConfigPosition } from '../policy/rules.js';
-import { Gate, type GateServices, type Verdict } from './gate.js';
+import { Gate, type GateServices } from './gate.js';
+import type { Verdict } from './verdict.js';
 import { identityFields } from './identity.js';
 import { isRefused, serviceOf } from './service.js';
 

@@ -6,56 +6,27 @@ import type { Refusal } from '../domain/refusal.js';
 import type { EpochMs } from '../domain/time.js';
 import type { LastSeen } from '../accounts/last-seen.js';
 import type { Tokens } from '../accounts/tokens.js';
-import type { WriteLimit, WritesLeft } from '../accounts/write-limit.js';
+import type { WriteLimit } from '../accounts/write-limit.js';
 import { hasBody, type RequestHead } from '../http/head.js';
-import type { Decision, Policy } from '../policy/decide.js';
+import type { Policy } from '../policy/decide.js';
 import type { EndpointRule, Route } from '../policy/route.js';
 import { guardedUser, type Match } from '../policy/routes.js';
 import type { Sites } from '../policy/sites.js';
 import type { Authenticator } from './authenticate.js';
 import type { Ownership } from './ownership.js';
+import { isRefused, type NamedService, serviceOf } from './service.js';
+import type { TokenLimits } from './token-limits.js';
 import {
+  type Admitted,
+  admitted,
   bodyOnRead,
   policyRefusal,
   refuseCredentialKind,
   refuseCrossOrigin,
+  refused,
   refuseServiceWorker,
-} from './refusals.js';
-import { isRefused, type NamedService, serviceOf } from './service.js';
-import type { TokenLimits } from './token-limits.js';
-
-/** A request that may go on, and what was found out about it on the way. */
-export interface Admitted {
-  readonly refusal?: undefined;
-  readonly route: Route;
-  /** The canonical path, in which the route's parameters stand. */
-  readonly path: string;
-  readonly action: string | null;
-  /** Who sent it; null on a route without authentication. */
-  readonly subject: Subject | null;
-  /** What the policy said; null where it was not asked. */
-  readonly decision: Decision | null;
-  /** What is left of the user's writes; absent when the request was not counted. */
-  readonly writes?: WritesLeft;
-  /** A built-in endpoint was asked for a record that is not the caller's own. */
-  readonly isOthers?: true;
-  /** The user that `refuse_if_active_tokens` guards; absent where the guard was not asked. */
-  readonly guarded?: { readonly userId: string; readonly isActive: boolean };
-}
-
-/** A request that gets no further. What was found out until then is kept for the log. */
-interface Refused {
-  readonly refusal: Refusal;
-  readonly route: Route | null;
-  readonly action: string | null;
-  readonly subject: Subject | null;
-  readonly decision: Decision | null;
-  readonly isOthers?: true;
-  readonly guarded?: Admitted['guarded'];
-}
-
-/** What the gate says of a request. */
-export type Verdict = Admitted | Refused;
+  type Verdict,
+} from './verdict.js';
 
 /** Purging by key and by URL, which clients do with each change of their content. */
 const FREE_ACTION = 'purge:select';
@@ -237,25 +208,6 @@ export class Gate {
 /** Nobody is kept from revoking a token, least of all by its use. */
 function revokes({ method }: RequestHead, { endpoint }: Route): boolean {
   return endpoint !== null && method === 'DELETE';
-}
-
-function admitted(
-  { route, path }: Match,
-  action: string | null,
-  subject: Subject | null,
-  decision: Decision | null,
-): Admitted {
-  return { route, path, action, subject, decision };
-}
-
-function refused(
-  refusal: Refusal,
-  route: Route | null,
-  action: string | null,
-  subject: Subject | null,
-  decision: Decision | null = null,
-): Refused {
-  return { refusal, route, action, subject, decision };
 }
 
 /** An endpoint that checks a password of its own. A browser's cookie still makes it a matter of origin. */

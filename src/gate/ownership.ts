@@ -7,7 +7,7 @@ import type { Refusal } from '../domain/refusal.js';
 import type { Tokens } from '../accounts/tokens.js';
 import { limitedDetail, type Policy } from '../policy/decide.js';
 import { type DefaultLimits, NO_DEFAULTS } from './token-limits.js';
-import { policyRefusal } from './refusals.js';
+import { policyRefusal } from './verdict.js';
 
 /** Whose a record is: the caller's, or somebody else's of the same customer. */
 export type Owner = 'self' | 'other';

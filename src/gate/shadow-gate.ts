@@ -5,7 +5,8 @@ import type { EpochMs } from '../domain/time.js';
 import type { RequestHead } from '../http/head.js';
 import type { Policy } from '../policy/decide.js';
 import type { Sites } from '../policy/sites.js';
-import { Gate, type GateServices, type Verdict } from './gate.js';
+import { Gate, type GateServices } from './gate.js';
+import type { Verdict } from './verdict.js';
 import { Ownership, type Owner } from './ownership.js';
 
 export interface OtherRules {

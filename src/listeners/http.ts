@@ -4,7 +4,7 @@ import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { Subject } from '../domain/credential.js';
 import type { BoundRequest } from '../gate/assertion.js';
-import type { Admitted, Verdict } from '../gate/gate.js';
+import type { Admitted, Verdict } from '../gate/verdict.js';
 import { type Reply, refusalReply, withCors, withHeaders } from '../http/replies.js';
 import { parseBody } from '../http/body.js';
 import { grpcReply, isGrpcCall } from '../http/grpc.js';

@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { BoundRequest } from '../gate/assertion.js';
-import type { Admitted, Verdict } from '../gate/gate.js';
+import type { Admitted, Verdict } from '../gate/verdict.js';
 import type { ParsedRequest } from '../http/exchange.js';
 import type { Reply } from '../http/replies.js';
 import type { UpgradeListener } from './http1-settings.js';

@@ -2,7 +2,7 @@ import type { Subject } from '../domain/credential.js';
 import { Frequent, type FrequentList, mergeFrequent } from '../domain/frequent.js';
 import { ownCopy } from '../domain/own-copy.js';
 import { type EpochMs, formatTime } from '../domain/time.js';
-import type { Verdict } from '../gate/gate.js';
+import type { Verdict } from '../gate/verdict.js';
 import type { RequestHead } from '../http/head.js';
 import { maskedStart } from '../observe/mask-tokens.js';
 import type { Change } from '../observe/metrics/shadow.js';

@@ -1,5 +1,5 @@
 import type { Subject } from '../domain/credential.js';
-import type { Verdict } from '../gate/gate.js';
+import type { Verdict } from '../gate/verdict.js';
 import type { RequestHead } from '../http/head.js';
 import { countBegun, observeDecision } from '../observe/metrics/requests.js';
 import type { RequestTrace } from '../observe/tracing.js';

@@ -1,7 +1,7 @@
 import { withoutSegments } from '../domain/path.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { BoundRequest } from '../gate/assertion.js';
-import type { Admitted, Verdict } from '../gate/gate.js';
+import type { Admitted, Verdict } from '../gate/verdict.js';
 import { type Reply, refusalReply, withHeaders } from '../http/replies.js';
 import type { RequestHead } from '../http/head.js';
 import { countRequest, observeFirstByte } from '../observe/metrics/requests.js';

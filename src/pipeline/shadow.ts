@@ -1,4 +1,4 @@
-import type { Verdict } from '../gate/gate.js';
+import type { Verdict } from '../gate/verdict.js';
 import { isUnknown, type ShadowGate } from '../gate/shadow-gate.js';
 import type { RequestHead } from '../http/head.js';
 import { countShadowDecision } from '../observe/metrics/shadow.js';

@@ -1,5 +1,6 @@
 import type { MaybePromise } from '../domain/maybe-promise.js';
-import type { Gate, Verdict } from '../gate/gate.js';
+import type { Gate } from '../gate/gate.js';
+import type { Verdict } from '../gate/verdict.js';
 import type { RequestHead } from '../http/head.js';
 import type { RequestTrace, Tracing } from '../observe/tracing.js';
 import type { Upstream } from '../upstream/upstreams.js';

@@ -1,5 +1,5 @@
 import type { RequestHead } from '../http/head.js';
-import type { Verdict } from '../gate/gate.js';
+import type { Verdict } from '../gate/verdict.js';
 import type { Match } from '../policy/routes.js';
 import { askers, type KnownAsker, type Names } from './askers.js';
 import type { PolicyDiff } from './report.js';

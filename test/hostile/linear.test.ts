@@ -1,5 +1,5 @@
 import t from 'tap';
-import { refuseCrossOrigin } from '../../src/gate/refusals.js';
+import { refuseCrossOrigin } from '../../src/gate/verdict.js';
 import { serviceOf } from '../../src/gate/service.js';
 import {
   readCreateToken,

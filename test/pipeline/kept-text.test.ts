@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import { LastSeen } from '../../src/accounts/last-seen.js';
 import type { Subject } from '../../src/domain/credential.js';
-import type { Verdict } from '../../src/gate/gate.js';
+import type { Verdict } from '../../src/gate/verdict.js';
 import type { RequestHead } from '../../src/http/head.js';
 import { createTracing } from '../../src/observe/tracing/spans.js';
 import { Casualties } from '../../src/pipeline/casualties.js';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { stringify } from 'yaml';
 import { withShadow } from '../../src/config/shadow.js';
-import type { Verdict } from '../../src/gate/gate.js';
+import type { Verdict } from '../../src/gate/verdict.js';
 import type { RequestHead } from '../../src/http/head.js';
 import { Casualties, describeCasualties } from '../../src/pipeline/casualties.js';
 import type { Services } from '../../src/pipeline/services.js';

@@ -1,7 +1,7 @@
 import type { IncomingRequest, OutgoingResponse, Serve } from '../../http/exchange.js';
 import { METHODS } from '../../domain/methods.js';
 import type { Refusal } from '../../domain/refusal.js';
-import type { Admitted } from '../../gate/gate.js';
+import type { Admitted } from '../../gate/verdict.js';
 import { refusalReply, type Reply } from '../../http/replies.js';
 import type { RequestHead } from '../../http/head.js';
 import { writeReply } from '../../http/write-reply.js';

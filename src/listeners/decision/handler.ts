@@ -1,5 +1,5 @@
 import type { Refusal } from '../../domain/refusal.js';
-import type { Verdict } from '../../gate/gate.js';
+import type { Verdict } from '../../gate/verdict.js';
 import type { PeerSocket } from '../../http/client-address.js';
 import { firstField } from '../../http/fields.js';
 import type { RequestHead } from '../../http/head.js';

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { Refusal } from '../../../domain/refusal.js';
-import type { Admitted } from '../../../gate/gate.js';
+import type { Admitted } from '../../../gate/verdict.js';
 import type { PeerSocket } from '../../../http/client-address.js';
 import type { RequestHead } from '../../../http/head.js';
 import type { Reply } from '../../../http/replies.js';

@@ -1,9 +1,63 @@
+import type { WritesLeft } from '../accounts/write-limit.js';
+import type { Subject } from '../domain/credential.js';
+import { isRead } from '../domain/methods.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
-import { isRead } from '../domain/methods.js';
-import type { EndpointRule, Route } from '../policy/route.js';
-import type { Subject } from '../domain/credential.js';
 import type { Decision } from '../policy/decide.js';
+import type { EndpointRule, Route } from '../policy/route.js';
+import type { Match } from '../policy/routes.js';
+
+/** A request that may go on, and what was found out about it on the way. */
+export interface Admitted {
+  readonly refusal?: undefined;
+  readonly route: Route;
+  /** The canonical path, in which the route's parameters stand. */
+  readonly path: string;
+  readonly action: string | null;
+  /** Who sent it; null on a route without authentication. */
+  readonly subject: Subject | null;
+  /** What the policy said; null where it was not asked. */
+  readonly decision: Decision | null;
+  /** What is left of the user's writes; absent when the request was not counted. */
+  readonly writes?: WritesLeft;
+  /** A built-in endpoint was asked for a record that is not the caller's own. */
+  readonly isOthers?: true;
+  /** The user that `refuse_if_active_tokens` guards; absent where the guard was not asked. */
+  readonly guarded?: { readonly userId: string; readonly isActive: boolean };
+}
+
+/** A request that gets no further. What was found out until then is kept for the log. */
+interface Refused {
+  readonly refusal: Refusal;
+  readonly route: Route | null;
+  readonly action: string | null;
+  readonly subject: Subject | null;
+  readonly decision: Decision | null;
+  readonly isOthers?: true;
+  readonly guarded?: Admitted['guarded'];
+}
+
+/** What the gate says of a request. */
+export type Verdict = Admitted | Refused;
+
+export function admitted(
+  { route, path }: Match,
+  action: string | null,
+  subject: Subject | null,
+  decision: Decision | null,
+): Admitted {
+  return { route, path, action, subject, decision };
+}
+
+export function refused(
+  refusal: Refusal,
+  route: Route | null,
+  action: string | null,
+  subject: Subject | null,
+  decision: Decision | null = null,
+): Refused {
+  return { refusal, route, action, subject, decision };
+}
 
 /**
  * Refuses what another site made a browser send with the session cookie.
