@@ -1,4 +1,4 @@
-import type { Http2Session } from 'node:http2';
+import { constants, type Http2Session, type ServerHttp2Session } from 'node:http2';
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import { CONNECTION_SPECIFIC } from './http2-fields.js';
 
@@ -27,6 +27,25 @@ export function destroyBetweenReads(session: Http2Session, doomed?: () => void):
  */
 function releaseFrames(error: Error): void {
   void error.stack;
+}
+
+/** The highest stream id: a GOAWAY that says that the end is near, and nothing of any stream (RFC 9113 6.8). */
+const ANY_STREAM = 2 ** 31 - 1;
+
+/**
+ * Keeps what ends a session or its streams out of reads of its connection. Node runs JavaScript while nghttp2 reads, and a
+ * reset in it makes nghttp2 send at once, within its own call. What that ends is freed, and the read goes on with it:
+ *
+ * - Node destroys a session in the middle of a read: see {@link destroyBetweenReads}.
+ * - Node refuses a new stream of a session that is closing with a reset. If the GOAWAY of that session waits to be sent,
+ *   it frees every stream above the one that it names, and so the one that is being read: the heap is corrupted
+ *   (`session_close_stream_on_goaway`). So a GOAWAY names no stream; a refused one gets a reset.
+ */
+export function keepOutOfReads(session: ServerHttp2Session): void {
+  destroyBetweenReads(session);
+  const goaway = session.goaway.bind(session);
+  session.goaway = (code = constants.NGHTTP2_NO_ERROR, _lastStream?: number, data?: NodeJS.ArrayBufferView) =>
+    goaway(code, ANY_STREAM, data);
 }
 
 /** Fields as `node:http2` takes them. */

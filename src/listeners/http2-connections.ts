@@ -10,7 +10,7 @@ import {
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { guarded } from '../domain/guarded.js';
-import { destroyBetweenReads } from '../http/http2.js';
+import { keepOutOfReads } from '../http/http2.js';
 import { brokenByClient } from './http2-response.js';
 
 /** Requests side by side on one connection (RFC 9113 6.5.2 recommends no fewer). */
@@ -31,8 +31,6 @@ const HEAD_SIZES = 2;
 const FIELD_BYTES = 32;
 /** After the end of a connection was announced, its client is waited for so long. */
 const FAREWELL_MS = 1_000;
-/** The highest stream id: a GOAWAY that says that the end is near, and nothing of any stream (RFC 9113 6.8). */
-const ANY_STREAM = 2 ** 31 - 1;
 
 /** Limits of connections and heads. */
 export type ListenerLimits = Pick<Config['limits'], 'head_size' | 'head_timeout' | 'keep_alive'>;
@@ -238,20 +236,4 @@ export class Http2Connections {
     if (code === undefined) session.destroy();
     else session.destroy(new Error('the client misuses the connection'), code);
   }
-}
-
-/**
- * Keeps what ends a session or its streams out of reads of its connection. Node runs JavaScript while nghttp2 reads, and a
- * reset in it makes nghttp2 send at once, within its own call. What that ends is freed, and the read goes on with it:
- *
- * - Node destroys a session in the middle of a read: see {@link destroyBetweenReads}.
- * - Node refuses a new stream of a session that is closing with a reset. If the GOAWAY of that session waits to be sent,
- *   it frees every stream above the one that it names, and so the one that is being read: the heap is corrupted
- *   (`session_close_stream_on_goaway`). So a GOAWAY names no stream; a refused one gets a reset.
- */
-function keepOutOfReads(session: ServerHttp2Session): void {
-  destroyBetweenReads(session);
-  const goaway = session.goaway.bind(session);
-  session.goaway = (code = constants.NGHTTP2_NO_ERROR, _lastStream?: number, data?: NodeJS.ArrayBufferView) =>
-    goaway(code, ANY_STREAM, data);
 }

@@ -60,3 +60,8 @@ function isLogin(login: string): boolean {
     key !== '' && login.length <= MAX_LOGIN && printable(login) === login && !isReservedLogin(key)
   );
 } // prettier-ignore
+
+/** The provider's own session, when it names one. */
+export function sidOf({ sid }: Claims): string | null {
+  return typeof sid === 'string' && sid.length <= 255 ? sid : null;
+}

@@ -9,13 +9,13 @@ import type { ProviderLogin } from '../../domain/session.js';
 import { type EpochMs, HOUR_MS } from '../../domain/time.js';
 import type { User } from '../../domain/user.js';
 import type { DirectoryStore } from '../../store/directory-store.js';
-import type { Claims } from './claims.js';
+import { type Claims, sidOf } from './claims.js';
 import type { LoginLimits } from './login-limits.js';
 import { LOGIN_TIME_MS, type LoginState, type LoginStates } from './login-states.js';
 import type { LogoutTokens } from './logout-tokens.js';
 import { type Discovered, Provider } from './provider.js';
 import { idOfPerson, ProviderUsers } from './provider-users.js';
-import { LoginFailed, type LoginFailure, type ProviderSettings } from './settings.js';
+import { isGuess, LoginFailed, type LoginFailure, type ProviderSettings } from './settings.js';
 
 /** Told what happens; for metrics and the log. */
 export interface OidcEvents {
@@ -237,20 +237,8 @@ function notBegun(): LoginFailed {
   return new LoginFailed('not_begun', 'this browser has no such login under way');
 }
 
-/** Whether an answer was made up, as far as anybody can tell. */
-function isGuess(error: unknown): boolean {
-  return (
-    error instanceof LoginFailed && (error.failure === 'not_begun' || error.failure === 'invalid_answer')
-  );
-}
-
 function loginOf(name: string, { id }: User, claims: Claims, begunAt: EpochMs) {
   const sid = sidOf(claims);
   const issuedAt = typeof claims['iat'] === 'number' ? claims['iat'] * 1000 : 0;
   return { name, sid, underWay: { logouts: logoutsOfLogin(name, id, sid), issuedAt, begunAt } };
-}
-
-/** The provider's own session, when it names one. */
-function sidOf({ sid }: Claims): string | null {
-  return typeof sid === 'string' && sid.length <= 255 ? sid : null;
 }

@@ -41,3 +41,10 @@ export class LoginFailed extends Error {
     this.failure = failure;
   }
 }
+
+/** Whether an answer was made up, as far as anybody can tell. */
+export function isGuess(error: unknown): boolean {
+  return (
+    error instanceof LoginFailed && (error.failure === 'not_begun' || error.failure === 'invalid_answer')
+  );
+}
