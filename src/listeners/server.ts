@@ -91,6 +91,11 @@ class PlainServer extends TcpServer implements PublicServer {
     this.on('close', () => connections.stop());
   }
 
+  override close(callback?: (error?: Error) => void): this {
+    this.#connections.endAfterAnswers();
+    return super.close(callback);
+  }
+
   get tunnels(): ReadonlySet<Duplex> {
     return this.#connections.tunnels;
   }
