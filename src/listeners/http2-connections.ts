@@ -35,7 +35,10 @@ const FAREWELL_MS = 1_000;
 const ANY_STREAM = 2 ** 31 - 1;
 
 /** Limits of connections and heads. */
-export type ListenerLimits = Pick<Config['limits'], 'head_size' | 'head_timeout' | 'keep_alive'>;
+export type ListenerLimits = Pick<
+  Config['limits'],
+  'head_size' | 'head_fields' | 'head_timeout' | 'keep_alive'
+>;
 
 /** One connection that speaks HTTP/2. */
 interface Connection {
