@@ -3,10 +3,10 @@ import type { Duplex } from 'node:stream';
 import type { IncomingRequest, OutgoingResponse } from './exchange.js';
 import type { Reply } from './replies.js';
 
-/** How long the rest of a body that nobody wants is read and dropped before the connection is closed. */
+/** A client that sends nothing for so long of a body that nobody wants has its answer: the connection is closed. */
 const LINGER_MS = 500;
 
-/** How long the rest of such a body may take on a connection that serves on behind it, however steadily it comes. */
+/** How long the rest of such a body is read and dropped, however steadily it comes. */
 const REST_MS = 10_000;
 /** How long a client has to take an answer that was written straight to its connection, and to close that. */
 const RAW_LINGER_MS = 5_000;
@@ -77,15 +77,19 @@ export function writeReply(
   lingeringEnd(req, res);
 }
 
-/** Ends an answer whose connection closes behind it when the client has sent the rest of its body, or after a moment. */
+/** Ends an answer whose connection closes behind it when the client has sent the rest of its body, or no more of it for a moment. */
 export function lingeringEnd(req: IncomingRequest, res: OutgoingResponse): void {
+  const refresh = () => void quiet.refresh();
   const end = () => {
-    clearTimeout(timer);
-    req.off('end', end).off('close', end);
+    clearTimeout(quiet);
+    clearTimeout(limit);
+    req.off('data', refresh).off('end', end).off('close', end);
     res.end();
   };
-  const timer = setTimeout(end, LINGER_MS);
+  const quiet = setTimeout(end, LINGER_MS);
+  const limit = setTimeout(end, REST_MS);
   req
+    .on('data', refresh)
     .on('end', end)
     .on('close', end)
     .on('error', () => undefined);

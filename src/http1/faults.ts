@@ -15,7 +15,7 @@ export const FAULTS = {
   head_too_large: 'RFC 9110 5.4: the head is over the limit',
   too_many_fields: 'RFC 9110 5.4: the field lines are over the limit',
   host_missing: 'RFC 9112 3.2: HTTP/1.1 requires Host',
-  host_repeated: 'RFC 9112 3.2: one Host at most',
+  host_repeated: 'RFC 9112 3.2: one Host in a request at most',
   host_invalid: 'RFC 9112 3.2: Host is a host name or an IP literal with an optional port',
   host_mismatch: 'RFC 9112 3.2.2: the host of an absolute target is that of Host',
   length_invalid: 'RFC 9110 8.6: 1 to 15 digits, and no tab behind them',

@@ -19,7 +19,8 @@ export class ResponseParser extends MessageParser {
   #informational = 0;
 
   constructor(limits: MessageLimits) {
-    super(limits, new Framing(false));
+    // Host means nothing in an answer.
+    super(limits, new Framing(false, false));
   }
 
   /**

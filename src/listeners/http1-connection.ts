@@ -60,6 +60,22 @@ export class Http1Connection {
     return this.#settings.keepAliveHint;
   }
 
+  /** Nothing came since it was opened. */
+  get isSilent(): boolean {
+    return this.phase === 'head' && !this.#parser.hasBegun;
+  }
+
+  /** Ends it at once, whatever it is at. */
+  destroy(): void {
+    if (this.#response === undefined) this.socket.destroy();
+    else this.#response.destroy();
+  }
+
+  /** The answer that is still to begin is the last one. */
+  endAfterAnswer(): void {
+    if (this.#response?.headersSent === false) this.#response.shouldKeepAlive = false;
+  }
+
   /** The head did not arrive in time. */
   headTimedOut(): void {
     this.#refuse({ refusal: 'too_slow', detail: 'the request took too long to arrive' });
@@ -202,8 +218,7 @@ export class Http1Connection {
     this.#isOver = true;
     this.#enter('closing');
     if (this.#response?.headersSent === true) {
-      flushWrites(socket);
-      socket.destroy();
+      this.#response.destroy();
       return;
     }
     writeRawReply(socket, this.#settings.answerOf(refusal, this.#request), newRequestId());
@@ -239,7 +254,8 @@ export class Http1Connection {
       this.read();
     }
     // A client that ends its side does not wait for an answer any more.
-    this.socket.end();
+    if (this.#response?.wouldLookWhole === true) this.#response.destroy();
+    else this.socket.end();
   };
 
   readonly #onDrain = (): void => {

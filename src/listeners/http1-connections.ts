@@ -6,6 +6,8 @@ import type { ListenerLimits } from './http2-connections.js';
 
 /** Limits of time are looked after this often, or four times in the shortest of them. */
 const MAX_SWEEP_MS = 500;
+/** The first request of a connection may be on its way for so long. */
+const SILENT_MS = 1_000;
 
 /** The connections of a port that speak HTTP/1.1, with their limits of time. */
 export class Http1Connections implements Http1Owner {
@@ -40,17 +42,26 @@ export class Http1Connections implements Http1Owner {
     this.#open.delete(connection);
   }
 
-  /** Closes the connections that wait for their next request, behind what their clients still have to take. */
+  /** Answers that are still to begin tell their clients that the connection ends. */
+  endAfterAnswers(): void {
+    for (const connection of this.#open) connection.endAfterAnswer();
+  }
+
+  /**
+   * Closes the connections that wait for their next request, behind what their clients still have to take, and those that said
+   * nothing for a moment.
+   */
   closeIdle(): void {
-    for (const { phase, socket } of this.#open) {
-      if (phase !== 'idle') continue;
+    const silentSince = performance.now() - SILENT_MS;
+    for (const { phase, isSilent, since, socket } of this.#open) {
+      if (phase !== 'idle' && !(isSilent && since < silentSince)) continue;
       if (socket.writableLength > 0) socket.destroySoon();
       else socket.destroy();
     }
   }
 
   destroyAll(): void {
-    for (const { socket } of this.#open) socket.destroy();
+    for (const connection of this.#open) connection.destroy();
   }
 
   /** No further connection comes. */
@@ -62,11 +73,11 @@ export class Http1Connections implements Http1Owner {
     const { head_timeout, keep_alive } = this.#limits;
     const now = performance.now();
     for (const connection of this.#open) {
-      const { phase, since, socket } = connection;
+      const { phase, since } = connection;
       if (phase === 'exchange') continue;
       if (now - since < (phase === 'head' ? head_timeout : keep_alive)) continue;
       if (phase === 'head') connection.headTimedOut();
-      else socket.destroy();
+      else connection.destroy();
     }
   }
 }

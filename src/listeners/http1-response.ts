@@ -37,6 +37,8 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
   readonly #minor: number;
   #head = '';
   #hasBody = true;
+  /** Nothing but the end of the connection ends the body. */
+  #endsWithConnection = false;
   #trailers: readonly string[] | undefined;
   #isEnded = false;
   #isAbandoned = false;
@@ -64,6 +66,11 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     return this.#isEnded;
   }
 
+  /** Part of it is still to come, or to be sent, and a clean end of the connection would hide that. */
+  get wouldLookWhole(): boolean {
+    return this.#endsWithConnection && (!this.#isEnded || this.#socket.writableLength > 0);
+  }
+
   writeHead(status: number, reason: string, fields: readonly string[]): this {
     let framing: Length = UNFRAMED;
     let hasDate = false;
@@ -84,8 +91,8 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     const hasBody = !this.#isHead && status !== 204 && status !== 304;
     const isChunked = framing === UNFRAMED && hasBody && this.#minor === 1;
     // Without a length, the connection's end is that of the body.
-    if (connection !== undefined || (framing === UNFRAMED && this.#minor === 0))
-      this.shouldKeepAlive = false;
+    const isUnframed = framing === UNFRAMED && this.#minor === 0;
+    if (connection !== undefined || isUnframed) this.shouldKeepAlive = false;
     if (!hasDate) lines.push('Date', httpDate());
     if (connection === undefined) {
       if (this.shouldKeepAlive) lines.push('Connection', 'keep-alive', 'Keep-Alive', this.#connection.keepAliveHint);
@@ -93,6 +100,7 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
     }
     this.#head = responseHead(status, reason, lines, isChunked ? CHUNKED : framing);
     this.#hasBody = hasBody;
+    this.#endsWithConnection = isUnframed && hasBody;
     this.chunkedEncoding = isChunked;
     this.headersSent = true;
     return this;
@@ -142,8 +150,11 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
   }
 
   destroy(): this {
-    flushWrites(this.#socket);
-    this.#socket.destroy();
+    const socket = this.#socket;
+    flushWrites(socket);
+    // A reset says that it broke. A TLS connection says so itself: it ends without an alert (RFC 9112 9.8).
+    if (this.wouldLookWhole && !('encrypted' in socket)) socket.resetAndDestroy();
+    else socket.destroy();
     return this;
   }
 

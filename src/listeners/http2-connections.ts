@@ -33,7 +33,10 @@ const FIELD_BYTES = 32;
 const FAREWELL_MS = 1_000;
 
 /** Limits of connections and heads. */
-export type ListenerLimits = Pick<Config['limits'], 'head_size' | 'head_timeout' | 'keep_alive'>;
+export type ListenerLimits = Pick<
+  Config['limits'],
+  'head_size' | 'head_fields' | 'head_timeout' | 'keep_alive'
+>;
 
 /** One connection that speaks HTTP/2. */
 interface Connection {

@@ -51,10 +51,11 @@ export function createPublicServer(
   handlers: PortHandlers,
 ): PublicServer {
   const { serve, upgrade, unreadable, fault, answerOf = refusalReply } = handlers;
-  const { head_size } = limits;
+  const { head_size, head_fields } = limits;
   const settings = {
-    // The head reader counts fields and measures the target, so that its refusal is one of a request.
-    limits: { ...DEFAULT_LIMITS, head_size, target_size: head_size, head_fields: head_size },
+    // The head reader counts fields and measures the target, so that its refusal is one of a request. A parser keeps what it
+    // read for the next head, and thousands of fields would take a megabyte of each idle connection.
+    limits: { ...DEFAULT_LIMITS, head_size, target_size: head_size, head_fields: 2 * head_fields },
     keepAliveHint: `timeout=${Math.floor(limits.keep_alive / 1_000)}`,
     serve,
     upgrade,
@@ -89,6 +90,11 @@ class PlainServer extends TcpServer implements PublicServer {
     this.#connections = connections;
     this.on('connection', (socket: Socket) => connections.accept(socket));
     this.on('close', () => connections.stop());
+  }
+
+  override close(callback?: (error?: Error) => void): this {
+    this.#connections.endAfterAnswers();
+    return super.close(callback);
   }
 
   get tunnels(): ReadonlySet<Duplex> {

@@ -72,6 +72,7 @@ export class TlsServer extends Server {
   /** Stops accepting, and tells what is open of the end. Connections of HTTP/1 that are idle stay until somebody closes them. */
   override close(callback?: (error?: Error) => void): this {
     this.#draining = true;
+    this.#http1.endAfterAnswers();
     this.#http2.drain();
     return super.close((error) => {
       clearInterval(this.#sweep);

@@ -18,6 +18,8 @@ export function parseRefusal(fault: Fault): Refusal {
         refusal: 'fields_too_large',
         detail: 'the request target and header fields are too long together',
       };
+    case 'too_many_fields':
+      return { refusal: 'fields_too_large', detail: 'far too many header fields' };
     case 'chunk_line_too_long':
     case 'extensions_too_large':
       return { refusal: 'body_too_large', detail: 'the chunk extensions are too long' };

@@ -1,7 +1,7 @@
 import { maxHeaderSize } from 'node:http';
 import type { Socket } from 'node:net';
 import { firstField } from '../http/fields.js';
-import { batchWrites } from '../http/write-batch.js';
+import { batchWrites, isHeldBack } from '../http/write-batch.js';
 import { DATA, END, HEAD, INFORMATIONAL, NEED_DATA } from '../http1/events.js';
 import { DEFAULT_LIMITS, type MessageLimits } from '../http1/limits.js';
 import { ResponseParser } from '../http1/response-parser.js';
@@ -43,6 +43,8 @@ export class Connection implements UpstreamExchange {
   #request: UpstreamRequest | undefined;
   #handler: ResponseHandler | undefined;
   #body: RequestBodyWriter | undefined;
+  /** The batch in which the head of the request is sent. */
+  #batch = 0;
   #served = 0;
   #isClosed = false;
 
@@ -93,6 +95,11 @@ export class Connection implements UpstreamExchange {
     this.#socket = socket;
     socket
       .on('data', (chunk: Buffer) => {
+        // What was there before the request was sent is no answer to it.
+        if (this.#request !== undefined && isHeldBack(socket, this.#batch)) {
+          this.#fail(new UpstreamFault('UND_ERR_SOCKET', 'bytes came before the request was sent'));
+          return;
+        }
         this.#parser.feed(chunk);
         this.#read();
       })
@@ -123,7 +130,7 @@ export class Connection implements UpstreamExchange {
     this.#parser.expect(method);
     handler.onRequestStart();
     if (this.#isClosed) return;
-    batchWrites(socket);
+    this.#batch = batchWrites(socket);
     socket.write(head, 'latin1');
     if (body === undefined) return;
     this.#body = new RequestBodyWriter(socket, length, (error) => this.#fail(error));

@@ -108,6 +108,17 @@ t.test('heads over the limits: many fields, long fields, long targets', async (t
   t.equal(upstream.received.length, 1);
 }); // prettier-ignore
 
+t.test('thousands of fields end their connection, which would keep them in memory', async (t) => {
+  const { server, url } = await serve(t, {});
+  const before = await metric(server, 'latchkey_process_resident_memory_bytes');
+  const names = Array.from({ length: 2_500 }, (_, i) => `${i}:\r\n`).join('');
+  const { closed } = open(url, 300, `GET /x HTTP/1.1\r\nHost: a\r\n${names}\r\n`);
+  await until(() => closed.count === 300, 'all are closed');
+  t.ok(closed.answers.every((answer) => answer.startsWith('HTTP/1.1 431 ')));
+  const grown = (await metric(server, 'latchkey_process_resident_memory_bytes')) - before;
+  t.ok(grown < 100 * 2 ** 20, `grown by ${Math.round(grown / 2 ** 20)} MiB`);
+});
+
 t.test('a body of a built-in endpoint: too long, too slow', async (t) => {
   const { url } = await serve(t, { limits: { body_size: '1KiB', body_timeout: '300ms' } });
   t.equal((await send(url, '/login', { body: new URLSearchParams({ user: 'u'.repeat(2_000) }) })).status, 413);

@@ -288,6 +288,7 @@ t.test('how an answer ends, and whether the connection goes on', async (t) => {
   const rows: readonly (readonly [method: string, text: string, reads: string[], goesOn: boolean])[] = [
     ['GET', `${OK}Content-Length: 2\r\n\r\nok`, ['200 2'], true],
     ['GET', `${OK}Content-Length: 0\r\n\r\n`, ['200 0'], true],
+    ['GET', `${OK}Host: a\r\nHost: b\r\nContent-Length: 2\r\n\r\nok`, ['200 2'], true],
     ['GET', 'HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok', ['200 2'], true],
     ['GET', `${OK_CHUNKED}2\r\nok\r\n0\r\nX: y\r\n\r\n`, ['200 2'], true],
     ['GET', `${OK_CHUNKED}2\r\nok\r\n0\r\nConnection: close\r\n\r\n`, ['200 2'], false],

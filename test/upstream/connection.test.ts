@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { Address } from '../../src/upstream/address.js';
 import type { ResponseHandler, UpstreamExchange } from '../../src/upstream/upstream-request.js';
@@ -85,3 +86,26 @@ t.test('a connection that was paused behind the last byte of an answer takes the
   for (let i = 0; i < 2; i++)
     t.equal(await new Promise((done) => address.pool.dispatch(GET, new SlowReader(done))), 'complete');
 }); // prettier-ignore
+
+t.test('what came before a request was sent is no answer to it', async (t) => {
+  let requests = 0;
+  let opened: Socket | undefined;
+  const answer = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
+  const { url: serverUrl } = await serveTcp(t, (socket) => {
+    opened = socket;
+    socket.setNoDelay(true).on('data', () => {
+      requests += 1;
+      socket.write(answer);
+    });
+  });
+  const address = new Address(serverUrl, { connect_timeout: 2_000, tls: null });
+  t.teardown(() => address.pool.destroy());
+  const ask = () => new Promise((done) => address.pool.dispatch(GET, new SlowReader(done)));
+  t.equal(await ask(), 'complete');
+  // In the turn of a timer: what is written to sockets in it goes out when they were read.
+  await sleep(100);
+  const asked = ask();
+  opened?.write(answer);
+  t.same([await asked, requests], ['error', 1]);
+  t.equal(await ask(), 'complete', 'the next one has another connection');
+});

@@ -1,0 +1,102 @@
+import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { startFixture } from '../helpers/fixture.js';
+import { serveTcp } from '../helpers/http.js';
+import { openRaw } from '../helpers/raw-client.mjs';
+import { until } from '../helpers/until.js';
+
+const CHUNKS = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n';
+const REST = '5\r\n done\r\n0\r\n\r\n';
+/** What the upstream does with a request, by its path. */
+const BEHAVIOURS: Readonly<Record<string, (socket: Socket) => void>> = {
+  '/whole': (socket) => void socket.write(CHUNKS + REST),
+  '/breaks': (socket) => {
+    socket.write(CHUNKS);
+    setTimeout(() => socket.destroy(), 500);
+  },
+  '/goes-on': (socket) => void socket.write(CHUNKS),
+  '/later': (socket) => void setTimeout(() => socket.write(CHUNKS + REST), 500),
+}; // prettier-ignore
+const { url: upstreamUrl } = await serveTcp(t, (socket) => {
+  socket.on('data', (data) => {
+    const [, path = ''] = /^[A-Z]+ (\S+) HTTP/.exec(data.toString('latin1')) ?? [];
+    BEHAVIOURS[path]?.(socket);
+  });
+});
+const config = {
+  upstream: undefined,
+  upstreams: { api: { url: upstreamUrl, idle_timeout: '2s' } },
+  default_route: { auth: 'none' },
+  routes: [{ path: '/private', action: 'service:read' }],
+};
+const { url } = await startFixture(t, config);
+
+const get = (path: string, version = '1.1') => `GET ${path} HTTP/${version}\r\nHost: a\r\n\r\n`;
+
+t.test('an answer to HTTP/1.0 that breaks never looks whole', { timeout: 60_000 }, async (t) => {
+  const drained = await startFixture(t, { ...config, limits: { drain_timeout: '1s' } });
+  const rows: [string, () => ReturnType<typeof openRaw>, string][] = [
+    ['it is whole', () => openRaw(url, { bytes: get('/whole', '1.0') }), 'undefined'],
+    ['the upstream breaks', () => openRaw(url, { bytes: get('/breaks', '1.0') }), 'ECONNRESET'],
+    ['the upstream stops', () => openRaw(url, { bytes: get('/goes-on', '1.0') }), 'ECONNRESET'],
+    ['the client ends its side', () => {
+      const client = openRaw(url, { bytes: get('/goes-on', '1.0'), halfOpen: true });
+      setTimeout(() => client.socket.end(), 300);
+      return client;
+    }, 'ECONNRESET'],
+    ['the server ends', () => {
+      const client = openRaw(drained.url, { bytes: get('/goes-on', '1.0') });
+      setTimeout(() => void drained.server.stop(), 300);
+      return client;
+    }, 'ECONNRESET'],
+  ]; // prettier-ignore
+  await Promise.all(
+    rows.map(async ([about, open, error]) => {
+      const client = open();
+      await until(() => client.ended, about);
+      t.match(client.text(), /half/, `${about}: it began`);
+      t.match(String(client.error), error, about);
+      client.socket.destroy();
+    }),
+  );
+});
+
+/** Sends a body in pieces to a request that is refused at once, and reads nothing before `ms` are over. */
+async function upload(piece: string, every: number, ms: number) {
+  const client = openRaw(url, { reads: false });
+  client.write('POST /private HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n');
+  const startedAt = Date.now();
+  while (Date.now() - startedAt < ms && client.error === undefined) {
+    client.write(piece);
+    await sleep(every);
+  }
+  client.socket.resume();
+  return { client, startedAt };
+}
+
+t.test('a refused upload has its answer, but no time without end', { timeout: 60_000 }, async (t) => {
+  const slow = upload('x'.repeat(65_536), 100, 2_000).then(async ({ client }) => {
+    await until(() => client.text().includes('\r\n\r\n'), 'the answer');
+    t.match(client.text(), /^HTTP\/1\.1 401 /);
+    client.socket.destroy();
+  });
+  const dripping = upload('x', 200, 30_000).then(({ client, startedAt }) => {
+    const took = Date.now() - startedAt;
+    t.ok(client.error !== undefined && took > 8_000 && took < 29_000, `closed after ${took} ms`);
+  });
+  await Promise.all([slow, dripping]);
+});
+
+t.test('a drain waits for no silent connection, and tells those who wait for an answer', async (t) => {
+  const { url: ending, server } = await startFixture(t, config);
+  const silent = openRaw(ending);
+  const waiting = openRaw(ending, { bytes: get('/later') });
+  await sleep(300);
+  const startedAt = Date.now();
+  t.match(await server.stop(), { code: 0 });
+  const took = Date.now() - startedAt;
+  t.ok(took < 10_000, `it took ${took} ms of 30 s`);
+  await until(() => silent.ended && waiting.ended, 'both are told');
+  t.match(waiting.text(), /\r\nConnection: close\r\n[^]*\r\n0\r\n\r\n$/);
+});
