@@ -1,5 +1,10 @@
 import { connect, isIP, type Socket } from 'node:net';
-import { connect as connectTls, type ConnectionOptions } from 'node:tls';
+import {
+  connect as connectTls,
+  type ConnectionOptions,
+  createSecureContext,
+  type SecureContext,
+} from 'node:tls';
 import { type Answer, noAnswer, type Probe } from './message.js';
 import { readAnswer } from './read-answer.js';
 
@@ -52,6 +57,9 @@ export function tlsOptions(
   };
 }
 
+/** Made once: it costs as much as a handshake. */
+let shared: SecureContext | undefined;
+
 /** Sessions that spare both sides most of the next handshake. */
 const sessions = new WeakMap<Destination, Buffer>();
 
@@ -59,7 +67,9 @@ const sessions = new WeakMap<Destination, Buffer>();
 function open(to: Destination): Socket {
   if (!to.isTls) return connect({ host: to.host, port: to.port });
   const session = sessions.get(to);
-  const socket = connectTls(tlsOptions(to, { ALPNProtocols: ['http/1.1'], ...(session === undefined ? {} : { session }) }));
+  const secureContext = (shared ??= createSecureContext(OLD_TLS));
+  const options = { secureContext, ALPNProtocols: ['http/1.1'], ...(session === undefined ? {} : { session }) };
+  const socket = connectTls(tlsOptions(to, options));
   return socket.on('session', (made) => sessions.set(to, made));
 } // prettier-ignore
 
