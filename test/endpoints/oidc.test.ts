@@ -364,7 +364,7 @@ t.test('whatever sends a browser to the callback, the login that it began goes o
 t.test('a client with a secret in the body, and one without', async (t) => {
   const rows = [['post', 'secret', ['client_secret_post']], ['none', null, ['client_secret_basic', 'none']]] as const;
   for (const [authentication, client_secret, methods] of rows) {
-    const fresh = await IdentityProvider.start(t);
+    const fresh = await IdentityProvider.start(t, 'ES256');
     Object.assign(fresh, { authentication, metadata: { token_endpoint_auth_methods_supported: methods } });
     const { request } = await startInProcess(t, { login: { oidc: [providerOf('sso', fresh.url, { client_secret })], public_url: 'https://api.example' } });
     const begun = await request('/_latchkey/oidc/sso/login');
