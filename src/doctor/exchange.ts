@@ -1,5 +1,10 @@
 import { connect, isIP, type Socket } from 'node:net';
-import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import {
+  connect as connectTls,
+  type ConnectionOptions,
+  createSecureContext,
+  type SecureContext,
+} from 'node:tls';
 import { type Answer, type Field, MAX_BODY, noAnswer, type Probe } from './message.js';
 
 /** Longest wait for a connection and its answer, in milliseconds. */
@@ -51,6 +56,9 @@ export function tlsOptions(
   };
 }
 
+/** Made once: it costs as much as a handshake. */
+let shared: SecureContext | undefined;
+
 /** Sessions that spare both sides most of the next handshake. */
 const sessions = new WeakMap<Destination, Buffer>();
 
@@ -58,7 +66,9 @@ const sessions = new WeakMap<Destination, Buffer>();
 function open(to: Destination): Socket {
   if (!to.isTls) return connect({ host: to.host, port: to.port });
   const session = sessions.get(to);
-  const socket = connectTls(tlsOptions(to, { ALPNProtocols: ['http/1.1'], ...(session === undefined ? {} : { session }) }));
+  const secureContext = (shared ??= createSecureContext(OLD_TLS));
+  const options = { secureContext, ALPNProtocols: ['http/1.1'], ...(session === undefined ? {} : { session }) };
+  const socket = connectTls(tlsOptions(to, options));
   return socket.on('session', (made) => sessions.set(to, made));
 } // prettier-ignore
 

@@ -41,22 +41,28 @@ const collect = (store: FleetStore, known = unknown as ConstructorParameters<typ
 
 t.test('a sidecar has dropped it when all of its processes have, and the slowest counts', async (t) => {
   const members = [member('A'), member('B1', { sidecar: 'B', name: 'B:8080' }), member('B2', { sidecar: 'B', name: 'B:8080' })];
-  const { slowestMs, ...rest } = await collect(fleetOf(members, { A: 10, B1: 20, B2: 150 }));
+  const [{ slowestMs, ...rest }, late, silent, none] = await Promise.all([
+    collect(fleetOf(members, { A: 10, B1: 20, B2: 150 })),
+    collect(fleetOf(members, { A: 10, B1: 20 })),
+    collect(fleetOf([member('A')], {})),
+    collect(fleetOf([], {})),
+  ]);
   t.same(rest, { sidecars: 2, missing: [] });
   t.ok(slowestMs !== null && slowestMs >= 150 && slowestMs < WAIT_MS, `${slowestMs} ms`);
-  const late = await collect(fleetOf(members, { A: 10, B1: 20 }));
   t.match(late, { sidecars: 2, slowestMs: Number, missing: [{ name: 'B:8080', heartbeatAge: 100 }] });
-  t.same(await collect(fleetOf([member('A')], {})), { sidecars: 1, slowestMs: null, missing: [{ name: 'A:8080', heartbeatAge: 100 }] });
-  t.same(await collect(fleetOf([], {})), { sidecars: 0, slowestMs: null, missing: [] });
+  t.same(silent, { sidecars: 1, slowestMs: null, missing: [{ name: 'A:8080', heartbeatAge: 100 }] });
+  t.same(none, { sidecars: 0, slowestMs: null, missing: [] });
 }); // prettier-ignore
 
 t.test('one that leaves is not waited for; one whose heartbeats only stop is', async (t) => {
-  for (const [age, isMissing] of [[100, false], [LIVE_MS - 100, true]] as const) {
+  const rows = [[100, false], [LIVE_MS - 100, true]] as const;
+  const collected = rows.map(async ([age, isMissing]) => {
     let members = [member('A'), member('B', { age })];
     setTimeout(() => (members = [member('A')]), 50);
     const receipt = await collect(fleetOf([], { A: 10 }, { list: () => members }));
     t.same(receipt.missing.map(({ name }) => name), isMissing ? ['B:8080'] : [], `${age} ms old`);
-  }
+  });
+  await Promise.all(collected);
 }); // prettier-ignore
 
 t.test('a store that cannot tell: those that were known are missing, and so is the one that asks', async (t) => {
@@ -65,14 +71,20 @@ t.test('a store that cannot tell: those that were known are missing, and so is t
   };
   const known = { members: [member('A'), member('B')], self: member('B') };
   const gone = { list: async () => down(), ask: async () => down(), answers: down };
-  t.match(await collect(fleetOf([], {}, gone), known), { sidecars: 2, slowestMs: null, missing: [{ name: 'A:8080' }, { name: 'B:8080' }] });
   const hanging = { list: () => new Promise<LiveMember[]>(() => undefined) };
-  t.match(await collect(fleetOf([], {}, hanging), known), { sidecars: 2, missing: [{}, {}] }, 'one that does not answer');
   let failures = 3;
   const back = { ask: async () => (failures-- > 0 ? down() : undefined), answers: () => ['A', 'B'] };
-  t.match(await collect(fleetOf([member('A')], {}, back), known), { sidecars: 2, missing: [] }, 'one that is back in time');
   const lapsed = { members: [], self: member('B') };
-  t.match(await collect(fleetOf([member('A')], { A: 5 }), lapsed), { sidecars: 2, missing: [{ name: 'B:8080' }] }, 'its own heartbeat is missing');
+  const receipts = await Promise.all([
+    collect(fleetOf([], {}, gone), known),
+    collect(fleetOf([], {}, hanging), known),
+    collect(fleetOf([member('A')], {}, back), known),
+    collect(fleetOf([member('A')], { A: 5 }), lapsed),
+  ]);
+  t.match(receipts[0], { sidecars: 2, slowestMs: null, missing: [{ name: 'A:8080' }, { name: 'B:8080' }] });
+  t.match(receipts[1], { sidecars: 2, missing: [{}, {}] }, 'one that does not answer');
+  t.match(receipts[2], { sidecars: 2, missing: [] }, 'one that is back in time');
+  t.match(receipts[3], { sidecars: 2, missing: [{ name: 'B:8080' }] }, 'its own heartbeat is missing');
   const broken = { ask: async () => { throw new TypeError('a fault'); } };
   await t.rejects(collect(fleetOf([member('A')], {}, broken)), TypeError);
 }); // prettier-ignore

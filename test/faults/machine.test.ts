@@ -42,7 +42,7 @@ t.test('workers that cannot serve end the process instead of spinning', async (t
   clearInterval(killed);
   const { code } = await Promise.race([
     server.stop('SIGCONT'),
-    sleep(10_000).then(() => ({ code: 'it still runs' })),
+    sleep(10_000, { code: 'it still runs' }, { ref: false }),
   ]);
   t.equal(code, 1);
 });

@@ -37,3 +37,12 @@ function localTime(ms: number): string {
   const utc = ms - new Date(ms).getTimezoneOffset() * 60_000;
   return new Date(utc).toISOString().slice(0, 19).replace('T', ' ');
 }
+
+/** A clock of this process that a test moves on, by so many milliseconds at a call. Timers go on as they do. */
+export function movable(t: { teardown: (fn: () => void) => void }, clock: { now: () => number }): (ms: number) => void {
+  const { now } = clock;
+  let passed = 0;
+  clock.now = () => now.call(clock) + passed;
+  t.teardown(() => void (clock.now = now));
+  return (ms) => void (passed += ms);
+} // prettier-ignore

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { freshMetrics, send } from './http.js';
 
 /** What is under way: each of these is zero when nothing is. `latchkey_connections` counts idle ones as well. */
@@ -18,7 +19,7 @@ export async function underWay(admin: string): Promise<string[]> {
 export async function refuseNegativeCounts(admin: string): Promise<void> {
   const page = await Promise.race([
     send(admin, '/metrics').catch(() => undefined),
-    new Promise<undefined>((over) => setTimeout(over, 1_000)),
+    sleep(1_000, undefined, { ref: false }),
   ]);
   const negative = negativeSeries(page?.text ?? '');
   if (negative.length > 0) throw new Error(`counts below zero: ${negative.join(', ')}`);

@@ -215,6 +215,11 @@ function exchange(serve: Serve, target: string, sent: Sent): Promise<Reply> {
         if (fault !== undefined) reject(new Error(`not an answer: ${fault}`));
         else if (answers[0] !== undefined) resolve(replyOf(answers[0]));
       },
+      // A client closes its side then.
+      final: (done) => {
+        connection.push(null);
+        done();
+      },
     });
     connection.on('close', () => reject(new Error('the connection was broken off')));
     const socket = Object.assign(connection, { remoteAddress: '127.0.0.1', destroySoon: () => connection.end() });

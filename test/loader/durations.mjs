@@ -63,7 +63,7 @@ export function cpuOfEnded() {
  * @param {Durations} durations
  */
 export function nextOf(left, running, durations) {
-  if (running.length >= 3 * availableParallelism()) return undefined;
+  if (running.length >= 4 * availableParallelism()) return undefined;
   /** @param {T} task */
   const load = ({ name }) => {
     const { seconds, cpu } = durations[name] ?? UNKNOWN;
@@ -73,10 +73,10 @@ export function nextOf(left, running, durations) {
   return running.length === 0 ? left[0] : left.find((task) => load(task) <= free + SLACK);
 }
 /** Most tests wait for another process at times, also those that compute. */
-const SLACK = 0.3;
+const SLACK = 0.5;
 const UNKNOWN = { seconds: 1, cpu: 0.6 };
 /** A task that was measured on a busy machine seems to wait. */
-const LEAST = 0.3;
+const LEAST = 0.2;
 
 function list() {
   const rows = Object.entries(readDurations()).toSorted(([, a], [, b]) => b.cpu - a.cpu);

@@ -8,14 +8,8 @@ const ROOT = resolve(import.meta.dirname, '../..');
 
 /** Where files begin that share a process: they load in a fraction of the time, and what they start ends with each file. */
 const TOGETHER = Object.entries({
-  'unit tests of requests': [
-    'config/config.',
-    'config/restart.',
-    'endpoints/',
-    'gate/',
-    'pipeline/',
-    'policy-diff/',
-  ],
+  'unit tests of endpoints': ['endpoints/'],
+  'unit tests of requests': ['config/config.', 'config/restart.', 'gate/', 'pipeline/', 'policy-diff/'],
   'unit tests of accounts': ['accounts/', 'store/records.'],
   'unit tests of bytes': ['http/', 'http1/', 'observe/'],
   'unit tests of connections': ['listeners/', 'upstream/'],

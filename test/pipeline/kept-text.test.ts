@@ -7,6 +7,7 @@ import type { Verdict } from '../../src/gate/verdict.js';
 import type { RequestHead } from '../../src/http/head.js';
 import { createTracing } from '../../src/observe/tracing/spans.js';
 import { Casualties } from '../../src/pipeline/casualties.js';
+import { serveHttp } from '../helpers/http.js';
 
 setFlagsFromString('--expose-gc');
 const gc = runInNewContext('gc') as () => void;
@@ -57,7 +58,9 @@ t.test('what is kept of a request does not keep its head', async (t) => {
   t.ok((await sizeOf(uses)) < HEAD_SIZE / 4, 'a use that the store did not take');
 
   const events = { dropped: () => undefined, failed: () => undefined };
-  const tracing = createTracing({ otlp: 'http://127.0.0.1:1', service_name: 'l', sample_ratio: 1 }, events);
+  // It takes what is left at the end, which an address without a server would hold up.
+  const collector = await serveHttp(t, (_req, res) => void res.end('{}'));
+  const tracing = createTracing({ otlp: collector.url, service_name: 'l', sample_ratio: 1 }, events);
   t.teardown(() => tracing.close());
   const spans = (count: number) => {
     for (let i = 0; i < count; i++) {

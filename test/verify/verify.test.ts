@@ -10,6 +10,7 @@ import {
   verifyAssertion,
   type VerifyOptions,
 } from '../../src/verify/index.js';
+import { movable } from '../helpers/clock.js';
 import { listenOnLoopback } from '../helpers/http.js';
 
 const ISSUER = 'https://auth.example.com';
@@ -192,6 +193,7 @@ t.test('clocks may differ by clockSkew, either way, and no more', async (t) => {
 });
 
 t.test('keys of an address', async (t) => {
+  const pass = movable(t, performance);
   let fetched = 0;
   let status = 200;
   let maxAge = 'max-age=1';
@@ -220,7 +222,7 @@ t.test('keys of an address', async (t) => {
   for (let i = 0; i < 20; i++) await ask(await sign({}, { kid: `made-up-${i}` }));
   t.ok(fetched <= 2, `${fetched} fetches for 20 made-up names of keys`);
   status = 500;
-  await new Promise((pause) => setTimeout(pause, 1_100));
+  pass(1_100);
   t.equal(await ask(good), 'U1', 'known keys while the address does not answer');
   t.equal(await ask(other), 'assertion_key_unknown');
 
@@ -229,7 +231,7 @@ t.test('keys of an address', async (t) => {
   fetched = 0;
   t.equal(await ask(good, '/b'), 'U1');
   body = JSON.stringify(jwks);
-  await new Promise((pause) => setTimeout(pause, 5_100));
+  pass(5_100);
   t.equal(await ask(other, '/b'), 'U1', 'a new key is fetched when an assertion names it');
   t.equal(fetched, 2);
   body = JSON.stringify({ keys: [jwks.keys[1]] });
