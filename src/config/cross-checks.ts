@@ -79,7 +79,7 @@ function checkListeners({ listen, admin, decision }: Config, add: Add): void {
       .slice(0, i)
       .find((each) => each.port === one.port && overlap(each.host, one.host));
     if (other !== undefined)
-      add([...one.name.split('.'), 'port'], `is the port of ${other.name} already; choose another`);
+      add([...one.name.split('.'), 'port'], `is already the port of ${other.name}; choose another`);
   });
 }
 

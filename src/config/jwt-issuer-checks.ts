@@ -14,11 +14,11 @@ export function checkJwtIssuers({ jwt_issuers: issuers, policy }: Config, add: A
     const fault = (path: readonly (string | number)[], message: string) =>
       add(['jwt_issuers', i, ...path], message);
     for (const [key, value] of Object.entries({ name, issuer })) {
-      if (seen.has(`${key} ${value}`)) fault([key], 'given twice');
+      if (seen.has(`${key} ${value}`)) fault([key], 'another issuer has the same; remove one of them');
       seen.add(`${key} ${value}`);
     }
     if (jwks === null && !isKeySetUrl(new URL(issuer)))
-      fault(['issuer'], 'discovery needs an https:// URL; set jwks to the place of the keys');
+      fault(['issuer'], 'discovery needs an https:// URL; set jwks to the URL or file of the keys');
     if (jwks !== null && 'file' in jwks && !isFile(jwks.file)) fault(['jwks', 'file'], NO_FILE);
     subjects.forEach(({ role, scope }, j) => {
       if (!roles.includes(role))

@@ -14,7 +14,7 @@ export function checkWebhooks({ webhooks, tokens }: Config, add: Add): void {
     const refused = refusalOf(webhook.url, webhook.allow_private);
     if (refused !== undefined) fault('url', refused);
     const { id } = endpointOf(webhook);
-    if (seen.has(id)) fault('url', 'given twice');
+    if (seen.has(id)) fault('url', 'another endpoint has the same; remove one of them');
     seen.add(id);
     if (tokens.warn_before === null && webhook.events.every((event) => event === 'token.expiring'))
       fault('events', 'token.expiring needs tokens.warn_before');

@@ -105,7 +105,7 @@ async function outcomeOf(check: Check, session: Session): Promise<Outcome> {
     return await check.run(session);
   } catch (error) {
     if (error instanceof LimitReached) return unknown(error.message);
-    return unknown(`the check broke off: ${error instanceof Error ? error.message : String(error)}`);
+    return unknown(`the check failed: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 

@@ -31,7 +31,8 @@ export const login = {
       path: '/login',
       takes: 'nothing',
       summary: 'Log in',
-      description: 'Gives a session in a cookie. Each login gives a new one and ends the one that was sent.',
+      description:
+        'The answer sets the session cookie. Each login starts a new session and ends the one that was sent.',
       request: { schema: loginRequest },
       otp: true,
       answer: loggedIn,
@@ -79,7 +80,7 @@ export const login = {
       path: '/logout',
       takes: 'session',
       summary: 'Log out',
-      description: 'Ends the session that asks.',
+      description: 'Ends the session of the request.',
       answer: null,
       headers: ['Set-Cookie'],
       handle: async ({ head, subject }, { sessions, sessionCookie }) => {

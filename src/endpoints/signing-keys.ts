@@ -4,7 +4,7 @@ import { signingKeySet } from './schema/answers.js';
 /** The keys that verify assertions. Other paths below `/.well-known` belong to the upstream. */
 export const signingKeys = {
   tag: 'Keys',
-  description: 'What verifies the signed assertion that upstreams get',
+  description: 'Public keys that verify the signed assertion',
   base: ({ assertion }) => (assertion ? '' : null),
   endpoints: [
     endpoint({

@@ -51,7 +51,7 @@ export const tokens = {
       takesJwt: false,
       summary: 'Create a token',
       description:
-        'The answer is the only one that ever holds the secret. A parameter that looks like a mistyped restriction, ' +
+        'No other answer ever contains the secret. A parameter that looks like a mistyped restriction, ' +
         'such as `scopes` or `expires`, gets 422 with a detail that names the right one; other unknown parameters are ignored.',
       request: {
         schema: createTokenRequest,
@@ -112,8 +112,8 @@ export const tokens = {
       action: 'customer_token:read',
       id: 'customer',
       othersAction: 'customer_token:read',
-      summary: 'List the tokens of every user of the own customer',
-      description: 'The oldest first. `id` is the id of the own customer.',
+      summary: "List the tokens of every user of the caller's own customer",
+      description: "The oldest first. `id` is the id of the caller's own customer.",
       answer: token.array(),
       /** The gate let only the caller's own customer through. */
       handle: async (call, services) => {
@@ -149,8 +149,8 @@ export const tokens = {
       path: '/tokens/self',
       takes: 'token',
       takesJwt: true,
-      summary: 'Show the token that asks',
-      description: 'Of a JWT of another issuer, what it may do here and until when.',
+      summary: 'Show the token of the request',
+      description: 'For a JWT of another issuer: what it may do here, and until when.',
       answer: token,
       refusals: ['NotFound'],
       handle: async (call, services) => {
@@ -165,7 +165,7 @@ export const tokens = {
       method: 'DELETE',
       path: '/tokens/self',
       takes: 'token',
-      summary: 'Revoke the token that asks',
+      summary: 'Revoke the token of the request',
       answer: null,
       receipt: fleetReceipt,
       refusals: ['NotFound'],
@@ -179,7 +179,7 @@ export const tokens = {
       action: 'token:read',
       id: 'token',
       othersAction: 'customer_token:read',
-      summary: 'Show a token of the own customer',
+      summary: "Show a token of the caller's own customer",
       answer: token,
       refusals: ['NotFound'],
       handle: async (call, services) => show(segmentAt(call.path, 1) ?? '', subjectOf(call).user, services),

@@ -44,14 +44,14 @@ export class Ownership {
     const action = owner.id === subject.user.id ? 'token:write' : 'customer_token:write';
     const { role } = subject.user;
     if (owner.id !== subject.user.id && !this.#policy.roleIncludes(role, owner.role))
-      return { refusal: 'role', action, detail: `The role ${role} may not do everything that the role ${owner.role} may` };
+      return { refusal: 'role', action, detail: `The role ${role} has fewer rights than the role ${owner.role} of the owner` };
     if (subject.credential === 'session') return undefined;
     // The limits of tokens do not apply to JWTs.
     const isLimited =
       subject.credential === 'jwt' ||
       includesLimits(limitsOf(subject.token, this.#defaults), limitsOf(token, this.#defaults));
     if (isLimited && this.#policy.tokenIncludes(subject.token, token)) return undefined;
-    return { refusal: 'scope', action, detail: 'The token that asks may not do everything that this token may' };
+    return { refusal: 'scope', action, detail: 'The calling token has fewer rights than this token' };
   } // prettier-ignore
 
   /** Refuses another customer. The whole of a customer is never one's own. */

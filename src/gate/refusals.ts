@@ -51,13 +51,13 @@ export function policyRefusal(decision: Decision, action: string): Refusal | und
 export function bodyOnRead(method: string): Refusal {
   return {
     refusal: 'malformed',
-    detail: `a ${method} with a body is taken only where the route says body_on_read: allow`,
+    detail: `a ${method} with a body is accepted only where the route says body_on_read: allow`,
   };
 }
 
 export function refuseCredentialKind(subject: Subject, endpoint: EndpointRule): Refusal | undefined {
   if (subject.credential === 'jwt' && !endpoint.takesJwt) {
-    return wrongKind('This endpoint does not take a JWT of another issuer');
+    return wrongKind('This endpoint does not accept a JWT of another issuer');
   }
   const isSession = subject.credential === 'session';
   if (endpoint.takes === 'session' && !isSession) {

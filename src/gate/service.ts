@@ -51,7 +51,7 @@ function onlyField({ fields, connection }: RequestHead, name: string): string | 
     const sent = fields[i] as string;
     if (sent.length !== name.length || foldName(sent) !== folded) continue;
     if (sent.toLowerCase() !== name) return lookAlike('field', sent, name);
-    if (found !== undefined) return malformed(`the field ${name}, which names the service, came more than once`);
+    if (found !== undefined) return malformed(`the field ${name}, which names the service, was sent more than once`);
     found = fields[i + 1] as string;
     if (!PLAIN_VALUE.test(found)) return notPlain('field', name);
   } // prettier-ignore
@@ -75,7 +75,7 @@ function onlyParameter(query: string, name: string): string | undefined | Refusa
       if (read.includes('%')) return malformed('the query has a parameter whose name can be decoded in two ways');
       if (!isReadAs(read, folded)) continue;
       if (sent !== name) return lookAlike('parameter', sent, name);
-      if (found !== undefined) return malformed(`the parameter ${name}, which names the service, came more than once`);
+      if (found !== undefined) return malformed(`the parameter ${name}, which names the service, was sent more than once`);
       found = equals < 0 || part !== pair ? '' : decodeBytes(part.slice(equals + 1));
       if (!PLAIN_VALUE.test(found)) return notPlain('parameter', name);
     }

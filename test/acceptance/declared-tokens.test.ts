@@ -229,7 +229,7 @@ t.test('a server applies them at its start and on reload, and says which stay re
   await until(async () => (await status(secret)) === 200, 'the changed file is applied');
   t.equal((await send(url, '/tokens/self', { method: 'DELETE', headers: { 'Service-Key': secret } })).status, 204);
   t.equal((await send(server.admin, '/-/reload', { method: 'POST' })).status, 200);
-  const warned = new RegExp(`"token_ids":\\["${entry.id}"\\],"msg":"tokens of the directory were revoked; they stay revoked"`);
+  const warned = new RegExp(`"token_ids":\\["${entry.id}"\\],"msg":"declared tokens already revoked; not applied"`);
   await until(() => warned.test(server.stdout()), 'the warning');
   t.equal(await status(secret), 401);
   await server.stop();

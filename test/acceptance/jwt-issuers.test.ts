@@ -234,5 +234,5 @@ t.test('check refuses what is unsafe or unknown', async (t) => {
     t.match(stderr + stdout, message);
   }
   const twice = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1', jwt_issuers: [ISSUER, structuredClone(ISSUER)] });
-  t.match((await run(['check', '--config', twice])).stderr, /jwt_issuers\.1\.name: given twice/);
+  t.match((await run(['check', '--config', twice])).stderr, /jwt_issuers\.1\.name: another issuer has the same; remove one of them/);
 }); // prettier-ignore

@@ -63,7 +63,7 @@ t.test('files that cannot serve are faults with their place; one that expired is
   const rows: [object, number, RegExp][] = [
     [one, 0, /^$/],
     [{ ...one, client_ca: two.cert }, 0, /^$/],
-    [{ cert: 'none.pem', key: one.key }, 1, /^\S+latchkey\.yaml:5:11: listen\.tls\.cert: there is no such file; write its path, from the folder of this file$/m],
+    [{ cert: 'none.pem', key: one.key }, 1, /^\S+latchkey\.yaml:5:11: listen\.tls\.cert: file not found; write its path, relative to the folder of this file$/m],
     [{ cert: folder, key: one.key }, 1, /:5:11: listen\.tls\.cert: the file cannot be read: it is a directory \(EISDIR\)$/m],
     [{ cert: broken, key: one.key }, 1, /:5:11: listen\.tls\.cert: certificate 1 of the file cannot be read$/m],
     [{ cert: half, key: one.key }, 1, /:5:11: listen\.tls\.cert: certificate 2 of the file cannot be read$/m],

@@ -26,7 +26,7 @@ export function explainJwt(
   const at = issuers.findIndex(({ issuer }) => issuer === claims?.['iss']);
   const settings = issuers[at];
   if (claims === undefined || settings === undefined) {
-    const fault = claims === undefined ? 'it is no JWT of up to 8 KiB' : 'no issuer of jwt_issuers has its claim iss';
+    const fault = claims === undefined ? 'it is not a JWT of up to 8 KiB' : 'no issuer of jwt_issuers has its claim iss';
     return { explained: { issuer: null, fits: null, subjects: [], fault }, subject: undefined };
   }
   const subjects = settings.subjects.map((rule, i) => ({
@@ -52,7 +52,7 @@ function faultOf(
 ): string | undefined {
   const { aud, exp, nbf } = claims;
   if (isBound(claims)) return 'it is bound to a key (cnf), whose possession is not checked here';
-  if (isEvent(claims)) return 'it tells of an event, such as a logout';
+  if (isEvent(claims)) return 'it has the claim events, as a logout token has';
   if (!algorithms.includes(unverifiedAlgorithm(jwt) ?? '')) return 'its algorithm is not configured';
   if (![aud].flat().includes(audience)) return 'its claim aud is not the audience';
   if (typeof exp !== 'number') return 'it has no claim exp';

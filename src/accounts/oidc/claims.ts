@@ -20,10 +20,10 @@ const [MAX_SUBJECT, MAX_LOGIN] = [255, 254];
 export function personOf(claims: Claims, { login_claim: claim, allow_unverified_email: unverified }: ProviderSettings): Person {
   const { sub, name } = claims;
   if (typeof sub !== 'string' || sub === '' || sub.length > MAX_SUBJECT)
-    throw new LoginFailed('invalid_answer', 'the claim sub is no subject');
+    throw new LoginFailed('invalid_answer', 'the claim sub is not a valid subject');
   const login = claims[claim];
   if (typeof login !== 'string' || !isLogin(login))
-    throw new LoginFailed('login_missing', `the claim ${claim} is no login name`);
+    throw new LoginFailed('login_missing', `the claim ${claim} is not a valid login name`);
   if (claim === 'email' && claims['email_verified'] !== true && !unverified)
     throw new LoginFailed('email_unverified', 'the claim email_verified is not true');
   const shown = typeof name === 'string' ? Array.from(printable(name)).slice(0, MAX_NAME).join('') : '';

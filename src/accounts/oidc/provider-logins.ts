@@ -234,7 +234,7 @@ export class ProviderLogins {
 }
 
 function notBegun(): LoginFailed {
-  return new LoginFailed('not_begun', 'this browser has no such login under way');
+  return new LoginFailed('not_begun', 'no such login is in progress in this browser');
 }
 
 /** Whether an answer was made up, as far as anybody can tell. */

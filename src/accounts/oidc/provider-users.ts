@@ -45,7 +45,7 @@ export class ProviderUsers {
       const admission = await this.#admitOnce(person, role, before, settings, now);
       if (admission !== undefined) return admission;
       if (attempts === MAX_ATTEMPTS)
-        throw new LoginFailed('provider_unavailable', 'the user is changed by others all the time');
+        throw new LoginFailed('provider_unavailable', 'the user keeps being changed; try again');
     }
   }
 

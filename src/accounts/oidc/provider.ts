@@ -66,7 +66,7 @@ export class Provider {
     );
     const claims = await (await this.#signedTokens()).claimsOf(idToken, accessToken, now);
     if (expected.freshSince !== null && !isFresh(claims, expected.freshSince, now))
-      throw new LoginFailed('not_fresh', 'the claim auth_time names no login since this one began');
+      throw new LoginFailed('not_fresh', 'the claim auth_time shows no login since this one began');
     return moreClaims(claims);
   }
 

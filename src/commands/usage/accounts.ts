@@ -33,7 +33,7 @@ export function applyCommand(): Command {
     .addHelpText(
       'after',
       `
-The file is applied as a whole or not at all. What it does not declare is removed from the store. A user who still has
+The whole file is applied, or nothing. What it does not declare is removed from the store. A user who still has
 active tokens is locked, and deleted when the last of them ends. A declared token that is removed from the file is
 revoked, and a revoked one never comes back. A running server sees the changes at its next request.
 Applying the same file again changes nothing.`,

@@ -9,7 +9,7 @@ export function doctorCommand(): Command {
   return new Command('doctor')
     .description('examine a deployment from outside, and say how to fix what is wrong')
     .requiredOption('--url <url>', 'the deployment as clients reach it, like https://api.example', origin)
-    .option('--upstream <url>', 'the API itself, with the path below which it is; nobody should reach it from here', base)
+    .option('--upstream <url>', 'the API itself, including its base path; nobody should reach it from here', base)
     .option('--admin <url>', 'the admin port; nobody should reach it from here (default: port 9901 of the host)', origin)
     .option('--decision <url>', 'the decision port; nobody should reach it from here (default: ports 9902 and 9903 of the host)', origin)
     .option('--plain <url>', 'where plain HTTP is served beside TLS (default: usual ports of the host)', origin)

@@ -202,7 +202,7 @@ export const configSchema = z.strictObject({
     .enum(ON_UNAUTHENTICATED, EXPECTED_ON_UNAUTHENTICATED)
     .default('json')
     .describe(
-      'What browsers get when they open a page without a session: json is the usual 401; login sends them to the web page and back. Routes can set their own',
+      'What browsers get when they open a page without a session: json is the usual 401, and login redirects them to the web page and back. Routes can override it',
     ),
   default_route: defaultRouteSchema
     .prefault({})
@@ -212,7 +212,7 @@ export const configSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'A file with the policy, routes and default_route that you intend to use next: it is judged with each request, and never decides. Off unless set',
+      'A file with the policy, routes and default_route that you intend to use next. Each request is also judged by it, but it never decides. Off unless set',
     )
     .meta({ example: './next-policy.yaml' }),
 });

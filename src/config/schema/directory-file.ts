@@ -48,7 +48,9 @@ const legacyKey = z
 
 /** The directory file: customers, services, users, legacy keys and tokens. */
 export const directorySchema = z.strictObject({
-  customers: z.array(z.strictObject({ id, name: name.min(1, 'expected text, found none') })).default([]),
+  customers: z
+    .array(z.strictObject({ id, name: name.min(1, 'expected text, found an empty value') }))
+    .default([]),
   services: z.array(z.strictObject({ id, customer_id: id, name: name.default('') })).default([]),
   users: z.array(user).default([]),
   legacy_keys: z
@@ -58,7 +60,7 @@ export const directorySchema = z.strictObject({
   tokens: z
     .array(declaredTokenSchema)
     .default([])
-    .describe('API tokens of service accounts; one that is taken out is revoked, and never comes back'),
+    .describe('API tokens of service accounts; one that is removed is revoked, and never comes back'),
 });
 
 export type DirectoryFile = z.output<typeof directorySchema>;

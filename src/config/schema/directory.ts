@@ -12,7 +12,7 @@ export const directorySchema = z
     http: z
       .strictObject({
         url: sourceUrl.describe('Receives {login, password, otp} by POST at each login'),
-        timeout: timeLimit.prefault('5s').describe('Timeout to the end of its answer'),
+        timeout: timeLimit.prefault('5s').describe('Timeout of a whole answer'),
       })
       .nullable()
       .prefault(null)

@@ -38,7 +38,7 @@ const assertionSchema = z.strictObject({
     .enum(['request'], 'expected request')
     .nullable()
     .default(null)
-    .describe('request: sign an assertion for each request, which is of no use for another one'),
+    .describe('request: sign an assertion for each request, which is not valid for any other'),
   algorithm: z
     .enum(['EdDSA', 'ES256'], 'expected EdDSA or ES256')
     .default('EdDSA')

@@ -62,7 +62,7 @@ export const createFreshTokenRequest = createTokenRequest
 
 /** Body of POST /sudo. */
 export const sudoRequest = named('SudoRequest', {
-  username: login.optional().describe('The login name; without it the credential that is sent says whose the password is'),
+  username: login.optional().describe("The login name; without it, the password is that of the request's credential"),
   password: password.describe('At most 1024 bytes'),
 }); // prettier-ignore
 

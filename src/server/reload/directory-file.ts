@@ -97,12 +97,12 @@ export async function applyDirectory(
   if (pending.length > 0)
     log.warn(
       { file, count: pending.length, users: pending.slice(0, MAX_NAMED) },
-      'users not in the directory still have active tokens; locked, deletion pending',
+      'users removed from the directory locked; deletion pending until their tokens end',
     );
   if (revoked.length > 0)
     log.warn(
       { file, count: revoked.length, token_ids: revoked.slice(0, MAX_NAMED) },
-      'tokens of the directory were revoked; they stay revoked',
+      'declared tokens already revoked; not applied',
     );
 }
 

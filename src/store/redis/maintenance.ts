@@ -68,7 +68,7 @@ export async function howRedisMayLose(client: RedisClient): Promise<string[]> {
   const failing = /^aof_last_write_status:(?!ok)/m.test(info);
   return [
     ...(kept ? [] : ['no append-only file, so a restart of Redis forgets revocations; set appendonly yes']),
-    ...(kept && failing ? ['the append-only file cannot be written; look at the log of Redis'] : []),
+    ...(kept && failing ? ['the append-only file cannot be written; see the log of Redis'] : []),
     ...[await dropsKeys(client)].filter((reason) => reason !== undefined),
   ];
 }
