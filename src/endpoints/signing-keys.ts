@@ -16,7 +16,8 @@ export const signingKeys = {
       description: 'A JSON Web Key Set (RFC 7517). It may be kept as long as `Cache-Control` says.',
       answer: signingKeySet,
       handle: async ({ head, now }, { signingKeys: keys }) => {
-        if (keys === null) return { refusal: 'not_found', detail: `There is nothing at ${head.path}` };
+        if (keys === null)
+          return { refusal: 'not_found', detail: `There is nothing at ${head.method} ${head.path}` };
         return { status: 200, json: { keys: await keys.published(now) }, maxAge: keys.maxAge };
       },
     }),

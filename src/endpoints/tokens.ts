@@ -28,6 +28,7 @@ import {
   readCreateToken,
   readRevokeTokens,
   revokeTokensRequest,
+  wrongLoginName,
 } from './schema/requests.js';
 import type { EndpointServices } from './services.js';
 import { readWait, receiptReply } from './fleet-wait.js';
@@ -73,6 +74,8 @@ export const tokens = {
         const hasProof = namesUser || attempt.password !== undefined;
         const byProvider = hasProof ? undefined : await checkFreshLogin(call, services, 400, grant);
         const caller = namesUser ? undefined : await sudoUser(call, services);
+        const needsName = !namesUser && caller === undefined && byProvider === undefined;
+        if (needsName && call.body.params.all('user').length > 0) return wrongLoginName('username', 'user');
         const checked =
           byProvider ??
           (await services.logins.check(

@@ -218,7 +218,7 @@ t.test('check refuses what is unsafe or unknown', async (t) => {
     [{ audience: undefined }, /audience/],
     [{ issuer: 'http://issuer.example' }, /discovery needs an https/],
     [{ jwks: { url: 'http://issuer.example/jwks' } }, /expected an https:\/\/ URL|expected \{ url/],
-    [{ jwks: { file: '/nowhere' } }, /there is no such file/],
+    [{ jwks: { file: '/nowhere' } }, /file not found/],
     [{ clock_skew: '1h' }, /0s to 5m/],
     [{ subjects: [] }, /at least one subject/],
     [{ subjects: [{ ...SUBJECTS[0], claims: {} }] }, /at least one claim/],

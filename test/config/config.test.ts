@@ -4,6 +4,7 @@ import t from 'tap';
 import { loadDirectory } from '../../src/config/directory.js';
 import { ConfigError, formatFault } from '../../src/config/fault.js';
 import { loadConfig } from '../../src/config/load.js';
+import { configSchema } from '../../src/config/schema/config.js';
 import { forEachRow } from '../helpers/table.js';
 import { temporaryFolder } from '../helpers/latchkey.js';
 
@@ -149,9 +150,9 @@ t.test('each fault of a configuration names its place and the fix', async (t) =>
       ['a pattern for the routes of another configuration', `${UP}policy: { service_limited: { deny: ["warehouse:write"] } }`, []],
       ['a pattern without a verb', `${UP}policy: { service_limited: { deny: [user] } }`, ['2:37: policy.service_limited.deny.0: expected a pattern over actions like billing:read, billing:*, *:read or *']],
       ['a resource that may only be read', `${UP}policy: { roles: { reader: { allow: ["*:read"] } } }\nroutes:\n  - { path: /a, action: a }`, []],
-      ['one value where a list is wanted', `${UP}routes:\n  - { path: /a, action: a, methods: POST }`, ['3:37: routes.0.methods: expected a list like [a, b], found text']],
-      ['a list where a mapping is wanted', 'upstreams:\n  - http://a', ['2:3: upstreams: expected a mapping like { key: value }, found a list']],
-      ['text where a mapping is wanted', 'just text', ['1:1: expected a mapping like { key: value }, found text']],
+      ['one value where a list is wanted', `${UP}routes:\n  - { path: /a, action: a, methods: POST }`, ['3:37: routes.0.methods: expected a list, found text; write methods: [GET, HEAD]']],
+      ['a list where a mapping is wanted', 'upstreams:\n  - http://a', ['2:3: upstreams: expected a mapping, found a list; write upstreams: { api: { url: http://127.0.0.1:3000 } }']],
+      ['text where a mapping is wanted', 'just text', ['1:1: expected a mapping like { key: value }, found text; write a key, a colon and a space before its value']],
       ['unknown store', `${UP}store: { type: lmdbb }`, ['2:16: store.type: expected lmdb or redis']],
       ['unknown key of a store', `${UP}store: { type: lmdb, pth: x }`, ['2:22: unknown key "pth" (did you mean "path"?)']],
       ['unknown auth', `${UP}default_route: { auth: requird }`, ['2:24: default_route.auth: expected required, none or deny (did you mean "required"?)']],
@@ -202,6 +203,12 @@ t.test('each fault of a configuration names its place and the fix', async (t) =>
       ['unknown key of redis', `${UP}store: { type: redis, url: "redis://a", prefx: x }`, ['2:41: unknown key "prefx" (did you mean "prefix"?)']],
       ['what to do when the store fails', `${UP}on_store_failure: allow`, ['2:19: on_store_failure: expected deny, or { serve_cached_for: 60s }, found text']],
       ['a port where a listener is wanted', `${UP}listen: 8080`, ['2:9: listen: expected a mapping, found 8080; write listen: { port: 8080 }']],
+      ['braces in a path inside braces', `${UP}routes:\n  - { path: /sites/{site}/x/{y}, action: site }`, ['3:20: a value with "{" needs quotes inside { } and [ ]; a parameter of a path is written ":name"']],
+      ['a variable inside braces', `${UP}store: { type: lmdb, path: \${HOME}/x }`, ['2:29: a value with "{" needs quotes inside { } and [ ]']],
+      ['no space behind a colon', 'upstream:http://a', ['1:1: expected a mapping like { key: value }, found text; write a key, a colon and a space before its value']],
+      ['a size of another form', `${UP}limits: { body_size: 64KB }`, ['2:22: limits.body_size: expected a size like 64KiB or 1MiB']],
+      ['a wait of another form', `${UP}limits: { head_timeout: 30sec }`, ['2:25: limits.head_timeout: expected a duration like 250ms, 30s, 15m, 12h or 7d']],
+      ['an action in upper case', `${UP}routes: [{ path: /a, action: Site }]`, ['2:30: routes.0.action: expected an action of lower-case letters, digits and "_", like billing or billing:read']],
       ['a word where a route is wanted', `${UP}default_route: deny`, ['2:16: default_route: expected a mapping, found text; write default_route: { auth: deny }']],
       ['a URL where a store is wanted', `${UP}store: redis://:secret@a`, ['2:8: store: expected lmdb or redis, found text; write store: { type: redis, url: redis://127.0.0.1:6379/0 }']],
       ['a file where a directory is wanted', `${UP}directory: d.yaml`, ['2:12: directory: expected a mapping, found text; write directory: { file: ./directory.yaml }']],
@@ -304,6 +311,8 @@ t.test('each fault of a directory', async (t) => {
   forEachRow<[string, string, RegExp]>(
     [
       ['unknown customer', `${base}services: [{ id: S1, customer_id: C2 }]`, /^2:35: services.0.customer_id: no customer has this id; write the id of one under customers$/],
+      ['a number for an id', 'customers: [{ id: 1, name: a }]', /^1:19: customers\.0\.id: expected an id, found 1; put it in quotes$/],
+      ['a mapping where customers are wanted', 'customers: { id: C1 }', /^1:12: customers: expected a list, found a mapping; write customers: \[\{ id: C1, name: Example \}\]$/],
       ['two ids', `customers: [{ id: C1, name: a }, { id: C1, name: b }]`, /^1:40: customers.1.id: given twice$/],
       ['two logins', user('').concat('\n  - { id: U2, customer_id: C1, login: A, role: superuser }'), /^4:\d+: users.1.login: given twice$/],
       ['unknown role', user('').replace('role: superuser', 'role: enginer'), /users.0.role: no role has this name \(did you mean "engineer"\?\)$/],
@@ -380,3 +389,14 @@ t.test('identity providers: what they need, and what they refer to', async (t) =
     ([what, text, expected]) => t.same(faults(text), expected, what),
   );
 }); // prettier-ignore
+
+t.test('true where a section is wanted: the fault shows how to write each of them', async (t) => {
+  const sections = Object.entries(configSchema.shape).filter(([, schema]) =>
+    /expected (array|object|record)/.test(schema.safeParse(true).error?.issues[0]?.message ?? ''),
+  );
+  t.ok(sections.length > 15);
+  for (const [name] of sections)
+    t.match(faults(`${name === 'upstreams' ? '' : UP}${name}: true`), [
+      new RegExp(`: ${name}: expected .*, found true; write ${name}: [[{]`),
+    ]);
+});

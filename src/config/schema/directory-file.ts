@@ -50,9 +50,16 @@ const legacyKey = z
 export const directorySchema = z.strictObject({
   customers: z
     .array(z.strictObject({ id, name: name.min(1, 'expected text, found an empty value') }))
-    .default([]),
-  services: z.array(z.strictObject({ id, customer_id: id, name: name.default('') })).default([]),
-  users: z.array(user).default([]),
+    .default([])
+    .meta({ example: '[{ id: C1, name: Example }]' }),
+  services: z
+    .array(z.strictObject({ id, customer_id: id, name: name.default('') }))
+    .default([])
+    .meta({ example: '[{ id: S1, customer_id: C1, name: www }]' }),
+  users: z
+    .array(user)
+    .default([])
+    .meta({ example: '[{ id: U1, customer_id: C1, login: ada@example.com, role: user }]' }),
   legacy_keys: z
     .array(legacyKey)
     .optional()

@@ -100,6 +100,12 @@ export const revokeTokensRequest = named('RevokeTokensRequest', {
     .describe('All of them are revoked, or none'),
 });
 
+/** The refusal of a login name that was sent by the name of another endpoint: `user` and `username` are easily mixed up. */
+export function wrongLoginName(right: string, sent: string): Refusal {
+  const detail = `The parameter "${right}" is required; it was sent as "${sent}"`;
+  return { refusal: 'grant', status: 400, code: 'invalid_request', detail };
+}
+
 /** Reads the body of POST /login. What is in it is checked with the password. */
 export function readLogin({ params }: Body): Pick<LoginAttempt, 'login' | 'password'> {
   const { one } = parametersOf<typeof loginRequest>(params);
