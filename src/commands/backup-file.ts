@@ -149,7 +149,8 @@ async function* recordsIn(
   for await (const line of linesOf(file)) {
     if (end !== undefined) throw new BrokenBackup('has data after its end');
     const value = parseLine(line);
-    if (value === undefined) throw new BrokenBackup(`line ${head === undefined ? 1 : count + 2} is damaged`);
+    if (value === undefined && head === undefined) refuseForeign({});
+    if (value === undefined) throw new BrokenBackup(`line ${count + 2} is damaged`);
     if (head !== undefined && 'end' in value) {
       end = value;
       continue;

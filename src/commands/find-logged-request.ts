@@ -108,8 +108,7 @@ function whyNone(file: string, { field, id }: Wanted, reading: Reading): string 
   const read = `${none}: ${count(lines, 'line')}, ${count(requests, 'request', range)}`;
   if (reading.audited)
     return `${read}; there is an audit entry for it, so its request is in another log, or not logged (log.requests, log.level)`;
-  if (unreadable > 0)
-    return `${read}, ${count(unreadable, 'line')} that are not JSON; give the log as Latchkey wrote it`;
+  if (unreadable > 0) return `${read}, ${unreadable} of them not JSON; give the log as Latchkey wrote it`;
   if (requests === 0)
     return `${read}; give the standard output of latchkey serve, with log.requests: all or refused`;
   return `${read}; look in the logs of other times and sidecars (log.sample leaves out served requests)`;

@@ -4,6 +4,7 @@ import { createKeySource } from '../accounts/jwt/key-source.js';
 import type { ProviderSettings } from '../accounts/oidc/settings.js';
 import { addressesOf } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
+import { ConnectionFailed, describeSystemError } from '../domain/system-error.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
 import { connectUnix } from '../upstream/unix-connect.js';
 import { endpointOf } from '../webhooks/endpoint.js';
@@ -66,6 +67,9 @@ async function connectTo({ hostname, port, protocol }: URL, lookup?: LookupFunct
   });
   try {
     await once(socket, 'connect', { signal: AbortSignal.timeout(CONNECT_TIMEOUT_MS) });
+  } catch (error) {
+    const isLate = error instanceof Error && error.name === 'AbortError';
+    throw new Error(isLate ? `no connection within ${CONNECT_TIMEOUT_MS} ms` : describeSystemError(error));
   } finally {
     socket.destroy();
   }
@@ -80,7 +84,11 @@ async function connectToSocket(path: string): Promise<void> {
 /** Why something failed, with what led to it. */
 export function reasonOf(error: unknown): string {
   const reasons: string[] = [];
-  for (let each = error; each instanceof Error && reasons.length < 4; each = each.cause)
-    if (!reasons.includes(each.message)) reasons.push(each.message);
+  for (let each = error; each instanceof Error && reasons.length < 4; each = each.cause) {
+    const { message } = each;
+    if (!reasons.some((known) => known.includes(message))) reasons.push(message);
+    // It has said its cause.
+    if (each instanceof ConnectionFailed) break;
+  }
   return reasons.join(': ').slice(0, 500);
 }

@@ -27,6 +27,12 @@ export function listOf(text: string): string[] {
   return items;
 }
 
+/** What is wrong with a text where a URL is wanted. The scheme is easily left out. */
+export function urlFault(text: string, expected: string): InvalidArgumentError {
+  const isHost = /^[\w.-]+(?::\d+)?$/.test(text);
+  return new InvalidArgumentError(isHost ? `Did you mean http://${text}?` : expected);
+}
+
 /** Reads an option that can be given several times. */
 export function collect(value: string, values: readonly string[] = []): string[] {
   return [...values, value];

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { collect, jsonOption } from '../terminal/options.js';
+import { collect, jsonOption, urlFault } from '../terminal/options.js';
 import type { DoctorCommandOptions } from '../doctor.js';
 
 const MAX_PATHS = 8;
@@ -41,12 +41,12 @@ The exit code is 1 when a finding is serious.`,
 
 function origin(text: string): URL {
   if (/^https?:\/\/[^/?#@\s]+\/?$/i.test(text) && URL.canParse(text)) return new URL(text);
-  throw new InvalidArgumentError('Expected a URL without a path, like https://api.example.');
+  throw urlFault(text, 'Expected a URL without a path, like https://api.example.');
 }
 
 function base(text: string): URL {
   if (/^https?:\/\/[^/?#@\s]+(?:\/[^?#\s]*)?$/i.test(text) && URL.canParse(text)) return new URL(text);
-  throw new InvalidArgumentError('Expected a URL, like http://10.0.0.5:3000.');
+  throw urlFault(text, 'Expected a URL, like http://10.0.0.5:3000.');
 }
 
 function paths(text: string, before: readonly string[] = []): string[] {

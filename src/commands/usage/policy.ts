@@ -1,5 +1,5 @@
-import { Command, InvalidArgumentError } from 'commander';
-import { configOption, jsonOption } from '../terminal/options.js';
+import { Command } from 'commander';
+import { configOption, jsonOption, urlFault } from '../terminal/options.js';
 import type { PolicyDiffOptions } from '../policy-diff.js';
 import type { PolicyShadowOptions } from '../policy-shadow.js';
 
@@ -57,5 +57,5 @@ much it may be too high.`,
 
 function origin(text: string): string {
   if (/^https?:\/\/[^/?#@\s]+\/?$/i.test(text) && URL.canParse(text)) return new URL(text).origin;
-  throw new InvalidArgumentError('Expected a URL without a path, like http://127.0.0.1:9901.');
+  throw urlFault(text, 'Expected a URL without a path, like http://127.0.0.1:9901.');
 }

@@ -55,6 +55,7 @@ export async function applyAtStart(
   log: Log,
 ): Promise<{ pending: () => boolean }> {
   let pending = true;
+  const hasFile = loaded.config.directory.file !== null;
   const apply = async (): Promise<void> => {
     await opened.store.maintenance.begin();
     await applyDirectoryFile(loaded, opened, log);
@@ -63,7 +64,7 @@ export async function applyAtStart(
   const retry = (): void => {
     setTimeout(() => {
       apply().then(
-        () => log.info('directory file applied'),
+        () => log.info(hasFile ? 'directory file applied' : 'store available'),
         (error: unknown) => {
           if (isPassing(error)) retry();
           else log.error({ err: error }, 'directory file not applied');
@@ -75,7 +76,7 @@ export async function applyAtStart(
     if (!isPassing(error)) throw error;
     log.warn(
       { ...connectionFields(error), reason: (error as Error).message },
-      'store unavailable; directory file not applied yet, retrying',
+      hasFile ? 'store unavailable; directory file not applied yet, retrying' : 'store unavailable; retrying',
     );
     retry();
   });
