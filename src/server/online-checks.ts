@@ -20,6 +20,8 @@ interface OnlineCheck {
 
 const CONNECT_TIMEOUT_MS = 5_000;
 
+class NotConnected extends Error {}
+
 /** What a configuration needs from the network besides the store: upstreams, issuers of JWTs, identity providers, webhooks. */
 export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks }: Config): OnlineCheck[] {
   return [
@@ -69,7 +71,8 @@ async function connectTo({ hostname, port, protocol }: URL, lookup?: LookupFunct
     await once(socket, 'connect', { signal: AbortSignal.timeout(CONNECT_TIMEOUT_MS) });
   } catch (error) {
     const isLate = error instanceof Error && error.name === 'AbortError';
-    throw new Error(isLate ? `no connection within ${CONNECT_TIMEOUT_MS} ms` : describeSystemError(error));
+    const reason = isLate ? `no connection within ${CONNECT_TIMEOUT_MS} ms` : describeSystemError(error);
+    throw new NotConnected(reason, { cause: error });
   } finally {
     socket.destroy();
   }
@@ -87,8 +90,8 @@ export function reasonOf(error: unknown): string {
   for (let each = error; each instanceof Error && reasons.length < 4; each = each.cause) {
     const { message } = each;
     if (!reasons.some((known) => known.includes(message))) reasons.push(message);
-    // It has said its cause.
-    if (each instanceof ConnectionFailed) break;
+    // They say their cause themselves.
+    if (each instanceof ConnectionFailed || each instanceof NotConnected) break;
   }
   return reasons.join(': ').slice(0, 500);
 }
