@@ -2,7 +2,7 @@ import type { AuditEvent, AuditOutcome } from '../domain/audit.js';
 import type { Difference } from './directory-differences.js';
 import { tokenCreatedEvent, tokenRevokedEvent } from './token-audit-events.js';
 
-/** So many ids are named in one entry. */
+/** Most ids that are named in one entry. */
 const MAX_NAMED = 100;
 
 /** The audit events of an applied directory: all of it, and each token that it adds or revokes; none without a change. */

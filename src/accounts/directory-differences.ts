@@ -27,7 +27,7 @@ export interface Difference {
   readonly created?: { readonly token: Token; readonly customerId: string };
 }
 
-/** Says what a set of changes does to what is known. */
+/** Describes what a set of changes does to the known records. */
 export function differencesOf(changes: Changes, known: Known): Difference[] {
   const { customers = [], services = [], users = [], tokens = [] } = changes;
   const added = new Map(users.map((user) => [user.id, user]));

@@ -16,7 +16,7 @@ import {
 } from './schema/answers.js';
 import { freshSudoRequest, readSudo, sudoRequest } from './schema/requests.js';
 
-/** Tells a client whose credential it has, and confirms a password. Paths below these belong to the upstream. */
+/** Shows a client the user of its credential, and confirms a password. Paths below these belong to the upstream. */
 export const account = {
   tag: 'Account',
   description: 'The user of the credential, and confirming a password',

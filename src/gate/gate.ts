@@ -25,7 +25,7 @@ import {
 import { isRefused, type NamedService, serviceOf } from './service.js';
 import type { TokenLimits } from './token-limits.js';
 
-/** A request that may go on, and what was found out about it on the way. */
+/** A request that was allowed, with what was found out about it. */
 export interface Admitted {
   readonly refusal?: undefined;
   readonly route: Route;
@@ -36,15 +36,15 @@ export interface Admitted {
   readonly subject: Subject | null;
   /** What the policy said; null where it was not asked. */
   readonly decision: Decision | null;
-  /** What is left of the user's writes; absent when the request was not counted. */
+  /** The writes that the user has left; absent when the request was not counted. */
   readonly writes?: WritesLeft;
-  /** A built-in endpoint was asked for a record that is not the caller's own. */
+  /** The request asks a built-in endpoint for a record that is not the caller's own. */
   readonly isOthers?: true;
   /** The user that `refuse_if_active_tokens` guards; absent where the guard was not asked. */
   readonly guarded?: { readonly userId: string; readonly isActive: boolean };
 }
 
-/** A request that gets no further. What was found out until then is kept for the log. */
+/** A request that was refused. What was found out until then is kept for the log. */
 interface Refused {
   readonly refusal: Refusal;
   readonly route: Route | null;
@@ -55,7 +55,7 @@ interface Refused {
   readonly guarded?: Admitted['guarded'];
 }
 
-/** What the gate says of a request. */
+/** The gate's verdict on a request. */
 export type Verdict = Admitted | Refused;
 
 /** Purging by key and by URL, which clients do with each change of their content. */
@@ -91,7 +91,7 @@ export class Gate {
   }
 
   /**
-   * The same gate for what was let in before and still lasts: would it be let in now? It is no new request, so no use
+   * A side-effect-free gate for re-authorizing open streams: would the request be allowed now? It is not a new one, so no use
    * of its credential is noted, no write and no request of a token's rate counted, and the user it deleted is not looked for again.
    */
   forLasting(): Gate {
@@ -200,7 +200,7 @@ export class Gate {
     return takes === 'optional' && !this.#parts.authenticator.isSent(head);
   }
 
-  /** A built-in endpoint that was asked for a record by its id: is it the caller's to see or to change? */
+  /** Whether the caller may see or change the record that a built-in endpoint was asked for by its id. */
   async #checkOwner(subject: Subject, { route, path }: Match, verdict: Admitted): Promise<Verdict> {
     const { id: kind, othersAction } = route.endpoint as EndpointRule;
     const id = segmentAt(path, 1) as string;
@@ -221,7 +221,7 @@ export class Gate {
     return isActive ? { ...guarded, refusal: { refusal: 'active_tokens' } } : this.#count(head, guarded, now);
   }
 
-  /** Counts what changes something upstream. Purges by key and URL are free, and so are built-in endpoints: nobody is kept from revoking. */
+  /** Counts writes to the upstream. Purges by key and URL do not count, nor do built-in endpoints, so that revoking always works. */
   #count(head: RequestHead, verdict: Admitted, now: EpochMs): MaybePromise<Verdict> {
     const { writeLimit } = this.#parts;
     const { subject, route, action } = verdict;
@@ -235,7 +235,7 @@ export class Gate {
   }
 }
 
-/** Nobody is kept from revoking a token, least of all by its use. */
+/** A token's own use must not keep anybody from revoking it. */
 function revokes({ method }: RequestHead, { endpoint }: Route): boolean {
   return endpoint !== null && method === 'DELETE';
 }

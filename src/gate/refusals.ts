@@ -7,10 +7,10 @@ import type { Subject } from '../domain/credential.js';
 import type { Decision } from '../policy/decide.js';
 
 /**
- * Refuses what another site made a browser send with the session cookie.
+ * Refuses requests that another site made a browser send with the session cookie (CSRF).
  *
  * A request that changes something, or opens a WebSocket, must come from the same origin by `Sec-Fetch-Site`
- * or by an `Origin` equal to the host. With neither field the client is no browser, and it passes.
+ * or by an `Origin` equal to the host. With neither field, the client is assumed not to be a browser.
  */
 export function refuseCrossOrigin(head: RequestHead): Refusal | undefined {
   if (isRead(head.method) && !head.webSocket) return undefined;
@@ -47,7 +47,7 @@ export function policyRefusal(decision: Decision, action: string): Refusal | und
   return decision.allowed ? undefined : { refusal: decision.reason, action, detail: decision.detail };
 }
 
-/** Upstreams that don't expect content there leave it unread, and take it for the next request (RFC 9110 9.3.1). */
+/** An upstream that expects no content there leaves it unread and takes it for the next request (RFC 9110 9.3.1). */
 export function bodyOnRead(method: string): Refusal {
   return {
     refusal: 'malformed',

@@ -11,7 +11,7 @@ import type { Match } from '../policy/routes.js';
  */
 export type NamedService = string | null | undefined;
 
-/** Characters that every reader takes as they are: no list, no parameter, no second decoding. */
+/** Characters that every reader takes literally: no list, no parameter, no second decoding. */
 const PLAIN_VALUE = /^[A-Za-z0-9._~:@/-]+$/;
 
 /** Readers such as PHP ignore the parameters beyond. */
@@ -43,7 +43,7 @@ export function isRefused(service: NamedService | Refusal): service is Refusal {
 /** @param name in lower case */
 function onlyField({ fields, connection }: RequestHead, name: string): string | undefined | Refusal {
   const folded = foldName(name);
-  // What Connection names is for one connection (RFC 9110 7.6.1): the upstream would not get it.
+  // Proxies remove the fields that Connection names (RFC 9110 7.6.1): the upstream would not get it.
   if (connection?.split(',').some((option) => foldName(option.trim()) === folded) === true)
     return malformed(`Connection must not name the field ${name}, which names the service`);
   let found: string | undefined;

@@ -4,7 +4,7 @@ import type { EpochMs } from '../../domain/time.js';
 import { type Claims, isBound, isEvent, unverifiedAlgorithm, unverifiedClaims } from './decode.js';
 import { type ComparedClaim, compareClaims, type IssuerSettings, subjectOf } from './subjects.js';
 
-/** What a JWT says and which subject of the configuration fits. Its signature is not checked: that would take a fetch. */
+/** What a JWT contains and which subject of the configuration matches. Its signature is not checked, which would take a fetch. */
 export interface ExplainedJwt {
   /** Name of the issuer in the configuration; null when none has the claim `iss`. */
   readonly issuer: string | null;
@@ -12,7 +12,7 @@ export interface ExplainedJwt {
   readonly fits: string | null;
   /** Each subject of the issuer with what it asks for. */
   readonly subjects: readonly { readonly place: string; readonly claims: readonly ComparedClaim[] }[];
-  /** Why it does not hold, whoever signed it; null when only the signature is left to be checked. */
+  /** Why it is not valid, whoever signed it; null when only the signature is left to check. */
   readonly fault: string | null;
 }
 

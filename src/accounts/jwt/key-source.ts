@@ -68,7 +68,7 @@ async function get(url: string): Promise<string> {
     if (statusCode !== 200) throw new Error(`it answered ${statusCode}`);
     return await body.text();
   } finally {
-    // What is left of an answer is of no use.
+    // The rest of the answer is not needed.
     void dispatcher.destroy();
   }
 }

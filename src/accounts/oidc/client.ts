@@ -20,7 +20,7 @@ import { type Claims, isComplete, withMore } from './claims.js';
 import { fetchFromProvider, ProviderUnreachable } from './fetch.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
 
-/** What was made for a login, and has to come back with it. */
+/** Values that were made for a login and have to come back with its answer. */
 export interface Proofs {
   readonly state: string;
   readonly nonce: string;
@@ -35,7 +35,7 @@ interface Granted {
   readonly moreClaims: (claims: Claims) => Promise<Claims>;
 }
 
-/** Finds out what a provider can do. @throws Error that says why not */
+/** Fetches the configuration of a provider. @throws Error that says why not */
 export async function discoverProvider(settings: ProviderSettings): Promise<Configuration> {
   const { issuer, client_id: id } = settings;
   // The fetch lets http:// through to loopback addresses only.

@@ -7,7 +7,7 @@ const MAX_ANSWER = 256 * 1024;
 /** Milliseconds for one request, from the connection to the last byte. */
 const TIMEOUT_MS = 5_000;
 
-/** A provider did not answer, or not in a way that says anything. */
+/** A provider did not answer, or its answer cannot be used. */
 export class ProviderUnreachable extends Error {}
 
 /**
@@ -43,7 +43,7 @@ async function ask(url: string, { method, headers, body }: CustomFetchOptions) {
     const type = [answer.headers['content-type']].flat()[0] ?? '';
     return { status: answer.statusCode, type, text: await answer.body.text() };
   } finally {
-    // What is left of an answer is of no use.
+    // The rest of the answer is not needed.
     void dispatcher.destroy();
   }
 }

@@ -9,7 +9,7 @@ import { type LoginFailure, LoginFailed, type ProviderSettings } from './setting
 /** Two logins of one person at once may both want to write the user's record. */
 const MAX_ATTEMPTS = 3;
 
-/** A user who may log in, or why not, with what was changed. */
+/** A user who may log in, or the reason why not, with what was changed. */
 type Admission =
   | { readonly user: User; readonly auditEvents: readonly AuditEvent[] }
   | { readonly failure: LoginFailure; readonly user: User | null; readonly auditEvents: readonly AuditEvent[] }; // prettier-ignore

@@ -70,7 +70,7 @@ export class Provider {
     return moreClaims(claims);
   }
 
-  /** Whom a logout token is about; undefined for one that does not hold. @throws Unavailable, LoginFailed */
+  /** The person that a logout token names; undefined for an invalid one. @throws Unavailable, LoginFailed */
   async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | undefined> {
     return (await this.#signedTokens()).loggedOut(token, now);
   }
