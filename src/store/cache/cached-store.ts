@@ -2,7 +2,7 @@ import { mapMaybe } from '../../domain/maybe-promise.js';
 import type { Store } from '../store.js';
 import type { TokenCache } from './token-cache.js';
 
-/** A store with a cache in front: it answers look-ups, and drops what this process changes. */
+/** A store with a cache in front, which answers look-ups and drops what this process changes. */
 export function cachedStore(inner: Store, cache: TokenCache): Store {
   return {
     ...inner,
@@ -85,7 +85,7 @@ function cachedDirectory(
       try {
         return await inner.change(changes, now);
       } finally {
-        // What threw may have been written all the same.
+        // A write that threw may have happened all the same.
         const users = [...(changes.users ?? []).map(({ id }) => id), ...(changes.removeUsers ?? [])];
         const { tokens = [], declared = [], removeTokens = [], revokeDeclared = [] } = changes;
         const digests = [...tokens, ...declared].map(({ digest }) => digest);

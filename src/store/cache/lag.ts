@@ -14,7 +14,7 @@ export class Lag {
     if (this.#sentAt.size < MAX_WAITING) this.#sentAt.set(key, performance.now());
   }
 
-  /** Nothing was changed, so there will be no notification. */
+  /** Nothing was changed, so no notification will come. */
   notChanged(key: string): void {
     this.#sentAt.delete(key);
   }

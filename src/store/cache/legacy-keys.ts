@@ -3,7 +3,7 @@ import { StoreUnavailable } from '../faults.js';
 import type { TokenStore } from '../token-store.js';
 import type { Coverage } from './coverage.js';
 
-/** Whether there are legacy keys, as it is remembered. */
+/** Whether there are legacy keys, as last read. */
 export class LegacyKeys {
   readonly #inner: Pick<TokenStore, 'hasLegacyKeys'>;
   readonly #coverage: Coverage;

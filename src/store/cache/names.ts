@@ -14,7 +14,7 @@ export interface Dropped {
   readonly legacyKeys?: boolean;
 }
 
-/** What changes of keys concern. @param names without the prefix of the store */
+/** The records that changes of keys affect. @param names without the prefix of the store */
 export function concernedBy(names: readonly string[]): Required<Omit<Dropped, 'ids'>> {
   const after = (start: string) =>
     names.filter((name) => name.startsWith(start)).map((name) => name.slice(start.length));

@@ -5,7 +5,7 @@ import type { Coverage } from './coverage.js';
 import type { Owners } from './owners.js';
 import { Warming } from './warming.js';
 
-/** Look-ups of sessions: always the store's answer, and what is known of them while another master is being chosen. */
+/** Look-ups of sessions: the store's answer, or what is known about them while another master is being chosen. */
 export class SessionLookUps {
   readonly #inner: SessionStore;
   readonly #coverage: Coverage;

@@ -1,10 +1,10 @@
-/** So many look-ups are under way at once, and so many wait; further ones are left out. */
+/** Most look-ups in progress, and most that wait; further ones are skipped. */
 const AT_ONCE = 4;
 const MAX_WAITING = 1_000;
 /** An answer from before another change is not kept, so that it is asked for again. */
 const ATTEMPTS = 3;
 
-/** Looks up in the background what may be asked for when the store can't be. */
+/** Looks up in the background what may be needed while the store is unavailable. */
 export class Warming {
   readonly #lookUp: (digest: string) => Promise<boolean>;
   readonly #waiting = new Set<string>();

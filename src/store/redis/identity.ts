@@ -1,7 +1,7 @@
 import { Command, type Redis } from 'ioredis';
 import { LEASE_MS } from './lease.js';
 
-/** Which server a connection is with, and how far its history goes. */
+/** The server of a connection, and how far its history goes. */
 export interface Identity {
   /** Of the process: another one after each start. */
   readonly runId: string;
@@ -13,7 +13,7 @@ export interface Identity {
   readonly epoch: number;
 }
 
-/** What a server knows of itself. */
+/** A server's own description. */
 type OwnIdentity = Omit<Identity, 'epoch'>;
 
 /** The server is none that a store may be kept on. */
@@ -30,7 +30,7 @@ export async function readHistory(redis: Redis): Promise<Omit<OwnIdentity, 'runI
   return historyOf(await info(redis, 'replication'));
 }
 
-/** Whether a server may have forgotten what was written before. */
+/** Whether a server may have lost earlier writes. */
 export function isAnotherHistory(now: Identity, before: Identity): boolean {
   return nameOfHistory(now) !== nameOfHistory(before) || now.runId !== before.runId || now.offset < before.offset;
 } // prettier-ignore

@@ -2,7 +2,7 @@
 export const LEASE_MS = 1_000;
 
 /**
- * How long the master may be taken for the master.
+ * How long a confirmed master may be used as the master.
  *
  * It counts on the monotonic clock, from the moment of the question: a process that was stopped meanwhile, or a server
  * that was, finds the lease over.
