@@ -29,8 +29,9 @@ Examples:
   latchkey doctor --url https://api.example --path /service/S1 --path /billing/invoices
   latchkey doctor --url https://api.example --upstream http://10.0.0.5:3000 --admin http://10.0.0.5:9901 --json
 
-Run it from where clients are. It sends GET and OPTIONS only, to the paths that you name, to built-in ones and to ones that
-do not exist: at most 10,000 requests, 4 at a time, each for 5 seconds at most, in 2 minutes. The user agent is latchkey-doctor/VERSION.
+Run it from where clients are. It sends GET and OPTIONS only, to the paths that you name, to
+built-in ones and to ones that do not exist: at most 10,000 requests, 4 at a time, each for 5
+seconds at most, in 2 minutes. The user agent is latchkey-doctor/VERSION.
 The exit code is 1 when a finding is serious.`,
     )
     .action(async (options: DoctorCommandOptions) => {
