@@ -17,7 +17,7 @@ export const signingKeys = {
       answer: signingKeySet,
       handle: async ({ head, now }, { signingKeys: keys }) => {
         if (keys === null)
-          return { refusal: 'not_found', detail: `There is nothing at ${head.method} ${head.path}` };
+          return { refusal: 'not_found', detail: `There is nothing at ${head.path} for ${head.method}` };
         return { status: 200, json: { keys: await keys.published(now) }, maxAge: keys.maxAge };
       },
     }),

@@ -115,7 +115,7 @@ export class Gate {
       return refused(bodyOnRead(head.method), route, action, null);
     if (route.auth === 'deny') {
       return refused(
-        { refusal: 'not_found', detail: `There is nothing at ${head.method} ${head.path}` },
+        { refusal: 'not_found', detail: `There is nothing at ${head.path} for ${head.method}` },
         route,
         action,
         null,

@@ -91,7 +91,7 @@ t.test('token generate prints a secret once and an entry that declares its diges
   for (const [args, said] of [
     [['--user', 'a b'], /--user: expected an id/],
     [['--user', 'U', '--scope', ' '], /--scope: expected at least one scope/],
-    [['--user', 'U', '--services', ','], /--services: expected at least one service/],
+    [['--user', 'U', '--services', ','], /--services .* is invalid\. Name at least one/],
     [['--user', 'U', '--expires-at', 'soon'], /--expires-at: expected a time like/],
     [['--user', 'U', '--rate', '600'], /--rate: expected a rate like/],
     [['--user', 'U', '--address', '10.1.2.3/8'], /--address: expected an address or a range/],
