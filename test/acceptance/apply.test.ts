@@ -263,7 +263,7 @@ t.test('a start without a user who has active tokens', async (t) => {
   const second = await start(t, configFile);
   t.match(
     second.stdout(),
-    /"users":\["billing"\],"msg":"users not in the directory still have active tokens/,
+    /"users":\["billing"\],"msg":"users removed from the directory locked/,
   );
   t.match((await send(second.admin, '/metrics')).text, /^latchkey_users_pending_deletion 1$/m);
   t.match(await shown('billing'), { deletion_pending: true });
