@@ -50,7 +50,7 @@ const MORE = new Map(
     tracing: ['tracing.md'],
     interface: ['interface.md'],
     store: ['storage.md'],
-    on_store_failure: ['storage.md#when-redis-is-away'],
+    on_store_failure: ['storage.md#when-redis-is-unavailable'],
     cache: ['storage.md#the-cache'],
     directory: ['accounts.md'],
     limits: ['limits.md'],

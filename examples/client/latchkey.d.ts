@@ -12,7 +12,7 @@ export interface paths {
     put?: never;
     /**
      * Log in
-     * @description Gives a session in a cookie. Each login gives a new one and ends the one that was sent.
+     * @description The answer sets the session cookie. Each login starts a new session and ends the one that was sent.
      */
     post: operations['login'];
     delete?: never;
@@ -32,7 +32,7 @@ export interface paths {
     put?: never;
     /**
      * Log out
-     * @description Ends the session that asks.
+     * @description Ends the session of the request.
      */
     post: operations['logout'];
     delete?: never;
@@ -56,7 +56,7 @@ export interface paths {
     put?: never;
     /**
      * Create a token
-     * @description The answer is the only one that ever holds the secret. A parameter that looks like a mistyped restriction, such as `scopes` or `expires`, gets 422 with a detail that names the right one; other unknown parameters are ignored.
+     * @description No other answer ever contains the secret. A parameter that looks like a mistyped restriction, such as `scopes` or `expires`, gets 422 with a detail that names the right one; other unknown parameters are ignored.
      */
     post: operations['createToken'];
     /**
@@ -77,8 +77,8 @@ export interface paths {
       cookie?: never;
     };
     /**
-     * List the tokens of every user of the own customer
-     * @description The oldest first. `id` is the id of the own customer. Needs the action `customer_token:read`.
+     * List the tokens of every user of the caller's own customer
+     * @description The oldest first. `id` is the id of the caller's own customer. Needs the action `customer_token:read`.
      */
     get: operations['listCustomerTokens'];
     put?: never;
@@ -97,13 +97,13 @@ export interface paths {
       cookie?: never;
     };
     /**
-     * Show the token that asks
-     * @description Of a JWT of another issuer, what it may do here and until when.
+     * Show the token of the request
+     * @description For a JWT of another issuer: what it may do here, and until when.
      */
     get: operations['showOwnToken'];
     put?: never;
     post?: never;
-    /** Revoke the token that asks */
+    /** Revoke the token of the request */
     delete: operations['revokeOwnToken'];
     options?: never;
     head?: never;
@@ -118,7 +118,7 @@ export interface paths {
       cookie?: never;
     };
     /**
-     * Show a token of the own customer
+     * Show a token of the caller's own customer
      * @description Needs the action `token:read`.
      */
     get: operations['showToken'];
@@ -133,7 +133,7 @@ export interface paths {
     head?: never;
     /**
      * Suspend, resume or limit a token
-     * @description What is absent stays as it is, and `null` takes a limit of its own away. A suspended token is refused like an unknown one until it is resumed. Another user's token needs the action `customer_token:write` too. Needs the action `token:write`.
+     * @description Fields that are left out do not change, and `null` removes a limit. A suspended token is refused like an unknown one until it is resumed. Another user's token needs the action `customer_token:write` too. Needs the action `token:write`.
      */
     patch: operations['updateToken'];
     trace?: never;
@@ -148,8 +148,8 @@ export interface paths {
     get?: never;
     put?: never;
     /**
-     * Replace the token that asks
-     * @description The answer has a new token with the same name, scopes, services and limits, and its secret, only this once. The token that asks is accepted until the overlap ends.
+     * Replace the token of the request
+     * @description The answer has a new token with the same name, scopes, services and limits, and its secret, only this once. The old token is accepted until the overlap ends.
      */
     post: operations['rotateOwnToken'];
     delete?: never;
@@ -169,7 +169,7 @@ export interface paths {
     put?: never;
     /**
      * Replace a token
-     * @description Another user's token needs the action `customer_token:write` too, and must not be allowed more than the caller. Needs the action `token:write`.
+     * @description Another user's token needs the action `customer_token:write` too, and must not allow more than the caller may do. Needs the action `token:write`.
      */
     post: operations['rotateToken'];
     delete?: never;
@@ -186,7 +186,7 @@ export interface paths {
       cookie?: never;
     };
     /**
-     * Show the user of the credential that asks
+     * Show the user of the request's credential
      * @description Needs the action `account:read`.
      */
     get: operations['showCurrentUser'];
@@ -206,7 +206,7 @@ export interface paths {
       cookie?: never;
     };
     /**
-     * Show the customer of the credential that asks
+     * Show the customer of the request's credential
      * @description Needs the action `account:read`.
      */
     get: operations['showCurrentCustomer'];
@@ -226,7 +226,7 @@ export interface paths {
       cookie?: never;
     };
     /**
-     * Show the credential that asks, whose it is and what it reaches
+     * Show the request's credential, its owner and its services
      * @description Needs the action `account:read`.
      */
     get: operations['verify'];
@@ -249,7 +249,7 @@ export interface paths {
     put?: never;
     /**
      * Confirm a password
-     * @description For five minutes `POST /tokens` needs no login name with the credential that was sent. The password is checked again there.
+     * @description For five minutes, `POST /tokens` with the same credential needs no login name. It still checks the password.
      */
     post: operations['sudo'];
     delete?: never;
@@ -306,7 +306,7 @@ export interface paths {
     get: operations['listSessions'];
     put?: never;
     post?: never;
-    /** End all of the user's sessions but the one that asks */
+    /** End all of the user's sessions except the one of the request */
     delete: operations['endOtherSessions'];
     options?: never;
     head?: never;
@@ -337,7 +337,7 @@ export interface paths {
       path?: never;
       cookie?: never;
     };
-    /** Tell who is logged in, and what applies to that user */
+    /** Show the logged-in user, with permissions and limits */
     get: operations['describeCaller'];
     put?: never;
     post?: never;
@@ -355,7 +355,7 @@ export interface paths {
       cookie?: never;
     };
     /**
-     * List the users of the own customer
+     * List the users of the user's own customer
      * @description Needs the action `customer_token:read`.
      */
     get: operations['listPeople'];
@@ -392,7 +392,7 @@ export interface components {
       };
       /** @description Whether the account asks for a one-time password */
       one_time_password: boolean;
-      /** @description The OpenID Connect provider of the login; absent after a password */
+      /** @description The OpenID Connect provider of the login; absent after a login by password */
       provider?: {
         name: string;
         title: string;
@@ -422,7 +422,7 @@ export interface components {
       };
       /** @description Seconds that a token may last; null when there is no limit */
       max_lifetime: number | null;
-      /** @description Seconds before its expiry from which on a token is marked; null when the configuration does not say */
+      /** @description Seconds before the expiry of a token from which it is marked; null when not configured */
       warn_before: number | null;
       /** @description Name of the header that carries a token */
       key_field: string;
@@ -508,14 +508,14 @@ export interface components {
       suspended?: 'true' | 'false';
     };
     CreatedToken: {
-      /** @description Names the token; it is no secret */
+      /** @description Identifies the token; not a secret */
       id: string;
-      /** @description Whose it is */
+      /** @description The owner */
       user_id: string;
       customer_id: string;
-      /** @description The service that it is restricted to, the last of several; null when it is not restricted */
+      /** @description The service that the token is restricted to, the last one of several; null when it is not restricted */
       service_id: string | null;
-      /** @description Every service that it is restricted to; empty when it is not restricted */
+      /** @description All services that the token is restricted to; empty when it is not restricted */
       services: string[];
       name: string;
       /** @description Its scopes, separated by spaces */
@@ -533,9 +533,9 @@ export interface components {
        * @example 2030-01-31T12:00:00+00:00
        */
       updated_at: string;
-      /** @description From this second on it is refused; null when it does not expire */
+      /** @description The token is refused from this second on; null when it does not expire */
       expires_at: string | null;
-      /** @description The token that it replaced; only where a rotation made it */
+      /** @description The token that it replaced; only if a rotation made it */
       predecessor_id?: string;
       /**
        * @description Present while the token is suspended
@@ -579,11 +579,11 @@ export interface components {
       deleted_at: null;
     };
     FleetReceipt: {
-      /** @description How many were up when the token was revoked */
+      /** @description How many sidecars were up when the token was revoked */
       sidecars: number;
-      /** @description Milliseconds until the last of those that have dropped the token was known to; null when none has */
+      /** @description Milliseconds until the slowest confirmation that the token was dropped; null when there is none */
       slowest_ms: number | null;
-      /** @description Those that have not confirmed that they dropped it */
+      /** @description The sidecars that have not confirmed that they dropped the token */
       missing?: {
         /** @description Host and port */
         name: string;
@@ -641,7 +641,7 @@ export interface components {
       overlap?: number | string;
     };
     Session: {
-      /** @description Names the session; it is not what the cookie carries */
+      /** @description Identifies the session; not the value of the cookie */
       id: string;
       /**
        * Format: date-time
@@ -657,7 +657,7 @@ export interface components {
       last_seen_at: string;
       /**
        * Format: date-time
-       * @description When it ends at the latest
+       * @description The latest time at which it ends
        * @example 2030-01-31T12:00:00+00:00
        */
       ends_at: string;
@@ -665,9 +665,9 @@ export interface components {
       ip: string;
       /** @description User-Agent of the client that last used it; null when it sent none */
       user_agent: string | null;
-      /** @description Whether it is the session that asks */
+      /** @description Whether it is the session of the request */
       current: boolean;
-      /** @description The OpenID Connect provider that it was made by; absent after a password */
+      /** @description The OpenID Connect provider of its login; absent after a login by password */
       provider?: string;
     };
     SigningKeys: {
@@ -686,26 +686,26 @@ export interface components {
     SudoGranted: {
       /**
        * Format: date-time
-       * @description Until then POST /tokens takes the credential that was sent in place of a login name
+       * @description Until then, POST /tokens accepts the same credential in place of a login name
        * @example 2030-01-31T12:00:00+00:00
        */
       expiry_time: string;
     };
     SudoRequest: {
-      /** @description The login name; without it the credential that is sent says whose the password is */
+      /** @description The login name; without it, the password is that of the request's credential */
       username?: string;
       /** @description At most 1024 bytes */
       password: string;
     };
     Token: {
-      /** @description Names the token; it is no secret */
+      /** @description Identifies the token; not a secret */
       id: string;
-      /** @description Whose it is */
+      /** @description The owner */
       user_id: string;
       customer_id: string;
-      /** @description The service that it is restricted to, the last of several; null when it is not restricted */
+      /** @description The service that the token is restricted to, the last one of several; null when it is not restricted */
       service_id: string | null;
-      /** @description Every service that it is restricted to; empty when it is not restricted */
+      /** @description All services that the token is restricted to; empty when it is not restricted */
       services: string[];
       name: string;
       /** @description Its scopes, separated by spaces */
@@ -723,9 +723,9 @@ export interface components {
        * @example 2030-01-31T12:00:00+00:00
        */
       updated_at: string;
-      /** @description From this second on it is refused; null when it does not expire */
+      /** @description The token is refused from this second on; null when it does not expire */
       expires_at: string | null;
-      /** @description The token that it replaced; only where a rotation made it */
+      /** @description The token that it replaced; only if a rotation made it */
       predecessor_id?: string;
       /**
        * @description Present while the token is suspended
@@ -801,7 +801,7 @@ export interface components {
         'application/json': components['schemas']['Problem'];
       };
     };
-    /** @description There is no credential, or one that does not hold */
+    /** @description The credential is missing or invalid */
     Unauthenticated: {
       headers: {
         'X-Request-Id': components['headers']['X-Request-Id'];
@@ -813,7 +813,7 @@ export interface components {
         'application/json': components['schemas']['Unauthenticated'];
       };
     };
-    /** @description The role or the scope does not allow it, the kind of credential is wrong, or another site made a browser ask */
+    /** @description The role or the scope does not allow it, the kind of credential is wrong, or the request came from another site */
     Forbidden: {
       headers: {
         'X-Request-Id': components['headers']['X-Request-Id'];
@@ -824,7 +824,7 @@ export interface components {
         'application/json': components['schemas']['Problem'];
       };
     };
-    /** @description There is no such record */
+    /** @description No such record exists */
     NotFound: {
       headers: {
         'X-Request-Id': components['headers']['X-Request-Id'];
@@ -879,7 +879,7 @@ export interface components {
         'application/json': components['schemas']['Problem'];
       };
     };
-    /** @description Too many logins failed, or the request rate of the token is used up */
+    /** @description Too many failed logins, or the request rate of the token is used up */
     Throttled: {
       headers: {
         'X-Request-Id': components['headers']['X-Request-Id'];
@@ -902,7 +902,7 @@ export interface components {
         'application/json': components['schemas']['Problem'];
       };
     };
-    /** @description Something went wrong; the log says what */
+    /** @description Internal error; the log has the cause */
     Fault: {
       headers: {
         'X-Request-Id': components['headers']['X-Request-Id'];
@@ -913,7 +913,7 @@ export interface components {
         'application/json': components['schemas']['Problem'];
       };
     };
-    /** @description The store, the account source or a required audit log cannot be used, or too much waits */
+    /** @description The store, the account source or a required audit log is unavailable, or the server is overloaded */
     Unavailable: {
       headers: {
         'X-Request-Id': components['headers']['X-Request-Id'];
@@ -927,22 +927,22 @@ export interface components {
     };
   };
   parameters: {
-    /** @description With `fleet` the answer comes when every sidecar has dropped the token and ended its streams */
+    /** @description With `fleet`, the answer comes when every sidecar has dropped the token and closed its streams */
     Wait: 'fleet';
     /** @description The one-time password of an account with two-factor authentication */
     OneTimePassword: string;
   };
   requestBodies: never;
   headers: {
-    /** @description Names the request in the log, in the audit log, and to the upstream */
+    /** @description Identifies the request in the log, in the audit log and to the upstream */
     'X-Request-Id': string;
     /** @description `no-store`, except for keys, which may be kept for a while */
     'Cache-Control': string;
     /** @description Seconds after which to try again */
     'Retry-After': number;
-    /** @description The schemes of the credentials that are taken; with `error` where a Bearer token is invalid */
+    /** @description The accepted authentication schemes; with `error` if a Bearer token is invalid */
     'WWW-Authenticate': string;
-    /** @description The session cookie; on logout the one that removes it */
+    /** @description The session cookie; on logout, one that removes it */
     'Set-Cookie': string;
   };
   pathItems: never;
@@ -1199,7 +1199,7 @@ export interface operations {
   revokeTokens: {
     parameters: {
       query?: {
-        /** @description With `fleet` the answer comes when every sidecar has dropped the token and ended its streams */
+        /** @description With `fleet`, the answer comes when every sidecar has dropped the token and closed its streams */
         wait?: components['parameters']['Wait'];
       };
       header?: never;
@@ -1353,7 +1353,7 @@ export interface operations {
   revokeOwnToken: {
     parameters: {
       query?: {
-        /** @description With `fleet` the answer comes when every sidecar has dropped the token and ended its streams */
+        /** @description With `fleet`, the answer comes when every sidecar has dropped the token and closed its streams */
         wait?: components['parameters']['Wait'];
       };
       header?: never;
@@ -1469,7 +1469,7 @@ export interface operations {
   revokeToken: {
     parameters: {
       query?: {
-        /** @description With `fleet` the answer comes when every sidecar has dropped the token and ended its streams */
+        /** @description With `fleet`, the answer comes when every sidecar has dropped the token and closed its streams */
         wait?: components['parameters']['Wait'];
       };
       header?: never;
@@ -1896,7 +1896,7 @@ export interface operations {
         };
       };
       401: components['responses']['Unauthenticated'];
-      /** @description `invalid_grant`; The role or the scope does not allow it, the kind of credential is wrong, or another site made a browser ask */
+      /** @description `invalid_grant`; The role or the scope does not allow it, the kind of credential is wrong, or the request came from another site */
       403: {
         headers: {
           'X-Request-Id': components['headers']['X-Request-Id'];

@@ -1,13 +1,13 @@
 import type { User } from '../domain/user.js';
 
-/** What someone sent to prove who they are. */
+/** A login attempt's proof of identity. */
 export interface Proof {
   readonly login: string;
   readonly password: string;
   readonly otp: string | undefined;
 }
 
-/** What was said of a one-time password. `used`: it was right and taken before. */
+/** The result of checking a one-time password. `used`: it was right, but had been used before. */
 export type OtpVerdict = 'accepted' | 'missing' | 'wrong' | 'used';
 
 /**
@@ -32,10 +32,10 @@ export type Checked =
       readonly otp: Exclude<OtpVerdict, 'accepted'>;
     };
 
-/** Where users are known and their passwords are checked: the store, or an API that had them before. */
+/** Where users and their passwords are checked: the store, or an API that already has them. */
 export interface Accounts {
   /**
-   * Does what checks a proof when its turn comes.
+   * Runs the check of a proof when its turn comes.
    *
    * @throws Unavailable when too many wait; nothing was done then
    */

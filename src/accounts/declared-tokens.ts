@@ -7,11 +7,11 @@ import type { DeclaredToken, Directory } from './declared-directory.js';
 import { restrictionsAfter } from './token-restrictions.js';
 
 export interface DeclaredTokensPlan {
-  /** To add, or to write over what is there. */
+  /** Tokens to add or overwrite. */
   readonly put: readonly Token[];
-  /** Ids of those that the file does not declare any more. */
+  /** Ids of tokens that the file no longer declares. */
   readonly revoke: readonly string[];
-  /** Ids of the file that were revoked, and stay so. */
+  /** Ids in the file that were revoked, and stay revoked. */
   readonly staysRevoked: readonly string[];
 }
 
@@ -54,7 +54,7 @@ function recordOf(
 ): Token {
   const createdAt = before?.createdAt ?? wholeSecond(now);
   const services = entry.services ?? [];
-  // A limit that came later does not shorten what is there.
+  // A limit that is set later does not shorten existing tokens.
   const limit = maxLifetime === null ? Infinity : wholeSecond(createdAt + maxLifetime);
   const latest = before === undefined ? limit : Math.max(limit, before.expiresAt ?? Infinity);
   const expiresAt = Math.min(entry.expires_at ?? Infinity, latest);

@@ -29,7 +29,7 @@ export interface Difference {
   readonly created?: { readonly token: Token; readonly customerId: string };
 }
 
-/** Says what a set of changes does to what is known. */
+/** Describes what a set of changes does to the known records. */
 export function differencesOf(changes: Changes, known: Known): Difference[] {
   const { customers = [], services = [], users = [], tokens = [] } = changes;
   const added = new Map(users.map((user) => [user.id, user]));
@@ -152,7 +152,7 @@ function removals(
   return (ids ?? []).map((id) => ({ change: 'remove', kind, id, details: [nameOf(id) ?? ''] }));
 }
 
-/** So many ids are named in one entry. */
+/** Most ids that are named in one entry. */
 const MAX_NAMED = 100;
 
 /** The audit events of an applied directory: all of it, and each token that it adds or revokes; none without a change. */

@@ -11,7 +11,7 @@ import { slicesOf } from './directory-slices.js';
 import { globalApiTokenUser, isGlobalApiTokenUser, isMoved, legacyTokens, staleKeys } from './legacy-keys.js';
 import { hasActiveTokens, pendingDeletionOf } from './pending-deletions.js';
 
-/** What has to be written to bring the store to a directory, and the same for people. */
+/** What has to be written to make the store match a directory, for the store and for people. */
 export interface Plan {
   readonly changes: Changes;
   /** The same in the steps in which it is written; none when there is nothing to write. */
@@ -24,7 +24,7 @@ export interface Plan {
   readonly revokedTokens: readonly string[];
 }
 
-/** Works out what has to be written to bring the store to a directory. */
+/** Works out what has to be written to make the store match a directory. */
 export class DirectoryPlanner {
   readonly #store: Pick<Store, 'tokens' | 'directory'>;
   readonly #users: DeclaredUsers;

@@ -25,7 +25,7 @@ export class DirectoryUnconfirmed extends OutcomeUnknown {
   }
 }
 
-/** Others wrote at the same time, again and again. */
+/** The change was not applied, because others kept writing at the same time. */
 export interface NotApplied {
   readonly refused: ChangeRefused;
   /** Whether parts of a large directory were written before. */
@@ -34,7 +34,7 @@ export interface NotApplied {
 }
 
 /**
- * Brings the store to what a directory declares: all of it, or nothing. Between the slices of a large one others are
+ * Makes the store match a directory: all of it, or nothing. Between the slices of a large one, other requests are
  * served, and read some of it before the rest is written.
  */
 export class DirectoryApplier {

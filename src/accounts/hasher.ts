@@ -4,7 +4,7 @@ export interface HashParameters {
   readonly timeCost: number;
 }
 
-/** Where password hashes are worked out. */
+/** Where password hashes are computed. */
 export interface Hasher {
   /** Makes the PHC string of a password. */
   hash(password: string, parameters: HashParameters): Promise<string>;

@@ -92,7 +92,7 @@ export class HttpAccounts implements Accounts {
       const account = answer.safeParse(json);
       if (account.success) return account.data;
       const fields = account.error.issues.map(({ path }) => path.join('.') || 'the whole').join(', ');
-      throw this.#unavailable(`its answer is not understood (${fields})`);
+      throw this.#unavailable(`its answer has faults in these fields: ${fields}`);
     }
     const needsOtp = (json as { code?: unknown } | null | undefined)?.code === '2fa.verify';
     if (needsOtp && status >= 400 && status < 500) return 'needs_otp';
@@ -132,8 +132,8 @@ export class HttpAccounts implements Accounts {
     const { id, customerId } = before;
     if (customerId !== account.customer_id)
       throw this.#unavailable(
-        `it says that user ${id} belongs to customer ${account.customer_id}, and user ${id} is known of customer ` +
-          `${customerId}; answer ids that no two customers share (after a move: latchkey user delete ${id})`,
+        `it answered customer ${account.customer_id} for user ${id}, who belongs to customer ` +
+          `${customerId}; an id must be unique across customers (after a move, run latchkey user delete ${id})`,
       );
   }
 
@@ -167,7 +167,7 @@ export class HttpAccounts implements Accounts {
       );
       if (refused === undefined) return user;
       if (attempts === MAX_ATTEMPTS)
-        throw this.#unavailable(`the user ${user.id} cannot be kept (${refused.reason})`);
+        throw this.#unavailable(`the user ${user.id} cannot be stored (${refused.reason})`);
     }
   }
 }

@@ -8,7 +8,7 @@ import type { Uses } from '../store/usage-store.js';
 
 /** A session's activity is written at most this often, so the idle timeout is exact to it. */
 const SESSION_TOUCH_MS = 60_000;
-/** Uses that are kept while they can't be written; beyond it the oldest are given up. */
+/** Most uses that are kept while they can't be written; beyond that, the oldest are dropped. */
 const MAX_KEPT = 100_000;
 const NOTHING: Uses = { tokens: new Map(), sessions: new Map() };
 
@@ -25,7 +25,7 @@ export class LastSeen {
   readonly #timer: NodeJS.Timeout;
   #tokens = new Map<string, TokenUse>();
   #sessions = new Map<string, SessionUse>();
-  /** What is on its way to the store. */
+  /** Uses that are being written to the store. */
   #leaving: Uses = NOTHING;
   #writing: Promise<void> = Promise.resolve();
 
@@ -47,7 +47,7 @@ export class LastSeen {
   }
 
   note(subject: Subject, ip: string, userAgent: string | undefined, now: EpochMs): void {
-    // Of a JWT there is no record that could tell its use.
+    // A JWT has no record that could hold its last use.
     if (subject.credential === 'jwt') return;
     if (subject.credential !== 'session') {
       this.#tokens.set(subject.token.id, useOf(ip, userAgent, now));

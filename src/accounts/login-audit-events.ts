@@ -31,7 +31,7 @@ export function failedLogin(checked: Failed, wait: number): AuditEvent[] {
   return auditEvents;
 }
 
-/** A try that came too early and was not looked at. */
+/** An attempt that came too early and was not checked. */
 export function throttled(wait: number): AuditEvent {
   return { event: 'login.throttled', outcome: 'denied', retry_after: wait };
 }

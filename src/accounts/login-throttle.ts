@@ -24,7 +24,7 @@ const FORGET_AFTER_WAITS = 4;
 const MAX_CODES = 100;
 const CODES_KEPT_MS = 30 * DAY_MS;
 
-/** An address that an account logged in from is known for so long. */
+/** How long an address that an account logged in from is remembered. */
 const KNOWN_MS = 30 * DAY_MS;
 
 /** Logins of one account and from one network in a window, right ones as well: sessions are not made without bound. */
@@ -49,7 +49,7 @@ export type Ending = 'unjudged' | 'right_password' | 'wrong_code' | 'let_in';
 
 /** An attempt that counts as a failure already. */
 export interface Reservation {
-  /** Says that it was no wrong password. Without it the attempt stays counted. */
+  /** Takes the attempt back: it was not a wrong password. Otherwise it stays counted. */
   settle(ending: Ending, now: EpochMs): Promise<void>;
   /** Seconds that the next try has to wait, once this one stays counted; 0 when it need not. */
   nextWait(now: EpochMs): Promise<number>;

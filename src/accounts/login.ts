@@ -9,7 +9,7 @@ import { confirmation, credentials, readBy } from './parameters.js';
 import { passwordsBusy } from './passwords.js';
 import type { Attempted, Ending, Reservation, LoginThrottle } from './login-throttle.js';
 
-/** What someone sent to prove who they are. */
+/** A login attempt's proof of identity. */
 export interface LoginAttempt {
   /** undefined when none was sent: then it is the caller's. */
   readonly login: string | undefined;
@@ -17,7 +17,7 @@ export interface LoginAttempt {
   readonly otp: string | undefined;
   /** IP address of the client. */
   readonly address: string;
-  /** Whose credential came with it, and so whose login name and password it has to be; absent when that plays no part. */
+  /** The user of the request's credential, whose login name and password it must be; absent if there is none. */
   readonly caller?: User | undefined;
 }
 
@@ -31,7 +31,7 @@ export interface LoggedIn<Granted> {
   readonly auditEvents: readonly AuditEvent[];
 }
 
-/** Makes what a user who proved to be it asks for, unless the user's record changed since it was verified. */
+/** Creates what a verified user asks for, unless the user's record changed since the verification. */
 export type Grant<Granted> = (user: User) => Promise<Granted | Refusal | 'owner_changed'>;
 
 /** A user's next login has to wait for so many seconds. */
@@ -155,7 +155,7 @@ export class Logins {
       if (granted !== null && 'refusal' in granted) return granted;
       return { user, granted, auditEvents: succeededLogin(checked) };
     } finally {
-      // What can't be taken back stays counted, which keeps nobody out for long.
+      // An attempt that can't be taken back stays counted, which keeps nobody out for long.
       if (ending !== undefined) await reserved.settle(ending, Date.now()).catch(ignoreUnavailable);
     }
   }

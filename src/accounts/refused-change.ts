@@ -20,7 +20,7 @@ export function describeRefusedChange(refused: ChangeRefused): string {
     case 'customer_in_use':
       return `the customer ${refused.customerId} still has users or services; remove them first`;
     case 'unknown_user':
-      return `there is no user ${refused.userId}, who was to own a token`;
+      return `there is no user ${refused.userId} to own the token`;
     case 'token_taken':
       return `the id or the secret of the declared token ${refused.tokenId} belongs to another token or user; generate another (latchkey token generate)`;
     case 'changed_meanwhile':

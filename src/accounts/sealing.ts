@@ -10,7 +10,7 @@ export class SealingKeyMissing extends Error {
   readonly code = 'SEALING_KEY_MISSING';
   constructor() {
     super(
-      'store.sealing_key is not set; two-factor authentication, signed assertions and OpenID Connect logins need it (openssl rand -hex 32 makes one)',
+      'store.sealing_key is not set; two-factor authentication, signed assertions and OpenID Connect logins need it (make one with "openssl rand -hex 32")',
     );
   }
 }

@@ -124,7 +124,7 @@ export class KeyRing {
       if (next === undefined) return open;
       if (await this.#store.replace(next)) return Promise.all(next.keys.map((key) => this.#open(key)));
     }
-    throw signingUnavailable('the signing keys are changed by others all the time');
+    throw signingUnavailable('the signing keys keep being changed; try again');
   }
 
   async #changed({ revision, keys }: SigningKeys, now: EpochMs): Promise<SigningKeys | undefined> {

@@ -80,7 +80,7 @@ export class TokenRotations {
       const rotated = await this.#write(token, owner, overlap.ms, caller, now);
       if (rotated !== 'changed' && rotated !== 'owner_changed') return rotated;
     }
-    return { refusal: 'overloaded', detail: 'The token is being changed by others; try again' };
+    return { refusal: 'overloaded', detail: 'The token keeps being changed; try again' };
   } // prettier-ignore
 
   async #find(id: string, customerId: string | null): Promise<{ token: Token; owner: User } | undefined> {

@@ -1,4 +1,5 @@
 import { loadConfig } from '../config/load.js';
+import { describeSystemError } from '../domain/system-error.js';
 import { CommandFailed } from './terminal/failure.js';
 
 const TIMEOUT_MS = 3_000;
@@ -16,8 +17,6 @@ export async function askAdmin(url: string): Promise<{ status: number; text: str
     const asked = await request(url, { headersTimeout: TIMEOUT_MS, bodyTimeout: TIMEOUT_MS });
     return { status: asked.statusCode, text: await asked.body.text() };
   } catch (error) {
-    throw new CommandFailed(
-      `${url} does not answer: ${error instanceof Error ? error.message : String(error)}`,
-    );
+    throw new CommandFailed(`${url} does not answer: ${describeSystemError(error)}; is the server running?`);
   }
 }

@@ -147,9 +147,10 @@ async function* recordsIn(
   let head: Record<string, unknown> | undefined;
   let end: Record<string, unknown> | undefined;
   for await (const line of linesOf(file)) {
-    if (end !== undefined) throw new BrokenBackup('something stands behind its end');
+    if (end !== undefined) throw new BrokenBackup('has data after its end');
     const value = parseLine(line);
-    if (value === undefined) throw new BrokenBackup(`line ${head === undefined ? 1 : count + 2} is damaged`);
+    if (value === undefined && head === undefined) refuseForeign({});
+    if (value === undefined) throw new BrokenBackup(`line ${count + 2} is damaged`);
     if (head !== undefined && 'end' in value) {
       end = value;
       continue;
@@ -166,11 +167,11 @@ async function* recordsIn(
   }
   if (head === undefined) refuseForeign({});
   if (end?.['count'] !== count || end['sha256'] !== digest.digest('hex'))
-    throw new BrokenBackup('is not whole');
+    throw new BrokenBackup('is not complete');
 }
 
 function refuseForeign({ format, version }: Record<string, unknown>): void {
-  if (format !== FORMAT) throw new BrokenBackup('is no backup of Latchkey');
+  if (format !== FORMAT) throw new BrokenBackup('is not a backup of Latchkey');
   if (!READABLE.includes(version))
     throw new BrokenBackup(`has version ${String(version)}, known: ${READABLE.join(', ')}`);
 }

@@ -35,7 +35,9 @@ export async function check(options: CheckOptions): Promise<number> {
       warn(`${file}:${line}: warning: ${message}`);
     for (const warning of [...shadowWarnings(loaded), ...usersWithoutRole(loaded)]) warn(warning);
     if (options.online === true && !(await isOnline(loaded))) return 1;
-    process.stdout.write(`${file}: ok${count === null ? '' : `, ${count} requests judged as expected`}\n`);
+    process.stdout.write(
+      `${file}: ok${count === null ? '' : `, ${count} ${count === 1 ? 'request' : 'requests'} judged as expected`}\n`,
+    );
     return 0;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;

@@ -23,7 +23,7 @@ const ALLOWED: ReadonlySet<string> = new Set([
   'upstream_too_slow',
 ]);
 
-const AS_WRITTEN = 'how the request was written, of which the log holds the path only';
+const AS_WRITTEN = 'how the request was written, of which the log has only the path';
 const FAULT = 'the state of the server or of its stores at that time';
 
 /** Refusals that follow from what the log and the store hold, and those of upstreams. */

@@ -9,7 +9,7 @@ export function completionCommand(): Command {
       'after',
       `
   bash: add to ~/.bashrc    eval "$(latchkey completion bash)"
-  zsh:  add to ~/.zshrc     eval "$(latchkey completion zsh)"    (behind compinit)`,
+  zsh:  add to ~/.zshrc     eval "$(latchkey completion zsh)"    (after compinit)`,
     )
     .action((shell: string, _options: unknown, command: Command) => {
       const program = command.parent ?? command;

@@ -120,7 +120,7 @@ function welcome({ url, admin, page, data, file, upstream, users, echo }: Welcom
   const secret = `-d ${formParameter('password', password)}`;
   const keep = `sed -n 's/.*"access_token":"\\([^"]*\\)".*/Service-Key: \\1/p' > ${key}`;
   return `
-Latchkey guards ${printable(upstream)}${echo ? ' (a built-in upstream that shows what it receives)' : ''} at ${url}
+Latchkey listens at ${url}, in front of ${printable(upstream)}${echo ? ' (a built-in upstream that shows what it receives)' : ''}
 The web page, to see, create and revoke tokens: ${url}${page}
 Health and metrics: ${admin}/readyz ${admin}/metrics
 Users (kept in ${printable(file)}):

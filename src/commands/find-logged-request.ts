@@ -101,15 +101,14 @@ function auditEntryOf(line: string, { field, id: wanted }: Wanted): { expiredTok
 function whyNone(file: string, { field, id }: Wanted, reading: Reading): string {
   const { lines, requests, unreadable } = reading;
   const name = file === '-' ? 'standard input' : file;
-  const none = `no entry of a request has the ${field} ${id} in ${name}`;
+  const none = `${name} has no entry of a request with the ${field} ${id}`;
   if (reading.broken)
     return `${none}, but a line that holds it is not an entry of Latchkey's log; remove what your log collector added to the line`;
   const range = requests === 0 ? '' : ` from ${timeOf(reading.first)} to ${timeOf(reading.last)}`;
   const read = `${none}: ${count(lines, 'line')}, ${count(requests, 'request', range)}`;
   if (reading.audited)
-    return `${read}; there is an audit entry of it, so its request is in another log, or not logged (log.requests, log.level)`;
-  if (unreadable > 0)
-    return `${read}, ${count(unreadable, 'line')} that are not JSON; give the log as Latchkey wrote it`;
+    return `${read}; there is an audit entry for it, so its request is in another log, or not logged (log.requests, log.level)`;
+  if (unreadable > 0) return `${read}, ${unreadable} of them not JSON; give the log as Latchkey wrote it`;
   if (requests === 0)
     return `${read}; give the standard output of latchkey serve, with log.requests: all or refused`;
   return `${read}; look in the logs of other times and sidecars (log.sample leaves out served requests)`;

@@ -68,7 +68,7 @@ function byJwt({ loaded, ofThen }: CallerSources, caller: LoggedCaller): Rebuilt
   );
   if (rules.length === 0)
     return known({ record: undefined }, [
-      `no subject of jwt_issuers stands for ${caller.subject} of ${caller.issuer}`,
+      `no subject of jwt_issuers matches ${caller.subject} of ${caller.issuer}`,
     ]);
   const never = { digest: '', createdAt: 0, expiresAt: 0 };
   return {

@@ -110,7 +110,7 @@ function subjectOf(name: string, options: MintOptions, { users, role: usual }: S
   const found = users.find(({ id, login }) => id === name || loginKey(login) === loginKey(name));
   const role = options.role ?? found?.role ?? usual;
   if (role === null)
-    throw new CommandFailed(`no directory file declares the user ${name}; name one that it does, or add --role`);
+    throw new CommandFailed(`no directory file declares the user ${name}; name a user of that file, or add --role`);
   const user: User = {
     id: found?.id ?? name,
     customerId: customer ?? found?.customerId ?? DEV,
@@ -150,7 +150,7 @@ function readKey(file: string): KeyObject {
     key = createPrivateKey(readFileSync(file));
   } catch (cause) {
     throw new CommandFailed(
-      `${file} is no readable private key; "openssl genpkey -algorithm ed25519 -out ${file}" makes one`,
+      `${file} is not a readable private key; make one with "openssl genpkey -algorithm ed25519 -out ${file}"`,
       { cause },
     );
   }

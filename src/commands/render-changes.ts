@@ -21,7 +21,7 @@ export function renderChanges({ answer, single, pairs, complete }: FoundChanges)
       : []),
   ];
   if (lines.length === 0)
-    lines.push(`${what} by no change of the caller, a rule or the route, and by no two of them.`);
+    lines.push(`${what} by no single change of the caller, a rule or the route, and by no pair of changes.`);
   const bounded = complete ? [] : ['Not everything was tried: there are too many roles, scopes and rules.'];
   return shown(['', ...lines, ...bounded, ...(single.length + pairs.length > 0 ? [DESCRIBED[answer]] : [])]);
 }

@@ -116,7 +116,8 @@ function addCredential({ credential, route, verdict }: Explanation, add: Add): v
   if (isPreflight(verdict)) return;
   if (credential === null) {
     if (route?.auth === 'required') {
-      const settled = verdict.endpoint !== null ? 'none: the endpoint checks a password' : 'none that holds';
+      const settled =
+        verdict.endpoint !== null ? 'none: the endpoint checks a password' : 'none that is valid';
       add('credential', settled);
     }
     return;

@@ -54,7 +54,7 @@ export class Callers {
     const found = await this.#store.tokens.get(caller.tokenId);
     if (found === undefined) return { unknown: 'the token is no longer in the store' };
     const { token } = found;
-    if (token.userId !== user.id) return { unknown: 'the token is another user’s by now' };
+    if (token.userId !== user.id) return { unknown: 'the token now belongs to another user' };
     const subject = { credential: caller.credential, user: unlocked, token } as const;
     return [{ subject, login: user.login, tokenName: token.name }];
   }

@@ -37,7 +37,7 @@ export async function withStore<T>(
 function withRemedy(error: unknown, { config, file }: LoadedConfig): unknown {
   if (config.store.type !== 'redis' || connectionFields(error).address === undefined) return error;
   const remedy = `check that Redis runs and that "store" in ${file} names it`;
-  return new CommandFailed((error as Error).message.replace(/\)$/, `; ${remedy})`), { cause: error });
+  return new CommandFailed(`${(error as Error).message}; ${remedy}`, { cause: error });
 }
 
 /** Whether the store is there. Opening one that is not would make it. */

@@ -55,7 +55,7 @@ export function readCertificate(
   if (clientCa != null) taken('client_ca', certificatesIn(clientCa));
   const [own] = chain;
   if (own !== undefined && privateKey !== undefined && !own.checkPrivateKey(privateKey))
-    note('key', 'the key is not the one of the certificate in listen.tls.cert');
+    note('key', 'the key does not belong to the certificate in listen.tls.cert');
   if (faults.length > 0 || cert === undefined || key === undefined || clientCa === undefined)
     return { certificate: null, faults };
   tryThem(cert, key, clientCa, note);
@@ -68,7 +68,7 @@ function tryThem(cert: string, key: string, ca: string | null, note: Note): void
   try {
     createSecureContext({ cert, key, ca: ca ?? undefined });
   } catch (error) {
-    note('cert', `OpenSSL does not take it (${error instanceof Error ? error.message : String(error)})`);
+    note('cert', `OpenSSL refuses it (${error instanceof Error ? error.message : String(error)})`);
   }
 }
 
@@ -82,7 +82,7 @@ function warningsOf(chain: readonly X509Certificate[], now: number): string[] {
       warnings.push(`${name} is not valid before ${isoTime(each.validFrom)}`);
     if (next !== undefined && !each.checkIssued(next))
       warnings.push(
-        `${name} is not issued by the one behind it; clients may not find the way to their authority`,
+        `${name} is not issued by the next one in the file; clients may not be able to verify the chain`,
       );
   }
   return warnings;

@@ -32,6 +32,8 @@ function faultsOf(source: Source, schema: z.ZodType, issue: z.core.$ZodIssue): F
     messageOf(issue, input, example === undefined),
     found === undefined ? '' : `, found ${found}`,
     example === undefined ? '' : `; write ${String(issue.path.at(-1))}: ${example}`,
+    wantsQuotes(issue, input) ? '; put it in quotes' : '',
+    at === '' && typeof input === 'string' ? '; write a key, a colon and a space before its value' : '',
     hidden ? '' : meantHint(issue),
   ];
   return [source.fault(issue.path, message.join(''))];
@@ -70,6 +72,12 @@ function isAboutKind(issue: z.core.$ZodIssue): boolean {
   return (
     issue.code === 'invalid_type' || (issue.code === 'invalid_union' && issue.discriminator === undefined)
   );
+}
+
+/** Whether text is wanted, and what stands there is text only in quotes: `id: 1`. */
+function wantsQuotes(issue: z.core.$ZodIssue, input: unknown): boolean {
+  const isUnquoted = typeof input === 'number' || typeof input === 'boolean';
+  return isUnquoted && issue.code === 'invalid_type' && /^expected (text|an id)$/.test(issue.message);
 }
 
 /** What the field's users call the kinds of values in a YAML file, and how one looks. */

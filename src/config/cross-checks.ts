@@ -79,7 +79,7 @@ function checkListeners({ listen, admin, decision }: Config, add: Add): void {
       .slice(0, i)
       .find((each) => each.port === one.port && overlap(each.host, one.host));
     if (other !== undefined)
-      add([...one.name.split('.'), 'port'], `is the port of ${other.name} already; choose another`);
+      add([...one.name.split('.'), 'port'], `is already the port of ${other.name}; choose another`);
   });
 }
 
@@ -100,7 +100,7 @@ function checkWebhooks({ webhooks, tokens }: Config, add: Add): void {
     const refused = refusalOf(webhook.url, webhook.allow_private);
     if (refused !== undefined) fault('url', refused);
     const { id } = endpointOf(webhook);
-    if (seen.has(id)) fault('url', 'given twice');
+    if (seen.has(id)) fault('url', 'another endpoint has the same; remove one of them');
     seen.add(id);
     if (tokens.warn_before === null && webhook.events.every((event) => event === 'token.expiring'))
       fault('events', 'token.expiring needs tokens.warn_before');

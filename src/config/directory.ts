@@ -89,9 +89,9 @@ function crossCheck(directory: DirectoryFile, source: Source, rules: DirectoryRu
     const login = loginKey(user.login);
     const reserved = RESERVED_LOGINS.find((beginning) => login.startsWith(beginning));
     if (reserved !== undefined)
-      add(at('login'), `no login may begin with "${reserved}"; Latchkey gives such ones itself`);
+      add(at('login'), `no login may begin with "${reserved}"; Latchkey assigns such logins itself`);
     if (Buffer.byteLength(login) > MAX_LOGIN_BYTES)
-      add(at('login'), `over ${MAX_LOGIN_BYTES} bytes when its letters are written out (NFKC)`);
+      add(at('login'), `longer than ${MAX_LOGIN_BYTES} bytes in Unicode normalization form KC`);
     if (user.password != null && user.password_hash != null) {
       add(at('password'), 'give either password or password_hash');
     } else if (user.password != null && open) {

@@ -17,11 +17,10 @@ export function checkIdentity(config: Config, add: Add): void {
   for (const [what, path, name] of names) {
     if (name === null) continue;
     const at = ['identity', ...path];
-    if (isTaken(name, config))
-      add(at, 'this field means something else already; choose a name that nothing else uses');
+    if (isTaken(name, config)) add(at, 'this header already has another meaning; choose another name');
     const folded = foldName(name);
     const other = seen.get(folded);
-    if (other !== undefined) add(at, `this is the name of ${other} already`);
+    if (other !== undefined) add(at, `this is already the header of ${other}; choose another name`);
     seen.set(folded, what);
   }
   checkRoleNames(config, add);
@@ -46,7 +45,7 @@ function checkAssertion({ identity, store }: Config, add: Add): void {
   if (store.type === 'redis' && store.sealing_key === null) {
     add(
       ['store', 'sealing_key'],
-      'is required when identity.assertion is enabled; "openssl rand -hex 32" makes one',
+      'is required when identity.assertion is enabled; make one with "openssl rand -hex 32"',
     );
   }
 }

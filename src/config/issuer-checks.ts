@@ -20,10 +20,10 @@ export function checkOidc(config: Config, add: Add): void {
     add(['login', 'public_url'], `is not on interface.ui.host, where the web page is; write https://${host}`);
   const { session_cookie: cookie } = config.interface;
   if (cookie?.replace(/^__(?:host|secure)-/i, '').toLowerCase() === LOGIN_STATE_COOKIE)
-    add(['interface', 'session_cookie'], 'login.oidc has a cookie of this name; write another one');
+    add(['interface', 'session_cookie'], 'login.oidc uses a cookie of this name; choose another one');
   const { store } = config;
   if (store.type === 'redis' && store.sealing_key === null)
-    add(['store', 'sealing_key'], 'is required with login.oidc; "openssl rand -hex 32" makes one');
+    add(['store', 'sealing_key'], 'is required with login.oidc; make one with "openssl rand -hex 32"');
   checkEach(config, add);
 } // prettier-ignore
 
@@ -33,7 +33,7 @@ function checkLoginPage(config: Config, add: Add): void {
   if (ui.enabled && ui.host === null) return;
   const reason = ui.enabled ? 'interface.ui.host has its own sessions' : 'the web page is off';
   const fault = (path: readonly (string | number)[]) =>
-    add([...path, 'on_unauthenticated'], `nobody can be sent to log in: ${reason}`);
+    add([...path, 'on_unauthenticated'], `browsers cannot be sent to the login: ${reason}`);
   if (config.on_unauthenticated === 'login') fault([]);
   if (config.default_route.on_unauthenticated === 'login') fault(['default_route']);
   config.routes.forEach(({ on_unauthenticated: on }, i) => on === 'login' && fault(['routes', i]));
@@ -46,14 +46,14 @@ function checkEach({ login: { oidc: providers }, policy }: Config, add: Add): vo
     const fault = (path: readonly string[], message: string) => add(['login', 'oidc', i, ...path], message);
     const { name, issuer, roles: given } = provider;
     for (const [key, value] of Object.entries({ name, issuer })) {
-      if (seen.has(`${key} ${value}`)) fault([key], 'given twice');
+      if (seen.has(`${key} ${value}`)) fault([key], 'another provider has the same; remove one of them');
       seen.add(`${key} ${value}`);
     }
     if (!isKeySetUrl(new URL(issuer)))
-      fault(['issuer'], 'expected an https:// URL; http:// only of a loopback address');
+      fault(['issuer'], 'expected an https:// URL; http:// only for a loopback address');
     if (!provider.scopes.includes('openid')) fault(['scopes'], 'openid is missing');
     if (given.default === null && Object.keys(given.map).length === 0)
-      fault(['roles'], 'nobody is let in; write a map or a default');
+      fault(['roles'], 'no login gets a role; write a map or a default');
     const checkRole = (path: readonly string[], role: string) => {
       if (!roles.includes(role)) fault(path, `no such role in policy.roles${suggestion(role, roles)}`);
     };
@@ -71,11 +71,11 @@ export function checkJwtIssuers({ jwt_issuers: issuers, policy }: Config, add: A
     const fault = (path: readonly (string | number)[], message: string) =>
       add(['jwt_issuers', i, ...path], message);
     for (const [key, value] of Object.entries({ name, issuer })) {
-      if (seen.has(`${key} ${value}`)) fault([key], 'given twice');
+      if (seen.has(`${key} ${value}`)) fault([key], 'another issuer has the same; remove one of them');
       seen.add(`${key} ${value}`);
     }
     if (jwks === null && !isKeySetUrl(new URL(issuer)))
-      fault(['issuer'], 'discovery needs an https:// URL; set jwks to the place of the keys');
+      fault(['issuer'], 'discovery needs an https:// URL; set jwks to the URL or file of the keys');
     if (jwks !== null && 'file' in jwks && !isFile(jwks.file)) fault(['jwks', 'file'], NO_FILE);
     subjects.forEach(({ role, scope }, j) => {
       if (!roles.includes(role))

@@ -6,7 +6,7 @@ import { describeSystemError } from '../domain/system-error.js';
 export type Read<T> = { readonly value: T } | { readonly fault: string };
 
 /** What is wrong with a path that leads nowhere. */
-export const NO_FILE = 'there is no such file; write its path, from the folder of this file';
+export const NO_FILE = 'file not found; write its path, relative to the folder of this file';
 
 /** The text of a file. The fault does not say its name: somebody may have written a key in its place. */
 export function readPem(file: string): Read<string> {
@@ -70,7 +70,7 @@ export function tlsFileFaults(files: Readonly<Record<Key, string | null>>): [Key
   if (files.key !== null && files.cert === null)
     faults.push(['key', 'a key needs its certificate; set cert']);
   if (certificate !== undefined && key !== undefined && !certificate.checkPrivateKey(key)) {
-    faults.push(['key', 'the key is not the one of the certificate in cert']);
+    faults.push(['key', 'the key does not belong to the certificate in cert']);
   }
   return faults;
 }

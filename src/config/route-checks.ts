@@ -76,7 +76,7 @@ function serviceFault(source: string, config: Config): string | undefined {
       ? undefined
       : 'this name is read in different ways; name a parameter of letters, digits and "-._~", like query:service_id';
   if (!fieldName.safeParse(name).success || !/[A-Za-z0-9]/.test(name))
-    return 'this is no header name; write one like header:Service-Id';
+    return 'this is not a valid header name; write one like header:Service-Id';
   return isNotForwarded(name, config)
     ? 'this header does not reach the upstream as a client sends it; name a header of your own, like header:Service-Id'
     : undefined;
@@ -116,7 +116,7 @@ function prefixFault(path: string, prefix: string | null | undefined): string | 
   if (wanted.some((segment) => segment.startsWith(':') || segment === '*'))
     return 'only fixed segments can be stripped, no ":name" and no "*"';
   if (wanted.every((segment, i) => segment === segments[i])) return undefined;
-  return 'is no beginning of the path of the route';
+  return 'is not the beginning of the path of the route';
 }
 
 function parameterFault(parameters: readonly string[]): string | undefined {
@@ -134,7 +134,10 @@ function hasDuplicates(config: Config, shown: readonly string[], add: Add): bool
       if (first === undefined) seen.set(key, i);
       else {
         some = true;
-        add(['routes', i, 'path'], `${shown[i]} is given for ${method} in routes.${first} already`);
+        add(
+          ['routes', i, 'path'],
+          `routes.${first} already has ${shown[i]} for ${method}; remove one of them`,
+        );
       }
     }
   });
@@ -173,7 +176,7 @@ function checkAmbiguous(config: Config, shown: readonly string[], add: Add): voi
       const path = hidden ? 'one path' : `/${common.join('/')}`;
       add(
         ['routes', i, 'path'],
-        `${shown[i]} and ${shown[j]} (routes.${j}) both fit ${path} and neither is more specific; add a route for ${hidden ? 'it' : path}`,
+        `${shown[i]} and ${shown[j]} (routes.${j}) both match ${path} and neither is more specific; add a route for ${hidden ? 'it' : path}`,
       );
     }
   });

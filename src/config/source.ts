@@ -12,7 +12,7 @@ import {
   visit,
 } from 'yaml';
 import { describeSystemError } from '../domain/system-error.js';
-import { ConfigError, type Fault, formatFault } from './fault.js';
+import { ConfigError, type Fault } from './fault.js';
 import { linesOf, offsetOf, type Path } from './positions.js';
 import { describeYamlError } from './yaml-faults.js';
 
@@ -55,7 +55,7 @@ export function readSource(file: string, env: NodeJS.ProcessEnv, rule?: Expansio
     const { line, col } = counter.linePos(offset);
     return { file, line: Math.max(1, line), column: Math.max(1, col), message };
   };
-  const faults = withoutRepeats(
+  const faults = firstOfEachLine(
     [...document.errors, ...document.warnings].map((error) => {
       const { at: offset, message } = describeYamlError(error, bytes);
       return at(offset, message);
@@ -77,9 +77,9 @@ export function readSource(file: string, env: NodeJS.ProcessEnv, rule?: Expansio
   };
 }
 
-/** One wrong column can be several errors to a parser. */
-function withoutRepeats(faults: readonly Fault[]): Fault[] {
-  return [...new Map(faults.map((fault) => [formatFault(fault), fault])).values()];
+/** One mistake can be several errors to a parser: the first of each line is the one to fix. */
+function firstOfEachLine(faults: readonly Fault[]): Fault[] {
+  return faults.filter(({ line }, i) => faults.findIndex((other) => other.line === line) === i);
 }
 
 function readBytes(file: string): string {

@@ -19,7 +19,7 @@ export function checkUpstreams(config: Config, add: Add): void {
     add(path, `no upstream has this name${suggestion(name, names)}`);
   };
   if (config.default_route.upstream === null && names.length > 1) {
-    add(['default_route', 'upstream'], `say which of ${names.join(', ')} it is`);
+    add(['default_route', 'upstream'], `there are several upstreams; write one of ${names.join(', ')}`);
   }
   check(['default_route', 'upstream'], config.default_route.upstream);
   config.routes.forEach((route, i) => check(['routes', i, 'upstream'], route.upstream));
@@ -37,7 +37,7 @@ function checkUpstream(config: Config, name: string, add: Add): void {
   const origins = addresses.map(({ origin }) => origin);
   origins.forEach((origin, i) => {
     const first = origins.indexOf(origin);
-    if (first < i) fault(['urls', i], `the address is given in urls.${first} already`);
+    if (first < i) fault(['urls', i], `urls.${first} already has this address`);
   });
   const isTls = { http1: null, h2: true, h2c: false }[upstream.protocol];
   if (isTls !== null && addresses.some(({ url }) => (url?.protocol === 'https:') !== isTls))
@@ -48,7 +48,7 @@ function checkUpstream(config: Config, name: string, add: Add): void {
     if (other >= 0)
       fault(
         ['urls', other],
-        'has another path than urls.0; assertions that are bound to a request need one path',
+        'its path is not that of urls.0; assertions that are bound to a request need the same path',
       );
   }
   if (tls === null) return;

@@ -104,9 +104,17 @@ const REMEDIES: Readonly<Partial<Record<YAMLError['code'], string>>> = {
 /** A syntax error of YAML: where it is, and what to write instead. Nothing of the file is quoted. */
 export function describeYamlError({ code, pos }: YAMLError, text: string): { at: number; message: string } {
   return (
-    indentationFault(code, pos[0], text) ?? {
+    indentationFault(code, pos[0], text) ??
+    braceFault(pos[0], text) ?? {
       at: pos[0],
       message: REMEDIES[code] ?? 'this cannot be read as YAML',
     }
   );
+}
+
+/** A value with "{" in it ends there where it stands inside { } or [ ] without quotes. */
+function braceFault(at: number, text: string): { at: number; message: string } | undefined {
+  if (text[at] !== '{' || !/[^\s{[,:]/.test(text[at - 1] ?? ' ')) return undefined;
+  const hint = text[at - 1] === '$' ? '' : '; a parameter of a path is written ":name"';
+  return { at, message: `a value with "{" needs quotes inside { } and [ ]${hint}` };
 }

@@ -1,3 +1,4 @@
+import { describeSystemError } from '../domain/system-error.js';
 import { formatTime } from '../domain/time.js';
 import {
   type Advice,
@@ -60,7 +61,7 @@ export async function examine(options: DoctorOptions, onCheck: (title: string) =
   const startedAt = Date.now();
   const session = new Session(options);
   const first = await session.begin();
-  if (first.status === 0) throw new Unreachable(`${options.url.origin} does not answer: ${first.fault}`);
+  if (first.status === 0) throw new Unreachable(`${options.url.origin} does not answer: ${describeSystemError({ code: first.fault })}`);
   const outcomes: (readonly [Check, Outcome])[] = [];
   const { checks: names } = options;
   for (const check of CHECKS.filter(({ name }) => names?.includes(name) ?? true)) {
@@ -105,7 +106,7 @@ async function outcomeOf(check: Check, session: Session): Promise<Outcome> {
     return await check.run(session);
   } catch (error) {
     if (error instanceof LimitReached) return unknown(error.message);
-    return unknown(`the check broke off: ${error instanceof Error ? error.message : String(error)}`);
+    return unknown(`the check failed: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 

@@ -6,6 +6,7 @@ const WORDS: Readonly<Record<string, string>> = {
   ECONNRESET: 'connection reset',
   EHOSTUNREACH: 'no route to the host',
   EISDIR: 'it is a directory',
+  EEXIST: 'a file of this name is there',
   ENOENT: 'no such file or directory',
   ENOSPC: 'no space left on the device',
   ENOTDIR: 'a part of its path is not a directory',
@@ -17,7 +18,8 @@ const WORDS: Readonly<Record<string, string>> = {
 /** A system error in words and by its code: `no such file or directory (ENOENT)`. */
 export function describeSystemError(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
-  if (code === undefined) return message;
+  // undici's own codes say less than its messages.
+  if (code === undefined || code.startsWith('UND_')) return message;
   const words = WORDS[code];
   return words === undefined ? code : `${words} (${code})`;
 }

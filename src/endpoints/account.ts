@@ -16,10 +16,10 @@ import {
 } from './schema/answers.js';
 import { freshSudoRequest, readSudo, sudoRequest } from './schema/requests.js';
 
-/** Tells a client whose credential it has, and confirms a password. Paths below these belong to the upstream. */
+/** Shows a client the user of its credential, and confirms a password. Paths below these belong to the upstream. */
 export const account = {
   tag: 'Account',
-  description: 'Who asks, and the confirmation of a password',
+  description: 'The user of the credential, and confirming a password',
   base: (settings) => (settings.account ? '' : null),
   endpoints: [
     endpoint({
@@ -28,7 +28,7 @@ export const account = {
       path: '/current_user',
       takes: 'session_or_token',
       action: 'account:read',
-      summary: 'Show the user of the credential that asks',
+      summary: "Show the user of the request's credential",
       answer: currentUser,
       handle: async (call) => ({ status: 200, json: userObject(subjectOf(call).user) }),
     }),
@@ -38,7 +38,7 @@ export const account = {
       path: '/current_customer',
       takes: 'session_or_token',
       action: 'account:read',
-      summary: 'Show the customer of the credential that asks',
+      summary: "Show the customer of the request's credential",
       answer: currentCustomer,
       handle: async (call, { directory }) => ({
         status: 200,
@@ -51,7 +51,7 @@ export const account = {
       path: '/verify',
       takes: 'session_or_token',
       action: 'account:read',
-      summary: 'Show the credential that asks, whose it is and what it reaches',
+      summary: "Show the request's credential, its owner and its services",
       answer: verified,
       handle: async (call, { directory }) => {
         const known = subjectOf(call);
@@ -81,7 +81,7 @@ export const account = {
       takes: 'optional',
       summary: 'Confirm a password',
       description:
-        'For five minutes `POST /tokens` needs no login name with the credential that was sent. The password is checked again there.',
+        'For five minutes, `POST /tokens` with the same credential needs no login name. It still checks the password.',
       request: { schema: sudoRequest, afterFreshLogin: freshSudoRequest },
       otp: true,
       answer: sudoGranted,

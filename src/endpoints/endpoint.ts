@@ -105,14 +105,14 @@ export function endpoint<
   return declaration;
 }
 
-/** Who sent a call to an endpoint that takes a credential. */
+/** The subject of a call to an endpoint that takes a credential. */
 export function subjectOf({ subject }: Call): Subject {
   if (subject === null)
     throw new Error('the gate let a request without a subject to an endpoint that needs one');
   return subject;
 }
 
-/** Who sent a call to an endpoint that takes a session. */
+/** The subject of a call to an endpoint that takes a session. */
 export function sessionOf(call: Call): SessionSubject {
   const known = subjectOf(call);
   if (known.credential !== 'session')
@@ -120,7 +120,7 @@ export function sessionOf(call: Call): SessionSubject {
   return known;
 }
 
-/** Id of the token that asks, at an endpoint that takes a token. */
+/** Id of the request's token, at an endpoint that takes a token. */
 export function ownTokenId(call: Call): string {
   const known = subjectOf(call);
   if (known.credential === 'session')

@@ -1,25 +1,16 @@
 import { unlessUnknown } from '../accounts/unconfirmed.js';
 import type { AuditEvent } from '../domain/audit.js';
 import { formatSessionCookie } from '../http/cookies.js';
-import type { Refusal } from '../domain/refusal.js';
 import { firstField } from '../http/fields.js';
 import type { RequestHead } from '../http/head.js';
 import { beginSession } from './begin-session.js';
 import { endpoint, type Resource } from './endpoint.js';
 import { loggedIn, type LoggedIn } from './schema/answers.js';
-import { loginRequest, readLogin } from './schema/requests.js';
+import { loginRequest, readLogin, wrongLoginName } from './schema/requests.js';
 import { sessionEvent } from '../accounts/sessions.js';
 
 /** What the web page sends along to log in and out. */
 const PAGE_FIELD = 'latchkey-page';
-
-/** `POST /tokens` calls it `username`. */
-const WRONG_NAME: Refusal = {
-  refusal: 'grant',
-  status: 400,
-  code: 'invalid_request',
-  detail: 'The parameter "user" is required; it was sent as "username"',
-};
 
 export const login = {
   tag: 'Sessions',
@@ -31,7 +22,8 @@ export const login = {
       path: '/login',
       takes: 'nothing',
       summary: 'Log in',
-      description: 'Gives a session in a cookie. Each login gives a new one and ends the one that was sent.',
+      description:
+        'The answer sets the session cookie. Each login starts a new session and ends the one that was sent.',
       request: { schema: loginRequest },
       otp: true,
       answer: loggedIn,
@@ -41,7 +33,8 @@ export const login = {
       handle: async ({ head, body, now }, { logins, sessions, directory, sessionCookie, takesBearer }) => {
         const { client } = head;
         const given = readLogin(body);
-        if (given.login === undefined && body.params.all('username').length > 0) return WRONG_NAME;
+        if (given.login === undefined && body.params.all('username').length > 0)
+          return wrongLoginName('user', 'username');
         const checked = await logins.check(
           { ...given, otp: head.otp, address: client.address },
           401,
@@ -79,7 +72,7 @@ export const login = {
       path: '/logout',
       takes: 'session',
       summary: 'Log out',
-      description: 'Ends the session that asks.',
+      description: 'Ends the session of the request.',
       answer: null,
       headers: ['Set-Cookie'],
       handle: async ({ head, subject }, { sessions, sessionCookie }) => {

@@ -29,7 +29,7 @@ export const oidc = {
       method: 'GET',
       path: 'login-methods',
       takes: 'nothing',
-      summary: 'Tell how people log in',
+      summary: 'List the ways to log in',
       answer: loginMethods,
       handle: async (_call, services) => {
         const { logins, hasPasswords } = oidcOf(services);
@@ -98,7 +98,7 @@ export const oidc = {
         const { logins } = oidcOf(services);
         const token = call.body.params.one('logout_token') ?? '';
         const logout = await logins.loggedOut(name, token, call.now);
-        if (logout === undefined) return { refusal: 'malformed', detail: 'The logout token does not hold' };
+        if (logout === undefined) return { refusal: 'malformed', detail: 'The logout token is not valid' };
         return endSessions(name, logout, services);
       }),
     }),

@@ -34,7 +34,7 @@ const YEAR_SECONDS = 31_536_000;
 /** The web page, and what it asks for besides the endpoints that every client uses. */
 export const page = {
   tag: 'Page',
-  description: 'What the web page asks for, under its own path',
+  description: 'Endpoints of the web page, under its own path',
   base: (settings) => settings.page,
   owns: '*',
   endpoints: [
@@ -69,7 +69,7 @@ export const page = {
       method: 'GET',
       path: 'session',
       takes: 'session',
-      summary: 'Tell who is logged in, and what applies to that user',
+      summary: 'Show the logged-in user, with permissions and limits',
       answer: caller,
       handle: async (call, { directory, policy, oidc, sudoGrants, page: { keyName, scopes, maxLifetime, warnBefore, rotation, idleTimeout } }) => {
         const subject = sessionOf(call);
@@ -107,7 +107,7 @@ export const page = {
       path: 'people',
       takes: 'session',
       action: 'customer_token:read',
-      summary: 'List the users of the own customer',
+      summary: "List the users of the user's own customer",
       answer: person.array(),
       handle: async (call, { directory }) => {
         const people = await directory.listUsers(subjectOf(call).user.customerId);
@@ -146,7 +146,8 @@ function pageFields(head: RequestHead): string[] {
 }
 
 function serveFile(file: PageFile | undefined, head: RequestHead): Reply<undefined> | Refusal {
-  if (file === undefined) return { refusal: 'not_found', detail: `There is nothing at ${head.path}` };
+  if (file === undefined)
+    return { refusal: 'not_found', detail: `There is nothing at ${head.path} for ${head.method}` };
   const fields = [...pageFields(head), 'Vary', 'Accept-Encoding'];
   return takesGzip(head)
     ? { status: 200, content: file.packed, headers: [...fields, 'Content-Encoding', 'gzip'] }

@@ -25,7 +25,7 @@ export const sessionEndpoints = [
     method: 'DELETE',
     path: 'sessions',
     takes: 'session',
-    summary: "End all of the user's sessions but the one that asks",
+    summary: "End all of the user's sessions except the one of the request",
     answer: null,
     handle: async (call, { sessions }) => {
       const { user, session: current } = sessionOf(call);

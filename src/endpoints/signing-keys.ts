@@ -4,7 +4,7 @@ import { signingKeySet } from './schema/answers.js';
 /** The keys that verify assertions. Other paths below `/.well-known` belong to the upstream. */
 export const signingKeys = {
   tag: 'Keys',
-  description: 'What verifies the signed assertion that upstreams get',
+  description: 'Public keys that verify the signed assertion',
   base: ({ assertion }) => (assertion ? '' : null),
   endpoints: [
     endpoint({
@@ -16,7 +16,8 @@ export const signingKeys = {
       description: 'A JSON Web Key Set (RFC 7517). It may be kept as long as `Cache-Control` says.',
       answer: signingKeySet,
       handle: async ({ head, now }, { signingKeys: keys }) => {
-        if (keys === null) return { refusal: 'not_found', detail: `There is nothing at ${head.path}` };
+        if (keys === null)
+          return { refusal: 'not_found', detail: `There is nothing at ${head.path} for ${head.method}` };
         return { status: 200, json: { keys: await keys.published(now) }, maxAge: keys.maxAge };
       },
     }),

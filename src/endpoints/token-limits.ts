@@ -17,7 +17,7 @@ export const updateToken = endpoint({
   othersAction: 'customer_token:write',
   summary: 'Suspend, resume or limit a token',
   description:
-    'What is absent stays as it is, and `null` takes a limit of its own away. A suspended token is refused like an ' +
+    'Fields that are left out do not change, and `null` removes a limit. A suspended token is refused like an ' +
     "unknown one until it is resumed. Another user's token needs the action `customer_token:write` too.",
   request: {
     schema: updateTokenRequest,

@@ -21,10 +21,10 @@ export const rotationEndpoints = [
     name: 'rotate_own_token',
     path: '/tokens/self/rotate',
     takes: 'token',
-    summary: 'Replace the token that asks',
+    summary: 'Replace the token of the request',
     description:
       'The answer has a new token with the same name, scopes, services and limits, and its secret, only this once. ' +
-      'The token that asks is accepted until the overlap ends.',
+      'The old token is accepted until the overlap ends.',
     handle: async (call, services) => rotate(ownTokenId(call), call, services),
   }),
   endpoint({
@@ -37,7 +37,7 @@ export const rotationEndpoints = [
     othersAction: 'customer_token:write',
     summary: 'Replace a token',
     description:
-      "Another user's token needs the action `customer_token:write` too, and must not be allowed more than the caller.",
+      "Another user's token needs the action `customer_token:write` too, and must not allow more than the caller may do.",
     handle: async (call, services) => rotate(segmentAt(call.path, 1) ?? '', call, services),
   }),
 ] as const;

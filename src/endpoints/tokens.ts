@@ -28,6 +28,7 @@ import {
   readCreateToken,
   readRevokeTokens,
   revokeTokensRequest,
+  wrongLoginName,
 } from './schema/requests.js';
 import type { EndpointServices } from './services.js';
 import { readWait, receiptReply } from './fleet-wait.js';
@@ -51,7 +52,7 @@ export const tokens = {
       takesJwt: false,
       summary: 'Create a token',
       description:
-        'The answer is the only one that ever holds the secret. A parameter that looks like a mistyped restriction, ' +
+        'No other answer ever contains the secret. A parameter that looks like a mistyped restriction, ' +
         'such as `scopes` or `expires`, gets 422 with a detail that names the right one; other unknown parameters are ignored.',
       request: {
         schema: createTokenRequest,
@@ -73,6 +74,8 @@ export const tokens = {
         const hasProof = namesUser || attempt.password !== undefined;
         const byProvider = hasProof ? undefined : await checkFreshLogin(call, services, 400, grant);
         const caller = namesUser ? undefined : await sudoUser(call, services);
+        const needsName = !namesUser && caller === undefined && byProvider === undefined;
+        if (needsName && call.body.params.all('user').length > 0) return wrongLoginName('username', 'user');
         const checked =
           byProvider ??
           (await services.logins.check(
@@ -112,8 +115,8 @@ export const tokens = {
       action: 'customer_token:read',
       id: 'customer',
       othersAction: 'customer_token:read',
-      summary: 'List the tokens of every user of the own customer',
-      description: 'The oldest first. `id` is the id of the own customer.',
+      summary: "List the tokens of every user of the caller's own customer",
+      description: "The oldest first. `id` is the id of the caller's own customer.",
       answer: token.array(),
       /** The gate let only the caller's own customer through. */
       handle: async (call, services) => {
@@ -149,8 +152,8 @@ export const tokens = {
       path: '/tokens/self',
       takes: 'token',
       takesJwt: true,
-      summary: 'Show the token that asks',
-      description: 'Of a JWT of another issuer, what it may do here and until when.',
+      summary: 'Show the token of the request',
+      description: 'For a JWT of another issuer: what it may do here, and until when.',
       answer: token,
       refusals: ['NotFound'],
       handle: async (call, services) => {
@@ -165,7 +168,7 @@ export const tokens = {
       method: 'DELETE',
       path: '/tokens/self',
       takes: 'token',
-      summary: 'Revoke the token that asks',
+      summary: 'Revoke the token of the request',
       answer: null,
       receipt: fleetReceipt,
       refusals: ['NotFound'],
@@ -179,7 +182,7 @@ export const tokens = {
       action: 'token:read',
       id: 'token',
       othersAction: 'customer_token:read',
-      summary: 'Show a token of the own customer',
+      summary: "Show a token of the caller's own customer",
       answer: token,
       refusals: ['NotFound'],
       handle: async (call, services) => show(segmentAt(call.path, 1) ?? '', subjectOf(call).user, services),

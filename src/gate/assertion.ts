@@ -10,7 +10,7 @@ export interface AssertionSettings {
   readonly issuer: string;
   readonly audience: string;
   readonly ttl: number;
-  /** A session without a request for so long has ended. */
+  /** Idle timeout of sessions: one without a request for this long has ended. */
   readonly idleTimeout: number;
   readonly sessionScope: string;
 }
@@ -42,7 +42,7 @@ interface Entry {
 /**
  * Signs who is calling, as a JSON Web Token (RFC 7519) that an upstream can check by itself.
  *
- * Called for requests that the gate let in, never instead of the gate. One that was signed is used again while half of its
+ * Called for requests that the gate allowed, never instead of the gate. A signed assertion is reused while half of its
  * life is left, and the facts and the key are the same.
  */
 export class Assertions {
@@ -55,14 +55,14 @@ export class Assertions {
     this.#settings = settings;
   }
 
-  /** The assertion of a subject. @throws Unavailable: then the request goes nowhere */
+  /** The assertion of a subject. @throws Unavailable: the request must not be forwarded */
   of(subject: Subject, now: EpochMs): MaybePromise<string> {
     const signer = this.#keys.signer(now);
     if (signer !== undefined) return this.#signedBy(signer, subject, now);
     return this.#keys.findSigner(now).then((found) => this.#signedBy(found, subject, now));
   }
 
-  /** The assertion of a subject for one request only. @throws Unavailable: then the request goes nowhere */
+  /** The assertion of a subject for one request only. @throws Unavailable: the request must not be forwarded */
   async boundTo(request: BoundRequest, subject: Subject, now: EpochMs): Promise<string> {
     const signer = this.#keys.signer(now) ?? (await this.#keys.findSigner(now));
     const issuedAt = Math.floor(now / 1000);
@@ -82,7 +82,7 @@ export class Assertions {
     const end = Math.min(wanted, this.#endOf(subject, now));
     const expiresAt = Math.floor(end / 1000);
     const jwt = sign(signer, assertionClaims(subject, this.#settings, issuedAt, expiresAt));
-    // A new one of a credential that ends before would be valid no longer.
+    // If the credential ends before that, a new assertion would not be valid for longer.
     const freshUntil = end < wanted ? expiresAt * 1000 : expiresAt * 1000 - this.#settings.ttl / 2;
     const entry: Entry = { subject, kid: signer.kid, signedAt: now, freshUntil, jwt };
     this.#kept.set(id, entry);
@@ -127,7 +127,7 @@ export function assertionClaims(
   };
 }
 
-/** What binds an assertion to its request. The target is hashed, for it may be long. */
+/** The claims that bind an assertion to its request. The target is hashed because it may be long. */
 export function boundClaims({ method, target, requestId }: BoundRequest): Record<string, string> {
   const htu = createHash('sha256').update(target, 'latin1').digest('base64url');
   return { htm: method, htu, rid: requestId };
@@ -144,7 +144,7 @@ async function sign(signer: Signer, claims: Record<string, unknown>): Promise<st
 function isUsable(known: Entry, signer: Signer, subject: Subject, now: EpochMs): boolean {
   return (
     known.kid === signer.kid &&
-    // A clock that went back would otherwise give it a longer life.
+    // A clock that was set back would otherwise extend its life.
     now >= known.signedAt &&
     now < known.freshUntil &&
     saysTheSame(known.subject, subject)

@@ -16,14 +16,14 @@ type Invalid = Extract<Refusal, { refusal: 'unauthenticated' }>;
 const NOT_TAKEN: Invalid = { refusal: 'unauthenticated' };
 const TAKEN: Invalid = { refusal: 'unauthenticated', bearer: 'taken' };
 const INVALID_BEARER: Invalid = { refusal: 'unauthenticated', bearer: 'invalid' };
-/** Longer key values are refused before any digest is made of them. */
+/** Longer key values are refused before they are hashed. */
 const MAX_KEY = 1024;
 
 /**
- * Answers who a request comes from.
+ * Finds out who sent a request.
  *
  * A key or token wins over the session cookie, and a bad one never falls back to the cookie. All reasons
- * why a credential does not hold look the same, save that an expired token says so to its holder.
+ * why a credential is invalid look the same, except that the holder of an expired token is told so.
  */
 export class Authenticator {
   readonly #tokens: TokenStore;
@@ -50,7 +50,7 @@ export class Authenticator {
     this.#ownerLoginWithin = ownerLoginWithin;
   }
 
-  /** Whether a request has a credential at all, one that holds or not. */
+  /** Whether a request has a credential at all, valid or not. */
   isSent({ key, jwt, session }: RequestHead): boolean {
     return key !== undefined || jwt !== undefined || session !== undefined;
   }
@@ -63,7 +63,7 @@ export class Authenticator {
     return this.#unauthenticated;
   }
 
-  /** No legacy key comes so: it could have the form of another system's token. */
+  /** Legacy keys are not accepted here: one could have the form of another system's token. */
   #byBearer(token: string, now: EpochMs): MaybePromise<Subject | Refusal> {
     return isAccessToken(token) ? this.#byDigest(digestOf(token), now, INVALID_BEARER) : INVALID_BEARER;
   }
@@ -82,7 +82,7 @@ export class Authenticator {
     );
   }
 
-  /** A token whose secret has not the form of one, which a directory file may declare, is none. */
+  /** A secret of another form is not a token, even if a directory file declares its digest. */
   #byLegacyKey(digest: string, now: EpochMs, invalid: Invalid): MaybePromise<Subject | Refusal> {
     return mapMaybe(this.#tokens.find(digest), (found) =>
       found?.token.kind === 'legacy_key' ? checkToken(found, now, invalid, this.#ownerLoginWithin) : invalid,
@@ -104,11 +104,11 @@ export class Authenticator {
 }
 
 /**
- * Whether a token holds that was found by its secret.
+ * Whether a token that was found by its secret is valid.
  *
  * @param found the token; undefined when none has the secret
- * @param invalid the answer when it does not hold
- * @param ownerLoginWithin milliseconds since the login of its owner at a provider; null: that does not matter
+ * @param invalid the answer when it is not valid
+ * @param ownerLoginWithin milliseconds since the login of its owner at a provider; null: no limit
  */
 export function checkToken(
   found: TokenWithOwner | undefined,
@@ -119,13 +119,13 @@ export function checkToken(
   if (found === undefined || found.owner.locked) return invalid;
   const { token, owner } = found;
   if (owner.provider !== undefined && isLongGone(owner.provider, now, ownerLoginWithin)) return invalid;
-  // Of one that is suspended nobody learns more than of an unknown one, not even that it expired.
+  // A suspended token looks like an unknown one, even if it has expired too.
   if (token.restrictions?.suspended === true) return invalid;
   if (isExpired(token, now)) return expired(token, invalid.bearer);
   return { credential: token.kind, user: owner, token };
 }
 
-/** Nobody tells when a person leaves the provider, but who left logs in no more. */
+/** The provider does not say when a person leaves, but whoever left no longer logs in. */
 function isLongGone({ loginAt }: ProviderLink, now: EpochMs, within: number | null): boolean {
   return within !== null && now - loginAt >= within;
 }

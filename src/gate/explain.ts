@@ -14,14 +14,14 @@ import type { Verdict } from './verdict.js';
 import { identityFields } from './identity.js';
 import { isRefused, serviceOf } from './service.js';
 
-/** The way of one request through the gate, as plain values; `latchkey explain --json` prints it. */
+/** How the gate decided about one request, as plain values; `latchkey explain --json` prints it. */
 export interface Explanation {
   readonly method: string;
   readonly target: string;
-  /** The path as the routes see it; null when the request was refused before. */
+  /** The path as routes match it; null when the request was refused before that. */
   readonly path: string | null;
   readonly route: ExplainedRoute | null;
-  /** Routes that were nearly taken, with why they were not. */
+  /** Routes that nearly matched, with the reason why they did not. */
   readonly near_misses: readonly (ExplainedRoute & { readonly why: string })[];
   readonly action: string | null;
   readonly credential: ExplainedCredential | null;
@@ -29,7 +29,7 @@ export interface Explanation {
   readonly jwt?: ExplainedJwt;
   /** The service that the request names; null when its route has none, or it names none. */
   readonly service: string | null;
-  /** What each check of the policy says, also behind the one that settled it. */
+  /** The result of each check of the policy, including those after the one that decided. */
   readonly checks: readonly ExplainedCheck[];
   readonly verdict: {
     readonly allowed: boolean;
@@ -43,7 +43,7 @@ export interface Explanation {
   };
   /** Why a credential is invalid, which no client learns; null otherwise. */
   readonly note: string | null;
-  /** Fields that tell the upstream who calls. */
+  /** Identity headers for the upstream. */
   readonly identity: Readonly<Record<string, string>>;
 }
 
@@ -87,7 +87,7 @@ export interface ExplainSettings {
   readonly defaultUpstream: string;
 }
 
-/** Authorizes a request by the gate itself and says what led to the verdict. */
+/** Authorizes a request by the gate itself and explains the verdict. */
 export async function explain(
   parts: GateServices,
   head: RequestHead,

@@ -61,7 +61,7 @@ export class Gate {
   }
 
   /**
-   * The same gate for what was let in before and still lasts: would it be let in now? It is no new request, so no use
+   * A side-effect-free gate for re-authorizing open streams: would the request be allowed now? It is not a new one, so no use
    * of its credential is noted, no write and no request of a token's rate counted, and the user it deleted is not looked for again.
    */
   forLasting(): Gate {
@@ -85,7 +85,7 @@ export class Gate {
       return refused(bodyOnRead(head.method), route, action, null);
     if (route.auth === 'deny') {
       return refused(
-        { refusal: 'not_found', detail: `There is nothing at ${head.path}` },
+        { refusal: 'not_found', detail: `There is nothing at ${head.path} for ${head.method}` },
         route,
         action,
         null,
@@ -170,7 +170,7 @@ export class Gate {
     return takes === 'optional' && !this.#parts.authenticator.isSent(head);
   }
 
-  /** A built-in endpoint that was asked for a record by its id: is it the caller's to see or to change? */
+  /** Whether the caller may see or change the record that a built-in endpoint was asked for by its id. */
   async #checkOwner(subject: Subject, { route, path }: Match, verdict: Admitted): Promise<Verdict> {
     const { id: kind, othersAction } = route.endpoint as EndpointRule;
     const id = segmentAt(path, 1) as string;
@@ -191,7 +191,7 @@ export class Gate {
     return isActive ? { ...guarded, refusal: { refusal: 'active_tokens' } } : this.#count(head, guarded, now);
   }
 
-  /** Counts what changes something upstream. Purges by key and URL are free, and so are built-in endpoints: nobody is kept from revoking. */
+  /** Counts writes to the upstream. Purges by key and URL do not count, nor do built-in endpoints, so that revoking always works. */
   #count(head: RequestHead, verdict: Admitted, now: EpochMs): MaybePromise<Verdict> {
     const { writeLimit } = this.#parts;
     const { subject, route, action } = verdict;
@@ -205,7 +205,7 @@ export class Gate {
   }
 }
 
-/** Nobody is kept from revoking a token, least of all by its use. */
+/** A token's own use must not keep anybody from revoking it. */
 function revokes({ method }: RequestHead, { endpoint }: Route): boolean {
   return endpoint !== null && method === 'DELETE';
 }

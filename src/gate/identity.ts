@@ -9,10 +9,10 @@ import type { Token } from '../domain/token.js';
 import type { User } from '../domain/user.js';
 
 /**
- * The fields that say who is calling, with the signed assertion when there is one. A promise only when it has to be signed.
+ * The identity headers, with the signed assertion if there is one. A promise only when it has to be signed.
  *
  * @param request what the assertion is bound to; null where it is not
- * @throws Unavailable: then the request goes nowhere
+ * @throws Unavailable: the request must not be forwarded
  */
 export type Identify = (
   subject: Subject,
@@ -20,7 +20,7 @@ export type Identify = (
   request: BoundRequest | null,
 ) => MaybePromise<readonly string[]>;
 
-/** Makes the one function that every entrance tells the upstream by. @param assertion null when none is signed */
+/** Makes the one function by which every entrance adds identity headers. @param assertion null when none is signed */
 export function createIdentify(
   names: IdentityNames,
   sessionScope: string,
@@ -37,7 +37,7 @@ export function createIdentify(
 }
 
 /**
- * Says to the upstream who is calling: a flat list of fields, injected after everything else.
+ * The identity headers for the upstream: a flat list of fields, added after everything else.
  *
  * A field without a value (the token of a session, the services of an unrestricted token) is absent.
  */

@@ -9,7 +9,7 @@ import { limitedDetail, type Policy } from '../policy/decide.js';
 import { type DefaultLimits, NO_DEFAULTS } from './token-limits.js';
 import { policyRefusal } from './verdict.js';
 
-/** Whose a record is: the caller's, or somebody else's of the same customer. */
+/** Who owns a record: the caller, or somebody else of the same customer. */
 export type Owner = 'self' | 'other';
 
 /** Decides about records that built-in endpoints name by id: one's own are free, others' need an action of their own. */
@@ -25,14 +25,14 @@ export class Ownership {
     this.#defaults = defaults;
   }
 
-  /** Whose a token is; refuses one that is not there, or is another customer's. */
+  /** Who owns a token; refuses one that does not exist, or is another customer's. */
   async ofToken(id: string, subject: Subject): Promise<Owner | Refusal> {
     const found = await this.#tokens.get(id, subject.user.customerId);
     if (found === undefined) return { refusal: 'not_found', detail: `Cannot find token '${id}'` };
     return found.token.userId === subject.user.id ? 'self' : 'other';
   }
 
-  /** Refuses a token that is not there, is another customer's, or is another user's without leave for `action`. */
+  /** Refuses a token that does not exist, is another customer's, or is another user's without permission for `action`. */
   async refuseToken(id: string, subject: Subject, action: string): Promise<Refusal | undefined> {
     const owner = await this.ofToken(id, subject);
     if (owner === 'self') return undefined;
@@ -44,24 +44,24 @@ export class Ownership {
     const action = owner.id === subject.user.id ? 'token:write' : 'customer_token:write';
     const { role } = subject.user;
     if (owner.id !== subject.user.id && !this.#policy.roleIncludes(role, owner.role))
-      return { refusal: 'role', action, detail: `The role ${role} may not do everything that the role ${owner.role} may` };
+      return { refusal: 'role', action, detail: `The role ${role} has fewer rights than the role ${owner.role} of the owner` };
     if (subject.credential === 'session') return undefined;
     // The limits of tokens do not apply to JWTs.
     const isLimited =
       subject.credential === 'jwt' ||
       includesLimits(limitsOf(subject.token, this.#defaults), limitsOf(token, this.#defaults));
     if (isLimited && this.#policy.tokenIncludes(subject.token, token)) return undefined;
-    return { refusal: 'scope', action, detail: 'The token that asks may not do everything that this token may' };
+    return { refusal: 'scope', action, detail: 'The calling token has fewer rights than this token' };
   } // prettier-ignore
 
-  /** Refuses another customer. The whole of a customer is never one's own. */
+  /** Refuses another customer. The records of a whole customer never count as the caller's own. */
   ofCustomer(id: string, subject: Subject): Owner | Refusal {
     return id === subject.user.customerId
       ? 'other'
       : { refusal: 'other_customer', detail: 'The tokens of another customer cannot be listed' };
   }
 
-  /** Refuses what is not one's own without leave for `action`. A token that is limited to services has none. */
+  /** Refuses what is not the caller's own without permission for `action`. A service-limited token never has it. */
   refuseOthers(subject: Subject, action: string): Refusal | undefined {
     if (subject.credential !== 'session' && subject.token.services.length > 0) {
       return { refusal: 'service_limited', action, detail: limitedDetail(action) };
@@ -78,7 +78,7 @@ function limitsOf({ restrictions }: Token, defaults: DefaultLimits): DefaultLimi
   };
 }
 
-/** Whether a token with the narrow limits may do no more than one with the wide ones. In doubt it says no. */
+/** Whether narrow limits allow no more than wide ones. In doubt, the answer is no. */
 function includesLimits(wide: DefaultLimits, narrow: DefaultLimits): boolean {
   if (wide.rate !== null) {
     const [a, b] = [parseRate(wide.rate), parseRate(narrow.rate ?? '')];

@@ -11,7 +11,7 @@ import type { Match } from '../policy/routes.js';
  */
 export type NamedService = string | null | undefined;
 
-/** Characters that every reader takes as they are: no list, no parameter, no second decoding. */
+/** Characters that every reader takes literally: no list, no parameter, no second decoding. */
 const PLAIN_VALUE = /^[A-Za-z0-9._~:@/-]+$/;
 
 /** Readers such as PHP ignore the parameters beyond. */
@@ -43,7 +43,7 @@ export function isRefused(service: NamedService | Refusal): service is Refusal {
 /** @param name in lower case */
 function onlyField({ fields, connection }: RequestHead, name: string): string | undefined | Refusal {
   const folded = foldName(name);
-  // What Connection names is for one connection (RFC 9110 7.6.1): the upstream would not get it.
+  // Proxies remove the fields that Connection names (RFC 9110 7.6.1): the upstream would not get it.
   if (connection?.split(',').some((option) => foldName(option.trim()) === folded) === true)
     return malformed(`Connection must not name the field ${name}, which names the service`);
   let found: string | undefined;
@@ -51,7 +51,7 @@ function onlyField({ fields, connection }: RequestHead, name: string): string | 
     const sent = fields[i] as string;
     if (sent.length !== name.length || foldName(sent) !== folded) continue;
     if (sent.toLowerCase() !== name) return lookAlike('field', sent, name);
-    if (found !== undefined) return malformed(`the field ${name}, which names the service, came more than once`);
+    if (found !== undefined) return malformed(`the field ${name}, which names the service, was sent more than once`);
     found = fields[i + 1] as string;
     if (!PLAIN_VALUE.test(found)) return notPlain('field', name);
   } // prettier-ignore
@@ -75,7 +75,7 @@ function onlyParameter(query: string, name: string): string | undefined | Refusa
       if (read.includes('%')) return malformed('the query has a parameter whose name can be decoded in two ways');
       if (!isReadAs(read, folded)) continue;
       if (sent !== name) return lookAlike('parameter', sent, name);
-      if (found !== undefined) return malformed(`the parameter ${name}, which names the service, came more than once`);
+      if (found !== undefined) return malformed(`the parameter ${name}, which names the service, was sent more than once`);
       found = equals < 0 || part !== pair ? '' : decodeBytes(part.slice(equals + 1));
       if (!PLAIN_VALUE.test(found)) return notPlain('parameter', name);
     }

@@ -18,9 +18,9 @@ export interface OtherRules {
 const NOT_ASKED: Refusal = { refusal: 'store_unavailable' };
 
 /**
- * Says what the gate would say of a request by other rules, after it said what it says by its own.
+ * Judges a request by other rules, after the gate judged it by its own.
  *
- * It is the same gate, with the steps in the same order. What that found out about the request is not looked for again: who
+ * It is the same gate, with the steps in the same order. What the gate found out about the request is reused: who
  * sent it, whose record it names, whether a user has active tokens. Only what the other rules ask for and the gate had no
  * need of is asked of the store. Nothing is counted or noted: no use of a credential, no request of a rate, no write.
  */
@@ -57,12 +57,12 @@ export class ShadowGate {
   }
 }
 
-/** Whether a verdict is none, because something was not looked up. */
+/** Whether there is no verdict, because something was not looked up. */
 export function isUnknown({ refusal }: Verdict): boolean {
   return refusal === NOT_ASKED;
 }
 
-/** What the gate found out about the request that is judged now, and the store for all else. */
+/** What the gate found out about the current request, and the store for everything else. */
 class Found {
   readonly #parts: GateServices;
   readonly #rules: Ownership;

@@ -5,7 +5,7 @@ import type { MaybePromise } from '../domain/maybe-promise.js';
 import type { Refusal } from '../domain/refusal.js';
 import type { RequestHead } from '../http/head.js';
 
-/** What a token gets that names none of its own (`tokens.limits`). */
+/** The limits of a token that has none of its own (`tokens.limits`). */
 export interface DefaultLimits {
   readonly rate: string | null;
   readonly addresses: readonly string[] | null;
@@ -41,7 +41,7 @@ export class TokenLimits {
     return new TokenLimits(this.#defaults ?? NO_DEFAULTS, null);
   }
 
-  /** Why a subject may not make a request now; undefined when it may. @param counts whether the rate applies to it */
+  /** The refusal of a subject's request by its limits; undefined if it is within them. @param counts whether the rate applies */
   refuse(subject: Subject, { client }: RequestHead, counts: boolean): MaybePromise<Refusal | undefined> {
     if (subject.credential === 'session' || subject.credential === 'jwt') return undefined;
     const { id, rateId, restrictions } = subject.token;

@@ -7,7 +7,7 @@ import type { Decision } from '../policy/decide.js';
 import type { EndpointRule, Route } from '../policy/route.js';
 import type { Match } from '../policy/routes.js';
 
-/** A request that may go on, and what was found out about it on the way. */
+/** A request that was allowed, with what was found out about it. */
 export interface Admitted {
   readonly refusal?: undefined;
   readonly route: Route;
@@ -18,15 +18,15 @@ export interface Admitted {
   readonly subject: Subject | null;
   /** What the policy said; null where it was not asked. */
   readonly decision: Decision | null;
-  /** What is left of the user's writes; absent when the request was not counted. */
+  /** The writes that the user has left; absent when the request was not counted. */
   readonly writes?: WritesLeft;
-  /** A built-in endpoint was asked for a record that is not the caller's own. */
+  /** The request asks a built-in endpoint for a record that is not the caller's own. */
   readonly isOthers?: true;
   /** The user that `refuse_if_active_tokens` guards; absent where the guard was not asked. */
   readonly guarded?: { readonly userId: string; readonly isActive: boolean };
 }
 
-/** A request that gets no further. What was found out until then is kept for the log. */
+/** A request that was refused. What was found out until then is kept for the log. */
 interface Refused {
   readonly refusal: Refusal;
   readonly route: Route | null;
@@ -37,7 +37,7 @@ interface Refused {
   readonly guarded?: Admitted['guarded'];
 }
 
-/** What the gate says of a request. */
+/** The gate's verdict on a request. */
 export type Verdict = Admitted | Refused;
 
 export function admitted(
@@ -60,10 +60,10 @@ export function refused(
 }
 
 /**
- * Refuses what another site made a browser send with the session cookie.
+ * Refuses requests that another site made a browser send with the session cookie (CSRF).
  *
  * A request that changes something, or opens a WebSocket, must come from the same origin by `Sec-Fetch-Site`
- * or by an `Origin` equal to the host. With neither field the client is no browser, and it passes.
+ * or by an `Origin` equal to the host. With neither field, the client is assumed not to be a browser.
  */
 export function refuseCrossOrigin(head: RequestHead): Refusal | undefined {
   if (isRead(head.method) && !head.webSocket) return undefined;
@@ -100,17 +100,17 @@ export function policyRefusal(decision: Decision, action: string): Refusal | und
   return decision.allowed ? undefined : { refusal: decision.reason, action, detail: decision.detail };
 }
 
-/** Upstreams that don't expect content there leave it unread, and take it for the next request (RFC 9110 9.3.1). */
+/** An upstream that expects no content there leaves it unread and takes it for the next request (RFC 9110 9.3.1). */
 export function bodyOnRead(method: string): Refusal {
   return {
     refusal: 'malformed',
-    detail: `a ${method} with a body is taken only where the route says body_on_read: allow`,
+    detail: `a ${method} with a body is accepted only where the route says body_on_read: allow`,
   };
 }
 
 export function refuseCredentialKind(subject: Subject, endpoint: EndpointRule): Refusal | undefined {
   if (subject.credential === 'jwt' && !endpoint.takesJwt) {
-    return wrongKind('This endpoint does not take a JWT of another issuer');
+    return wrongKind('This endpoint does not accept a JWT of another issuer');
   }
   const isSession = subject.credential === 'session';
   if (endpoint.takes === 'session' && !isSession) {

@@ -37,8 +37,8 @@ export function fieldsOfHttp2(raw: readonly string[], maxSize: number): string[]
       continue;
     }
     size += name.length + LINE_BYTES;
-    if (CONNECTION_SPECIFIC.has(name)) return malformed(`the field ${name} is no part of HTTP/2`);
-    if (name === 'te' && value !== 'trailers') return malformed('the only TE taken in HTTP/2 is "trailers"');
+    if (CONNECTION_SPECIFIC.has(name)) return malformed(`the field ${name} is not part of HTTP/2`);
+    if (name === 'te' && value !== 'trailers') return malformed('HTTP/2 allows only "trailers" in TE');
     if (name === 'host') {
       if (host !== undefined) return malformed('the field host was sent more than once');
       host = value;

@@ -79,7 +79,7 @@ export function readBody(
   if (declared !== undefined && declared > limits.body_size) return Promise.resolve(tooLarge(limits));
   // Nothing is unpacked: a small body that grows is no way around the limit.
   if (firstField(req.rawHeaders, 'content-encoding') !== undefined) {
-    return Promise.resolve({ refusal: 'malformed', detail: 'a compressed body is not taken' });
+    return Promise.resolve({ refusal: 'malformed', detail: 'a compressed body is not accepted' });
   }
   const share = budget === null ? UNSHARED : budget.begin();
   if (share === undefined) return Promise.resolve(BUSY);

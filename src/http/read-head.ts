@@ -207,7 +207,7 @@ function checkFraming(single: Partial<Record<Single, string>>, version: string):
   if (coding !== undefined) {
     if (version !== '1.1') return 'Transfer-Encoding is not part of HTTP/1.0';
     if (length !== undefined) return 'both Content-Length and Transfer-Encoding were sent';
-    if (coding.toLowerCase() !== 'chunked') return 'the only Transfer-Encoding taken is "chunked"';
+    if (coding.toLowerCase() !== 'chunked') return 'the only Transfer-Encoding accepted is "chunked"';
   }
   if (length !== undefined && !/^\d{1,15}$/.test(length)) return 'Content-Length is not a number of bytes';
   return undefined;

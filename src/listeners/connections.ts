@@ -25,7 +25,7 @@ export function limitConnections(servers: readonly PublicServer[], limit: number
   if (allowed < WORTH_TELLING * limit) {
     log.info(
       { limit: allowed, configured: limit },
-      'limits.connections is lower than configured: open file limit too low (ulimit -n)',
+      'limits.connections reduced; open file limit too low (ulimit -n)',
     );
   }
   const open = new Set<Socket>();

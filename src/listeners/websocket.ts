@@ -110,7 +110,7 @@ class HandshakeHandler extends RequestHandler {
         refused = true;
         this.writeRefusal(refusal, []);
       },
-      fault: (error) => services.logFault(error, 'WebSocket ended because of a fault', record.requestId),
+      fault: (error) => services.logFault(error, 'WebSocket closed because of a fault', record.requestId),
       done: ({ status }) => {
         if (!refused && status !== null) {
           record.status = status;
@@ -138,7 +138,7 @@ class HandshakeHandler extends RequestHandler {
       abort: (reason) => {
         services.log.info(
           { request_id: record.requestId, detail: reason.refusal },
-          'WebSocket ended by recheck',
+          'WebSocket closed; no longer allowed',
         );
         services.auditor.streamEnded(reason, record);
         socket.destroy();

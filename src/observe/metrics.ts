@@ -7,12 +7,12 @@ export const openConnections = new Gauge({
 
 export const refusedConnections = new Counter({
   name: 'latchkey_connections_refused_total',
-  help: 'Connections that were closed at once because there were too many (limits.connections).',
+  help: 'Connections that were closed at once because the limit was reached (limits.connections).',
 });
 
 export const openStreams = new Gauge({
   name: 'latchkey_streams',
-  help: 'Requests and WebSockets under way whose credential is checked again while they last.',
+  help: 'Requests and WebSockets in progress whose credential is checked again while they last.',
 });
 
 export const droppedLogLines = new Counter({
@@ -33,7 +33,7 @@ export const servingWorkers = new Gauge({
 
 const reloadSuccessful = new Gauge({
   name: 'latchkey_config_last_reload_successful',
-  help: 'Whether the configuration and directory that were read last are the ones that serve (1) or were refused (0).',
+  help: 'Whether the configuration and directory that were read last are in use (1) or were refused (0).',
   aggregator: 'first',
 });
 reloadSuccessful.set(1);
@@ -54,7 +54,7 @@ const buildInfo = new Gauge({
 
 export const loginChecks = new Counter({
   name: 'latchkey_logins_total',
-  help: 'Checks of a login name and password, at POST /login, POST /tokens and POST /sudo, by how they ended.',
+  help: 'Checks of a login name and password, at POST /login, POST /tokens and POST /sudo, by outcome.',
   labelNames: ['outcome'] as const,
 });
 
@@ -133,7 +133,7 @@ export const upstreamRetries = new Counter({
 
 export const failedHandshakes = new Counter({
   name: 'latchkey_tls_handshake_failures_total',
-  help: 'Connections of clients that ended before their TLS handshake was done.',
+  help: 'Connections of clients that ended before their TLS handshake was complete.',
 });
 
 let certificateExpiry: Gauge | undefined;
@@ -150,25 +150,25 @@ export function setCertificateExpiry(seconds: number): void {
 
 export const jwtVerifications = new Counter({
   name: 'latchkey_jwt_verifications_total',
-  help: 'JWTs of other issuers that were verified, by how that ended; those remembered are not counted.',
+  help: 'JWTs of other issuers that were verified, by outcome; those remembered are not counted.',
   labelNames: ['issuer', 'outcome'] as const,
 });
 
 export const jwtKeyFetches = new Counter({
   name: 'latchkey_jwt_key_fetches_total',
-  help: 'Fetches of the public keys of an issuer of JWTs, by how they ended.',
+  help: 'Fetches of the public keys of an issuer of JWTs, by outcome.',
   labelNames: ['issuer', 'outcome'] as const,
 });
 
 export const providerLogins = new Counter({
   name: 'latchkey_oidc_logins_total',
-  help: 'Logins at OpenID Connect providers, by how they ended.',
+  help: 'Logins at OpenID Connect providers, by outcome.',
   labelNames: ['provider', 'outcome'] as const,
 });
 
 export const providerDiscoveries = new Counter({
   name: 'latchkey_oidc_discoveries_total',
-  help: 'Fetches of the configuration of an OpenID Connect provider, by how they ended.',
+  help: 'Fetches of the configuration of an OpenID Connect provider, by outcome.',
   labelNames: ['provider', 'outcome'] as const,
 });
 

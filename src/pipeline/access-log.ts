@@ -14,7 +14,7 @@ const MAX_TEXT = 512;
 
 type Field = Config['log']['fields'][number];
 
-/** Writes the record of a request, when the configuration wants it. A record that is not wanted is not built. */
+/** Writes the log entry of a request if the configuration asks for it. Otherwise it is not built either. */
 export class AccessLog {
   readonly #log: Log;
   readonly #destination: Destination;
@@ -43,7 +43,7 @@ export class AccessLog {
     };
   }
 
-  /** Whether a request gets a record: always, unless it was served as asked. */
+  /** Whether a request gets an entry: always, unless it was served as requested. */
   wants(record: RequestRecord): boolean {
     if (this.#requests === 'none' || !this.#log.isLevelEnabled('info')) return false;
     if (!wasServed(record)) return true;
@@ -160,7 +160,7 @@ function wasServed({ outcome, status }: RequestRecord): boolean {
   return SERVED.has(outcome) && status !== null && status < 500;
 }
 
-/** The rule that refused the request and its line, for whoever wonders why. */
+/** The rule that refused the request, with its line. */
 function ruleOf(decision: Decision | null): string | undefined {
   if (decision === null || decision.allowed || decision.rule === null) return undefined;
   return describePosition(decision.rule.place);

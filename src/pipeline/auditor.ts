@@ -7,7 +7,7 @@ import type { AuditLog } from '../observe/audit.js';
 import { describePosition } from '../policy/rules.js';
 import type { RequestRecord } from './record.js';
 
-/** Writes what happened in a request to the audit log, with who asked for it, from where, and by which rules. */
+/** Writes the audit events of a request, with the actor, the address and the version of the rules. */
 export class Auditor {
   readonly #log: AuditLog;
   readonly #policy: string;
@@ -34,12 +34,12 @@ export class Auditor {
     for (const event of auditEvents) this.#log.record(this.#entryOf(event, record));
   }
 
-  /** Writes a refusal down where it belongs in the audit log. It stands, whether its entry can be written or not. */
+  /** Writes a refusal to the audit log, if it belongs there. The refusal stands even if the entry cannot be written. */
   refused(refusal: Refusal, record: RequestRecord): void {
     this.#note(auditEventsOf(refusal), record);
   }
 
-  /** Writes down that a request or WebSocket was broken off because it would not be let in any more. */
+  /** Records that a request or WebSocket was closed because it is no longer allowed. */
   streamEnded({ refusal }: Refusal, record: RequestRecord): void {
     this.#note([{ event: 'stream.ended', outcome: 'denied', reason: refusal }], record);
   }

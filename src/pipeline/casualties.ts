@@ -10,13 +10,13 @@ import { printable } from '../observe/printable.js';
 import type { Route } from '../policy/route.js';
 import { describePosition } from '../policy/rules.js';
 
-/** Casualties that are kept, in each process and in the list of all. */
+/** Most casualties that are kept, in each process and in the merged list. */
 const MAX_CASUALTIES = 1_000;
 
 /** Longest text of a client or of another issuer that is kept. */
 const MAX_TEXT = 200;
 
-/** What one of the two policies says of a request. */
+/** The decision of one of the two policies about a request. */
 interface Side {
   /** `allowed`, or the reason of the refusal. */
   readonly outcome: string;
@@ -27,7 +27,7 @@ interface Side {
   readonly rule: string | null;
 }
 
-/** Whom requests come from: ids and names only. */
+/** The caller of requests: ids and names only. */
 interface Caller {
   readonly credential: Subject['credential'] | null;
   readonly token_id: string | null;
@@ -48,7 +48,7 @@ export interface Casualty extends Caller {
   lastAt: EpochMs;
 }
 
-/** What one process knows, as it is told to another one. */
+/** The casualties of one process, as sent to another one. */
 export interface CasualtyCounts {
   /** Of the two policies that were compared. */
   readonly version: string;
@@ -78,7 +78,7 @@ export class Casualties {
     this.#compared += 1;
   }
 
-  /** A request of which it is not known what the shadow policy says. */
+  /** A request that the shadow policy could not judge. */
   notCompared(): void {
     this.#notCompared += 1;
   }
@@ -120,7 +120,7 @@ export class Casualties {
   }
 }
 
-/** What several processes know together. Those that compared other policies play no part. */
+/** Merges the casualties of several processes. Those that compared other policies are left out. */
 export function mergeCasualties(counts: readonly CasualtyCounts[], version: string): CasualtyCounts {
   const same = counts.filter((each) => each.version === version);
   const sum = (numberOf: (counts: CasualtyCounts) => number) =>
@@ -207,7 +207,7 @@ function keyOfCaller(subject: Subject | null): string {
   }
 }
 
-/** What somebody else wrote, bounded, without tokens in it, and as what it is on a terminal. */
+/** Text from outside, cut to length, with tokens masked and control characters escaped. */
 function shown(text: string | undefined): string | null {
   return text === undefined ? null : printable(maskedStart(text, MAX_TEXT));
 }

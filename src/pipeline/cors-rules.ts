@@ -26,7 +26,7 @@ export class CorsRules {
   }
 
   /**
-   * What an answer says of the page that asked; null where no CORS is in force.
+   * The CORS fields of an answer; null where CORS does not apply.
    *
    * @param head null when it was refused
    * @param fields as received, flat
@@ -36,7 +36,7 @@ export class CorsRules {
     return cors === null ? null : cors.answerTo(head === null ? onlyValue(fields, 'origin') : head.origin);
   }
 
-  /** The answer to a preflight; undefined for any other request, and where no CORS is in force. */
+  /** The answer to a preflight; undefined for any other request, and where CORS does not apply. */
   preflight(head: RequestHead): AnsweredPreflight | undefined {
     const { origin } = head;
     if (head.method !== 'OPTIONS' || origin === undefined || hasBody(head)) return undefined;

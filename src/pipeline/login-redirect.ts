@@ -8,7 +8,7 @@ export function needsLogin(head: RequestHead, { refusal }: Refusal): boolean {
   return refusal === 'unauthenticated' && opensPage(head);
 }
 
-/** Whether a person opened the address of the service, and gets nothing there. */
+/** Whether a person opened `/` in a browser and gets nothing there. */
 export function opensHome(head: RequestHead, { refusal }: Refusal): boolean {
   return head.path === '/' && (refusal === 'unauthenticated' || refusal === 'not_found') && opensPage(head);
 }

@@ -6,7 +6,7 @@ import type { RequestTrace } from '../observe/tracing.js';
 import type { Decision } from '../policy/decide.js';
 import type { Route } from '../policy/route.js';
 
-/** What is known of one request when it ends; one log record, one count and one span are made of it. */
+/** What is known about one request when it ends, for its log entry, its metrics and its span. */
 export interface RequestRecord {
   readonly requestId: string;
   /** `performance.now()` when the head was read; the times below are of the same clock. */
@@ -67,7 +67,7 @@ export function noteRoute(record: RequestRecord, route: Route | null): void {
   record.endpoint = route === null || route.endpoint === null ? null : route.endpoint.name;
 }
 
-/** Notes what the gate said. */
+/** Notes the gate's verdict. */
 export function noteVerdict(record: RequestRecord, verdict: Verdict): void {
   noteRoute(record, verdict.route);
   record.action = verdict.action;

@@ -43,11 +43,11 @@ export abstract class RequestHandler {
   protected abstract answerEndpoint(head: RequestHead, admitted: Admitted, name: string): void;
   /** Writes an answer of Latchkey's own. */
   protected abstract write(reply: Reply): void;
-  /** Whether the client is gone, so that nothing need be written. */
+  /** Whether the client has disconnected, so that nothing needs to be written. */
   protected abstract get isGone(): boolean;
   /** Whether an answer has begun, so that no other can be written. */
   protected abstract get hasAnswered(): boolean;
-  /** Breaks off whatever is under way. @returns whether the request is forwarded and so finishes by itself */
+  /** Aborts what is in progress. @returns whether the request is forwarded and so finishes by itself */
   protected abstract destroy(): boolean;
 
   /** Refuses a head that was read before the gate is asked. */
@@ -172,7 +172,7 @@ export abstract class RequestHandler {
     return fields;
   }
 
-  /** Answers that the request gets no further. */
+  /** Answers with a refusal. */
   protected refuse(refusal: Refusal): void {
     const { record, services } = this;
     // What is refused behind the gate was not let through either.
@@ -207,7 +207,7 @@ export abstract class RequestHandler {
     this.finish();
   }
 
-  /** Faults deny. What went wrong is for the log, not for the client. It never throws: it is where errors end. */
+  /** Faults deny. The cause goes to the log, not to the client. It never throws: errors end here. */
   protected fault(error: unknown): void {
     const { logFault } = this.services;
     logFault(error, 'request refused because of a fault', this.record.requestId);

@@ -5,14 +5,14 @@ import { formatTime } from '../domain/time.js';
 
 const NONE: readonly string[] = [];
 
-/** When answers name the expiry of the token that asks, and in which field (`tokens.warn_before`). */
+/** When answers name the expiry of the request's token, and in which field (`tokens.warn_before`). */
 export interface ExpiryWarning {
   readonly name: string;
   /** Milliseconds before the expiry. */
   readonly before: number;
 }
 
-/** The field that names the expiry of a token which is near; none for any other credential. */
+/** The field that names the expiry of a token that expires soon; none for any other credential. */
 export function expiryFields(warning: ExpiryWarning | null, subject: Subject | null): readonly string[] {
   if (warning === null || subject === null) return NONE;
   // A JWT is short-lived by nature, and nobody here can renew it.

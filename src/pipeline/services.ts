@@ -27,7 +27,7 @@ export interface Services {
   readonly shadow: Pick<Shadow, 'judge'> | null;
   /** The handler of a built-in endpoint, by the name in its rule. */
   readonly handlerOf: (name: string) => Handler;
-  /** Where a browser goes that asked a host for `/` in vain; null when it goes nowhere. */
+  /** Where a browser that requested `/` of a host in vain is redirected; null for nowhere. */
   readonly homeOf: (host: string) => string | null;
   /** The path of the web page, where browsers may log in for what else is on this host; null when there is none. */
   readonly loginPage: string | null;

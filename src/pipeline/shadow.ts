@@ -5,7 +5,7 @@ import { countShadowDecision } from '../observe/metrics/shadow.js';
 import { type Casualties, routeLabel } from './casualties.js';
 import type { FaultLog } from './faults.js';
 
-/** Look-ups for the shadow policy that may be under way; their requests were answered and wait for nothing. */
+/** Most look-ups for the shadow policy in progress; their requests do not wait for them. */
 const MAX_PENDING = 100;
 
 /**
@@ -24,7 +24,7 @@ export class Shadow {
     this.#logFault = logFault;
   }
 
-  /** Judges a request by the shadow policy. It never throws. @param live what the gate said */
+  /** Judges a request by the shadow policy. It never throws. @param live the gate's verdict */
   judge(head: RequestHead, live: Verdict, requestId: string): void {
     try {
       const verdict = this.#gate.evaluate(head, live, this.#pending < MAX_PENDING);

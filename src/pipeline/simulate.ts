@@ -46,7 +46,7 @@ export type SimulatedCaller =
 /** Who asks, once a JWT is taken for the subject that it stands for. */
 type Asking = Exclude<SimulatedCaller, { readonly jwt: string }>;
 
-/** Puts questions to the same reader and the same gate that serve requests; nothing is recorded or forwarded. */
+/** Judges requests with the reader and the gate that serve them; nothing is recorded or forwarded. */
 export class Simulator {
   readonly #loaded: LoadedConfig;
   readonly #readHead: HeadReader;
@@ -93,7 +93,7 @@ export class Simulator {
     };
   }
 
-  /** Authorizes a request and says what led to the verdict. */
+  /** Authorizes a request and explains the verdict. */
   async ask(request: SimulatedRequest, now: EpochMs): Promise<Explanation> {
     const { as } = request;
     if (as === 'anonymous' || !('jwt' in as))
@@ -143,7 +143,7 @@ export class Simulator {
     return { ...explanation, note: await this.#whyNot(as, head.key) };
   }
 
-  /** Why a credential does not hold. */
+  /** Why a credential is not valid. */
   async #whyNot(as: Asking, key: string | undefined): Promise<string> {
     if (as === 'anonymous') return 'the request has no credential';
     if ('subject' in as) return `the user ${as.subject.user.login} is locked`;
@@ -181,7 +181,7 @@ export class Simulator {
   }
 }
 
-/** Questions are no use of a token. */
+/** A simulated request is not a use of a token. */
 const UNUSED = {
   note: () => undefined,
   pending: () => undefined,

@@ -7,21 +7,21 @@ import { openStreams } from '../observe/metrics.js';
 import { LinkedQueue, type Node } from '../domain/linked-queue.js';
 import type { Ended } from '../store/endings.js';
 
-/** A request or WebSocket that was let in and is still under way. */
+/** A request or WebSocket that was allowed and is still in progress. */
 export interface Stream {
   readonly head: RequestHead;
   /** Who it was let in for. */
   readonly subject: Subject | null;
   /** `performance.now()` when its request began. */
   readonly startedAt: number;
-  /** Breaks it off: its credential no longer holds, or that could not be asked in time. */
+  /** Aborts it: its credential is no longer valid, or that could not be checked in time. */
   abort(reason: Refusal): void;
 }
 
 /** A stream that is watched, until it is given to {@link StreamRevalidator.end}. */
 export type WatchedStream = Node<Stream>;
 
-/** Authorizes a stream's head again; the refusal when it would not be let in any more. */
+/** Authorizes a stream's head again; the refusal if it is no longer allowed. */
 export type Recheck = (head: RequestHead, now: number) => MaybePromise<Refusal | undefined>;
 
 /** How often the streams are looked through, at most and at least. */
@@ -30,7 +30,7 @@ const MIN_TICK_MS = 50;
 const TICKS = 10;
 
 /**
- * Watches what lasts: a token that is revoked, or a policy that is narrowed, also ends the streams that were let in before.
+ * Rechecks open streams: a revoked token or a narrowed policy also ends the streams that it allowed before.
  *
  * Each stream is asked about when half of the interval has passed since it last held. A store that can't be asked is asked
  * again until the whole interval has passed; then the stream ends. So none lasts longer than the interval.
@@ -119,7 +119,7 @@ export class StreamRevalidator {
       if (refusal === undefined) this.#streams.renew(watched, performance.now());
       else this.#abort(watched, refusal);
     };
-    // A fault is no answer; the next look asks again until the interval is over.
+    // A fault is no answer; it is asked again at the next look, until the interval is over.
     const failed = (): void => void this.#asking.delete(watched);
     this.#asking.add(watched);
     try {

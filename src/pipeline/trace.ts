@@ -6,7 +6,7 @@ import type { RequestTrace, Tracing } from '../observe/tracing.js';
 import type { Upstream } from '../upstream/upstreams.js';
 import type { RequestRecord } from './record.js';
 
-/** Begins the spans of a request. @param head null when it could not be read */
+/** Starts the spans of a request. @param head null when it could not be read */
 export function beginTrace(tracing: Tracing, record: RequestRecord, head: RequestHead | null): void {
   if (head === null) {
     record.trace = tracing.begin(record.startedAt, null);
@@ -20,7 +20,7 @@ export function beginTrace(tracing: Tracing, record: RequestRecord, head: Reques
     host: client.host.replace(/:\d+$/, ''),
     client: client.address,
     userAgent,
-    // The flag of a stranger would let every client have all of its requests traced.
+    // If any sender's flag counted, every client could have all of its requests traced.
     parent: trace === undefined || client.behindTrustedProxy ? trace : { ...trace, sampled: undefined },
   });
 }

@@ -47,7 +47,7 @@ function createOidcEvents(log: Log): OidcEvents {
     discovered: (provider, error) => {
       providerDiscoveries.inc({ provider, outcome: error === undefined ? 'succeeded' : 'failed' });
       if (error === undefined) {
-        if (failing.delete(provider)) log.info({ provider }, 'identity provider answers again');
+        if (failing.delete(provider)) log.info({ provider }, 'identity provider reachable again');
         return;
       }
       failing.add(provider);
@@ -55,7 +55,7 @@ function createOidcEvents(log: Log): OidcEvents {
       if (suppressed !== undefined)
         log.warn(
           { provider, reason: printable(reasonOf(error)), suppressed },
-          'identity provider does not answer',
+          'identity provider unreachable; logins there fail',
         );
     },
     loggedIn: (provider, outcome, error) => {

@@ -4,6 +4,7 @@ import { createKeySource } from '../accounts/jwt/key-source.js';
 import type { ProviderSettings } from '../accounts/oidc/settings.js';
 import { addressesOf } from '../config/derived.js';
 import type { Config } from '../config/schema/config.js';
+import { ConnectionFailed, describeSystemError } from '../domain/system-error.js';
 import { upstreamUrl } from '../domain/upstream-url.js';
 import { connectUnix } from '../upstream/connect.js';
 import { endpointOf } from '../webhooks/endpoint.js';
@@ -19,6 +20,8 @@ interface OnlineCheck {
 }
 
 const CONNECT_TIMEOUT_MS = 5_000;
+
+class NotConnected extends Error {}
 
 /** What a configuration needs from the network besides the store: upstreams, issuers of JWTs, identity providers, webhooks. */
 export function onlineChecks({ upstreams, jwt_issuers: issuers, login, webhooks }: Config): OnlineCheck[] {
@@ -67,6 +70,10 @@ async function connectTo({ hostname, port, protocol }: URL, lookup?: LookupFunct
   });
   try {
     await once(socket, 'connect', { signal: AbortSignal.timeout(CONNECT_TIMEOUT_MS) });
+  } catch (error) {
+    const isLate = error instanceof Error && error.name === 'AbortError';
+    const reason = isLate ? `no connection within ${CONNECT_TIMEOUT_MS} ms` : describeSystemError(error);
+    throw new NotConnected(reason, { cause: error });
   } finally {
     socket.destroy();
   }
@@ -81,8 +88,12 @@ async function connectToSocket(path: string): Promise<void> {
 /** Why something failed, with what led to it. */
 export function reasonOf(error: unknown): string {
   const reasons: string[] = [];
-  for (let each = error; each instanceof Error && reasons.length < 4; each = each.cause)
-    if (!reasons.includes(each.message)) reasons.push(each.message);
+  for (let each = error; each instanceof Error && reasons.length < 4; each = each.cause) {
+    const { message } = each;
+    if (!reasons.some((known) => known.includes(message))) reasons.push(message);
+    // They say their cause themselves.
+    if (each instanceof ConnectionFailed || each instanceof NotConnected) break;
+  }
   return reasons.join(': ').slice(0, 500);
 }
 

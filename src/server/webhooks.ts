@@ -125,7 +125,7 @@ function createSenderEvents(log: Log): SenderEvents {
     attempted: (endpoint, { event, attempts }, { error }, outcome) => {
       webhookDeliveries.inc({ endpoint, outcome: outcome.kind });
       if (outcome.kind === 'delivered') {
-        if (failing.delete(endpoint)) log.info({ endpoint }, 'webhooks delivered again');
+        if (failing.delete(endpoint)) log.info({ endpoint }, 'webhook endpoint recovered');
         return;
       }
       failing.add(endpoint);

@@ -4,7 +4,7 @@ import { isExpired, type Token } from '../domain/token.js';
 import type { VerifiedOwner } from '../domain/user.js';
 import { REMEMBERED_MS, type Revocations } from './revocations.js';
 
-/** So many tokens, and as many sessions, are remembered; the oldest are dropped. */
+/** Most tokens, and most sessions, that are remembered; the oldest are dropped. */
 const MAX_CREATED = 10_000;
 
 /** A token or session that was created, with its owner as it was verified then. */
@@ -51,7 +51,7 @@ export class Creations {
     );
   }
 
-  /** They are lost, and stay so. */
+  /** They are lost, and stay lost. */
   forget(lost: readonly Creation[]): void {
     for (const creation of lost) this.#of(creation).delete(creation.record.digest);
   }

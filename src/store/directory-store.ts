@@ -3,7 +3,7 @@ import type { EpochMs } from '../domain/time.js';
 import type { Token } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
 
-/** Records to write and remove together: all of them or none. */
+/** Records to write and remove in one step: all of them or none. */
 export interface Changes {
   readonly customers?: readonly Customer[];
   readonly services?: readonly Service[];

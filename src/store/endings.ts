@@ -5,7 +5,7 @@
  */
 export type Ended = ReadonlyMap<string, 'over' | 'changed'>;
 
-/** Who is told what ended in the store, by whichever process. */
+/** Listens to what ended in the store, by whichever process. */
 export interface EndingsListener {
   /**
    * Something ended or changed. Null: anything may have.
@@ -17,7 +17,7 @@ export interface EndingsListener {
   readonly asked: (question: string) => void;
 }
 
-/** Tells the listeners of a process what ends in its store, in the order in which it does. */
+/** Notifies the listeners of a process of what ends in its store, in order. */
 export class Endings implements EndingsListener {
   readonly #listeners: Partial<EndingsListener>[] = [];
 

@@ -1,6 +1,6 @@
 import { Unavailable } from '../domain/unavailable.js';
 
-/** The store is not what it has to be, and an operator has to fix it. */
+/** The store cannot be used as it is; an operator has to fix it. */
 export class StoreUnusable extends Error {
   readonly code = 'STORE_UNUSABLE';
 }
@@ -32,5 +32,5 @@ export class OutcomeUnknown extends StoreUnavailable {
   }
 }
 
-/** A record is damaged, or written by a newer Latchkey. It is never taken for "not there". */
+/** A record is damaged, or was written by a newer Latchkey. It is never treated as missing. */
 export class RecordUnreadable extends StoreUnavailable {}

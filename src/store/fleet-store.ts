@@ -3,7 +3,7 @@ import type { MaybePromise } from '../domain/maybe-promise.js';
 
 /** A process writes its heartbeat this often, in milliseconds. */
 export const HEARTBEAT_MS = 3_000;
-/** A process whose latest heartbeat is older than this, in milliseconds, counts as gone. */
+/** A process whose latest heartbeat is older than this, in milliseconds, is considered gone. */
 export const LIVE_MS = 12_000;
 
 /** A process that serves requests, as it describes itself. The workers of one sidecar have its `sidecar` in common. */
@@ -27,13 +27,13 @@ export interface LiveMember extends Member {
   readonly age: number;
 }
 
-/** Which processes serve requests from this store, and which of them have dropped what ended. */
+/** The processes that serve requests from this store, and which of them have dropped what ended. */
 export interface FleetStore {
   /** Writes the heartbeat of a process, and removes those that are gone. */
   beat(member: Member): Promise<void>;
   /** The processes that are live, in the order of their ids. */
   list(): MaybePromise<LiveMember[]>;
-  /** Removes a process that ended. One that is not there is no fault. */
+  /** Removes a process that ended, if it is listed. */
   leave(id: string): Promise<void>;
   /** Asks every process to answer when it has dropped what ended until now. @param question an id of its own */
   ask(question: string): Promise<void>;

@@ -95,7 +95,7 @@ function lmdbUsageStore(transactions: Transactions): UsageStore {
         writes.putSync(userId, next);
         return next.count;
       }),
-    // It replaces a number, so it goes on when there is little room.
+    // It replaces a number, so it continues when space is low.
     leaseRate: async (tokenId, rate, want) =>
       transactions.remove(({ rates }) => {
         const { granted, state, retryAfter } = takeFrom(rates.get(tokenId) ?? 0, rate, want, Date.now());

@@ -21,16 +21,16 @@ export const FIRST_WAIT_MS = 1_000;
 /** Doublings beyond this are longer than any wait. */
 export const MAX_DOUBLINGS = 30;
 
-/** A count that login attempts go into, and how it holds up the next one. Times in milliseconds. */
+/** A count of login attempts, and how it delays the next one. Times in milliseconds. */
 export interface AttemptLimit {
   readonly key: string;
-  /** So many are not held up; behind them the wait doubles from a second up to `longestWait`. */
+  /** This many are not delayed; after them the wait doubles from one second up to `longestWait`. */
   readonly free: number;
   readonly longestWait: number;
-  /** From this many on the next one waits until the count is forgotten. */
+  /** From this count on, the next one waits until the count is forgotten. */
   readonly stopAt: number;
   readonly forgetAfter: number;
-  /** Whether it is forgotten that long after the latest attempt, or after the first. */
+  /** Whether it is forgotten this long after the latest attempt, or after the first. */
   readonly forgetFrom: 'latest' | 'first';
 }
 
@@ -53,13 +53,13 @@ export interface Settlement {
   readonly remember?: { readonly account: string; readonly address: string; readonly until: EpochMs };
 }
 
-/** So many addresses are known of an account; the one that is forgotten first is replaced. */
+/** Most addresses that are remembered for an account; the one that expires first is replaced. */
 export const MAX_KNOWN_ADDRESSES = 5;
 
 /** Until when the next attempt has to wait; 0 or a time that has passed when it need not. */
 export function heldUntil(known: AttemptCount | undefined, limit: AttemptLimit, now: EpochMs): EpochMs {
   if (known === undefined || known.forgetAt <= now) return 0;
-  // A clock that was set back makes nobody wait for longer.
+  // A clock that was set back must not extend the wait.
   if (known.count >= limit.stopAt) return Math.min(known.forgetAt, now + limit.forgetAfter);
   if (known.count < limit.free) return 0;
   const doublings = Math.min(known.count - limit.free, MAX_DOUBLINGS);

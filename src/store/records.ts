@@ -7,7 +7,7 @@ import type { Token, TokenUse } from '../domain/token.js';
 import type { Customer, Service, User } from '../domain/user.js';
 import { RecordUnreadable } from './faults.js';
 
-/** The newest form of a record that this Latchkey reads. */
+/** The newest record version that this Latchkey reads. */
 export const RECORD_VERSION = 2;
 
 /**
@@ -77,7 +77,7 @@ export const useOf = (stored: unknown): TokenUse => decode<TokenUse>('use', stor
 export const sessionOf = (stored: unknown): Session =>
   withoutCustomer(decode<Session>('session', stored, REQUIRED.session));
 
-/** Whether limits of a token are understood, all of them: one that is passed over would let in what it forbids. */
+/** Whether all limits of a token are understood: one that is ignored would allow what it forbids. */
 function areRestrictions(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   const { suspended, rate, addresses, ...others } = value as Record<string, unknown>;
@@ -93,7 +93,7 @@ function isStoredRange(value: unknown): boolean {
   return typeof value === 'string' && parseRange(value) !== undefined;
 }
 
-/** Leaves out the customer that older records name: it is the owner's, who may have moved since. */
+/** Drops the customer that older records name: it is the owner's, who may have moved since. */
 function withoutCustomer<T extends object>(value: T & { readonly customerId?: unknown }): T {
   if (!('customerId' in value)) return value;
   const { customerId: _, ...rest } = value;
@@ -124,7 +124,7 @@ function isSigningKey(value: unknown): value is SigningKey {
   );
 }
 
-/** The fault of a record that can't be read. */
+/** The error for a record that can't be read. */
 export function damaged(kind: string): RecordUnreadable {
   return new RecordUnreadable(`a ${kind} record is damaged`);
 }

@@ -119,7 +119,7 @@ t.test('who asks: each answer, by each credential', async (t) => {
       for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE', 'GET']) {
         if (method === (path === '/sudo' ? 'POST' : 'GET')) continue;
         const reply = await send(url, path, { method, headers });
-        t.same([reply.status, reply.text], [404, `{"msg":"Record not found","detail":"There is nothing at ${path}"}`], `${method} ${path}`);
+        t.same([reply.status, reply.text], [404, `{"msg":"Record not found","detail":"There is nothing at ${path} for ${method}"}`], `${method} ${path}`);
       }
     }
     t.same(upstream.received, []);

@@ -146,8 +146,8 @@ t.test('a check that does not say what it asks about is refused, with what to fi
       [`the field ${uri} is missing`, { [method]: 'GET' }],
       [`the field ${method} is empty`, { [method]: '', [uri]: '/x' }],
       [`the field ${uri} is empty`, { [method]: 'GET', [uri]: '' }],
-      [`the field ${method} came more than once`, { [method]: ['GET', 'GET'], [uri]: '/x' }],
-      [`the field ${uri} came more than once`, { [method]: 'GET', [uri]: ['/status', '/x'] }],
+      [`the field ${method} was sent more than once`, { [method]: ['GET', 'GET'], [uri]: '/x' }],
+      [`the field ${uri} was sent more than once`, { [method]: 'GET', [uri]: ['/status', '/x'] }],
     ];
     for (const [fault, headers] of rows) {
       for (let i = 0; i < 3; i++) {

@@ -132,7 +132,7 @@ t.test('a folder that others can use, or that is not there for it, is refused', 
   symlinkSync('../open/directory.yaml', join(linked, 'directory.yaml'));
   await refused('a link', linked, /directory\.yaml is not a regular file/);
   writeFileSync(join(folder, 'file'), '');
-  await refused('a file', join(folder, 'file'), /cannot be created: EEXIST/);
+  await refused('a file', join(folder, 'file'), /cannot be created: a file of this name is there \(EEXIST\); choose another folder/);
   if (process.getuid?.() === 0) {
     const foreign = made('foreign', 0o700);
     chownSync(foreign, 1, 1);

@@ -29,7 +29,7 @@ t.test('latchkey doctor', async (t) => {
     t.match(await run(['doctor']), { code: 2, stderr: /--url/ });
     t.match(await run(['doctor', '--url', `${url}/path`]), { code: 2, stderr: /without a path/ });
     t.match(await run(['doctor', '--url', url, '--path', 'x']), { code: 2, stderr: /Expected a path/ });
-    t.match(await run(['doctor', '--url', 'http://127.0.0.1:1']), { code: 1, stderr: /does not answer: ECONNREFUSED/ });
+    t.match(await run(['doctor', '--url', 'http://127.0.0.1:1']), { code: 1, stderr: /does not answer: connection refused \(ECONNREFUSED\)/ });
     t.match(await run(['doctor', '--url', url, '--key-file', '/none']), { code: 1, stderr: /cannot be read/ });
   });
 }); // prettier-ignore

@@ -91,14 +91,21 @@ t.test('a Redis that is not there is named, with what to do', async (t) => {
     const told = await type(folder, ['user', 'list']);
     t.equal(told.code, 1);
     t.match(told.stderr, fault);
-    t.match(told.stderr, `; check that Redis runs and that "store" in ${file} names it)\n`);
+    t.match(told.stderr, `; check that Redis runs and that "store" in ${file} names it\n`);
     t.notMatch(told.stderr, 'secret');
+    const online = await type(folder, ['check', '--online']);
+    t.equal(online.stderr.split(address).length, 2, 'said once');
   }
 });
 
 t.test('mistakes of flags are told as such', async (t) => {
   const folder = temporaryFolder(t);
   const rows = [
+    [
+      'a URL without its scheme',
+      ['doctor', '--url', 'localhost:8080'],
+      /'--url <url>' .* Did you mean http:\/\/localhost:8080\?/,
+    ],
     ['a flag mistyped', ['serve', '--confg', 'x'], /unknown option '--confg'\n\(Did you mean --config\?\)/],
     [
       'a needed flag mistyped',

@@ -123,6 +123,16 @@ t.test('tokens: create, list, show, revoke', async (t) => {
     t.same([code, stdout], [1, '']);
     t.match(stderr, message);
   }
+  for (const services of ['', ',', ' '])
+    t.match(
+      await latchkey('token', 'create', '--user', 'superuser', '--services', services),
+      {
+        code: 2,
+        stdout: '',
+        stderr: /--services .* is invalid\. Name at least one, or leave the option out/,
+      },
+      `--services "${services}"`,
+    );
   for (const args of [['token', 'revoke'], ['token', 'revoke', 'x', '--user', 'y'], ['session', 'revoke'], ['token', 'create'], ['user', 'nothing']]) {
     t.equal((await latchkey(...args)).code, 2, args.join(' '));
   } // prettier-ignore

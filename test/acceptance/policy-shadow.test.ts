@@ -145,8 +145,8 @@ t.test('latchkey policy shadow prints the same', async (t) => {
   t.match(stdout, new RegExp(`^${count} +would_refuse +nobody +/closing `, 'm'));
   const json = JSON.parse((await run([...args, '--json'])).stdout);
   t.same(json, await report());
-  t.match(await run(['policy', 'shadow', '--admin', 'http://127.0.0.1:1']), { code: 1, stderr: /does not answer/ });
-  t.match(await run(['policy', 'shadow', '--admin', 'here']), { code: 2, stderr: /Expected a URL/ });
+  t.match(await run(['policy', 'shadow', '--admin', 'http://127.0.0.1:1']), { code: 1, stderr: /does not answer: connection refused \(ECONNREFUSED\); is the server running\?\n$/ });
+  t.match(await run(['policy', 'shadow', '--admin', 'here']), { code: 2, stderr: /Did you mean http:\/\/here\?/ });
 }); // prettier-ignore
 
 t.test('a worker that is replaced, and a reload of something else, lose no count', async (t) => {

@@ -35,6 +35,10 @@ for (const colorScheme of ['light', 'dark'] as const) {
       await look(heading);
     }
     await page.goto(`${PAGE}#/tokens`);
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await page.getByRole('button', { name: `Revoke ${long}` }).waitFor();
+    const tops = await page.evaluate<number[]>('[...document.querySelector(".actions").children].map((button) => button.offsetTop)');
+    t.same([tops.length, new Set(tops).size], [3, 1], 'the buttons of a row are side by side');
     await page.getByRole('button', { name: `Revoke ${long}` }).click();
     await look('dialog');
     await page.getByRole('button', { name: 'Keep it' }).click();

@@ -32,7 +32,11 @@ t.test('a superuser creates a token: scope, service, expiry, password; the secre
   t.same(await accessibilityFaults(page), [], 'form with faults');
 
   await page.getByLabel('Name', { exact: true }).fill('deploy from CI');
+  t.equal(await page.getByLabel('Name', { exact: true }).getAttribute('aria-invalid'), null, 'what is corrected is no fault any more');
+  t.equal(await page.evaluate('document.activeElement.name'), 'name', 'and keeps the focus');
   await page.getByRole('checkbox', { name: /^Purge selected/ }).check();
+  t.equal(await page.getByText('Choose what the token may do.').count(), 0);
+  t.equal(await page.getByText('Enter your password.').count(), 1, 'the others stay');
   await page.getByRole('radio', { name: /^Only some services/ }).check();
   await page.getByRole('checkbox', { name: /^shop/ }).check();
   await page.getByLabel('Expires').selectOption('On a date…');

@@ -21,6 +21,20 @@ t.test('one version', async (t) => {
   t.match(read('Dockerfile'), `image.version="${version}"`);
 });
 
+t.test(
+  'a release publishes the image under the tag that the chart takes, and a package that names its repository',
+  async (t) => {
+    const release = read('.github/workflows/release.yml');
+    type Step = { run?: string; with?: { tags?: string } };
+    const { jobs } = parse(release) as { jobs: Record<'package' | 'image', { steps: Step[] }> };
+    const runs = (job: 'package' | 'image') => jobs[job].steps.map(({ run = '' }) => run).join('\n');
+    const [tags] = jobs.image.steps.flatMap((step) => step.with?.tags ?? []);
+    t.match(tags, /:\$\{\{ env\.VERSION \}\}$/, 'appVersion has no "v" in front');
+    t.match(runs('image'), '"VERSION=${GITHUB_REF_NAME#v}"');
+    t.match(runs('package'), /npm pkg set repository[^]*npm publish --provenance/);
+  },
+);
+
 t.test('versions of Node', async (t) => {
   const { jobs } = parse(read('.github/workflows/ci.yml')) as {
     jobs: { suite: { strategy: { matrix: { node: number[] } } } };

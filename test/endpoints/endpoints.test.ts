@@ -399,7 +399,10 @@ t.test('each endpoint that takes a credential refuses a token whose rate is used
 t.test('POST /tokens needs no login name with a credential that confirmed the password', async (t) => {
   const own = withCookie(await login('engineer'));
   t.match(await request('/tokens', form({ password: PASSWORD }, own)), { status: 400, json: { code: 'invalid_request' } });
+  const named = form({ user: 'engineer@example.com', password: PASSWORD }, own);
+  t.match(await request('/tokens', named), { status: 400, json: { code: 'invalid_request', detail: 'The parameter "username" is required; it was sent as "user"' } });
   t.equal((await request('/sudo', form({ password: PASSWORD }, own))).status, 200);
+  t.equal((await request('/tokens', named)).status, 200, 'then user is unknown, and ignored');
   const created = await request('/tokens', form({ password: PASSWORD, name: 'x' }, own));
   t.match(created, { status: 200, json: { user_id: 'engineer', name: 'x' } });
   t.same(created.audit.map(({ event }) => event), ['login.succeeded', 'token.created']);

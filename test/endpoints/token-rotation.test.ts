@@ -35,7 +35,7 @@ t.test('nobody receives a token that may do more than the caller', async (t) => 
     const { id, access_token: old } = (await create(owner)).json as { id: string; access_token: string };
     const reply = await request(`/tokens/${id}/rotate`, withCookie(await login(caller)));
     t.equal(reply.status, expected, `${caller} rotates a token of ${owner}`);
-    if (expected === 403) t.match(reply.json, { detail: `The role ${caller} may not do everything that the role ${owner} may` });
+    if (expected === 403) t.match(reply.json, { detail: `The role ${caller} has fewer rights than the role ${owner} of the owner` });
     t.match((await request('/tokens/self', { headers: { 'Service-Key': old } })).json, { expires_at: expected === 200 ? String : null });
   }
 }); // prettier-ignore

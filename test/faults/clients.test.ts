@@ -85,7 +85,7 @@ t.test('connections over the limit are closed; what is in flight goes on, and id
 
 t.test('with few open files the limit is lower, and the admin port still answers', async (t) => {
   const { server, url, token } = await serve(t, {}, { via: ['prlimit', '--nofile=200'] });
-  t.match(server.stdout(), /limits.connections is lower than configured/);
+  t.match(server.stdout(), /limits.connections reduced/);
   const key = await token('superuser');
   const flood = open(url, 400, 'GET /x HTTP/1.1\r\nHost: a\r\nX-Slow: ');
   await until(() => flood.closed.count >= 300, 'most are closed');

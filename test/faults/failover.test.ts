@@ -90,7 +90,7 @@ t.test('what a promoted replica never got: revocations hold, lost tokens are tol
   }
   t.match(await run(['user', 'show', 'user', '--json', '--config', first.configFile]), { stdout: /"locked": ?true/ }, 'in the store, too');
   const lines = first.server.stdout() + second.server.stdout();
-  t.match(lines, /"revocations_reapplied":[1-9]\d*,"tokens_lost":\d+,"recovered":0,"msg":"history of the store changed"/);
+  t.match(lines, /"revocations_reapplied":[1-9]\d*,"tokens_lost":\d+,"recovered":0,"msg":"store history changed"/);
   t.match(first.server.stdout(), /"token_ids":\["\w{22}"\],"count":1,"msg":"tokens lost by the store"/);
   t.match(await freshMetrics(first.server.admin), /^latchkey_store_tokens_lost_total 1$/m);
   t.match(await freshMetrics(first.server.admin), /^latchkey_store_history_changes_total [1-9]/m);
@@ -131,7 +131,7 @@ t.test('acknowledge: what one replica confirmed is there when another one is pro
   t.same([await judged(first.url, gone), await judged(second.url, gone)], [401, 401]);
   const wrong = ['keep 401', 'session 401', 'gone 200'].filter((answer) => answers.has(answer));
   t.same(wrong, [], [...answers].toSorted().join(', '));
-  t.match(first.server.stdout(), /"tokens_lost":0,"recovered":2,"msg":"history of the store changed"/);
+  t.match(first.server.stdout(), /"tokens_lost":0,"recovered":2,"msg":"store history changed"/);
   t.match(replica.cli('GET', '{latchkey:}history'), /^[0-9a-f]{40}:1$/);
 }); // prettier-ignore
 

@@ -191,7 +191,7 @@ t.test('the service of another is refused as before, and routes without a servic
 t.test('the answer says which field or parameter it is', async (t) => {
   const rows: [string, Headers, string][] = [
     ['/query?service.id=SVC1', {}, 'the parameter service.id can be taken for service_id, which names the service; send service_id alone'],
-    ['/query?service_id=SVC1&service_id=SVC1', {}, 'the parameter service_id, which names the service, came more than once'],
+    ['/query?service_id=SVC1&service_id=SVC1', {}, 'the parameter service_id, which names the service, was sent more than once'],
     ['/query?service_id=a;b', {}, 'the parameter service_id, which names the service, needs a value of letters, digits and "-._~:@/"'],
     ['/field', { Service_Id: 'SVC1' }, 'the field Service_Id can be taken for service-id, which names the service; send service-id alone'],
     ['/field', { ...S1, Connection: 'Service-Id' }, 'Connection must not name the field service-id, which names the service'],

@@ -17,7 +17,7 @@ t.test('a check that does not say once and for all what it asks about is refused
   const raw = (...headers: object[]) => ({ headerMap: { headers } });
   const rows: [object, string, RegExp][] = [
     [{ method: '' }, 'malformed_check', /method is missing/],
-    [{ method: 'G ET' }, 'malformed_check', /method is no method/],
+    [{ method: 'G ET' }, 'malformed_check', /method is not a method/],
     [{ method: 'get' }, 'malformed_check', /:method and attributes.request.http.method differ/],
     [{ path: '' }, 'malformed_check', /path is missing/],
     [{ path: '/x' }, 'malformed_check', /:path and attributes.request.http.path differ/],
@@ -113,7 +113,7 @@ t.test('of fields that Envoy joined, those that could have been several are refu
 t.test('a field that Envoy cannot be told is refused, where the API needs it', async (t) => {
   const good = await token('superuser');
   const asked = { target: '/x', headers: { 'service-key': good, cookie: 'a=\u00e9' } };
-  t.match(await ask(asked), { status: 403, json: { detail: 'the field Cookie is no UTF-8, which Envoy cannot be told by gRPC' } });
+  t.match(await ask(asked), { status: 403, json: { detail: 'the field Cookie is not UTF-8, and cannot be sent to Envoy by gRPC' } });
   const utf8 = Buffer.from('a=é').toString('latin1');
   t.equal((await ask({ ...asked, headers: { ...asked.headers, cookie: utf8 } })).headers.cookie, 'a=é');
 }); // prettier-ignore

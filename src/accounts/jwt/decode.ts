@@ -1,12 +1,12 @@
 import { parseForeignJson } from '../../domain/json.js';
 
-/** Longest JWT that is looked at, in characters. */
+/** Longest JWT that is read, in characters. */
 const MAX_JWT = 8 * 1024;
 
 /** Claims as they were sent. */
 export type Claims = Readonly<Record<string, unknown>>;
 
-/** The claims of a JWT, of which nothing is checked yet; undefined when it is none. */
+/** The unchecked claims of a JWT; undefined when it is not one. */
 export function unverifiedClaims(jwt: string): Claims | undefined {
   return objectIn(jwt, 1);
 }
@@ -24,7 +24,7 @@ export function isBound({ cnf }: Claims): boolean {
   return cnf !== undefined;
 }
 
-/** The algorithm that a JWT says it is signed with; undefined when it says none. */
+/** The algorithm that a JWT names; undefined when it names none. */
 export function unverifiedAlgorithm(jwt: string): string | undefined {
   const alg = objectIn(jwt, 0)?.['alg'];
   return typeof alg === 'string' ? alg : undefined;

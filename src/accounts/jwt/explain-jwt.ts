@@ -4,7 +4,7 @@ import type { EpochMs } from '../../domain/time.js';
 import { type Claims, isBound, isEvent, unverifiedAlgorithm, unverifiedClaims } from './decode.js';
 import { type ComparedClaim, compareClaims, type IssuerSettings, subjectOf } from './subjects.js';
 
-/** What a JWT says and which subject of the configuration fits. Its signature is not checked: that would take a fetch. */
+/** What a JWT contains and which subject of the configuration matches. Its signature is not checked, which would take a fetch. */
 export interface ExplainedJwt {
   /** Name of the issuer in the configuration; null when none has the claim `iss`. */
   readonly issuer: string | null;
@@ -12,7 +12,7 @@ export interface ExplainedJwt {
   readonly fits: string | null;
   /** Each subject of the issuer with what it asks for. */
   readonly subjects: readonly { readonly place: string; readonly claims: readonly ComparedClaim[] }[];
-  /** Why it does not hold, whoever signed it; null when only the signature is left to be checked. */
+  /** Why it is not valid, whoever signed it; null when only the signature is left to check. */
   readonly fault: string | null;
 }
 
@@ -26,7 +26,7 @@ export function explainJwt(
   const at = issuers.findIndex(({ issuer }) => issuer === claims?.['iss']);
   const settings = issuers[at];
   if (claims === undefined || settings === undefined) {
-    const fault = claims === undefined ? 'it is no JWT of up to 8 KiB' : 'no issuer of jwt_issuers has its claim iss';
+    const fault = claims === undefined ? 'it is not a JWT of up to 8 KiB' : 'no issuer of jwt_issuers has its claim iss';
     return { explained: { issuer: null, fits: null, subjects: [], fault }, subject: undefined };
   }
   const subjects = settings.subjects.map((rule, i) => ({
@@ -52,7 +52,7 @@ function faultOf(
 ): string | undefined {
   const { aud, exp, nbf } = claims;
   if (isBound(claims)) return 'it is bound to a key (cnf), whose possession is not checked here';
-  if (isEvent(claims)) return 'it tells of an event, such as a logout';
+  if (isEvent(claims)) return 'it has the claim events, as a logout token has';
   if (!algorithms.includes(unverifiedAlgorithm(jwt) ?? '')) return 'its algorithm is not configured';
   if (![aud].flat().includes(audience)) return 'its claim aud is not the audience';
   if (typeof exp !== 'number') return 'it has no claim exp';

@@ -12,7 +12,7 @@ import type { Verifier } from './verifier.js';
 /** How the verification of a JWT ended, for metrics. */
 export type VerificationOutcome = 'valid' | 'invalid' | 'expired' | 'no_subject' | 'unavailable';
 
-/** Told what happens; for metrics and the log. */
+/** Receives events, for metrics and the log. */
 export interface JwtEvents {
   readonly verified: (issuer: string, outcome: VerificationOutcome) => void;
   /** @param error undefined when the keys were fetched */
@@ -65,20 +65,20 @@ export class JwtIssuers {
     this.#issuers = new Map(issuers.map((settings) => [settings.issuer, { settings, verifier: undefined }]));
   }
 
-  /** Whether a JWT says that it is of an issuer of these. Nothing else of it is looked at. */
+  /** Whether a JWT names one of these issuers. Nothing else of it is checked. */
   isOwn(jwt: string): boolean {
     return this.#issuerOf(unverifiedClaims(jwt)) !== undefined;
   }
 
   /**
-   * Who sent a JWT; undefined when it does not hold, whatever the reason.
+   * The subject of a JWT; undefined when it is not valid, whatever the reason.
    *
    * @throws Unavailable when that can't be known, because the issuer's keys can't be fetched
    */
   verify(jwt: string, now: EpochMs): JwtSubject | undefined | Promise<JwtSubject | undefined> {
     const digest = digestOf(jwt);
     const known = this.#known.get(digest);
-    // A clock that went back would otherwise give it a longer life.
+    // A clock that was set back would otherwise extend its life.
     if (known !== undefined && now >= known.from && now < known.until) return known.subject;
     const pending = this.#pending.get(digest);
     if (pending !== undefined) return pending;

@@ -14,7 +14,7 @@ const REFRESH_MS = 5 * 60_000;
 const MAX_AGE_MS = 10 * 60_000;
 /** Time in which keys are fetched twice at most, however many unknown keys are named. */
 const COOLDOWN_MS = 30_000;
-/** Least time between a fetch that failed and the next one. */
+/** Shortest time between a failed fetch and the next one. */
 const RETRY_MS = 2_000;
 
 /** Told how a fetch ended. @param error undefined when it succeeded */

@@ -1,7 +1,7 @@
 import type { KeySet } from './key-set.js';
 import type { IssuerSettings } from './subjects.js';
 
-/** What of an issuer decides which keys it has. */
+/** The settings of an issuer that decide which keys it has. */
 type KeySettings = Pick<IssuerSettings, 'name' | 'issuer' | 'jwks'>;
 
 /** The key sets of issuers in one process. Those whose settings stay outlive a reload, at which the issuer may be away. */

@@ -35,7 +35,7 @@ async function discover(issuer: string): Promise<string> {
 function keysOf(text: string): JSONWebKeySet {
   const { keys } = objectIn(text);
   if (!Array.isArray(keys) || keys.length > MAX_KEYS)
-    throw new Error(`it is no key set of up to ${MAX_KEYS} keys`);
+    throw new Error(`it is not a key set of up to ${MAX_KEYS} keys`);
   return { keys: keys.filter(isPublicKey) };
 }
 
@@ -51,7 +51,7 @@ function objectIn(text: string): Record<string, unknown> {
   } catch {
     value = null;
   }
-  if (typeof value !== 'object' || value === null) throw new Error('it is no JSON object');
+  if (typeof value !== 'object' || value === null) throw new Error('it is not a JSON object');
   return value as Record<string, unknown>;
 }
 
@@ -68,7 +68,7 @@ async function get(url: string): Promise<string> {
     if (statusCode !== 200) throw new Error(`it answered ${statusCode}`);
     return await body.text();
   } finally {
-    // What is left of an answer is of no use.
+    // The rest of the answer is not needed.
     void dispatcher.destroy();
   }
 }

@@ -8,7 +8,7 @@ const MAX_SUBJECT = 255;
 /** The last time that is written with four digits of a year. */
 const LAST_TIME = Date.UTC(9999, 11, 31);
 
-/** What a header field carries without being encoded; `%` would make two subjects one. */
+/** What a header field carries unencoded; a `%` would make two subjects one. */
 const SUBJECT = /^[\x21-\x24\x26-\x7e]+$/;
 
 /** Who may come with a JWT of an issuer, and as what (`jwt_issuers.subjects`). */
@@ -109,7 +109,7 @@ export function subjectOf(
   });
 }
 
-/** Who a rule makes of the subject of an issuer. */
+/** The user that a rule makes of an issuer's subject. */
 export function jwtSubject(
   issuer: string,
   subject: string,

@@ -7,10 +7,10 @@ import type { KeySets } from './key-sets.js';
 import { createKeySource, type KeySource } from './key-source.js';
 import type { IssuerSettings } from './subjects.js';
 
-/** Checks the JWTs of one issuer. */
+/** Verifies the JWTs of one issuer. */
 export interface Verifier {
   /**
-   * The claims of a JWT that holds, or why it does not.
+   * The claims of a valid JWT, or why it is not valid.
    *
    * @throws Unavailable when that can't be known, because the issuer's keys can't be fetched
    */

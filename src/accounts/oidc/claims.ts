@@ -16,14 +16,14 @@ export interface Person {
 /** Longest subject (OpenID Connect Core 2) and login name, in characters. */
 const [MAX_SUBJECT, MAX_LOGIN] = [255, 254];
 
-/** Whom claims are about. @throws LoginFailed */
+/** The person that claims are about. @throws LoginFailed */
 export function personOf(claims: Claims, { login_claim: claim, allow_unverified_email: unverified }: ProviderSettings): Person {
   const { sub, name } = claims;
   if (typeof sub !== 'string' || sub === '' || sub.length > MAX_SUBJECT)
-    throw new LoginFailed('invalid_answer', 'the claim sub is no subject');
+    throw new LoginFailed('invalid_answer', 'the claim sub is not a valid subject');
   const login = claims[claim];
   if (typeof login !== 'string' || !isLogin(login))
-    throw new LoginFailed('login_missing', `the claim ${claim} is no login name`);
+    throw new LoginFailed('login_missing', `the claim ${claim} is not a valid login name`);
   if (claim === 'email' && claims['email_verified'] !== true && !unverified)
     throw new LoginFailed('email_unverified', 'the claim email_verified is not true');
   const shown = typeof name === 'string' ? Array.from(printable(name)).slice(0, MAX_NAME).join('') : '';
@@ -47,7 +47,7 @@ export function withMore(signed: Claims, told: Claims): Claims {
   return { ...told, ...signed, email_verified: verified };
 }
 
-/** Whether the claims say all that is asked of them, so that nobody else need be asked. */
+/** Whether the claims are complete, so that the UserInfo endpoint need not be asked. */
 export function isComplete(claims: Claims, settings: ProviderSettings): boolean {
   const { login_claim: login, roles, allow_unverified_email: unverified } = settings;
   const needed = [login, roles.claim, ...(login === 'email' && !unverified ? ['email_verified'] : [])];

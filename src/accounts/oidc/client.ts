@@ -21,7 +21,7 @@ import { type Claims, isComplete, withMore } from './claims.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
 import { parseForeignJson } from '../../domain/json.js';
 
-/** What was made for a login, and has to come back with it. */
+/** Values that were made for a login and have to come back with its answer. */
 export interface Proofs {
   readonly state: string;
   readonly nonce: string;
@@ -36,7 +36,7 @@ interface Granted {
   readonly moreClaims: (claims: Claims) => Promise<Claims>;
 }
 
-/** Finds out what a provider can do. @throws Error that says why not */
+/** Fetches the configuration of a provider. @throws Error that says why not */
 export async function discoverProvider(settings: ProviderSettings): Promise<Configuration> {
   const { issuer, client_id: id } = settings;
   // The fetch lets http:// through to loopback addresses only.
@@ -147,7 +147,7 @@ const MAX_ANSWER = 256 * 1024;
 /** Milliseconds for one request, from the connection to the last byte. */
 const TIMEOUT_MS = 5_000;
 
-/** A provider did not answer, or not in a way that says anything. */
+/** A provider did not answer, or its answer cannot be used. */
 export class ProviderUnreachable extends Error {}
 
 /**
@@ -183,7 +183,7 @@ async function ask(url: string, { method, headers, body }: CustomFetchOptions) {
     const type = [answer.headers['content-type']].flat()[0] ?? '';
     return { status: answer.statusCode, type, text: await answer.body.text() };
   } finally {
-    // What is left of an answer is of no use.
+    // The rest of the answer is not needed.
     void dispatcher.destroy();
   }
 }

@@ -33,7 +33,7 @@ export class LoginLimits {
   /** Takes an answer back that was none of a stranger's. */
   async release(address: string, now: EpochMs): Promise<void> {
     const release = this.#failures(address).map(({ key }) => key);
-    // What can't be taken back stays counted, which keeps nobody out for long.
+    // An attempt that can't be taken back stays counted, which keeps nobody out for long.
     await this.#store.settle({ clear: [], release }, now).catch(ignoreUnavailable);
   }
 

@@ -10,7 +10,7 @@ import type { Proofs } from './client.js';
 /** Milliseconds that somebody may take at the provider. */
 export const LOGIN_TIME_MS = 10 * 60_000;
 
-/** A login that a browser began and did not end yet. */
+/** A login that a browser began and has not finished. */
 export interface LoginState extends Proofs {
   /** Where the browser goes afterwards; null: to the web page. */
   readonly returnTo: string | null;
@@ -70,7 +70,7 @@ export class LoginStates {
   } // prettier-ignore
 }
 
-/** 256 random bits, as OAuth takes them. */
+/** 256 random bits, in base64url as OAuth requires. */
 function random(): string {
   return randomBytes(32).toString('base64url');
 }

@@ -17,7 +17,7 @@ import { type Discovered, Provider } from './provider.js';
 import { idOfPerson, ProviderUsers } from './provider-users.js';
 import { isGuess, LoginFailed, type LoginFailure, type ProviderSettings } from './settings.js';
 
-/** Told what happens; for metrics and the log. */
+/** Receives events, for metrics and the log. */
 export interface OidcEvents {
   readonly discovered: Discovered;
   /** @param error what it failed by, for the log; undefined when it succeeded */
@@ -30,14 +30,14 @@ interface BegunLogin {
   readonly cookie: string;
 }
 
-/** What became of a login. */
+/** The outcome of a login. */
 export interface EndedLogin {
   /** Where the browser goes; null: to the web page. */
   readonly returnTo: string | null;
   readonly auditEvents: readonly AuditEvent[];
   readonly result:
     | { readonly failure: LoginFailure; readonly user: User | null }
-    /** It came too early and was not looked at. Seconds. */
+    /** It came too early and was not checked: the seconds to wait. */
     | { readonly wait: number }
     | {
         readonly user: User;
@@ -191,7 +191,7 @@ export class ProviderLogins {
     }
   }
 
-  /** Whose sessions a logout token ends; undefined for one that does not hold. @throws Unavailable */
+  /** The sessions that a logout token ends; undefined for an invalid one. @throws Unavailable */
   async loggedOut(name: string, token: string, now: EpochMs): Promise<ProviderLogout | undefined> {
     const provider = this.#named(name);
     const { settings } = provider;
@@ -234,7 +234,7 @@ export class ProviderLogins {
 }
 
 function notBegun(): LoginFailed {
-  return new LoginFailed('not_begun', 'this browser has no such login under way');
+  return new LoginFailed('not_begun', 'no such login is in progress in this browser');
 }
 
 function loginOf(name: string, { id }: User, claims: Claims, begunAt: EpochMs) {

@@ -9,7 +9,7 @@ import { type LoginFailure, LoginFailed, type ProviderSettings } from './setting
 /** Two logins of one person at once may both want to write the user's record. */
 const MAX_ATTEMPTS = 3;
 
-/** A user who may log in, or why not, with what was changed. */
+/** A user who may log in, or the reason why not, with what was changed. */
 type Admission =
   | { readonly user: User; readonly auditEvents: readonly AuditEvent[] }
   | { readonly failure: LoginFailure; readonly user: User | null; readonly auditEvents: readonly AuditEvent[] }; // prettier-ignore
@@ -45,7 +45,7 @@ export class ProviderUsers {
       const admission = await this.#admitOnce(person, role, before, settings, now);
       if (admission !== undefined) return admission;
       if (attempts === MAX_ATTEMPTS)
-        throw new LoginFailed('provider_unavailable', 'the user is changed by others all the time');
+        throw new LoginFailed('provider_unavailable', 'the user keeps being changed; try again');
     }
   }
 

@@ -65,11 +65,11 @@ export class Provider {
     );
     const claims = await (await this.#signedTokens()).claimsOf(idToken, accessToken, now);
     if (expected.freshSince !== null && !isFresh(claims, expected.freshSince, now))
-      throw new LoginFailed('not_fresh', 'the claim auth_time names no login since this one began');
+      throw new LoginFailed('not_fresh', 'the claim auth_time shows no login since this one began');
     return moreClaims(claims);
   }
 
-  /** Whom a logout token is about; undefined for one that does not hold. @throws Unavailable, LoginFailed */
+  /** The person that a logout token names; undefined for an invalid one. @throws Unavailable, LoginFailed */
   async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | undefined> {
     return (await this.#signedTokens()).loggedOut(token, now);
   }

@@ -8,7 +8,7 @@ export const CLOCK_SKEW_SECONDS = 30;
 /** Seconds for which what a provider signed counts. It sends both kinds of tokens as soon as it made them. */
 export const MAX_TOKEN_AGE = 300;
 
-/** Why a login at a provider came to nothing. The web page has a sentence for each. */
+/** Why a login at a provider failed. The web page has a sentence for each reason. */
 export type LoginFailure =
   /** The provider can't be asked. */
   | 'provider_unavailable'
@@ -16,7 +16,7 @@ export type LoginFailure =
   | 'provider_refused'
   /** No login of this browser waits for it: it took too long, was answered before, or began somewhere else. */
   | 'not_begun'
-  /** What the provider answered does not hold. */
+  /** The provider's answer is not valid. */
   | 'invalid_answer'
   /** The provider did not ask anew, or does not say when it did. */
   | 'not_fresh'
@@ -42,7 +42,7 @@ export class LoginFailed extends Error {
   }
 }
 
-/** Whether an answer was made up, as far as anybody can tell. */
+/** Whether an answer looks forged. */
 export function isGuess(error: unknown): boolean {
   return (
     error instanceof LoginFailed && (error.failure === 'not_begun' || error.failure === 'invalid_answer')

@@ -40,7 +40,7 @@ export class SignedTokens {
     const claims = await this.#verify(idToken, now, required).catch((cause: unknown) => {
       const failure = cause instanceof Unavailable ? 'provider_unavailable' : 'invalid_answer';
       const reason = cause instanceof Error ? cause.message : String(cause);
-      throw new LoginFailed(failure, `the ID token does not hold: ${reason}`, { cause });
+      throw new LoginFailed(failure, `the ID token is not valid: ${reason}`, { cause });
     });
     const { azp, at_hash: accessHash } = claims;
     if (azp !== undefined && azp !== this.#settings.client_id)

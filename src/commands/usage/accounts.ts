@@ -33,10 +33,10 @@ export function applyCommand(): Command {
     .addHelpText(
       'after',
       `
-The file is applied as a whole or not at all. What it does not declare is removed from the store. A user who still has
-active tokens is locked, and deleted when the last of them ends. A declared token that is removed from the file is
-revoked, and a revoked one never comes back. A running server sees the changes at its next request.
-Applying the same file again changes nothing.`,
+The whole file is applied, or nothing. What it does not declare is removed from the store. A
+user who still has active tokens is locked, and deleted when the last of them ends. A declared
+token that is removed from the file is revoked, and a revoked one never comes back. A running
+server sees the changes at its next request. Applying the same file again changes nothing.`,
     )
     .action(async (options: ApplyOptions) => (await import('../apply.js')).apply(options));
 }
@@ -168,8 +168,9 @@ export function storeCommand(): Command {
     .addHelpText(
       'after',
       `
-Both stores can be read during the copy. If something is written to the first one, the comparison finds it and the command
-says so: run it again. Stop all writers before the final run. Counts of failed logins are not copied.`,
+Both stores can be read during the copy. If something is written to the first one, the
+comparison finds it and the command says so: run it again. Stop all writers before the final
+run. Counts of failed logins are not copied.`,
     )
     .action(async (options: { from: string; to: string }) => (await storeWork()).copy(options));
   store
@@ -180,8 +181,9 @@ says so: run it again. Stop all writers before the final run. Counts of failed l
     .addHelpText(
       'after',
       `
-The file holds digests, password hashes and sealed one-time-password secrets, and no secret in the clear. Keep it safe all
-the same. The key that opens the sealed secrets (sealing.key in store.path, or store.sealing_key) is not part of it.`,
+The file holds digests, password hashes and sealed one-time-password secrets, and no secret in
+the clear. Keep it safe all the same. The key that opens the sealed secrets (sealing.key in
+store.path, or store.sealing_key) is not part of it.`,
     )
     .action(async (file: string, options: { config: string }) => (await storeWork()).backup(file, options));
   store
@@ -198,10 +200,11 @@ the same. The key that opens the sealed secrets (sealing.key in store.path, or s
     .addHelpText(
       'after',
       `
-Everything is as it was when the backup was made, so tokens that were revoked since then work again. The command leaves
-out what the audit log of the configuration and each --audit file list as revoked or ended, and legacy keys that the store
-knows as revoked. On a terminal it says what comes back, and asks first. Old passwords come back too, and users who were
-locked are unlocked: do not start servers until you have repeated the changes that the audit log lists.`,
+Everything is as it was when the backup was made, so tokens that were revoked since then work
+again. The command leaves out what the audit log of the configuration and each --audit file list
+as revoked or ended, and legacy keys that the store knows as revoked. On a terminal it says what
+comes back, and asks first. Old passwords come back too, and users who were locked are unlocked:
+do not start servers until you have repeated the changes that the audit log lists.`,
     )
     .action(async (file: string, options: RestoreOptions) =>
       (await import('../restore.js')).restore(file, options),
@@ -213,8 +216,9 @@ locked are unlocked: do not start servers until you have repeated the changes th
     .addHelpText(
       'after',
       `
-For keys that may be compromised, or that cannot be opened. Servers notice within minutes. Until verifiers have fetched the
-new keys, upstreams refuse assertions that are signed with them. Regular rotation does not need this.`,
+For keys that may be compromised, or that cannot be opened. Servers notice within minutes. Until
+verifiers have fetched the new keys, upstreams refuse assertions that are signed with them.
+Regular rotation does not need this.`,
     )
     .action(async (options: { config: string }) => (await storeWork()).forgetSigningKeys(options));
   return store;

@@ -13,14 +13,16 @@ export function checkCommand(): Command {
     .addHelpText(
       'after',
       `
-The directory file of the configuration is checked too. Nothing is opened or changed without --online.
+The directory file of the configuration is checked too. Nothing is opened or changed without
+--online.
 
 A table for --expect (latchkey schema expect prints its JSON Schema):
   requests:
     - { path: /status, as: anonymous, expect: allow }
     - { method: POST, path: /service/S1/purge_all, as: { role: engineer, scope: purge_select }, expect: scope }
     - { method: POST, path: /billing/plan, as: { role: engineer }, expect: 403 }
-"as" is a session with that role, or a token if it has a scope or services. "expect" is allow, a status or a reason.`,
+"as" is a session with that role, or a token if it has a scope or services. "expect" is allow, a
+status or a reason.`,
     )
     .action(async (options: CheckOptions) => {
       const { check } = await import('../check.js');
@@ -76,8 +78,8 @@ Examples:
   latchkey explain --config latchkey.yaml --request-id Yk3fQ0b1c2d3-1f --log latchkey.log
   kubectl logs deploy/api -c latchkey | latchkey explain --request-id Yk3fQ0b1c2d3-1f --log -
 
---request-id and --token-id also show what would have to change for the opposite answer. Add what the log does not hold with
---path (and its query), --header and --address.
+--request-id and --token-id also show what would have to change for the opposite answer. Add
+what the log does not hold with --path (and its query), --header and --address.
 
 Nothing is forwarded or recorded. The exit code is 0 for either decision.`,
     )

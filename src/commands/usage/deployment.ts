@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { collect, jsonOption } from '../terminal/options.js';
+import { collect, jsonOption, urlFault } from '../terminal/options.js';
 import type { DoctorCommandOptions } from '../doctor.js';
 
 const MAX_PATHS = 8;
@@ -9,7 +9,7 @@ export function doctorCommand(): Command {
   return new Command('doctor')
     .description('examine a deployment from outside, and say how to fix what is wrong')
     .requiredOption('--url <url>', 'the deployment as clients reach it, like https://api.example', origin)
-    .option('--upstream <url>', 'the API itself, with the path below which it is; nobody should reach it from here', base)
+    .option('--upstream <url>', 'the API itself, including its base path; nobody should reach it from here', base)
     .option('--admin <url>', 'the admin port; nobody should reach it from here (default: port 9901 of the host)', origin)
     .option('--decision <url>', 'the decision port; nobody should reach it from here (default: ports 9902 and 9903 of the host)', origin)
     .option('--plain <url>', 'where plain HTTP is served beside TLS (default: usual ports of the host)', origin)
@@ -29,8 +29,9 @@ Examples:
   latchkey doctor --url https://api.example --path /service/S1 --path /billing/invoices
   latchkey doctor --url https://api.example --upstream http://10.0.0.5:3000 --admin http://10.0.0.5:9901 --json
 
-Run it from where clients are. It sends GET and OPTIONS only, to the paths that you name, to built-in ones and to ones that
-do not exist: at most 10,000 requests, 4 at a time, each for 5 seconds at most, in 2 minutes. The user agent is latchkey-doctor/VERSION.
+Run it from where clients are. It sends GET and OPTIONS only, to the paths that you name, to
+built-in ones and to ones that do not exist: at most 10,000 requests, 4 at a time, each for 5
+seconds at most, in 2 minutes. The user agent is latchkey-doctor/VERSION.
 The exit code is 1 when a finding is serious.`,
     )
     .action(async (options: DoctorCommandOptions) => {
@@ -41,12 +42,12 @@ The exit code is 1 when a finding is serious.`,
 
 function origin(text: string): URL {
   if (/^https?:\/\/[^/?#@\s]+\/?$/i.test(text) && URL.canParse(text)) return new URL(text);
-  throw new InvalidArgumentError('Expected a URL without a path, like https://api.example.');
+  throw urlFault(text, 'Expected a URL without a path, like https://api.example.');
 }
 
 function base(text: string): URL {
   if (/^https?:\/\/[^/?#@\s]+(?:\/[^?#\s]*)?$/i.test(text) && URL.canParse(text)) return new URL(text);
-  throw new InvalidArgumentError('Expected a URL, like http://10.0.0.5:3000.');
+  throw urlFault(text, 'Expected a URL, like http://10.0.0.5:3000.');
 }
 
 function paths(text: string, before: readonly string[] = []): string[] {

@@ -1,5 +1,5 @@
-import { Command, InvalidArgumentError } from 'commander';
-import { configOption, jsonOption } from '../terminal/options.js';
+import { Command } from 'commander';
+import { configOption, jsonOption, urlFault } from '../terminal/options.js';
 import type { PolicyDiffOptions } from '../policy-diff.js';
 import type { PolicyShadowOptions } from '../policy-shadow.js';
 
@@ -26,9 +26,11 @@ Examples:
   latchkey policy diff --config latchkey.yaml --against next.yaml
   latchkey policy diff --config latchkey.yaml --against next.yaml --requests access.log --json
 
-Every method, path, role, scope and service limit is compared by the code that serves requests. Nothing is changed.
+Every method, path, role, scope and service limit is compared by the code that serves requests.
+Nothing is changed.
 --requests looks up the users and tokens of a log in the store of --config.
-The exit code is 0 if nothing becomes allowed that was not. It is 1 if something does, or if the comparison is not complete.`,
+The exit code is 0 if nothing becomes allowed that was not. It is 1 if something does, or if the
+comparison is not complete.`,
     )
     .action(async (options: PolicyDiffOptions) => {
       const { policyDiff } = await import('../policy-diff.js');
@@ -46,9 +48,9 @@ function shadowCommand(): Command {
     .addHelpText(
       'after',
       `
-The shadow policy is the file of policy_shadow in the configuration. Each request is also judged by it, and it never
-decides. Counts start over when the policy or the shadow policy changes. A count with "<=" is an upper bound; --json shows by how
-much it may be too high.`,
+The shadow policy is the file of policy_shadow in the configuration. Each request is also judged
+by it, and it never decides. Counts start over when the policy or the shadow policy changes. A
+count with "<=" is an upper bound; --json shows by how much it may be too high.`,
     )
     .action(async (options: PolicyShadowOptions) =>
       (await import('../policy-shadow.js')).policyShadow(options),
@@ -57,5 +59,5 @@ much it may be too high.`,
 
 function origin(text: string): string {
   if (/^https?:\/\/[^/?#@\s]+\/?$/i.test(text) && URL.canParse(text)) return new URL(text).origin;
-  throw new InvalidArgumentError('Expected a URL without a path, like http://127.0.0.1:9901.');
+  throw urlFault(text, 'Expected a URL without a path, like http://127.0.0.1:9901.');
 }

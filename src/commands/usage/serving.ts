@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander';
-import { configOption, jsonOption, type ReportOptions } from '../terminal/options.js';
+import { configOption, jsonOption, type ReportOptions, urlFault } from '../terminal/options.js';
 import type { DemoOptions } from '../demo.js';
 
 const MAX_PORT = 65_535;
@@ -30,11 +30,7 @@ export function demoCommand(): Command {
 
 function url(text: string): string {
   if (/^https?:\/\/[^/?#@]+$/.test(text) && URL.canParse(text)) return text;
-  const meant = `http://${text}`;
-  const isHost = /^[\w.-]+(?::\d+)?$/.test(text);
-  throw new InvalidArgumentError(
-    isHost ? `Did you mean ${meant}?` : 'Expected a URL like http://127.0.0.1:3000.',
-  );
+  throw urlFault(text, 'Expected a URL like http://127.0.0.1:3000.');
 }
 
 function port(text: string): string {
@@ -57,9 +53,10 @@ export function fleetCommand(): Command {
     .addHelpText(
       'after',
       `
-HEARTBEAT is how long ago a sidecar wrote its last heartbeat; after 12 seconds without one it is not listed. LAG is how far
-it may be behind a networked store: how long before that heartbeat it last knew that it receives changes. A sidecar with several
-workers is listed once, with the largest of their times. Warns when the sidecars run different configurations.`,
+HEARTBEAT is how long ago a sidecar wrote its last heartbeat; after 12 seconds without one it is
+not listed. LAG is how far it may be behind a networked store: the time from its last proof that
+it receives changes to that heartbeat. A sidecar with several workers is listed once, with the
+largest of their times. Warns when the sidecars run different configurations.`,
     )
     .action(async (options: ReportOptions) => (await import('../fleet.js')).listFleet(options));
 }

@@ -32,7 +32,7 @@ const directorySchema = z
     http: z
       .strictObject({
         url: sourceUrl.describe('Receives {login, password, otp} by POST at each login'),
-        timeout: timeLimit.prefault('5s').describe('Timeout to the end of its answer'),
+        timeout: timeLimit.prefault('5s').describe('Timeout of a whole answer'),
       })
       .nullable()
       .prefault(null)
@@ -93,7 +93,7 @@ export const configSchema = z.strictObject({
     })
     .prefault({})
     .describe('The cache of tokens for a networked store; the embedded store needs none')
-    .meta({ restart: true }),
+    .meta({ restart: true, example: '{ ttl: 10s }' }),
   directory: directorySchema
     .prefault({})
     .describe('Who may log in; if it is not set, the users already in the store')
@@ -115,7 +115,8 @@ export const configSchema = z.strictObject({
         .describe('Sessions that a user may have; another login ends the least recently used one'),
     })
     .prefault({})
-    .describe('Logins by cookie'),
+    .describe('Logins by cookie')
+    .meta({ example: '{ idle_timeout: 30m }' }),
   tokens: z
     .strictObject({
       max_per_user: integer(1, 1_000_000)
@@ -136,7 +137,10 @@ export const configSchema = z.strictObject({
         .describe(
           'Longest allowed lifetime of a new token, and the default for one without an expiry; null is no limit',
         ),
-      rotation: rotationSchema.prefault({}).describe('Replacing tokens by new ones'),
+      rotation: rotationSchema
+        .prefault({})
+        .describe('Replacing tokens by new ones')
+        .meta({ example: '{ overlap: 24h }' }),
       owner_login_within: durationBetween(1_000, 3_153_600_000_000, 'expected a duration from 1s to 36500d')
         .nullable()
         .prefault(null)
@@ -153,17 +157,22 @@ export const configSchema = z.strictObject({
           'From this long before the expiry of a token, answers name it in Service-Token-Expiration and the audit log has an entry; null is never',
         )
         .meta({ example: '14d' }),
-      limits: tokenLimitsSchema.prefault({}).describe('Limits of each token that has none of its own'),
+      limits: tokenLimitsSchema
+        .prefault({})
+        .describe('Limits of each token that has none of its own')
+        .meta({ example: '{ rate: 600/1m }' }),
     })
     .prefault({})
-    .describe('API tokens'),
+    .describe('API tokens')
+    .meta({ example: '{ max_lifetime: 90d }' }),
   login: loginSchema
     .prefault({})
     .describe('Limits for password guessing, and OpenID Connect providers')
     .meta({ example: '{ max_failures: 5 }' }),
   jwt_issuers: jwtIssuersSchema
     .default([])
-    .describe('Other issuers whose JWTs are credentials as `Authorization: Bearer`; none unless set'),
+    .describe('Other issuers whose JWTs are credentials as `Authorization: Bearer`; none unless set')
+    .meta({ example: '[{ name: ci, issuer: https://issuer.example, audience: latchkey, subjects: [...] }]' }),
   webhooks: webhooksSchema
     .default([])
     .describe('Endpoints that are notified of changes to tokens and logins; none unless set')
@@ -178,36 +187,48 @@ export const configSchema = z.strictObject({
         ),
     })
     .prefault({})
-    .describe('Limit for writes by one user'),
-  limits: limitsSchema.prefault({}).describe('Limits for clients').meta({ restart: true }),
+    .describe('Limit for writes by one user')
+    .meta({ example: '{ writes_per_hour: 1000 }' }),
+  limits: limitsSchema
+    .prefault({})
+    .describe('Limits for clients')
+    .meta({ restart: true, example: '{ connections: 10000 }' }),
   cors: corsSchema
     .nullable()
     .prefault(null)
     .describe('Pages of other origins that may read answers (CORS); off unless present')
     .meta({ example: '{ origins: [https://app.example], headers: [Service-Key] }' }),
-  proxy: proxySchema.prefault({}).describe('Forwarding of allowed requests'),
+  proxy: proxySchema
+    .prefault({})
+    .describe('Forwarding of allowed requests')
+    .meta({ example: '{ stream_recheck: 30s }' }),
   audit: auditSchema
     .prefault({})
     .describe('The audit log: logins, tokens, sessions, refusals, reloads and operations')
-    .meta({ restart: true }),
-  log: logSchema.prefault({}).describe('The log on standard output'),
+    .meta({ restart: true, example: '{ to: ./audit.jsonl }' }),
+  log: logSchema.prefault({}).describe('The log on standard output').meta({ example: '{ level: info }' }),
   tracing: tracingSchema
     .nullable()
     .default(null)
     .describe('Spans for an OpenTelemetry collector; off unless present')
-    .meta({ restart: true }),
+    .meta({ restart: true, example: '{ otlp: http://127.0.0.1:4318 }' }),
   upstreams: z
     .record(text, upstreamSchema)
     .default({})
     .describe(
       'Your APIs, each under a name of your choice. `upstream: URL` is short for one upstream named api',
-    ),
-  identity: identitySchema.prefault({}).describe('What upstreams learn about the user'),
+    )
+    .meta({ example: '{ api: { url: http://127.0.0.1:3000 } }' }),
+  identity: identitySchema
+    .prefault({})
+    .describe('What upstreams learn about the user')
+    .meta({ example: '{ preset: latchkey }' }),
   policy: policySchema
     .prefault({})
     .describe(
       'What roles and scopes may do, as patterns over actions. Setting one of the tables replaces the built-in one',
-    ),
+    )
+    .meta({ example: '{ roles: { admin: { allow: ["*"] } } }' }),
   routes: z
     .array(routeSchema)
     .prefault(ROUTES as z.input<typeof routeSchema>[])
@@ -219,7 +240,7 @@ export const configSchema = z.strictObject({
     .enum(ON_UNAUTHENTICATED, EXPECTED_ON_UNAUTHENTICATED)
     .default('json')
     .describe(
-      'What browsers get when they open a page without a session: json is the usual 401; login sends them to the web page and back. Routes can set their own',
+      'What browsers get when they open a page without a session: json is the usual 401, and login redirects them to the web page and back. Routes can override it',
     ),
   default_route: defaultRouteSchema
     .prefault({})
@@ -229,7 +250,7 @@ export const configSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'A file with the policy, routes and default_route that you intend to use next: it is judged with each request, and never decides. Off unless set',
+      'A file with the policy, routes and default_route that you intend to use next. Each request is also judged by it, but it never decides. Off unless set',
     )
     .meta({ example: './next-policy.yaml' }),
 });

@@ -14,7 +14,7 @@ const TIME = 'expected a time like 2030-01-31T12:00:00Z';
 
 /** A token of a directory file. A restriction is never empty: it would restrict nothing, and somebody meant one. */
 export const declaredTokenSchema = z.strictObject({
-  id: id.refine((given) => given !== 'self', 'expected another id: /tokens/self is the token that asks'),
+  id: id.refine((given) => given !== 'self', 'expected another id: /tokens/self is the token of the request'),
   user_id: id,
   name: z
     .string('expected text')
@@ -35,7 +35,7 @@ export const declaredTokenSchema = z.strictObject({
     .refine((given) => parseTime(given) !== undefined, TIME)
     .transform((given) => parseTime(given))
     .optional()
-    .describe('Without it, the token expires as late as tokens.max_lifetime allows'),
+    .describe('Without it, the token expires after tokens.max_lifetime, or never if that is not set'),
   rate: rate.optional().describe('Requests that the token may make in a time, like 600/1m'),
   addresses: addresses.optional().describe('Addresses and ranges of the clients that may use the token'),
   suspended: flag.default(false).describe('While it is true, the token is refused like an unknown one'),

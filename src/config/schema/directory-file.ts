@@ -48,9 +48,18 @@ const legacyKey = z
 
 /** The directory file: customers, services, users, legacy keys and tokens. */
 export const directorySchema = z.strictObject({
-  customers: z.array(z.strictObject({ id, name: name.min(1, 'expected text, found none') })).default([]),
-  services: z.array(z.strictObject({ id, customer_id: id, name: name.default('') })).default([]),
-  users: z.array(user).default([]),
+  customers: z
+    .array(z.strictObject({ id, name: name.min(1, 'expected text, found an empty value') }))
+    .default([])
+    .meta({ example: '[{ id: C1, name: Example }]' }),
+  services: z
+    .array(z.strictObject({ id, customer_id: id, name: name.default('') }))
+    .default([])
+    .meta({ example: '[{ id: S1, customer_id: C1, name: www }]' }),
+  users: z
+    .array(user)
+    .default([])
+    .meta({ example: '[{ id: U1, customer_id: C1, login: ada@example.com, role: user }]' }),
   legacy_keys: z
     .array(legacyKey)
     .optional()
@@ -58,7 +67,7 @@ export const directorySchema = z.strictObject({
   tokens: z
     .array(declaredTokenSchema)
     .default([])
-    .describe('API tokens of service accounts; one that is taken out is revoked, and never comes back'),
+    .describe('API tokens of service accounts; one that is removed is revoked, and never comes back'),
 });
 
 export type DirectoryFile = z.output<typeof directorySchema>;

@@ -38,7 +38,7 @@ const assertionSchema = z.strictObject({
     .enum(['request'], 'expected request')
     .nullable()
     .default(null)
-    .describe('request: sign an assertion for each request, which is of no use for another one'),
+    .describe('request: sign an assertion for each request, which is not valid for any other'),
   algorithm: z
     .enum(['EdDSA', 'ES256'], 'expected EdDSA or ES256')
     .default('EdDSA')
@@ -59,11 +59,15 @@ export const identitySchema = z
     headers: z
       .strictObject(Object.fromEntries(IDENTITY_FACTS.map((fact) => [fact, header(fact)])) as Record<IdentityFact, ReturnType<typeof header>>)
       .prefault({})
-      .describe('The name of each header; null leaves it out'),
+      .describe('The name of each header; null leaves it out')
+      .meta({ example: '{ role: X-Auth-Role }' }),
     forward_credentials: flag
       .default(false)
       .describe('Forward the token or legacy key, the one-time password and the session cookie to the upstream'),
-    assertion: assertionSchema.prefault({}).describe('The same facts as a signed JWT'),
+    assertion: assertionSchema
+      .prefault({})
+      .describe('The same facts as a signed JWT')
+      .meta({ example: '{ enabled: true, issuer: https://auth.example.com, audience: example-api }' }),
   })
   .transform(({ headers, ...identity }) => ({ ...identity, headers: namesOf(identity.preset, headers) })); // prettier-ignore
 

@@ -48,5 +48,6 @@ export const interfaceSchema = z.strictObject({
         ),
     })
     .prefault({})
-    .describe('The web page where users see, create and revoke tokens'),
+    .describe('The web page where users see, create and revoke tokens')
+    .meta({ example: '{ enabled: false }' }),
 });

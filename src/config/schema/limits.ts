@@ -6,7 +6,7 @@ export const limitsSchema = z.strictObject({
   connections: integer(1, 1_000_000)
     .default(10_000)
     .describe(
-      'Open client connections in each process; limited also by the open files that the system allows',
+      'Open client connections in each process; also limited by the open files that the system allows',
     ),
   head_timeout: timeLimit.prefault('20s').describe('Timeout of a whole request head'),
   head_size: size(1_024, 1_048_576).prefault('16KiB').describe('Request target and fields together'),
@@ -28,7 +28,9 @@ export const limitsSchema = z.strictObject({
 export const proxySchema = z.strictObject({
   stream_recheck: timeLimit
     .prefault('30s')
-    .describe('WebSockets and long answers end within this time after their credential becomes invalid'),
+    .describe(
+      'WebSockets and long answers are closed within this time after their credential becomes invalid',
+    ),
 });
 
 export const auditSchema = z

@@ -36,7 +36,10 @@ const scope = z
   .meta({ example: '{ allow: ["*:read"] }' });
 
 const auth = z.enum(['required', 'none', 'deny'], 'expected required, none or deny');
-const action = text.regex(/^[a-z0-9_]+(:[a-z0-9_]+)?$/, 'expected an action like billing or billing:read');
+const action = text.regex(
+  /^[a-z0-9_]+(:[a-z0-9_]+)?$/,
+  'expected an action of lower-case letters, digits and "_", like billing or billing:read',
+);
 
 const bodyOnRead = z
   .enum(['refuse', 'allow'], 'expected refuse or allow')
@@ -72,7 +75,8 @@ export const routeSchema = z.strictObject({
     .optional()
     .describe(
       'Methods that the route applies to; all if not set. GET includes HEAD, unless a route for the same path names HEAD',
-    ),
+    )
+    .meta({ example: '[GET, HEAD]' }),
   action: action
     .optional()
     .describe(
@@ -106,15 +110,21 @@ export const routeSchema = z.strictObject({
 });
 
 export const policySchema = z.strictObject({
-  roles: z.record(text, role).prefault(ROLES).describe('What each role of users may do'),
+  roles: z
+    .record(text, role)
+    .prefault(ROLES)
+    .describe('What each role of users may do')
+    .meta({ example: '{ admin: { allow: ["*"] } }' }),
   scopes: z
     .record(text.regex(/^\S+$/, 'a scope has no spaces'), scope)
     .prefault(SCOPES)
-    .describe('What each scope of tokens may do'),
+    .describe('What each scope of tokens may do')
+    .meta({ example: '{ global: { allow: ["*"] } }' }),
   service_limited: z
     .strictObject({ deny: z.array(pattern).default([]).describe('Actions that are denied to such a token') })
     .prefault(SERVICE_LIMITED)
-    .describe('What a token that is limited to services may not do'),
+    .describe('What a token that is limited to services may not do')
+    .meta({ example: '{ deny: ["user:write"] }' }),
 });
 
 export const defaultRouteSchema = z.strictObject({

@@ -27,11 +27,16 @@ const redis = z
       .nullable()
       .default(null)
       .describe('One node: redis://[user:password@]host:port[/database]; rediss:// is TLS'),
-    cluster: z.array(address).min(1).nullable().default(null).describe('Some nodes of a cluster'),
+    cluster: z
+      .array(address)
+      .min(1)
+      .nullable()
+      .default(null)
+      .describe('Addresses of some nodes of a cluster'),
     sentinel: z
       .strictObject({
         master: text.describe('The name of the master'),
-        nodes: z.array(address).min(1).describe('Some of the sentinels'),
+        nodes: z.array(address).min(1).describe('Addresses of the sentinels; list all of them'),
       })
       .nullable()
       .default(null)

@@ -35,6 +35,8 @@ export const tokenLimitsSchema = z.strictObject({
 export const rotationSchema = z.strictObject({
   overlap: duration
     .prefault('24h')
-    .describe('How long a rotated token is still accepted beside its replacement, unless a request says'),
+    .describe(
+      'How long a rotated token is still accepted beside its replacement, unless the request sets another overlap',
+    ),
   max_overlap: duration.prefault('7d').describe('Longest overlap that a request may ask for'),
 });

@@ -12,6 +12,7 @@ const durationText = z
   .refine((text) => !(toMilliseconds(text) > MAX_DURATION_MS), 'expected a duration of at most 36500d')
   .describe('A duration: 250ms, 30s, 15m, 12h, 7d');
 
+/** NaN for a text of another form, which is a fault of its own. */
 function toMilliseconds(text: string): number {
   const [, amount, unit] = /^(\d+)([a-z]+)$/.exec(text) ?? [];
   return Number(amount) * UNITS[unit as keyof typeof UNITS];
@@ -30,13 +31,13 @@ const MAX_TIMER_MS = 2_147_483_647;
 /** A duration that something waits for. */
 export const timeLimit = durationText
   .refine((text) => !/^0+[a-z]/.test(text), 'expected a duration longer than 0')
-  .refine((text) => toMilliseconds(text) <= MAX_TIMER_MS, 'expected a duration of 24d or less')
+  .refine((text) => !(toMilliseconds(text) > MAX_TIMER_MS), 'expected a duration of 24d or less')
   .transform(toMilliseconds);
 
 /** A duration from `min` to `max` milliseconds. @param expected says so to people */
 export function durationBetween(min: number, max: number, expected: string) {
   return durationText
-    .refine((text) => toMilliseconds(text) >= min && toMilliseconds(text) <= max, expected)
+    .refine((text) => !(toMilliseconds(text) < min || toMilliseconds(text) > max), expected)
     .transform(toMilliseconds);
 }
 
@@ -48,7 +49,7 @@ export function size(min: number, max: number) {
   return z
     .string('expected a size like 64KiB or 1MiB')
     .regex(SIZE, 'expected a size like 64KiB or 1MiB')
-    .refine((text) => toBytes(text) >= min && toBytes(text) <= max, `expected ${min} to ${max} bytes`)
+    .refine((text) => !(toBytes(text) < min || toBytes(text) > max), `expected ${min} to ${max} bytes`)
     .describe('A size: 512B, 64KiB, 1MiB, 1GiB')
     .transform(toBytes);
 }

@@ -47,7 +47,8 @@ export const upstreamSchema = z
       .describe('Concurrent requests and WebSockets to all addresses together, in each process'),
     max_waiting: integer(0, 1_000_000).default(1_024).describe('Requests that may wait for a free connection'),
     wait_timeout: timeLimit.prefault('10s').describe('Longest wait for a free connection'),
-    health_check: healthCheck.nullable().default(null).describe('Active health checks of each address'),
+    health_check: healthCheck.nullable().default(null).describe('Active health checks of each address')
+      .meta({ example: '{ path: /healthz }' }),
     host: hostField.default('upstream')
       .describe('The Host field: upstream (of the URL; localhost for a socket), preserve (what the client sent), or this name'),
     tls: tls.nullable().default(null).describe('For https; the certificate is always verified'),

@@ -45,13 +45,13 @@ export const issuerUrl = text.refine(
 /** Where public keys are published: whoever can change them on the way can sign anything. */
 export const keySetUrl = text.refine(
   (value) => URL.canParse(value) && isKeySetUrl(new URL(value)),
-  'expected an https:// URL without user or fragment; http:// only of a loopback address',
+  'expected an https:// URL without user or fragment; http:// only for a loopback address',
 );
 
 /** Where browsers reach this server. Cookies and redirects depend on it, so nothing may stand behind the host. */
 export const publicOrigin = text.refine(
   (value) => URL.canParse(value) && isKeySetUrl(new URL(value)) && new URL(value).origin === value,
-  'expected an origin like https://api.example, without a path or "/" at its end; http:// only of a loopback address',
+  'expected an origin like https://api.example, without a path or "/" at its end; http:// only for a loopback address',
 );
 
 /** Whether keys may be fetched from there. */

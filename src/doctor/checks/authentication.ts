@@ -28,7 +28,7 @@ function openFinding({ path, kind, verdict, baseline }: Subject, severity: Findi
     const summary = kind === 'unknown' ? 'A path that nobody named is let in' : `${path} is let in`;
     return [{ severity, summary: `${summary} without a credential`, evidence }];
   }
-  const summary = `${path} is not refused for want of a credential, and no request was clearly let in`;
+  const summary = `${path} is not refused for lack of a credential, and no request was clearly let in`;
   return [{ severity: 'warning', summary, evidence }];
 }
 
@@ -79,7 +79,7 @@ export const credentials: Check = {
             probe: { target: subject.path, fields },
           })).concat(inQuery(subject.path)),
     );
-    const findings = findingsOf(hits, 'A credential that nobody was given');
+    const findings = findingsOf(hits, 'A made-up credential');
     return { findings, seen: `${hits.tried} requests with unknown credentials are refused` };
   },
 }; // prettier-ignore

@@ -27,7 +27,7 @@ export const redirects: Check = {
   name: 'redirects',
   title: 'Redirects',
   severity: 'serious',
-  remedy: 'Redirect to paths of the own origin only: begin with one "/" and no "\\\\", as return_to of Latchkey requires. Write $request_uri, not $uri, and a fixed name, not $host or $http_host, into the Location of nginx.',
+  remedy: 'Redirect only to paths of the same origin: begin with one "/" and no "\\\\", as return_to of Latchkey requires. Write $request_uri, not $uri, and a fixed name, not $host or $http_host, into the Location of nginx.',
   async run(deployment) {
     const { marker } = deployment;
     const paths = [...new Set([...PATHS, ...deployment.options.paths])];

@@ -24,11 +24,11 @@ const JSON_TYPE = 'application/json';
 
 const ABOUT = `Latchkey's built-in endpoints. Every other path belongs to the upstream behind it.
 
-- A body is a form or JSON with the same names, at most 64 KiB by default; unknown parameters are ignored,
-  except names at POST /tokens that were meant to restrict the token.
-- An answer may get more fields in a later version.
-- What answers GET answers HEAD too.
-- Another method or path below a built-in one is a 404.`;
+- A body is a form or JSON with the same names, at most 64 KiB by default. Unknown parameters are ignored,
+  except those at POST /tokens that look like a mistyped restriction.
+- A later version may add fields to an answer.
+- Every GET endpoint answers HEAD too.
+- Any other method, or path below a built-in one, gets 404.`;
 
 /** Describes the interface that a configuration serves, as OpenAPI 3.1. */
 export function interfaceDocument(settings: InterfaceSettings): Json {
@@ -57,7 +57,7 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
           name: 'wait',
           in: 'query',
           description:
-            'With `fleet` the answer comes when every sidecar has dropped the token and ended its streams',
+            'With `fleet`, the answer comes when every sidecar has dropped the token and closed its streams',
           schema: { type: 'string', enum: ['fleet'] },
         },
         OneTimePassword: {
@@ -82,7 +82,7 @@ export function interfaceDocument(settings: InterfaceSettings): Json {
           type: 'apiKey',
           in: 'cookie',
           name: settings.sessionCookie,
-          description: 'What the login gave',
+          description: 'The session cookie that the login set',
         },
       },
     },

@@ -1,7 +1,7 @@
 /** Headers of answers. A header that is required is in every answer that names it. */
 export const HEADERS = {
   'X-Request-Id': {
-    description: 'Names the request in the log, in the audit log, and to the upstream',
+    description: 'Identifies the request in the log, in the audit log and to the upstream',
     required: true,
     schema: { type: 'string', minLength: 1 },
   },
@@ -16,13 +16,12 @@ export const HEADERS = {
     schema: { type: 'integer', minimum: 1 },
   },
   'WWW-Authenticate': {
-    description:
-      'The schemes of the credentials that are taken; with `error` where a Bearer token is invalid',
+    description: 'The accepted authentication schemes; with `error` if a Bearer token is invalid',
     required: true,
     schema: { type: 'string' },
   },
   'Set-Cookie': {
-    description: 'The session cookie; on logout the one that removes it',
+    description: 'The session cookie; on logout, one that removes it',
     required: true,
     schema: { type: 'string' },
   },

@@ -26,24 +26,28 @@ const service = z.object({ id, name: z.string() });
 export const loggedIn = named('LoggedIn', { user, customer });
 
 const tokenFields = {
-  id: id.describe('Names the token; it is no secret'),
-  user_id: z.string().describe('Whose it is'),
+  id: id.describe('Identifies the token; not a secret'),
+  user_id: z.string().describe('The owner'),
   customer_id: z.string(),
   service_id: z
     .string()
     .nullable()
-    .describe('The service that it is restricted to, the last of several; null when it is not restricted'),
+    .describe(
+      'The service that the token is restricted to, the last one of several; null when it is not restricted',
+    ),
   services: z
     .array(z.string())
     .readonly()
-    .describe('Every service that it is restricted to; empty when it is not restricted'),
+    .describe('All services that the token is restricted to; empty when it is not restricted'),
   name: z.string(),
   scope: z.string().describe('Its scopes, separated by spaces'),
   scopes: z.array(z.string()).readonly(),
   created_at: time,
   updated_at: time,
-  expires_at: time.nullable().describe('From this second on it is refused; null when it does not expire'),
-  predecessor_id: z.string().optional().describe('The token that it replaced; only where a rotation made it'),
+  expires_at: time
+    .nullable()
+    .describe('The token is refused from this second on; null when it does not expire'),
+  predecessor_id: z.string().optional().describe('The token that it replaced; only if a rotation made it'),
   suspended: z.literal(true).optional().describe('Present while the token is suspended'),
   rate: z.string().optional().describe('The request rate of the token; absent when it has none of its own'),
   addresses: z
@@ -70,13 +74,13 @@ export const createdToken = named('CreatedToken', {
 
 /** The answer to a revocation with `?wait=fleet`. */
 export const fleetReceipt = named('FleetReceipt', {
-  sidecars: z.int().min(0).describe('How many were up when the token was revoked'),
+  sidecars: z.int().min(0).describe('How many sidecars were up when the token was revoked'),
   slowest_ms: z
     .int()
     .min(0)
     .nullable()
     .describe(
-      'Milliseconds until the last of those that have dropped the token was known to; null when none has',
+      'Milliseconds until the slowest confirmation that the token was dropped; null when there is none',
     ),
   missing: z
     .array(
@@ -86,21 +90,21 @@ export const fleetReceipt = named('FleetReceipt', {
       }),
     )
     .optional()
-    .describe('Those that have not confirmed that they dropped it'),
+    .describe('The sidecars that have not confirmed that they dropped the token'),
 });
 
 export type FleetReceiptObject = z.output<typeof fleetReceipt>;
 
 /** A login session of the caller. */
 export const session = named('Session', {
-  id: id.describe('Names the session; it is not what the cookie carries'),
+  id: id.describe('Identifies the session; not the value of the cookie'),
   created_at: time,
   last_seen_at: time.describe('Its last activity, at most a minute late'),
-  ends_at: time.describe('When it ends at the latest'),
+  ends_at: time.describe('The latest time at which it ends'),
   ip,
   user_agent: userAgent,
-  current: z.boolean().describe('Whether it is the session that asks'),
-  provider: z.string().optional().describe('The OpenID Connect provider that it was made by; absent after a password'),
+  current: z.boolean().describe('Whether it is the session of the request'),
+  provider: z.string().optional().describe('The OpenID Connect provider of its login; absent after a login by password'),
 }); // prettier-ignore
 
 export const loginMethods = named('LoginMethods', {
@@ -126,7 +130,7 @@ export const caller = named('Caller', {
       confirmed: z.boolean().describe('Whether it asked for the login anew in the last five minutes'),
     })
     .optional()
-    .describe('The OpenID Connect provider of the login; absent after a password'),
+    .describe('The OpenID Connect provider of the login; absent after a login by password'),
   may: z.object({
     list_tokens: z.boolean(),
     revoke_tokens: z.boolean(),
@@ -137,7 +141,7 @@ export const caller = named('Caller', {
   scopes: z.array(z.object({ name: z.string(), title: z.string(), description: z.string() })),
   rotation: z.object({ overlap: seconds, max_overlap: seconds }).describe('How long a rotated token is still accepted'),
   max_lifetime: seconds.nullable().describe('Seconds that a token may last; null when there is no limit'),
-  warn_before: seconds.nullable().describe('Seconds before its expiry from which on a token is marked; null when the configuration does not say'),
+  warn_before: seconds.nullable().describe('Seconds before the expiry of a token from which it is marked; null when not configured'),
   key_field: z.string().describe('Name of the header that carries a token'),
 }); // prettier-ignore
 
@@ -176,7 +180,7 @@ export const verified = named('Verified', {
 
 /** A password was confirmed. */
 export const sudoGranted = named('SudoGranted', {
-  expiry_time: time.describe('Until then POST /tokens takes the credential that was sent in place of a login name'),
+  expiry_time: time.describe('Until then, POST /tokens accepts the same credential in place of a login name'),
 }); // prettier-ignore
 
 /** The keys that verify assertions, as a JSON Web Key Set (RFC 7517 5). */

@@ -62,7 +62,7 @@ export const createFreshTokenRequest = createTokenRequest
 
 /** Body of POST /sudo. */
 export const sudoRequest = named('SudoRequest', {
-  username: login.optional().describe('The login name; without it the credential that is sent says whose the password is'),
+  username: login.optional().describe("The login name; without it, the password is that of the request's credential"),
   password: password.describe('At most 1024 bytes'),
 }); // prettier-ignore
 
@@ -99,6 +99,12 @@ export const revokeTokensRequest = named('RevokeTokensRequest', {
     .max(MAX_BULK)
     .describe('All of them are revoked, or none'),
 });
+
+/** The refusal of a login name that was sent by the name of another endpoint: `user` and `username` are easily mixed up. */
+export function wrongLoginName(right: string, sent: string): Refusal {
+  const detail = `The parameter "${right}" is required; it was sent as "${sent}"`;
+  return { refusal: 'grant', status: 400, code: 'invalid_request', detail };
+}
 
 /** Reads the body of POST /login. What is in it is checked with the password. */
 export function readLogin({ params }: Body): Pick<LoginAttempt, 'login' | 'password'> {

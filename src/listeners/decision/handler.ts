@@ -53,8 +53,7 @@ export abstract class DecisionHandler extends RequestHandler {
     const head = this.services.readHead({ method, url: target, httpVersion, rawHeaders: fields, socket });
     if ('refusal' in head || head.webSocket) return head;
     // A proxy that passes another protocol on lets the client talk past the decision, once the upstream agrees to it.
-    if (hasUpgrade(head))
-      return { refusal: 'malformed', detail: 'the only Upgrade that is let in is "websocket"' };
+    if (hasUpgrade(head)) return { refusal: 'malformed', detail: 'only Upgrade: websocket is accepted' };
     return asksAboutHandshake(head.fields) ? { ...head, webSocket: true } : head;
   }
 

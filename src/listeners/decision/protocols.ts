@@ -115,7 +115,7 @@ function readField(fields: readonly string[], { name, lowerName, hint }: AskedFi
   let found: string | undefined;
   for (let i = 0; i < fields.length; i += 2) {
     if ((fields[i] as string).toLowerCase() !== lowerName) continue;
-    if (found !== undefined) return malformedCheck(`the field ${name} came more than once; ${hint}`);
+    if (found !== undefined) return malformedCheck(`the field ${name} was sent more than once; ${hint}`);
     found = fields[i + 1] as string;
   }
   if (found === undefined) return malformedCheck(`the field ${name} is missing; ${hint}`);

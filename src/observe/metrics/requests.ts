@@ -9,7 +9,7 @@ export const MAX_REQUEST_SERIES = 5_000;
 
 const requests = new Counts(
   'latchkey_requests_total',
-  'Requests by route, by how they ended (forwarded, answered, or the reason of the refusal), and by class of status.',
+  'Requests by route, by outcome (forwarded, answered, or the reason of the refusal), and by class of status.',
 );
 const duration = new Histogram(
   'latchkey_request_duration_seconds',
@@ -22,14 +22,14 @@ const decision = new Histogram(
 ).of('');
 const firstByte = new Histogram(
   'latchkey_upstream_first_byte_seconds',
-  'Time from the sending of a request to an upstream to the first byte of its answer.',
+  'Time from sending a request to an upstream to the first byte of its answer.',
   'upstream',
 );
 
 let inFlight = 0;
 gaugeOnDemand(
   'latchkey_requests_in_flight',
-  'Requests whose head was read and whose answer is not at its end.',
+  'Requests whose head was read and whose answer is not complete.',
   () => inFlight,
 );
 

@@ -16,14 +16,14 @@ export const unsharedRates = new Counter({
 
 const cacheLookups = new Counts(
   'latchkey_cache_lookups_total',
-  'Look-ups of tokens in the cache before a networked store.',
+  'Look-ups of tokens in the cache in front of a networked store.',
 );
 const cacheHits = cacheLookups.add({ result: 'hit' });
 const cacheMisses = cacheLookups.add({ result: 'miss' });
 
 export const staleTokensServed = new Counter({
   name: 'latchkey_stale_tokens_served_total',
-  help: 'Requests let in by a token from the cache because the store could not be asked (on_store_failure).',
+  help: 'Requests allowed from the cache while the store was unavailable (on_store_failure).',
 });
 
 const operations = new Histogram(
@@ -34,7 +34,7 @@ const operations = new Histogram(
 
 const failures = new Counter({
   name: 'latchkey_store_errors_total',
-  help: 'Operations that the store could not answer.',
+  help: 'Operations that the store failed to answer.',
   labelNames: ['operation'] as const,
 });
 
@@ -55,17 +55,17 @@ const historyChanges = new Counter({
 
 const reapplied = new Counter({
   name: 'latchkey_store_revocations_reapplied_total',
-  help: 'Revocations that a networked store had forgotten, which were made again.',
+  help: 'Revocations that a networked store had lost, made again.',
 });
 
 const tokensLost = new Counter({
   name: 'latchkey_store_tokens_lost_total',
-  help: 'Tokens created by this process that a networked store has forgotten.',
+  help: 'Tokens created by this process that a networked store has lost.',
 });
 
 export const clockSkew = new Gauge({
   name: 'latchkey_clock_skew_seconds',
-  help: 'How far the clocks of this machine and of the networked store are apart; 0 for the embedded store.',
+  help: 'Difference between the clocks of this machine and of the networked store; 0 for the embedded store.',
   aggregator: 'max',
 });
 
@@ -94,13 +94,13 @@ export const activeTokens = new Gauge({
 
 export const tokensInOverlap = new Gauge({
   name: 'latchkey_tokens_in_overlap',
-  help: 'Rotated tokens that are still accepted beside their replacements, counted once a minute.',
+  help: 'Rotated tokens that are still accepted beside their replacements, counted every 5 seconds, in large stores less often.',
   aggregator: 'first',
 });
 
 export const expiringTokens = new Gauge({
   name: 'latchkey_tokens_expiring',
-  help: 'Tokens in the store that expire within this time, counted once a minute.',
+  help: 'Tokens in the store that expire within this time, counted every 5 seconds, in large stores less often.',
   labelNames: ['within'] as const,
   aggregator: 'first',
 });

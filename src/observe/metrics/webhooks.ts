@@ -2,7 +2,7 @@ import { Counter, Gauge } from 'prom-client';
 
 export const webhookDeliveries = new Counter({
   name: 'latchkey_webhook_deliveries_total',
-  help: 'Attempts to deliver a webhook by this process, by how they ended.',
+  help: 'Attempts to deliver a webhook by this process, by outcome.',
   labelNames: ['endpoint', 'outcome'] as const,
 });
 
@@ -26,7 +26,7 @@ const oldest = gauge(
 const dead = gauge('latchkey_webhook_dead_letters', 'Webhooks in the store that were given up.');
 const disabled = gauge(
   'latchkey_webhook_endpoint_disabled',
-  'Whether an endpoint gets nothing, because it answered 410.',
+  'Whether an endpoint is disabled, because it answered 410.',
 );
 
 /** What the store knows of an endpoint. */

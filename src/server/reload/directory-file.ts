@@ -55,6 +55,7 @@ export async function applyAtStart(
   log: Log,
 ): Promise<{ pending: () => boolean }> {
   let pending = true;
+  const hasFile = loaded.config.directory.file !== null;
   const apply = async (): Promise<void> => {
     await opened.store.maintenance.begin();
     await applyDirectoryFile(loaded, opened, log);
@@ -63,7 +64,7 @@ export async function applyAtStart(
   const retry = (): void => {
     setTimeout(() => {
       apply().then(
-        () => log.info('directory file applied'),
+        () => log.info(hasFile ? 'directory file applied' : 'store available'),
         (error: unknown) => {
           if (isPassing(error)) retry();
           else log.error({ err: error }, 'directory file not applied');
@@ -75,7 +76,7 @@ export async function applyAtStart(
     if (!isPassing(error)) throw error;
     log.warn(
       { ...connectionFields(error), reason: (error as Error).message },
-      'store unavailable; directory file not applied yet, retrying',
+      hasFile ? 'store unavailable; directory file not applied yet, retrying' : 'store unavailable; retrying',
     );
     retry();
   });
@@ -97,12 +98,12 @@ export async function applyDirectory(
   if (pending.length > 0)
     log.warn(
       { file, count: pending.length, users: pending.slice(0, MAX_NAMED) },
-      'users not in the directory still have active tokens; locked, deletion pending',
+      'users removed from the directory locked; deletion pending until their tokens end',
     );
   if (revoked.length > 0)
     log.warn(
       { file, count: revoked.length, token_ids: revoked.slice(0, MAX_NAMED) },
-      'tokens of the directory were revoked; they stay revoked',
+      'declared tokens already revoked; not applied',
     );
 }
 

@@ -45,7 +45,7 @@ export function startCleaning(opened: OpenedStore, log: Log, settings: () => Cle
   }, INTERVAL_MS).unref();
   const stopLooking = startLooking(
     async () => look(opened, expiring, settings().last_seen_interval),
-    (error) => log.warn({ err: error }, 'tokens that end not reported'),
+    (error) => log.warn({ err: error }, 'expired tokens not reported; retrying'),
   );
   return () => {
     clearInterval(cleaning);
@@ -97,8 +97,7 @@ async function deleteUsers({ store, audit }: OpenedStore, log: Log, now: number)
   await deletePending(store, now, ({ id, customerId }, outcome) => {
     const target = { user_id: id, customer_id: customerId };
     audit.note({ event: 'user.deleted', outcome, reason: 'not_in_directory', target, actor: null });
-    if (outcome === 'success')
-      log.info({ user_id: id }, 'user deleted: not in the directory, and the last active token has ended');
+    if (outcome === 'success') log.info({ user_id: id }, 'pending user deletion completed');
   });
 }
 

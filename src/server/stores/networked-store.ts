@@ -176,7 +176,7 @@ function noteHistory(log: Log, { reapplied, recovered, lost }: HistoryChange): v
   countHistoryChange(reapplied, lost.length);
   log.warn(
     { revocations_reapplied: reapplied, tokens_lost: lost.length, recovered },
-    'history of the store changed',
+    'store history changed',
   );
   if (lost.length > 0)
     log.error({ token_ids: lost.slice(0, LOGGED_IDS), count: lost.length }, 'tokens lost by the store');

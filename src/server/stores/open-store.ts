@@ -137,7 +137,10 @@ function logCopyFault(fault: CopyFault, path: string, log: Log): void {
       );
       return;
     case 'another':
-      log.warn({ path, last_used_at: iso(fault.lastUsedAt) }, 'store is not the one last used at this path');
+      log.warn(
+        { path, last_used_at: iso(fault.lastUsedAt) },
+        'store differs from the one last used at this path',
+      );
       return;
     case 'replaced':
       log.error({ path }, 'store files replaced while in use; every request is refused until a restart');

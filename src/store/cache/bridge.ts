@@ -7,7 +7,7 @@ import type { Revocations } from '../revocations.js';
 export type KnownRevocations = Pick<Revocations, 'hasToken' | 'hasSession'>;
 
 /**
- * What is known of credentials that no cache of tokens holds, for the time in which another master is chosen: which ended for
+ * What is known about credentials outside the token cache, while another master is being chosen: which ended for
  * good, and sessions.
  */
 export class Bridge {
@@ -26,7 +26,7 @@ export class Bridge {
     this.#sessions = new LRUCache({ max });
   }
 
-  /** A token or session is not there any more. */
+  /** A token or session no longer exists. */
   end(digest: string): void {
     this.#ended.set(digest, true);
     this.#sessions.delete(digest);
@@ -53,7 +53,7 @@ export class Bridge {
     this.#sessions.set(session.digest, session);
   }
 
-  /** A session that is on for certain. One that may have ended by its timeouts is left to the store. */
+  /** A session that is certain to be active. One that may have timed out is left to the store. */
   session(digest: string): Session | undefined {
     const session = this.#sessions.get(digest);
     return session !== undefined && sessionOverAt(session) > Date.now() ? session : undefined;
@@ -72,13 +72,13 @@ export class Bridge {
   }
 }
 
-/** So many look-ups are under way at once, and so many wait; further ones are left out. */
+/** Most look-ups in progress, and most that wait; further ones are skipped. */
 const AT_ONCE = 4;
 const MAX_WAITING = 1_000;
 /** An answer from before another change is not kept, so that it is asked for again. */
 const ATTEMPTS = 3;
 
-/** Looks up in the background what may be asked for when the store can't be. */
+/** Looks up in the background what may be needed while the store is unavailable. */
 export class Warming {
   readonly #lookUp: (digest: string) => Promise<boolean>;
   readonly #waiting = new Set<string>();

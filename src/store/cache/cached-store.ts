@@ -2,7 +2,7 @@ import { mapMaybe } from '../../domain/maybe-promise.js';
 import type { Store } from '../store.js';
 import type { TokenCache } from './token-cache.js';
 
-/** A store with a cache in front: it answers look-ups, and drops what this process changes. */
+/** A store with a cache in front, which answers look-ups and drops what this process changes. */
 export function cachedStore(inner: Store, cache: TokenCache): Store {
   return {
     ...inner,
@@ -77,7 +77,7 @@ function cachedDirectory(
       try {
         return await inner.change(changes, now);
       } finally {
-        // What threw may have been written all the same.
+        // A write that threw may have happened all the same.
         const { users = [], removeUsers = [], tokens = [], declared = [] } = changes;
         // A declared token may have had another digest.
         const ids = [...(changes.removeTokens ?? []), ...(changes.revokeDeclared ?? [])];

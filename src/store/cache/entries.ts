@@ -25,7 +25,7 @@ export class TokenEntries {
       },
     });
     this.#keepsMissing = missingTtl > 0;
-    // A ttl of 0 would mean for ever.
+    // A ttl of 0 would mean forever.
     this.#missing = new LRUCache({ max, ttl: Math.max(1, missingTtl) });
   }
 

@@ -6,7 +6,7 @@ import type { Owners } from './entries.js';
 import { mapMaybe, type MaybePromise } from '../../domain/maybe-promise.js';
 import type { TokenStore } from '../token-store.js';
 
-/** Look-ups of sessions: always the store's answer, and what is known of them while another master is being chosen. */
+/** Look-ups of sessions: the store's answer, or what is known about them while another master is being chosen. */
 export class SessionLookUps {
   readonly #inner: SessionStore;
   readonly #coverage: Coverage;
@@ -63,7 +63,7 @@ export class SessionLookUps {
   }
 }
 
-/** Whether there are legacy keys, as it is remembered. */
+/** Whether there are legacy keys, as last read. */
 export class LegacyKeys {
   readonly #inner: Pick<TokenStore, 'hasLegacyKeys'>;
   readonly #coverage: Coverage;

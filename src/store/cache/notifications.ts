@@ -1,4 +1,4 @@
-/** For how long a cache can be relied on, and which answers are from before a change. */
+/** How long a cache can be relied on, and which answers date from before a change. */
 export class Coverage {
   readonly #bridges: boolean;
   #enabled = false;
@@ -16,7 +16,7 @@ export class Coverage {
     return this.#enabled;
   }
 
-  /** Whether all that was changed until now is known, though the store is unavailable. */
+  /** Whether all changes until now are known, although the store is unavailable. */
   get isBridging(): boolean {
     return this.#bridges && performance.now() < this.#until;
   }
@@ -44,7 +44,7 @@ export class Coverage {
     this.#until = until;
   }
 
-  /** Something changed: what is being read now began before it. */
+  /** Something changed: reads in progress began before it. */
   advance(): void {
     this.#generation += 1;
   }
@@ -66,7 +66,7 @@ export class Lag {
     if (this.#sentAt.size < MAX_WAITING) this.#sentAt.set(key, performance.now());
   }
 
-  /** Nothing was changed, so there will be no notification. */
+  /** Nothing was changed, so no notification will come. */
   notChanged(keys: readonly string[]): void {
     for (const key of keys) this.#sentAt.delete(key);
   }

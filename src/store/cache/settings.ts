@@ -3,7 +3,7 @@ export interface CacheSettings {
   readonly size: number;
   readonly ttl: number;
   readonly negative_ttl: number;
-  /** How long a token that was seen is still accepted while the store is unavailable; null: it is not. */
+  /** How long a known token is still accepted while the store is unavailable; null: not at all. */
   readonly serveCachedFor: number | null;
   /**
    * While the store is unavailable, the cache is relied on as long as it is covered: another master is being chosen. That
@@ -12,7 +12,7 @@ export interface CacheSettings {
   readonly bridgesFailover?: boolean;
 }
 
-/** What happens in a cache, for metrics and the log. */
+/** Events of a cache, for metrics and the log. */
 export interface CacheEvents {
   readonly hit: () => void;
   readonly miss: () => void;

@@ -11,7 +11,7 @@ import { type Entry, Owners, TokenEntries } from './entries.js';
 import type { CacheEvents, CacheSettings } from './settings.js';
 
 /**
- * Keeps the answers to token look-ups in front of a store on the network.
+ * Caches the answers to token look-ups in front of a networked store.
  *
  * Nothing is used while change notifications are not received ({@link enable}, {@link disable}). A look-up that began
  * before a change is not kept, and nobody who asks after the change shares its answer. Tokens and their owners are dropped
@@ -67,7 +67,7 @@ export class TokenCache {
     this.#coverage.cover(until);
   }
 
-  /** Change notifications are not received any more. */
+  /** Change notifications are no longer received. */
   disable(): void {
     this.#coverage.disable();
     this.lag.clear();

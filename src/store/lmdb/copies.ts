@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import type { EpochMs } from '../../domain/time.js';
 import { type Databases, storeId } from './databases.js';
 
-/** The note and the files are looked at this often. What was written since then is not known to the note. */
+/** How often the note and the files are checked. The note does not cover writes since then. */
 const INTERVAL_MS = 1_000;
 
-/** What the files of a store turn out to be. */
+/** What is wrong with the files of a store. */
 export type CopyFault =
   /** An older state of the store that was last used here: revocations since then are lost. */
   | { readonly kind: 'older'; readonly lastUsedAt: EpochMs; readonly transactionsBehind: number }
@@ -17,7 +17,7 @@ export type CopyFault =
   /** The note can't be written, so that an older copy would not be noticed. */
   | { readonly kind: 'unnoted'; readonly reason: string };
 
-/** What stands in the note beside the folder. */
+/** The content of the note beside the folder. */
 interface Note {
   readonly store: number;
   /** LMDB's number of the last write transaction. */
@@ -72,7 +72,7 @@ export class CopyWatch {
     const note: Note = { store, transaction, at: Date.now() };
     const file = notePath(this.#path);
     try {
-      // Whole or not at all, whichever process writes it.
+      // Atomically, whichever process writes it.
       writeFileSync(`${file}.${process.pid}`, JSON.stringify(note), { mode: 0o600 });
       renameSync(`${file}.${process.pid}`, file);
       this.#noted = transaction;

@@ -20,7 +20,7 @@ import { faultOfDataFile } from './verify.js';
 const FORMAT = 1;
 /** What the costliest password hash takes that was ever written. */
 export const PASSWORD_COST = 'password_cost';
-/** There while records of another store are being written. */
+/** Exists while records of another store are being written. */
 export const RESTORING = 'restoring';
 
 /** An address that an account logged in from, by its digest. */
@@ -30,7 +30,7 @@ export interface KnownAddress {
   readonly until: EpochMs;
 }
 
-/** A logout that a provider told of. */
+/** A logout that a provider reported. */
 export interface StoredLogout extends Omit<NotedLogout, 'name'> {
   /** When it is forgotten. */
   readonly until: EpochMs;

@@ -2,7 +2,7 @@ import { Endings, endedByName } from '../endings.js';
 import type { Databases } from './databases.js';
 import type { Transactions } from './transactions.js';
 
-/** So many entries are kept. A process reads them every few milliseconds. */
+/** Most entries that are kept. A process reads them every few milliseconds. */
 const KEPT = 1_000;
 /** How often a process looks for new ones: a look takes 4 µs. */
 const LOOK_MS = 25;
@@ -61,7 +61,7 @@ export class EndedLog {
     try {
       names = this.#transactions.read((dbs) => this.#readNew(dbs));
     } catch {
-      // A store that can't be read lets nobody in, and what lasts ends when it is rechecked.
+      // While the store can't be read, nobody is let in, and open streams end when they are rechecked.
       return;
     }
     if (names === null) this.#endings.ended(null);

@@ -13,7 +13,7 @@ export function lmdbFleetStore(path: string, transactions: Transactions): FleetS
     beat: (member) => members.beat(member),
     list: () => members.list(),
     leave: (id) => members.leave(id),
-    // Nobody is kept from learning what became of a revocation, so these go on when there is little room.
+    // The outcome of a revocation must always be available, so these writes continue when space is low.
     ask: async (question) => transactions.remove((dbs) => noteQuestion(dbs, question)),
     answer: async (question, member) => transactions.remove((dbs) => noteAnswer(dbs, question, member)),
     answers: (question) => transactions.read((dbs) => answersTo(dbs, question)),
@@ -92,7 +92,7 @@ class Members {
   }
 }
 
-/** Before a restart of the machine its clock was at more. */
+/** Before the machine restarted, its clock was ahead of this. */
 function isLive(age: number): boolean {
   return age >= 0 && age <= LIVE_MS;
 }

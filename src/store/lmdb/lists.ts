@@ -8,7 +8,7 @@ import type { Transactions } from './transactions.js';
 type Names = 'customers' | 'declared' | 'pendingDeletions' | 'revoked';
 type Indexes = 'servicesOf' | 'usersOf' | 'tokensOf' | 'sessionsOf';
 
-/** What is read as a list, however long: other work is served in between. */
+/** Reads lists of any length; other work is served in between. */
 export class Lists {
   readonly #transactions: Transactions;
 

@@ -65,7 +65,7 @@ export function lmdbTokenStore(transactions: Transactions, lookUps: LookUps, lis
     countInOverlap: (now) => overlaps.count(now),
     claimEndedOverlaps: (endedBefore, until, limit) => overlaps.claimEnded(endedBefore, until, limit),
     finishOverlaps: (ids) => overlaps.finish(ids),
-    // It adds nothing but a few bytes, and nobody is kept from suspending.
+    // It adds only a few bytes, and suspending must always work.
     update: async (token, basedOn) => transactions.remove((dbs) => updateToken(dbs, token, basedOn)),
     revoke: async (ids) => transactions.remove((dbs) => revokeTokens(dbs, ids)),
     hasLegacyKeys: () => transactions.read(countLegacyKeys) > 0,

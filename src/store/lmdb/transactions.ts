@@ -102,7 +102,7 @@ export class Transactions {
   }
 
   /**
-   * Takes something away, or changes what is there without adding to it. Less space is enough for that: nobody is kept from
+   * Removes something, or changes it without adding to it. Less space is enough for that, so that low space never prevents
    * revoking, locking and setting passwords.
    */
   remove<T>(work: (dbs: Databases) => T): T {
@@ -141,7 +141,7 @@ function asUnavailable(error: unknown): StoreUnavailable {
 }
 
 /**
- * Refuses writes before the disk is full. A memory map that can't grow is not always an error that can be caught
+ * Refuses writes before the disk is full. A memory map that can't grow does not always cause an error that can be caught
  * (https://github.com/kriszyp/lmdb-js: a full disk has ended processes), and reads must go on.
  */
 export class DiskSpace {

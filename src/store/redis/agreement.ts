@@ -11,14 +11,14 @@ export interface AgreedMaster {
   readonly epoch: number;
 }
 
-/** Those who say which server is the master. */
+/** The voters on which server is the master. */
 export interface Watchers {
   /** The server that they agree on now. @throws Error when too few answer, or they do not agree */
   findMaster(): Promise<AgreedMaster>;
   close(): void;
 }
 
-/** What most of all members say. @param members how many there are, answering or not */
+/** The majority's answer. @param members how many members there are, answering or not */
 export function majority<T>(
   answers: readonly T[],
   members: number,

@@ -4,10 +4,10 @@ import { addressText, type AgreedMaster, answersOf, majority, type Watchers } fr
 import { connectionToClusterNode, hostAndPort } from './connect.js';
 import type { RedisSettings } from './settings.js';
 
-/** A node that takes longer is not heard. */
+/** A node that takes longer is not counted. */
 const ANSWER_MS = 400;
 
-/** What one node says of the cluster. */
+/** One node's view of the cluster. */
 interface Opinion {
   /** Of the slot that holds the store. */
   readonly owner: RedisAddress;

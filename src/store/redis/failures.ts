@@ -22,7 +22,7 @@ function isUnsent(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith("Stream isn't writeable");
 }
 
-/** What a caller of the store is told. */
+/** The error that a caller of the store gets. */
 export function asUnavailable(error: unknown): StoreUnavailable {
   if (error instanceof StoreUnavailable) return error;
   // What a script of ours refuses with is a whole sentence.

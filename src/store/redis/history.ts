@@ -7,7 +7,7 @@ import { nameOfHistory } from './identity.js';
 import { ownerText, text } from './records.js';
 import type { MasterSession } from './session.js';
 
-/** What became of what a master had forgotten. */
+/** The result of restoring what a master had lost. */
 export interface HistoryChange {
   /** How many revocations had come back and were made again. */
   readonly reapplied: number;
@@ -17,7 +17,7 @@ export interface HistoryChange {
   readonly lost: readonly string[];
 }
 
-/** What a process knows better than a master that forgot it. */
+/** What a process can restore to a master that lost it. */
 export interface Memory {
   readonly revocations: Revocations;
   readonly creations: Creations;

@@ -4,7 +4,7 @@ import { Command, type Redis } from 'ioredis';
 export const LEASE_MS = 1_000;
 
 /**
- * How long the master may be taken for the master.
+ * How long a confirmed master may be used as the master.
  *
  * It counts on the monotonic clock, from the moment of the question: a process that was stopped meanwhile, or a server
  * that was, finds the lease over.
@@ -48,7 +48,7 @@ export class Lease {
   }
 }
 
-/** Which server a connection is with, and how far its history goes. */
+/** The server of a connection, and how far its history goes. */
 export interface Identity {
   /** Of the process: another one after each start. */
   readonly runId: string;
@@ -60,7 +60,7 @@ export interface Identity {
   readonly epoch: number;
 }
 
-/** What a server knows of itself. */
+/** A server's own description. */
 type OwnIdentity = Omit<Identity, 'epoch'>;
 
 /** The server is none that a store may be kept on. */
@@ -77,7 +77,7 @@ export async function readHistory(redis: Redis): Promise<Omit<OwnIdentity, 'runI
   return historyOf(await info(redis, 'replication'));
 }
 
-/** Whether a server may have forgotten what was written before. */
+/** Whether a server may have lost earlier writes. */
 export function isAnotherHistory(now: Identity, before: Identity): boolean {
   return nameOfHistory(now) !== nameOfHistory(before) || now.runId !== before.runId || now.offset < before.offset;
 } // prettier-ignore

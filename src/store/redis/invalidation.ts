@@ -6,9 +6,9 @@ import { LEASE_MS, readHistory, readIdentity } from './identity.js';
 import type { MasterSession } from './session.js';
 import type { RedisSettings } from './settings.js';
 
-/** Where Redis tells of changed keys to clients that speak RESP2. */
+/** The channel on which Redis announces changed keys to RESP2 clients. */
 const CHANNEL = '__redis__:invalidate';
-/** Both connections are asked this often whether they live; an answer that takes as long as a lease is none. */
+/** How often both connections are pinged; an answer that takes as long as a lease does not count. */
 const HEARTBEAT_MS = 250;
 /**
  * The cache is relied on for this long after the latest proof. Where another master can be chosen, it bridges a part of that:
@@ -26,7 +26,7 @@ const FIRST_PROBE_MS = 1_000;
 /** A link that is not up after this time is reported. */
 const NOT_UP_MS = 5_000;
 
-/** What a link reports to its cache. */
+/** Events that a link reports to its cache. */
 export interface InvalidationEvents {
   /**
    * From now on every change is received. What was read before may have changed unseen.
@@ -40,7 +40,7 @@ export interface InvalidationEvents {
   readonly lost: (reason: string) => void;
   /** Another attempt to set it up failed. */
   readonly failed: () => void;
-  /** It is not up for some seconds; called once until it is. @param cause of the latest attempt */
+  /** It has been down for some seconds; called once until it is up. @param cause of the latest attempt */
   readonly notUp: (cause: Error) => void;
   /** How far the clock of Redis is ahead of this one, in milliseconds; measured with each probe. */
   readonly skew: (ms: number) => void;
@@ -86,7 +86,7 @@ export class InvalidationLink {
     let downSince = performance.now();
     let reported = false;
     let latest = new Error('it is being connected');
-    // Connecting may hang as well as fail, so this does not wait for it.
+    // Connecting may hang or fail, so this does not wait for it.
     const watch = setInterval(() => {
       if (reported || performance.now() - downSince < NOT_UP_MS) return;
       reported = true;

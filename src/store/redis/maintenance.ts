@@ -29,7 +29,7 @@ export function redisMaintenance(client: RedisClient, reads: Reads): Maintenance
 
 /** Version of the layout of the keys. A newer one is refused. */
 const FORMAT = 1;
-/** There while records of another store are being written. */
+/** Exists while records of another store are being written. */
 const RESTORING = 'restoring';
 
 /** Begins the store unless there is one, and refuses one that can't be used. @throws StoreUnusable, StoreUnavailable */
@@ -52,7 +52,7 @@ async function refuseEviction(client: RedisClient): Promise<void> {
   if (dropped !== undefined) throw new StoreUnusable(dropped);
 }
 
-/** A Redis that drops keys when its memory is full would forget tokens, and that some were revoked. */
+/** A Redis that evicts keys when its memory is full would lose tokens, and the list of revoked ones. */
 async function dropsKeys(client: RedisClient): Promise<string | undefined> {
   const info = await client.command((redis) => redis.info('memory'));
   const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? 'noeviction';
@@ -68,7 +68,7 @@ export async function howRedisMayLose(client: RedisClient): Promise<string[]> {
   const failing = /^aof_last_write_status:(?!ok)/m.test(info);
   return [
     ...(kept ? [] : ['no append-only file, so a restart of Redis forgets revocations; set appendonly yes']),
-    ...(kept && failing ? ['the append-only file cannot be written; look at the log of Redis'] : []),
+    ...(kept && failing ? ['the append-only file cannot be written; see the log of Redis'] : []),
     ...[await dropsKeys(client)].filter((reason) => reason !== undefined),
   ];
 }

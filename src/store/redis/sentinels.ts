@@ -4,12 +4,12 @@ import { addressText, type AgreedMaster, answersOf, majority, type Watchers } fr
 import { connectionToSentinel, hostAndPort } from './connect.js';
 import type { RedisSettings } from './settings.js';
 
-/** A sentinel that takes longer is not heard. */
+/** A sentinel that takes longer is not counted. */
 const ANSWER_MS = 400;
 /** What sentinels publish when another master is chosen. */
 const SWITCHED = '+switch-master';
 
-/** What one sentinel says of the master. */
+/** One sentinel's view of the master. */
 interface Opinion {
   readonly address: RedisAddress;
   /** Of the latest failover that it knows of. */

@@ -7,7 +7,7 @@ interface CopyButtonProps {
   readonly what: string;
 }
 
-/** Copies a text. Where the browser does not let it, the message says how to do it by hand. */
+/** Copies a text. Where the browser does not let it, the message says what to do instead. */
 export function CopyButton({ text, what }: CopyButtonProps) {
   const { announce } = useApp();
   const [copied, setCopied] = useState(false);
@@ -17,7 +17,7 @@ export function CopyButton({ text, what }: CopyButtonProps) {
       setCopied(true);
       announce(`The ${what} is copied.`);
     } catch {
-      announce(`The browser blocked copying. Select the ${what} and copy it by hand.`);
+      announce(`The browser blocked copying. Select the ${what} and copy it yourself.`);
     }
   };
   return (

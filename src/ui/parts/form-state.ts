@@ -5,7 +5,12 @@ import type { Failure } from '../api.js';
 export interface FormFaults {
   readonly fields: Readonly<Record<string, string>>;
   readonly failure: Failure | undefined;
+  /** Whether somebody is correcting a field, from which the focus must not be taken. */
+  readonly corrected?: true;
 }
+
+/** The field that an input belongs to, where it has another name. */
+const FIELDS: Readonly<Record<string, string>> = { reach: 'services', service: 'services' };
 
 const NONE: FormFaults = { fields: {}, failure: undefined };
 
@@ -24,6 +29,13 @@ export function useFormState(asksOtp = false) {
     },
     /** Shows faults that were found before anything was sent. */
     refuse: (fields: Record<string, string>) => setFaults({ fields, failure: undefined }),
+    /** Takes the fault of a field away when its value changes. */
+    correct: (event: Event) => {
+      const { name } = event.target as HTMLInputElement;
+      const field = FIELDS[name] ?? name;
+      const { [field]: corrected, ...fields } = faults.fields;
+      if (corrected !== undefined) setFaults({ ...faults, fields, corrected: true });
+    },
     /** Shows what the server refused. @param sentOtp whether a one-time password was sent */
     fail: (failure: Failure, sentOtp: boolean) => {
       setBusy(false);

@@ -48,7 +48,7 @@ export function LimitsDialog({ token, owner, now, onClose, onChanged }: LimitsDi
         <Field
           label="Request rate"
           name="rate"
-          hint="Requests in a time, like 600/1m. Empty: no limit of its own."
+          hint="Requests per period, like 600/1m for 600 a minute. Leave it empty for no limit of its own."
           defaultValue={token.rate ?? ''}
           autoComplete="off"
           spellcheck={false}
@@ -56,7 +56,7 @@ export function LimitsDialog({ token, owner, now, onClose, onChanged }: LimitsDi
         <Field
           label="Addresses"
           name="addresses"
-          hint="IP addresses and ranges like 10.0.0.0/8 that it is accepted from, separated by spaces. Empty: no limit of its own."
+          hint="IP addresses and ranges like 10.0.0.0/8 that it is accepted from, separated by spaces. Leave it empty for no limit of its own."
           defaultValue={(token.addresses ?? []).join(' ')}
           autoComplete="off"
           spellcheck={false}

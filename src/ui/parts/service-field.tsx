@@ -30,7 +30,7 @@ export function ServiceField({ services, error = '' }: ServiceFieldProps) {
       <legend>Which services it reaches</legend>
       <div class="options">
         {choice('all', 'All services', 'Including services that are added later.')}
-        {choice('some', 'Only some services', 'It then cannot manage users either, whatever its scope.')}
+        {choice('some', 'Only some services', 'The token then cannot manage users either, whatever its scope.')}
       </div>
       {some && services.length > 0 && (
         <div class="options inner">

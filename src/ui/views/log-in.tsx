@@ -31,7 +31,7 @@ const PASSWORD_ONLY: LoginMethods = { password: true, providers: [] };
 /** Asks for name and password, and for a one-time password only when the account has one. */
 export function LogIn({ reason, arrival, onDone }: LogInProps) {
   const form = useRef<HTMLFormElement>(null);
-  const { busy, otp, faults, begin, refuse, fail, forgetOtp } = useFormState();
+  const { busy, otp, faults, begin, refuse, correct, fail, forgetOtp } = useFormState();
   const methods = useLoginMethods();
   useEffect(() => {
     document.title = 'Log in · Latchkey';
@@ -40,7 +40,9 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
   useEffect(() => {
     if (otp) focusInput(form.current, 'otp');
   }, [otp]);
-  useEffect(() => focusFirstError(form.current), [faults]);
+  useEffect(() => {
+    if (!faults.corrected) focusFirstError(form.current);
+  }, [faults]);
 
   const submit = async (event: Event) => {
     event.preventDefault();
@@ -85,7 +87,7 @@ export function LogIn({ reason, arrival, onDone }: LogInProps) {
       {reason === 'first' && arrival.failure !== null && !otp && <Problem>{explainLoginFailure(arrival.failure)}</Problem>}
       {faults.failure !== undefined && <Problem failure={faults.failure} />}
       {!otp && <Providers methods={methods} returnTo={arrival.returnTo} />}
-      {methods.password && <form ref={form} method="post" noValidate onSubmit={(event) => void submit(event)}>
+      {methods.password && <form ref={form} method="post" noValidate onInput={correct} onSubmit={(event) => void submit(event)}>
         <div hidden={otp}>
           <Field label="Login name" name="login" inputMode="email" autoComplete="username" spellcheck={false} autoCapitalize="none" error={faults.fields['login']} />
           <Field label="Password" name="password" type="password" autoComplete="current-password" error={faults.fields['password']} />

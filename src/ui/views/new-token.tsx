@@ -18,8 +18,10 @@ export function NewToken() {
   const form = useRef<HTMLFormElement>(null);
   const now = useNow();
   const [expiry, setExpiry] = useState<ExpiryValue>({ preset: firstPreset(caller.max_lifetime), day: '' });
-  const { busy, otp, faults, created, drop, create, missing, refuse } = useCreation();
-  useEffect(() => focusFirstError(form.current), [faults]);
+  const { busy, otp, faults, created, drop, create, missing, refuse, correct } = useCreation();
+  useEffect(() => {
+    if (!faults.corrected) focusFirstError(form.current);
+  }, [faults]);
   useEffect(() => {
     if (otp && !caller.one_time_password) form.current?.querySelector<HTMLInputElement>('[name="otp"]')?.focus();
   }, [otp, caller]); // prettier-ignore
@@ -56,7 +58,7 @@ export function NewToken() {
           onStored={() => {
             drop();
             const where = caller.may.list_tokens ? 'is in your list' : 'is created';
-            announce(`${nameOf(created)} ${where}. Its secret is gone from this page.`);
+            announce(`${nameOf(created)} ${where}. This page no longer has its secret.`);
             location.hash = LINKS.tokens;
           }}
         />
@@ -73,7 +75,7 @@ export function NewToken() {
       {!caller.may.list_tokens && (
         <p class="notice">Your role cannot list tokens, or revoke them here later. Choose a short expiry.</p>
       )}
-      <form ref={form} method="post" noValidate class="panel" onSubmit={(event) => void submit(event)}>
+      <form ref={form} method="post" noValidate class="panel" onInput={correct} onSubmit={(event) => void submit(event)}>
         {leavesPage && confirm}
         <Field label="Name" name="name" hint="Who uses it and where, like “deploy from CI”." maxLength={255} autoComplete="off" error={faults.fields['name']} />
         <ScopeField scopes={caller.scopes} error={faults.fields['scope']} />

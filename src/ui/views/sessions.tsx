@@ -135,7 +135,7 @@ function SessionCard({ session, now, onEnd }: SessionCardProps) {
             </dd>
           </div>
           <div>
-            <dt>Ends at the latest</dt>
+            <dt>Ends by</dt>
             <dd>
               <Moment time={session.ends_at} now={now} />
             </dd>

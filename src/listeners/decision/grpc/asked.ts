@@ -26,7 +26,7 @@ export function readCheck(
   split: FieldSplitter,
   maxSize: number,
 ): Asked | Refusal {
-  if (check === null) return malformedCheck('the message is no CheckRequest of envoy.service.auth.v3');
+  if (check === null) return malformedCheck('the message is not a CheckRequest of envoy.service.auth.v3');
   const http = check.attributes?.request?.http;
   if (http == null)
     return malformedCheck('attributes.request.http is missing; only HTTP requests are decided on');
@@ -46,10 +46,10 @@ export function readCheck(
 /** What is wrong with the attributes, in words for the operator of the proxy. */
 function attributesFault(http: HttpRequest): string | undefined {
   if (http.method.length === 0) return 'attributes.request.http.method is missing';
-  if (!isOf(TOKEN, http.method)) return 'attributes.request.http.method is no method';
+  if (!isOf(TOKEN, http.method)) return 'attributes.request.http.method is not a method';
   if (http.path.length === 0) return 'attributes.request.http.path is missing';
-  if (http.query.length > 0) return 'attributes.request.http.query is set; the query belongs into path';
-  if (http.fragment.length > 0) return 'attributes.request.http.fragment is set; no request has one';
+  if (http.query.length > 0) return 'attributes.request.http.query is set; put the query into path';
+  if (http.fragment.length > 0) return 'attributes.request.http.fragment is set; a request has none';
   if (http.headerMap !== null && http.headers.length > 0)
     return 'attributes.request.http has both headers and header_map';
   return undefined;

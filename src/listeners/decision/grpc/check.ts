@@ -127,6 +127,6 @@ function optionsOf(fields: readonly string[]): ReturnType<typeof setField>[] {
 function notUtf8(name: string): Refusal {
   return {
     refusal: 'malformed',
-    detail: `the field ${name} is no UTF-8, which Envoy cannot be told by gRPC`,
+    detail: `the field ${name} is not UTF-8, and cannot be sent to Envoy by gRPC`,
   };
 }
