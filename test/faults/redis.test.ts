@@ -228,7 +228,7 @@ t.test('TLS, a client certificate, and a user who may do no more than what is ne
   t.notMatch(first.server.stdout() + second.server.stdout(), /secret-of-redis/);
 
   const wrong = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1', store: { type: 'redis', url: `rediss://127.0.0.1:${tlsPort}`, username: 'latchkey', password: 'wrong', tls } });
-  t.match(await run(['user', 'list', '--config', wrong]), { code: 1, stderr: /^latchkey: Redis cannot answer \(.*\)\n$/ });
+  t.match(await run(['user', 'list', '--config', wrong]), { code: 1, stderr: /^latchkey: Redis cannot answer \(.*WRONGPASS.*\); check that Redis runs .*\n$/ });
   const untrusted = writeConfig(temporaryFolder(t), { upstream: 'http://127.0.0.1:1', store: { type: 'redis', url: `rediss://127.0.0.1:${tlsPort}` } });
   t.match(await run(['user', 'list', '--config', untrusted]), { code: 1, stderr: /Redis cannot answer/ });
 }); // prettier-ignore

@@ -177,9 +177,11 @@ async function closeServer(server: PublicServer, timeout: number): Promise<void>
   });
   // A connection that becomes idle after its last answer would otherwise stay until its keep-alive ends.
   let sweep: NodeJS.Timeout | undefined;
+  // A busy process may find the timer due before it reads what came: that connection is not idle.
+  const closeIdle = (): void => void setImmediate(() => server.closeIdleConnections());
   const grace = setTimeout(() => {
-    server.closeIdleConnections();
-    sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS);
+    closeIdle();
+    sweep = setInterval(closeIdle, IDLE_SWEEP_MS);
   }, IDLE_GRACE_MS);
   const limit = setTimeout(() => server.closeAllConnections(), timeout);
   for (const socket of server.tunnels) socket.destroy();
