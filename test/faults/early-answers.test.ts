@@ -81,7 +81,9 @@ async function exchange(behaviour: number, upload: number, pipelined: boolean): 
   const isRight =
     wanted === 0
       ? first === undefined && fault !== undefined
-      : (first === wanted || isLost) && fault === undefined && (second === undefined || (goesOn && second === 200));
+      : (first === wanted || isLost) &&
+        fault === undefined &&
+        (second === undefined || (goesOn && second === 200));
   const isServed = wanted === 0 || wanted === 502 || isLost || !goesOn || second === 200;
   return isRight && isServed && !client.text().includes('evil')
     ? undefined
