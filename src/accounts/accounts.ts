@@ -7,23 +7,26 @@ export interface Proof {
   readonly otp: string | undefined;
 }
 
-/** The result of checking a one-time password. `used`: it was right, but had been used before. */
+/** The result of checking a one-time password. `used`: correct, but already used before. */
 export type OtpVerdict = 'accepted' | 'missing' | 'wrong' | 'used';
 
 /**
- * What became of a proof. `wrong` stands for an unknown login as for a wrong password; `locked` and `needs_otp` are said
- * only behind a right password.
+ * The result of checking a proof.
+ *
+ * `wrong` covers both an unknown login and a wrong password. `locked` and `needs_otp` are reported
+ * only after a correct password.
  */
 export type Checked =
   | {
       readonly verdict: 'right';
       readonly user: User;
-      /** null when the account has no second factor. */
+      /** null if the account has no second factor. */
       readonly otp: 'accepted' | null;
     }
   | {
       readonly verdict: 'wrong';
-      /** Whose password it is not, for the audit log; null for nobody's. */ readonly user: User | null;
+      /** The user with this login, for the audit log; null for an unknown login. */
+      readonly user: User | null;
     }
   | { readonly verdict: 'locked'; readonly user: User | null }
   | {
@@ -32,16 +35,16 @@ export type Checked =
       readonly otp: Exclude<OtpVerdict, 'accepted'>;
     };
 
-/** Where users and their passwords are checked: the store, or an API that already has them. */
+/** Verifies users and their passwords, against the store or an external API. */
 export interface Accounts {
   /**
-   * Runs the check of a proof when its turn comes.
+   * Queues a check of a proof, and runs it in turn.
    *
-   * @throws Unavailable when too many wait; nothing was done then
+   * @throws Unavailable if the queue is full; the check did not run
    */
   enqueue<T>(work: () => Promise<T>): Promise<T>;
-  /** Checks a proof. Run it in its turn. */
+  /** Checks a proof; call it from work passed to {@link Accounts.enqueue}. */
   check(proof: Proof): Promise<Checked>;
-  /** Called, in the same turn, with a user who logged in with a password. */
+  /** Called after a successful password login, in the same queued work. */
   loggedIn(user: User, password: string): Promise<void>;
 }

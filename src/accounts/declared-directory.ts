@@ -1,27 +1,35 @@
 import type { EpochMs } from '../domain/time.js';
 import type { Customer } from '../domain/user.js';
 
-/** A legacy key, plain or as its SHA-256 in hexadecimal. */
+/** A legacy key, in plain text or as its SHA-256 in hexadecimal. */
 export interface LegacyKey {
   readonly customer_id: string;
   readonly key?: string | null | undefined;
   readonly key_sha256?: string | null | undefined;
 }
 
-/** What a directory file declares. */
+/** The contents of a directory file. */
 export interface Directory {
   readonly customers: readonly Customer[];
   readonly services: readonly { readonly id: string; readonly customer_id: string; readonly name: string }[];
   readonly users: readonly DirectoryUser[];
-  /** Absent: the legacy keys in the store are left as they are. */
+  /** Absent: the legacy keys in the store stay as they are. */
   readonly legacy_keys?: readonly LegacyKey[] | undefined;
-  /** Absent: none, so that those in the store are revoked. */
+  /** Absent: no tokens; those in the store are revoked. */
   readonly tokens?: readonly DeclaredToken[];
-  /** Longest lifetime of a declared token from when it is first applied, milliseconds; absent or null is no limit. */
+  /**
+   * Maximum lifetime of a declared token in milliseconds, from when it is first applied.
+   *
+   * Absent or null: no limit.
+   */
   readonly max_token_lifetime?: number | null;
 }
 
-/** A user of a directory file; `password` or `password_hash`, or neither for one who can't log in. */
+/**
+ * A user of a directory file.
+ *
+ * It has `password`, `password_hash`, or neither if the user cannot log in.
+ */
 export interface DirectoryUser {
   readonly id: string;
   readonly customer_id: string;
@@ -34,21 +42,25 @@ export interface DirectoryUser {
   readonly locked: boolean;
 }
 
-/** A token of a directory file: a service account, known by the SHA-256 of its secret in hexadecimal. */
+/**
+ * A token of a directory file, for a service account.
+ *
+ * The file contains only the SHA-256 of its secret, in hexadecimal.
+ */
 export interface DeclaredToken {
   readonly id: string;
   readonly user_id: string;
   readonly name: string;
   readonly secret_sha256: string;
   readonly scope: readonly string[];
-  /** Absent: it is not restricted to services. */
+  /** Absent: not restricted to services. */
   readonly services?: readonly string[] | undefined;
-  /** Absent: it does not expire, or as late as the limit allows. */
+  /** Absent: no expiry, or the latest that the limit allows. */
   readonly expires_at?: EpochMs | undefined;
-  /** Absent: it has no request rate of its own. */
+  /** Absent: no request rate of its own. */
   readonly rate?: string | undefined;
-  /** Absent: it is accepted from any address, as far as it has no others by default. */
+  /** Absent: accepted from any address, unless there is a default restriction. */
   readonly addresses?: readonly string[] | undefined;
-  /** Absent: it is not. */
+  /** Absent: not suspended. */
   readonly suspended?: boolean;
 }

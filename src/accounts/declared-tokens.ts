@@ -11,15 +11,17 @@ export interface DeclaredTokensPlan {
   readonly put: readonly Token[];
   /** Ids of tokens that the file no longer declares. */
   readonly revoke: readonly string[];
-  /** Ids in the file that were revoked, and stay revoked. */
+  /** Ids in the file that were revoked and stay revoked. */
   readonly staysRevoked: readonly string[];
 }
 
 /**
- * Works out what brings the store to the declared tokens. To take a token, or its secret, out of the file is to revoke it,
- * and neither comes back by being declared again.
+ * Computes the changes that make the store match the declared tokens.
  *
- * @param known the declared tokens of the store, by id
+ * Removing a token, or its secret, from the file revokes it. Neither comes back when it is declared
+ * again.
+ *
+ * @param known the declared tokens in the store, by id
  */
 export async function planDeclaredTokens(
   { tokens = [], max_token_lifetime: maxLifetime = null }: Directory,
@@ -30,7 +32,7 @@ export async function planDeclaredTokens(
   const records = tokens.map((entry) => recordOf(entry, known.get(entry.id), maxLifetime, now));
   const revoked = new Set(await store.filterRevoked(records.flatMap(namesOfRevoked)));
   const declared = new Map(records.map((record) => [record.id, record]));
-  // What one entry gives up is revoked before another one could declare it.
+  // A secret that one entry gives up is revoked before another entry could declare it.
   for (const before of known.values())
     if (declared.get(before.id)?.digest !== before.digest) revoked.add(before.digest);
   const [staysRevoked, wanted]: [string[], Token[]] = [[], []];
@@ -54,7 +56,7 @@ function recordOf(
 ): Token {
   const createdAt = before?.createdAt ?? wholeSecond(now);
   const services = entry.services ?? [];
-  // A limit that is set later does not shorten existing tokens.
+  // A limit that is introduced later does not shorten existing tokens.
   const limit = maxLifetime === null ? Infinity : wholeSecond(createdAt + maxLifetime);
   const latest = before === undefined ? limit : Math.max(limit, before.expiresAt ?? Infinity);
   const expiresAt = Math.min(entry.expires_at ?? Infinity, latest);
@@ -81,7 +83,7 @@ function restrictionsOf({ rate, addresses, suspended }: DeclaredToken): Pick<Tok
   return restrictions === undefined ? {} : { restrictions };
 }
 
-/** One that has expired is not added: it would be removed again after a while. */
+/** An expired token is not added: it would soon be removed again. */
 function isToWrite(record: Token, before: Token | undefined, now: EpochMs): boolean {
   if (before === undefined) return !isExpired(record, now);
   const { updatedAt: _, ...declared } = record;

@@ -8,7 +8,7 @@ import { globalApiTokenUser } from './legacy-keys.js';
 import type { Passwords } from './passwords.js';
 import type { Sealer } from './sealing.js';
 
-/** Makes records of users as a directory declares them. */
+/** Creates user records from the users that a directory declares. */
 export class DeclaredUsers {
   readonly #passwords: Passwords;
   readonly #sealer: Sealer;
@@ -18,7 +18,7 @@ export class DeclaredUsers {
     this.#sealer = sealer;
   }
 
-  /** The records of those users who are not as declared. */
+  /** Returns new records for the users whose stored record differs from the declaration. */
   async changed(
     declared: readonly DirectoryUser[],
     known: ReadonlyMap<string, User>,
@@ -67,7 +67,11 @@ export class DeclaredUsers {
   }
 }
 
-/** The owners of legacy keys to add, and those that were to be deleted with a customer that is declared again. */
+/**
+ * Returns the owners of legacy keys to write.
+ *
+ * These are new ones, and those pending deletion whose customer is declared again.
+ */
 export function changedKeyOwners(
   { customers, legacy_keys: keys = [] }: Directory,
   known: ReadonlyMap<string, User>,

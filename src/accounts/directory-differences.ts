@@ -6,7 +6,7 @@ import { isGlobalApiTokenUser } from './legacy-keys.js';
 import type { AuditEvent, AuditOutcome } from '../domain/audit.js';
 import { tokenCreatedEvent, tokenRevokedEvent } from './token-audit-events.js';
 
-/** Everything of the store that a directory file can declare, by id. */
+/** Everything in the store that a directory file can declare, by id. */
 export interface Known {
   readonly customers: ReadonlyMap<string, Customer>;
   readonly services: ReadonlyMap<string, Service>;
@@ -17,15 +17,15 @@ export interface Known {
   readonly declaredTokens: ReadonlyMap<string, Token>;
 }
 
-/** One thing that a directory changes, for people to read. It never holds a secret. */
+/** One change that a directory makes, described for people. It never contains a secret. */
 export interface Difference {
   readonly change: 'add' | 'update' | 'remove';
   readonly kind: 'customer' | 'service' | 'user' | 'legacy_keys' | 'token';
-  /** Id of the record; of legacy keys, that of their customer. */
+  /** Id of the record; for legacy keys, the id of their customer. */
   readonly id: string;
-  /** What it is or what changes about it, like `role engineer -> billing`. */
+  /** What the record is, or what changes about it, such as `role engineer -> billing`. */
   readonly details: readonly string[];
-  /** A declared token that is added, with its owner's customer. */
+  /** A declared token to be added, with its owner's customer. */
   readonly created?: { readonly token: Token; readonly customerId: string };
 }
 
@@ -152,10 +152,14 @@ function removals(
   return (ids ?? []).map((id) => ({ change: 'remove', kind, id, details: [nameOf(id) ?? ''] }));
 }
 
-/** Most ids that are named in one entry. */
+/** Maximum number of ids in one audit log entry. */
 const MAX_NAMED = 100;
 
-/** The audit events of an applied directory: all of it, and each token that it adds or revokes; none without a change. */
+/**
+ * Returns the audit events of an applied directory; none if nothing changed.
+ *
+ * There is one event for the whole directory, and one for each token that it adds or revokes.
+ */
 export function directoryAuditEvents(
   differences: readonly Difference[],
   outcome: AuditOutcome = 'success',

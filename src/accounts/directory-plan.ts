@@ -11,20 +11,20 @@ import { slicesOf } from './directory-slices.js';
 import { globalApiTokenUser, isGlobalApiTokenUser, isMoved, legacyTokens, staleKeys } from './legacy-keys.js';
 import { hasActiveTokens, pendingDeletionOf } from './pending-deletions.js';
 
-/** What has to be written to make the store match a directory, for the store and for people. */
+/** The changes that make the store match a directory, for the store and for people. */
 export interface Plan {
   readonly changes: Changes;
-  /** The same in the steps in which it is written; none when there is nothing to write. */
+  /** The same changes, in the steps in which they are written; empty if there are none. */
   readonly slices: readonly Changes[];
-  /** Empty when the store is as declared. */
+  /** Empty if the store matches the directory. */
   readonly differences: readonly Difference[];
-  /** Ids of users that the directory does not name and whose active tokens keep them from being deleted. */
+  /** Ids of undeclared users who cannot be deleted because they have active tokens. */
   readonly pendingDeletions: readonly string[];
-  /** Ids of declared tokens that were revoked, and stay so. */
+  /** Ids of declared tokens that were revoked and stay revoked. */
   readonly revokedTokens: readonly string[];
 }
 
-/** Works out what has to be written to make the store match a directory. */
+/** Computes the changes that make the store match a directory. */
 export class DirectoryPlanner {
   readonly #store: Pick<Store, 'tokens' | 'directory'>;
   readonly #users: DeclaredUsers;
@@ -34,7 +34,7 @@ export class DirectoryPlanner {
     this.#users = users;
   }
 
-  /** A record that is as declared is not part of it. */
+  /** Returns the plan; records that already match are not part of it. */
   async plan(directory: Directory, now: EpochMs): Promise<Plan> {
     const known = await this.#readStore();
     const declared = idSets(directory);
@@ -124,7 +124,11 @@ export class DirectoryPlanner {
   }
 }
 
-/** Whom no directory names, and who stays while the customer does: owners of legacy keys, and users of providers. */
+/**
+ * Whether an undeclared user stays as long as the customer does.
+ *
+ * True for owners of legacy keys and users of OpenID Connect providers, whom no directory declares.
+ */
 function isKeptUndeclared(user: User): boolean {
   return isGlobalApiTokenUser(user) || user.provider !== undefined;
 }

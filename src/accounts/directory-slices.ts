@@ -2,14 +2,18 @@ import { loginKey, type User } from '../domain/user.js';
 import { partsOf } from '../store/parts.js';
 import type { Changes } from '../store/directory-store.js';
 
-/** So many users or tokens are written in one step: about 10 ms of the store, in which nobody else writes. */
+/**
+ * Maximum number of users or tokens written in one step.
+ *
+ * A step takes about 10 ms, in which no one else can write to the store.
+ */
 export const SLICE = 500;
 
 /**
- * Splits a large change, so that a store is never held for long. A small one stays in one piece.
+ * Splits a large change so that it never blocks the store for long. A small one stays whole.
  *
- * The first slice holds all that can be refused for what others wrote: removals, and logins that change hands. What is
- * left only adds to it or updates one user at a time.
+ * The first slice contains everything that a concurrent change can make fail: removals, and logins
+ * that change hands. The other slices only add records or update single users.
  */
 export function slicesOf(changes: Changes, known: ReadonlyMap<string, User>): Changes[] {
   const { users = [], tokens = [], declared = [], removeCustomers = [], ...rest } = changes;

@@ -11,12 +11,16 @@ import type { Passwords } from './passwords.js';
 import { isPassingRefusal } from './refused-change.js';
 import type { Sealer } from './sealing.js';
 
-/** Somebody may change a user between the plan and the write; then it is worked out anew, this often. */
+/**
+ * Maximum attempts to apply a directory.
+ *
+ * The plan is computed again if a user was changed between the plan and the write.
+ */
 const MAX_ATTEMPTS = 3;
 
-/** Whether a directory was applied is not known, or only a part of it was. */
+/** A directory was only partly applied, or it is unknown whether it was applied. */
 export class DirectoryUnconfirmed extends OutcomeUnknown {
-  /** What may have been written. */
+  /** The changes that may have been written. */
   readonly differences: readonly Difference[];
 
   constructor(cause: StoreUnavailable, differences: readonly Difference[], partly: boolean) {
@@ -25,17 +29,19 @@ export class DirectoryUnconfirmed extends OutcomeUnknown {
   }
 }
 
-/** The change was not applied, because others kept writing at the same time. */
+/** The change was not applied, due to the state of the store or repeated concurrent changes. */
 export interface NotApplied {
   readonly refused: ChangeRefused;
-  /** Whether parts of a large directory were written before. */
+  /** Whether some slices of a large directory had already been written. */
   readonly partly: boolean;
   readonly differences: readonly Difference[];
 }
 
 /**
- * Makes the store match a directory: all of it, or nothing. Between the slices of a large one, other requests are
- * served, and read some of it before the rest is written.
+ * Makes the store match a directory.
+ *
+ * A small directory is applied entirely or not at all. Between the slices of a large one, other
+ * requests are served and may read a partly applied directory.
  */
 export class DirectoryApplier {
   readonly #store: Pick<Store, 'tokens' | 'directory'>;
@@ -46,7 +52,11 @@ export class DirectoryApplier {
     this.#planner = new DirectoryPlanner(store, new DeclaredUsers(passwords, sealer));
   }
 
-  /** Writes what differs. Returns that, or why it could not be written. @throws DirectoryUnconfirmed, StoreUnavailable */
+  /**
+   * Writes the differences. Returns the plan, or why it could not be written.
+   *
+   * @throws DirectoryUnconfirmed, StoreUnavailable
+   */
   async apply(directory: Directory, now: EpochMs): Promise<Plan | NotApplied> {
     let partly = false;
     for (let attempts = 1; ; attempts++) {
@@ -67,7 +77,7 @@ export class DirectoryApplier {
     }
   }
 
-  /** Works out what differs, and writes nothing. */
+  /** Computes the differences without writing anything. */
   async plan(directory: Directory, now: EpochMs): Promise<Plan> {
     return this.#planner.plan(directory, now);
   }

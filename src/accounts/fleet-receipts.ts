@@ -3,21 +3,21 @@ import { newId } from '../domain/secret.js';
 import { StoreUnavailable } from '../store/faults.js';
 import { type FleetStore, LIVE_MS, type LiveMember } from '../store/fleet-store.js';
 
-/** A sidecar that has not dropped what ended is waited for this long, in milliseconds. */
+/** Maximum wait for sidecars to drop what was revoked, in milliseconds. */
 const WAIT_MS = 5_000;
-/** How often answers are looked for: soon at first, then less often. */
+/** Poll interval for answers, in milliseconds; doubles from the first to the maximum. */
 const FIRST_LOOK_MS = 2;
 const MAX_LOOK_MS = 25;
-/** How often it is looked for processes that ended meanwhile. */
+/** How often the list of live processes is read again, in milliseconds. */
 const LIST_MS = 250;
 
-/** Which sidecars have dropped what ended. */
+/** Which sidecars have dropped what was revoked. */
 export interface FleetReceipt {
-  /** How many were up when it ended. */
+  /** Number of sidecars that were up at the revocation. */
   readonly sidecars: number;
-  /** Milliseconds until the last of those that have dropped it was known to; null when none has. */
+  /** Milliseconds from the revocation to the last confirmation; null if there was none. */
   readonly slowestMs: number | null;
-  /** Those that have not, by name. */
+  /** The sidecars that have not confirmed, by name. */
   readonly missing: readonly MissingSidecar[];
 }
 
@@ -27,20 +27,23 @@ interface MissingSidecar {
   readonly heartbeatAge: number;
 }
 
-/** What this process knows of the fleet without asking the store. */
+/** What this process knows about the fleet without asking the store. */
 export interface KnownFleet {
-  /** The processes that were live at its latest heartbeat. */
+  /** The processes that were live at this process's latest heartbeat. */
   readonly members: readonly LiveMember[];
-  /** Itself; null when it serves nobody. */
+  /** This process; null if it does not serve requests. */
   readonly self: LiveMember | null;
 }
 
 /**
- * Waits until every sidecar has dropped what just ended: its cache, and the streams that it let in. All times are those of
- * this process's monotonic clock.
+ * Waits until every sidecar has dropped what was just revoked.
  *
- * A sidecar has dropped it when all of its processes answer a question that was asked after the revocation. One that ends
- * meanwhile holds nothing any more; one that starts meanwhile reads the store anew.
+ * A sidecar drops it from its cache and ends the streams that it allowed. All times are from this
+ * process's monotonic clock.
+ *
+ * A sidecar is done when all of its processes answer a question that was asked after the
+ * revocation. A process that ends in the meantime no longer holds anything; one that starts reads
+ * the store afresh.
  */
 export class FleetReceipts {
   readonly #store: FleetStore;
@@ -78,7 +81,7 @@ export class FleetReceipts {
     return pending.receipt();
   }
 
-  /** Those that are live. Where the store can't tell, those that this process knew last. */
+  /** Returns the live processes, or those last known to this process if the store cannot tell. */
   async #members(until: number): Promise<FoundMembers> {
     const { members, self } = this.#known();
     const late = new AbortController();
@@ -94,10 +97,10 @@ export class FleetReceipts {
   }
 }
 
-/** The processes that are waited for. */
+/** The processes to wait for. */
 interface FoundMembers {
   readonly all: readonly LiveMember[];
-  /** Those of which the store said just now that they are live. */
+  /** Those that the store has just reported as live. */
   readonly listed: readonly LiveMember[];
 }
 
@@ -123,7 +126,7 @@ class Pending {
     for (const id of ids) if (this.#waiting.delete(id)) this.#slowest = ms;
   }
 
-  /** Notes who left: who is not live any more though its heartbeats are not too old. */
+  /** Marks processes that left: no longer live although their last heartbeat is recent enough. */
   compare(live: readonly LiveMember[], ms: number): void {
     const elapsed = performance.now() - this.#startedAt;
     const ids = new Set(live.map(({ id }) => id));

@@ -1,18 +1,22 @@
-/** What argon2id is given: KiB of memory and passes over it, on one lane. */
+/** Parameters of argon2id: memory in KiB and number of passes, on one lane. */
 export interface HashParameters {
   readonly memoryCost: number;
   readonly timeCost: number;
 }
 
-/** Where password hashes are computed. */
+/** Computes password hashes. */
 export interface Hasher {
-  /** Makes the PHC string of a password. */
+  /** Returns the PHC string of a password. */
   hash(password: string, parameters: HashParameters): Promise<string>;
-  /** Whether a password is the one behind a PHC string; false for a string that is none. */
+  /** Whether a password matches a PHC string; false if the string is not valid. */
   verify(phc: string, password: string): Promise<boolean>;
 }
 
-/** Hashes in this process, for commands. Its native code is loaded at the first password: most commands never see one. */
+/**
+ * Hashes in this process, for commands.
+ *
+ * The native code is loaded for the first password: most commands never see one.
+ */
 export const localHasher: Hasher = {
   hash: async (password, parameters) => {
     const { hash } = await import('@node-rs/argon2');

@@ -10,12 +10,14 @@ import type { Accounts, Checked, Proof } from './accounts.js';
 import { isGlobalApiTokenUser } from './legacy-keys.js';
 import { passwordsBusy } from './passwords.js';
 
-/** Longest answer that is read, in bytes. */
+/** Maximum size of a response, in bytes. */
 const MAX_ANSWER = 64 * 1024;
 const MAX_CONNECTIONS = 32;
-/** Logins that wait beyond this are refused at once, so that a flood can't fill memory. */
+/**
+ * Maximum queued logins. Further ones are refused immediately, so that a flood cannot fill memory.
+ */
 const MAX_WAITING = 64;
-/** Two logins of one user at once may both want to store the answer that they got. */
+/** Maximum attempts to store a user: concurrent logins of one user may both try to. */
 const MAX_ATTEMPTS = 3;
 
 type Settings = NonNullable<Config['directory']['http']>;
@@ -42,9 +44,9 @@ async function openClient(timeout: number) {
 }
 
 /**
- * Users that an API of the operator knows: it is asked at every login, and no answer is used twice.
+ * Users from an external API, which is asked at every login; no response is reused.
  *
- * What it says of a user is kept as the user's record, because tokens and sessions are checked against it.
+ * The response is stored as the user's record, because tokens and sessions are checked against it.
  */
 export class HttpAccounts implements Accounts {
   readonly #directory: DirectoryStore;
@@ -62,7 +64,7 @@ export class HttpAccounts implements Accounts {
     return this.#limit(work);
   }
 
-  /** @throws Unavailable when the source can't answer, or not in a way that is understood */
+  /** @throws Unavailable if the source does not respond, or its response is not valid */
   async check(proof: Proof): Promise<Checked> {
     const account = await this.#ask(proof);
     if (account === 'wrong') return { verdict: account, user: await this.#known(proof.login) };
@@ -70,12 +72,12 @@ export class HttpAccounts implements Accounts {
     if (account === 'needs_otp') return { verdict: account, user: await this.#known(proof.login), otp };
     const user = await this.#keep(account, proof.login);
     if (user.locked) return { verdict: 'locked', user };
-    // A source that answers 200 vouches for the code that it was sent; without one it can't have.
+    // A 200 response vouches for the one-time password in the request; without one, it cannot.
     if (account.two_factor !== true) return { verdict: 'right', user, otp: null };
     return proof.otp ? { verdict: 'right', user, otp: 'accepted' } : { verdict: 'needs_otp', user, otp };
   }
 
-  /** The source keeps the passwords. */
+  /** No-op: the source stores the passwords. */
   async loggedIn(): Promise<void> {}
 
   async #known(login: string): Promise<User | null> {
@@ -119,13 +121,17 @@ export class HttpAccounts implements Accounts {
   }
 
   #unavailable(reason: string, cause?: unknown): Unavailable {
-    // A user, a password or a query may be a credential.
+    // The user info, password or query of the URL may be a credential.
     const { origin, pathname } = new URL(this.#settings.url);
     const message = `directory.http: ${origin}${pathname}: ${reason}`;
     return new Unavailable({ refusal: 'account_source_unavailable' }, message, { cause });
   }
 
-  /** Refuses an id that stands for somebody else here, whose tokens would get another customer or role. */
+  /**
+   * Rejects an id that belongs to a different user here.
+   *
+   * That user's tokens would otherwise get another customer or role.
+   */
   #refuseClash(account: Account, before: User | undefined): void {
     if (before === undefined) return;
     if (isGlobalApiTokenUser(before)) throw this.#ownsLegacyKeys(before);
@@ -141,7 +147,7 @@ export class HttpAccounts implements Accounts {
     return this.#unavailable(`the user ${id} owns legacy keys and cannot log in`);
   }
 
-  /** Writes down what the source says of a user, when it is new. */
+  /** Stores the source's answer about a user if it differs from the record. */
   async #keep(account: Account, login: string): Promise<User> {
     for (let attempts = 1; ; attempts++) {
       const now = Date.now();
@@ -187,7 +193,7 @@ function userOf(account: Account, login: string, before: User | undefined, now: 
   };
 }
 
-/** Somebody else has the login now, so this user, whom the source knew by it before, gives it up. */
+/** Frees the login of a user whom the source previously knew by it; another user has it now. */
 function withoutLogin(user: User, now: number): User {
   return { ...user, login: `${user.login}#${user.id}`, updatedAt: Math.max(now, user.updatedAt + 1) };
 }

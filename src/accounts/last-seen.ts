@@ -6,17 +6,22 @@ import type { SessionUse, TokenUse } from '../domain/token.js';
 import type { UsageStore } from '../store/usage-store.js';
 import type { Uses } from '../store/usage-store.js';
 
-/** A session's activity is written at most this often, so the idle timeout is exact to it. */
+/**
+ * Maximum interval between writes of a session's activity, in milliseconds.
+ *
+ * The idle timeout is accurate to within it.
+ */
 const SESSION_TOUCH_MS = 60_000;
-/** Most uses that are kept while they can't be written; beyond that, the oldest are dropped. */
+/** Maximum uses to keep while they cannot be written; the oldest are dropped. */
 const MAX_KEPT = 100_000;
 const NOTHING: Uses = { tokens: new Map(), sessions: new Map() };
 
 /**
- * Remembers the last use of tokens and sessions and writes them down together, so that a request costs no write.
+ * Buffers the last use of tokens and sessions and writes it in batches.
  *
- * What was used since the last write is lost when the process is killed; a drain writes it. While the store is away
- * uses are kept, up to {@link MAX_KEPT} of tokens and as many of sessions.
+ * A request therefore costs no write. Uses since the last write are lost if the process is killed;
+ * a drain writes them. While the store is unavailable, up to {@link MAX_KEPT} uses of tokens and as
+ * many of sessions are kept.
  */
 export class LastSeen {
   readonly #usage: Pick<UsageStore, 'recordUses'>;
@@ -25,14 +30,15 @@ export class LastSeen {
   readonly #timer: NodeJS.Timeout;
   #tokens = new Map<string, TokenUse>();
   #sessions = new Map<string, SessionUse>();
-  /** Uses that are being written to the store. */
+  /** Uses whose write to the store is in progress. */
   #leaving: Uses = NOTHING;
   #writing: Promise<void> = Promise.resolve();
 
   /**
    * @param interval milliseconds between writes (`tokens.last_seen_interval`)
-   * @param idleTimeout milliseconds (`sessions.idle_timeout`); a tenth of it bounds how coarse session activity is
-   * @param onError called when a write failed; its uses are kept for the next one
+   * @param idleTimeout milliseconds (`sessions.idle_timeout`); session activity is recorded at
+   *   intervals of at most a tenth of it
+   * @param onError called after a failed write; its uses are kept for the next one
    */
   constructor(
     usage: Pick<UsageStore, 'recordUses'>,
@@ -47,7 +53,7 @@ export class LastSeen {
   }
 
   note(subject: Subject, ip: string, userAgent: string | undefined, now: EpochMs): void {
-    // A JWT has no record that could hold its last use.
+    // A JWT has no record that could store its last use.
     if (subject.credential === 'jwt') return;
     if (subject.credential !== 'session') {
       this.#tokens.set(subject.token.id, useOf(ip, userAgent, now));
@@ -57,24 +63,24 @@ export class LastSeen {
     }
   }
 
-  /** A token's last use that is not written yet, as far as this process knows. */
+  /** Returns a token's last use that this process has not written yet. */
   pending(tokenId: string): TokenUse | undefined {
     return this.#tokens.get(tokenId) ?? this.#leaving.tokens.get(tokenId);
   }
 
-  /** When a session was last active: as written, or later by what is not written yet. */
+  /** Returns when a session was last active, including activity that is not written yet. */
   sessionSeenAt(session: { digest: string; lastSeenAt: EpochMs }): EpochMs {
     const use = this.#sessions.get(session.digest) ?? this.#leaving.sessions.get(session.digest);
     return Math.max(session.lastSeenAt, use?.at ?? 0);
   }
 
-  /** Writes what was noted. On failure it is kept and thrown. */
+  /** Writes the buffered uses. On failure they are kept and the error is thrown. */
   async flush(): Promise<void> {
     this.#writing = this.#writing.catch(() => undefined).then(() => this.#write());
     return this.#writing;
   }
 
-  /** Writes what is left and stops. */
+  /** Writes the remaining uses and stops. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.flush();
@@ -102,7 +108,7 @@ function newest<Use extends TokenUse>(uses: readonly (readonly [string, Use])[])
   return new Map(uses.slice(-MAX_KEPT).map(([id, use]) => [id, withOwnTexts(use)]));
 }
 
-/** Uses are many, and the heads of their requests are larger. */
+/** Many uses may be kept, and a substring would keep the whole head of its request alive. */
 function withOwnTexts<Use extends TokenUse>(use: Use): Use {
   const { ip, userAgent } = use;
   return { ...use, ip: ownCopy(ip), userAgent: userAgent === null ? null : ownCopy(userAgent) };

@@ -4,7 +4,11 @@ import type { Token } from '../domain/token.js';
 import { GLOBAL_API_TOKEN, KEY_OWNER_LOGIN, type User } from '../domain/user.js';
 import type { Directory, LegacyKey } from './declared-directory.js';
 
-/** The user who owns a customer's migrated legacy keys: no password, so it can't log in. */
+/**
+ * Returns the user that owns a customer's migrated legacy keys.
+ *
+ * It has no password, so nobody can log in as this user.
+ */
 export function globalApiTokenUser(customerId: string, now: EpochMs): User {
   return {
     id: derivedId('global-api-token', customerId),
@@ -25,7 +29,11 @@ export function isGlobalApiTokenUser(user: Pick<User, 'id' | 'customerId'>): boo
   return user.id === globalApiTokenUser(user.customerId, 0).id;
 }
 
-/** The token that a legacy key becomes: global scope, every service of the account. The key itself is not kept. */
+/**
+ * Returns the token for a legacy key: global scope, every service of the customer.
+ *
+ * The key itself is not stored.
+ */
 function legacyToken(entry: LegacyKey, userId: string, now: EpochMs): Token {
   const digest = entry.key == null ? digestFromHex(entry.key_sha256 ?? '') : digestOf(entry.key);
   const createdAt = Math.floor(now / 1000) * 1000;
@@ -44,7 +52,7 @@ function legacyToken(entry: LegacyKey, userId: string, now: EpochMs): Token {
   };
 }
 
-/** The tokens of the declared legacy keys, by digest. */
+/** Returns the tokens of the declared legacy keys, by digest. */
 export function legacyTokens({ legacy_keys: keys = [] }: Directory, now: EpochMs): Map<string, Token> {
   const owners = new Map<string, string>();
   const tokens = new Map<string, Token>();
@@ -58,14 +66,14 @@ export function legacyTokens({ legacy_keys: keys = [] }: Directory, now: EpochMs
   return tokens;
 }
 
-/** Ids of the tokens of legacy keys that are not declared any more, or for another customer. */
+/** Returns the token ids of legacy keys that are undeclared or declared for another customer. */
 export function staleKeys(declared: ReadonlyMap<string, Token>, known: ReadonlyMap<string, Token>): string[] {
   return [...known.values()]
     .filter((token) => !declared.has(token.digest) || isMoved(token, declared.get(token.digest)))
     .map(({ id }) => id);
 }
 
-/** Whether a legacy key is another customer's: each customer has an owner of its keys. */
+/** Whether a legacy key moved to another customer: each customer has its own owner of keys. */
 export function isMoved(before: Token | undefined, after: Token | undefined): boolean {
   return before !== undefined && after !== undefined && before.userId !== after.userId;
 }

@@ -13,9 +13,11 @@ export function succeededLogin({ user, otp }: Right): AuditEvent[] {
 }
 
 /**
- * The audit event of a failed login. It leaves out the login name: people type passwords there.
+ * Returns the audit events of a failed login.
  *
- * @param wait seconds that the next try has to wait; 0 when it need not
+ * They omit the login name, because people type passwords there.
+ *
+ * @param wait seconds before the next attempt is allowed; 0 if there is no wait
  */
 export function failedLogin(checked: Failed, wait: number): AuditEvent[] {
   const target = idsOf(checked.user);
@@ -31,7 +33,7 @@ export function failedLogin(checked: Failed, wait: number): AuditEvent[] {
   return auditEvents;
 }
 
-/** An attempt that came too early and was not checked. */
+/** Returns the audit event of an attempt that came too early and was not checked. */
 export function throttled(wait: number): AuditEvent {
   return { event: 'login.throttled', outcome: 'denied', retry_after: wait };
 }

@@ -8,61 +8,87 @@ import type { AttemptLimit, LoginThrottleStore } from '../store/login-throttle-s
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 
-/** One network may fail this many times as often as one account: offices share one address. */
+/** Allowed failures of a network, as a multiple of an account's: offices share one address. */
 const PER_NETWORK = 20;
-/** An IPv6 client may own a whole /64, and its site a /56 or a /48 (RFC 6177): these get more. */
+/**
+ * Multiples for IPv6 networks by prefix length in bytes; wider networks get more.
+ *
+ * An IPv6 client may own an entire /64, and its site a /56 or a /48 (RFC 6177).
+ */
 const IPV6_NETWORKS = [
   { bytes: 8, times: PER_NETWORK },
   { bytes: 7, times: 4 * PER_NETWORK },
   { bytes: 6, times: 16 * PER_NETWORK },
 ] as const;
 
-/** Counts are kept for so many of their longest waits, so that waiting is no way to have them forgotten. */
+/**
+ * How long counts are kept, as a multiple of their longest wait.
+ *
+ * Waiting alone must not reset them.
+ */
 const FORGET_AFTER_WAITS = 4;
 
-/** Wrong one-time passwords in a row at which no further one is looked at. */
+/** Consecutive wrong one-time passwords after which no further one is checked. */
 const MAX_CODES = 100;
 const CODES_KEPT_MS = 30 * DAY_MS;
 
-/** How long an address that an account logged in from is remembered. */
+/** How long an address from which an account logged in is remembered. */
 const KNOWN_MS = 30 * DAY_MS;
 
-/** Logins of one account and from one network in a window, right ones as well: sessions are not made without bound. */
+/**
+ * Maximum logins of one account and from one network per window, successful ones included.
+ *
+ * It bounds the number of sessions.
+ */
 const WINDOW_MS = 5 * MINUTE_MS;
 const PER_ACCOUNT_IN_WINDOW = 1_000;
 const PER_NETWORK_IN_WINDOW = 10_000;
 
-/** How many guesses are free, and the longest wait. */
+/** The number of free guesses and the longest wait. */
 export type ThrottleSettings = Pick<Config['login'], 'max_failures' | 'lockout'>;
 
-/** What is counted of an attempt. */
+/** The parts of a login attempt by which it is counted. */
 export interface Attempted {
   readonly login: string;
   /** IP address of the client. */
   readonly address: string;
-  /** Whether a one-time password came along. */
+  /** Whether the attempt includes a one-time password. */
   readonly hasCode: boolean;
 }
 
-/** How a reserved attempt ended: nothing was guessed, a one-time password was, or it was let in. */
+/**
+ * How a reserved attempt ended.
+ *
+ * `unjudged` and `right_password`: nothing was guessed. `wrong_code`: a one-time password was
+ * guessed. `let_in`: the login succeeded.
+ */
 export type Ending = 'unjudged' | 'right_password' | 'wrong_code' | 'let_in';
 
-/** An attempt that counts as a failure already. */
+/** An attempt that already counts as a failure. */
 export interface Reservation {
-  /** Takes the attempt back: it was not a wrong password. Otherwise it stays counted. */
+  /**
+   * Takes the attempt out of the counts because its password was not wrong.
+   *
+   * An attempt that is never settled stays counted.
+   */
   settle(ending: Ending, now: EpochMs): Promise<void>;
-  /** Seconds that the next try has to wait, once this one stays counted; 0 when it need not. */
+  /**
+   * Returns the seconds until the next attempt if this one stays counted; 0 if there is no wait.
+   */
   nextWait(now: EpochMs): Promise<number>;
 }
 
 /**
- * Slows down guessing: after `max_failures` failed logins of an account each further one doubles the wait, from one second
- * up to `lockout`. The same holds for the network of a client, with a larger allowance.
+ * Slows down password guessing.
  *
- * An attempt is counted before its password is looked at, and taken back when it was right. Unknown accounts are counted
- * like known ones, so that the answers tell nothing about which exist. An address that logged in to an account before has a
- * count of its own there, so that strangers can't keep a person out. Wrong one-time passwords are counted apart, for
- * whoever gets so far knows the password.
+ * After `max_failures` failed logins of an account, each further failure doubles the wait, from one
+ * second up to `lockout`. The same applies to the client's network, with a larger allowance.
+ *
+ * An attempt is counted before its password is checked, and removed from the count if the password
+ * was right. Unknown accounts are counted like known ones, so that responses do not reveal which
+ * accounts exist. An address that logged in to an account before has its own count for it, so that
+ * strangers cannot lock a person out. Wrong one-time passwords are counted separately, because
+ * whoever gets that far knows the password.
  */
 export class LoginThrottle {
   readonly #store: LoginThrottleStore;
@@ -73,13 +99,13 @@ export class LoginThrottle {
     this.#settings = settings;
   }
 
-  /** Seconds to wait before the next try; 0 when it may be made now. It counts nothing. */
+  /** Returns the seconds until the next attempt is allowed; 0 if it is now. Counts nothing. */
   async secondsToWait(attempted: Attempted, now: EpochMs): Promise<number> {
     const counts = await this.#countsOf(attempted, now);
     return seconds(await this.#store.heldUntil(counts.limits, now), now);
   }
 
-  /** Counts an attempt, or returns the seconds that it has to wait. */
+  /** Counts an attempt. Returns the seconds to wait instead if it is not allowed yet. */
   async reserve(attempted: Attempted, now: EpochMs): Promise<Reservation | number> {
     const { account, networks, code, limits } = await this.#countsOf(attempted, now);
     const until = await this.#store.reserve(limits, now);
@@ -125,7 +151,7 @@ export class LoginThrottle {
   }
 }
 
-/** Forgets every failure of an account, wherever it came from. Those of networks stay. */
+/** Clears all failures of an account, from any address. Those of networks stay. */
 export async function clearThrottle(store: LoginThrottleStore, login: string, now: EpochMs): Promise<void> {
   const account = loginKey(login);
   const known = await store.listKnownAddresses(account, now);
@@ -137,7 +163,11 @@ export async function clearThrottle(store: LoginThrottleStore, login: string, no
   await store.settle({ clear, release: [] }, now);
 }
 
-/** Limits of the failed logins from the networks of an address. @param kind what they are counted under */
+/**
+ * Returns the limits of failed logins for the networks of an address.
+ *
+ * @param kind prefix of the keys under which they are counted
+ */
 export function networkFailures(kind: string, address: string, settings: ThrottleSettings): AttemptLimit[] {
   return networksOf(address).map((each, i) => {
     const times = IPV6_NETWORKS[i]?.times ?? PER_NETWORK;
@@ -145,7 +175,11 @@ export function networkFailures(kind: string, address: string, settings: Throttl
   });
 }
 
-/** The limit of all logins from the network of an address, right ones as well. */
+/**
+ * Returns the limit of all logins from the network of an address, successful ones included.
+ *
+ * @param kind prefix of the key under which they are counted
+ */
 export function networkRate(kind: string, address: string): AttemptLimit {
   return rate(`${kind}${networksOf(address)[0]}`, PER_NETWORK_IN_WINDOW);
 }
@@ -166,7 +200,7 @@ function rate(key: string, most: number): AttemptLimit {
   };
 }
 
-/** The narrowest network that an address is in, and wider ones; as its text when it is no address. */
+/** Returns the networks of an address, narrowest first; the text itself for anything else. */
 function networksOf(address: string): string[] {
   const bytes = bytesOfAddress(address);
   if (bytes.length === 4) return [bytes.join('.')];
@@ -184,7 +218,7 @@ const accountKey = (account: string) => `account:${account}`;
 const codesKey = (account: string) => `codes:${account}`;
 const knownKey = (account: string, address: string) => `known:${address}:${account}`;
 
-/** Whole seconds until a time; 0 when it has passed. */
+/** Returns the whole seconds until a time, rounded up; 0 if it has passed. */
 export function seconds(until: EpochMs, now: EpochMs): number {
   return Math.max(0, Math.ceil((until - now) / 1000));
 }

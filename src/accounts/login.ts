@@ -11,30 +11,34 @@ import type { Attempted, Ending, Reservation, LoginThrottle } from './login-thro
 
 /** A login attempt's proof of identity. */
 export interface LoginAttempt {
-  /** undefined when none was sent: then it is the caller's. */
+  /** undefined if none was sent: the caller's login is used. */
   readonly login: string | undefined;
   readonly password: string | undefined;
   readonly otp: string | undefined;
   /** IP address of the client. */
   readonly address: string;
-  /** The user of the request's credential, whose login name and password it must be; absent if there is none. */
+  /**
+   * The user of the request's credential, whose login name and password must match.
+   *
+   * Absent if the request has no credential.
+   */
   readonly caller?: User | undefined;
 }
 
-/** An attempt with everything that it needs. */
+/** A login attempt with all required fields. */
 type WholeAttempt = LoginAttempt & { readonly login: string; readonly password: string };
 
-/** Who logged in, what was created for the user, and the audit events. */
+/** The user who logged in, what was created for the user, and the audit events. */
 export interface LoggedIn<Granted> {
   readonly user: User;
   readonly granted: Granted;
   readonly auditEvents: readonly AuditEvent[];
 }
 
-/** Creates what a verified user asks for, unless the user's record changed since the verification. */
+/** Creates what a verified user asks for, unless the user changed since the verification. */
 export type Grant<Granted> = (user: User) => Promise<Granted | Refusal | 'owner_changed'>;
 
-/** A user's next login has to wait for so many seconds. */
+/** Called when a user's next login has to wait for `wait` seconds. */
 export type OnLockedOut = (user: User, wait: number) => Promise<void>;
 
 type Failed = Exclude<Checked, { verdict: 'right' }>;
@@ -45,13 +49,14 @@ const OTHER_USER = {
   detail: 'The username is not that of the credential that was sent',
 } as const;
 
-/** Attempts of one account that may wait in this process; beyond it they are refused at once. */
+/** Maximum queued attempts per account in this process; further ones are refused immediately. */
 const MAX_WAITING_PER_ACCOUNT = 20;
 
 /**
- * Checks a login name, a password and, where the account asks for it, a one-time password.
+ * Checks a login name, a password and, if the account requires it, a one-time password.
  *
- * The attempts of one account run one after the other, so that many at once can't each see the same count of failures.
+ * Attempts for one account run one at a time, so that concurrent ones cannot all see the same
+ * failure count.
  */
 export class Logins {
   readonly #accounts: Accounts;
@@ -61,9 +66,9 @@ export class Logins {
   readonly #perAccount = new Map<string, ReturnType<typeof pLimit>>();
 
   /**
-   * @param onOutcome called with how each check ended: `succeeded`, the code or tag of its refusal, or `unavailable` when it
-   * could not be made
-   * @param onLockedOut asked before a failed login is answered after which the next one has to wait
+   * @param onOutcome called with the outcome of each check: `succeeded`, the code or tag of its
+   *   refusal, or `unavailable` if it could not be made
+   * @param onLockedOut awaited before the response to a failed login that makes the next one wait
    */
   constructor(
     accounts: Accounts,
@@ -78,10 +83,11 @@ export class Logins {
   }
 
   /**
-   * Returns the user and what was granted, or the refusal to answer with.
+   * Returns the user and what was granted, or the refusal to respond with.
    *
-   * @param wrongStatus status of `invalid_grant`: 401 at POST /login, 400 at POST /tokens, 403 at POST /sudo
-   * @param grant asked once everything is right, while the attempt is not settled yet
+   * @param wrongStatus status of `invalid_grant`: 401 at POST /login, 400 at POST /tokens, 403 at
+   *   POST /sudo
+   * @param grant called after a successful check, before the attempt is settled
    */
   async check<Granted extends object | null>(
     attempt: LoginAttempt,
@@ -111,7 +117,8 @@ export class Logins {
     );
     if ('refusal' in given) return given;
     const { login } = given.value;
-    // Before anything is counted: whoever has a credential can't block another account, nor try its passwords.
+    // Before anything is counted: a caller with a credential cannot lock another account or guess
+    // its password.
     if (caller !== undefined && loginKey(login) !== loginKey(caller.login)) return OTHER_USER;
     const whole = { ...attempt, ...given.value, otp: attempt.otp?.trim() };
     const attempted = { login, address, hasCode: Boolean(whole.otp) };
@@ -127,7 +134,7 @@ export class Logins {
     }
   }
 
-  /** The attempt counts as a failure from the start, and is taken back where it was none. */
+  /** Counts the attempt as a failure first, and takes it back if it was not one. */
   async #try<Granted extends object | null>(
     attempt: WholeAttempt,
     attempted: Attempted,
@@ -143,7 +150,7 @@ export class Logins {
       ending = endingOf(checked);
       if (checked.verdict !== 'right') return await this.#refuse(checked, reserved, wrongStatus);
       const { user } = checked;
-      // The name may have gone to somebody else since the credential was looked up.
+      // The login name may have been given to someone else since the credential was looked up.
       if (attempt.caller !== undefined && user.id !== attempt.caller.id) return OTHER_USER;
       const granted = await grant(user);
       if (granted === 'owner_changed') {
@@ -155,7 +162,7 @@ export class Logins {
       if (granted !== null && 'refusal' in granted) return granted;
       return { user, granted, auditEvents: succeededLogin(checked) };
     } finally {
-      // An attempt that can't be taken back stays counted, which keeps nobody out for long.
+      // An attempt that cannot be taken back stays counted, which locks nobody out for long.
       if (ending !== undefined) await reserved.settle(ending, Date.now()).catch(ignoreUnavailable);
     }
   }
@@ -180,7 +187,7 @@ export class Logins {
   }
 }
 
-/** What an attempt was by its verdict; undefined for a wrong password. */
+/** Returns how an attempt with this verdict ended; undefined for a wrong password. */
 function endingOf(checked: Checked): Ending | undefined {
   switch (checked.verdict) {
     case 'wrong':

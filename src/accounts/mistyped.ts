@@ -1,6 +1,6 @@
 import { isOneEdit } from '../domain/one-edit.js';
 
-/** Parameters that restrict a token, and other names by which people mean them. */
+/** Parameters that restrict a token, with common wrong names for them. */
 const RESTRICTIONS: readonly { readonly name: string; readonly others: readonly string[] }[] = [
   { name: 'scope', others: ['scopes'] },
   { name: 'services', others: ['service'] },
@@ -12,8 +12,10 @@ const RESTRICTIONS: readonly { readonly name: string; readonly others: readonly 
 ];
 
 /**
- * Says which of some parameters that nobody reads was meant to restrict a token; undefined when none was. Ignored, it
- * would leave the token without a restriction that somebody meant to set.
+ * Returns an error for the first unknown parameter that looks like a token restriction.
+ *
+ * If it were ignored, the token would lack a restriction that someone meant to set. Returns
+ * undefined if there is none.
  */
 export function firstMistyped(names: readonly string[]): string | undefined {
   for (const name of names) {
@@ -25,8 +27,9 @@ export function firstMistyped(names: readonly string[]): string | undefined {
 }
 
 /**
- * Says which of some parameters that somebody put into the query, where nobody reads them, were meant to restrict a
- * token; undefined when none was.
+ * Returns an error for the first query parameter that looks like a restriction of a token.
+ *
+ * The query is not read for these. Returns undefined if there is none.
  */
 export function firstMisplaced(
   names: readonly string[],
@@ -49,7 +52,11 @@ function meantBy(name: string): string | undefined {
   return (known ?? RESTRICTIONS.find((each) => isOneEdit(base, each.name)))?.name;
 }
 
-/** Lower case of ASCII letters. Other letters stay one character each: some become two in lower case, and so two edits. */
+/**
+ * Lowercases only ASCII letters.
+ *
+ * Some other letters become two characters in lower case, and would count as two edits.
+ */
 function lowerLetters(text: string): string {
   return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 }

@@ -5,10 +5,10 @@ import type { Sealer } from './sealing.js';
 
 const STEP_SECONDS = 30;
 const DIGITS = 6;
-/** Steps accepted on each side of now (RFC 6238 5.2). */
+/** Accepted time steps before and after the current one (RFC 6238 5.2). */
 const WINDOW = 1;
 
-/** Checks time-based one-time passwords (RFC 6238: SHA-1, 6 digits, 30 seconds), each of them once. */
+/** Checks time-based one-time passwords (RFC 6238: SHA-1, 6 digits, 30 seconds), once each. */
 export class OneTimePasswords {
   readonly #usage: Pick<UsageStore, 'takeOtpStep'>;
   readonly #sealer: Sealer;
@@ -19,9 +19,10 @@ export class OneTimePasswords {
   }
 
   /**
-   * Says whether the code is right now for this user and was not taken before. A right code is used up.
+   * Checks a user's code, and marks a correct one as used.
    *
    * @param sealedSecret the user's sealed base32 secret
+   * @returns `accepted`, `wrong`, or `used` for a correct code that was already used
    */
   async take(
     userId: string,

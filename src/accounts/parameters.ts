@@ -4,19 +4,23 @@ import type { Refusal } from '../domain/refusal.js';
 import { parseTime } from '../domain/time.js';
 import { ID, loginKey } from '../domain/user.js';
 
-/** Longest password taken, in bytes of UTF-8. Longer ones are refused, never cut. */
+/** Maximum length of a password, in UTF-8 bytes. Longer ones are refused, never truncated. */
 const MAX_PASSWORD = 1024;
 
-/** Longest login name, in bytes of UTF-8 as it is compared: NFKC makes 54 bytes of some characters. The store's keys are short. */
+/**
+ * Maximum length of a login name in canonical form, in UTF-8 bytes.
+ *
+ * NFKC expands some characters to 54 bytes, and the store's keys are short.
+ */
 const MAX_LOGIN = 1024;
 
-/** What people send to prove who they are. */
+/** The login name and password that prove an identity. */
 export const credentials = credentialsOr('The username and password are required');
 
-/** The same, where a credential says whose they are. */
+/** The same for a request whose credential already identifies the user. */
 export const confirmation = credentialsOr('The password is required');
 
-/** What a client may ask a new token to be, each value as text. */
+/** Parameters of a new token, each value as text. */
 export const tokenParameters = {
   scope: z
     .string()
@@ -50,15 +54,15 @@ export const tokenParameters = {
     .default(''),
 } as const;
 
-/** What a client learns of a service that it can't restrict a token to. */
+/** Returns the error message for a service that a token cannot be restricted to. */
 export function unknownService(id: string): string {
   return `The service ${JSON.stringify(id)} is unknown`;
 }
 
 /**
- * Reads a value by its schema.
+ * Parses a value with a schema.
  *
- * @param status and code of the refusal of a value that does not satisfy it
+ * @param refusal status and code of the refusal if the value does not match the schema
  */
 export function readBy<Value>(
   schema: z.ZodType<Value>,
@@ -70,7 +74,7 @@ export function readBy<Value>(
   return { refusal: 'grant', ...refusal, detail: tellFirst(read.error.issues) };
 }
 
-/** Missing values are reported before long ones, and those before invalid ones. */
+/** Missing values are reported before values that are too long, and those before invalid ones. */
 const ORDER: readonly string[] = ['invalid_type', 'too_small', 'too_big'];
 
 function tellFirst(issues: readonly z.core.$ZodIssue[]): string {
@@ -82,7 +86,7 @@ function rankOf({ code }: z.core.$ZodIssue): number {
   return ORDER.includes(code) ? ORDER.indexOf(code) : ORDER.length;
 }
 
-/** The limits are of bytes; those who read the schema get to know them in characters. */
+/** The limits are in bytes, but the published schema can only state them in characters. */
 function credentialsOr(missing: string) {
   const present = (max: number, tooLong: string, form: (text: string) => string) =>
     z

@@ -1,11 +1,15 @@
 import type { DirectoryStore } from '../store/directory-store.js';
 
-/** Least milliseconds between two searches among all users. */
+/** Minimum milliseconds between two searches through all users. */
 const COOLDOWN_MS = 2_000;
-/** A search may take this part of the time at most. */
+/** Maximum share of the time that searches may take. */
 const SHARE = 1 / 50;
 
-/** Tells whether anybody has a password: by the user who was found to have one last, and else by a search among all. */
+/**
+ * Determines whether any user has a password.
+ *
+ * It checks the user that was last found to have one, and otherwise searches all users.
+ */
 export class PasswordHolders {
   readonly #directory: Pick<DirectoryStore, 'getPasswordCost' | 'getUser' | 'listCustomers' | 'listUsers'>;
   readonly #clock: () => number;
@@ -13,7 +17,7 @@ export class PasswordHolders {
   #searchFrom = -Infinity;
   #searching: Promise<void> | undefined;
 
-  /** @param clock milliseconds that only grow */
+  /** @param clock a monotonic clock, in milliseconds */
   constructor(
     directory: Pick<DirectoryStore, 'getPasswordCost' | 'getUser' | 'listCustomers' | 'listUsers'>,
     clock: () => number = () => performance.now(),
@@ -22,7 +26,7 @@ export class PasswordHolders {
     this.#clock = clock;
   }
 
-  /** Whether there are any; a password that is the first one may count seconds later. */
+  /** Whether any user has a password. The very first password may be noticed seconds late. */
   async any(): Promise<boolean> {
     if ((await this.#directory.getPasswordCost()) === 0) return false;
     if (await this.#stillHas()) return true;

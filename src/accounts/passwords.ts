@@ -3,43 +3,47 @@ import { costOfHash, MAX_PASSWORD_COST } from '../domain/password-cost.js';
 import { Unavailable } from '../domain/unavailable.js';
 import type { Hasher, HashParameters } from './hasher.js';
 
-/** OWASP's first choice for argon2id: 46 MiB, one pass, one lane. */
+/** OWASP's first recommendation for argon2id: 46 MiB, one pass, one lane. */
 const PARAMETERS: HashParameters = { memoryCost: 47_104, timeCost: 1 };
 const COST = PARAMETERS.memoryCost * PARAMETERS.timeCost;
 
-/** Work that stands for no password takes no more memory than this, KiB, and more passes instead. */
+/** Maximum memory of decoy work in KiB; costlier work uses more passes instead. */
 const MAX_DECOY_MEMORY = 65_536;
 
-/** Checks that wait for their turn beyond this many, or for longer, are refused: a flood can't fill memory. */
+/**
+ * Maximum queued checks and maximum milliseconds in the queue.
+ *
+ * Checks beyond either are refused, so that a flood cannot fill memory.
+ */
 const MAX_WAITING = 64;
 const MAX_WAIT_MS = 10_000;
 
-/** Too many password checks wait already, or none can be made now. */
+/** Returns the error for a full queue of password checks, or for when none can run now. */
 export function passwordsBusy(): Unavailable {
   const refusal = { refusal: 'overloaded', detail: 'Too many logins at once' } as const;
   return new Unavailable(refusal, 'too many passwords wait to be hashed');
 }
 
 /**
- * Hashes and checks passwords with argon2id, a few at a time.
+ * Hashes and checks passwords with argon2id, with limited concurrency.
  *
- * One check takes tens of milliseconds of a core and 46 MiB, so the cap is what keeps a flood of logins from being felt
- * by proxied traffic.
+ * One check takes tens of milliseconds of CPU time and 46 MiB. The limit keeps a flood of logins
+ * from slowing down proxied traffic.
  */
 export class Passwords {
   readonly #hasher: Hasher;
   readonly #limit: ReturnType<typeof pLimit>;
 
-  /** @param concurrency checks that may run at once */
+  /** @param concurrency maximum concurrent checks */
   constructor(hasher: Hasher, concurrency: number) {
     this.#hasher = hasher;
     this.#limit = pLimit(concurrency);
   }
 
   /**
-   * Does what checks a password when its turn comes.
+   * Queues work that checks a password.
    *
-   * @throws Unavailable when too many wait, or it waited too long; nothing was done then
+   * @throws Unavailable if the queue is full or the wait was too long; the work did not run
    */
   async enqueue<T>(work: () => Promise<T>): Promise<T> {
     if (this.#limit.pendingCount >= MAX_WAITING) throw passwordsBusy();
@@ -50,18 +54,19 @@ export class Passwords {
     });
   }
 
-  /** Makes the PHC string of a password. */
+  /** Returns the PHC string of a password. */
   async hash(password: string): Promise<string> {
     return this.#hasher.hash(normalize(password), PARAMETERS);
   }
 
   /**
-   * Whether the password is the one behind the PHC string.
+   * Whether a password matches a PHC string.
    *
-   * Every no takes the work of the costliest hash in the store, whatever the string's own parameters are: without a string
-   * (an unknown user, one who can't log in) as well. So the time tells nothing of who exists.
+   * Every negative result takes as much work as the costliest hash in the store, whatever the
+   * parameters of the string. The same applies without a string, for a user who is unknown or
+   * cannot log in. So the timing does not reveal which users exist.
    *
-   * @param costliest what the costliest hash in the store takes, as {@link costOfHash} gives it
+   * @param costliest cost of the costliest hash in the store, from {@link costOfHash}
    */
   async verify(phc: string | null, password: string, costliest: number): Promise<boolean> {
     const text = normalize(password);
@@ -71,19 +76,19 @@ export class Passwords {
     return false;
   }
 
-  /** Whether a hash takes less work to guess than one that is made now. */
+  /** Whether a hash takes less work to guess than one with the current parameters. */
   isWeak(phc: string | null): phc is string {
     return phc !== null && costOfHash(phc) < COST;
   }
 }
 
-/** Parameters that take a certain work. */
+/** Returns parameters that take the given amount of work. */
 function parametersOf(cost: number): HashParameters {
   const timeCost = Math.max(1, Math.ceil(cost / MAX_DECOY_MEMORY));
   return { memoryCost: Math.max(8, Math.round(cost / timeCost)), timeCost };
 }
 
-/** Each way to type the same letters counts as the same password (NIST SP 800-63B 3.1.1.2). */
+/** Makes all ways of typing the same letters the same password (NIST SP 800-63B 3.1.1.2). */
 function normalize(password: string): string {
   return password.normalize('NFKC');
 }

@@ -6,9 +6,12 @@ import type { TokenStore } from '../store/token-store.js';
 import type { Store } from '../store/store.js';
 
 /**
- * The user as kept while active tokens forbid the deletion: locked, so that none of them is accepted.
+ * Returns the record of a user whose deletion waits for active tokens to end.
  *
- * @param declared login keys that the directory gives to others; a login among them is given up
+ * The user is locked, so that none of the tokens is accepted.
+ *
+ * @param declared login keys that the directory assigns to other users; this user gives up one
+ *   among them
  */
 export function pendingDeletionOf(user: User, declared: ReadonlySet<string>, now: EpochMs): User {
   return {
@@ -20,7 +23,11 @@ export function pendingDeletionOf(user: User, declared: ReadonlySet<string>, now
   };
 }
 
-/** Whether any of a user's tokens still works, save some that are about to go. */
+/**
+ * Whether a user has any token that is not expired.
+ *
+ * @param isGoing excludes tokens that are about to be removed
+ */
 export async function hasActiveTokens(
   tokens: Pick<TokenStore, 'listOfUser'>,
   userId: string,
@@ -32,9 +39,9 @@ export async function hasActiveTokens(
 }
 
 /**
- * Deletes the users whose deletion was pending and whose last active token has ended.
+ * Deletes the users pending deletion whose last active token has ended.
  *
- * @param report of each one at once: whether it was deleted, or may have been
+ * @param report called immediately for each user who was or may have been deleted
  * @throws StoreUnavailable
  */
 export async function deletePending(
@@ -52,7 +59,7 @@ export async function deletePending(
         if (error instanceof OutcomeUnknown) report(user, 'unknown');
         throw error;
       });
-    // Refused when the directory named the user again, or another process was faster: not this one's deletion then.
+    // Refused if the directory declares the user again or another process deleted the user first.
     if (refused === undefined) report(user, 'success');
   }
 }

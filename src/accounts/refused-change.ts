@@ -8,7 +8,7 @@ const PASSING: ReadonlySet<ChangeRefused['reason']> = new Set([
   'customer_in_use',
 ]);
 
-/** Says why a change to the store was refused, and what would let it through. */
+/** Describes why a change to the store was refused and how to resolve it. */
 export function describeRefusedChange(refused: ChangeRefused): string {
   switch (refused.reason) {
     case 'active_tokens':
@@ -28,7 +28,7 @@ export function describeRefusedChange(refused: ChangeRefused): string {
   }
 }
 
-/** Whether a change was refused for what others wrote at the same time: worked out anew it may be made. */
+/** Whether a change was refused due to concurrent writes, so that a recomputed one may succeed. */
 export function isPassingRefusal({ reason }: ChangeRefused): boolean {
   return PASSING.has(reason);
 }

@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 const FORMAT = 'v1';
 const KEY_BYTES = 32;
 
-/** No key is configured; nothing can be sealed or opened. */
+/** No sealing key is configured, so nothing can be sealed or opened. */
 export class SealingKeyMissing extends Error {
   readonly code = 'SEALING_KEY_MISSING';
   constructor() {
@@ -15,25 +15,34 @@ export class SealingKeyMissing extends Error {
   }
 }
 
-/** A sealed value can't be opened: it was made under another key, for another owner, or is damaged. */
+/**
+ * A sealed value cannot be opened.
+ *
+ * It is damaged, or was sealed with another key or for another owner.
+ */
 export class SealBroken extends Error {
   readonly code = 'SEAL_BROKEN';
 }
 
 /**
- * Encrypts what must be kept and can't be a digest: the secrets of one-time passwords and the keys of assertions.
+ * Encrypts secrets that must be stored in recoverable form.
  *
- * AES-256-GCM with the owner's id as associated data, so a value can't be moved to another owner.
+ * These are secrets of one-time passwords and keys of assertions. The cipher is AES-256-GCM with
+ * the owner's id as associated data, so that a value cannot be moved to another owner.
  */
 export class Sealer {
   readonly #key: Buffer | null;
 
-  /** @param key 32 bytes; null when there is none, and then sealing and opening throw */
+  /** @param key 32 bytes; null if there is none, which makes sealing and opening throw */
   constructor(key: Buffer | null) {
     this.#key = key;
   }
 
-  /** A sealer with a key of its own, made from this one (RFC 5869): what it seals says nothing about other purposes. */
+  /**
+   * Returns a sealer with its own key, derived from this one (RFC 5869).
+   *
+   * Values sealed for one purpose reveal nothing about those of another.
+   */
   derive(purpose: string): Sealer {
     if (this.#key === null) return this;
     return new Sealer(Buffer.from(hkdfSync('sha256', this.#key, '', purpose, KEY_BYTES)));
@@ -68,7 +77,11 @@ export class Sealer {
   }
 }
 
-/** Reads the key of a data folder, making it (mode 0600) the first time. Safe against several processes at once. */
+/**
+ * Reads the sealing key of a data folder, and creates it (mode 0600) the first time.
+ *
+ * Safe for concurrent processes.
+ */
 export function loadSealingKey(file: string): Buffer {
   const known = readKey(file);
   if (known !== undefined) return known;
@@ -98,7 +111,11 @@ function readKey(file: string): Buffer | undefined {
   }
 }
 
-/** A key that was copied back may be open to everybody. A group may read it: some volumes are shared by one. */
+/**
+ * Removes access for other users: a key restored from a copy may be world-readable.
+ *
+ * Group access stays, because some volumes are shared through a group.
+ */
 function closeToStrangers(file: string): void {
   const { mode, uid } = statSync(file);
   if ((mode & 0o007) !== 0 && uid === process.getuid?.()) chmodSync(file, mode & 0o770);

@@ -10,7 +10,7 @@ import type { SessionStore, SessionWithOwner } from '../store/session-store.js';
 import type { LastSeen } from './last-seen.js';
 import type { AuditEvent } from '../domain/audit.js';
 
-/** A session that was started, with its secret and the sessions that ended for it. */
+/** A new session, with its secret and the sessions that ended to make room for it. */
 export interface StartedSession {
   readonly session: Session;
   readonly secret: string;
@@ -29,17 +29,19 @@ export class Sessions {
     this.#settings = settings;
   }
 
-  /** Seconds for the cookie's `Max-Age`. */
+  /** Seconds for the `Max-Age` attribute of the cookie. */
   get maxAge(): number {
     return Math.floor(this.#settings.absolute_timeout / 1000);
   }
 
   /**
-   * Starts a session under a new secret, unless the user changed since it was verified. The secret is shown to the client
-   * and kept nowhere. With as many sessions as a user may have, those that were used longest ago end.
+   * Starts a session with a new secret, unless the user changed since the verification.
    *
-   * @param provider the login at an OpenID Connect provider that it comes from; a logout that the provider told of since
-   *   then leaves it without a session
+   * The secret is sent to the client and never stored. If the user already has the maximum number
+   * of sessions, the least recently used ones end.
+   *
+   * @param provider the login at an OpenID Connect provider that it comes from; no session is
+   *   started if the provider has reported its logout in the meantime
    */
   start(
     user: User,
@@ -78,13 +80,14 @@ export class Sessions {
     return typeof ended === 'string' ? ended : { session, secret, ended };
   }
 
-  /** Finds a session that is still on; undefined for one that is unknown, ended, idle too long or too old. */
+  /** Finds an active session; undefined if it is unknown, ended or timed out. */
   find(secret: string, now: EpochMs): MaybePromise<SessionWithOwner | undefined> {
     if (secret.length !== SESSION_ID_LENGTH) return undefined;
     return mapMaybe(this.#store.find(digestOf(secret)), (found) => {
       if (found === undefined) return undefined;
       if (this.#isOn(found.session, now)) return found;
-      // It is over for good, whatever the timeouts are set to later. What can't be removed now is removed in the background.
+      // End it for good, even if the timeouts are raised later. If that fails now, the background
+      // cleaning removes it.
       this.#store.end(found.session.digest).catch(() => undefined);
       return undefined;
     });
@@ -94,7 +97,7 @@ export class Sessions {
     await this.#store.end(session.digest);
   }
 
-  /** The sessions of a user that are still on, the latest use first. */
+  /** Returns the active sessions of a user, most recently used first. */
   async ofUser(userId: string, now: EpochMs): Promise<Session[]> {
     const sessions = await this.#store.listOfUser(userId);
     return sessions
@@ -103,7 +106,7 @@ export class Sessions {
       .toSorted((a, b) => b.lastSeenAt - a.lastSeenAt);
   }
 
-  /** Ends a session of a user by its public id and returns it; undefined when the user has none of this id. */
+  /** Ends a user's session by its public id and returns it; undefined if there is none. */
   async endById(userId: string, id: string): Promise<Session | undefined> {
     const sessions = await this.#store.listOfUser(userId);
     const session = sessions.find((one) => one.id === id);
@@ -111,15 +114,20 @@ export class Sessions {
     return ended ? session : undefined;
   }
 
-  /** Keeps logouts from a login that is under way until a time. Those sessions that are there end by `endOfProvider`. */
+  /**
+   * Records logouts until a time, for logins in progress.
+   *
+   * Existing sessions are ended by {@link endOfProvider}.
+   */
   async noteLogouts(logouts: readonly NotedLogout[], until: EpochMs): Promise<void> {
     await this.#store.noteLogouts(logouts, until);
   }
 
   /**
-   * Ends the sessions of a user that a provider made, and returns them.
+   * Ends the sessions that a user started through a provider, and returns them.
    *
-   * @param sids the provider's own sessions that ended, null for a login without any; undefined: all of them
+   * @param sids ids of the provider's own sessions that ended, null for a login without one;
+   *   undefined for all sessions
    */
   async endOfProvider(
     userId: string,
@@ -135,7 +143,7 @@ export class Sessions {
     return ended;
   }
 
-  /** Ends every session of a user but one, and returns those that were known before. */
+  /** Ends all other sessions of the user, and returns those listed just before. */
   async endOthers({ userId, digest }: Session): Promise<Session[]> {
     const sessions = await this.#store.listOfUser(userId);
     await this.#store.endOfUser(userId, digest);
@@ -148,10 +156,10 @@ export class Sessions {
 }
 
 /**
- * The audit event of a session.
+ * Returns the audit event of a session.
  *
- * @param customerId of its owner
- * @param reason why it ended
+ * @param customerId customer of the session's owner
+ * @param reason why the session ended
  */
 export function sessionEvent(
   event: 'session.started' | 'session.ended',

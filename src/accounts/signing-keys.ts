@@ -13,7 +13,11 @@ import type { SigningKeyStore } from '../store/store.js';
 import { SealBroken, type Sealer } from './sealing.js';
 import { SigningSchedule, type SigningSettings } from './signing-schedule.js';
 
-/** Nothing can be signed. Without its assertion no request is forwarded. */
+/**
+ * Returns the error for when nothing can be signed.
+ *
+ * No request is forwarded without its assertion.
+ */
 export function signingUnavailable(message: string, options?: ErrorOptions): Unavailable {
   return new Unavailable({ refusal: 'signing_unavailable' }, message, options);
 }
@@ -23,7 +27,7 @@ export interface Signer {
   readonly kid: string;
   readonly algorithm: SigningAlgorithm;
   readonly signsFrom: EpochMs;
-  /** Makes a JSON Web Token (RFC 7519). */
+  /** Signs a JSON Web Token (RFC 7519). */
   readonly sign: (header: JWTHeaderParameters, claims: JWTPayload) => Promise<string>;
 }
 
@@ -32,21 +36,22 @@ interface OpenKey extends Signer {
   readonly publicKey: PublicKey;
 }
 
-/** While the store can't be asked, it is asked this often. */
+/** Milliseconds between attempts to read from an unavailable store. */
 const RETRY_MS = 1_000;
-/** Somebody else changed the keys each time; more often than this is no coincidence. */
+/** Maximum attempts to write while others change the keys; more conflicts are no coincidence. */
 const MAX_ATTEMPTS = 20;
 
-// Most servers sign nothing and need not wait for it.
+// Loaded on demand: most servers sign nothing.
 const jose = async () => import('jose');
 
 type KeyStore = Pick<SigningKeyStore, 'get' | 'replace'>;
 
 /**
- * The keys of assertions: makes them, rotates them, and keeps them sealed in the store that all processes share.
+ * The signing keys of assertions.
  *
- * A change is written only over the revision that it was worked out from, so processes that start or rotate at once agree
- * on one key.
+ * It creates and rotates them, and keeps them sealed in the store that all processes share. A
+ * change is written only over the revision that it was computed from. So processes that start or
+ * rotate at the same time agree on one key.
  */
 export class KeyRing {
   readonly #store: KeyStore;
@@ -54,11 +59,11 @@ export class KeyRing {
   readonly #schedule: SigningSchedule;
   readonly #onAway: (error: StoreUnavailable) => void;
   #keys: readonly OpenKey[] = [];
-  /** `performance.now()` from which on the store is asked again. */
+  /** When to read the store again, by `performance.now()`. */
   #refreshAt = -Infinity;
   #refreshing: Promise<void> | undefined;
 
-  /** @param onAway called when the store can't be asked and known keys keep signing */
+  /** @param onAway called when the store is unavailable and the known keys stay in use */
   constructor(
     store: KeyStore,
     sealer: Sealer,
@@ -71,17 +76,21 @@ export class KeyRing {
     this.#onAway = onAway;
   }
 
-  /** Seconds that verifiers may keep what {@link published} gives. */
+  /** Seconds for which verifiers may cache the result of {@link published}. */
   get maxAge(): number {
     return this.#schedule.maxAge / 1000;
   }
 
-  /** The key that signs, when that is known without asking the store. */
+  /** Returns the current signing key if it is known without asking the store. */
   signer(now: EpochMs): Signer | undefined {
     return performance.now() < this.#refreshAt ? this.#schedule.signer(this.#keys, now) : undefined;
   }
 
-  /** The key that signs. @throws Unavailable */
+  /**
+   * Returns the current signing key.
+   *
+   * @throws Unavailable
+   */
   async findSigner(now: EpochMs): Promise<Signer> {
     await this.#refresh(now);
     const signer = this.#schedule.signer(this.#keys, now);
@@ -89,7 +98,11 @@ export class KeyRing {
     return signer;
   }
 
-  /** The public halves of all keys: those that sign, that will sign, and whose signatures are in use. */
+  /**
+   * Returns the public halves of all keys.
+   *
+   * These are the keys that sign, will sign, or whose signatures are still in use.
+   */
   async published(now: EpochMs): Promise<PublicKey[]> {
     await this.#refresh(now);
     return this.#keys.map(({ publicKey }) => publicKey);
@@ -108,17 +121,19 @@ export class KeyRing {
     } catch (error) {
       if (error instanceof RecordUnreadable) throw unusable(error.message, error);
       if (!(error instanceof StoreUnavailable) || this.#keys.length === 0) throw error;
-      // A key that is known stays good; verifiers refuse it if it is gone from the store meanwhile.
+      // Known keys stay usable. If one was removed from the store in the meantime, verifiers reject
+      // its signatures.
       this.#refreshAt = performance.now() + RETRY_MS;
       this.#onAway(error);
     }
   }
 
-  /** Reads the keys, and writes them when one is due or over. */
+  /** Reads the keys, and writes them if one is due or has ended. */
   async #maintain(now: EpochMs): Promise<OpenKey[]> {
     for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts++) {
       const stored = (await this.#store.get()) ?? { revision: 0, keys: [] };
-      // Before anything is written: who can't open the keys must not add one that nobody else can open.
+      // Before any write: a process that cannot open the keys must not add one that nobody else can
+      // open.
       const open = await Promise.all(stored.keys.map((key) => this.#open(key)));
       const next = await this.#changed(stored, now);
       if (next === undefined) return open;

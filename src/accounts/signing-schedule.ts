@@ -2,26 +2,31 @@ import type { Config } from '../config/schema/config.js';
 import type { SigningAlgorithm, SigningKey } from '../domain/signing-key.js';
 import type { EpochMs } from '../domain/time.js';
 
-/** What decides about the life of a key. */
+/** The settings that determine the lifetime of a key. */
 export type SigningSettings = Pick<Config['identity']['assertion'], 'algorithm' | 'rotate_after' | 'ttl'>;
 
-/** The longest time that verifiers are asked to keep the published keys. */
+/** Maximum milliseconds for which verifiers may cache the published keys. */
 const MAX_AGE_MS = 300_000;
-/** The longest life of an assertion that the configuration allows; another process may use it. */
+/**
+ * Maximum lifetime of an assertion in the configuration, in milliseconds.
+ *
+ * Another process may use it.
+ */
 const MAX_TTL_MS = 3_600_000;
 
 /**
- * When keys are made, sign and are removed.
+ * Determines when keys are created, sign and are removed.
  *
- * A verifier may hold the published keys for `maxAge`, and each process reads them from the store every half of it. A key
- * is published twice that long before it signs, so the half that is left is for clocks that differ. All times follow from
- * `rotate_after`, so that a short one is as sound as a long one.
+ * A verifier may cache the published keys for `maxAge`, and each process reads them from the store
+ * every half of it. A key is published for twice `maxAge` before it signs. The remaining half
+ * allows for clock differences. All times derive from `rotate_after`, so that a short interval is
+ * as safe as a long one.
  */
 export class SigningSchedule {
   readonly algorithm: SigningAlgorithm;
-  /** How long verifiers may keep the published keys. */
+  /** Milliseconds for which verifiers may cache the published keys. */
   readonly maxAge: number;
-  /** How often a process reads the keys from the store. */
+  /** Milliseconds between reads of the keys from the store. */
   readonly refresh: number;
   readonly #rotateAfter: number;
   readonly #lead: number;
@@ -36,7 +41,7 @@ export class SigningSchedule {
     this.#retention = Math.max(ttl, Math.min(MAX_TTL_MS, rotateAfter)) + this.#lead;
   }
 
-  /** Which of the keys signs: the newest of the algorithm, or any while there is none of it yet. */
+  /** Returns the key that signs: the newest of the algorithm, or of any if it has none yet. */
   signer<K extends Pick<SigningKey, 'algorithm' | 'signsFrom'>>(
     keys: readonly K[],
     now: EpochMs,
@@ -46,16 +51,16 @@ export class SigningSchedule {
     return best;
   }
 
-  /** From when a key has to sign that should be made now; undefined when none should. */
+  /** Returns when a key to be created now has to start signing; undefined if none is due. */
   dueKey(keys: readonly SigningKey[], now: EpochMs): EpochMs | undefined {
-    // Nobody holds older keys that the first one would surprise.
+    // The first key signs at once, because no verifier has cached an earlier set of keys.
     if (keys.length === 0) return now;
     const own = keys.filter(({ algorithm }) => algorithm === this.algorithm);
     const newest = Math.max(...own.map(({ signsFrom }) => signsFrom));
     return own.length === 0 || now >= newest + this.#rotateAfter - this.#lead ? now + this.#lead : undefined;
   }
 
-  /** The keys whose signatures may still be in use. */
+  /** Returns the keys whose signatures may still be in use. */
   kept(keys: readonly SigningKey[], now: EpochMs): SigningKey[] {
     return keys.filter((key) => now < this.#endOf(key, keys, now) + this.#retention);
   }
@@ -67,18 +72,18 @@ export class SigningSchedule {
   ): boolean {
     const signs = key.signsFrom <= now;
     if (signs !== than.signsFrom <= now) return signs;
-    // Only a clock that went back leaves none that signs; the oldest is the one that is known everywhere.
+    // No key signs only if the clock was set back; the oldest is the one that is known everywhere.
     if (!signs) return key.signsFrom < than.signsFrom;
     if (key.algorithm !== than.algorithm) return key.algorithm === this.algorithm;
     return key.signsFrom > than.signsFrom;
   }
 
-  /** When a key stopped signing; never for one that signs. */
+  /** Returns when a key stopped signing; Infinity if it still signs. */
   #endOf(key: SigningKey, keys: readonly SigningKey[], now: EpochMs): EpochMs {
     const later = keys.filter(({ signsFrom }) => signsFrom > key.signsFrom && signsFrom <= now);
     const successor = later.find(({ algorithm }) => algorithm === key.algorithm);
     if (successor !== undefined) return successor.signsFrom;
-    // Nobody rotates the keys of an algorithm that is used no more.
+    // Nobody rotates the keys of an algorithm that is no longer in use.
     return later.length > 0 && key.algorithm !== this.algorithm
       ? key.signsFrom + this.#rotateAfter + this.#lead
       : Infinity;

@@ -5,7 +5,7 @@ import type { Accounts, Checked, Proof } from './accounts.js';
 import type { OneTimePasswords } from './one-time-passwords.js';
 import type { Passwords } from './passwords.js';
 
-/** Users whose passwords and one-time-password secrets are in the store. */
+/** Users whose passwords and secrets of one-time passwords are in the store. */
 export class StoredAccounts implements Accounts {
   readonly #directory: DirectoryStore;
   readonly #passwords: Passwords;
@@ -21,7 +21,7 @@ export class StoredAccounts implements Accounts {
     return this.#passwords.enqueue(work);
   }
 
-  /** An unknown login takes the same work as a wrong password. */
+  /** Checks a proof. An unknown login takes as much work as a wrong password. */
   async check({ login, password, otp }: Proof): Promise<Checked> {
     const user = await this.#directory.getUserByLogin(login);
     const costliest = await this.#directory.getPasswordCost();
@@ -36,7 +36,7 @@ export class StoredAccounts implements Accounts {
       : { verdict: 'needs_otp', user, otp: taken };
   }
 
-  /** Hashes the password anew when that would make it harder to guess. Whoever changes the user meanwhile comes first. */
+  /** Rehashes a password whose hash is weak. A concurrent change to the user takes precedence. */
   async loggedIn(user: User, password: string): Promise<void> {
     if (!this.#passwords.isWeak(user.passwordHash)) return;
     const now = Date.now();

@@ -7,8 +7,9 @@ import type { SessionStore } from '../store/session-store.js';
 const LASTS_MS = 5 * 60_000;
 
 /**
- * For five minutes after a user confirmed the password with a credential, that credential says whose password the next
- * one is. It spares the login name and nothing else: every password is checked as ever.
+ * Lets a credential stand in for the login name after its user confirmed the password.
+ *
+ * A grant lasts five minutes. It spares only the login name: every password is still checked.
  */
 export class SudoGrants {
   readonly #store: Pick<SessionStore, 'grantSudo' | 'hasSudo'>;
@@ -17,22 +18,26 @@ export class SudoGrants {
     this.#store = store;
   }
 
-  /** When a sudo that begins now is over: a whole second, as answers show it. */
+  /** Returns when a grant that starts now expires: a whole second, as in responses. */
   endOf(now: EpochMs): EpochMs {
     return wholeSecond(now + LASTS_MS);
   }
 
-  /** Begins one for the credential of a subject whose password was right, unless its user changed since. */
+  /** Grants sudo to a subject's credential, unless its user changed since the verification. */
   async grant(subject: Subject, owner: VerifiedOwner, now: EpochMs): Promise<'granted' | 'owner_changed'> {
     return this.#store.grantSudo(owner, idOf(subject), this.endOf(now), now);
   }
 
-  /** Notes that a provider asked for the login of a session anew. For five minutes that counts as its user's password. */
+  /**
+   * Records that the user of a session logged in at the provider again.
+   *
+   * For five minutes, this counts as the user's password.
+   */
   async noteFreshLogin(session: Session, owner: VerifiedOwner, now: EpochMs): Promise<void> {
     await this.#store.grantSudo(owner, freshId(session), this.endOf(now), now);
   }
 
-  /** Whether the login of a subject counts as a password now: never for somebody who has one. */
+  /** Whether a fresh login currently counts as a password; never for a user who has a password. */
   async isFresh(subject: Subject, now: EpochMs): Promise<boolean> {
     if (subject.credential !== 'session' || subject.user.passwordHash !== null) return false;
     return this.#store.hasSudo(subject.user.id, freshId(subject.session), now);
@@ -43,7 +48,7 @@ export class SudoGrants {
   }
 }
 
-/** Beside the sudo of the same session. */
+/** Returns an id that differs from the one for sudo grants of the same session. */
 function freshId({ id }: Session): string {
   return `fresh-login.${id}`;
 }

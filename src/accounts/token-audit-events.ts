@@ -6,7 +6,11 @@ import { printable } from '../observe/printable.js';
 import type { TokenWithUse } from '../store/token-store.js';
 import type { RestrictionChange } from './token-restrictions.js';
 
-/** The audit event of a new token. @param customerId of its owner */
+/**
+ * Returns the audit event of a new token.
+ *
+ * @param customerId customer of the token's owner
+ */
 export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent {
   return {
     event: 'token.created',
@@ -24,12 +28,16 @@ export function tokenCreatedEvent(token: Token, customerId: string): AuditEvent 
   };
 }
 
-/** The audit event of a change of a token's limits, with those that it sets; null is one that it takes away. */
+/** Returns the audit event of a change to a token's limits; null stands for a removed limit. */
 export function tokenChangedEvent(id: string, change: RestrictionChange): AuditEvent {
   return { event: 'token.changed', outcome: 'success', target: { token_id: id, ...limitsOf(change) } };
 }
 
-/** The audit event of a token that expires soon, with its last client. @param customerId of its owner */
+/**
+ * Returns the audit event of a token that expires soon, with its last client.
+ *
+ * @param customerId customer of the token's owner
+ */
 export function tokenExpiringEvent({ token, use }: TokenWithUse, customerId: string | null): AuditEvent {
   return {
     event: 'token.expiring',
@@ -59,7 +67,7 @@ function limitsOf({
   };
 }
 
-/** The audit event of a revoked token. One that was rotated ends with it: then it says how that was last used. */
+/** Returns the audit event of a revoked token. For a rotated one, it includes the last use. */
 export function tokenRevokedEvent(id: string, found?: TokenWithUse): AuditEvent {
   const evidence = found?.token.rotated === undefined ? {} : evidenceOf(found);
   return { event: 'token.revoked', outcome: 'success', target: { token_id: id, ...evidence } };
@@ -76,7 +84,11 @@ export function overlapEndedEvent(found: TokenWithUse): AuditEvent {
   return { event: 'token.expired', outcome: 'success', reason: 'rotated', target };
 }
 
-/** What replaced a token, and who used it last. A client may have sent anything as its name. */
+/**
+ * Returns the successor and the last use of a token.
+ *
+ * A client can send anything as its User-Agent.
+ */
 function evidenceOf({ token, use }: TokenWithUse) {
   const userAgent = use?.userAgent ?? null;
   return {

@@ -6,7 +6,7 @@ import { StoreUnavailable } from '../store/faults.js';
 import type { TokenStore } from '../store/token-store.js';
 import { type RestrictionChange, restrictionsAfter } from './token-restrictions.js';
 
-/** Others may change the same token meanwhile; so many times it is read again. */
+/** Maximum attempts if others change the same token concurrently. */
 const MAX_TRIES = 20;
 
 const DECLARED: Refusal = {
@@ -17,10 +17,13 @@ const DECLARED: Refusal = {
 };
 
 /**
- * Changes the limits of a token. One that a directory file declares is refused: what is changed would not be in the file.
+ * Changes the limits of a token.
  *
- * @returns its record from then on, the one that was there when nothing changes; undefined when there is no such token
- * @throws StoreUnavailable when others keep changing it
+ * A token that a directory file declares is refused, because the file would not contain the change.
+ *
+ * @returns the resulting record, which is the existing one if nothing changes; undefined if there
+ *   is no such token
+ * @throws StoreUnavailable if others keep changing it
  */
 export async function changeToken(
   tokens: Pick<TokenStore, 'get' | 'update'>,
@@ -34,7 +37,8 @@ export async function changeToken(
     const { token: before } = found;
     if (before.declared) return DECLARED;
     const restrictions = restrictionsAfter(before.restrictions, change);
-    // Who suspends one that is suspended may know of a suspension that the store forgot.
+    // Write an explicit `suspended` even without a change: the store may have lost a suspension
+    // that this process still knows.
     if (change.suspended === undefined && isDeepStrictEqual(restrictions, before.restrictions)) return before;
     const after = { ...before, restrictions, updatedAt: Math.max(now, before.updatedAt + 1) };
     const outcome = await tokens.update(after, before.updatedAt);

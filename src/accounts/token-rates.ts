@@ -3,57 +3,66 @@ import { parseRate, type Rate, takeFrom } from '../domain/rate.js';
 import { Unavailable } from '../domain/unavailable.js';
 import type { UsageStore } from '../store/usage-store.js';
 
-/** A process leases this part of a token's rate at most, and one request at least. */
+/** Maximum size of a lease as a share of a token's rate; at least one request. */
 const LARGEST_LEASE = 1 / 50;
-/** A lease that is used up sooner than this is followed by one twice as large. */
+/** A lease used up within this time, in milliseconds, is followed by one twice as large. */
 const LEASE_LASTS_MS = 100;
-/** One that was refused asks the store again after this, or after the wait that it was told. */
+/**
+ * Minimum milliseconds after a refused lease before the store is asked again.
+ *
+ * The wait is longer if the store says so.
+ */
 const SHORTEST_WAIT_MS = 10;
-/** While the store is unavailable it is asked this often. */
+/** Milliseconds between attempts to reach an unavailable store. */
 const ASK_AGAIN_MS = 1_000;
-/** Tokens with a rate that are known; of the others the leased requests are given up. */
+/** Maximum number of tokens with a lease; evicted ones lose their leased requests. */
 const MAX_TOKENS = 20_000;
 
-/** One token's share of its rate in this process. Times are `performance.now()`. */
+/** This process's share of a token's rate. Times are from `performance.now()`. */
 interface Bucket {
   readonly text: string;
   readonly rate: Rate;
   readonly largest: number;
-  /** Requests that were leased and not made yet. */
+  /** Leased requests that are not used yet. */
   left: number;
-  /** Requests of the next lease. */
+  /** Number of requests to ask for in the next lease. */
   size: number;
   leasedAt: number;
   waiting: number;
-  /** Until then there is none. */
+  /** No requests are available before this time. */
   refusedUntil: number;
-  /** Until then the store is not asked, and {@link own} decides. */
+  /** The store is not asked before this time, and {@link own} decides. */
   aloneUntil: number;
-  /** State of a bucket of this process alone; null while the store answers. */
+  /** State of this process's own bucket; null while the store is available. */
   own: number | null;
   leasing: Promise<void> | undefined;
 }
 
 /**
- * Limits the request rate of tokens, for all processes that share a store.
+ * Limits the request rate of tokens across all processes that share a store.
  *
- * The bucket of a token is in the store. Each process leases requests from it in batches, and most requests cost a
- * subtraction. What is leased was taken from the bucket, so the fleet admits too many only by what its processes hold: at
- * most a fiftieth of the rate's count each, nothing for a count below 100. While the store is unavailable each process
- * limits the token by itself, to the same rate.
+ * The bucket of a token is in the store. Each process leases requests from it in batches, so that
+ * most requests cost only a subtraction. Leased requests are taken from the bucket. The fleet
+ * therefore admits too many only by what its processes hold: at most a fiftieth of the rate's count
+ * each, and nothing for a count below 100. While the store is unavailable, each process applies the
+ * same rate on its own.
  */
 export class TokenRates {
   readonly #usage: Pick<UsageStore, 'leaseRate'>;
   readonly #onAlone: (error: unknown) => void;
   readonly #buckets = new LRUCache<string, Bucket>({ max: MAX_TOKENS });
 
-  /** @param onAlone called when the store could not be asked */
+  /** @param onAlone called when the store is unavailable and this process limits the rate alone */
   constructor(usage: Pick<UsageStore, 'leaseRate'>, onAlone: (error: unknown) => void) {
     this.#usage = usage;
     this.#onAlone = onAlone;
   }
 
-  /** Takes a request of a token with a rate like `600/1m`. @returns 0, or milliseconds after which to try again */
+  /**
+   * Takes a request of a token from a rate such as `600/1m`.
+   *
+   * @returns 0, or the milliseconds after which to retry
+   */
   take(tokenId: string, text: string): number | Promise<number> {
     const bucket = this.#bucketOf(tokenId, text);
     return takeKnown(bucket) ?? this.#takeLeased(tokenId, bucket);
@@ -126,7 +135,11 @@ function resize(bucket: Bucket, now: number): void {
   bucket.leasedAt = now;
 }
 
-/** What can be said without the store: 0, or milliseconds after which to try again; undefined when it has to be asked. */
+/**
+ * Takes a request without asking the store.
+ *
+ * @returns 0, or the milliseconds after which to retry; undefined if the store must be asked
+ */
 function takeKnown(bucket: Bucket): number | undefined {
   if (bucket.left > 0) {
     bucket.left -= 1;
@@ -138,7 +151,7 @@ function takeKnown(bucket: Bucket): number | undefined {
   return undefined;
 }
 
-/** Takes a request from the bucket of this process, which begins with one lease in it. */
+/** Takes a request from this process's own bucket, which initially contains one lease. */
 function takeAlone(bucket: Bucket): number {
   const { rate, largest } = bucket;
   const now = performance.now();

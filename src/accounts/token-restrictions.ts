@@ -22,14 +22,14 @@ const addresses = z
   .transform((texts) => [...new Set(texts)])
   .meta({ examples: [['10.0.0.0/8', '192.0.2.7']] });
 
-/** The limits that a client may ask a new token to have, each value as text. */
+/** Limits that a client may request for a new token, each value as text. */
 export const restrictionParameters = {
   rate: rate.optional(),
   addresses: addresses.optional(),
   suspended: z.enum(['true', 'false'], 'suspended must be true or false').optional(),
 } as const;
 
-/** A change of a token's limits: what is absent stays, null takes the token's own away. */
+/** A change to a token's limits: absent members stay, null removes the token's own limit. */
 export const restrictionChange = z.strictObject(
   {
     suspended: z.boolean('suspended must be true or false').optional(),
@@ -46,7 +46,7 @@ export const restrictionChange = z.strictObject(
 
 export type RestrictionChange = z.output<typeof restrictionChange>;
 
-/** The limits of a token after a change; undefined when it has none. */
+/** Returns the limits of a token after a change; undefined if none are left. */
 export function restrictionsAfter(
   before: TokenRestrictions | undefined,
   change: RestrictionChange,

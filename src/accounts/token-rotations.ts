@@ -16,7 +16,7 @@ import { overlapEndedEvent, tokenCreatedEvent } from './token-audit-events.js';
 import { limitsOf, type TokenSettings, UNPROCESSABLE, unprocessable } from './tokens.js';
 import { unlessUnknown } from './unconfirmed.js';
 
-/** Others may change the token or its owner between the look and the write; then it is worked out anew, this often. */
+/** Maximum attempts if others change the token or its owner between the read and the write. */
 const MAX_ATTEMPTS = 5;
 
 const overlapSeconds = z
@@ -25,31 +25,35 @@ const overlapSeconds = z
   .transform(Number)
   .optional();
 
-/** What bounds rotations, and the tokens that come of them. */
+/** Limits on rotations and on the resulting tokens. */
 type RotationSettings = TokenSettings & Pick<Config['tokens'], 'rotation'>;
 
-/** What a client asks for, as it was sent. */
+/** The parameters of a rotation request, as sent. */
 export interface RotationRequest {
   readonly overlap: string | undefined;
-  /** Names of what else was sent, which is ignored unless one is `overlap` mistyped. */
+  /** Names of other parameters in the body; ignored unless one is a mistyped `overlap`. */
   readonly ignored?: readonly string[];
-  /** Names of what the query had; the same. */
+  /** Names of the query parameters; ignored unless one means `overlap`. */
   readonly inQuery?: readonly string[];
 }
 
-/** Who asks for a rotation, as far as it bounds what comes of it. */
+/** The caller of a rotation, as far as it limits the result. */
 export interface RotationCaller {
-  /** Whose customer the token has to be of; null for an operator. */
+  /** The customer that the token must belong to; null for an operator. */
   readonly customerId: string | null;
-  /** The replacement expires then at the latest; null: the caller does not bound it. */
+  /** Latest expiry of the replacement; null if the caller does not limit it. */
   readonly notAfter: EpochMs | null;
-  /** Whether it is a token, and so must not get around a rate by rotating. Who may change limits gets a full bucket. */
+  /**
+   * Whether the caller is a token, which must not evade its rate by rotating.
+   *
+   * Both tokens then share a bucket. Other callers can change limits anyway, and get a full bucket.
+   */
   readonly isToken: boolean;
-  /** Refuses a token that may do more than the caller. */
+  /** Refuses a token with more permissions than the caller. */
   readonly refuse: (token: Token, owner: User) => Refusal | undefined;
 }
 
-/** A rotation that was made, and the secret of the replacement, which is shown once and kept nowhere. */
+/** A completed rotation, with the replacement's secret, which is shown once and never stored. */
 export interface RotatedToken {
   readonly rotation: Rotation;
   readonly secret: string;
@@ -57,7 +61,7 @@ export interface RotatedToken {
   readonly auditEvents: readonly AuditEvent[];
 }
 
-/** Replaces tokens by new ones, so that clients can change over while both are accepted. */
+/** Replaces tokens with new ones; clients can switch over while both are accepted. */
 export class TokenRotations {
   readonly #store: Pick<Store, 'tokens' | 'directory'>;
   readonly #settings: RotationSettings;
@@ -67,7 +71,7 @@ export class TokenRotations {
     this.#settings = settings;
   }
 
-  /** Makes a replacement and lets the token expire after the overlap: both, or neither. */
+  /** Atomically creates a replacement and lets the old token expire after the overlap. */
   async rotate(id: string, request: RotationRequest, caller: RotationCaller, now: EpochMs): Promise<RotatedToken | Refusal> {
     const overlap = this.#readOverlap(request);
     if ('refusal' in overlap) return overlap;
@@ -129,7 +133,7 @@ export class TokenRotations {
     }
   }
 
-  /** Milliseconds. */
+  /** Returns the overlap in milliseconds, or a refusal. */
   #readOverlap({ overlap, ignored = [], inQuery = [] }: RotationRequest): { readonly ms: number } | Refusal {
     const { overlap: usual, max_overlap: longest } = this.#settings.rotation;
     const mistyped = ignored.find((name) => meansOverlap(name) !== undefined);
@@ -150,7 +154,7 @@ function meansOverlap(name: string): 'overlap' | undefined {
   return lower === 'overlap' || isOneEdit(lower, 'overlap') ? 'overlap' : undefined;
 }
 
-/** Refuses what is no API token that its holder could still use. */
+/** Refuses anything but an API token that its holder could still use. */
 function refuseState(token: Token, owner: User, now: EpochMs): Refusal | undefined {
   if (token.declared)
     return unprocessable(
@@ -180,13 +184,15 @@ function rotationEvents({ old, replacement }: Rotation, customerId: string): Aud
   ];
 }
 
-/** So many are reported at a time. */
+/** Maximum number of overlaps to report per batch. */
 const BATCH = 100;
-/** Whoever began to report and was killed leaves it to another one after this. */
+/** Lease of a batch in milliseconds; another process takes over from one that was killed. */
 const CLAIM_MS = 120_000;
 
 /**
- * Reports the rotated tokens whose overlap has ended, each with its last use: at least once, whoever is killed meanwhile.
+ * Reports rotated tokens whose overlap has ended, with their last use.
+ *
+ * Each is reported at least once, even if a process is killed in the meantime.
  *
  * @param settle milliseconds after the end in which a last use may still be written
  * @throws StoreUnavailable

@@ -21,24 +21,24 @@ const restrictions = z.object(restrictionParameters);
 const INVALID_SCOPE = { status: 400, code: 'invalid_scope' } as const;
 export const UNPROCESSABLE = { status: 422, code: 'Unprocessable Entity' } as const;
 
-/** What bounds the tokens of a user and their lives. */
+/** Limits on the number of a user's tokens and on their lifetime. */
 export type TokenSettings = Pick<
   Config['tokens'],
   'max_per_user' | 'max_stored_per_user' | 'max_stored_per_customer' | 'max_lifetime'
 >;
 
-/** What a client asks for at POST /tokens, each as it was sent. */
+/** The parameters of POST /tokens, as sent. */
 export interface TokenRequest {
   readonly name: string | undefined;
   readonly scope: string | undefined;
   /** Service ids in the order given; empty strings included. */
   readonly services: readonly string[];
   readonly expiresAt: string | undefined;
-  /** Its limits; absent: none of its own. */
+  /** Limits of the token; absent: none of its own. */
   readonly restrictions?: z.input<typeof restrictions>;
-  /** Names of what else was sent, which is ignored unless one is a restriction mistyped. */
+  /** Names of other parameters in the body; ignored unless one is a mistyped restriction. */
   readonly ignored?: readonly string[];
-  /** Names of what the query had, which is ignored unless one is that of a restriction. */
+  /** Names of the query parameters; ignored unless one means a restriction. */
   readonly inQuery?: readonly string[];
 }
 
@@ -53,7 +53,7 @@ export class Tokens {
   readonly #settings: TokenSettings;
   readonly #scopes: readonly string[];
 
-  /** @param scopes the names that the policy has */
+  /** @param scopes names of the scopes in the policy */
   constructor(
     store: Pick<Store, 'tokens' | 'directory'>,
     lastSeen: Pick<LastSeen, 'pending'>,
@@ -66,7 +66,11 @@ export class Tokens {
     this.#scopes = scopes;
   }
 
-  /** Creates a token for a user, unless that one changed since it was read, and returns it with its secret, which is shown once and kept nowhere. */
+  /**
+   * Creates a token for a user, unless the user changed since it was read.
+   *
+   * @returns the token and its secret, which is shown once and never stored
+   */
   async create(
     user: User,
     request: TokenRequest,
@@ -122,17 +126,17 @@ export class Tokens {
     }
   }
 
-  /** The tokens of a user, the oldest first. */
+  /** Returns the tokens of a user, oldest first. */
   async ofUser(userId: string): Promise<TokenWithUse[]> {
     return this.#inOrder(await this.#store.tokens.listOfUser(userId));
   }
 
-  /** The tokens of every user of a customer, the oldest first. */
+  /** Returns the tokens of every user of a customer, oldest first. */
   async ofCustomer(customerId: string): Promise<TokenWithUse[]> {
     return this.#inOrder(await this.#store.tokens.listOfCustomer(customerId));
   }
 
-  /** One token of a customer; what another customer owns is not there. */
+  /** Returns a token of a customer; undefined if it is unknown or another customer's. */
   async get(id: string, customerId: string): Promise<TokenWithUse | undefined> {
     if (!ID.test(id)) return undefined;
     const found = await this.#store.tokens.get(id);
@@ -141,13 +145,13 @@ export class Tokens {
     return owner?.customerId === customerId ? this.#withPending(found) : undefined;
   }
 
-  /** Revokes tokens, all or none. Returns the ids that are not there; none are revoked then. */
+  /** Revokes tokens, all or none. Returns the unknown ids; if there are any, none is revoked. */
   async revoke(ids: readonly string[]): Promise<string[]> {
     const malformed = ids.filter((id) => !ID.test(id));
     return malformed.length > 0 ? malformed : this.#store.tokens.revoke(ids);
   }
 
-  /** The audit events of a revocation of tokens that are about to be revoked. */
+  /** Returns the audit events for tokens that are about to be revoked. */
   async revocationEvents(ids: readonly string[]): Promise<AuditEvent[]> {
     const events: AuditEvent[] = [];
     for (const id of ids) {
@@ -157,12 +161,12 @@ export class Tokens {
     return events;
   }
 
-  /** Changes the limits of a token; undefined when it is not there. */
+  /** Changes the limits of a token; undefined if it does not exist. */
   async change(id: string, change: RestrictionChange, now: EpochMs): Promise<Token | Refusal | undefined> {
     return ID.test(id) ? changeToken(this.#store.tokens, id, change, now) : undefined;
   }
 
-  /** Ids of a user's tokens that still work. */
+  /** Returns the ids of a user's active tokens. */
   async activeIds(userId: string, now: EpochMs): Promise<string[]> {
     if (!ID.test(userId)) return [];
     const tokens = await this.#store.tokens.listOfUser(userId);
@@ -195,7 +199,7 @@ export class Tokens {
     };
   }
 
-  /** Expiry is a whole second, as answers show it. */
+  /** Returns the expiry as a whole second, as in responses. */
   #readExpiry(text: string | undefined, now: EpochMs): { at: EpochMs | null } | Refusal {
     const { max_lifetime: longest } = this.#settings;
     const read = readBy(tokenParameters.expiresAt, text, UNPROCESSABLE);

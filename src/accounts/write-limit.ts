@@ -1,15 +1,19 @@
 import { type EpochMs, HOUR_MS } from '../domain/time.js';
 import type { UsageStore } from '../store/usage-store.js';
 
-/** What is left of a user's writes in this clock hour. */
+/** A user's remaining writes in the current clock hour. */
 export interface WritesLeft {
-  /** Below 0 when the limit is passed. */
+  /** Negative if the limit is exceeded. */
   readonly remaining: number;
   /** When the next hour begins. */
   readonly resetAt: EpochMs;
 }
 
-/** Counts the writes of each user in a clock hour, for all that share the store (`rate_limit.writes_per_hour`). */
+/**
+ * Counts each user's writes per clock hour, across all processes that share the store.
+ *
+ * See `rate_limit.writes_per_hour`.
+ */
 export class WriteLimit {
   readonly #usage: Pick<UsageStore, 'countWrite'>;
   readonly #perHour: number;

@@ -1,19 +1,21 @@
 import { bytesOfAddress } from './address.js';
 
-/** An address or a CIDR range, as bits to compare. */
+/** An IP address or a CIDR range, as a bit prefix. */
 export interface AddressRange {
   /** 4 or 16 bytes. */
   readonly bytes: readonly number[];
-  /** How many leading bits have to be the same. */
+  /** Number of leading bits that must match. */
   readonly bits: number;
 }
 
-/** Bits of IPv6 in front of an IPv4 address that is mapped to it (RFC 4291 2.5.5.2). */
+/** Length in bits of the IPv6 prefix of an IPv4-mapped address (RFC 4291 2.5.5.2). */
 const MAPPED_BITS = 96;
 
 /**
- * Reads an address or a range like `10.0.0.0/8`; undefined for anything else, for an address with a zone, and for a range
- * whose address goes beyond its prefix: `10.1.2.3/8` may have been meant as one address. IPv4 mapped to IPv6 is IPv4.
+ * Parses an address or a range such as `10.0.0.0/8`. IPv4-mapped IPv6 becomes IPv4.
+ *
+ * Returns undefined for anything else and for an address with a zone. A range with bits set beyond
+ * its prefix is also rejected: `10.1.2.3/8` may have been meant as a single address.
  */
 export function parseRange(text: string): AddressRange | undefined {
   const [address = '', prefix, ...rest] = text.split('/');
@@ -27,13 +29,13 @@ export function parseRange(text: string): AddressRange | undefined {
   return { bytes, bits };
 }
 
-/** Whether an address is in one of some ranges; what is no address is in none. */
+/** Whether an address is in any of the ranges; text that is not an address is in none. */
 export function isInRanges(ranges: readonly AddressRange[], address: string): boolean {
   const bytes = bytesOfAddress(address);
   return bytes.length > 0 && ranges.some((range) => isIn(range, bytes));
 }
 
-/** Whether a range lies in one of some others. */
+/** Whether one of the ranges contains the given range. */
 export function includesRanges(
   ranges: readonly (AddressRange | undefined)[],
   { bytes, bits }: AddressRange,

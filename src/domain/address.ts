@@ -1,6 +1,10 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
-/** The bytes of an IP address: 4 or 16. One of IPv4 in IPv6 (RFC 4291 2.5.5.2) gives 4; what is no address, none. */
+/**
+ * Returns the bytes of an IP address: 4 or 16; none if the text is not an address.
+ *
+ * An IPv4-mapped IPv6 address (RFC 4291 2.5.5.2) yields 4 bytes.
+ */
 export function bytesOfAddress(address: string): number[] {
   const [plain = ''] = address.split('%', 1);
   if (isIPv4(plain)) return plain.split('.').map(Number);

@@ -1,4 +1,4 @@
-/** What an entry of the audit log tells, one name a kind. `docs/audit.md` describes each. */
+/** The kinds of audit log entries, described in `docs/audit.md`. */
 type AuditEventName =
   | 'login.succeeded'
   | 'login.failed'
@@ -29,20 +29,22 @@ type AuditEventName =
   | 'server.started'
   | 'server.stopped';
 
-/** How it went: done, tried in vain, not allowed, or not confirmed: it may have been done. */
+/** Done, failed, not allowed, or unconfirmed: the change may or may not have been made. */
 export type AuditOutcome = 'success' | 'failure' | 'denied' | 'unknown';
 
 /**
- * An event for the audit log. Handlers return events with their reply; the pipeline adds who made the request, from where
- * and when. It holds ids, and of a rotated token its last use: never a secret, a password, or a name that somebody typed.
+ * An event for the audit log. Handlers return events with their reply.
+ *
+ * The pipeline adds who made the request, from where and when. An event contains ids and, for a
+ * rotated token, its last use. It never contains a secret, a password or a name that someone typed.
  */
 export interface AuditEvent {
   readonly event: AuditEventName;
   readonly outcome: AuditOutcome;
-  /** Whom or what it is about, where that is not the one who asked. */
+  /** Whom or what the event is about, unless that is whoever made the request. */
   readonly target?: Readonly<Record<string, string | number | null | readonly string[]>>;
-  /** A word of a fixed list. */
+  /** One of a fixed list of words. */
   readonly reason?: string;
-  /** Seconds until another try counts. */
+  /** Seconds until the next attempt is allowed. */
   readonly retry_after?: number;
 }

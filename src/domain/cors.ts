@@ -1,8 +1,8 @@
-/** Which pages of other origins may read answers, as a configuration says it. */
+/** Configuration of which pages of other origins may read responses. */
 export interface CorsSettings {
-  /** Origins as browsers send them; `*`, alone, is every one. */
+  /** Origins as browsers send them; a lone `*` allows every origin. */
   readonly origins: '*' | readonly string[];
-  /** null: those of the route. */
+  /** null: the methods of the route. */
   readonly methods: readonly string[] | null;
   readonly headers: readonly string[];
   readonly expose: readonly string[];
@@ -11,33 +11,37 @@ export interface CorsSettings {
   readonly max_age: number;
 }
 
-/** What an answer says of the page that asked for it. */
+/** The CORS part of a response to one origin. */
 export interface CorsAnswer {
-  /** Flat; none for a page that may not read it. */
+  /** Alternating names and values; empty if the page may not read the response. */
   readonly fields: readonly string[];
-  /** Whether another origin would get other fields, so that `Vary` names `Origin`. */
+  /** Whether other origins get different header fields, so that `Vary` must name `Origin`. */
   readonly varies: boolean;
 }
 
-/** A preflight: what a page asks for before it sends a request (Fetch, 3.2.2). */
+/** A preflight request: asks whether a page may send the actual request (Fetch, 3.2.2). */
 export interface Preflight {
   readonly origin: string;
   readonly method: string;
-  /** `Access-Control-Request-Headers`, a comma-separated list; empty when there is none. */
+  /** `Access-Control-Request-Headers`, a comma-separated list; empty if absent. */
   readonly headers: string;
 }
 
 const ANY = '*';
 
-/** Longest list of headers that a preflight may name, in characters. Browsers name those that a page sets. */
+/**
+ * Maximum length of a preflight's list of headers, in characters.
+ *
+ * Browsers list the headers that the page sets.
+ */
 const MAX_REQUESTED = 4_096;
 
-/** All that the answer to a preflight depends on. */
+/** Every header field that the response to a preflight depends on. */
 const PREFLIGHT_VARY = 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers';
 
-/** The CORS rules of a route (Fetch, 3.2). What an answer gets is put together once for each origin. */
+/** The CORS rules of a route (Fetch, 3.2). Response header fields are built once per origin. */
 export class Cors {
-  /** Equal for equal settings. */
+  /** Identical for equal settings. */
   readonly id: string;
   readonly #settings: CorsSettings;
   readonly #headers: ReadonlySet<string>;
@@ -58,17 +62,22 @@ export class Cors {
       : { fields: [], varies: true };
   }
 
-  /** What an answer says. @param origin the value of the only `Origin` field; undefined when there is none */
+  /**
+   * Returns the CORS part of a response.
+   *
+   * @param origin value of the only `Origin` header field; undefined if there is none
+   */
   answerTo(origin: string | undefined): CorsAnswer {
     const known = origin === undefined ? undefined : this.#byOrigin.get(origin);
     return known ?? this.#byOthers;
   }
 
   /**
-   * The fields that answer a preflight, flat. Without the origin, the method and every header being allowed they allow
-   * nothing.
+   * Returns the header fields of a preflight response, as alternating names and values.
    *
-   * @param methods those that the route takes on this path
+   * They allow nothing unless the origin, the method and every requested header are allowed.
+   *
+   * @param methods methods that the route accepts on this path
    */
   preflightFields({ origin, method, headers }: Preflight, methods: readonly string[]): readonly string[] {
     const { fields } = this.answerTo(origin);
@@ -94,14 +103,14 @@ export class Cors {
   }
 }
 
-/** HEAD comes with GET. Browsers ask of neither whether it is listed (Fetch, 4.8). */
+/** GET implies HEAD. Browsers send both without checking the allowed methods (Fetch, 4.8). */
 function allows(methods: readonly string[], method: string): boolean {
   return methods.includes(method === 'HEAD' ? 'GET' : method) || methods.includes(method);
 }
 
 const made = new WeakMap<CorsSettings, Cors>();
 
-/** The rules of some settings, made once. */
+/** Returns the CORS rules for a settings object; they are built once. */
 export function corsOf(settings: CorsSettings): Cors {
   const known = made.get(settings);
   if (known !== undefined) return known;
@@ -116,13 +125,13 @@ function answerFields({ credentials, expose }: CorsSettings, origin: string): st
   return [
     'Access-Control-Allow-Origin',
     origin,
-    // Browsers refuse it beside "*", and so does the check of the configuration.
+    // Browsers reject it together with "*", and so does the configuration check.
     ...(credentials && origin !== ANY ? ['Access-Control-Allow-Credentials', 'true'] : []),
     ...(expose.length > 0 ? [EXPOSED, expose.join(', ')] : []),
   ];
 }
 
-/** A preflight has no answer that anybody reads. */
+/** Scripts never read the response to a preflight. */
 function withoutExposed(fields: readonly string[]): readonly string[] {
   const i = fields.indexOf(EXPOSED);
   return i < 0 ? fields : fields.slice(0, i);

@@ -2,7 +2,7 @@ import type { Session } from './session.js';
 import type { Token } from './token.js';
 import type { User } from './user.js';
 
-/** Who a request comes from, and by which credential. */
+/** Who sent a request, and with which credential. */
 export type Subject = TokenSubject | JwtSubject | SessionSubject;
 
 /** A caller who sent an API token or a legacy key. */
@@ -12,17 +12,20 @@ export interface TokenSubject {
   readonly token: Token;
 }
 
-/** A caller who sent a JWT of another issuer. Neither the user nor the token is a record of the store. */
+/** A caller who sent a JWT from another issuer. Neither the user nor the token is in the store. */
 export interface JwtSubject {
   readonly credential: 'jwt';
   readonly user: User;
-  /** What the JWT may do, as a token says it. Its id is made of the digest and names nothing. */
+  /**
+   * The permissions of the JWT in the form of a token. Its id is derived from the digest and names
+   * no stored token.
+   */
   readonly token: Token;
-  /** Name of the issuer in the configuration, and the claim `sub`. */
+  /** Name of the issuer in the configuration, and the `sub` claim. */
   readonly jwt: { readonly issuer: string; readonly subject: string };
 }
 
-/** A caller who sent the cookie of a session. */
+/** A caller who sent a session cookie. */
 export interface SessionSubject {
   readonly credential: 'session';
   readonly user: User;

@@ -1,16 +1,16 @@
-/** One key of a {@link Frequent} list. */
+/** An entry of a {@link Frequent} list. */
 export interface Counted<T> {
   readonly key: string;
   readonly value: T;
-  /** Never less than how often the key came, and at most `over` more. */
+  /** Upper bound of the key's occurrences; exceeds the true number by at most `over`. */
   count: number;
   readonly over: number;
 }
 
-/** A list as it is told to another process. */
+/** A snapshot of a list, to send to another process. */
 export interface FrequentList<T> {
   readonly items: readonly Counted<T>[];
-  /** How often a key that is not in the list can have come at most. */
+  /** Maximum number of occurrences of any key that is not in the list. */
   readonly floor: number;
 }
 
@@ -20,17 +20,18 @@ interface Entry<T> extends Counted<T> {
 }
 
 /**
- * The keys that come most often, in bounded memory: the algorithm Space-Saving (Metwally, Agrawal, El Abbadi: Efficient
- * computation of frequent and top-k elements in data streams, 2005).
+ * The most frequent keys, in bounded memory.
  *
- * In a list that is full, a new key takes the place of the one with the smallest count and goes on from there. So every key
- * that came more often than that is in the list, and a count is too high by `over` at most. While the list was never full,
- * all counts are exact.
+ * This is the Space-Saving algorithm (Metwally, Agrawal, El Abbadi: Efficient computation of
+ * frequent and top-k elements in data streams, 2005). In a full list, a new key replaces the one
+ * with the smallest count and continues from that count. So every key that occurred more often than
+ * the smallest count is in the list, and a count is too high by at most `over`. All counts are
+ * exact until the list is full.
  */
 export class Frequent<T> {
   readonly #capacity: number;
   readonly #entries = new Map<string, Entry<T>>();
-  /** A binary heap with the smallest count first. */
+  /** Binary min-heap by count. */
   readonly #heap: Entry<T>[] = [];
 
   constructor(capacity: number) {
@@ -41,14 +42,14 @@ export class Frequent<T> {
     return this.#entries.get(key);
   }
 
-  /** Counts a key that the list has once more. */
+  /** Counts another occurrence of a key that is in the list. */
   again(counted: Counted<T>): void {
     const entry = counted as Entry<T>;
     entry.count += 1;
     this.#sink(entry);
   }
 
-  /** Takes a key into the list that it does not have. */
+  /** Adds a key that is not in the list. */
   add(key: string, value: T): void {
     const least = this.#heap[0];
     if (this.#heap.length < this.#capacity || least === undefined) {
@@ -88,7 +89,7 @@ export class Frequent<T> {
     }
   }
 
-  /** @param upper the parent of the other one */
+  /** @param upper the parent of `lower` */
   #swap(upper: Entry<T>, lower: Entry<T>): void {
     [upper.at, lower.at] = [lower.at, upper.at];
     this.#heap[upper.at] = upper;
@@ -97,10 +98,13 @@ export class Frequent<T> {
 }
 
 /**
- * One list of several, with the most frequent key first (Agarwal and others: Mergeable summaries, 2012). A key that a full list
- * does not have may have been there up to its `floor`, so that much is added to its count: it stays a count that is never too low.
+ * Merges several lists into one, sorted by descending count.
  *
- * @param latest which of two values of one key is told
+ * The method is from Agarwal and others: Mergeable summaries, 2012. A key that is missing from a
+ * full list may have occurred up to `floor` times there. That number is added to its count, so that
+ * no count is ever too low.
+ *
+ * @param latest selects which of two values of the same key is kept
  */
 export function mergeFrequent<T>(
   lists: readonly FrequentList<T>[],

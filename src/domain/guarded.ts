@@ -1,7 +1,9 @@
 /**
- * Makes a listener that never throws, for events, callbacks and timers: an error that leaves one of those ends the process.
+ * Wraps a listener so that it never throws.
  *
- * @param failed gets what was thrown, and what the listener was called with; it refuses or closes, and logs
+ * An error that escapes a listener of an event, callback or timer ends the process.
+ *
+ * @param failed receives the error and the listener's arguments; it refuses or closes, and logs
  */
 export function guarded<Args extends unknown[]>(
   listener: (...args: Args) => void,

@@ -1,4 +1,4 @@
-/** The facts about a user that upstreams learn. A fact without a value is empty. */
+/** The facts about a caller that upstreams receive. A fact without a value is an empty string. */
 export interface IdentityFacts {
   readonly user_id: string;
   readonly customer_id: string;
@@ -10,10 +10,14 @@ export interface IdentityFacts {
   readonly token_id: string;
 }
 
-/** Name of each injected field by what it says; null leaves it out (`identity.headers`). */
+/** Header field name for each fact (`identity.headers`); null omits the field. */
 export type IdentityNames = Readonly<Record<keyof IdentityFacts, string | null>>;
 
-/** The fields that say who sent a request: names and values, in turn. A fact without a value has none. */
+/**
+ * Returns the identity header fields as alternating names and values.
+ *
+ * Facts without a value get no field.
+ */
 export function factFields(names: IdentityNames, facts: IdentityFacts): string[] {
   const fields: string[] = [];
   add(fields, names.user_id, facts.user_id);
@@ -31,7 +35,12 @@ function add(fields: string[], name: string | null, value: string): void {
   if (name !== null && value !== '') fields.push(name, fieldValueOf(value));
 }
 
-/** Percent-encodes (UTF-8) what a field can't carry: all but visible ASCII and space; `%` too, to stay reversible. */
+/**
+ * Percent-encodes (UTF-8) a value that a header field cannot carry as it is.
+ *
+ * Values of visible ASCII and inner spaces stay the same. `%` is encoded, too, so that the encoding
+ * is reversible.
+ */
 function fieldValueOf(value: string): string {
   return /^[\x21-\x24\x26-\x7e](?:[\x20-\x24\x26-\x7e]*[\x21-\x24\x26-\x7e])?$/.test(value)
     ? value

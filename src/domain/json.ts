@@ -1,10 +1,10 @@
-/** Lists and objects within each other; nothing that is read here has more than a few. */
+/** Maximum nesting depth of arrays and objects; legitimate documents use only a few levels. */
 const MAX_DEPTH = 64;
 
 const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a];
 const [LIST, LIST_END, OBJECT, OBJECT_END] = [0x5b, 0x5d, 0x7b, 0x7d];
 
-/** What JSON may hold: values that stand in a row, of all lists and objects together, and members of one object. */
+/** Maximum number of comma-separated values in a whole document, and of members in one object. */
 export interface JsonLimits {
   readonly values: number;
   readonly members: number;
@@ -13,10 +13,12 @@ export interface JsonLimits {
 const NO_LIMITS: JsonLimits = { values: Infinity, members: Infinity };
 
 /**
- * Parses JSON that somebody else wrote. `JSON.parse` of Node 26.10 ends the process for 32 KiB of `[1,[1,[1,…`, and takes
- * milliseconds for an object of thousands of names, so neither reaches it.
+ * Parses JSON from an untrusted source.
  *
- * @throws SyntaxError for what is no JSON; RangeError for what is beyond the limits
+ * `JSON.parse` of Node 26.10 crashes the process on 32 KiB of `[1,[1,[1,…` and takes milliseconds
+ * for an object with thousands of names. Neither input reaches it.
+ *
+ * @throws SyntaxError if the text is not JSON; RangeError if it exceeds the limits
  */
 export function parseForeignJson(text: string, limits: JsonLimits = NO_LIMITS): unknown {
   const members: number[] = [];

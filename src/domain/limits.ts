@@ -1,30 +1,31 @@
-// What one record may hold at most, whoever sends it. How many records there may be is configured.
+// Size limits of a single record, whoever sends it. The number of records is limited by the
+// configuration.
 
-/** Bytes of a User-Agent that are kept of the last use of a token or session. */
+/** Bytes of the User-Agent that are stored with the last use of a token or session. */
 const MAX_USER_AGENT = 512;
-/** Bytes of a client's address: more than any IPv6 address with a zone takes. */
+/** Maximum bytes of a client's address: more than any IPv6 address with a zone needs. */
 const MAX_ADDRESS = 64;
-/** Characters of the name of a token, user, customer or service. */
+/** Maximum characters of the name of a token, user, customer or service. */
 export const MAX_NAME = 255;
-/** Services that one token may be limited to. */
+/** Maximum number of services that one token can be restricted to. */
 export const MAX_SERVICES = 100;
-/** Addresses and ranges that one token may be limited to. */
+/** Maximum number of addresses and ranges that one token can be restricted to. */
 export const MAX_ADDRESSES = 100;
 
-/** Whether a text may be the name of a token. */
+/** Whether a text is a valid token name. */
 export function isName(name: string): boolean {
-  // \p{Cc}: control characters. The bidirectional ones could make a list show something else.
+  // \p{Cc}: control characters. Bidirectional ones could make a list display something else.
   return Array.from(name).length <= MAX_NAME && !/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(name);
 }
 
-/** A client as records name it. */
+/** A client as stored in records. */
 export interface RecordedClient {
   readonly ip: string;
-  /** null when it sent none. */
+  /** null if the client sent none. */
   readonly userAgent: string | null;
 }
 
-/** What is written down of a client, cut to what a record may hold. */
+/** Returns the address and User-Agent of a client, truncated to what a record may hold. */
 export function recordedClient(ip: string, userAgent: string | undefined): RecordedClient {
   return {
     ip: cut(ip, MAX_ADDRESS),
@@ -32,9 +33,9 @@ export function recordedClient(ip: string, userAgent: string | undefined): Recor
   };
 }
 
-/** The beginning of a text that takes at most so many bytes of UTF-8. */
+/** Returns the longest prefix of a text that fits into `bytes` bytes of UTF-8. */
 function cut(text: string, bytes: number): string {
-  // No character of UTF-16 takes more than three bytes.
+  // A UTF-16 code unit takes at most three bytes.
   if (text.length * 3 <= bytes || Buffer.byteLength(text) <= bytes) return text;
   const { read } = new TextEncoder().encodeInto(text, new Uint8Array(bytes));
   return text.slice(0, read);

@@ -1,15 +1,22 @@
 /**
- * What lenient readers make of the characters of a path beyond ASCII: some normalize them (NFKC: a full-width letter
- * becomes the letter), others put the nearest character of a smaller set in their stead ("best fit").
+ * How lenient readers interpret the non-ASCII characters of a path.
  *
- * Texts are paths as `decodeAscii` leaves them: beyond ASCII everything is an escape in upper case.
+ * Some normalize them (NFKC: a full-width letter becomes the plain letter). Others substitute the
+ * nearest character of a smaller character set ("best fit").
+ *
+ * All paths here are in the form that `decodeAscii` returns: every non-ASCII byte is an escape in
+ * upper case.
  */
 
 const ESCAPES_BEYOND_ASCII = /(?:%[89A-F][0-9A-F])+/g;
 const BEYOND_ASCII = /[^\0-\x7f]/gu;
 const RUNS_BEYOND_ASCII = /[^\0-\x7f]+/g;
 
-/** No path has these characters, so they can stand for what a reader may take for an end or an escape of its own. */
+/**
+ * Markers for a character that a reader may take for the end of the path or for its own escape.
+ *
+ * No path contains these characters.
+ */
 const [END, PERCENT] = ['\0', '\x01'];
 
 const SPECIAL = /[/?#%]/;
@@ -18,7 +25,11 @@ const MEANT: Readonly<Record<string, string>> = { '/': '%2F', '?': END, '#': END
 
 const SOFT_HYPHEN = '\xad';
 
-/** Best fit where Unicode has no decomposition (Windows code pages 1252 and 20127, UTS 46); pairs of character and fit. */
+/**
+ * Best-fit substitutes where Unicode has no decomposition, as pairs of character and substitute.
+ *
+ * They come from Windows code pages 1252 and 20127, and from UTS 46.
+ */
 const BEST_FIT = new Map(
   [
     'ĐDđdĦHħhıiŁLłlŦTŧtƀbƄbƗIƚlƟOƫtƮTƶzǤGǥgɡgΓGΘTΣSΦFΩOαaδdεeπpσsτtφf℮e√v∞8∩n',
@@ -29,8 +40,9 @@ const BEST_FIT = new Map(
 ); // prettier-ignore
 
 /**
- * What best fit may change in a normalized text: what has a fit, Latin letters beyond Latin-1, marks, and what is not
- * shown.
+ * Characters that best fit may change in normalized text.
+ *
+ * These are the keys of the table, Latin letters beyond Latin-1, marks, and invisible characters.
  */
 const MAY_FIT = new RegExp(
   `[${[...BEST_FIT.keys()].join('')}\\u0100-\\u02af\\u1e00-\\u1eff\\u2260\\u226e\\u226f\\p{M}\\p{Default_Ignorable_Code_Point}]`,
@@ -38,8 +50,13 @@ const MAY_FIT = new RegExp(
 );
 
 /**
- * Every other path that such readers see. Returns a sentence when the path is refused whatever the routes are: it is no
- * UTF-8, so that decoders differ (overlong forms, stray bytes), or it hides a control character, a backslash or an escape.
+ * Returns every other path that such readers may see, or why the path is refused.
+ *
+ * A path is refused regardless of the routes if it is not valid UTF-8, because decoders disagree
+ * about overlong forms and stray bytes. It is also refused if it hides a control character, a
+ * backslash or an escape.
+ *
+ * @returns the paths, or a sentence that gives the reason
  */
 export function lookalikes(literal: string): string[] | string {
   const text = decodeUtf8(literal);
@@ -60,17 +77,21 @@ export function lookalikes(literal: string): string[] | string {
   return [...seen];
 }
 
-/** A path in Unicode normalization form KC, in which the paths of routes have to be. */
+/** Returns a path in Unicode normalization form KC, which route paths must use. */
 export function inNormalForm(literal: string): string {
   return encode(normalize(decodeUtf8(literal) ?? ''));
 }
 
-/** A path as the most lenient of these readers sees it. */
+/** Returns a path as the most lenient of these readers sees it. */
 export function asBestFit(literal: string): string {
   return encode(replaceEach(normalize(decodeUtf8(literal) ?? ''), MAY_FIT, bestFit));
 }
 
-/** undefined when the bytes are no UTF-8 (RFC 3629 3): overlong, a surrogate, over U+10FFFF, or a stray one. */
+/**
+ * Returns undefined for invalid UTF-8 (RFC 3629 3).
+ *
+ * That is an overlong form, a surrogate, a code point beyond U+10FFFF, or a stray byte.
+ */
 function decodeUtf8(literal: string): string | undefined {
   try {
     return literal.replace(ESCAPES_BEYOND_ASCII, decodeURIComponent);
@@ -83,7 +104,11 @@ function encode(text: string): string {
   return text.replaceAll(END, '?').replaceAll(PERCENT, '%').replace(RUNS_BEYOND_ASCII, encodeURIComponent);
 }
 
-/** NFKC, one character at a time at first: what this turns into ASCII was not ASCII before. */
+/**
+ * Normalizes to NFKC, one character at a time first.
+ *
+ * A replacement in ASCII therefore always comes from a non-ASCII character.
+ */
 function normalize(text: string): string {
   if (text.normalize('NFKC') === text) return text;
   return replaceEach(text, BEYOND_ASCII, (char) => char.normalize('NFKC')).normalize('NFC');
@@ -96,7 +121,11 @@ function replaceEach(text: string, which: RegExp, by: (char: string) => string):
   });
 }
 
-/** Accents of Latin-1 stay: it is the smallest set that readers still use, and `/café` is not `/cafe`. */
+/**
+ * Keeps Latin-1 accents.
+ *
+ * Latin-1 is the smallest character set that readers still use, and `/café` is not `/cafe`.
+ */
 function bestFit(char: string): string {
   const fit = BEST_FIT.get(char);
   if (fit !== undefined) return fit;

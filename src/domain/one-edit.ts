@@ -1,9 +1,13 @@
-/** Most that one edit changes a length, in UTF-16 units: a character beyond the BMP has two. */
+/**
+ * Maximum difference in length after one edit, in UTF-16 code units: non-BMP characters take two.
+ */
 const MAX_DIFFERENCE = 2;
 
 /**
- * Whether one text becomes the other by one edit: a character added, left out or replaced, or two neighbours that
- * changed places. Time grows with the shorter one.
+ * Whether two texts differ by exactly one edit.
+ *
+ * An edit inserts, deletes or replaces one character, or swaps two neighbours. Runs in time linear
+ * in the shorter text.
  */
 export function isOneEdit(one: string, other: string): boolean {
   if (Math.abs(one.length - other.length) > MAX_DIFFERENCE) return false;

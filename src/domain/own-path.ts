@@ -1,10 +1,10 @@
-/** Longest path to come back to, in characters. */
+/** Maximum length of a return path, in characters. */
 const MAX_PATH = 2_048;
 
 /**
- * A path to come back to, when it can lead to nothing but the own origin; undefined otherwise.
+ * Returns a return path if it cannot lead to another origin; otherwise undefined.
  *
- * Browsers take `//` and `/\` for the beginning of a host, and drop control characters wherever they stand.
+ * Browsers take `//` and `/\` for the start of a host, and drop control characters anywhere.
  */
 export function ownPath(path: string | undefined): string | undefined {
   if (path === undefined || path.length > MAX_PATH) return undefined;

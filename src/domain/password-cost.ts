@@ -1,12 +1,17 @@
-/** The costliest hash that a directory may declare, in KiB times passes; unknown logins cost no more than that. */
+/**
+ * Maximum cost of a hash in a directory file, in KiB times passes.
+ *
+ * It also bounds the cost of checking an unknown login.
+ */
 export const MAX_PASSWORD_COST = 4_194_304;
 
-/** Argon2id's parameters in a PHC string. */
+/** The argon2id parameters in a PHC string. */
 const PARAMETERS = /^\$argon2id\$v=19\$m=(\d{1,9}),t=(\d{1,4}),p=\d{1,3}\$/;
 
 /**
- * What a password hash costs to check: KiB of memory times passes over it, which is what its time grows with.
- * 0 for none, or for a text that is no hash.
+ * Returns the cost of checking a password hash: memory in KiB times passes.
+ *
+ * The time of a check is proportional to it. Returns 0 for null and for text that is not a hash.
  */
 export function costOfHash(phc: string | null): number {
   const [, memory, passes] = PARAMETERS.exec(phc ?? '') ?? [];

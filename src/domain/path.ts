@@ -1,20 +1,25 @@
 import { lookalikes } from './lookalikes.js';
 
-/** Readings of one path: what a strict reader sees first, then every lenient one. */
+/** The readings of a path: the strict reader's first, then those of lenient readers. */
 export interface Readings {
   readonly literal: string;
   readonly lenient: readonly string[];
-  /** A reader sees an encoded slash or an empty inner segment: only a route's `*` part may hold these. */
+  /**
+   * Some reader sees an encoded slash or an empty inner segment; only a route's `*` may match
+   * these.
+   */
   readonly needsWildcard: boolean;
 }
 
 /**
- * Every way in which an upstream might read a path that is not plain.
+ * Returns every way in which an upstream might read a path that is not plain.
  *
- * Escapes of ASCII characters are decoded once (RFC 3986 6.2.2.2; `%25` stays, so nothing is decoded twice).
- * Lenient readers take `%2F` as a separator, drop `;parameters`, merge slashes or drop the last one, and take characters
- * for others that they resemble (`lookalikes`), in any combination.
- * Returns a sentence when the path is refused whatever the routes are.
+ * Escapes of ASCII characters are decoded once (RFC 3986 6.2.2.2; `%25` stays, so nothing is
+ * decoded twice). Lenient readers may do any combination of the following: take `%2F` as a
+ * separator, drop `;parameters`, merge slashes, drop the trailing slash, and replace characters
+ * with others that they resemble (`lookalikes`).
+ *
+ * @returns the readings, or a sentence if the path is refused regardless of the routes
  */
 export function readings(path: string): Readings | string {
   const literal = decodeAscii(path);
@@ -26,7 +31,7 @@ export function readings(path: string): Readings | string {
     if (hasDotSegment(text)) return 'the path has a "." or ".." segment';
     const encodedSlash = text.includes('%2F');
     const parameters = text.includes(';');
-    // Whether parameters end at an encoded slash differs between readers, so the two never go together.
+    // Readers differ on whether parameters end at an encoded slash, so a path cannot have both.
     if (encodedSlash && parameters) return 'the path has both an encoded slash and ";"';
     needsWildcard ||= encodedSlash;
     for (const slashes of encodedSlash ? [text, decodeSlashes(text)] : [text])
@@ -37,7 +42,10 @@ export function readings(path: string): Readings | string {
   return { literal, lenient: [...seen], needsWildcard };
 }
 
-/** Behind an empty segment only `*` fits, so dropping the last slash without merging leads nowhere else. */
+/**
+ * Only `*` matches after an empty segment, so the unmerged reading needs no variant without a
+ * trailing slash: it could not match any other route.
+ */
 function addMerged(seen: Set<string>, reading: string): void {
   const merged = reading.replace(/\/{2,}/g, '/');
   seen.add(reading);
@@ -51,11 +59,11 @@ function hasDotSegment(text: string): boolean {
 
 const [PERCENT, SLASH] = [0x25, 0x2f];
 
-/** Decodes `%XX` of ASCII characters other than `%` and `/`; the rest stays, in upper case. */
+/** Decodes the escapes of ASCII characters other than `%` and `/`; all others become upper case. */
 export function decodeAscii(path: string): string {
   const first = path.indexOf('%');
   if (first < 0) return path;
-  // Each character once: a callback for each escape made 64 KiB of them take milliseconds.
+  // Visits each character once: a callback per escape took milliseconds for 64 KiB of them.
   const decoded = new Uint16Array(path.length - first);
   let end = 0;
   for (let i = first; i < path.length; i++) {
@@ -75,12 +83,12 @@ export function decodeAscii(path: string): string {
   return path.slice(0, first) + textOf(decoded, end);
 }
 
-/** The value of the two hexadecimal digits behind a `%`; NaN when they are none. */
+/** Returns the value of the two hexadecimal digits after a `%`; NaN if there are none. */
 export function escapedAt(text: string, at: number): number {
   return 16 * hexValue(text.charCodeAt(at + 1)) + hexValue(text.charCodeAt(at + 2));
 }
 
-/** The value of a hexadecimal digit; NaN for any other character. */
+/** Returns the value of a hexadecimal digit; NaN for any other character. */
 export function hexValue(code: number): number {
   if (code >= 0x30 && code <= 0x39) return code - 0x30;
   const lower = code | 0x20;
@@ -91,7 +99,7 @@ function upperHex(digit: number): number {
   return digit < 10 ? 0x30 + digit : 0x37 + digit;
 }
 
-/** Takes `%2F`, as {@link decodeAscii} leaves it, as a separator. */
+/** Turns `%2F`, in the form that {@link decodeAscii} returns, into a slash. */
 function decodeSlashes(path: string): string {
   const first = path.indexOf('%2F');
   if (first < 0) return path;
@@ -113,7 +121,11 @@ function withoutTrailingSlash(path: string): string {
   return path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
 }
 
-/** The segment of a path at an index, counted from 0 behind the leading slash; undefined past its end. */
+/**
+ * Returns the segment of a path at an index; undefined past the end.
+ *
+ * @param index counted from 0 after the leading slash
+ */
 export function segmentAt(path: string, index: number): string | undefined {
   let from = 1;
   for (let i = 0; i < index; i++) {
@@ -126,8 +138,10 @@ export function segmentAt(path: string, index: number): string | undefined {
 }
 
 /**
- * A path or a request target without its first segments; `/` stands for nothing left. Segments end at a literal slash, of
- * which decoding makes none and takes none away, so that the same ones are cut off however a path is escaped.
+ * Returns a path or request target without its first segments; `/` if nothing is left.
+ *
+ * Segments end at a literal slash. Decoding neither adds nor removes one, so the same segments are
+ * cut off however the path is escaped.
  */
 export function withoutSegments(target: string, count: number): string {
   const query = target.indexOf('?');

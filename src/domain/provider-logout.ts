@@ -1,39 +1,48 @@
 import { digestOf } from './secret.js';
 import type { EpochMs } from './time.js';
 
-/** A login at a provider that is about to give a session, as logouts are compared with it. */
+/** A login at a provider that is about to start a session, in the form to match against logouts. */
 export interface LoginUnderWay {
-  /** Names of the logouts that would end that session. */
+  /** Names of the logouts that would end this session. */
   readonly logouts: readonly string[];
   /** When the provider issued the ID token, by the provider's clock. */
   readonly issuedAt: EpochMs;
-  /** When the browser began the login, by the clock here. */
+  /** When the browser began the login, by the local clock. */
   readonly begunAt: EpochMs;
 }
 
-/** A logout that a provider told of, kept for as long as a login from before it may still be under way. */
+/** A logout reported by a provider, kept while a login from before it may still be in progress. */
 export interface NotedLogout {
   readonly name: string;
   /** When the provider issued it, by the provider's clock. */
   readonly issuedAt: EpochMs;
-  /** When it was received, by the clock here. */
+  /** When it was received, by the local clock. */
   readonly receivedAt: EpochMs;
 }
 
-/** Whether a login gives no session because of a logout: it was under way, or the provider says that it was before. */
+/**
+ * Whether a logout keeps a login from starting a session.
+ *
+ * It does if the login was already in progress, or if the provider issued the ID token before the
+ * logout.
+ */
 export function isEndedBy(login: Omit<LoginUnderWay, 'logouts'>, logout: Omit<NotedLogout, 'name'>): boolean {
   return login.issuedAt < logout.issuedAt || login.begunAt <= logout.receivedAt;
 }
 
-/** Names of the logouts that end a login. @param sid the provider's own session, when it names one */
+/**
+ * Returns the names of the logouts that end a login.
+ *
+ * @param sid the provider's own session id; null if it sent none
+ */
 export function logoutsOfLogin(provider: string, userId: string, sid: string | null): string[] {
   return [ofUser(userId), sid === null ? ofUnnamed(userId) : ofSession(provider, sid)];
 }
 
 /**
- * What is noted of a logout: of one of a person's sessions at the provider, or of all of them.
+ * Returns the records of a logout: from one of a person's sessions at the provider, or from all.
  *
- * @param userId undefined when only the session is named
+ * @param userId undefined if the logout names only the session
  */
 export function notedLogouts(
   provider: string,
@@ -44,7 +53,7 @@ export function notedLogouts(
   const times = { issuedAt, receivedAt };
   if (sid === undefined) return userId === undefined ? [] : [{ name: ofUser(userId), ...times }];
   const session = { name: ofSession(provider, sid), ...times };
-  // A login without a session of the provider's may be any of them.
+  // A login without a provider session id may belong to any session.
   return userId === undefined ? [session] : [session, { name: ofUnnamed(userId), ...times }];
 }
 

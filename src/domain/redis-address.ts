@@ -1,12 +1,12 @@
 import { isHost } from './host.js';
 
-/** Where a node of Redis listens. */
+/** The address of a Redis node. */
 export interface RedisAddress {
   readonly host: string;
   readonly port: number;
 }
 
-/** A server, and what a `redis://` or `rediss://` URL says of how to use it. */
+/** A Redis server with the connection options from its `redis://` or `rediss://` URL. */
 export interface RedisNode extends RedisAddress {
   readonly db?: number;
   readonly username?: string;
@@ -16,7 +16,7 @@ export interface RedisNode extends RedisAddress {
 
 const DEFAULT_PORT = 6379;
 
-/** Reads `redis[s]://[user:password@]host[:port][/database]`. undefined when a text is none. */
+/** Parses `redis[s]://[user:password@]host[:port][/database]`; undefined for anything else. */
 export function parseRedisUrl(text: string): RedisNode | undefined {
   if (!/^rediss?:\/\//.test(text) || !URL.canParse(text)) return undefined;
   const { protocol, username, password, host, pathname, search, hash } = new URL(text);
@@ -33,7 +33,7 @@ export function parseRedisUrl(text: string): RedisNode | undefined {
   };
 }
 
-/** Reads `host[:port]`. undefined when a text is none. */
+/** Parses `host[:port]`; undefined for anything else. */
 export function parseAddress(text: string): RedisAddress | undefined {
   if (!isHost(text)) return undefined;
   const [, host = '', port] = /^(.*?)(?::(\d+))?$/.exec(text) ?? [];

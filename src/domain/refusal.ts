@@ -1,7 +1,7 @@
 import type { AuditEvent } from './audit.js';
 import type { EpochMs } from './time.js';
 
-/** Codes of what is wrong with a login or with what a new token is asked to be. */
+/** Error codes of a failed login or an invalid token request. */
 export type GrantCode =
   | 'invalid_request'
   | 'invalid_grant'
@@ -10,17 +10,21 @@ export type GrantCode =
   | 'invalid_scope'
   | 'Unprocessable Entity';
 
-/** What a 401 says of `Bearer` (RFC 6750 3): that it is taken, or also that the token sent so does not hold. */
+/**
+ * The `Bearer` challenge of a 401 response (RFC 6750 3).
+ *
+ * `taken`: the scheme is accepted. `invalid`: the bearer token sent is also not valid.
+ */
 export type BearerChallenge = 'taken' | 'invalid';
 
 /**
- * A request that gets no further, as a value.
+ * A refused request, as a value.
  *
- * The tag is the same word everywhere: here, in `http/replies` (which turns it into a status and a body),
- * in the log, in metrics, and in the documentation.
+ * The tag is the same word everywhere: here, in `http/replies` (which turns it into a status and a
+ * body), in the log, in metrics, and in the documentation.
  */
 export type Refusal =
-  /** Not one well-formed request, or one that could be read in two ways. */
+  /** Not a single well-formed request, or one that can be read in two ways. */
   | { readonly refusal: 'malformed'; readonly detail: string }
   | { readonly refusal: 'several_credentials'; readonly detail: string }
   | { readonly refusal: 'method_not_allowed'; readonly detail: string }
@@ -29,7 +33,9 @@ export type Refusal =
   | { readonly refusal: 'fields_too_large'; readonly detail: string }
   | { readonly refusal: 'target_too_long'; readonly detail: string }
   | { readonly refusal: 'too_slow'; readonly detail: string }
-  /** No credential, or one that is unknown, malformed, revoked or ended. All of these look the same. */
+  /**
+   * No credential, or one that is unknown, malformed, revoked or ended; all get the same response.
+   */
   | { readonly refusal: 'unauthenticated'; readonly bearer?: BearerChallenge }
   | {
       readonly refusal: 'token_expired';
@@ -37,7 +43,7 @@ export type Refusal =
       readonly expiredAt: EpochMs;
       readonly bearer?: BearerChallenge;
     }
-  /** A valid credential that may not do this. */
+  /** The credential is valid, but does not permit this action. */
   | {
       readonly refusal: 'role' | 'scope' | 'service' | 'service_limited';
       readonly action: string;
@@ -45,25 +51,25 @@ export type Refusal =
     }
   | { readonly refusal: 'wrong_credential_kind'; readonly detail: string }
   | { readonly refusal: 'cross_origin'; readonly detail: string }
-  /** A script of a service worker, on a route that does not allow one. */
+  /** A service worker script, on a route that does not allow service workers. */
   | { readonly refusal: 'service_worker'; readonly detail: string }
   | { readonly refusal: 'other_customer'; readonly detail: string }
-  /** The login name in the body is not that of the credential beside it. */
+  /** The login name in the body belongs to a different user than the credential sent with it. */
   | { readonly refusal: 'other_user'; readonly detail: string }
   | { readonly refusal: 'active_tokens' }
-  /** A proxy asked for a decision and did not say about which request. */
+  /** A proxy asked for a decision without describing the request. */
   | { readonly refusal: 'malformed_check'; readonly detail: string }
-  /** A proxy asked about a path that Latchkey serves itself. */
+  /** A proxy asked for a decision about a path that Latchkey serves itself. */
   | { readonly refusal: 'own_endpoint'; readonly detail: string }
   | { readonly refusal: 'not_found'; readonly detail: string }
-  /** Errors of POST /login, POST /tokens and POST /sudo, with the code that the specification names. */
+  /** Errors of POST /login, POST /tokens and POST /sudo, with the code from the specification. */
   | {
       readonly refusal: 'grant';
       readonly status: 400 | 401 | 403 | 422;
       readonly code: GrantCode;
       readonly detail: string;
       readonly bearer?: BearerChallenge;
-      /** For the audit log; no part of the answer. */
+      /** For the audit log; not part of the response. */
       readonly auditEvents?: readonly AuditEvent[];
     }
   | {
@@ -71,29 +77,33 @@ export type Refusal =
       readonly retryAfter: number;
       readonly auditEvents: readonly AuditEvent[];
     }
-  /** A user's writes of this clock hour are used up. */
+  /** The user has used up the writes of this clock hour. */
   | { readonly refusal: 'rate_limited'; readonly retryAfter: number; readonly resetAt: EpochMs }
-  /** The client's address is not among those of its token. */
+  /** The token does not allow the client's address. */
   | { readonly refusal: 'address'; readonly detail: string }
-  /** The request rate of a token is used up. */
+  /** The token's request rate is exceeded. */
   | { readonly refusal: 'token_rate'; readonly retryAfter: number }
   | { readonly refusal: 'upstream_unreachable'; readonly detail: string }
   | { readonly refusal: 'upstream_broken'; readonly detail: string }
   | { readonly refusal: 'upstream_too_slow'; readonly detail: string }
   | { readonly refusal: 'store_unavailable' }
-  /** A change was sent to the store and not confirmed: nobody knows whether it was made. */
+  /** A change was sent to the store but not confirmed: it may or may not have been made. */
   | { readonly refusal: 'outcome_unknown'; readonly auditEvents?: readonly AuditEvent[] }
   | { readonly refusal: 'account_source_unavailable' }
-  /** The keys of an issuer of JWTs can't be fetched, and the ones known are not enough. */
+  /** The keys of a JWT issuer cannot be fetched, and the known ones are not sufficient. */
   | { readonly refusal: 'key_set_unavailable' }
-  /** `audit.required` is set and the audit log can't be written. */
+  /** `audit.required` is set and the audit log cannot be written. */
   | { readonly refusal: 'audit_unavailable' }
-  /** The assertion of a request that is let in can't be signed, and without it none is forwarded. */
+  /** The assertion of an allowed request cannot be signed; no request is forwarded without one. */
   | { readonly refusal: 'signing_unavailable' }
   | { readonly refusal: 'overloaded'; readonly detail: string }
   | { readonly refusal: 'fault' };
 
-/** A request that is not well-formed, or says one thing twice. @param detail for the client */
+/**
+ * Returns the refusal of a malformed or ambiguous request.
+ *
+ * @param detail sent to the client
+ */
 export function malformed(detail: string): Refusal {
   return { refusal: 'malformed', detail };
 }

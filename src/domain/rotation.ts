@@ -1,22 +1,25 @@
 import { type EpochMs, wholeSecond } from './time.js';
 import type { Token } from './token.js';
 
-/** What a rotation is made with. */
+/** The parameters of a rotation. */
 export interface RotationTerms {
   /** Id of the replacement, and the digest of its secret. */
   readonly id: string;
   readonly digest: string;
-  /** Milliseconds for which the old token is still accepted; 0: it ends at once. */
+  /** Milliseconds for which the old token is still accepted; 0 ends it immediately. */
   readonly overlap: number;
-  /** Longest lifetime of a new token, milliseconds; null is no limit. */
+  /** Maximum lifetime of a new token in milliseconds; null for no limit. */
   readonly maxLifetime: number | null;
-  /** The replacement expires then at the latest; null: nobody asks for that. */
+  /** Latest expiry of the replacement; null for no bound. */
   readonly notAfter: EpochMs | null;
-  /** Whether both count their requests in one bucket: a token that rotates does not get around its rate. */
+  /**
+   * Whether both tokens share a rate bucket, so that a token cannot evade its rate by rotating
+   * itself.
+   */
   readonly sharesRate: boolean;
 }
 
-/** Both tokens of a rotation as they are after it, and the old one as it was read. */
+/** Both tokens after a rotation, and the old token as it was read. */
 export interface Rotation {
   readonly before: Token;
   readonly old: Token;
@@ -24,8 +27,11 @@ export interface Rotation {
 }
 
 /**
- * Replaces a token. The new one has everything of the old one that is no matter of its life, and lasts as long as the old
- * one was made to last. The old one expires after the overlap, and never later than it would have.
+ * Computes the rotation of a token.
+ *
+ * The replacement copies everything from the old token except what concerns its lifetime. It gets
+ * the lifetime that the old token was created with. The old token expires after the overlap, and
+ * never later than it would have anyway.
  */
 export function rotationOf(before: Token, terms: RotationTerms, now: EpochMs): Rotation {
   const { declared: _, rotated, predecessorId: __, rateId, ...kept } = before;
@@ -35,7 +41,7 @@ export function rotationOf(before: Token, terms: RotationTerms, now: EpochMs): R
     before,
     old: {
       ...before,
-      // Later than before, so that who changes the token by its earlier record notices.
+      // Strictly later, so that a concurrent change based on the earlier record is detected.
       updatedAt: Math.max(at, before.updatedAt + 1),
       expiresAt: Math.min(endOf(now, terms.overlap), before.expiresAt ?? Infinity),
       rotated: { to: terms.id, lifetime },
@@ -53,7 +59,7 @@ export function rotationOf(before: Token, terms: RotationTerms, now: EpochMs): R
   };
 }
 
-/** Whether a token was rotated and is still accepted. */
+/** Whether a token was rotated but is still accepted. */
 export function isInOverlap({ rotated, expiresAt }: Token, now: EpochMs): boolean {
   return rotated !== undefined && expiresAt !== null && now < expiresAt;
 }
@@ -62,7 +68,7 @@ function lifetimeOf({ expiresAt, createdAt }: Token): number | null {
   return expiresAt === null ? null : expiresAt - createdAt;
 }
 
-/** The end of an overlap is a whole second, and never before it. */
+/** Rounds the end of an overlap up to a whole second. */
 function endOf(now: EpochMs, overlap: number): EpochMs {
   return overlap === 0 ? wholeSecond(now) : wholeSecond(now + overlap + 999);
 }

@@ -7,24 +7,29 @@ const PREFIX = 'lk';
 const RANDOM_LENGTH = 32;
 const CHECK_LENGTH = 6;
 
-/** Length of an access token: `lk`, 32 random base62 characters, 6 of checksum. */
+/** Length of an access token: `lk`, 32 random base62 characters, and a checksum of 6. */
 const ACCESS_TOKEN_LENGTH = PREFIX.length + RANDOM_LENGTH + CHECK_LENGTH;
 
 const randomBase62 = customAlphabet(BASE62, RANDOM_LENGTH);
 
-/** Makes an id of a record: 22 base62 characters, about 131 bits, so that two are never the same. */
+/** Generates a record id: 22 base62 characters, about 131 bits, so that ids never collide. */
 export const newId: () => string = customAlphabet(BASE62, 22);
 
-/** Makes an access token (190 bits of randomness and a checksum). It is shown once and never stored. */
+/**
+ * Generates an access token with 190 bits of randomness and a checksum.
+ *
+ * It is shown once and never stored.
+ */
 export function newAccessToken(): string {
   const body = PREFIX + randomBase62();
   return body + checksum(body);
 }
 
 /**
- * Whether a value has the form of an access token and its checksum holds.
+ * Whether a value has the form of an access token and a correct checksum.
  *
- * A mistyped or made-up value fails here, before any look-up. It says nothing about whether the token exists.
+ * A mistyped or made-up value fails here, before any look-up. A correct checksum does not mean that
+ * the token exists.
  */
 export function isAccessToken(value: string): boolean {
   if (value.length !== ACCESS_TOKEN_LENGTH || !value.startsWith(PREFIX)) return false;
@@ -37,7 +42,7 @@ export function isAccessToken(value: string): boolean {
   return true;
 }
 
-/** Makes a session id: 256 random bits, base64url. */
+/** Generates a session id: 256 random bits, base64url. */
 export function newSessionId(): string {
   return randomBytes(32).toString('base64url');
 }
@@ -45,28 +50,34 @@ export function newSessionId(): string {
 export const SESSION_ID_LENGTH = 43;
 
 /**
- * The digest under which a secret (access token, legacy key, session id) is kept: SHA-256, base64url.
+ * Returns the digest under which a secret is stored: SHA-256, base64url.
  *
- * A plain hash is enough because these secrets are random and long; passwords go through argon2id.
+ * Secrets are access tokens, legacy keys and session ids. A plain hash is sufficient because they
+ * are random and long; passwords go through argon2id.
  */
 export function digestOf(secret: string): string {
   return hash('sha256', secret, 'base64url');
 }
 
 /**
- * The digest of a secret as a header field carries it: Latin-1 characters that stand for the bytes that were sent.
- * A legacy key may have any form; one with letters beyond ASCII is sent as UTF-8.
+ * Returns the digest of a secret in a header field, whose Latin-1 characters stand for bytes.
+ *
+ * A legacy key may have any form; non-ASCII characters are sent as UTF-8.
  */
 export function digestOfField(value: string): string {
   return hash('sha256', Buffer.from(value, 'latin1'), 'base64url');
 }
 
-/** Turns a SHA-256 in hexadecimal (as a directory file holds it) into the form of {@link digestOf}. */
+/** Converts a SHA-256 in hexadecimal, as in a directory file, into a {@link digestOf} digest. */
 export function digestFromHex(hex: string): string {
   return Buffer.from(hex, 'hex').toString('base64url');
 }
 
-/** An id that is always the same for the same words, for records that are derived and not declared. */
+/**
+ * Returns an id that is always the same for the same words.
+ *
+ * It is for records that are derived rather than declared.
+ */
 export function derivedId(...words: string[]): string {
   const bytes = createHash('sha256').update(JSON.stringify(words)).digest();
   let id = '';

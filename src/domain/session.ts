@@ -1,23 +1,26 @@
 import type { EpochMs } from './time.js';
 
-/** A login session. The id that the cookie carries is never part of it. */
+/** A login session. It never contains the id that the cookie carries. */
 export interface Session {
   /** SHA-256 of the session id, base64url. */
   readonly digest: string;
-  /** Public id, to list and end sessions by. */
+  /** Public id, for listing and ending sessions. */
   readonly id: string;
-  /** The owner. The session's customer is the owner's. */
+  /** The owner. The session belongs to the owner's customer. */
   readonly userId: string;
   readonly createdAt: EpochMs;
-  /** End by the absolute timeout; activity does not move it. */
+  /** When the absolute timeout ends the session; activity does not extend it. */
   readonly endsAt: EpochMs;
-  /** Last activity that was written down; the idle timeout counts from here. */
+  /** Last recorded activity; the idle timeout starts here. */
   readonly lastSeenAt: EpochMs;
-  /** When it ends unless it is used before, by the idle timeout that held at its last use. Older records have none. */
+  /**
+   * When the session ends unless it is used, by the idle timeout in effect at its last use. Absent
+   * from older records.
+   */
   readonly idleEndsAt?: EpochMs | undefined;
   readonly ip: string;
   readonly userAgent: string | null;
-  /** The login at an OpenID Connect provider that made it; absent for a login with a password. */
+  /** The login at an OpenID Connect provider that started it; absent for a password login. */
   readonly provider?: ProviderLogin | undefined;
 }
 
@@ -25,21 +28,26 @@ export interface Session {
 export interface ProviderLogin {
   /** Name of the provider in the configuration. */
   readonly name: string;
-  /** The provider's own session (the claim `sid`), by which it ends this one; null when it names none. */
+  /**
+   * The provider's session id (the `sid` claim), by which the provider can end this session; null
+   * if it sent none.
+   */
   readonly sid: string | null;
 }
 
-/** When a session ends, in milliseconds since its last use and since its login. */
+/** Session timeouts in milliseconds, from the last use and from the login. */
 export interface SessionTimeouts {
   readonly idle_timeout: number;
   readonly absolute_timeout: number;
 }
 
 /**
- * Whether a session is on. Both timeouts hold as they are set now; one that was shorter when the session was used last
- * has ended it for good.
+ * Whether a session is active.
  *
- * @param seenAt its last use, which may be later than the one that was written down
+ * Both timeouts apply as currently configured. If the idle timeout was shorter when the session was
+ * last used, that shorter timeout has ended the session permanently.
+ *
+ * @param seenAt time of its last use, which may be later than the recorded one
  */
 export function isSessionOn(
   session: Session,
@@ -52,7 +60,7 @@ export function isSessionOn(
   return seenAt > session.lastSeenAt || now < (session.idleEndsAt ?? Infinity);
 }
 
-/** When a session is over if nobody uses it again. */
+/** Returns when a session ends if it is not used again. */
 export function sessionOverAt({ endsAt, idleEndsAt }: Session): EpochMs {
   return Math.min(endsAt, idleEndsAt ?? Infinity);
 }

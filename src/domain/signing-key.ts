@@ -1,42 +1,49 @@
 import type { EpochMs } from './time.js';
 
-/** How assertions are signed (RFC 7518 3.4, RFC 8037 3.1). */
+/** Algorithms for signing assertions (RFC 7518 3.4, RFC 8037 3.1). */
 export type SigningAlgorithm = 'EdDSA' | 'ES256';
 
 /** A key that signs assertions. */
 export interface SigningKey {
-  /** Names it in the header of what it signs (RFC 7515 4.1.4). */
+  /** Identifies the key in the header of what it signs (RFC 7515 4.1.4). */
   readonly kid: string;
   readonly algorithm: SigningAlgorithm;
   /**
-   * Both halves as a JSON Web Key, sealed. What is published comes out of it, so whoever can write to the store but
-   * can't seal is not able to add a key.
+   * Both halves as a sealed JSON Web Key.
+   *
+   * The published half is derived from it. Write access to the store without the sealing key is
+   * therefore not enough to add a key.
    */
   readonly sealedKey: string;
-  /** It is published before and signs from here on, until the next one of its kind does. */
+  /**
+   * When the key starts to sign. It is published earlier, and signs until the next key of its
+   * algorithm starts.
+   */
   readonly signsFrom: EpochMs;
 }
 
-/** The half of a signing key that verifies, as it is published (RFC 7517 4). */
+/** The public half of a signing key, as published (RFC 7517 4). */
 export interface PublicKey {
   readonly kty: string;
   readonly crv: string;
   readonly x: string;
-  /** Only elliptic curves with two coordinates have it. */
+  /** Absent for curves with a single coordinate. */
   readonly y?: string | undefined;
   readonly kid: string;
   readonly alg: SigningAlgorithm;
   readonly use: 'sig';
 }
 
-/** All keys of a deployment: those that sign, that will sign, and whose signatures are still in use. */
+/**
+ * All keys of a deployment: current ones, future ones, and ones whose signatures are still in use.
+ */
 export interface SigningKeys {
-  /** Grows by one with each change, so that two who change it at once notice. */
+  /** Incremented by each change, so that concurrent changes are detected. */
   readonly revision: number;
   readonly keys: readonly SigningKey[];
 }
 
-/** What the sealed halves of a key are bound to. */
+/** Returns the owner that the sealed key is bound to. */
 export function ownerOf({ kid, algorithm }: Pick<SigningKey, 'kid' | 'algorithm'>): string {
   return `signing key ${algorithm} ${kid}`;
 }

@@ -1,4 +1,4 @@
-/** System errors of files and connections, in words. */
+/** Descriptions of system errors of files and connections. */
 const WORDS: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
   EAI_AGAIN: 'host name lookup failed',
@@ -15,23 +15,23 @@ const WORDS: Readonly<Record<string, string>> = {
   ETIMEDOUT: 'connection timed out',
 };
 
-/** A system error in words and by its code: `no such file or directory (ENOENT)`. */
+/** Describes a system error with its code: `no such file or directory (ENOENT)`. */
 export function describeSystemError(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
-  // undici's own codes say less than its messages.
+  // The messages of undici are more informative than its codes.
   if (code === undefined || code.startsWith('UND_')) return message;
   const words = WORDS[code];
   return words === undefined ? code : `${words} (${code})`;
 }
 
-/** A server that could not be connected to. */
+/** The connection to a server failed. */
 export class ConnectionFailed extends Error {
   /** `host:port`. */
   readonly address: string;
-  /** The code of the system error; undefined when the server itself refused, or did not answer. */
+  /** The system error code; undefined if the server itself refused or did not answer. */
   readonly systemCode: string | undefined;
 
-  /** @param cause undefined when the server did not answer in time */
+  /** @param cause undefined if the server did not answer in time */
   constructor(address: string, cause: NodeJS.ErrnoException | undefined) {
     super(`${address}: ${cause === undefined ? 'no answer in time' : describeSystemError(cause)}`, { cause });
     this.address = address;
@@ -39,7 +39,7 @@ export class ConnectionFailed extends Error {
   }
 }
 
-/** Log fields that say which server could not be connected to; none when that is not what went wrong. */
+/** Returns log fields that name the server of a failed connection; empty for any other error. */
 export function connectionFields(error: unknown): { address?: string; code?: string } {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (!(cause instanceof ConnectionFailed)) continue;

@@ -1,18 +1,24 @@
-/** Milliseconds since the Unix epoch, UTC. Every time in the store and between modules is one. */
+/**
+ * Milliseconds since the Unix epoch, UTC. The unit of every time in the store and between modules.
+ */
 export type EpochMs = number;
 
-/** A clock hour: what `rate_limit.writes_per_hour` counts in. */
+/** A clock hour, the period of `rate_limit.writes_per_hour`. */
 export const HOUR_MS = 3_600_000;
 
-/** The last time that four digits of a year can show; no stored time is later. */
+/** The last time with a four-digit year; no stored time is later. */
 const LAST_TIME: EpochMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
-/** The beginning of the second that a time lies in. */
+/** Rounds a time down to a whole second. */
 export function wholeSecond(at: EpochMs): EpochMs {
   return Math.floor(at / 1000) * 1000;
 }
 
-/** Formats a time as every answer of Latchkey shows it: ISO 8601 in UTC with `+00:00`, whole seconds. */
+/**
+ * Formats a time as in all of Latchkey's responses.
+ *
+ * That is ISO 8601 in UTC with `+00:00` and whole seconds.
+ */
 export function formatTime(at: EpochMs): string {
   return `${new Date(at).toISOString().slice(0, 19)}+00:00`;
 }
@@ -23,10 +29,11 @@ const DATE_TIME =
   /^(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(?:[Zz]|([+-])(\d{2}):?(\d{2}))$/;
 
 /**
- * Reads an ISO 8601 date-time with `Z` or an offset, with or without fractions of a second.
+ * Parses an ISO 8601 date-time with `Z` or an offset, with or without fractions of a second.
  *
- * A space where an unencoded `+` of a form was meant is read as `+`.
- * Returns `undefined` for anything else: no offset, a date alone, a day that does not exist, a time outside the years 0 to 9999.
+ * A space in place of the `+` is accepted: it comes from a form that did not encode the `+`.
+ * Returns undefined for anything else: no offset, a date alone, a day that does not exist, a time
+ * outside the years 0 to 9999.
  */
 export function parseTime(text: string): EpochMs | undefined {
   const match = DATE_TIME.exec(text.replace(/ (?=\d{2}:?\d{2}$)/, '+'));

@@ -1,8 +1,14 @@
 import type { Refusal } from './refusal.js';
 
-/** Something that Latchkey relies on cannot answer now: the store, the audit log, the signing keys, an API of users. */
+/**
+ * Something that Latchkey depends on cannot answer now.
+ *
+ * That is the store, the audit log, the signing keys or an API of users.
+ */
 export class Unavailable extends Error {
-  /** The refusal of the request that ran into it. It is never let through and never asked to log in again. */
+  /**
+   * Refusal of the affected request. It is not let through, and not answered with a login prompt.
+   */
   readonly refusal: Refusal;
 
   constructor(refusal: Refusal, message: string, options?: ErrorOptions) {

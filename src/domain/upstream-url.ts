@@ -1,12 +1,15 @@
 import { posix } from 'node:path';
 
-/** Where an upstream listens, as its URL says it. */
+/** The parsed URL of an upstream. */
 export type UpstreamUrl = {
-  /** Scheme, host and port, or `unix://` and the path: one text for one address. */
+  /** Scheme, host and port, or `unix://` and the path; one spelling per address. */
   readonly origin: string;
-  /** Host and port as a Host field holds them. HTTP/1.1 wants one of a socket too (RFC 9112 3.2). */
+  /**
+   * Host and port for the Host header field. HTTP/1.1 requires the field for a socket, too (RFC
+   * 9112 3.2).
+   */
   readonly host: string;
-  /** Path that is put in front of every target; no slash at its end. */
+  /** Path that is prepended to every request target; has no trailing slash. */
   readonly prefix: string;
 } & (
   | { readonly socketPath: null; readonly url: URL }
@@ -15,19 +18,31 @@ export type UpstreamUrl = {
 );
 
 const SCHEME = 'unix://';
-/** `sun_path` of Linux, less the NUL at its end. A longer path would be cut off, and name another file. */
+/**
+ * Size of `sun_path` on Linux without the trailing NUL. A longer path would be truncated, and name
+ * another file.
+ */
 const MAX_PATH = 107;
-/** Segments of printable ASCII without what some program decodes (%), or takes for the end of the path (?, #, :) or a user (@). */
+/**
+ * Path segments of printable ASCII.
+ *
+ * They exclude characters that some programs decode (%), or take for the end of the path (?, #, :)
+ * or a user (@).
+ */
 const PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[!"$&-.0-9;->A-[\]-~]+)+$/;
-/** The rule above in words. */
+/** The rule above, in words. */
 export const SOCKET_URL_RULE =
   'unix:// and the absolute path of a socket, like unix:///run/api.sock: at most 107 printable ASCII characters without spaces, "%", "?", "#", ":", "@", "\\" and empty, "." or ".." segments';
 
-/** A socket, as other programs write it: unix:/a, unix://a, http+unix://%2Fa, http://unix:/a:/path, or its path alone. */
+/**
+ * A Unix socket as other programs write it.
+ *
+ * That is unix:/a, unix://a, http+unix://%2Fa, http://unix:/a:/path, or the path alone.
+ */
 const SOCKET_LIKE =
   /^(?:(?:https?\+)?unix:(?:\/\/localhost(?=\/))?|https?:\/\/unix:(?=\/)|(?=\/))([^:?#@]*)/i;
 
-/** Reads the URL of an upstream. undefined when a text is none. */
+/** Parses the URL of an upstream; undefined for anything else. */
 export function parseUpstreamUrl(text: string): UpstreamUrl | undefined {
   if (text.startsWith(SCHEME)) {
     const socketPath = text.slice(SCHEME.length);
@@ -41,19 +56,23 @@ export function parseUpstreamUrl(text: string): UpstreamUrl | undefined {
   return { origin, host, prefix: url.pathname.replace(/\/+$/, ''), socketPath: null, url };
 }
 
-/** Reads a URL that was checked. @throws TypeError when it is none of an upstream */
+/**
+ * Parses the URL of an upstream that is known to be valid.
+ *
+ * @throws TypeError if it is not the URL of an upstream
+ */
 export function upstreamUrl(text: string): UpstreamUrl {
   const parsed = parseUpstreamUrl(text);
   if (parsed === undefined) throw new TypeError('expected the URL of an upstream');
   return parsed;
 }
 
-/** Whether a text is meant as a Unix socket, however it is written. */
+/** Whether a text denotes a Unix socket in any notation. */
 export function isSocketLike(text: string): boolean {
   return SOCKET_LIKE.test(text);
 }
 
-/** The URL of the Unix socket that a text is meant as; undefined when that can't be told. */
+/** Returns the URL of the Unix socket that a text denotes; undefined if it is unclear. */
 export function meantSocketUrl(text: string): string | undefined {
   const [, rest = ''] = SOCKET_LIKE.exec(text) ?? [];
   if (text.includes('@')) return undefined;

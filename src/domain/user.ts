@@ -1,13 +1,15 @@
 import { digestOf } from './secret.js';
 import type { EpochMs } from './time.js';
 
-/** An organisation. Its users and services belong to it; nothing crosses from one customer to another. */
+/** An organisation that owns users and services. Nothing is shared between customers. */
 export interface Customer {
   readonly id: string;
   readonly name: string;
 }
 
-/** Something a token can be restricted to. A customer that lists none accepts any service id. */
+/**
+ * Something that a token can be restricted to. A customer without services accepts any service id.
+ */
 export interface Service {
   readonly id: string;
   readonly customerId: string;
@@ -18,53 +20,78 @@ export interface Service {
 export interface User {
   readonly id: string;
   readonly customerId: string;
-  /** The login name, an e-mail form. Two users never share one; upper and lower case are the same. */
+  /**
+   * The login name, usually an e-mail address. It is unique; upper and lower case are equivalent.
+   */
   readonly login: string;
   readonly name: string;
-  /** A role of the policy's table; it is looked up at each request, so a change takes effect at once. */
+  /** A role of the policy. It is looked up at each request, so changes take effect immediately. */
   readonly role: string;
-  /** An argon2id PHC string; null for a user who can't log in. */
+  /** An argon2id PHC string; null if the store has no password for the user. */
   readonly passwordHash: string | null;
-  /** SHA-256 of the weaker hash of the same password that it replaced: a directory file may still declare that one. */
+  /**
+   * SHA-256 of the weaker hash that this one replaced. A directory file may still declare the
+   * weaker one.
+   */
   readonly rehashOf?: string | undefined;
-  /** The sealed secret of the one-time passwords; null when two-factor authentication is off. */
+  /** The sealed secret of the one-time passwords; null if two-factor authentication is off. */
   readonly otpSecret: string | null;
-  /** A locked user can't log in, and the user's tokens and sessions are refused. */
+  /** A locked user cannot log in, and the user's tokens and sessions are refused. */
   readonly locked: boolean;
-  /** Set when an operator locked the user: such a lock stays, whatever the directory file or an account source says. */
+  /**
+   * Set if an operator locked the user. Such a lock stays, whatever the directory file or an
+   * account source says.
+   */
   readonly lockedBy?: 'operator' | undefined;
   /**
-   * The directory no longer names this user, who still has active tokens: locked until the last of them ends, then
-   * deleted. Absent for everyone else.
+   * The directory no longer declares this user, who still has active tokens.
+   *
+   * The user is locked until the last of them ends, then deleted. Absent for everyone else.
    */
   readonly deletionPending?: true | undefined;
-  /** The person at an OpenID Connect provider whom this user is; absent for users of the directory. */
+  /**
+   * The person at an OpenID Connect provider whom this user represents; absent for users of the
+   * directory.
+   */
   readonly provider?: ProviderLink | undefined;
   readonly createdAt: EpochMs;
   readonly updatedAt: EpochMs;
 }
 
-/** Who a user is at an OpenID Connect provider. The issuer and the subject never change; a provider may be renamed. */
+/**
+ * A user's identity at an OpenID Connect provider.
+ *
+ * The issuer and the subject never change; the provider may be renamed.
+ */
 export interface ProviderLink {
-  /** Its name in the configuration at the last login. */
+  /** Name of the provider in the configuration at the last login. */
   readonly name: string;
   readonly issuer: string;
-  /** The claim `sub`: nobody else at the issuer ever has it. */
+  /** The `sub` claim, which the issuer never gives to anyone else. */
   readonly subject: string;
-  /** When the user logged in last, at most an hour early, and a 24th of `tokens.owner_login_within`. */
+  /**
+   * Time of the last login. It may be too early by up to one hour, or by up to 1/24 of
+   * `tokens.owner_login_within` if that is less.
+   */
   readonly loginAt: EpochMs;
 }
 
 /**
- * A user as somebody's proof was checked against it. What is made for the user afterwards names it, and the store makes
- * it only while the user's record still says the same.
+ * A user at the moment when a proof of identity was verified.
+ *
+ * Anything then created for the user refers to this state. The store creates it only if the user's
+ * record still matches.
  */
 export type VerifiedOwner = Pick<
   User,
   'id' | 'customerId' | 'createdAt' | 'passwordHash' | 'otpSecret' | 'locked'
 >;
 
-/** Whether a user's record is still the one that was verified: not changed, nor deleted and made anew. */
+/**
+ * Whether a user's record still matches the verified one.
+ *
+ * It does not if the user was changed, or deleted and created again.
+ */
 export function isAsVerified(user: User | undefined, owner: VerifiedOwner): boolean {
   return (
     user !== undefined &&
@@ -76,30 +103,32 @@ export function isAsVerified(user: User | undefined, owner: VerifiedOwner): bool
   );
 }
 
-/** Another login of the same user may have had the password hashed anew meanwhile. */
+/** A concurrent login of the same user may have rehashed the password. */
 function hasSamePassword({ passwordHash, rehashOf }: User, owner: VerifiedOwner): boolean {
   if (passwordHash === owner.passwordHash) return true;
   return owner.passwordHash !== null && rehashOf === digestOf(owner.passwordHash);
 }
 
-/** Name of the synthetic user of a customer who owns its migrated legacy keys. */
+/** Name of the synthetic user that owns a customer's migrated legacy keys. */
 export const GLOBAL_API_TOKEN = 'Global API Token';
 
 /**
- * The form of a login name that is compared and counted: NFKC, lower case, without space around it. The form of a form is
- * itself, so that no name has two.
+ * Returns the canonical form of a login name, for comparing and counting.
+ *
+ * It is NFKC, lower case and trimmed. The function is idempotent, so every name has exactly one
+ * such form.
  */
 export function loginKey(login: string): string {
   return login.normalize('NFKC').toLowerCase().normalize('NFKC').trim();
 }
 
-/** The lock of a user whose source says `locked`: an operator's lock stays beside it. */
+/** Returns the lock of a user whose source says `locked`; an operator's lock is preserved. */
 export function lockOf(locked: boolean, before: User | undefined): Pick<User, 'locked' | 'lockedBy'> {
   const byOperator = before?.locked === true && before.lockedBy === 'operator';
   return byOperator ? { locked: true, lockedBy: 'operator' } : { locked };
 }
 
-/** Whether two records of a user say the same, whenever they were written. */
+/** Whether two records of a user are equal, apart from their times of creation and update. */
 export function isSameUser(a: User, b: User): boolean {
   return (
     a.customerId === b.customerId &&
@@ -122,17 +151,17 @@ function isSameLink(a: ProviderLink | undefined, b: ProviderLink | undefined): b
   );
 }
 
-/** Begins the login of the user who owns a customer's legacy keys. */
+/** Login prefix of the user who owns a customer's legacy keys. */
 export const KEY_OWNER_LOGIN = 'global-api-token+';
-/** Begins the login that a user gets whose own one is needed again, and who stays until the last token has ended. */
+/** Login prefix of a user pending deletion whose own login was given to another user. */
 export const PENDING_LOGIN = 'deletion-pending+';
-/** Beginnings of logins that Latchkey gives itself; nobody else has one. */
+/** Login prefixes that only Latchkey assigns. */
 export const RESERVED_LOGINS = [KEY_OWNER_LOGIN, PENDING_LOGIN] as const;
 
-/** Whether a login, as it is compared, is one that Latchkey gives itself. */
+/** Whether a login, in its canonical form, has a prefix that only Latchkey assigns. */
 export function isReservedLogin(key: string): boolean {
   return RESERVED_LOGINS.some((beginning) => key.startsWith(beginning));
 }
 
-/** The form of the ids of customers, users and services: they stand in paths, lists and header fields. */
+/** Format of the ids of customers, users and services; safe in paths, lists and header fields. */
 export const ID = /^[A-Za-z0-9_-]{1,64}$/;

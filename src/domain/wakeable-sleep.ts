@@ -1,4 +1,4 @@
-/** A sleep of one loop that somebody else may end early. It does not keep the process running. */
+/** A sleep of one loop that other code can end early. It does not keep the process alive. */
 export class WakeableSleep {
   #end: () => void = () => undefined;
 

@@ -1,7 +1,7 @@
 import { formatTime, type EpochMs } from './time.js';
 import type { Token, TokenUse } from './token.js';
 
-/** What webhooks tell of, as `docs/webhooks.md` describes it. */
+/** Event types of webhooks, described in `docs/webhooks.md`. */
 export const WEBHOOK_EVENTS = [
   'token.created',
   'token.revoked',
@@ -12,32 +12,39 @@ export const WEBHOOK_EVENTS = [
 
 export type WebhookEventType = (typeof WEBHOOK_EVENTS)[number];
 
-/** An event as it waits in the store, the same in every store. Texts are records as JSON. */
+/**
+ * An event queued in the store, in the same form in every store.
+ *
+ * `token` and `use` are records in JSON.
+ */
 export interface StoredWebhookEvent {
-  /** The same at each attempt (`webhook-id`). */
+  /** The same for every attempt (`webhook-id`). */
   readonly id: string;
   readonly type: WebhookEventType;
   readonly at: EpochMs;
-  /** Whom the order holds for: `token:ID` or `user:ID`. */
+  /** Ordering key, `token:ID` or `user:ID`: events with the same subject are sent in order. */
   readonly subject: string;
   readonly customerId?: string | null;
-  /** The token's record. */
   readonly token?: string;
   /** The token's last use. */
   readonly use?: string;
   readonly locked?: LockedLogin;
 }
 
-/** Why the next login of a user is refused. */
+/** Why the next login of a user will be refused. */
 export interface LockedLogin {
   readonly userId: string;
-  /** Too many failed logins, or a change of the user's record. */
+  /** Too many failed logins, or a change to the user's record. */
   readonly reason: 'failed_logins' | 'user_locked';
-  /** Seconds until the next try counts; null: until somebody unlocks the user. */
+  /** Seconds until the next attempt is allowed; null if someone must unlock the user. */
   readonly retryAfter: number | null;
 }
 
-/** The body of a webhook. It holds ids and times: no secret, no digest, and no name that somebody typed. */
+/**
+ * Returns the body of a webhook.
+ *
+ * It contains ids and times: no secret, no digest, and no name that someone typed.
+ */
 export function payloadOf(event: StoredWebhookEvent): string {
   return JSON.stringify({
     type: event.type,
@@ -51,7 +58,7 @@ function dataOf({ type, subject, customerId = null, token, use, locked }: Stored
     const { userId, reason, retryAfter } = locked;
     return { user_id: userId, customer_id: customerId, reason, retry_after: retryAfter };
   }
-  // A record of a newer form is told with what is known of it.
+  // For a record in a newer format, only the members known here are sent.
   const record = parsed<Token>(token);
   const used = parsed<TokenUse>(use);
   const lastUsed = used?.at === undefined ? null : formatTime(used.at);

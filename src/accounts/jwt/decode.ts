@@ -1,36 +1,42 @@
 import { parseForeignJson } from '../../domain/json.js';
 
-/** Longest JWT that is read, in characters. */
+/** Maximum length of a JWT, in characters. */
 const MAX_JWT = 8 * 1024;
 
-/** Claims as they were sent. */
+/** The claims of a JWT, verified or not. */
 export type Claims = Readonly<Record<string, unknown>>;
 
-/** The unchecked claims of a JWT; undefined when it is not one. */
+/** Returns the unverified claims of a JWT; undefined for anything else. */
 export function unverifiedClaims(jwt: string): Claims | undefined {
   return objectIn(jwt, 1);
 }
 
-/** Whether claims tell of an event, as those of a logout token do: then they are nobody's credential (RFC 8417 4.5). */
+/**
+ * Whether the claims describe an event, as in a logout token.
+ *
+ * Such a JWT is not a credential (RFC 8417 4.5).
+ */
 export function isEvent({ events }: Claims): boolean {
   return events !== undefined;
 }
 
 /**
- * Whether claims bind a JWT to a key (RFC 7800), as DPoP and mutual TLS do. Whoever sends it would have to prove that key,
- * which nothing here checks, so a stolen one would count.
+ * Whether the claims bind the JWT to a key (RFC 7800), as DPoP and mutual TLS do.
+ *
+ * The sender would have to prove possession of that key. Nothing here checks this, so a stolen JWT
+ * would be accepted.
  */
 export function isBound({ cnf }: Claims): boolean {
   return cnf !== undefined;
 }
 
-/** The algorithm that a JWT names; undefined when it names none. */
+/** Returns the unverified algorithm of a JWT; undefined if it names none. */
 export function unverifiedAlgorithm(jwt: string): string | undefined {
   const alg = objectIn(jwt, 0)?.['alg'];
   return typeof alg === 'string' ? alg : undefined;
 }
 
-/** @param at its place among the parts between the dots */
+/** @param at index among the dot-separated parts */
 function objectIn(jwt: string, at: number): Readonly<Record<string, unknown>> | undefined {
   if (jwt.length > MAX_JWT) return undefined;
   try {

@@ -4,19 +4,27 @@ import type { EpochMs } from '../../domain/time.js';
 import { type Claims, isBound, isEvent, unverifiedAlgorithm, unverifiedClaims } from './decode.js';
 import { type ComparedClaim, compareClaims, type IssuerSettings, subjectOf } from './subjects.js';
 
-/** What a JWT contains and which subject of the configuration matches. Its signature is not checked, which would take a fetch. */
+/**
+ * The contents of a JWT and the configured subject that it matches.
+ *
+ * The signature is not checked, because that would require a fetch.
+ */
 export interface ExplainedJwt {
-  /** Name of the issuer in the configuration; null when none has the claim `iss`. */
+  /** Name of the issuer in the configuration; null if none matches the `iss` claim. */
   readonly issuer: string | null;
-  /** Place of the first subject whose claims all fit, as in `jwt_issuers.0.subjects.1`; null when none does. */
+  /**
+   * Path of the first subject whose claims all match; null if none does.
+   *
+   * Example: `jwt_issuers.0.subjects.1`.
+   */
   readonly fits: string | null;
-  /** Each subject of the issuer with what it asks for. */
+  /** Each subject of the issuer, with the claims that it requires. */
   readonly subjects: readonly { readonly place: string; readonly claims: readonly ComparedClaim[] }[];
-  /** Why it is not valid, whoever signed it; null when only the signature is left to check. */
+  /** Why the JWT is invalid whatever its signature; null if only the signature is left to check. */
   readonly fault: string | null;
 }
 
-/** Explains a JWT and makes the subject that it stands for when its signature is right. */
+/** Explains a JWT, and returns the subject that it represents if its signature is valid. */
 export function explainJwt(
   issuers: readonly IssuerSettings[],
   jwt: string,

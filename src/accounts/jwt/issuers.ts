@@ -9,23 +9,23 @@ import type { KeySource } from './key-source.js';
 import { type IssuerSettings, subjectOf } from './subjects.js';
 import type { Verifier } from './verifier.js';
 
-/** How the verification of a JWT ended, for metrics. */
+/** The result of verifying a JWT, for metrics. */
 export type VerificationOutcome = 'valid' | 'invalid' | 'expired' | 'no_subject' | 'unavailable';
 
 /** Receives events, for metrics and the log. */
 export interface JwtEvents {
   readonly verified: (issuer: string, outcome: VerificationOutcome) => void;
-  /** @param error undefined when the keys were fetched */
+  /** @param error undefined if the keys were fetched */
   readonly fetched: (issuer: string, error: unknown) => void;
 }
 
-/** Longest time that a verified JWT is remembered. */
+/** Maximum time for which a verified JWT is cached, in milliseconds. */
 const REMEMBERED_MS = 60_000;
 const MAX_REMEMBERED = 10_000;
 
 interface Issuer {
   readonly settings: IssuerSettings;
-  /** Its packages are loaded when they are needed first. */
+  /** Created on first use, because it loads packages. */
   verifier: Promise<Verifier> | undefined;
 }
 
@@ -36,10 +36,11 @@ interface Remembered {
 }
 
 /**
- * JWTs of other issuers as credentials.
+ * Accepts JWTs from other issuers as credentials.
  *
- * The issuer is found by the claim `iss`, before anything is checked or fetched: one that is not configured costs nothing.
- * Keys and algorithms come from the configuration alone, never from the JWT's own header.
+ * The issuer is looked up by the `iss` claim before anything is verified or fetched, so a JWT from
+ * an unknown issuer costs nothing. Keys and algorithms come only from the configuration, never from
+ * the JWT's own header.
  */
 export class JwtIssuers {
   readonly #issuers: ReadonlyMap<string, Issuer>;
@@ -50,8 +51,8 @@ export class JwtIssuers {
   readonly #pending = new Map<string, Promise<JwtSubject | undefined>>();
 
   /**
-   * @param keySets where their keys are kept
-   * @param sourceOf where the keys of an issuer come from; by default what its settings say
+   * @param keySets caches the issuers' keys
+   * @param sourceOf source of an issuer's keys; by default the one in its settings
    */
   constructor(
     issuers: readonly IssuerSettings[],
@@ -65,20 +66,20 @@ export class JwtIssuers {
     this.#issuers = new Map(issuers.map((settings) => [settings.issuer, { settings, verifier: undefined }]));
   }
 
-  /** Whether a JWT names one of these issuers. Nothing else of it is checked. */
+  /** Whether a JWT names one of these issuers. Nothing else is checked. */
   isOwn(jwt: string): boolean {
     return this.#issuerOf(unverifiedClaims(jwt)) !== undefined;
   }
 
   /**
-   * The subject of a JWT; undefined when it is not valid, whatever the reason.
+   * Returns the subject of a JWT; undefined if it is not valid for any reason.
    *
-   * @throws Unavailable when that can't be known, because the issuer's keys can't be fetched
+   * @throws Unavailable if the issuer's keys cannot be fetched, so that the validity is unknown
    */
   verify(jwt: string, now: EpochMs): JwtSubject | undefined | Promise<JwtSubject | undefined> {
     const digest = digestOf(jwt);
     const known = this.#known.get(digest);
-    // A clock that was set back would otherwise extend its life.
+    // Otherwise, setting the clock back would extend the lifetime of the entry.
     if (known !== undefined && now >= known.from && now < known.until) return known.subject;
     const pending = this.#pending.get(digest);
     if (pending !== undefined) return pending;

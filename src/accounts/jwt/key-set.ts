@@ -8,22 +8,27 @@ import {
 import { Unavailable } from '../../domain/unavailable.js';
 import type { KeySource } from './key-source.js';
 
-/** From this age on keys are fetched again while those known go on serving. */
+/** Age in milliseconds from which keys are refreshed in the background. */
 const REFRESH_MS = 5 * 60_000;
-/** From this age on a request waits for newer keys, unless they can't be fetched. */
+/** Age in milliseconds from which a request waits for newer keys, unless they cannot be fetched. */
 const MAX_AGE_MS = 10 * 60_000;
-/** Time in which keys are fetched twice at most, however many unknown keys are named. */
+/** Period in milliseconds with at most two fetches, however many unknown keys are named. */
 const COOLDOWN_MS = 30_000;
-/** Shortest time between a failed fetch and the next one. */
+/** Minimum milliseconds between a failed fetch and the next one. */
 const RETRY_MS = 2_000;
 
-/** Told how a fetch ended. @param error undefined when it succeeded */
+/**
+ * Called with the result of a fetch.
+ *
+ * @param error undefined if it succeeded
+ */
 export type FetchEnded = (error: unknown) => void;
 
 /**
- * The public keys of an issuer: fetched when they are needed, and kept while they can't be fetched again.
+ * The public keys of an issuer, fetched on demand.
  *
- * A cooldown allows two fetches that succeed: the second one finds a key that was added right after the first.
+ * Known keys stay in use while they cannot be fetched again. The cooldown allows two successful
+ * fetches: the second one finds a key that was added just after the first.
  */
 export class KeySet {
   readonly #source: KeySource;
@@ -38,8 +43,8 @@ export class KeySet {
   #fetching: Promise<void> | undefined;
 
   /**
-   * @param clock milliseconds that only grow
-   * @param cooldown milliseconds in which keys are fetched twice at most
+   * @param clock a monotonic clock, in milliseconds
+   * @param cooldown period in milliseconds with at most two fetches
    */
   constructor(
     source: KeySource,
@@ -54,9 +59,10 @@ export class KeySet {
   }
 
   /**
-   * The key that a JWT names.
+   * Returns the key that a JWT names.
    *
-   * @throws JOSEError when no key fits; Unavailable when that can't be known because the keys can't be fetched
+   * @throws JOSEError if no key matches; Unavailable if the keys cannot be fetched, so that this is
+   *   unknown
    */
   readonly find: JWTVerifyGetKey = async (header, token) => {
     await this.#refresh();
@@ -69,7 +75,11 @@ export class KeySet {
     throw this.#isFailing ? unavailable() : new errors.JWKSNoMatchingKey();
   };
 
-  /** Has the keys fetched again at the next request, which waits for them; while that fails, those known go on. */
+  /**
+   * Makes the next request fetch the keys again and wait for them.
+   *
+   * If the fetch fails, the known keys stay in use.
+   */
   expire(): void {
     this.#fetchedAt = -Infinity;
     this.#triedAt = -Infinity;
@@ -85,7 +95,11 @@ export class KeySet {
     if (this.#keys === undefined) throw unavailable();
   }
 
-  /** The key, or undefined when none fits. @throws JOSEError when several fit, or the one that fits is of no use */
+  /**
+   * Returns the matching key; undefined if there is none.
+   *
+   * @throws JOSEError if several keys match, or the matching key cannot be used
+   */
   async #lookUp(header: JWSHeaderParameters, token: FlattenedJWSInput) {
     try {
       return await this.#keys?.(header, token);
@@ -101,7 +115,7 @@ export class KeySet {
     return this.#isFailing ? now - this.#triedAt >= RETRY_MS : now - this.#fetchedBefore >= this.#cooldown;
   }
 
-  /** Fetches the keys; whoever asks meanwhile waits for the same answer. It never rejects. */
+  /** Fetches the keys; concurrent calls share one fetch. Never rejects. */
   #fetch(): Promise<void> {
     this.#fetching ??= this.#fetchOnce().finally(() => (this.#fetching = undefined));
     return this.#fetching;

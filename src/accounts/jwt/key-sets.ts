@@ -1,14 +1,23 @@
 import type { KeySet } from './key-set.js';
 import type { IssuerSettings } from './subjects.js';
 
-/** The settings of an issuer that decide which keys it has. */
+/** The settings of an issuer that determine its keys. */
 type KeySettings = Pick<IssuerSettings, 'name' | 'issuer' | 'jwks'>;
 
-/** The key sets of issuers in one process. Those whose settings stay outlive a reload, at which the issuer may be away. */
+/**
+ * The key sets of all issuers in this process.
+ *
+ * Those with unchanged settings survive a reload, because the issuer may be unavailable at that
+ * moment.
+ */
 export class KeySets {
   readonly #sets = new Map<string, KeySet>();
 
-  /** The keys of an issuer, as they were opened before. A file is read anew: it is never away, and may be the change. */
+  /**
+   * Returns the cached keys of an issuer, or opens them.
+   *
+   * A file is always read again: it is never unavailable, and may be what changed.
+   */
   of(settings: KeySettings, open: () => KeySet): KeySet {
     if (settings.jwks !== null && 'file' in settings.jwks) return open();
     const key = keyOf(settings);
@@ -17,7 +26,7 @@ export class KeySets {
     return known;
   }
 
-  /** Forgets the keys of issuers that are not among these, and has those of the others fetched again. */
+  /** Drops the keys of issuers that are not listed, and makes the others fetch theirs again. */
   reload(issuers: readonly KeySettings[]): void {
     const kept = new Set(issuers.map(keyOf));
     for (const [key, set] of this.#sets) {

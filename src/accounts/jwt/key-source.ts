@@ -3,16 +3,20 @@ import type { JSONWebKeySet } from 'jose';
 import { isKeySetUrl } from '../../config/schema/urls.js';
 import { parseForeignJson } from '../../domain/json.js';
 
-/** Longest document that is read, in bytes. */
+/** Maximum size of a document, in bytes. */
 const MAX_DOCUMENT = 256 * 1024;
 const MAX_KEYS = 100;
-/** Milliseconds for one document, from the connection to its last byte. */
+/** Timeout for one document in milliseconds, from the connection to its last byte. */
 const TIMEOUT_MS = 5_000;
 
-/** Gets the keys of an issuer as they are now. @throws Error that says why not */
+/**
+ * Fetches the current keys of an issuer.
+ *
+ * @throws Error that gives the reason
+ */
 export type KeySource = () => Promise<JSONWebKeySet>;
 
-/** Where the keys of an issuer are (`jwt_issuers.jwks`); null: found by discovery. */
+/** Location of an issuer's keys (`jwt_issuers.jwks`); null: found by discovery. */
 type Place = { readonly url: string } | { readonly file: string } | null;
 
 export function createKeySource(issuer: string, place: Place): KeySource {
@@ -21,7 +25,7 @@ export function createKeySource(issuer: string, place: Place): KeySource {
   return async () => keysOf(await get(await discover(issuer)));
 }
 
-/** The address of the keys (OpenID Connect Discovery 1.0, 4). */
+/** Returns the URL of the keys (OpenID Connect Discovery 1.0, 4). */
 async function discover(issuer: string): Promise<string> {
   const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
   if (!isKeySetUrl(new URL(url))) throw new Error('the issuer is not at an https:// URL');
@@ -39,7 +43,7 @@ function keysOf(text: string): JSONWebKeySet {
   return { keys: keys.filter(isPublicKey) };
 }
 
-/** A secret that both sides share has no place in a published set. */
+/** Excludes symmetric keys, which do not belong in a published set. */
 function isPublicKey(key: unknown): key is JSONWebKeySet['keys'][number] {
   return typeof key === 'object' && key !== null && ['RSA', 'EC', 'OKP'].includes((key as { kty?: string }).kty ?? '');
 } // prettier-ignore
@@ -55,7 +59,7 @@ function objectIn(text: string): Record<string, unknown> {
   return value as Record<string, unknown>;
 }
 
-/** A redirect is no answer: it could lead anywhere. */
+/** Fetches a document. Redirects are not followed: they could lead anywhere. */
 async function get(url: string): Promise<string> {
   const { Agent, request } = await import('undici');
   const dispatcher = new Agent({ maxResponseSize: MAX_DOCUMENT, connect: { timeout: TIMEOUT_MS } });
@@ -68,7 +72,7 @@ async function get(url: string): Promise<string> {
     if (statusCode !== 200) throw new Error(`it answered ${statusCode}`);
     return await body.text();
   } finally {
-    // The rest of the answer is not needed.
+    // The rest of the response is not needed.
     void dispatcher.destroy();
   }
 }

@@ -5,13 +5,13 @@ import type { Claims } from './decode.js';
 
 const MAX_SUBJECT = 255;
 
-/** The last time that is written with four digits of a year. */
+/** The last day with a four-digit year. */
 const LAST_TIME = Date.UTC(9999, 11, 31);
 
-/** What a header field carries unencoded; a `%` would make two subjects one. */
+/** Characters that a header field carries unencoded. With `%`, two subjects could look the same. */
 const SUBJECT = /^[\x21-\x24\x26-\x7e]+$/;
 
-/** Who may come with a JWT of an issuer, and as what (`jwt_issuers.subjects`). */
+/** Which JWTs of an issuer are accepted, and with which permissions (`jwt_issuers.subjects`). */
 export interface SubjectRule {
   readonly claims: Readonly<Record<string, string>>;
   readonly customer_id: string;
@@ -20,7 +20,7 @@ export interface SubjectRule {
   readonly services?: readonly string[] | undefined;
 }
 
-/** One issuer (`jwt_issuers`); times in milliseconds. */
+/** An issuer (`jwt_issuers`). Times are in milliseconds. */
 export interface IssuerSettings {
   readonly name: string;
   readonly issuer: string;
@@ -31,16 +31,20 @@ export interface IssuerSettings {
   readonly subjects: readonly SubjectRule[];
 }
 
-/** One claim that a rule asks for, and what the JWT says. */
+/** A claim that a rule requires, compared with the JWT. */
 export interface ComparedClaim {
   readonly name: string;
   readonly wanted: string;
-  /** null when the JWT has no such claim, or one that is neither text, a number, yes or no, nor a list of these. */
+  /**
+   * The claim's value; null if the JWT does not have the claim.
+   *
+   * It is also null unless the claim is a string, a number, a boolean or an array of these.
+   */
   readonly given: string | readonly string[] | null;
   readonly fits: boolean;
 }
 
-/** The first rule whose claims all fit; undefined when none does. */
+/** Returns the first rule whose claims all match; undefined if there is none. */
 export function ruleFor<Rule extends Pick<SubjectRule, 'claims'>>(
   rules: readonly Rule[],
   claims: Claims,
@@ -48,7 +52,7 @@ export function ruleFor<Rule extends Pick<SubjectRule, 'claims'>>(
   return rules.find((rule) => compareClaims(rule, claims).every(({ fits }) => fits));
 }
 
-/** The rules of which one made the subject of a JWT, as far as its claim `sub` tells. */
+/** Returns the rules that may have produced a JWT's subject, judging only by its `sub` claim. */
 export function rulesForSub<Rule extends Pick<SubjectRule, 'claims'>>(
   rules: readonly Rule[],
   sub: string,
@@ -56,12 +60,12 @@ export function rulesForSub<Rule extends Pick<SubjectRule, 'claims'>>(
   const fitting = rules.filter(
     ({ claims: { sub: pattern } }) => pattern === undefined || matches(pattern, sub),
   );
-  // What follows a rule that asks for nothing else is never reached.
+  // Rules after one that requires nothing else are never reached.
   const last = fitting.findIndex(({ claims }) => Object.keys(claims).every((name) => name === 'sub'));
   return last < 0 ? fitting : fitting.slice(0, last + 1);
 }
 
-/** What a rule asks for, claim by claim. Claims within claims are never looked into. */
+/** Compares each claim that a rule requires with the JWT. Nested claims are not examined. */
 export function compareClaims(
   { claims: wanted }: Pick<SubjectRule, 'claims'>,
   claims: Claims,
@@ -82,14 +86,18 @@ function isPlain(value: unknown): value is string | number | boolean {
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
 }
 
-/** @param pattern a value, or one with `*` at its beginning or its end */
+/** @param pattern an exact value, or one with `*` at its start or end */
 function matches(pattern: string, value: string): boolean {
   if (pattern.endsWith('*')) return value.startsWith(pattern.slice(0, -1));
   if (pattern.startsWith('*')) return value.endsWith(pattern.slice(1));
   return value === pattern;
 }
 
-/** The subject of claims that hold; undefined when no rule fits, or `sub` can't name a user. */
+/**
+ * Returns the subject for verified claims.
+ *
+ * @returns undefined if no rule matches, or `sub` cannot name a user
+ */
 export function subjectOf(
   settings: IssuerSettings,
   claims: Claims,
@@ -109,7 +117,7 @@ export function subjectOf(
   });
 }
 
-/** The user that a rule makes of an issuer's subject. */
+/** Returns the subject with the user and token that a rule derives from a JWT. */
 export function jwtSubject(
   issuer: string,
   subject: string,

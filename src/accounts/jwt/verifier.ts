@@ -10,17 +10,19 @@ import type { IssuerSettings } from './subjects.js';
 /** Verifies the JWTs of one issuer. */
 export interface Verifier {
   /**
-   * The claims of a valid JWT, or why it is not valid.
+   * Returns the claims of a valid JWT, or why it is not valid.
    *
-   * @throws Unavailable when that can't be known, because the issuer's keys can't be fetched
+   * @throws Unavailable if the issuer's keys cannot be fetched, so that the validity is unknown
    */
   readonly claimsOf: (jwt: string, now: EpochMs) => Promise<Claims | 'invalid' | 'expired'>;
 }
 
 /**
- * Makes the verifier of an issuer. Keys and algorithms come from its settings alone, never from a JWT's own header.
+ * Creates the verifier of an issuer.
  *
- * @param keySets where its keys are kept
+ * Keys and algorithms come only from its settings, never from a JWT's own header.
+ *
+ * @param keySets caches the issuer's keys
  */
 export function createVerifier(
   { name, issuer, audience, algorithms, clock_skew: skew, jwks }: IssuerSettings,
@@ -49,13 +51,17 @@ export function createVerifier(
   };
 }
 
-/** The claims of a JWT that one of the keys signed. @throws Error of jose when it does not hold; Unavailable */
+/**
+ * Returns the claims of a JWT signed with one of the keys.
+ *
+ * @throws JOSEError if the JWT is not valid; Unavailable if the keys cannot be fetched
+ */
 export async function verifiedClaims(keys: KeySet, jwt: string, options: JWTVerifyOptions): Promise<Claims> {
   try {
     return (await jwtVerify(jwt, keys.find, options)).payload;
   } catch (error) {
     if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
-    // It names no key: any of those that fit may have signed it.
+    // The JWT names no key: any matching one may have signed it.
     for await (const key of error) {
       try {
         return (await jwtVerify(jwt, key as Parameters<typeof jwtVerify>[1], options)).payload;

@@ -3,20 +3,24 @@ import { isReservedLogin, loginKey } from '../../domain/user.js';
 import { printable } from '../../observe/printable.js';
 import { LoginFailed, type ProviderSettings } from './settings.js';
 
-/** Claims whose signature was checked. */
+/** Claims whose signature was verified. */
 export type Claims = Readonly<Record<string, unknown>>;
 
-/** What a provider says of a person. */
+/** A person as described by a provider. */
 export interface Person {
   readonly subject: string;
   readonly login: string;
   readonly name: string;
 }
 
-/** Longest subject (OpenID Connect Core 2) and login name, in characters. */
+/** Maximum length of a subject (OpenID Connect Core 2) and of a login name, in characters. */
 const [MAX_SUBJECT, MAX_LOGIN] = [255, 254];
 
-/** The person that claims are about. @throws LoginFailed */
+/**
+ * Returns the person that the claims describe.
+ *
+ * @throws LoginFailed
+ */
 export function personOf(claims: Claims, { login_claim: claim, allow_unverified_email: unverified }: ProviderSettings): Person {
   const { sub, name } = claims;
   if (typeof sub !== 'string' || sub === '' || sub.length > MAX_SUBJECT)
@@ -30,7 +34,11 @@ export function personOf(claims: Claims, { login_claim: claim, allow_unverified_
   return { subject: sub, login: login.trim(), name: shown };
 } // prettier-ignore
 
-/** The role that claims give, by the first value of the map that a person has; undefined for none. */
+/**
+ * Returns the role for the claims: that of the first value in the map that the person has.
+ *
+ * Falls back to the default role; undefined if there is none.
+ */
 export function roleOf(claims: Claims, { roles }: ProviderSettings): string | undefined {
   const given = new Set([claims[roles.claim]].flat());
   const mapped = Object.entries(roles.map).find(([value]) => given.has(value));
@@ -38,8 +46,9 @@ export function roleOf(claims: Claims, { roles }: ProviderSettings): string | un
 }
 
 /**
- * The claims of an ID token with those of the UserInfo endpoint that it lacks. Whether an email is verified is told beside
- * that email, and says nothing of another one.
+ * Adds claims of the UserInfo endpoint that the ID token lacks.
+ *
+ * `email_verified` belongs to the email next to it, and says nothing about a different one.
  */
 export function withMore(signed: Claims, told: Claims): Claims {
   const isOfSigned = signed['email_verified'] !== undefined || signed['email'] !== told['email'];
@@ -47,7 +56,7 @@ export function withMore(signed: Claims, told: Claims): Claims {
   return { ...told, ...signed, email_verified: verified };
 }
 
-/** Whether the claims are complete, so that the UserInfo endpoint need not be asked. */
+/** Whether all required claims are present, so that the UserInfo endpoint is not needed. */
 export function isComplete(claims: Claims, settings: ProviderSettings): boolean {
   const { login_claim: login, roles, allow_unverified_email: unverified } = settings;
   const needed = [login, roles.claim, ...(login === 'email' && !unverified ? ['email_verified'] : [])];
@@ -61,7 +70,7 @@ function isLogin(login: string): boolean {
   );
 } // prettier-ignore
 
-/** The provider's own session, when it names one. */
+/** Returns the provider's session id; null if it sent none. */
 export function sidOf({ sid }: Claims): string | null {
   return typeof sid === 'string' && sid.length <= 255 ? sid : null;
 }

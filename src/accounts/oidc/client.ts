@@ -21,25 +21,29 @@ import { type Claims, isComplete, withMore } from './claims.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
 import { parseForeignJson } from '../../domain/json.js';
 
-/** Values that were made for a login and have to come back with its answer. */
+/** Values generated for a login, which its callback must match. */
 export interface Proofs {
   readonly state: string;
   readonly nonce: string;
   readonly verifier: string;
 }
 
-/** What a provider answered to a code. Nothing of it has a checked signature yet. */
+/** A provider's response to an authorization code. No signature is verified yet. */
 interface Granted {
   readonly idToken: string;
   readonly accessToken: string;
-  /** Asks the provider for the claims that a person has besides those in the ID token. */
+  /** Fetches the claims about the person that the ID token lacks. */
   readonly moreClaims: (claims: Claims) => Promise<Claims>;
 }
 
-/** Fetches the configuration of a provider. @throws Error that says why not */
+/**
+ * Fetches the configuration of a provider.
+ *
+ * @throws Error that gives the reason
+ */
 export async function discoverProvider(settings: ProviderSettings): Promise<Configuration> {
   const { issuer, client_id: id } = settings;
-  // The fetch lets http:// through to loopback addresses only.
+  // fetchFromProvider allows http:// only for loopback addresses.
   const found = await discovery(new URL(issuer), id, { [clockTolerance]: CLOCK_SKEW_SECONDS }, None(), {
     [customFetch]: fetchFromProvider,
     execute: [allowInsecureRequests],
@@ -61,7 +65,7 @@ async function withAuthentication(
 ): Promise<Configuration> {
   if (secret === null) return found;
   const { Configuration } = await import('openid-client');
-  // Without a list it is client_secret_basic (OpenID Connect Discovery 3).
+  // Without a list, the method is client_secret_basic (OpenID Connect Discovery 3).
   const methods = metadata.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
   const authentication = methods.includes('client_secret_basic') ? ClientSecretBasic : ClientSecretPost;
   const client = new Configuration(metadata, id, { client_secret: secret, [clockTolerance]: CLOCK_SKEW_SECONDS }, authentication(secret));
@@ -70,7 +74,11 @@ async function withAuthentication(
   return client;
 } // prettier-ignore
 
-/** Where a browser is sent to log in. @param fresh the provider must ask for the login anew */
+/**
+ * Returns the URL that a browser is sent to for a login.
+ *
+ * @param fresh whether the provider must ask for the login again
+ */
 export async function loginUrl(
   client: Configuration,
   { scopes }: ProviderSettings,
@@ -85,13 +93,13 @@ export async function loginUrl(
     nonce,
     code_challenge: await calculatePKCECodeChallenge(verifier),
     code_challenge_method: 'S256',
-    // Not every provider knows both.
+    // Sent together, because some providers support only one of them.
     ...(fresh ? { max_age: '0', prompt: 'login' } : {}),
   });
   return url.href;
 }
 
-/** Where a browser is sent to log out at the provider; undefined when it has no such place. */
+/** Returns the URL for a logout at the provider; undefined if it has no such endpoint. */
 export function logoutUrl(client: Configuration, backTo: string): string | undefined {
   const { end_session_endpoint: endpoint } = client.serverMetadata();
   if (endpoint === undefined || !URL.canParse(endpoint) || !isKeySetUrl(new URL(endpoint))) return undefined;
@@ -99,9 +107,9 @@ export function logoutUrl(client: Configuration, backTo: string): string | undef
 }
 
 /**
- * Checks what a browser brought back, and exchanges its code.
+ * Checks the query of a callback, and exchanges its code for tokens.
  *
- * @param callback the address that it came back to, with its query
+ * @param callback URL of the callback, with its query
  * @throws LoginFailed
  */
 export async function redeem(
@@ -137,23 +145,23 @@ function failed(cause: unknown): never {
   );
 }
 
-/** An error and those that led to it. */
+/** Returns an error and its causes. */
 function reasonsOf(error: unknown): Error[] {
   return error instanceof Error ? [error, ...reasonsOf(error.cause)] : [];
 }
 
-/** Longest answer of a provider that is read, in bytes. */
+/** Maximum size of a provider's response, in bytes. */
 const MAX_ANSWER = 256 * 1024;
-/** Milliseconds for one request, from the connection to the last byte. */
+/** Timeout for one request in milliseconds, from the connection to the last byte. */
 const TIMEOUT_MS = 5_000;
 
-/** A provider did not answer, or its answer cannot be used. */
+/** A provider did not respond, or its response cannot be used. */
 export class ProviderUnreachable extends Error {}
 
 /**
- * Asks a provider. It follows no redirect, and reads so much and no longer.
+ * Sends a request to a provider, with limits on time and size. Follows no redirects.
  *
- * @throws ProviderUnreachable; RangeError, SyntaxError for an answer that must not be read
+ * @throws ProviderUnreachable; RangeError or SyntaxError if the JSON of the response is rejected
  */
 export async function fetchFromProvider(url: string, asked: CustomFetchOptions): Promise<Response> {
   const { origin, pathname } = new URL(url);
@@ -183,12 +191,12 @@ async function ask(url: string, { method, headers, body }: CustomFetchOptions) {
     const type = [answer.headers['content-type']].flat()[0] ?? '';
     return { status: answer.statusCode, type, text: await answer.body.text() };
   } finally {
-    // The rest of the answer is not needed.
+    // The rest of the response is not needed.
     void dispatcher.destroy();
   }
 }
 
-/** A `Response` takes no body for the others. */
+/** Whether a `Response` of this status accepts a body. */
 function hasContent(status: number): boolean {
   return status !== 204 && status !== 205 && status !== 304;
 }

@@ -3,12 +3,18 @@ import { Unavailable } from '../../domain/unavailable.js';
 import type { LoginThrottleStore } from '../../store/login-throttle-store.js';
 import { networkFailures, networkRate, seconds, type ThrottleSettings } from '../login-throttle.js';
 
-/** Logins that ask one provider at once in this process. What waits has a limit of its own: each answer takes seconds at most. */
+/**
+ * Maximum concurrent logins that use one provider, in this process.
+ *
+ * The wait of each is limited, too: a response takes seconds at most.
+ */
 const MAX_AT_ONCE = 100;
 
 /**
- * Bounds what strangers can make logins at providers cost: all of them from one network, as for passwords; those that came
- * back with what no provider answered, as wrong passwords; and those that ask a provider at once.
+ * Limits what strangers can make logins at providers cost.
+ *
+ * It limits all logins from one network, as for passwords. Forged callbacks, which no provider
+ * sent, are limited like wrong passwords. Concurrent requests to one provider are limited as well.
  */
 export class LoginLimits {
   readonly #store: Pick<LoginThrottleStore, 'reserve' | 'settle'>;
@@ -20,24 +26,36 @@ export class LoginLimits {
     this.#settings = settings;
   }
 
-  /** Counts a request of a login, before anything else is done. Returns the seconds to wait; 0 when it may go on. */
+  /**
+   * Counts a request of a login, before anything else is done.
+   *
+   * @returns the seconds to wait; 0 if the login may proceed
+   */
   async request(address: string, now: EpochMs): Promise<number> {
     return seconds(await this.#store.reserve([networkRate('oidc logins from ', address)], now), now);
   }
 
-  /** Counts an answer as a failure, before it is looked at, until it is taken back. Returns the seconds to wait, or 0. */
+  /**
+   * Counts a callback as a failure before it is checked; {@link release} takes it back.
+   *
+   * @returns the seconds to wait; 0 if the callback may be checked
+   */
   async attempt(address: string, now: EpochMs): Promise<number> {
     return seconds(await this.#store.reserve(this.#failures(address), now), now);
   }
 
-  /** Takes an answer back that was none of a stranger's. */
+  /** Takes back a callback that was not forged. */
   async release(address: string, now: EpochMs): Promise<void> {
     const release = this.#failures(address).map(({ key }) => key);
-    // An attempt that can't be taken back stays counted, which keeps nobody out for long.
+    // An attempt that cannot be taken back stays counted, which locks nobody out for long.
     await this.#store.settle({ clear: [], release }, now).catch(ignoreUnavailable);
   }
 
-  /** Asks a provider, unless too many do. @throws Unavailable */
+  /**
+   * Runs a request to a provider, unless too many are in progress.
+   *
+   * @throws Unavailable
+   */
   async ask<T>(provider: string, work: () => Promise<T>): Promise<T> {
     const asking = this.#asking.get(provider) ?? 0;
     if (asking >= MAX_AT_ONCE) {

@@ -7,14 +7,14 @@ import type { LoginThrottleStore } from '../../store/login-throttle-store.js';
 import { SealBroken, type Sealer } from '../sealing.js';
 import type { Proofs } from './client.js';
 
-/** Milliseconds that somebody may take at the provider. */
+/** Maximum milliseconds that a person may spend at the provider. */
 export const LOGIN_TIME_MS = 10 * 60_000;
 
-/** A login that a browser began and has not finished. */
+/** A login that a browser began and has not completed. */
 export interface LoginState extends Proofs {
   /** Where the browser goes afterwards; null: to the web page. */
   readonly returnTo: string | null;
-  /** The provider has to ask for the login anew. */
+  /** Whether the provider must ask for the login again. */
   readonly fresh: boolean;
   readonly begunAt: EpochMs;
 }
@@ -29,8 +29,10 @@ const sealed = z.object({
 });
 
 /**
- * Logins that are under way. Nothing of them is kept here: the browser that began one carries it in a cookie, sealed by
- * a key that the whole fleet has. Each is taken once.
+ * The logins in progress, kept only in cookies.
+ *
+ * The browser that began a login carries it in a cookie, sealed with a key that the whole fleet
+ * shares. Each login can be taken once.
  */
 export class LoginStates {
   readonly #sealer: Sealer;
@@ -41,18 +43,26 @@ export class LoginStates {
     this.#store = store;
   }
 
-  /** Begins a login. @param returnTo a path of the own origin, or it is left out */
+  /**
+   * Begins a login.
+   *
+   * @param returnTo a path of this origin; anything else is ignored
+   */
   begin(returnTo: string | undefined, fresh: boolean, now: EpochMs): LoginState {
     const [state, nonce, verifier] = [random(), random(), random()];
     return { state, nonce, verifier, returnTo: ownPath(returnTo) ?? null, fresh, begunAt: now };
   }
 
-  /** What the browser keeps. @param provider the only one whose callback takes it */
+  /**
+   * Returns the cookie value for a login.
+   *
+   * @param provider the only provider whose callback accepts it
+   */
   seal(state: LoginState, provider: string): string {
     return this.#sealer.seal(JSON.stringify(state), provider);
   }
 
-  /** Opens what a browser kept; undefined for what was not sealed for this provider, or too long ago. */
+  /** Opens a cookie value; undefined if it was not sealed for this provider or is too old. */
   open(text: string, provider: string, now: EpochMs): LoginState | undefined {
     try {
       const state = sealed.parse(JSON.parse(this.#sealer.open(text, provider)));
@@ -63,14 +73,14 @@ export class LoginStates {
     }
   }
 
-  /** Takes a login. Returns false for one that was taken before, by any process. */
+  /** Takes a login. Returns false if any process has already taken it. */
   async take({ state }: LoginState, now: EpochMs): Promise<boolean> {
     const once = { free: 1, stopAt: 1, longestWait: 0, forgetAfter: 2 * LOGIN_TIME_MS, forgetFrom: 'first' } as const;
     return (await this.#store.reserve([{ key: `oidc:${digestOf(state)}`, ...once }], now)) === 0;
   } // prettier-ignore
 }
 
-/** 256 random bits, in base64url as OAuth requires. */
+/** Returns 256 random bits in base64url, as OAuth requires. */
 function random(): string {
   return randomBytes(32).toString('base64url');
 }

@@ -3,12 +3,14 @@ import type { EpochMs } from '../../domain/time.js';
 import type { AttemptLimit, LoginThrottleStore } from '../../store/login-throttle-store.js';
 import { MAX_TOKEN_AGE } from './settings.js';
 
-/** Longer than a logout token counts, on whichever side a clock is off. */
+/** Longer than a logout token is valid, whichever way the clocks differ. */
 const REMEMBERED_MS = 2 * MAX_TOKEN_AGE * 1000;
 
 /**
- * Logout tokens that took effect, which count once in the fleet (OpenID Connect Back-Channel Logout 2.6, 8). One is noted
- * when all of its sessions ended: a provider that got no answer may send it again.
+ * Logout tokens that took effect; each does so once in the fleet.
+ *
+ * See OpenID Connect Back-Channel Logout 2.6 and 8. A token is noted only after all of its sessions
+ * ended, so a provider that received no response may send it again.
  */
 export class LogoutTokens {
   readonly #store: Pick<LoginThrottleStore, 'heldUntil' | 'reserve'>;

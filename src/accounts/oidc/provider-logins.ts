@@ -20,11 +20,11 @@ import { isGuess, LoginFailed, type LoginFailure, type ProviderSettings } from '
 /** Receives events, for metrics and the log. */
 export interface OidcEvents {
   readonly discovered: Discovered;
-  /** @param error what it failed by, for the log; undefined when it succeeded */
+  /** @param error the cause of a failure, for the log; undefined if the login succeeded */
   readonly loggedIn: (provider: string, outcome: 'succeeded' | LoginFailure, error?: LoginFailed) => void;
 }
 
-/** A login that a browser begins: where it goes, and what it keeps until it comes back. */
+/** A login that a browser is about to begin: the URL to visit, and the cookie to keep meanwhile. */
 interface BegunLogin {
   readonly url: string;
   readonly cookie: string;
@@ -37,7 +37,7 @@ export interface EndedLogin {
   readonly auditEvents: readonly AuditEvent[];
   readonly result:
     | { readonly failure: LoginFailure; readonly user: User | null }
-    /** It came too early and was not checked: the seconds to wait. */
+    /** The attempt was throttled and not checked: seconds to wait. */
     | { readonly wait: number }
     | {
         readonly user: User;
@@ -46,22 +46,34 @@ export interface EndedLogin {
       };
 }
 
-/** Whose sessions a provider ended. */
+/** The users and sessions that a provider logged out. */
 export interface ProviderLogout {
   readonly userIds: readonly string[];
-  /** The provider's own sessions, null for a login without any; undefined: all of the user's. */
+  /**
+   * Ids of the provider's own sessions; null for a login without one.
+   *
+   * Undefined: all sessions of the users.
+   */
   readonly sids: readonly (string | null)[] | undefined;
-  /** What is kept of it for logins that are under way, and until when. */
+  /** The record of the logout for logins in progress, and when it expires. */
   readonly noted: readonly NotedLogout[];
   readonly until: EpochMs;
-  /** Says that it took effect: from then on its token does not hold. */
+  /** Marks the logout token as used; it is not valid afterwards. */
   readonly done: () => Promise<void>;
 }
 
-/** A login that began before a logout has ended when that is forgotten. */
+/**
+ * How long a logout is kept, in milliseconds.
+ *
+ * By then, every login that began before the logout has ended.
+ */
 const LOGOUT_NOTED_MS = 1.5 * LOGIN_TIME_MS;
 
-/** Logins at OpenID Connect providers: the authorization code flow with PKCE, state and nonce (RFC 9700 2.1). */
+/**
+ * Logins at OpenID Connect providers.
+ *
+ * They use the authorization code flow with PKCE, state and nonce (RFC 9700 2.1).
+ */
 export class ProviderLogins {
   readonly #providers: ReadonlyMap<string, Provider>;
   readonly #states: LoginStates;
@@ -72,8 +84,9 @@ export class ProviderLogins {
   readonly #events: OidcEvents;
 
   /**
-   * @param base the address of the web page as browsers see it, with a slash at its end
-   * @param ownerLoginWithin milliseconds since a login for which tokens work; null: for good
+   * @param base URL of the web page as browsers see it, with a trailing slash
+   * @param ownerLoginWithin milliseconds since the last login for which tokens are accepted; null:
+   *   no limit
    */
   constructor(
     settings: readonly ProviderSettings[],
@@ -98,7 +111,7 @@ export class ProviderLogins {
     this.#events = events;
   }
 
-  /** Name and title of each, in the order of the configuration. */
+  /** Name and title of each provider, in the order of the configuration. */
   get list(): { readonly name: string; readonly title: string }[] {
     return [...this.#providers.values()].map(({ settings: { name, title } }) => ({ name, title }));
   }
@@ -107,7 +120,12 @@ export class ProviderLogins {
     return this.#providers.has(name);
   }
 
-  /** Begins a login. @param fresh the provider must ask for it anew @param address IP address of the client */
+  /**
+   * Begins a login.
+   *
+   * @param fresh whether the provider must ask for the login again
+   * @param address IP address of the client
+   */
   async begin(
     name: string,
     returnTo: string | undefined,
@@ -127,9 +145,9 @@ export class ProviderLogins {
   }
 
   /**
-   * Ends a login with what a browser came back with.
+   * Completes a login with the callback of a browser.
    *
-   * @param cookie what it kept since the beginning
+   * @param cookie the value that the browser has kept since the login began
    */
   async end(
     name: string,
@@ -147,7 +165,8 @@ export class ProviderLogins {
     try {
       const early = await this.#limits.request(address, now);
       if (early > 0) return ended({ wait: early });
-      // What another browser began counts as no failure: any page can send a browser here with that.
+      // Not counted as a failure if another browser began the login: any page can send a browser
+      // here with such a query.
       if (state === undefined || new URLSearchParams(query).get('state') !== state.state) throw notBegun();
       const wait = await this.#limits.attempt(address, now);
       if (wait > 0) return ended({ wait });
@@ -176,12 +195,12 @@ export class ProviderLogins {
     return this.#limits.ask(provider.settings.name, async () => provider.claimsOf(query, expected, now));
   }
 
-  /** Counts a login that was let in, by whether it gave a session. */
+  /** Counts an admitted login by whether it started a session. */
   count(name: string, outcome: 'succeeded' | LoginFailure): void {
     this.#events.loggedIn(name, outcome);
   }
 
-  /** Where a browser goes to log out at the provider; undefined when there is no such place. */
+  /** Returns the URL for a logout at the provider; undefined if there is none. */
   async logoutUrl(name: string, backTo: string): Promise<string | undefined> {
     try {
       return await this.#limits.ask(name, async () => this.#named(name).logoutUrl(backTo));
@@ -191,7 +210,11 @@ export class ProviderLogins {
     }
   }
 
-  /** The sessions that a logout token ends; undefined for an invalid one. @throws Unavailable */
+  /**
+   * Returns the sessions that a logout token ends; undefined if the token is not valid.
+   *
+   * @throws Unavailable
+   */
   async loggedOut(name: string, token: string, now: EpochMs): Promise<ProviderLogout | undefined> {
     const provider = this.#named(name);
     const { settings } = provider;
@@ -210,7 +233,11 @@ export class ProviderLogins {
     };
   }
 
-  /** Its people may be of another customer than it says now: they move with their next login. */
+  /**
+   * Returns the ids of a provider's users, from all customers.
+   *
+   * The configured customer may have changed; users move to it at their next login.
+   */
   async #usersOf({ issuer }: ProviderSettings): Promise<string[]> {
     const found: string[] = [];
     for (const customer of await this.#directory.listCustomers())
@@ -225,7 +252,11 @@ export class ProviderLogins {
     return provider;
   }
 
-  /** @throws what is no failure of a login */
+  /**
+   * Reports and returns the failure of a login.
+   *
+   * @throws any error that is not a LoginFailed
+   */
   #failureOf(name: string, error: unknown): LoginFailure {
     if (!(error instanceof LoginFailed)) throw error;
     this.#events.loggedIn(name, error.failure, error);

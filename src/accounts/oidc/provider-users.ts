@@ -6,15 +6,19 @@ import type { DirectoryStore } from '../../store/directory-store.js';
 import { type Claims, type Person, personOf, roleOf } from './claims.js';
 import { type LoginFailure, LoginFailed, type ProviderSettings } from './settings.js';
 
-/** Two logins of one person at once may both want to write the user's record. */
+/** Maximum attempts to write a user: concurrent logins of one person may both try to. */
 const MAX_ATTEMPTS = 3;
 
-/** A user who may log in, or the reason why not, with what was changed. */
+/** A user who may log in, or the reason why not, with the events of any changes. */
 type Admission =
   | { readonly user: User; readonly auditEvents: readonly AuditEvent[] }
   | { readonly failure: LoginFailure; readonly user: User | null; readonly auditEvents: readonly AuditEvent[] }; // prettier-ignore
 
-/** The id of the user who is a person at an issuer: always the same, so that nothing has to be looked for. */
+/**
+ * Returns the user id for a person at an issuer.
+ *
+ * It is always the same, so that no search is needed.
+ */
 export function idOfPerson(issuer: string, subject: string): string {
   return `oidc${createHash('sha256')
     .update(JSON.stringify([issuer, subject]))
@@ -23,20 +27,29 @@ export function idOfPerson(issuer: string, subject: string): string {
 }
 
 /**
- * Users whom providers vouch for. A person is known by issuer and subject alone, so nobody gets the account of somebody
- * else by a login name or an email, whichever of the two was there first.
+ * Users that OpenID Connect providers vouch for.
+ *
+ * A person is identified only by issuer and subject. So nobody gets the account of another user
+ * through a login name or an email address, whichever of the two existed first.
  */
 export class ProviderUsers {
   readonly #directory: DirectoryStore;
   readonly #precision: number;
 
-  /** @param precision milliseconds that the time of the last login may be early, so that not every login is a write */
+  /**
+   * @param precision maximum milliseconds by which the stored time of the last login may be too
+   *   early, so that not every login causes a write
+   */
   constructor(directory: DirectoryStore, precision: number) {
     this.#directory = directory;
     this.#precision = precision;
   }
 
-  /** The user of a person whom a provider let in, made or brought up to date. Whoever has no role is locked. */
+  /**
+   * Creates or updates the user of a person who logged in at a provider.
+   *
+   * A person without a role is not admitted, and an existing user is locked.
+   */
   async admit(claims: Claims, settings: ProviderSettings, now: EpochMs): Promise<Admission> {
     const person = personOf(claims, settings);
     const role = roleOf(claims, settings);
@@ -49,7 +62,7 @@ export class ProviderUsers {
     }
   }
 
-  /** @returns undefined when somebody else changed the user meanwhile */
+  /** @returns undefined if the user was changed concurrently */
   async #admitOnce(
     person: Person,
     role: string | undefined,
@@ -59,7 +72,7 @@ export class ProviderUsers {
   ): Promise<Admission | undefined> {
     const failed = (failure: LoginFailure, auditEvents: readonly AuditEvent[] = []): Admission => ({ failure, user: before ?? null, auditEvents });
     if (before !== undefined && (before.lockedBy === 'operator' || before.deletionPending === true)) return failed('locked');
-    // Somebody wrote the id into the directory file.
+    // The directory file declares a user with this id.
     if (before !== undefined && before.provider?.subject !== person.subject) return failed('login_taken');
     if (role === undefined) {
       if (before === undefined || before.locked) return failed('no_role');
@@ -117,7 +130,7 @@ function later(now: EpochMs, before: User | undefined): EpochMs {
   return Math.max(now, (before?.updatedAt ?? 0) + 1);
 }
 
-/** What of a change an operator wants to know: not that the person logged in again. */
+/** Returns the changes that matter to an operator, which a repeated login is not. */
 function eventsOf(user: User, before: User | undefined): AuditEvent[] {
   if (before === undefined)
     return [{ event: 'user.created', outcome: 'success', target: targetOf(user), reason: 'provider' }];

@@ -6,26 +6,30 @@ import type { Proofs } from './client.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, type ProviderSettings } from './settings.js';
 import type { LoggedOut, SignedTokens } from './signed.js';
 
-/** Told how the configuration of a provider was fetched. @param error undefined when it was */
+/**
+ * Called after each attempt to fetch the configuration of a provider.
+ *
+ * @param error undefined if it succeeded
+ */
 export type Discovered = (provider: string, error: unknown) => void;
 
-/** A login as it is checked. */
+/** The values that a callback is checked against. */
 interface Expected extends Proofs {
-  /** When it began, where the provider has to have asked since then. */
+  /** The provider must have asked for the login since this time; null: whenever it asked. */
   readonly freshSince: EpochMs | null;
 }
 
-// Most servers have no provider and need not wait for it.
+// Loaded on demand: most servers have no provider.
 const client = async () => import('./client.js');
 
-/** An OpenID Connect provider, as this client of it sees it. */
+/** A client of one OpenID Connect provider. */
 export class Provider {
   readonly settings: ProviderSettings;
   readonly #redirectUri: string;
   readonly #discovered: Renewed<Configuration>;
   #signed: Promise<SignedTokens> | undefined;
 
-  /** @param redirectUri the address of the callback, as browsers see it */
+  /** @param redirectUri URL of the callback, as browsers see it */
   constructor(settings: ProviderSettings, redirectUri: string, discovered: Discovered) {
     this.settings = settings;
     this.#redirectUri = redirectUri;
@@ -40,19 +44,32 @@ export class Provider {
     });
   }
 
-  /** Where a browser is sent to log in. @throws LoginFailed */
+  /**
+   * Returns the URL that a browser is sent to for a login.
+   *
+   * @throws LoginFailed
+   */
   async loginUrl(proofs: Proofs, fresh: boolean): Promise<string> {
     const { loginUrl } = await client();
     return loginUrl(await this.#client(), this.settings, this.#redirectUri, proofs, fresh);
   }
 
-  /** Where a browser is sent to log out there; undefined when it has no such place. @throws LoginFailed */
+  /**
+   * Returns the URL for a logout at the provider; undefined if it has no such endpoint.
+   *
+   * @throws LoginFailed
+   */
   async logoutUrl(backTo: string): Promise<string | undefined> {
     const { logoutUrl } = await client();
     return logoutUrl(await this.#client(), backTo);
   }
 
-  /** What the provider says of the person who came back. @param query as the browser brought it @throws LoginFailed */
+  /**
+   * Returns the verified claims about the person who logged in.
+   *
+   * @param query query of the callback, as the browser sent it
+   * @throws LoginFailed
+   */
   async claimsOf(query: string, expected: Expected, now: EpochMs): Promise<Claims> {
     const { redeem } = await client();
     const callback = new URL(this.#redirectUri);
@@ -69,7 +86,11 @@ export class Provider {
     return moreClaims(claims);
   }
 
-  /** The person that a logout token names; undefined for an invalid one. @throws Unavailable, LoginFailed */
+  /**
+   * Returns the person that a logout token names; undefined if the token is not valid.
+   *
+   * @throws Unavailable, LoginFailed
+   */
   async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | undefined> {
     return (await this.#signedTokens()).loggedOut(token, now);
   }
@@ -94,18 +115,26 @@ export class Provider {
   }
 }
 
-/** Whether the provider asked for the login since a moment. It tells whole seconds of its own clock. */
+/**
+ * Whether the provider asked for the login since a time.
+ *
+ * `auth_time` is in whole seconds of the provider's clock.
+ */
 function isFresh({ auth_time: at }: Claims, since: EpochMs, now: EpochMs): boolean {
   if (typeof at !== 'number') return false;
   return at >= Math.floor(since / 1000) - CLOCK_SKEW_SECONDS && at <= now / 1000 + CLOCK_SKEW_SECONDS;
 }
 
-/** From this age on a value is made anew while the one known goes on serving. */
+/** Age in milliseconds from which a value is refreshed in the background. */
 const REFRESH_MS = 10 * 60_000;
-/** Least time between two tries. */
+/** Minimum milliseconds between two attempts. */
 const COOLDOWN_MS = 1_000;
 
-/** A value that is made when it is needed first, renewed in the background, and kept while that fails. */
+/**
+ * A value that is created on first use and refreshed in the background.
+ *
+ * The current value stays in use while the refresh fails.
+ */
 export class Renewed<T> {
   readonly #make: () => Promise<T>;
   readonly #clock: () => number;
@@ -115,13 +144,17 @@ export class Renewed<T> {
   #triedAt = -Infinity;
   #making: Promise<void> | undefined;
 
-  /** @param clock milliseconds that only grow */
+  /** @param clock a monotonic clock, in milliseconds */
   constructor(make: () => Promise<T>, clock: () => number = () => performance.now()) {
     this.#make = make;
     this.#clock = clock;
   }
 
-  /** @throws what making it threw, while there is none */
+  /**
+   * Returns the value, creating it if necessary.
+   *
+   * @throws the error of the last attempt if there is no value yet
+   */
   async get(): Promise<T> {
     const now = this.#clock();
     const isDue = now - this.#madeAt >= REFRESH_MS && now - this.#triedAt >= COOLDOWN_MS;

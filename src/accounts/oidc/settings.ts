@@ -2,35 +2,42 @@ import type { Config } from '../../config/schema/config.js';
 
 export type ProviderSettings = Config['login']['oidc'][number];
 
-/** Seconds that the clock of a provider may be off. */
+/** Tolerated difference from a provider's clock, in seconds. */
 export const CLOCK_SKEW_SECONDS = 30;
 
-/** Seconds for which what a provider signed counts. It sends both kinds of tokens as soon as it made them. */
+/**
+ * Maximum age of ID tokens and logout tokens, in seconds.
+ *
+ * A provider sends both as soon as it signs them.
+ */
 export const MAX_TOKEN_AGE = 300;
 
-/** Why a login at a provider failed. The web page has a sentence for each reason. */
+/** Why a login at a provider failed. The web page has a message for each reason. */
 export type LoginFailure =
-  /** The provider can't be asked. */
+  /** The provider is unavailable. */
   | 'provider_unavailable'
-  /** The provider says so: the person cancelled, or may not use this client. */
+  /** The provider refused: the person cancelled, or may not use this client. */
   | 'provider_refused'
-  /** No login of this browser waits for it: it took too long, was answered before, or began somewhere else. */
+  /**
+   * This browser has no such login in progress: it took too long, was completed before, or began
+   * elsewhere.
+   */
   | 'not_begun'
-  /** The provider's answer is not valid. */
+  /** The provider's response is not valid. */
   | 'invalid_answer'
-  /** The provider did not ask anew, or does not say when it did. */
+  /** The provider did not ask for the login again, or does not say when it did. */
   | 'not_fresh'
   | 'login_missing'
   | 'email_unverified'
   | 'no_role'
-  /** The login name is somebody else's. */
+  /** The login name belongs to another user. */
   | 'login_taken'
   | 'unknown_customer'
-  /** The provider ended the person's session while the login was under way. */
+  /** The provider ended the person's session while the login was in progress. */
   | 'logged_out'
   | 'locked';
 
-/** A login that came to nothing, as it is thrown. */
+/** A failed login, as an error. */
 export class LoginFailed extends Error {
   readonly failure: LoginFailure;
 
@@ -42,7 +49,7 @@ export class LoginFailed extends Error {
   }
 }
 
-/** Whether an answer looks forged. */
+/** Whether a failure suggests that the callback was forged. */
 export function isGuess(error: unknown): boolean {
   return (
     error instanceof LoginFailed && (error.failure === 'not_begun' || error.failure === 'invalid_answer')

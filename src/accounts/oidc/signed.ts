@@ -8,19 +8,28 @@ import { verifiedClaims } from '../jwt/verifier.js';
 import type { Claims } from './claims.js';
 import { CLOCK_SKEW_SECONDS, LoginFailed, MAX_TOKEN_AGE, type ProviderSettings } from './settings.js';
 
-/** Signatures with a private key: never "none", and no secret that the client could sign with too. */
+/**
+ * Accepted algorithms: only asymmetric ones.
+ *
+ * "none" is not accepted, nor is an algorithm with a shared secret, with which the client could
+ * sign as well.
+ */
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']; // prettier-ignore
 
-/** Least milliseconds between two fetches of the keys, whatever key a logout token names. */
+/**
+ * Period with at most two fetches of the keys, in milliseconds.
+ *
+ * It applies whatever key a logout token names.
+ */
 const COOLDOWN_MS = 5_000;
 const LOGOUT_EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 
-/** What a logout token says. */
+/** The contents of a logout token. */
 export interface LoggedOut {
   /** The token's own id. */
   readonly jti: string;
   readonly issuedAt: EpochMs;
-  /** A person, or one of the person's sessions there; at least one is told. */
+  /** A person, or one of the person's sessions at the provider; at least one of the two is set. */
   readonly subject: string | undefined;
   readonly sid: string | undefined;
 }
@@ -34,7 +43,13 @@ export class SignedTokens {
     this.#keys = new KeySet(source, () => undefined, undefined, COOLDOWN_MS);
   }
 
-  /** The claims of an ID token (OpenID Connect Core 3.1.3.7 and 3.1.3.8, save the nonce). @throws LoginFailed */
+  /**
+   * Returns the verified claims of an ID token.
+   *
+   * Follows OpenID Connect Core 3.1.3.7 and 3.1.3.8, except for the nonce.
+   *
+   * @throws LoginFailed
+   */
   async claimsOf(idToken: string, accessToken: string, now: EpochMs): Promise<Claims> {
     const required = { requiredClaims: ['exp', 'iat', 'sub'], maxTokenAge: MAX_TOKEN_AGE };
     const claims = await this.#verify(idToken, now, required).catch((cause: unknown) => {
@@ -51,9 +66,11 @@ export class SignedTokens {
   }
 
   /**
-   * Whom a logout token is about; undefined for one that does not hold (OpenID Connect Back-Channel Logout 2.6).
+   * Returns whom a logout token is about; undefined if it is not valid.
    *
-   * @throws Unavailable when that can't be known
+   * See OpenID Connect Back-Channel Logout 2.6.
+   *
+   * @throws Unavailable if the keys cannot be fetched, so that the validity is unknown
    */
   async loggedOut(token: string, now: EpochMs): Promise<LoggedOut | undefined> {
     try {
@@ -78,14 +95,22 @@ export class SignedTokens {
   }
 }
 
-/** The left half of a hash, as ID tokens tell it (OpenID Connect Core 3.1.3.6). Ed25519 signs with SHA-512. */
+/**
+ * Returns the left half of a hash, as in ID tokens (OpenID Connect Core 3.1.3.6).
+ *
+ * Ed25519 uses SHA-512.
+ */
 function halfHash(text: string, algorithm = ''): string {
   const bits = /^[A-Z]S(\d{3})$/.exec(algorithm)?.[1] ?? '512';
   const digest = createHash(`sha${bits}`).update(text).digest();
   return digest.subarray(0, digest.length / 2).toString('base64url');
 }
 
-/** An ID token has no such event, and a nonce where it has one: so none passes for a logout token. */
+/**
+ * Returns the contents of a logout token; undefined for anything else.
+ *
+ * An ID token has no such event, and may have a nonce. So no ID token passes for a logout token.
+ */
 function loggedOutBy({ events, nonce, sub, sid, jti, iat }: Claims): LoggedOut | undefined {
   const isLogout = isObject(events) && Object.hasOwn(events, LOGOUT_EVENT) && isObject(events[LOGOUT_EVENT]);
   if (!isLogout || nonce !== undefined || !isName(jti) || typeof iat !== 'number') return undefined;
