@@ -13,9 +13,7 @@ export interface Reply<Json = unknown> {
   readonly text?: string;
   /** Written to the audit log; not sent. */
   readonly auditEvents?: readonly AuditEvent[];
-  /**
-   * Produces the reply to send instead, once the audit events are written and it has been awaited.
-   */
+  /** Awaited once the audit events are written; its result is sent instead of this reply. */
   readonly after?: () => Promise<Reply<Json>>;
   /** Seconds for which any cache may store it; when absent, it must not be stored. */
   readonly maxAge?: number;

@@ -22,8 +22,8 @@ export interface ForwardAuthHeaders {
   /**
    * Refuses a request with a protected field that the proxy would let through.
    *
-   * Proxies drop fields by exact name. So another spelling of a protected name is refused, and an
-   * unknown name with a protected prefix unless the response can have it removed.
+   * Proxies drop fields by exact name, so another spelling of a protected name is refused. So is an
+   * unlisted name with a protected prefix, unless the response can list it for removal.
    *
    * @param namesRemoved whether the response lists fields to remove
    */

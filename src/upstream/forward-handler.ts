@@ -96,7 +96,7 @@ class ForwardHandler
     this.#timeout.awaitFirstByte();
   }
 
-  /** Ignores the response except as progress; it is not forwarded. */
+  /** Counts as progress only: informational responses are not forwarded. */
   onInformational(): void {
     this.#hasInformational = true;
     this.#timeout.renew();

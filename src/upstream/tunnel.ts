@@ -30,7 +30,10 @@ export interface TunnelRequest {
   readonly open: (upgraded: Upgraded, fields: readonly string[]) => void;
 }
 
-/** No timeout limits a silent WebSocket; TCP keep-alive finds those with a dead peer. */
+/**
+ * Milliseconds of silence before TCP keep-alive probes, which find WebSockets with a dead peer. No
+ * other timeout limits their silence.
+ */
 const TCP_KEEP_ALIVE_MS = 60_000;
 
 /**
