@@ -23,7 +23,7 @@ import type { InFlight, ForwardOutcome } from '../upstream/forward-request.js';
 /**
  * Creates the entrance for HTTP/1.1 and HTTP/2.
  *
- * Allowed requests are forwarded, or answered by a built-in endpoint.
+ * Allowed requests are forwarded, or served by a built-in endpoint.
  *
  * @param services returns the current services; a request keeps those that it began with
  * @param streams revalidates requests while they are forwarded

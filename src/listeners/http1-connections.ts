@@ -4,7 +4,9 @@ import { Http1Connection, type Http1Owner } from './http1-connection.js';
 import type { Http1Settings } from './http1-settings.js';
 import type { ListenerLimits } from './http2-connections.js';
 
-/** Maximum milliseconds between checks of the time limits; at least four per shortest limit. */
+/**
+ * Maximum milliseconds between checks of the time limits; a limit is checked at least four times.
+ */
 const MAX_SWEEP_MS = 500;
 /** Milliseconds for which the first request of a new connection may be in transit. */
 const SILENT_MS = 1_000;

@@ -152,7 +152,8 @@ export class Http1Response extends EventEmitter implements OutgoingResponse {
   destroy(): this {
     const socket = this.#socket;
     flushWrites(socket);
-    // A reset signals the abort. TLS does so by itself: it ends without an alert (RFC 9112 9.8).
+    // A reset signals the abort. TLS needs none: its connection ends without
+    // an alert (RFC 9112 9.8).
     if (this.wouldLookWhole && !('encrypted' in socket)) socket.resetAndDestroy();
     else socket.destroy();
     return this;

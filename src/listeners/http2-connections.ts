@@ -26,7 +26,8 @@ const RESETS_PER_SECOND = 20;
 /** Invalid frames, and streams beyond the limit, after which a connection is closed. */
 const MAX_INVALID_FRAMES = 100;
 /**
- * Node's limit of the header list, in multiples of `head_size`. Up to it, the head reader refuses.
+ * Node's limit of the header list, in multiples of `head_size`. The head reader refuses heads
+ * between the two, with a proper response.
  */
 const HEAD_SIZES = 2;
 /** Bytes that HTTP/2 counts per field besides its name and value (RFC 9113 6.5.2). */

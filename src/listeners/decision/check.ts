@@ -91,7 +91,7 @@ export function createDecisionListener(services: () => Services): Serve {
 }
 
 /**
- * Creates the server of the decision port, as strict and limited as the public one.
+ * Creates the server of the decision port, with the limits and the strictness of the public one.
  *
  * It never switches protocols: an `Upgrade` that a proxy passes on to its check (Caddy) belongs to
  * the request that the check is about.

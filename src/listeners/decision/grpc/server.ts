@@ -85,7 +85,7 @@ function addressOf(peer: string): string {
 /**
  * Returns the library's HTTP/2 server.
  *
- * It is private. It is needed because the library itself does not limit the time of connections.
+ * The library keeps it private, but does not limit the time of its connections.
  *
  * @throws Error when this version of the library keeps it elsewhere
  */
